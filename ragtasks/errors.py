@@ -1,0 +1,78 @@
+"""The exceptions of ragtasks: one root, one child for each cause a user can act on.
+
+A message says what was read, where, what was expected, what was found, and the next step. `clear_error` puts
+these five together so that no message forgets one.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class RagtasksError(Exception):
+    """Root of every error that ragtasks raises on purpose."""
+
+
+class ConfigurationError(RagtasksError):
+    """An option, a metadata key or a template that cannot be used."""
+
+
+class BenchmarkFileError(RagtasksError):
+    """A benchmark file that is missing, torn, or not what its format says."""
+
+
+class FetchError(RagtasksError):
+    """A download that failed, or that delivered other bytes than the pinned ones."""
+
+
+class CacheError(RagtasksError):
+    """A cached artefact that is missing, stale or torn."""
+
+
+class JudgeError(RagtasksError):
+    """A judge that cannot be reached or did not answer as asked."""
+
+
+class MissingExtraError(RagtasksError):
+    """A library that an optional part needs is not installed."""
+
+    def __init__(self, library: str, extra: str, purpose: str) -> None:
+        super().__init__(
+            f"{purpose} needs {library}, which is not installed. Next step: pip install 'ragtasks[{extra}]'"
+        )
+
+
+def clear_error(what: str, *, where: str, expected: str, found: str, next_step: str) -> str:
+    """Return one message with the five things a reader needs.
+
+    Args:
+        what: what was being read or done.
+        where: file, line, task id or option.
+        expected: what would have been right.
+        found: what was there.
+        next_step: what to do now.
+    """
+    return f"{what}: {where}\n  expected: {expected}\n  found: {found}\n  next step: {next_step}"
+
+
+def close_matches(name: str, known: Iterable[str]) -> str:
+    """Return a hint with the known names nearest to `name`, or with all of them where none is near."""
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
+    if near:
+        return "did you mean " + " or ".join(repr(match) for match in near) + "?"
+    return "known: " + ", ".join(names)
+
+
+__all__ = [
+    "BenchmarkFileError",
+    "CacheError",
+    "ConfigurationError",
+    "FetchError",
+    "JudgeError",
+    "MissingExtraError",
+    "RagtasksError",
+    "clear_error",
+    "close_matches",
+]

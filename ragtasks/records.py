@@ -1,0 +1,175 @@
+"""The frozen records that every other module speaks in.
+
+Loaders turn raw files into these; nobody behind a loader sees a file's quirks. Tuples instead of lists, so that a
+record can be shared between settings and threads without copying.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+class Setting(str, Enum):
+    """Where the passages of a task come from (MTRAG paper, section 6.1)."""
+
+    REFERENCE = "reference"
+    """The reference passages; none for an unanswerable or conversational task."""
+    REFERENCE_RAG = "reference_rag"
+    """Reference passages filled up to five with retrieved ones; tasks with at most two reference passages."""
+    FULL_RAG = "full_rag"
+    """The first five retrieved passages."""
+
+
+class Answerability(str, Enum):
+    """Whether the passages of the corpus hold an answer (MTRAG paper, Table 11; MTRAG-UN for the last)."""
+
+    ANSWERABLE = "ANSWERABLE"
+    PARTIAL = "PARTIAL"
+    UNANSWERABLE = "UNANSWERABLE"
+    CONVERSATIONAL = "CONVERSATIONAL"
+    UNDERSPECIFIED = "UNDERSPECIFIED"
+
+
+class IdkVerdict(str, Enum):
+    """Whether a response says that it does not know (MTRAG paper, section 6.3.3 and appendix F.3)."""
+
+    YES = "yes"
+    PARTIAL = "partial"
+    NO = "no"
+
+
+class Role(str, Enum):
+    """Who speaks a message, in the words of chat models."""
+
+    USER = "user"
+    ASSISTANT = "assistant"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One utterance of a conversation."""
+
+    role: Role
+    """Who speaks."""
+    text: str
+    """What is said, as in the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """One retrievable chunk of a document."""
+
+    passage_id: str
+    """Id in the corpus and the qrels."""
+    text: str
+    """The text that was indexed."""
+    title: str = ""
+    """Title of the document, empty where the corpus has none."""
+    url: str = ""
+    """Address of the document, empty where the corpus has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One evaluation item: a conversation cut off at a user question."""
+
+    task_id: str
+    """Conversation id and turn, joined as in `ragtasks.ids`."""
+    conversation_id: str
+    """The conversation that the task was cut from."""
+    turn: int
+    """The user turn that is asked, counted from 1."""
+    domain: str
+    """Short name of the corpus, such as `clapnq`."""
+    messages: tuple[Message, ...]
+    """The conversation so far; the last message is the question."""
+    target: str
+    """The benchmark's reference answer."""
+    answerability: Answerability
+    """Whether the corpus holds an answer."""
+    question_types: tuple[str, ...]
+    """Labels such as `Factoid`; a question may have several."""
+    multi_turn: str
+    """`N/A` at the first turn, else `Follow-up` or `Clarification`."""
+    references: tuple[Passage, ...]
+    """The passages that the reference answer rests on."""
+
+    @property
+    def question(self) -> str:
+        """The last user message."""
+        return self.messages[-1].text
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """A model's answer to one task, with the passages that the model was shown."""
+
+    task: Task
+    """What was asked."""
+    passages: tuple[Passage, ...]
+    """What the model was given, in order."""
+    text: str
+    """The answer, thinking text removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """One figure of one response; `value` is None where it could not be had, and `reason` says why."""
+
+    value: float | None
+    """The figure, or None: unscored is never zero."""
+    reason: str = ""
+    """Why there is no value; empty where there is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """A whole dialogue, as its annotators left it."""
+
+    conversation_id: str
+    """Id shared by its tasks."""
+    domain: str
+    """Short name of the corpus."""
+    messages: tuple[Message, ...]
+    """All messages, user first, alternating."""
+
+
+@dataclass(frozen=True, slots=True)
+class Qrel:
+    """One relevance judgement."""
+
+    query_id: str
+    """Task id of the question."""
+    passage_id: str
+    """Judged passage."""
+    relevance: int
+    """0 not relevant, 1 relevant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contexts:
+    """The passages that each task of a setting is given, under the name of the run they come from."""
+
+    run: str
+    """`official`, or the name of a run of the precompute stage."""
+    setting: Setting
+    """The setting they were made for."""
+    passages: dict[str, tuple[Passage, ...]] = field(default_factory=dict)
+    """task id -> passages in the order in which the model sees them."""
+
+
+__all__ = [
+    "Answerability",
+    "Contexts",
+    "Conversation",
+    "IdkVerdict",
+    "Message",
+    "Passage",
+    "Qrel",
+    "Response",
+    "Role",
+    "Score",
+    "Setting",
+    "Task",
+]
