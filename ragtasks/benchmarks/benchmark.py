@@ -1,0 +1,37 @@
+"""What a benchmark module hands to the rest of ragtasks, whatever its files look like."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ragtasks.records import Contexts, Setting, Task
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """The tasks of one benchmark and where they were read from."""
+
+    name: str
+    """Short name, such as `mtrag`."""
+    root: Path
+    """Folder that holds the files."""
+    is_sample: bool
+    """Whether this is the small benchmark that ships with ragtasks: its figures are no benchmark figures."""
+    revision: str
+    """Commit of the official files, or the version of the sample."""
+    answerability_key: str
+    """How the files spell the key of the answerability label: the official scripts read one spelling only."""
+    tasks: tuple[Task, ...]
+    """Every task, in the order of the file."""
+    read_contexts: Callable[[Setting], Contexts]
+    """Passages that the benchmark itself publishes for a setting."""
+
+    @property
+    def label(self) -> str:
+        """Name for tables and reports; says `sample` where it is one."""
+        return f"{self.name} (sample)" if self.is_sample else self.name
+
+
+__all__ = ["Benchmark"]

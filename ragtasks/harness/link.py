@@ -1,0 +1,299 @@
+"""Stubs that let the stock `lm_eval` find our harness tasks without a flag.
+
+lm_eval has no plugin discovery: it walks its own tasks folder and one `--include_path`. `link` writes, for each
+of our harness task YAMLs, a stub that includes it by absolute path, below `<lm_eval>/tasks/ragtasks/`. The stub holds
+nothing that could go stale but the path, and no file of the harness is touched.
+
+lm_eval itself is never imported here: that takes seconds, and `unlink` has to work where it cannot be imported.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum
+from importlib.util import find_spec
+from pathlib import Path
+
+import yaml
+
+from ragtasks.errors import ConfigurationError, clear_error
+from ragtasks.harness._stubs import (
+    STUB_FOLDER,
+    enter_in_record,
+    interrupted_writes,
+    present_stubs,
+    remove,
+    stub_target,
+    stub_text,
+    write_whole,
+)
+
+_PACKAGE = Path(__file__).absolute().parent.parent  # not resolved: some installers link single files into a cache
+_WITHOUT_LINK = 'use lm_eval ... --include_path "$(ragtasks path)"'
+
+
+class LinkState(str, Enum):
+    """What the stubs in the harness's tasks folder say."""
+
+    NOT_LINKED = "not linked"
+    HERE = "linked to here"
+    ELSEWHERE = "linked elsewhere"
+    """Every stub works, and at least one leads to another copy of ragtasks."""
+    STALE = "stale"
+    """A stub is missing, damaged, left over, or leads to a file that is gone; `link` mends it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkReport:
+    """What `link` or `unlink` did, as sorted absolute paths of stubs."""
+
+    folder: Path
+    """The folder of the stubs, which `unlink` removes with them."""
+    written: tuple[Path, ...] = ()
+    """Stubs that are new or were rewritten."""
+    kept: tuple[Path, ...] = ()
+    """Stubs that were right already."""
+    removed: tuple[Path, ...] = ()
+    """Stubs of harness tasks that no longer exist; for `unlink`, all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkStatus:
+    """What `link_state` found."""
+
+    state: LinkState
+    """The verdict."""
+    folder: Path
+    """Where stubs are looked for."""
+    targets: tuple[Path, ...] = ()
+    """The files that the stubs include, whether or not these exist."""
+
+
+def task_folder() -> Path:
+    """Return the folder that holds our harness task YAMLs: the path for lm_eval's `--include_path`.
+
+    A checkout comes first: an editable install copies the YAMLs into the package once, and that copy ages.
+
+    Raises:
+        ConfigurationError: neither the checkout nor the installed package has the folder.
+    """
+    checkout, installed = _PACKAGE.parent, _PACKAGE / "task_yamls"
+    # Beside an installed package any `task_yamls` belongs to somebody else.
+    if (checkout / "pyproject.toml").is_file() and (checkout / "task_yamls").is_dir():
+        return checkout / "task_yamls"
+    if installed.is_dir():
+        return installed
+    raise ConfigurationError(
+        clear_error(
+            "the harness task YAMLs of ragtasks",
+            where=str(_PACKAGE),
+            expected=f"{checkout / 'task_yamls'} (a checkout) or {installed} (an install)",
+            found="neither folder",
+            next_step="reinstall: pip install --force-reinstall --no-deps ragtasks",
+        )
+    )
+
+
+def harness_tasks_folder() -> Path:
+    """Return the tasks folder of the lm_eval that `import lm_eval` would load here, without importing it.
+
+    Raises:
+        ConfigurationError: lm_eval is not installed, is a folder without `__init__.py`, or has no tasks folder.
+    """
+    spec = find_spec("lm_eval")
+    if spec is None:
+        raise _harness_error("no module lm_eval", "pip install 'lm-eval==0.4.13'")
+    if spec.origin is None:
+        places = ", ".join(spec.submodule_search_locations or ())
+        remedy = f"delete what is left of an earlier install ({places}), then pip install 'lm-eval==0.4.13'"
+        raise _harness_error(f"a folder without __init__.py: {places}", remedy)
+    folder = Path(spec.origin).absolute().parent / "tasks"
+    if not folder.is_dir():
+        raise _harness_error(f"no folder {folder}", "pip install --force-reinstall --no-deps 'lm-eval==0.4.13'")
+    return folder
+
+
+def link(*, harness_folder: Path | None = None, tasks: Path | None = None) -> LinkReport:
+    """Return what was written so that the stock `lm_eval` finds our harness tasks.
+
+    A second call writes nothing. Stubs of harness tasks that are gone are removed. Nothing is changed if any file
+    without our mark is in the way.
+
+    Args:
+        harness_folder: a tasks folder of lm_eval; by default that of the lm_eval that imports here.
+        tasks: a folder of harness task YAMLs; by default ours.
+
+    Raises:
+        ConfigurationError: no lm_eval, no harness tasks, a YAML that cannot be read, a foreign file in the way, or
+            no permission to write.
+    """
+    harness = _harness(harness_folder)
+    folder = harness / STUB_FOLDER
+    planned = _planned_stubs(tasks or task_folder(), folder)
+    with _explained_refusal(folder, _WITHOUT_LINK):
+        present = present_stubs(folder)
+        _refuse_foreign(folder, planned, present)
+        written = [stub for stub, text in planned.items() if present.get(stub) != text]
+        removed = sorted(present.keys() - planned.keys())
+        remove(folder, removed)
+        enter_in_record(harness, planned)
+        for stub in written:
+            stub.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(stub, planned[stub].encode())
+    kept = planned.keys() - set(written)
+    return LinkReport(folder, tuple(written), tuple(sorted(kept)), tuple(removed))
+
+
+def unlink(*, harness_folder: Path | None = None) -> LinkReport:
+    """Return which stubs were removed; nothing of ragtasks is left in the harness's install afterwards.
+
+    Files without our mark stay, and so do the folders that hold them. Where nothing is linked, nothing happens.
+
+    Args:
+        harness_folder: a tasks folder of lm_eval; by default that of the lm_eval that imports here.
+
+    Raises:
+        ConfigurationError: no lm_eval, or no permission to delete.
+    """
+    harness = _harness(harness_folder)
+    folder = harness / STUB_FOLDER
+    with _explained_refusal(folder, "run `ragtasks unlink` as the user who may write there"):
+        stubs = sorted(present_stubs(folder))
+        remove(folder, [*stubs, *interrupted_writes(folder)])
+        enter_in_record(harness, ())
+    return LinkReport(folder, removed=tuple(stubs))
+
+
+def link_state(*, harness_folder: Path | None = None, tasks: Path | None = None) -> LinkStatus:
+    """Return whether, and to what, the harness is linked; changes nothing.
+
+    Args:
+        harness_folder: as for `link`.
+        tasks: as for `link`.
+
+    Raises:
+        ConfigurationError: no lm_eval, no harness tasks, or a YAML that cannot be read.
+    """
+    folder = _harness(harness_folder) / STUB_FOLDER
+    home = (tasks or task_folder()).resolve()
+    planned = {stub: _real(stub_target(text)) for stub, text in _planned_stubs(home, folder).items()}
+    with _explained_refusal(folder, "run as a user who may read there"):
+        texts = present_stubs(folder)
+    present = {stub: _real(stub_target(text)) for stub, text in sorted(texts.items())}
+    targets = tuple(target for target in present.values() if target is not None)
+    if not present:
+        state = LinkState.NOT_LINKED
+    elif present == planned:
+        state = LinkState.HERE
+    elif all(target and target.is_file() for target in present.values()) and any(
+        not target.is_relative_to(home) for target in targets
+    ):
+        state = LinkState.ELSEWHERE
+    else:
+        state = LinkState.STALE
+    return LinkStatus(state, folder, targets)
+
+
+def _harness(folder: Path | None) -> Path:
+    """Return the harness's tasks folder: the one asked for, or that of the lm_eval that imports here."""
+    return harness_tasks_folder() if folder is None else folder.absolute()
+
+
+def _real(path: Path | None) -> Path | None:
+    """Return a path with its folder resolved; the file stays, as some installers link single files into a cache."""
+    return None if path is None else path.parent.resolve() / path.name
+
+
+def _harness_error(found: str, next_step: str) -> ConfigurationError:
+    """Return the error for an lm_eval that cannot be linked."""
+    return ConfigurationError(
+        clear_error(
+            "the harness's tasks folder",
+            where="import lm_eval",
+            expected="an installed lm_eval with a folder `tasks`",
+            found=found,
+            next_step=next_step,
+        )
+    )
+
+
+def _planned_stubs(tasks: Path, folder: Path) -> dict[Path, str]:
+    """Return stub path -> text for each YAML below `tasks` that defines a harness task or a group, sorted."""
+    planned: dict[Path, str] = {}
+    faults: list[str] = []
+    for path in sorted(tasks.absolute().rglob("*.yaml")):
+        relative = path.relative_to(tasks.absolute())
+        if path.name.startswith("_") or any(part.startswith(".") for part in relative.parts):
+            continue
+        try:
+            if _top_level_keys(path) & {"task", "group"}:
+                planned[folder / relative] = stub_text(path)
+        except (yaml.YAMLError, UnicodeError) as error:
+            faults.append(f"{relative}: {' '.join(str(error).split())}")
+    # lm_eval skips a broken YAML without a word; a folder without any would make `link` remove every stub.
+    if faults or not planned:
+        raise ConfigurationError(
+            clear_error(
+                "harness task YAMLs",
+                where=str(tasks),
+                expected="YAML in UTF-8, under a path in UTF-8, with a top-level `task` or `group`",
+                found="; ".join(faults) or "no such file",
+                next_step="mend these files, or reinstall ragtasks",
+            )
+        )
+    return planned
+
+
+def _top_level_keys(path: Path) -> set[str]:
+    """Return the top-level keys of a YAML file, with its `!function` tags unresolved."""
+    node = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+    return {key.value for key, _ in node.value} if isinstance(node, yaml.MappingNode) else set()
+
+
+def _refuse_foreign(folder: Path, planned: Mapping[Path, str], present: Mapping[Path, str]) -> None:
+    """Raise ConfigurationError that names whatever is not ours and stands where a stub or its folder belongs."""
+    parents = {parent for stub in planned for parent in stub.parents if parent.is_relative_to(folder)}
+    blocked = {path for path in parents if path.is_symlink() or (path.exists() and not path.is_dir())}
+    blocked |= {stub for stub in planned if stub not in present and os.path.lexists(stub)}
+    if blocked:
+        raise ConfigurationError(
+            clear_error(
+                "linking the harness tasks",
+                where=str(folder),
+                expected="no file there but our own stubs",
+                found=", ".join(map(str, sorted(blocked))),
+                next_step=f"move these away, or {_WITHOUT_LINK}",
+            )
+        )
+
+
+@contextmanager
+def _explained_refusal(folder: Path, next_step: str) -> Iterator[None]:
+    """Turn what the file system refuses into a ConfigurationError with the folder and the way out."""
+    try:
+        yield
+    except OSError as error:
+        raise ConfigurationError(
+            clear_error(
+                "the stubs for lm_eval",
+                where=str(folder),
+                expected="a folder that may be read and written",
+                found=str(error),
+                next_step=next_step,
+            )
+        ) from error
+
+
+__all__ = [
+    "LinkReport",
+    "LinkState",
+    "LinkStatus",
+    "harness_tasks_folder",
+    "link",
+    "link_state",
+    "task_folder",
+    "unlink",
+]

@@ -1,0 +1,98 @@
+"""Does a response say that it does not know, and is that right for its question?
+
+The first is a label that anything may give (rules, a language model), behind one protocol. The second is a plain
+comparison of that label with the benchmark's answerability.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from ragtasks.metrics._idk_rules import classify
+from ragtasks.records import Answerability, IdkVerdict, Response, Score
+
+NO_VERDICT = "no IDK verdict"
+"""The reason of every score that needs an IDK verdict and has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class IdkLabel:
+    """What a detector found in one response."""
+
+    verdict: IdkVerdict | None
+    """The label of appendix F.3 of the MTRAG paper, or None where the detector could not tell: unscored."""
+    reason: str
+    """What the verdict rests on, or why there is none."""
+
+
+class IdkDetector(Protocol):
+    """Anything that tells whether responses say that they do not know.
+
+    `yes`: the response says that the question cannot be answered, for example for lack of information; `partial`: it
+    says so of a part and tries to answer another; `no`: anything else (MTRAG paper, appendix F.3).
+    """
+
+    @property
+    def name(self) -> str:
+        """Short name that reports print beside the figures."""
+
+    def detect(self, responses: Sequence[Response]) -> list[IdkLabel]:
+        """Return one label a response, in the order of `responses`; [] for none."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleBasedIdk:
+    """The offline detector: it reads the response's text by rules for English, and neither question nor passages.
+
+    It stands in for the paper's LLM judge, which it does not equal: `benchmarks/idk_agreement.py` measures how far
+    they agree. It misses a refusal without any of the usual words ("That is for a lawyer to say").
+    """
+
+    name: str = "rules"
+    """Short name that reports print beside the figures."""
+
+    def detect(self, responses: Sequence[Response]) -> list[IdkLabel]:
+        """Return one label a response, in the order of `responses`; [] for none.
+
+        The reason of `yes` and `partial` is the matched phrase. Empty text is `no`; text without any letter of the
+        Latin script has no verdict.
+        """
+        return [IdkLabel(*classify(response.text)) for response in responses]
+
+
+def answerability_correct(answerability: Answerability, verdict: IdkVerdict | None) -> bool | None:
+    """Return whether a response refuses exactly where it should, or None where that is not defined.
+
+    Right are `no` and `partial` on ANSWERABLE and PARTIAL, and `yes` on UNANSWERABLE. Not defined: CONVERSATIONAL
+    (the paper leaves those tasks out), UNDERSPECIFIED (the right reply is a question back), and no verdict.
+
+    Source: MTRAG paper, section 6.3.3 (Ans. Acc. of Table 5 is the mean).
+    """
+    if verdict is None or answerability in (Answerability.CONVERSATIONAL, Answerability.UNDERSPECIFIED):
+        return None
+    return (verdict is IdkVerdict.YES) == (answerability is Answerability.UNANSWERABLE)
+
+
+def answerability_accuracy(answerability: Answerability, verdict: IdkVerdict | None) -> Score:
+    """Return 1.0 where `answerability_correct` holds, 0.0 where it does not, else a Score without a value.
+
+    The metric is the mean over scored responses; higher is better.
+    """
+    correct = answerability_correct(answerability, verdict)
+    if correct is not None:
+        return Score(float(correct))
+    if verdict is None:
+        return Score(None, NO_VERDICT)
+    return Score(None, f"answerability accuracy is not defined on {answerability.value} tasks")
+
+
+__all__ = [
+    "NO_VERDICT",
+    "IdkDetector",
+    "IdkLabel",
+    "RuleBasedIdk",
+    "answerability_accuracy",
+    "answerability_correct",
+]

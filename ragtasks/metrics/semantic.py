@@ -1,0 +1,283 @@
+"""BERTScore and the figures drawn from it: every unique text is encoded once, whatever it is compared with.
+
+A response meets its target twice (precision, recall) and each of its passages once, and neighbouring tasks share
+passages. Scored pair by pair, most encodings are repeats. Here all pairs are known first; each text is encoded in a
+batch of its length, and a pair then costs one small matrix product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ragtasks.metrics._encoders import Encoder, EncoderSpec, resolve_encoder
+from ragtasks.records import Score
+
+_GROUP_TOKENS = 2**18
+"""Tokens encoded before their pairs are scored: 1 GiB of vectors at the width of deberta-xlarge (1024)."""
+_CPU_BATCH_TOKENS = 512
+"""A processor is busy with so many tokens; larger batches fall out of its caches and add padding."""
+_GPU_BATCH_TOKENS = 2**14
+
+
+@dataclass(frozen=True, slots=True)
+class BertScore:
+    """BERTScore of a candidate against a reference: at most 1, higher is better; 0 is unrelated when rescaled."""
+
+    precision: float
+    """How well the reference covers the candidate's tokens."""
+    recall: float
+    """How well the candidate covers the reference's tokens."""
+    f1: float
+    """Harmonic mean of the two, rescaled by its own baseline."""
+
+
+@dataclass(frozen=True, slots=True)
+class SemanticScore:
+    """The BERTScore figures of one response (MTRAG paper, section 6.3.1)."""
+
+    bert_recall: float
+    """Recall against the target: completeness."""
+    bert_precision: float
+    """Precision against the target."""
+    bert_k_precision: float | None
+    """`bert_k_precision` over the passages: faithfulness; None without passages."""
+    passage_precisions: tuple[float, ...] = ()
+    """Precision against each passage, in their order."""
+
+
+class BertScorer:
+    """BERTScore on one encoder, loaded at first use.
+
+    Attributes:
+        n_texts: unique texts in the latest call of `score`, blanks at their ends not counted.
+        n_truncated: those among them that were longer than the encoder reads, and were cut at their end.
+    """
+
+    def __init__(
+        self,
+        spec: EncoderSpec,
+        *,
+        device: str | None = None,
+        batch_size: int = 32,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> None:
+        """Keep the choices; nothing is loaded yet.
+
+        Args:
+            spec: the encoder, as from `resolve_encoder`.
+            device: a torch device; None takes the GPU where there is one.
+            batch_size: texts in one forward pass.
+            progress: called with (texts encoded, texts in all) after each forward pass.
+        """
+        self.spec = spec
+        self.n_texts = 0
+        self.n_truncated = 0
+        self._device = device
+        self._batch_size = batch_size
+        self._progress = progress
+        self._encoder: Encoder | None = None
+
+    def load(self) -> None:
+        """Load the encoder now rather than at the first pair.
+
+        Raises:
+            ConfigurationError: the encoder is not there or cannot be used.
+            MissingExtraError: a library of the extra `semantic` is not installed.
+        """
+        self._encoder = self._encoder or Encoder(self.spec, self._device)
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> list[BertScore]:
+        """Return the BERTScore of each (candidate, reference), without idf weights, in the order of the pairs.
+
+        Vectors are single precision and stay on the encoder's device until their last pair: up to a group of about
+        260,000 tokens (1 GiB at width 1024), and those that later pairs need again. Pairs that share texts
+        should therefore stand near each other.
+
+        Agrees with bert-score 0.3.13, asked for one pair at a time, to 1e-5: blanks at both ends dropped, special
+        tokens weigh nothing but can be matched, long texts cut at the tokeniser's limit, and a text without tokens
+        scores raw 0 (rescaled: below 0). Different on purpose: a tokeniser without a limit is held to the model's
+        number of positions; a text made of special tokens only scores 0 where bert-score gives no number; and in
+        batches of several pairs bert-score lets the zero similarity of padding win where all real ones are negative,
+        which cannot happen here.
+
+        Args:
+            pairs: candidates with their references; repeated texts cost nothing.
+
+        Returns:
+            One BertScore a pair, rescaled where the spec has a baseline; nothing for no pairs.
+
+        Raises:
+            ConfigurationError: the encoder is not there or cannot be used.
+            MissingExtraError: a library of the extra `semantic` is not installed.
+
+        Source: Zhang et al. 2020, "BERTScore: Evaluating Text Generation with BERT", section 3; MTRAG paper, section
+        6.3.1; the official `run_algorithmic.py` at cc5b1d4 (deberta-xlarge-mnli, rescaled).
+        """
+        if not pairs:
+            self.n_texts = self.n_truncated = 0
+            return []
+        self.load()
+        assert self._encoder is not None
+        stripped = [(candidate.strip(), reference.strip()) for candidate, reference in pairs]
+        texts = list(dict.fromkeys(text for pair in stripped for text in pair))
+        token_ids, self.n_truncated = self._encoder.token_ids(texts)
+        self.n_texts = len(texts)
+        scores = _score_groups(
+            self._encoder, stripped, dict(zip(texts, token_ids, strict=True)), self._batch_size, self._progress
+        )
+        return [_bert_score(precision, recall, self.spec.baseline) for precision, recall in scores]
+
+
+def bert_k_precision(precisions: Sequence[float]) -> Score:
+    """Return the best BERTScore precision of a response against one of its passages; higher is better.
+
+    More passages can only raise it, so it compares settings only with as many passages.
+
+    Args:
+        precisions: the response's precision against each passage it was given.
+
+    Returns:
+        The maximum; unscored where there is no passage (the official script then scores its aggregate 0).
+
+    Source: MTRAG paper, section 6.3.1 (BertK-Prec, after Adlakha et al. 2024); the official `run_algorithmic.py` at
+    cc5b1d4 keeps the list and takes the maximum in its aggregate.
+    """
+    if not precisions:
+        return Score(None, "no passages to compare the response with")
+    return Score(max(precisions))
+
+
+def semantic_scores(
+    responses: Sequence[str], targets: Sequence[str], passages: Sequence[Sequence[str]], scorer: BertScorer
+) -> list[SemanticScore]:
+    """Return the BERTScore figures of many responses from one pass over the encoder.
+
+    Args:
+        responses: the models' answers.
+        targets: the benchmark's answer to each.
+        passages: the texts of the passages that each response was given, possibly none.
+        scorer: what to score with; its `n_texts` and `n_truncated` then tell of these texts.
+
+    Returns:
+        One SemanticScore a response, in order; nothing for no responses.
+
+    Raises:
+        ValueError: the three lists differ in length.
+        ConfigurationError: the encoder is not there or cannot be used.
+        MissingExtraError: a library of the extra `semantic` is not installed.
+    """
+    compared = [(target, *given) for target, given in zip(targets, passages, strict=True)]
+    scores = iter(scorer.score([(text, other) for text, row in zip(responses, compared, strict=True) for other in row]))
+    rows = [[next(scores) for _ in row] for row in compared]
+    return [_semantic_score(against_target, against_passages) for against_target, *against_passages in rows]
+
+
+def _semantic_score(against_target: BertScore, against_passages: Sequence[BertScore]) -> SemanticScore:
+    """Return the figures of one response."""
+    precisions = tuple(score.precision for score in against_passages)
+    return SemanticScore(
+        against_target.recall, against_target.precision, bert_k_precision(precisions).value, precisions
+    )
+
+
+def _score_groups(
+    encoder: Encoder,
+    pairs: Sequence[tuple[str, str]],
+    token_ids: dict[str, list[int]],
+    batch_size: int,
+    progress: Callable[[int, int], None] | None,
+) -> Iterator[tuple[float, float]]:
+    """Yield the raw (precision, recall) of each pair, group after group, dropping a text after its last pair."""
+    last_pair = {text: i for i, pair in enumerate(pairs) for text in pair}
+    encoded: dict[str, tuple[Any, Any]] = {}
+    n_encoded = 0
+    for start, stop, new_texts in _groups(pairs, token_ids):
+        for texts in _batches(
+            new_texts, token_ids, batch_size, _CPU_BATCH_TOKENS if encoder.on_cpu else _GPU_BATCH_TOKENS
+        ):
+            batch = [token_ids[text] for text in texts]
+            vectors = zip(encoder.embed(batch), map(encoder.weights, batch), strict=True)
+            encoded.update(zip(texts, vectors, strict=True))
+            n_encoded += len(batch)
+            if progress is not None:
+                progress(n_encoded, len(token_ids))
+        group = pairs[start:stop]
+        yield from _match([(encoded[candidate], encoded[reference]) for candidate, reference in group])
+        for text in {text for pair in group for text in pair if last_pair[text] < stop}:
+            del encoded[text]
+
+
+def _groups(pairs: Sequence[tuple[str, str]], token_ids: dict[str, list[int]]) -> Iterator[tuple[int, int, list[str]]]:
+    """Yield (first pair, end, texts that occur there first) of runs of pairs with about `_GROUP_TOKENS` new tokens."""
+    seen: set[str] = set()
+    start, n_tokens, new_texts = 0, 0, list[str]()
+    for i, pair in enumerate(pairs):
+        for text in pair:
+            if text not in seen:
+                seen.add(text)
+                new_texts.append(text)
+                n_tokens += len(token_ids[text])
+        if n_tokens >= _GROUP_TOKENS or i == len(pairs) - 1:
+            yield start, i + 1, new_texts
+            start, n_tokens, new_texts = i + 1, 0, []
+
+
+def _batches(
+    texts: Sequence[str], token_ids: dict[str, list[int]], batch_size: int, batch_tokens: int
+) -> Iterator[list[str]]:
+    """Yield the texts, longest first, in batches of at most `batch_size` texts and `batch_tokens` padded tokens.
+
+    A text longer than `batch_tokens` is a batch of its own.
+    """
+    batch: list[str] = []
+    longest = 0
+    for text in sorted(texts, key=lambda text: len(token_ids[text]), reverse=True):
+        if batch and (len(batch) == batch_size or longest * (len(batch) + 1) > batch_tokens):
+            yield batch
+            batch = []
+        longest = longest if batch else len(token_ids[text])
+        batch.append(text)
+    if batch:
+        yield batch
+
+
+def _match(pairs: Sequence[tuple[tuple[Any, Any], tuple[Any, Any]]]) -> list[tuple[float, float]]:
+    """Return (precision, recall) of pairs of (unit vectors, weights): each token meets its nearest one.
+
+    Pair by pair without padding: next to the encoding this is cheap, and no padding can win a maximum. The figures
+    leave the device once for all pairs.
+    """
+    import torch
+
+    figures = []
+    with torch.inference_mode():
+        for (candidate, candidate_weights), (reference, reference_weights) in pairs:
+            similarity = candidate @ reference.T
+            # A text without weighted tokens matches nothing, in either direction (bert-score sets both to 0).
+            both = candidate_weights.any() & reference_weights.any()
+            precision = similarity.amax(dim=1) @ candidate_weights * both
+            recall = similarity.amax(dim=0) @ reference_weights * both
+            figures.append(torch.stack((precision, recall)))
+        return [(precision, recall) for precision, recall in torch.stack(figures).tolist()]
+
+
+def _bert_score(precision: float, recall: float, baseline: tuple[float, float, float] | None) -> BertScore:
+    """Return the BertScore of raw figures, each rescaled by its own baseline (Zhang et al. 2020, section 5)."""
+    total = precision + recall
+    raw = (precision, recall, 2 * precision * recall / total if total else 0.0)
+    if baseline is None:
+        return BertScore(*raw)
+    return BertScore(*((value - base) / (1 - base) for value, base in zip(raw, baseline, strict=True)))
+
+
+__all__ = [
+    "BertScore",
+    "BertScorer",
+    "EncoderSpec",
+    "SemanticScore",
+    "bert_k_precision",
+    "resolve_encoder",
+    "semantic_scores",
+]

@@ -1,0 +1,1 @@
+"""Jinja templates: what models are told, as data."""

@@ -1,0 +1,1 @@
+"""From logged samples to tables."""

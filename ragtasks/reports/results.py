@@ -1,0 +1,139 @@
+"""Reads what the harness wrote with `--output_path --log_samples`.
+
+The harness writes one results file and one sample file a task, with the same time in their names. An evaluation here
+is one such set: a model's rows, with the facts that decide whether two evaluations may stand in one table.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ragtasks.benchmarks._rows import Faults, json_lines, parse_json
+from ragtasks.errors import BenchmarkFileError, clear_error
+
+_TIME = re.compile(r"results_(?P<time>.+)\.json")
+_NEXT_STEP = "run the evaluation again with --output_path DIR --log_samples"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One scored response."""
+
+    task_id: str
+    """Task."""
+    turn: int
+    """User turn, from 1."""
+    domain: str
+    """Short name of the corpus."""
+    setting: str
+    """`reference`, `reference_rag` or `full_rag`."""
+    answerability: str
+    """Label of the task."""
+    question_types: tuple[str, ...]
+    """Labels of the question."""
+    multi_turn: str
+    """Label of the turn."""
+    values: Mapping[str, float | None]
+    """Metric -> value, None where unscored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """One model on one benchmark."""
+
+    model: str
+    """Name for the tables."""
+    kind: tuple[str, str, str]
+    """Benchmark (says `sample` where it is one), encoder and IDK detector: rows of other kinds do not compare."""
+    rows: tuple[Row, ...]
+    """All responses, every setting and domain."""
+
+
+def read_evaluations(paths: Sequence[Path]) -> list[Evaluation]:
+    """Return the evaluations found below the paths, in order of their names.
+
+    Args:
+        paths: folders that the harness wrote to, or results files in them.
+
+    Raises:
+        BenchmarkFileError: no results, no logged samples, or a broken file.
+    """
+    files = sorted({file for path in paths for file in _results_files(path)})
+    return [_evaluation(file) for file in files]
+
+
+def _results_files(path: Path) -> list[Path]:
+    files = sorted(path.rglob("results_*.json")) if path.is_dir() else [path] if path.is_file() else []
+    if files:
+        return files
+    raise _error(str(path), "a results file of the harness (results_*.json)", "none")
+
+
+def _evaluation(file: Path) -> Evaluation:
+    match = _TIME.fullmatch(file.name)
+    try:
+        results = parse_json(file.read_bytes())
+    except (OSError, ValueError) as error:
+        raise _error(str(file), "a results file of the harness", str(error)) from error
+    samples = sorted(file.parent.glob(f"samples_*_{match['time']}.jsonl")) if match else []
+    own = {
+        name: config for name, config in results.get("configs", {}).items() if "ragtasks" in config.get("metadata", {})
+    }
+    files = [sample for sample in samples if sample.name.removeprefix("samples_").rpartition("_")[0] in own]
+    if not files:
+        raise _error(str(file), "logged samples of a ragtasks task beside it (samples_*.jsonl)", "none")
+    facts = next(iter(own.values()))["metadata"]["ragtasks"]
+    kind = (facts["benchmark"], facts["scoring"]["encoder"], facts["scoring"]["idk_detector"])
+    rows = tuple(row for sample in files for row in _rows(sample))
+    return Evaluation(_model_name(results), kind, rows)
+
+
+def _model_name(results: Mapping[str, Any]) -> str:
+    """Return the model's own name where its arguments give one, else the harness's name for its kind."""
+    config = results.get("config", {})
+    arguments = config.get("model_args") or {}
+    named = [arguments[key] for key in ("model", "pretrained") if isinstance(arguments, dict) and key in arguments]
+    return str(named[0]) if named else str(config.get("model", "unknown"))
+
+
+def _rows(path: Path) -> list[Row]:
+    faults = Faults(path, "logged samples", _NEXT_STEP)
+    rows = []
+    for line, sample in json_lines(faults):
+        try:
+            rows.append(_row(sample))
+        except (KeyError, TypeError) as error:
+            faults.add(line, "a sample of a ragtasks task", f"no {error}")
+    faults.raise_if_any()
+    return rows
+
+
+def _row(sample: Mapping[str, Any]) -> Row:
+    doc = sample["doc"]
+    return Row(
+        task_id=doc["task_id"],
+        turn=doc["turn"],
+        domain=doc["domain"],
+        setting=doc["setting"],
+        answerability=doc["answerability"],
+        question_types=tuple(doc["question_types"]),
+        multi_turn=doc["multi_turn"],
+        values={name: _number(sample[name]) for name in sample["metrics"]},
+    )
+
+
+def _number(value: Any) -> float | None:
+    """Return a number; None for NaN, which the harness's JSON has as NaN and the reader as None."""
+    return None if value is None or math.isnan(value) else float(value)
+
+
+def _error(where: str, expected: str, found: str) -> BenchmarkFileError:
+    return BenchmarkFileError(clear_error("results", where=where, expected=expected, found=found, next_step=_NEXT_STEP))
+
+
+__all__ = ["Evaluation", "Row", "read_evaluations"]

@@ -1,0 +1,18 @@
+"""Fixtures that several test modules share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+REAL_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+@pytest.fixture(scope="session")
+def mtrag_root() -> Path:
+    """The real MTRAG checkout, or a skip that says where it was looked for."""
+    root = REAL_DATA / "mt-rag-benchmark"
+    if not (root / "mtrag-human").is_dir():
+        pytest.skip(f"no real MTRAG data at {root}")
+    return root

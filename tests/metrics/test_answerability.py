@@ -1,0 +1,257 @@
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.idk_agreement import HALVES, Labelled, confusion, figures_of_yes, read_judged, read_references
+from ragtasks.metrics.answerability import (
+    NO_VERDICT,
+    IdkDetector,
+    RuleBasedIdk,
+    answerability_accuracy,
+    answerability_correct,
+)
+from ragtasks.records import Answerability, IdkVerdict, Message, Response, Role, Task
+
+YES, PARTIAL, NO = IdkVerdict.YES, IdkVerdict.PARTIAL, IdkVerdict.NO
+
+# Replies written for this test. The last group holds what looks like a refusal and is none.
+GOLDEN: list[tuple[IdkVerdict, str]] = [
+    (YES, "I do not have specific information."),
+    (YES, "I do not have specific information"),
+    (YES, "I do not have specific information about the tides at Saint-Malo."),
+    (YES, "I do not have specific information on whether the U.S. Mint still strikes steel pennies for collectors."),
+    (YES, "**I do not have specific information.**"),
+    (YES, '"I do not have specific information."'),
+    (YES, "I DON'T KNOW!!"),
+    (YES, "i dont know"),
+    (YES, "I don’t know, sorry."),  # noqa: RUF001
+    (YES, "Sorry, I really couldn't find anything on that."),
+    (YES, "Don't know."),
+    (YES, "IDK"),
+    (YES, "No idea."),
+    (YES, "Unanswerable"),
+    (YES, "No information available."),
+    (YES, "Not mentioned in the passages."),
+    (YES, "Unable to answer based on the given context."),
+    (YES, "I am unable to provide an answer regarding how to tune a harpsichord. However, I can assist with pianos."),
+    (YES, "The documents do not provide an answer to the question."),
+    (YES, "The provided passages don't mention the price of a season ticket."),
+    (YES, "None of the retrieved documents mention who built the lighthouse."),
+    (YES, "There is no information about the ferry timetable in the passages."),
+    (YES, "The ferry timetable is not mentioned in the provided documents."),
+    (YES, "Based on the provided context, the question cannot be answered."),
+    (YES, "It is not possible to determine the winner from the text."),
+    (YES, "The context does not contain enough information to answer this question."),
+    (YES, "Unfortunately, the text only discusses bees and does not say anything about wasps."),
+    (YES, "I'm afraid I can't answer that. If you have other questions, feel free to ask!"),
+    (YES, "I have no information on opening hours. You may want to check the museum's website for the latest details."),
+    (YES, "We were unable to find this in the available sources. Please contact the clerk's office directly."),
+    (
+        YES,
+        "I cannot find the cause. Could you tell me more about the error message you saw on your screen at the time?",
+    ),
+    (YES, "While I don't have information about Norway, I can help with other Nordic countries."),
+    (YES, "I haven't been given any passage about volcanoes, and I can't speculate."),
+    (YES, "As an AI, I do not have access to live prices. I'd recommend checking a broker's page."),
+    (YES, "The exact launch date is not specified."),
+    (YES, "I'm not sure whether the rule applies to cyclists."),
+    (YES, "That is beyond my knowledge."),
+    (YES, "It's unclear from the documents whether pets are allowed."),
+    (YES, "The article doesn't give any figures. [1][2]"),
+    (YES, "The passages lack details about the funding."),
+    (
+        PARTIAL,
+        "The bridge opened in 1931 and was then the longest steel arch in the whole country, but I do not know who "
+        "designed it.",
+    ),
+    (
+        PARTIAL,
+        "While the documents do not say when, they do say that it closed in 1974 after a fire and then reopened.",
+    ),
+    (
+        PARTIAL,
+        "I don't have the exact number. However, the 1990 census counted about four thousand people in the valley, "
+        "and the number has been falling since.",
+    ),
+    (
+        PARTIAL,
+        "To reset the pump, hold both buttons for ten seconds and wait for the green light to come on.\n\nThe manual "
+        "number is not mentioned in the provided passages.",
+    ),
+    (
+        PARTIAL,
+        "Oak: hard, heavy, takes stain well and resists wear.\nPine: soft, light, cheap, dents easily.\n"
+        "Larch: I could not find any information.",
+    ),
+    (
+        PARTIAL,
+        "There is no information about a fee; applicants must bring two photographs, a passport and proof of address "
+        "to the counter.",
+    ),
+    (
+        PARTIAL,
+        "For more than forty years the town has run its own trams, free of charge to all residents. However, I have "
+        "no details about buses.",
+    ),
+    (
+        PARTIAL,
+        "I'm unable to give a full history, but I can tell you that the mill was built by monks, burned down twice, "
+        "and now houses a library.",
+    ),
+    (
+        PARTIAL,
+        "I do not know the rate for 2019. Shares of the company rose by a fifth in 2018 and fell back a year later.",
+    ),
+    (NO, ""),
+    (NO, " \n "),
+    (NO, "42"),
+    (NO, "No."),
+    (NO, "Yes, you do not have to file the form twice."),
+    (NO, "The form does not contain information about your income, so it can be shared."),
+    (NO, "If you do not have information on the seller, call the office."),
+    (NO, "If the documents do not mention a date, use the postmark."),
+    (NO, 'Pyrrho answered "I don\'t know" to every question.'),
+    (NO, "Her catchphrase, 'I do not know', was printed on shirts."),
+    (NO, "Socrates claimed that he knew nothing."),
+    (NO, "You're welcome! Let me know if you have any other questions."),
+    (NO, "I am sorry if that was not what you were looking for."),
+    (NO, "Of course! Could you please give me more details about your question?"),
+    (NO, "Glad I could help. Goodbye!"),
+    (NO, "There is no limit on the number of uploads."),
+    (NO, "There is no evidence that garlic cures colds."),
+    (NO, "The plan does not cover dental care, and it does not include glasses."),
+    (NO, "The court does not provide forms in Latin."),
+    (NO, "Users cannot access the console without a key."),
+    (NO, "The detector cannot identify specific individuals."),
+    (NO, "When the region is not specified, the default is used."),
+    (NO, "Whether you win depends on the judge; you may want to ask a lawyer."),
+    (NO, "It is better not to provide information about your bank account on the phone."),
+    (NO, "I could not agree more: the second edition is the better one."),
+    (NO, "Do not share any information with callers whom you do not know."),
+    (NO, "The cause of the fire remains unknown to historians."),
+]
+
+
+def _response(text: str) -> Response:
+    question = Message(Role.USER, "And what about that?")
+    task = Task("c<::>1", "c", 1, "clapnq", (question,), "", Answerability.ANSWERABLE, (), "N/A", ())
+    return Response(task, (), text)
+
+
+def _verdict(text: str) -> IdkVerdict | None:
+    return RuleBasedIdk().detect([_response(text)])[0].verdict
+
+
+@pytest.mark.parametrize(("expected", "text"), GOLDEN, ids=[text[:50] for _, text in GOLDEN])
+def test_golden_replies(expected: IdkVerdict, text: str) -> None:
+    assert _verdict(text) is expected
+
+
+def test_reason_is_the_matched_phrase() -> None:
+    label = RuleBasedIdk().detect([_response("Well, I don't know who won.")])[0]
+    assert label.reason == "i do not know"
+
+
+def test_empty_response_says_why_it_is_no_refusal() -> None:
+    assert "empty" in RuleBasedIdk().detect([_response("  ")])[0].reason
+
+
+def test_another_script_has_no_verdict_and_a_reason() -> None:
+    label = RuleBasedIdk().detect([_response("知りません。")])[0]
+    assert label.verdict is None
+    assert "English" in label.reason
+
+
+def test_labels_come_in_the_order_of_the_responses() -> None:
+    detector: IdkDetector = RuleBasedIdk()
+    labels = detector.detect([_response("I don't know."), _response("It is blue."), _response("I don't know.")])
+    assert [label.verdict for label in labels] == [YES, NO, YES]
+    assert detector.detect([]) == []
+    assert detector.name == "rules"
+
+
+@given(st.text())
+def test_any_text_has_a_reason(text: str) -> None:
+    assert RuleBasedIdk().detect([_response(text)])[0].reason
+
+
+@given(st.sampled_from([text for expected, text in GOLDEN if expected is YES]), st.sampled_from([" ", "\n", "\t\n"]))
+def test_blanks_around_a_refusal_change_nothing(text: str, blank: str) -> None:
+    assert _verdict(blank + text + blank) is YES
+
+
+# A reply that is one quotation is read without its marks; with text after it, it is a quotation again.
+@given(st.sampled_from([text for expected, text in GOLDEN if expected is YES and not text.startswith('"')]))
+def test_an_answer_after_a_refusal_makes_it_partial(text: str) -> None:
+    answer = "The harbour was dug by hand between 1802 and 1809, and the stone came from the old town wall."
+    assert _verdict(f"{text}\n{answer}") is PARTIAL
+
+
+def test_a_long_reply_is_read_quickly_enough_to_finish() -> None:
+    assert _verdict("the " * 5000 + "really " * 5000 + "information provided, " * 3000) is NO
+
+
+@pytest.mark.parametrize("answerability", list(Answerability))
+@pytest.mark.parametrize("verdict", [*IdkVerdict, None])
+def test_answerability_accuracy_over_the_whole_table(answerability: Answerability, verdict: IdkVerdict | None) -> None:
+    right = {
+        (Answerability.ANSWERABLE, NO),
+        (Answerability.ANSWERABLE, PARTIAL),
+        (Answerability.PARTIAL, NO),
+        (Answerability.PARTIAL, PARTIAL),
+        (Answerability.UNANSWERABLE, YES),
+    }
+    undefined = answerability in (Answerability.CONVERSATIONAL, Answerability.UNDERSPECIFIED) or verdict is None
+    expected = None if undefined else (answerability, verdict) in right
+    assert answerability_correct(answerability, verdict) is expected
+    score = answerability_accuracy(answerability, verdict)
+    assert score.value == (None if expected is None else float(expected))
+    assert bool(score.reason) is (expected is None)
+
+
+def test_reason_without_a_verdict_is_the_shared_one() -> None:
+    assert answerability_accuracy(Answerability.UNANSWERABLE, None).reason == NO_VERDICT
+
+
+# Floors a little below what `benchmarks/idk_agreement.py` printed when the rules were set: accuracy, recall of `yes`.
+REFERENCE_FLOORS = {"tuned": (0.98, 0.92), "held out": (0.96, 0.75)}
+JUDGE_FLOORS = {"tuned": (0.98, 0.9), "held out": (0.96, 0.75)}
+
+
+@pytest.mark.parametrize("half", HALVES)
+def test_agreement_with_the_reference_answers(mtrag_root: Path, half: str) -> None:
+    rows = read_references(mtrag_root / "mtrag-human" / "generation_tasks" / "reference.jsonl")
+    assert len(rows) == 842
+    _assert_agreement([row for row in rows if row.half == half], *REFERENCE_FLOORS[half])
+
+
+@pytest.mark.parametrize("half", HALVES)
+def test_agreement_with_the_judge_of_the_paper(mtrag_root: Path, half: str) -> None:
+    path = mtrag_root / "mtrag-human" / "evaluations" / "reference_subset_with_human_evaluations.json"
+    rows = read_judged(path)
+    assert len(rows) == 477 - 6
+    _assert_agreement([row for row in rows if row.half == half], *JUDGE_FLOORS[half])
+
+
+def test_agreement_on_data_that_nothing_was_tuned_on(mtrag_root: Path) -> None:
+    rows = read_references(mtrag_root / "mtragun-human" / "generation_tasks" / "reference.jsonl")
+    assert len(rows) == 507
+    _assert_agreement(rows, 0.97, 0.92)
+
+
+def test_figures_of_yes_count_only_labels_that_say_what_is_right() -> None:
+    table = Counter(
+        {("yes", "yes"): 3, ("yes", "no"): 1, ("no", "yes"): 1, ("partial", "partial"): 5, ("CONVERSATIONAL", "yes"): 9}
+    )
+    assert figures_of_yes(table) == {"accuracy": 0.8, "precision": 0.75, "recall": 0.75}
+
+
+def _assert_agreement(rows: list[Labelled], accuracy: float, recall: float) -> None:
+    figures = figures_of_yes(confusion(RuleBasedIdk(), rows))
+    assert figures["accuracy"] >= accuracy
+    assert figures["recall"] >= recall
