@@ -1,0 +1,45 @@
+# `make run`: the main job on the sample. `make test`: the whole gate. Both work on a fresh machine.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+SAMPLE := results/sample
+BASELINES := ragtasks-oracle ragtasks-refuse
+
+# Nothing here needs a model hub; without this, libraries ask one at every start.
+export HF_HUB_OFFLINE := 1
+
+.PHONY: run test wheel-test clean
+
+run: $(VENV)/.installed
+	rm -rf $(SAMPLE)
+	set -e; for model in ragtasks-extractive $(BASELINES); do \
+	  $(BIN)/ragtasks run --model $$model --tasks mtrag --metadata '{"data": "sample"}' \
+	    --output_path $(SAMPLE) --log_samples; \
+	done
+	$(BIN)/ragtasks report $(SAMPLE)
+
+test: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest
+
+# The wheel as a user gets it: base install, linked, found by the stock command with no include path.
+wheel-test: $(VENV)/.installed-dev
+	$(BIN)/pytest -m network
+	PYTHON=$(PYTHON) bash scripts/check_wheel.sh
+
+# One exact torch: the CPU build is enough, and a bare `torch` brings gigabytes of CUDA on some machines.
+$(VENV)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet torch==2.13.0
+	$(BIN)/pip install --quiet --editable '.[semantic]'
+	touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	$(BIN)/pip install --quiet --editable '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) dist results

@@ -1,0 +1,191 @@
+"""Runs on disk: the contract between the precompute stage, which writes them, and the harness tasks, which read them.
+
+A run is ranked passages for each query. It is stored as a TREC file a domain, beside the contexts that each setting
+gives to each task, and a manifest that says what the run was made of. Text formats only, so that a run can be read,
+compared and handed in without ragtasks.
+
+Equal scores are ordered as trec_eval orders them (score as a 32-bit float descending, then passage id descending), so
+that the order in the file is the order that is evaluated.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from ragtasks.errors import CacheError, clear_error
+
+OFFICIAL = "official"
+"""Name of the run that a benchmark publishes itself."""
+
+MANIFEST = "manifest.json"
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """One passage of a ranking."""
+
+    passage_id: str
+    """Passage."""
+    score: float
+    """Higher is better; finite."""
+
+
+Run = Mapping[str, tuple[Ranked, ...]]
+"""Query id -> passages, best first. A query without any passage is there with an empty tuple."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a stored run is made of; `key` changes when, and only when, something that changes the result does."""
+
+    name: str
+    """What users call the run."""
+    spec: Mapping[str, Any]
+    """Everything that decides the result: corpora, queries, retriever, parameters, versions."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Path below the run's folder -> sha256."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """What is worth knowing and decides nothing: times, counts, the machine."""
+
+    @property
+    def key(self) -> str:
+        """Hash of the canonical JSON of `spec`."""
+        return canonical_hash(self.spec)
+
+
+def canonical_hash(value: Any) -> str:
+    """Return the sha256 of a JSON value, the same for every order of its keys."""
+    return hashlib.sha256(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def in_rank_order(passages: Iterable[Ranked]) -> tuple[Ranked, ...]:
+    """Return passages best first by the one rule for ties (see the module)."""
+    return tuple(sorted(passages, key=lambda item: (_single(item.score), item.passage_id), reverse=True))
+
+
+def _single(score: float) -> float:
+    """Return the score as trec_eval holds it."""
+    (value,) = struct.unpack("f", struct.pack("f", score))
+    return float(value)
+
+
+def write_trec(path: Path, run: Run, tag: str) -> str:
+    """Write a run as a TREC file, atomically, and return its sha256. Scores are written so that they read back equal."""
+    lines = [
+        f"{query_id} Q0 {item.passage_id} {rank} {item.score!r} {tag}\n"
+        for query_id, ranking in run.items()
+        for rank, item in enumerate(ranking, start=1)
+    ]
+    return write_atomically(path, "".join(lines).encode())
+
+
+def read_trec(path: Path) -> dict[str, tuple[Ranked, ...]]:
+    """Return the run in a TREC file, queries in the order of the file, passages in rank order by score.
+
+    Raises:
+        CacheError: no file, or lines that are no run: wrong number of cells, a score that is no finite number, a
+            passage twice for one query; all of them are listed.
+    """
+    rankings: dict[str, dict[str, float]] = {}
+    faults: list[str] = []
+    for number, line in enumerate(_text(path).splitlines(), start=1):
+        cells = line.split()
+        if len(cells) != 6:
+            faults.append(f"line {number}: expected 6 cells (query Q0 passage rank score tag), found {len(cells)}")
+            continue
+        query_id, _, passage_id, _, score_text, _ = cells
+        score = _score(score_text)
+        if score is None:
+            faults.append(f"line {number} ({query_id}): expected a finite score, found {score_text!r}")
+        elif passage_id in rankings.setdefault(query_id, {}):
+            faults.append(f"line {number} ({query_id}): passage {passage_id!r} stands twice")
+        else:
+            rankings[query_id][passage_id] = score
+    if faults:
+        shown = [*faults[:20], *([f"and {len(faults) - 20} more"] if len(faults) > 20 else [])]
+        raise CacheError(f"TREC run {path}: {len(faults)} faults\n  " + "\n  ".join(shown))
+    return {query: in_rank_order(Ranked(*item) for item in ranking.items()) for query, ranking in rankings.items()}
+
+
+def _score(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        message = clear_error(
+            "run", where=str(path), expected="a text file", found=str(error), next_step="check the path"
+        )
+        raise CacheError(message) from error
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Write a run's manifest, last of its files: a run without one is not finished."""
+    content = {"format": FORMAT, "key": manifest.key, **asdict(manifest)}
+    write_atomically(folder / MANIFEST, orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS))
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Return the manifest of a stored run.
+
+    Raises:
+        CacheError: there is none, it is torn, or its key does not fit its content.
+    """
+    path = folder / MANIFEST
+    try:
+        content = orjson.loads(_text(path))
+        manifest = Manifest(content["name"], content["spec"], content["files"], content["facts"])
+    except (orjson.JSONDecodeError, KeyError, TypeError) as error:
+        raise CacheError(f"manifest {path} is torn: {error}; remove the run and make it again") from error
+    if content.get("key") != manifest.key:
+        raise CacheError(f"manifest {path} was changed by hand: its key does not fit its content")
+    return manifest
+
+
+def write_atomically(path: Path, content: bytes) -> str:
+    """Write a file so that it is either whole or not there, and return the sha256 of its content."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        with part.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise CacheError(f"cannot write {path}: {error.strerror or error}") from error
+    return hashlib.sha256(content).hexdigest()
+
+
+__all__ = [
+    "FORMAT",
+    "MANIFEST",
+    "OFFICIAL",
+    "Manifest",
+    "Ranked",
+    "Run",
+    "canonical_hash",
+    "in_rank_order",
+    "read_manifest",
+    "read_trec",
+    "write_atomically",
+    "write_manifest",
+    "write_trec",
+]

@@ -1,0 +1,1 @@
+"""Existing distributed engines behind the same protocol, for corpora that outgrow one machine."""

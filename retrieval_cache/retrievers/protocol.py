@@ -1,0 +1,58 @@
+"""What a retriever is: it indexes the passages of one corpus and ranks them for queries.
+
+Nothing else about it is known to the rest of the stage. `describe` feeds the run's key, so it must name everything
+that changes a ranking: parameters, analyser, model, library version; and nothing that does not, such as batch sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from ragtasks.records import Passage
+from ragtasks.runs import Run
+
+Progress = Callable[[str, int, int | None], None]
+"""Called with (what, done so far, total or None)."""
+
+
+def no_progress(what: str, done: int, total: int | None) -> None:
+    """Show nothing."""
+
+
+class Retriever(Protocol):
+    """Ranks the passages of one corpus."""
+
+    @property
+    def name(self) -> str:
+        """The one line that chooses it, in canonical form, such as `dense:minilm`."""
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return what decides its rankings, as JSON values."""
+
+    def index(self, passages: Iterable[Passage], folder: Path, progress: Progress = no_progress) -> None:
+        """Make this corpus searchable.
+
+        Args:
+            passages: read once, in the order of the corpus; ids are unique.
+            folder: the retriever's own folder for this corpus: finished parts found there are used again, so that a
+                killed call resumes; what it leaves there is nobody else's business.
+            progress: told of every step.
+
+        Raises:
+            RagtasksError: a passage without text, a missing library or model, a full disk.
+        """
+
+    def search(self, queries: Mapping[str, str], k: int, progress: Progress = no_progress) -> Run:
+        """Return the best `k` passages (fewer where the corpus is smaller, or nothing matches) of each query.
+
+        Every query of `queries` is in the result, in their order, passages in rank order (`ragtasks.runs`). Passages
+        that share nothing with the query (score 0 in a lexical retriever) are left out.
+
+        Raises:
+            RagtasksError: called before `index`.
+        """
+
+
+__all__ = ["Progress", "Retriever", "no_progress"]

@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# Builds the wheel, installs it alone in a fresh environment, links it, and runs the stock harness on the sample.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+
+"${PYTHON:-python3}" -m venv "$folder/venv"
+"$folder/venv/bin/pip" install --quiet build
+"$folder/venv/bin/python" -m build --quiet --wheel --outdir "$folder/dist" .
+"$folder/venv/bin/pip" install --quiet "$folder"/dist/ragtasks-*.whl
+
+# Away from the checkout, so that nothing but the wheel can be imported.
+cd "$folder"
+"$folder/venv/bin/ragtasks" link
+"$folder/venv/bin/lm_eval" --model dummy --tasks mtrag_full_rag --metadata '{"data": "sample"}' | tee table.txt
+for domain in clapnq fiqa govt cloud; do
+  grep -q "mtrag_full_rag_$domain" table.txt || { echo "no figures for $domain" >&2; exit 1; }
+done
+grep -q '|sample|' table.txt || { echo "the table does not say that the figures are the sample's" >&2; exit 1; }
+"$folder/venv/bin/ragtasks" unlink
+echo "the wheel works with the stock lm_eval"
