@@ -80,7 +80,7 @@ def _single(score: float) -> float:
 
 
 def write_trec(path: Path, run: Run, tag: str) -> str:
-    """Write a run as a TREC file, atomically, and return its sha256. Scores are written so that they read back equal."""
+    """Write a run as a TREC file, atomically, and return its sha256; scores read back equal."""
     lines = [
         f"{query_id} Q0 {item.passage_id} {rank} {item.score!r} {tag}\n"
         for query_id, ranking in run.items()

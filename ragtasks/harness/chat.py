@@ -11,6 +11,7 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from ragtasks.docs import Doc
 from ragtasks.errors import ConfigurationError
@@ -73,7 +74,8 @@ def refuse_chat_endpoint(metadata: Mapping[str, Any]) -> None:
     Raises:
         ConfigurationError: the address in the model's arguments is one of chat completions.
     """
-    if str(metadata.get("base_url", "")).rstrip("/").endswith("/chat/completions"):
+    # The path alone: hosted services put a version behind it (`...?api-version=`).
+    if urlsplit(str(metadata.get("base_url", ""))).path.rstrip("/").endswith("/chat/completions"):
         raise ConfigurationError(
             "the model's base_url is a chat endpoint, and the harness was told to send it plain text.\n"
             "  next step: add --apply_chat_template"

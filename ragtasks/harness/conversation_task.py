@@ -11,7 +11,8 @@ import hashlib
 import json
 import logging
 import math
-from collections.abc import Callable, Iterable, Mapping
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -26,9 +27,9 @@ from ragtasks.docs import Doc, response_of
 from ragtasks.environment import data_folder
 from ragtasks.harness.chat import chat_messages, refuse_chat_endpoint, render_chat, system_text
 from ragtasks.harness.dataset import task_dataset
-from ragtasks.harness.scoring import ResponseScorer
+from ragtasks.harness.scoring import ScoredResponse, shared_scorer
 from ragtasks.metrics.thinking import answer_text
-from ragtasks.records import Response, Score
+from ragtasks.records import Response
 from ragtasks.templates import load_template
 
 _LOGGER = logging.getLogger(__name__)
@@ -59,22 +60,21 @@ class ConversationTask(ConfigurableTask):
         """Read the docs, check every option and template, and that the encoder can be had, before a model runs.
 
         Raises:
-            RagtasksError: bad data, a bad option or template, or a missing library.
+            RagtasksError: bad data, a bad option or template, or an encoder that was asked for and cannot be had.
         """
         own = {key: value for key, value in dict(config or {}).items() if key != "class"}
         self._foreign_metadata = dict(own.get("metadata") or {})
         self.evaluation = config_from_metadata(self._foreign_metadata)
         self._system_template = load_template(self.evaluation.system_prompt, "generation/system")
         self._plain_template = load_template(self.evaluation.plain_prompt, "generation/plain")
-        self._scores: dict[str, dict[str, Score]] = {}
-        self._notes: dict[str, dict[str, Any]] = {}
+        self._results: dict[str, ScoredResponse] = {}
         self._is_distributed = False
         # Any value keeps the harness from looking our metric names up in a hub over the network.
         own["process_results"] = _OWN_PROCESS_RESULTS
         super().__init__(config=own)
         self._filter = _SAMPLE_FILTER if self.benchmark.is_sample else _FILTER
         self._filters = [build_filter_ensemble(self._filter, [["take_first", None]])]
-        self._scorer = ResponseScorer(self.benchmark, self.evaluation)
+        self.scorer = shared_scorer(self.benchmark.name, self.benchmark.root, self.evaluation)
         self._render_plain(self.dataset["test"][0], None)
         self._config.metadata = self._public_metadata()
 
@@ -115,8 +115,8 @@ class ConversationTask(ConfigurableTask):
     def build_all_requests(self, **options: Any) -> None:
         """Build the requests; the harness's request cache is kept apart for every other data, prompt and setting.
 
-        That cache's key has the task's name but neither its documents nor its prompts, so our fingerprint goes into a
-        part of the key that is ours to choose.
+        That cache's key has the task's name but neither its documents nor its prompts, so a hash of ours goes into a
+        part of the key that we may choose.
 
         Raises:
             ConfigurationError: a chat endpoint without `--apply_chat_template`.
@@ -124,8 +124,22 @@ class ConversationTask(ConfigurableTask):
         if not options.get("apply_chat_template"):
             refuse_chat_endpoint(self._foreign_metadata)
         self._is_distributed = options.get("world_size", 1) > 1
-        options["tokenizer_name"] = f"{options.get('tokenizer_name', '')}-ragtasks-{self.fingerprint()}"
+        options["tokenizer_name"] = f"{options.get('tokenizer_name', '')}-ragtasks-{self._requests_key(options)}"
+        self._results = {}
+        _ANSWERED_TOGETHER.add(self)
         super().build_all_requests(**options)
+
+    def _requests_key(self, options: Mapping[str, Any]) -> str:
+        """Return a hash of what the harness's own key leaves out: our fingerprint, `--samples`, and how it renders.
+
+        A tokeniser's name tells nothing of its chat template or of the options to it; one rendered prompt does.
+        """
+        longest = max(self.dataset["test"], key=lambda doc: len(doc["history"]))
+        names = ("system_instruction", "apply_chat_template", "chat_template")
+        rendering: dict[str, Any] = {name: options.get(name) for name in names}
+        prompt = self.fewshot_context(longest, **rendering)
+        parts = [self.fingerprint(), options.get("samples"), getattr(prompt, "prompt", prompt)]
+        return hashlib.sha256(orjson.dumps(parts)).hexdigest()[:16]
 
     def fingerprint(self) -> str:
         """Return a hash of everything that decides the requests: docs, templates, limits, generation options."""
@@ -139,29 +153,41 @@ class ConversationTask(ConfigurableTask):
         return hashlib.sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
 
     def apply_filters(self) -> None:
-        """Take the answers out of the raw replies and score them all in one pass."""
+        """Take the answers out of the raw replies; the first task to do so scores those of all tasks in one pass.
+
+        The harness asks a model for all answers before the first task's filters are applied.
+        """
         super().apply_filters()
-        if _BYPASS in self._metric_fn_list:
-            return
-        responses = [self._response(instance) for instance in self._instances]
-        for response, result in zip(responses, self._scorer.score(responses), strict=True):
-            self._scores[response.task.task_id] = result.scores
-            self._notes[response.task.task_id] = result.notes
+        for instance in self._instances:
+            instance.filtered_resps[self._filter] = self._answer(instance)
+        if _BYPASS not in self._metric_fn_list and not self._results:
+            _score_together([task for task in _ANSWERED_TOGETHER if task.awaits_scores_of(self)])
         self._config.metadata = self._public_metadata()
 
-    def _response(self, instance: Instance) -> Response:
-        text = answer_text(str(instance.filtered_resps[self._filter] or ""), self.evaluation.end_of_thinking)
-        instance.filtered_resps[self._filter] = text
-        return response_of(instance.doc, text)
+    def awaits_scores_of(self, other: ConversationTask) -> bool:
+        """Return whether this task's answers are all there, not scored yet, and scored like those of `other`."""
+        answered = bool(self._instances) and all(instance.resps for instance in self._instances)
+        return answered and not self._results and self.scorer is other.scorer
+
+    def responses(self) -> list[Response]:
+        """Return the answers to this task's docs."""
+        return [response_of(instance.doc, self._answer(instance)) for instance in self._instances]
+
+    def take_results(self, results: Sequence[ScoredResponse], responses: Sequence[Response]) -> None:
+        """Keep the scores of this task's responses until the harness asks for them document by document."""
+        self._results = {item.task.task_id: result for item, result in zip(responses, results, strict=True)}
+
+    def _answer(self, instance: Instance) -> str:
+        return answer_text(str(instance.resps[0] or ""), self.evaluation.end_of_thinking)
 
     def process_results(self, doc: Doc, results: list[str]) -> dict[str, float]:
         """Return metric -> value of one document; NaN where it is unscored."""
         if _BYPASS in self._metric_fn_list:
             return dict(super().process_results(doc, results))
-        scores = self._scores[doc["task_id"]]
+        result = self._results[doc["task_id"]]
         # The harness logs this very dictionary next: the reasons and the verdict go along, and change no hash.
-        doc["scoring"] = self._notes[doc["task_id"]]
-        return {name: math.nan if score.value is None else score.value for name, score in scores.items()}
+        doc["scoring"] = result.notes
+        return {name: math.nan if score.value is None else score.value for name, score in result.scores.items()}
 
     def aggregation(self) -> dict[str, Callable[..., float]]:
         """Return metric -> mean over the scored documents.
@@ -174,7 +200,8 @@ class ConversationTask(ConfigurableTask):
         return {name: mean if self._all_scored(name) else mean_of_scored for name in self._aggregation_list}
 
     def _all_scored(self, metric: str) -> bool:
-        return not self._is_distributed and all(scores[metric].value is not None for scores in self._scores.values())
+        results = self._results.values()
+        return not self._is_distributed and all(result.scores[metric].value is not None for result in results)
 
     def _public_metadata(self) -> dict[str, Any]:
         """Return what the results show: our configuration and provenance, none of the model's arguments.
@@ -191,9 +218,21 @@ class ConversationTask(ConfigurableTask):
                 "revision": self.benchmark.revision,
                 "configuration": json.loads(self.evaluation.model_dump_json()),
                 "fingerprint": self.fingerprint(),
-                "scoring": self._scorer.provenance(),
+                "scoring": self.scorer.provenance(),
             },
         }
+
+
+_ANSWERED_TOGETHER: weakref.WeakSet[ConversationTask] = weakref.WeakSet()
+"""The tasks whose requests were built: one evaluation's, and what an aborted one may have left."""
+
+
+def _score_together(tasks: Sequence[ConversationTask]) -> None:
+    """Score the answers of several tasks of one evaluation in one pass and hand each task its own."""
+    answers = [(task, task.responses()) for task in sorted(tasks, key=lambda task: task.task_name)]
+    results = iter(answers[0][0].scorer.score([response for _, responses in answers for response in responses]))
+    for task, responses in answers:
+        task.take_results([next(results) for _ in responses], responses)
 
 
 __all__ = ["ConversationTask", "mean_of_scored"]

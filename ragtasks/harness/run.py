@@ -15,6 +15,7 @@ from typing import Any
 
 import lm_eval.tasks
 from lm_eval._cli import HarnessCLI
+from lm_eval.config.evaluate_config import EvaluatorConfig
 from lm_eval.tasks import TaskManager
 from lm_eval.utils import setup_logging
 
@@ -34,9 +35,8 @@ def run_harness(arguments: Sequence[str]) -> None:
     assert models.__all__  # imported for the names that it registers
     setup_logging()
     parsed = _parse(arguments)
-    if "chat" in str(parsed.model) and not getattr(parsed, "apply_chat_template", False):
-        raise ConfigurationError(f"--model {parsed.model} takes chat messages; next step: add --apply_chat_template")
-    with _own_tasks_first(_names(parsed.tasks)):
+    _refuse_plain_text_for_chat(parsed)
+    with _own_tasks_first():
         parsed.func(parsed)
 
 
@@ -51,25 +51,36 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
         sys.argv = before
 
 
-def _names(tasks: str | Sequence[str] | None) -> list[str]:
-    """Return the task names asked for, however they were given."""
-    given = [tasks] if isinstance(tasks, str) else list(tasks or [])
-    return [name.strip() for text in given for name in text.split(",") if name.strip()]
+def _refuse_plain_text_for_chat(parsed: argparse.Namespace) -> None:
+    """Refuse a chat model without the flag that makes the harness send it messages, wherever both were given."""
+    given = {key: value for key, value in vars(parsed).items() if value}
+    settings = EvaluatorConfig.load_yaml_config(given["config"]) | given if "config" in given else given
+    model = str(settings.get("model", ""))
+    if "chat" in model and not settings.get("apply_chat_template"):
+        raise ConfigurationError(f"--model {model} takes chat messages; next step: add --apply_chat_template")
+
+
+class _OwnTasksFirst(TaskManager):
+    """A task manager that knows our tasks, and the harness's own once a name is asked for that we do not have."""
+
+    def __init__(self, *_: Any, include_path: Any = None, metadata: Any = None, **__: Any) -> None:
+        given = include_path if isinstance(include_path, (list, tuple)) else [include_path] if include_path else []
+        self._knows_built_in = False
+        super().__init__(include_path=[task_folder(), *given], include_defaults=False, metadata=metadata)
+
+    def match_tasks(self, task_list: list[str]) -> list[str]:
+        found: list[str] = super().match_tasks(task_list)
+        if found or self._knows_built_in:
+            return found
+        self._knows_built_in = True
+        super().__init__(include_path=self.include_path, metadata=self.metadata)
+        return list(super().match_tasks(task_list))
 
 
 @contextlib.contextmanager
-def _own_tasks_first(names: Sequence[str]) -> Iterator[None]:
-    """Let the harness make a task manager that knows our tasks, and its own only where `names` need them."""
-
-    class OwnTasksFirst(TaskManager):
-        def __init__(self, *_: Any, include_path: Any = None, metadata: Any = None, **__: Any) -> None:
-            given = include_path if isinstance(include_path, (list, tuple)) else [include_path] if include_path else []
-            paths = [task_folder(), *given]
-            super().__init__(include_path=paths, include_defaults=False, metadata=metadata)
-            if any(not name.endswith(".yaml") and not self.match_tasks([name]) for name in names):
-                super().__init__(include_path=paths, metadata=metadata)
-
-    lm_eval.tasks.TaskManager = OwnTasksFirst
+def _own_tasks_first() -> Iterator[None]:
+    """Let the harness make `_OwnTasksFirst` where it makes a task manager."""
+    lm_eval.tasks.TaskManager = _OwnTasksFirst
     try:
         yield
     finally:

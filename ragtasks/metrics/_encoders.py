@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,28 @@ def resolve_encoder(name: str) -> EncoderSpec:
             )
         )
     return EncoderSpec(name, None, None)
+
+
+def check_encoder(spec: EncoderSpec) -> None:
+    """Check that an encoder can be had, without its weights: a model should not run before its answers can be scored.
+
+    Raises:
+        ConfigurationError: neither the folder, the local cache nor the hub has its configuration.
+        MissingExtraError: torch, transformers or the packaged encoder is not installed.
+    """
+    if find_spec("torch") is None:
+        raise MissingExtraError("torch", "semantic", "BERTScore")
+    if find_spec("transformers") is None:
+        raise MissingExtraError("transformers", "semantic", "BERTScore")
+    if spec.name == MINILM:
+        _packaged_minilm()
+        return
+    from transformers import AutoConfig
+
+    try:
+        AutoConfig.from_pretrained(spec.name)
+    except (OSError, ValueError) as error:
+        raise _not_there(spec, error) from error
 
 
 class Encoder:
@@ -183,17 +206,21 @@ def _load(spec: EncoderSpec) -> tuple[Any, Any]:
     try:
         return AutoTokenizer.from_pretrained(source), AutoModel.from_pretrained(source)
     except (OSError, ValueError) as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise ConfigurationError(
-            clear_error(
-                "cannot load the encoder for BERTScore",
-                where=repr(spec.name),
-                expected="a folder, or a model in the local Hugging Face cache or within reach on the hub",
-                found=reason,
-                next_step=f"download it where there is a network (hf download {spec.name}), name its folder, or take "
-                f"the packaged {MINILM!r}; {close_matches(spec.name, (MINILM, *_WITH_BASELINE))}",
-            )
-        ) from error
+        raise _not_there(spec, error) from error
+
+
+def _not_there(spec: EncoderSpec, error: Exception) -> ConfigurationError:
+    reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return ConfigurationError(
+        clear_error(
+            "cannot load the encoder for BERTScore",
+            where=repr(spec.name),
+            expected="a folder, or a model in the local Hugging Face cache or within reach on the hub",
+            found=reason,
+            next_step=f"download it where there is a network (hf download {spec.name}), name its folder, or take "
+            f'the packaged one, --metadata \'{{"encoder": "{MINILM}"}}\'',
+        )
+    )
 
 
 def _packaged_minilm() -> str:
@@ -246,4 +273,4 @@ def _max_tokens(tokenizer: Any, config: Any) -> int | None:
     return int(positions) - n_reserved
 
 
-__all__ = ["MINILM", "Encoder", "EncoderSpec", "resolve_encoder"]
+__all__ = ["MINILM", "Encoder", "EncoderSpec", "check_encoder", "resolve_encoder"]

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ragtasks.metrics._encoders import Encoder, EncoderSpec, resolve_encoder
+from ragtasks.metrics._encoders import Encoder, EncoderSpec, check_encoder, resolve_encoder
 from ragtasks.records import Score
 
 _GROUP_TOKENS = 2**18
 """Tokens encoded before their pairs are scored: 1 GiB of vectors at the width of deberta-xlarge (1024)."""
 _CPU_BATCH_TOKENS = 512
-"""A processor is busy with so many tokens; larger batches fall out of its caches and add padding."""
+"""So many tokens keep a processor busy; larger batches only add padding."""
 _GPU_BATCH_TOKENS = 2**14
 
 
@@ -278,6 +278,7 @@ __all__ = [
     "EncoderSpec",
     "SemanticScore",
     "bert_k_precision",
+    "check_encoder",
     "resolve_encoder",
     "semantic_scores",
 ]

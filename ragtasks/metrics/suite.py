@@ -91,12 +91,9 @@ def _score(
 ) -> Scores:
     """Return all metrics of one response."""
     answerability = response.task.answerability
-    raw, raw_ibm = _rb_alg_pair(semantic, rouge_l, reason)
-    conditioned = condition_paper(raw, answerability, label.verdict)
+    rb_alg = _rb_alg(semantic, rouge_l, reason, answerability, label.verdict, ibm_answerability)
     return {
-        "rb_alg": conditioned,
-        "rb_alg_raw": raw,
-        "rb_alg_ibm": condition_ibm(raw_ibm.value, ibm_answerability, label.verdict),
+        **rb_alg,
         "ans_acc": answerability_accuracy(answerability, label.verdict),
         "rouge_l": Score(rouge_l),
         "token_recall": Score(token_recall(response.text, response.task.target)),
@@ -104,16 +101,32 @@ def _score(
         "idk_yes": _indicator(label, IdkVerdict.YES),
         "idk_partial": _indicator(label, IdkVerdict.PARTIAL),
         "empty": Score(float(not response.text.strip())),
-        "coverage": Score(float(conditioned.value is not None)),
+        "coverage": Score(float(rb_alg["rb_alg"].value is not None)),
     }
 
 
-def _rb_alg_pair(semantic: SemanticScore | None, rouge_l: float, reason: str) -> tuple[Score, Score]:
-    """Return the unconditioned figure of both profiles."""
+def _rb_alg(
+    semantic: SemanticScore | None,
+    rouge_l: float,
+    reason: str,
+    answerability: Answerability,
+    verdict: IdkVerdict | None,
+    ibm_answerability: Answerability | None,
+) -> Scores:
+    """Return RB_alg raw and conditioned, in both profiles.
+
+    Without an encoder all three are unscored, also where a refusal alone would decide: a mean over refusals only is no
+    figure of the model.
+    """
     if semantic is None:
-        return Score(None, reason), Score(None, reason)
+        return {name: Score(None, reason) for name in ("rb_alg", "rb_alg_raw", "rb_alg_ibm")}
     parts = (semantic.bert_recall, rouge_l, semantic.bert_k_precision)
-    return Score(rb_alg_raw(*parts)), Score(rb_agg_ibm(*parts))
+    raw = Score(rb_alg_raw(*parts))
+    return {
+        "rb_alg": condition_paper(raw, answerability, verdict),
+        "rb_alg_raw": raw,
+        "rb_alg_ibm": condition_ibm(rb_agg_ibm(*parts), ibm_answerability, verdict),
+    }
 
 
 def _semantic_scores(semantic: SemanticScore | None, reason: str) -> Mapping[str, Score]:

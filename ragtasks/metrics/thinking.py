@@ -15,10 +15,8 @@ def answer_text(text: str, end_of_thinking: str) -> str:
         text: the model's reply.
         end_of_thinking: the marker that ends a thought, such as `</think>`.
     """
-    _, marker, answer = text.rpartition(end_of_thinking)
-    if not marker and text.lstrip().startswith(_OPENINGS):
-        return ""
-    return answer.strip()
+    answer = text.rpartition(end_of_thinking)[2].strip()
+    return "" if answer.startswith(_OPENINGS) else answer
 
 
 __all__ = ["answer_text"]
