@@ -1,9 +1,9 @@
 """How much faster answers are scored here than one pair at a time, measured in one run on equal texts.
 
 ROUGE-L: `rouge_l_batch` against rouge-score. BERTScore: `semantic_scores` against the official pattern, two calls of
-bert-score for a response and its target and one for each passage, on the same packaged encoder. Every value is
-compared before a ratio is printed; loading is left out on both sides; the two sides take turns, and a ratio is the
-median of its turns.
+bert-score for a response and its target and one for each passage, on the same packaged encoder. The work is that of
+`--tasks mtrag`: every task in each of its settings. Every value is compared before a ratio is printed; loading is left
+out on both sides; the two sides take turns, and a ratio is the median of its turns.
 
     python benchmarks/scoring.py --data path/to/mt-rag-benchmark --tasks 40
 """
@@ -27,12 +27,17 @@ from rouge_score.rouge_scorer import RougeScorer
 from ragtasks.metrics.lexical import rouge_l_batch
 from ragtasks.metrics.semantic import BertScorer, SemanticScore, resolve_encoder, semantic_scores
 
-MODEL = "gpt-4o"
+SETTINGS = {
+    # Setting's file -> whose published answers stand for a model's in that setting: each setting has its own answers.
+    "reference.jsonl": "llama-3.1-405b-instruct",
+    "reference+RAG.jsonl": "reference",
+    "RAG.jsonl": "gpt-4o",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One answered task."""
+    """One answer in one setting."""
 
     response: str
     target: str
@@ -53,31 +58,36 @@ class Timing:
         return statistics.median(theirs / ours for ours, theirs in zip(self.ours, self.theirs, strict=True))
 
 
-def read_items(root: Path) -> list[Item]:
-    """Return the published answers of one model, with the full-RAG passages of their tasks, in file order."""
+def read_items(root: Path) -> list[list[Item]]:
+    """Return, task by task, the answers in every setting that the task belongs to: what `--tasks mtrag` scores."""
     published = json.loads(
         (root / "mtrag-human/evaluations/reference_subset_with_human_evaluations.json").read_text(encoding="utf-8")
     )
-    lines = (root / "mtrag-human/generation_tasks/RAG.jsonl").read_text(encoding="utf-8").splitlines()
-    passages = {row["task_id"]: tuple(context["text"] for context in row["contexts"]) for row in map(json.loads, lines)}
     targets = {task["task_id"]: task["targets"][0]["text"] for task in published["tasks"]}
-    return [
-        Item(evaluation["model_response"], targets[evaluation["task_id"]], passages[evaluation["task_id"]])
-        for evaluation in published["evaluations"]
-        if evaluation["model_id"] == MODEL
-    ]
+    answers = {(item["model_id"], item["task_id"]): item["model_response"] for item in published["evaluations"]}
+    items: dict[str, list[Item]] = {task_id: [] for task_id in targets}
+    for file, model in SETTINGS.items():
+        lines = (root / "mtrag-human/generation_tasks" / file).read_text(encoding="utf-8").splitlines()
+        for row in map(json.loads, lines):
+            if (task_id := row["task_id"]) in items:
+                passages = tuple(context["text"] for context in row["contexts"])
+                items[task_id].append(Item(answers[model, task_id], targets[task_id], passages))
+    return list(items.values())
 
 
-def generate_items(n: int) -> list[Item]:
-    """Return tasks of random words, as long as MTRAG's, with five passages that neighbours share now and then."""
+def generate_items(n: int) -> list[list[Item]]:
+    """Return tasks of random words in two settings that share target and passages, sized about as MTRAG's."""
     chance = random.Random(0)
     words = ["".join(chance.choices("abcdefghijklmnop", k=chance.randint(2, 9))) for _ in range(3000)]
 
     def text(n_words: int) -> str:
         return " ".join(chance.choices(words, k=n_words)) + "."
 
-    pool = [text(220) for _ in range(4 * n + 5)]
-    return [Item(text(90), text(90), tuple(pool[4 * i : 4 * i + 5])) for i in range(n)]
+    def task() -> list[Item]:
+        target, passages = text(90), tuple(text(110) for _ in range(5))
+        return [Item(text(90), target, passages[:3]), Item(text(90), target, passages)]
+
+    return [task() for _ in range(n)]
 
 
 def compare(name: str, ours: Callable[[], Any], theirs: Callable[[], Any], repeats: int, tolerance: float) -> Timing:
@@ -157,14 +167,15 @@ def main() -> None:
     parser.add_argument("--tasks", type=int, default=20, help="tasks for BERTScore (ROUGE-L always takes all)")
     parser.add_argument("--repeats", type=int, default=3, help="turns of BERTScore (ROUGE-L takes three times as many)")
     options = parser.parse_args()
-    items = read_items(options.data) if options.data else generate_items(159)
-    chosen = items[: options.tasks]
-    print(f"texts: {f'{MODEL} on MTRAG' if options.data else 'generated'}")
+    tasks = read_items(options.data) if options.data else generate_items(159)
+    items = [item for task in tasks for item in task]
+    chosen = [item for task in tasks[: options.tasks] for item in task]
+    print(f"texts: {'published answers on MTRAG' if options.data else 'generated'}")
     rows = [(len(items), rouge_timing(items, 3 * options.repeats)), (len(chosen), bert_timing(chosen, options.repeats))]
-    print(f"{'metric':<10}{'tasks':>7}{'ours (s)':>12}{'peer (s)':>12}{'ratio':>9}")
-    for n_tasks, timing in rows:
+    print(f"{'metric':<10}{'answers':>9}{'ours (s)':>12}{'peer (s)':>12}{'ratio':>9}")
+    for n_answers, timing in rows:
         ours, theirs = statistics.median(timing.ours), statistics.median(timing.theirs)
-        print(f"{timing.name:<10}{n_tasks:>7}{ours:>12.4f}{theirs:>12.4f}{timing.ratio:>8.1f}x")
+        print(f"{timing.name:<10}{n_answers:>9}{ours:>12.4f}{theirs:>12.4f}{timing.ratio:>8.1f}x")
 
 
 if __name__ == "__main__":

@@ -91,7 +91,7 @@ def _score(
 ) -> Scores:
     """Return all metrics of one response."""
     answerability = response.task.answerability
-    rb_alg = _rb_alg(semantic, rouge_l, reason, answerability, label.verdict, ibm_answerability)
+    rb_alg = _rb_alg(semantic, rouge_l, answerability, ibm_answerability, verdict=label.verdict, reason=reason)
     return {
         **rb_alg,
         "ans_acc": answerability_accuracy(answerability, label.verdict),
@@ -108,10 +108,11 @@ def _score(
 def _rb_alg(
     semantic: SemanticScore | None,
     rouge_l: float,
-    reason: str,
     answerability: Answerability,
-    verdict: IdkVerdict | None,
     ibm_answerability: Answerability | None,
+    *,
+    verdict: IdkVerdict | None,
+    reason: str,
 ) -> Scores:
     """Return RB_alg raw and conditioned, in both profiles.
 
