@@ -116,6 +116,99 @@ def report(
     _say(render_report(read_evaluations(results), metric))
 
 
+_BENCHMARK = Annotated[str, typer.Option(help="Benchmark.")]
+_DATA = Annotated[str | None, typer.Option(help="`sample`, or a folder with the official files.")]
+
+
+def _place(benchmark: str, data: str | None) -> Any:
+    from ragtasks.environment import data_folder, run_store
+    from retrieval_cache.service import Place
+
+    return Place(benchmark, data, data_folder(), run_store())
+
+
+def _store() -> Any:
+    from ragtasks.environment import run_store
+    from retrieval_cache.store import RunStore
+
+    return RunStore(run_store())
+
+
+@app.command()
+def retrieve(  # noqa: PLR0917 (one parameter an option)
+    retriever: Annotated[str, typer.Option(help="Such as bm25, dense:minilm, hybrid(bm25,dense:minilm), run:FILE.")],
+    queries: Annotated[str, typer.Option(help="Query form: last_turn, rewrite, all_questions, ...")] = "last_turn",
+    benchmark: _BENCHMARK = "mtrag",
+    data: _DATA = None,
+    name: Annotated[str | None, typer.Option(help="Name of the run; default: retriever and query form.")] = None,
+    depth: Annotated[int, typer.Option(min=1, help="Passages kept for each query.")] = 100,
+) -> None:
+    """Make a run of a retriever over a benchmark's queries, once; a killed call is taken up again."""
+    from retrieval_cache.service import retrieve as make
+
+    run = make(_place(benchmark, data), retriever, queries, name=name, depth=depth)
+    _say(f"run {run.folder.name} in {run.folder}", f'use it with --metadata \'{{"run": "{run.folder.name}"}}\'')
+
+
+@app.command()
+def evaluate_run(
+    names: Annotated[list[str], typer.Argument(help="Runs to compare; `official` is the benchmark's own.")],
+    benchmark: _BENCHMARK = "mtrag",
+    data: _DATA = None,
+) -> None:
+    """Print recall, nDCG, MAP and MRR of runs, side by side, over all judged queries and by subset."""
+    from retrieval_cache.service import evaluate_runs
+
+    _say(evaluate_runs(_place(benchmark, data), names))
+
+
+runs = typer.Typer(help="List, show, compare, check and remove stored runs.", no_args_is_help=True)
+app.add_typer(runs, name="runs")
+
+
+@runs.command("list")
+def runs_list() -> None:
+    """List the stored runs."""
+    for run in _store().all():
+        spec = run.manifest.spec
+        sample = " (sample)" if spec["is_sample"] else ""
+        _say(f"{run.folder.name}\t{spec['benchmark']}{sample}\t{spec['retriever']['name']}\t{spec['queries']['form']}")
+
+
+@runs.command("show")
+def runs_show(name: str) -> None:
+    """Print what a run was made of."""
+    _say((_store().named(name).folder / "manifest.json").read_text(encoding="utf-8"))
+
+
+@runs.command("diff")
+def runs_diff(first: str, second: str) -> None:
+    """Print the parts of two runs that differ; status 1 where any does."""
+    from retrieval_cache.store import diff_runs
+
+    store = _store()
+    lines = diff_runs(store.named(first).manifest, store.named(second).manifest)
+    _say(*lines or ["no difference"])
+    raise typer.Exit(int(bool(lines)))
+
+
+@runs.command("verify")
+def runs_verify(name: str) -> None:
+    """Check a run's files against its manifest; status 1 where one is missing or changed."""
+    from retrieval_cache.store import verify_run
+
+    faults = verify_run(_store().named(name))
+    _say(*faults or ["all files are as they were written"])
+    raise typer.Exit(int(bool(faults)))
+
+
+@runs.command("remove")
+def runs_remove(name: str) -> None:
+    """Delete a run."""
+    _store().remove(name)
+    _say(f"removed {name}")
+
+
 def main(arguments: list[str] | None = None) -> Any:
     """Run the command line; a clear error goes to standard error and ends with status 1."""
     try:

@@ -24,18 +24,27 @@ class EvaluationConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     data: str | None = Field(
-        None, description="`sample`, or a folder with the official files; default: the data folder"
+        default=None, description="`sample`, or a folder with the official files; default: the data folder"
     )
-    encoder: str | None = Field(None, description="encoder of BERTScore: a name, a path, or `none`")
+    run: str = Field(
+        default="official", description="run that gives the retrieved passages; default: the benchmark's own"
+    )
+    encoder: str | None = Field(default=None, description="encoder of BERTScore: a name, a path, or `none`")
     encoder_device: str | None = Field(
-        None, description="torch device of the encoder; default: the GPU if there is one"
+        default=None, description="torch device of the encoder; default: the GPU if there is one"
     )
-    conversational: bool = Field(False, description="count conversational tasks too (the paper leaves them out)")
-    system_prompt: str | None = Field(None, description="path of a Jinja template for the system message")
-    plain_prompt: str | None = Field(None, description="path of a Jinja template for models without a chat template")
-    max_words: int = Field(150, ge=1, description="answer length that the prompt asks for, in words")
-    end_of_thinking: str = Field("</think>", min_length=1, description="text after which the answer begins")
-    idk: Literal["rules"] = Field("rules", description="who decides whether a response says that it does not know")
+    conversational: bool = Field(
+        default=False, description="count conversational tasks too (the paper leaves them out)"
+    )
+    system_prompt: str | None = Field(default=None, description="path of a Jinja template for the system message")
+    plain_prompt: str | None = Field(
+        default=None, description="path of a Jinja template for models without a chat template"
+    )
+    max_words: int = Field(default=150, ge=1, description="answer length that the prompt asks for, in words")
+    end_of_thinking: str = Field(default="</think>", min_length=1, description="text after which the answer begins")
+    idk: Literal["rules"] = Field(
+        default="rules", description="who decides whether a response says that it does not know"
+    )
 
 
 KEYS = frozenset(EvaluationConfig.model_fields)
@@ -47,10 +56,11 @@ def config_from_metadata(metadata: Mapping[str, Any]) -> EvaluationConfig:
     Raises:
         ConfigurationError: a value that does not fit, or a key that looks like a misspelt one of ours.
     """
-    for key in metadata.keys() - KEYS - _HARNESS_KEYS:
-        near = difflib.get_close_matches(str(key), KEYS, n=1, cutoff=_SLIP)
-        if near:
-            raise ConfigurationError(f"unknown metadata key {key!r}: did you mean {near[0]!r}?")
+    foreign = sorted(str(key) for key in metadata.keys() - KEYS - _HARNESS_KEYS)
+    nearest = {key: difflib.get_close_matches(key, KEYS, n=1, cutoff=_SLIP) for key in foreign}
+    slips = [f"{key!r} (did you mean {near[0]!r}?)" for key, near in nearest.items() if near]
+    if slips:
+        raise ConfigurationError(f"unknown metadata key: {', '.join(slips)}")
     return _validated({key: metadata[key] for key in KEYS & metadata.keys()})
 
 
@@ -60,8 +70,10 @@ def config_from_options(options: Mapping[str, Any]) -> EvaluationConfig:
     Raises:
         ConfigurationError: an unknown key, or a value that does not fit.
     """
-    for key in options.keys() - KEYS:
-        raise ConfigurationError(f"unknown option {key!r}: {close_matches(str(key), KEYS)}")
+    unknown = sorted(str(key) for key in options.keys() - KEYS)
+    if unknown:
+        hints = "; ".join(f"{key!r}, {close_matches(key, KEYS)}" for key in unknown)
+        raise ConfigurationError(f"unknown option: {hints}")
     return _validated(options)
 
 

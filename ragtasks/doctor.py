@@ -10,6 +10,7 @@ import urllib.parse
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from http.client import HTTPException
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -93,29 +94,44 @@ def _endpoints(endpoints: Sequence[str]) -> Iterator[str]:
     if not endpoints:
         yield "endpoints: none asked (ragtasks doctor --endpoint http://localhost:8000/v1)"
     for endpoint in endpoints:
-        yield f"endpoint {_without_secrets(endpoint)}: {_answer(endpoint)}"
+        address = _without_secrets(endpoint)
+        if address is None:
+            yield "endpoint: not an address such as http://localhost:8000/v1 (not shown, as it may hold a key)"
+        else:
+            yield f"endpoint {address}: {_answer(address)}"
 
 
-def _answer(endpoint: str) -> str:
+def _answer(address: str) -> str:
     """Return what a server says to a request for its models; a key comes from OPENAI_API_KEY and is never shown."""
     key = endpoint_key()
     headers = {"Authorization": f"Bearer {key}"} if key else {}
+    request = urllib.request.Request(address.rstrip("/") + "/models", headers=headers)
     try:
-        request = urllib.request.Request(endpoint.rstrip("/") + "/models", headers=headers)
-        with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as reply:
+        with urllib.request.build_opener(_NoRedirect).open(request, timeout=_TIMEOUT_SECONDS) as reply:
             models = [str(model["id"]) for model in json.load(reply)["data"]]
     except urllib.error.HTTPError as error:
+        error.close()
         return f"HTTP status {error.code}"
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        return f"no answer ({type(error).__name__})"
+    except (OSError, HTTPException, ValueError, LookupError, TypeError) as error:
+        return f"no answer ({type(getattr(error, 'reason', error)).__name__})"
     return "answers, models: " + ", ".join(models)
 
 
-def _without_secrets(endpoint: str) -> str:
-    """Return an address without user name, password and query."""
-    parts = urllib.parse.urlsplit(endpoint)
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """A redirect would carry the key to another host; its status is shown instead."""
+
+    def redirect_request(self, *_: object) -> None:
+        """Return None: do not follow."""
+
+
+def _without_secrets(endpoint: str) -> str | None:
+    """Return an address without user name, password and query; None where it is none of HTTP's."""
+    try:
+        parts = urllib.parse.urlsplit(endpoint)
+    except ValueError:
+        return None
     host = parts.netloc.rpartition("@")[2]
-    return f"{parts.scheme}://{host}{parts.path}"
+    return f"{parts.scheme}://{host}{parts.path}" if parts.scheme in {"http", "https"} and host else None
 
 
 __all__ = ["diagnose"]

@@ -10,11 +10,20 @@ from platformdirs import user_cache_dir
 DATA_VARIABLE = "RAGTASKS_DATA"
 """Names the data folder: a checkout of a benchmark, or the folder that `ragtasks fetch` fills."""
 
+RUNS_VARIABLE = "RAGTASKS_RUNS"
+"""Names the folder that `ragtasks retrieve` writes runs to and the harness tasks read them from."""
+
 
 def data_folder() -> Path:
     """Return the data folder: RAGTASKS_DATA, else a folder in the user's cache directory. It need not exist."""
     named = os.environ.get(DATA_VARIABLE)
     return Path(named).expanduser() if named else Path(user_cache_dir("ragtasks", appauthor=False)) / "data"
+
+
+def run_store() -> Path:
+    """Return the folder of the precompute stage's runs: RAGTASKS_RUNS, else one in the user's cache directory."""
+    named = os.environ.get(RUNS_VARIABLE)
+    return Path(named).expanduser() if named else Path(user_cache_dir("ragtasks", appauthor=False)) / "retrieval"
 
 
 def endpoint_key() -> str | None:
@@ -27,4 +36,4 @@ def data_folder_is_named() -> bool:
     return bool(os.environ.get(DATA_VARIABLE))
 
 
-__all__ = ["DATA_VARIABLE", "data_folder", "data_folder_is_named", "endpoint_key"]
+__all__ = ["DATA_VARIABLE", "RUNS_VARIABLE", "data_folder", "data_folder_is_named", "endpoint_key", "run_store"]

@@ -21,7 +21,9 @@ from typing import Any
 
 import orjson
 
-from ragtasks.errors import CacheError, clear_error
+from ragtasks.benchmarks.benchmark import Benchmark
+from ragtasks.errors import CacheError, clear_error, close_matches
+from ragtasks.records import Contexts, Passage, Setting, Task
 
 OFFICIAL = "official"
 """Name of the run that a benchmark publishes itself."""
@@ -66,6 +68,11 @@ class Manifest:
 def canonical_hash(value: Any) -> str:
     """Return the sha256 of a JSON value, the same for every order of its keys."""
     return hashlib.sha256(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def tasks_checksum(tasks: Iterable[Task]) -> str:
+    """Return a hash of ids and questions: what a run was made for."""
+    return canonical_hash([[task.task_id, task.question] for task in tasks])
 
 
 def in_rank_order(passages: Iterable[Ranked]) -> tuple[Ranked, ...]:
@@ -135,6 +142,54 @@ def _text(path: Path) -> str:
         raise CacheError(message) from error
 
 
+def write_contexts(path: Path, contexts: Mapping[str, tuple[Passage, ...]]) -> str:
+    """Write the passages of each task as JSON lines, atomically, and return their sha256."""
+    rows = [{"task_id": task_id, "passages": [asdict(item) for item in items]} for task_id, items in contexts.items()]
+    return write_atomically(path, b"".join(orjson.dumps(row) + b"\n" for row in rows))
+
+
+def read_contexts(folder: Path, setting: Setting) -> Contexts:
+    """Return the passages that a stored run gives to each task of a setting.
+
+    Raises:
+        CacheError: the manifest or the file is missing, torn, or has other bytes than were written.
+    """
+    manifest = read_manifest(folder)
+    path = f"contexts/{setting.value}.jsonl"
+    content = _text(folder / path).encode()
+    if hashlib.sha256(content).hexdigest() != manifest.files.get(path):
+        raise CacheError(f"{folder / path} has other bytes than were written; remove the run and make it again")
+    rows = (orjson.loads(line) for line in content.splitlines())
+    passages = {row["task_id"]: tuple(Passage(**item) for item in row["passages"]) for row in rows}
+    return Contexts(manifest.name, setting, passages)
+
+
+def contexts_of_run(store: Path, name: str, benchmark: Benchmark, setting: Setting) -> Contexts:
+    """Return the passages that a stored run gives to the tasks of a setting of this very benchmark.
+
+    Raises:
+        CacheError: no such run, or one that was made for other data; the message says what differs.
+    """
+    folder = store / "runs" / name
+    if not (folder / MANIFEST).is_file():
+        names = sorted(path.parent.name for path in (store / "runs").glob(f"*/{MANIFEST}"))
+        hint = close_matches(name, [*names, OFFICIAL])
+        raise CacheError(f"no run {name!r} in {store / 'runs'}: {hint}; make one with `ragtasks retrieve`")
+    spec = read_manifest(folder).spec
+    wanted = {
+        "benchmark": benchmark.name,
+        "is_sample": benchmark.is_sample,
+        "revision": benchmark.revision,
+        "tasks": tasks_checksum(benchmark.tasks),
+    }
+    differing = [
+        f"{key}: run {spec.get(key)!r}, here {value!r}" for key, value in wanted.items() if spec.get(key) != value
+    ]
+    if differing:
+        raise CacheError(f"run {name!r} was made for other data than {benchmark.label}: " + "; ".join(differing))
+    return read_contexts(folder, setting)
+
+
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Write a run's manifest, last of its files: a run without one is not finished."""
     content = {"format": FORMAT, "key": manifest.key, **asdict(manifest)}
@@ -182,10 +237,14 @@ __all__ = [
     "Ranked",
     "Run",
     "canonical_hash",
+    "contexts_of_run",
     "in_rank_order",
+    "read_contexts",
     "read_manifest",
     "read_trec",
+    "tasks_checksum",
     "write_atomically",
+    "write_contexts",
     "write_manifest",
     "write_trec",
 ]

@@ -19,6 +19,9 @@ from ragtasks.errors import ConfigurationError, clear_error
 
 _ENVIRONMENT = ImmutableSandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
 
+# What an expression of a template can end in, beside Jinja's own errors: `1 / 0`, `range(10 ** 9)`, `include`, ...
+_RENDER_FAULTS = (TemplateError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+
 
 @dataclass(frozen=True, slots=True)
 class PromptTemplate:
@@ -42,13 +45,13 @@ class PromptTemplate:
         """
         try:
             return _ENVIRONMENT.from_string(self.source).render(**fields)
-        except TemplateError as error:
+        except _RENDER_FAULTS as error:
             line = getattr(error, "lineno", None)  # syntax errors have one
             message = clear_error(
                 "prompt template",
                 where=self.name + (f", line {line}" if line else ""),
                 expected="Jinja with the fields " + ", ".join(sorted(fields)),
-                found=f"{type(error).__name__}: {error.message}",
+                found=f"{type(error).__name__}: {error}",
                 next_step="mend the template, or leave the option out to use the shipped one",
             )
             raise ConfigurationError(message) from error
@@ -70,7 +73,7 @@ def load_template(path: str | None, default: str) -> PromptTemplate:
         return shipped_template(default)
     try:
         return PromptTemplate(path, Path(path).expanduser().read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError, RuntimeError) as error:  # not UTF-8; a home folder that nobody has
         message = clear_error(
             "prompt template", where=path, expected="a text file", found=str(error), next_step="check the path"
         )

@@ -1,7 +1,7 @@
 """Reading JSON lines so that a whole file is checked before anything is said about it.
 
 `Faults` collects what is wrong, line by line; one error lists it all. Rows are plain dicts until a benchmark module
-turns them into records.
+turns them into records; only what is alike in all files is made here: passages and labels.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 
 from ragtasks.errors import BenchmarkFileError
+from ragtasks.records import Passage
 
 _MOST_SHOWN = 20
 
@@ -61,29 +62,45 @@ def parse_json(text: bytes) -> Any:
     """Return the parsed JSON; bare NaN, as some official files write it, becomes None.
 
     Raises:
-        ValueError: not JSON (nor JSON with NaN), or not UTF-8.
+        ValueError: not JSON (nor JSON with NaN), nested too deeply, or not UTF-8.
     """
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
-        return json.loads(text.decode("utf-8"), parse_constant=lambda _: None)
+        try:
+            value = json.loads(text.decode("utf-8"), parse_constant=lambda _: None)
+        except RecursionError as error:
+            raise ValueError("JSON that is nested too deeply") from error
+    # This reader lets halves of surrogate pairs through, which no log, request or file can carry.
+    json.dumps(value, ensure_ascii=False).encode("utf-8")
+    return value
+
+
+def read_whole(faults: Faults) -> bytes:
+    """Return the bytes of the file of `faults`, which holds more than white space.
+
+    Raises:
+        BenchmarkFileError: the file is missing, cannot be read, or is empty.
+    """
+    content = b""
+    try:
+        content = faults.path.read_bytes()
+    except OSError as error:
+        faults.add(0, "a readable file", error.strerror or str(error))
+    else:
+        if not content.strip():
+            faults.add(0, "at least one line", "no line")
+    faults.raise_if_any()
+    return content
 
 
 def json_lines(faults: Faults) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (line number from 1, object) of the file of `faults`; broken lines are noted there and left out.
 
     Raises:
-        BenchmarkFileError: the file is missing or cannot be read.
+        BenchmarkFileError: the file is missing, cannot be read, or is empty.
     """
-    try:
-        content = faults.path.read_bytes()
-    except OSError as error:
-        faults.add(0, "a readable file", error.strerror or str(error))
-        faults.raise_if_any()
-        return
-    if not content.strip():
-        faults.add(0, "at least one line", "no line")
-    for number, line in enumerate(content.splitlines(), start=1):
+    for number, line in enumerate(read_whole(faults).splitlines(), start=1):
         if not line.strip():
             continue
         try:
@@ -97,4 +114,27 @@ def json_lines(faults: Faults) -> Iterator[tuple[int, dict[str, Any]]]:
             faults.add(number, "one JSON object", row)
 
 
-__all__ = ["Faults", "json_lines", "parse_json"]
+def passage_of(row: object, id_key: str) -> Passage | None:
+    """Return the passage of an object with texts as id and `text`, None for anything else.
+
+    Args:
+        row: parsed JSON.
+        id_key: what the file calls a passage's id.
+    """
+    if not isinstance(row, dict):
+        return None
+    passage_id, text = row.get(id_key), row.get("text")
+    title, url = row.get("title") or "", row.get("url") or ""
+    if not isinstance(passage_id, str) or not isinstance(text, str) or not passage_id:
+        return None
+    return Passage(passage_id, text, title, url) if isinstance(title, str) and isinstance(url, str) else None
+
+
+def labels_of(value: object) -> tuple[str, ...]:
+    """Return the labels of a field that may hold a list, one text, NaN (None here), or nothing."""
+    if isinstance(value, str):
+        return (value,)
+    return tuple(label for label in value if isinstance(label, str)) if isinstance(value, list) else ()
+
+
+__all__ = ["Faults", "json_lines", "labels_of", "parse_json", "passage_of", "read_whole"]

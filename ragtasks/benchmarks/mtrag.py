@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ragtasks.benchmarks._rows import Faults, json_lines, parse_json
+from ragtasks.benchmarks._rows import Faults, json_lines, labels_of, parse_json, passage_of
 from ragtasks.benchmarks.benchmark import Benchmark
 from ragtasks.benchmarks.mtrag_source import MTRAG_SOURCE
 from ragtasks.errors import BenchmarkFileError, clear_error
@@ -73,8 +74,7 @@ def load(root: Path) -> Benchmark:
     is_sample, revision, counts = _facts(root)
     path = root / _TASK_FILES[Setting.REFERENCE]
     rows, faults = _rows(path)
-    tasks = tuple(task for line, row in rows if (task := _task(line, row, faults)) is not None)
-    _check_unique(tasks, faults)
+    tasks = tuple(task for line, row in _unique(rows, faults) if (task := _task(line, row, faults)) is not None)
     _check_counts(tasks, counts, faults)
     faults.raise_if_any()
     read_contexts = functools.partial(_read_contexts, root, tasks)
@@ -86,8 +86,14 @@ def _facts(root: Path) -> tuple[bool, str, Counts]:
     path = root / _SAMPLE_FACTS
     if not path.is_file():
         return False, SOURCE.commit, OFFICIAL_COUNTS
-    facts = parse_json(path.read_bytes())
-    return True, str(facts["version"]), Counts(**facts["counts"])
+    try:
+        facts = parse_json(path.read_bytes())
+        return True, str(facts["version"]), Counts(**facts["counts"])
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        message = clear_error(
+            "facts of a sample", where=str(path), expected="version, counts", found=repr(error), next_step="delete it"
+        )
+        raise BenchmarkFileError(message) from error
 
 
 def required_file(path: Path) -> Path:
@@ -106,13 +112,31 @@ def required_file(path: Path) -> Path:
 
 def domain_of(collection: object) -> str | None:
     """Return the short domain of a collection name in any official spelling, or None."""
-    words = str(collection).lower().split("-")
+    words = collection.lower().split("-") if isinstance(collection, str) else []
     return next((_COLLECTION_WORDS[word] for word in words if word in _COLLECTION_WORDS), None)
 
 
 def _rows(path: Path) -> tuple[list[tuple[int, dict[str, Any]]], Faults]:
     faults = Faults(required_file(path), "MTRAG file", "delete the file and run `ragtasks fetch mtrag`")
     return list(json_lines(faults)), faults
+
+
+def _named(row: Mapping[str, Any]) -> str:
+    """Return the task id for a message; "" where the row has none."""
+    return str(row.get("task_id") or "")
+
+
+def _unique(rows: list[tuple[int, dict[str, Any]]], faults: Faults) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the rows whose task id is new, and note the others."""
+    first_lines: dict[str, int] = {}
+    for line, row in rows:
+        name = _named(row)
+        with suppress(ValueError):
+            name = normalise_task_id(name)  # two spellings of one id are one task
+        if name and first_lines.setdefault(name, line) != line:
+            faults.add(line, "each task once", f"the task of line {first_lines[name]} again", name)
+        else:
+            yield line, row
 
 
 def _task(line: int, row: dict[str, Any], faults: Faults) -> Task | None:
@@ -135,8 +159,8 @@ def _task(line: int, row: dict[str, Any], faults: Faults) -> Task | None:
         messages=messages,
         target=target,
         answerability=answerability,
-        question_types=_labels(row.get("Question Type")),
-        multi_turn=next(iter(_labels(row.get("Multi-Turn"))), "N/A"),
+        question_types=labels_of(row.get("Question Type")),
+        multi_turn=next(iter(labels_of(row.get("Multi-Turn"))), "N/A"),
         references=references,
     )
 
@@ -160,7 +184,7 @@ def _messages(line: int, row: dict[str, Any], faults: Faults) -> tuple[Message, 
     """Return the conversation: user first and last, speakers in turn, no empty text."""
     raw = row.get("input")
     if not isinstance(raw, list) or not raw:
-        faults.add(line, "`input` with at least one message", raw)
+        faults.add(line, "`input` with at least one message", raw, _named(row))
         return ()
     messages = []
     for index, item in enumerate(raw):
@@ -168,11 +192,11 @@ def _messages(line: int, row: dict[str, Any], faults: Faults) -> tuple[Message, 
         text = item.get("text") if isinstance(item, dict) else None
         expected = "user" if index % 2 == 0 else "agent"
         if speaker != expected or not isinstance(text, str) or not text.strip():
-            faults.add(line, f"`input[{index}]` with speaker {expected!r} and a text", item, str(row.get("task_id")))
+            faults.add(line, f"`input[{index}]` with speaker {expected!r} and a text", item, _named(row))
             return ()
         messages.append(Message(_ROLES[speaker], text))
     if len(messages) % 2 == 0:
-        faults.add(line, "`input` that ends with a user message", raw[-1], str(row.get("task_id")))
+        faults.add(line, "`input` that ends with a user message", raw[-1], _named(row))
     return tuple(messages)
 
 
@@ -182,18 +206,18 @@ def _target(line: int, row: dict[str, Any], faults: Faults) -> str:
     text = first.get("text") if isinstance(first, dict) else None
     if isinstance(text, str) and text.strip():
         return text
-    faults.add(line, "`targets` with one answer text", targets, str(row.get("task_id")))
+    faults.add(line, "`targets` with one answer text", targets, _named(row))
     return ""
 
 
 def _answerability(line: int, row: dict[str, Any], faults: Faults) -> Answerability | None:
-    labels = _labels(row.get("Answerability", row.get("answerability")))
+    labels = labels_of(row.get("Answerability", row.get("answerability")))
     try:
         (label,) = labels
         return Answerability(label)
     except ValueError:
         known = ", ".join(member.value for member in Answerability)
-        faults.add(line, f"`Answerability` with one of {known}", list(labels), str(row.get("task_id")))
+        faults.add(line, f"`Answerability` with one of {known}", list(labels), _named(row))
         return None
 
 
@@ -201,39 +225,23 @@ def _domain(line: int, row: dict[str, Any], faults: Faults) -> str | None:
     collection = row.get("Collection", row.get("collection"))
     domain = domain_of(collection)
     if domain is None:
-        faults.add(line, f"`Collection` that names one of {', '.join(DOMAINS)}", collection, str(row.get("task_id")))
+        faults.add(line, f"`Collection` that names one of {', '.join(DOMAINS)}", collection, _named(row))
     return domain
 
 
 def _passages(line: int, row: dict[str, Any], faults: Faults) -> tuple[Passage, ...]:
     raw = row.get("contexts")
     if not isinstance(raw, list):
-        faults.add(line, "`contexts` as a list", raw, str(row.get("task_id")))
+        faults.add(line, "`contexts` as a list", raw, _named(row))
         return ()
     passages: dict[str, Passage] = {}
     for index, item in enumerate(raw):
-        passage_id = item.get("document_id") if isinstance(item, dict) else None
-        text = item.get("text") if isinstance(item, dict) else None
-        if not isinstance(passage_id, str) or not isinstance(text, str) or not text.strip():
-            faults.add(line, f"`contexts[{index}]` with `document_id` and `text`", item, str(row.get("task_id")))
-        elif passage_id in passages:
-            faults.add(line, "each passage once", passage_id, str(row.get("task_id")))
-        else:
-            passages[passage_id] = Passage(passage_id, text, item.get("title") or "", item.get("url") or "")
+        passage = passage_of(item, "document_id")
+        if passage is None or not passage.text.strip():
+            faults.add(line, f"`contexts[{index}]` with texts as `document_id` and `text`", item, _named(row))
+        elif passages.setdefault(passage.passage_id, passage) is not passage:
+            faults.add(line, "each passage once", passage.passage_id, _named(row))
     return tuple(passages.values())
-
-
-def _labels(value: object) -> tuple[str, ...]:
-    """Return the labels of a field that may hold a list, one text, NaN (None here), or nothing."""
-    if isinstance(value, str):
-        return (value,)
-    return tuple(str(label) for label in value) if isinstance(value, list) else ()
-
-
-def _check_unique(tasks: tuple[Task, ...], faults: Faults) -> None:
-    repeated = [task_id for task_id, n in Counter(task.task_id for task in tasks).items() if n > 1]
-    for task_id in repeated:
-        faults.add(0, "each task once", "no unique line", task_id)
 
 
 def _check_counts(tasks: tuple[Task, ...], counts: Counts, faults: Faults) -> None:
@@ -258,11 +266,9 @@ def _read_contexts(root: Path, tasks: tuple[Task, ...], setting: Setting) -> Con
         return Contexts("official", setting, {task.task_id: task.references for task in tasks})
     rows, faults = _rows(root / _TASK_FILES[setting])
     passages: dict[str, tuple[Passage, ...]] = {}
-    for line, row in rows:
+    for line, row in _unique(rows, faults):
         identity = _identity(line, row, faults)
-        if identity is not None and identity[0] in passages:
-            faults.add(line, "each task once", identity[0])
-        elif identity is not None:
+        if identity is not None:
             passages[identity[0]] = _passages(line, row, faults)
     _check_coverage(passages.keys(), _expected_ids(tasks, setting), faults)
     faults.raise_if_any()

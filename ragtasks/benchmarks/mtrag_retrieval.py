@@ -5,13 +5,15 @@ Passages are streamed, one at a time, because a real corpus does not fit in a sm
 
 from __future__ import annotations
 
-import io
+import re
 import zipfile
+import zlib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from ragtasks.benchmarks._rows import Faults, json_lines, parse_json
+from ragtasks.benchmarks._rows import Faults, json_lines, parse_json, passage_of, read_whole
 from ragtasks.benchmarks.mtrag import DOMAINS, domain_of, load, required_file
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error, close_matches
 from ragtasks.ids import normalise_task_id
@@ -20,7 +22,9 @@ from ragtasks.records import Conversation, Message, Passage, Qrel, Role
 QUERY_FORMS = {"last_turn": "lastturn", "rewrite": "rewrite", "all_questions": "questions"}
 """Query form -> the word that the official file names use for it."""
 
+_SPEAKERS = (("user", Role.USER), ("agent", Role.ASSISTANT))
 _SPEAKER_MARK = "|user|: "
+_GRADE = re.compile(r"[0-9]{1,9}")
 _NEXT_STEP = "delete the file and run `ragtasks fetch mtrag`"
 
 
@@ -32,15 +36,33 @@ def load_conversations(root: Path) -> tuple[Conversation, ...]:
     """
     path = required_file(root / "mtrag-human/conversations/conversations.json")
     faults = Faults(path, "MTRAG conversations", _NEXT_STEP)
-    try:
-        rows = parse_json(path.read_bytes())
-    except ValueError as error:
-        faults.add(0, "one JSON array", str(error))
-        rows = []
     ids = {_opening(task.messages): task.conversation_id for task in load(root).tasks if task.turn == 2}
-    conversations = tuple(_conversation(row, ids, faults) for row in rows)
+    rows = _array(faults)
+    conversations = tuple(_conversation(number, row, ids, faults) for number, row in enumerate(rows, start=1))
+    found = Counter(conversation.conversation_id for conversation in conversations)
+    for conversation_id in ids.values():
+        if found[conversation_id] != 1:
+            faults.add(0, f"conversation {conversation_id} once", f"{found[conversation_id]} times")
     faults.raise_if_any()
     return conversations
+
+
+def _array(faults: Faults) -> list[Any]:
+    """Return the members of a file that is one JSON array.
+
+    Raises:
+        BenchmarkFileError: it is not.
+    """
+    rows: object = None
+    try:
+        rows = parse_json(read_whole(faults))
+    except ValueError as error:
+        faults.add(0, "one JSON array", str(error))
+    else:
+        if not isinstance(rows, list):
+            faults.add(0, "one JSON array", rows)
+    faults.raise_if_any()
+    return rows if isinstance(rows, list) else []
 
 
 def _opening(messages: tuple[Message, ...]) -> tuple[str, ...]:
@@ -48,16 +70,28 @@ def _opening(messages: tuple[Message, ...]) -> tuple[str, ...]:
     return tuple(message.text for message in messages[:3])
 
 
-def _conversation(row: dict[str, Any], ids: dict[tuple[str, ...], str], faults: Faults) -> Conversation:
-    messages = tuple(
-        Message(Role.USER if item.get("speaker") == "user" else Role.ASSISTANT, str(item.get("text", "")))
-        for item in row.get("messages", [])
-    )
+def _conversation(number: int, row: Any, ids: dict[tuple[str, ...], str], faults: Faults) -> Conversation:
+    raw = row.get("messages") if isinstance(row, dict) else None
+    messages = _messages(number, raw if isinstance(raw, list) else [], faults)
     conversation_id = ids.get(_opening(messages), "")
-    domain = domain_of(row.get("domain"))
+    domain = domain_of(row.get("domain")) if isinstance(row, dict) else None
     if not conversation_id or domain is None:
-        faults.add(0, "a conversation that tasks were cut from, with a known domain", messages[:1])
+        expected = f"conversation {number} to be one that tasks were cut from, with a known domain"
+        faults.add(0, expected, messages[0].text if messages else row)
     return Conversation(conversation_id, domain or "", messages)
+
+
+def _messages(number: int, raw: list[Any], faults: Faults) -> tuple[Message, ...]:
+    """Return a dialogue: the user first, speakers in turn, no empty text."""
+    messages = []
+    for index, item in enumerate(raw):
+        speaker, role = _SPEAKERS[index % 2]
+        text = item.get("text") if isinstance(item, dict) and item.get("speaker") == speaker else None
+        if not isinstance(text, str) or not text.strip():
+            faults.add(0, f"conversation {number}, message {index + 1} with speaker {speaker!r} and a text", item)
+            break
+        messages.append(Message(role, text))
+    return tuple(messages)
 
 
 def load_queries(root: Path, domain: str, form: str) -> dict[str, str]:
@@ -74,13 +108,13 @@ def load_queries(root: Path, domain: str, form: str) -> dict[str, str]:
     faults = Faults(path, "MTRAG queries", _NEXT_STEP)
     queries: dict[str, str] = {}
     for line, row in json_lines(faults):
-        query_id, text = row.get("_id"), row.get("text")
-        if not isinstance(query_id, str) or not isinstance(text, str) or not text.strip():
-            faults.add(line, "`_id` and `text`", row)
-        elif (key := normalise_task_id(query_id)) in queries:
-            faults.add(line, "each query once", query_id)
+        query_id, text = _query_id(row.get("_id")), row.get("text")
+        if query_id is None or not isinstance(text, str) or not text.strip():
+            faults.add(line, "`_id` such as <conversation><::><turn>, and `text`", row)
+        elif query_id in queries:
+            faults.add(line, "each query once", "this query again", query_id)
         else:
-            queries[key] = "\n".join(part.removeprefix(_SPEAKER_MARK) for part in text.split("\n"))
+            queries[query_id] = "\n".join(part.removeprefix(_SPEAKER_MARK) for part in text.split("\n"))
     faults.raise_if_any()
     return queries
 
@@ -95,17 +129,39 @@ def load_qrels(root: Path, domain: str) -> tuple[Qrel, ...]:
     _known(domain, DOMAINS, "domain")
     path = required_file(root / "mtrag-human/retrieval_tasks" / domain / "qrels" / "dev.tsv")
     faults = Faults(path, "MTRAG qrels", _NEXT_STEP)
-    qrels: list[Qrel] = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-        cells = line.split("\t")
+    qrels: dict[tuple[str, str], Qrel] = {}
+    for number, line in enumerate(read_whole(faults).splitlines(), start=1):
+        cells = line.decode("utf-8", errors="replace").split("\t")
         if number == 1 and cells[0] == "query-id":
             continue
-        if len(cells) == 3 and cells[1] and cells[2].isdigit():
-            qrels.append(Qrel(normalise_task_id(cells[0]), cells[1], int(cells[2])))
-        else:
+        query_id = _query_id(cells[0])
+        if query_id is None or len(cells) != 3 or not cells[1] or not _GRADE.fullmatch(cells[2]):
             faults.add(number, "query id, passage id and a whole number, separated by tabs", line)
+        elif (query_id, cells[1]) in qrels:
+            faults.add(number, "each judgement once", cells[1], query_id)
+        else:
+            qrels[query_id, cells[1]] = Qrel(query_id, cells[1], int(cells[2]))
     faults.raise_if_any()
-    return tuple(qrels)
+    return tuple(qrels.values())
+
+
+def _query_id(text: object) -> str | None:
+    """Return a query id in the one form in use, or None where it is none."""
+    try:
+        return normalise_task_id(text) if isinstance(text, str) else None
+    except ValueError:
+        return None
+
+
+def corpus_file(root: Path, domain: str) -> Path:
+    """Return the file that holds the corpus of a domain.
+
+    Raises:
+        BenchmarkFileError: it is not there.
+        ConfigurationError: unknown domain.
+    """
+    _known(domain, DOMAINS, "domain")
+    return required_file(root / "corpora/passage_level" / f"{domain}.jsonl.zip")
 
 
 def read_passages(root: Path, domain: str) -> Iterator[Passage]:
@@ -115,29 +171,41 @@ def read_passages(root: Path, domain: str) -> Iterator[Passage]:
         BenchmarkFileError: no corpus, a broken zip, or a line that is no passage (by its number).
         ConfigurationError: unknown domain.
     """
-    _known(domain, DOMAINS, "domain")
-    path = required_file(root / "corpora/passage_level" / f"{domain}.jsonl.zip")
+    path = corpus_file(root, domain)
     try:
         with zipfile.ZipFile(path) as archive:
-            (name,) = archive.namelist()
-            with archive.open(name) as member:
+            names = archive.namelist()
+            if len(names) != 1:
+                raise zipfile.BadZipFile(f"{len(names)} files")
+            with archive.open(names[0]) as member:
                 yield from _passages(path, member)
-    except (zipfile.BadZipFile, ValueError, EOFError) as error:
+    # A damaged stream shows as any of these; RuntimeError is zipfile's word for a password or an unknown method.
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError) as error:
         message = clear_error(
             "MTRAG corpus", where=str(path), expected="a zip with one file", found=str(error), next_step=_NEXT_STEP
         )
         raise BenchmarkFileError(message) from error
 
 
-def _passages(path: Path, lines: Any) -> Iterator[Passage]:
+def _passages(path: Path, lines: IO[bytes]) -> Iterator[Passage]:
     faults = Faults(path, "MTRAG corpus", _NEXT_STEP)
-    for number, line in enumerate(io.BufferedReader(lines), start=1):
+    number = 0
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
         try:
             row = parse_json(line)
-            yield Passage(row["_id"], row["text"], row.get("title") or "", row.get("url") or "")
-        except (ValueError, KeyError, TypeError) as error:
-            faults.add(number, "an object with `_id` and `text`", str(error))
+        except ValueError as error:
+            row = str(error)
+        passage = passage_of(row, "_id")
+        if passage is None:
+            faults.add(number, "an object with texts as `_id` and `text`", row)
             faults.raise_if_any()
+        else:
+            yield passage
+    if not number:
+        faults.add(0, "at least one line", "no line")
+        faults.raise_if_any()
 
 
 def _known(name: str, known: Any, what: str) -> None:
@@ -145,4 +213,4 @@ def _known(name: str, known: Any, what: str) -> None:
         raise ConfigurationError(f"unknown {what} {name!r}: {close_matches(name, known)}")
 
 
-__all__ = ["QUERY_FORMS", "load_conversations", "load_qrels", "load_queries", "read_passages"]
+__all__ = ["QUERY_FORMS", "corpus_file", "load_conversations", "load_qrels", "load_queries", "read_passages"]

@@ -24,7 +24,7 @@ from lm_eval.filters import build_filter_ensemble
 from ragtasks.benchmarks.registry import benchmark_folder, open_benchmark
 from ragtasks.config import config_from_metadata
 from ragtasks.docs import Doc, response_of
-from ragtasks.environment import data_folder
+from ragtasks.environment import data_folder, run_store
 from ragtasks.harness.chat import chat_messages, refuse_chat_endpoint, render_chat, system_text
 from ragtasks.harness.dataset import task_dataset
 from ragtasks.harness.scoring import ScoredResponse, shared_scorer
@@ -83,7 +83,7 @@ class ConversationTask(ConfigurableTask):
         options = dict(dataset_kwargs or {})
         root = benchmark_folder(options["benchmark"], self.evaluation.data, data_folder())
         self.benchmark = open_benchmark(options["benchmark"], root.resolve())
-        self.dataset = {"test": task_dataset(self.benchmark, options, self.evaluation)}
+        self.dataset = {"test": task_dataset(self.benchmark, options, self.evaluation, run_store())}
 
     def fewshot_docs(self) -> None:
         """Return None: the benchmark has no examples, and the conversation itself is the context."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from datasets import Dataset, Features, Sequence, Value
@@ -10,7 +11,8 @@ from ragtasks.benchmarks.benchmark import Benchmark
 from ragtasks.config import EvaluationConfig
 from ragtasks.docs import build_docs
 from ragtasks.errors import ConfigurationError
-from ragtasks.records import Setting
+from ragtasks.records import Contexts, Setting
+from ragtasks.runs import OFFICIAL, contexts_of_run
 
 _TEXT = Value("string")
 FEATURES = Features(
@@ -36,25 +38,35 @@ FEATURES = Features(
 """Types of a doc's fields, stated because a domain whose first tasks have no passages would be typed wrongly."""
 
 
-def task_dataset(benchmark: Benchmark, options: dict[str, Any], config: EvaluationConfig) -> Dataset:
+def task_dataset(benchmark: Benchmark, options: dict[str, Any], config: EvaluationConfig, store: Path) -> Dataset:
     """Return the docs of one harness task as the harness wants them.
 
     Args:
         benchmark: where the tasks come from.
         options: `setting` and `domain` of the task's YAML.
-        config: decides whether conversational tasks take part.
+        config: names the run, and decides whether conversational tasks take part.
+        store: folder of the stored runs.
 
     Raises:
+        BenchmarkFileError: the published passages are missing or broken.
+        CacheError: the run is missing, torn, or was made for other data.
         ConfigurationError: no task is left.
     """
     setting = Setting(options["setting"])
-    contexts = benchmark.read_contexts(setting)
+    contexts = _contexts(benchmark, setting, config.run, store)
     docs = build_docs(benchmark, setting, options["domain"], conversational=config.conversational, contexts=contexts)
     if not docs:
         raise ConfigurationError(
             f"{benchmark.label} has no task in domain {options['domain']!r}, setting {setting.value}"
         )
     return Dataset.from_list(docs, features=FEATURES)
+
+
+def _contexts(benchmark: Benchmark, setting: Setting, run: str, store: Path) -> Contexts:
+    """Return the passages of a setting, from the benchmark itself or from a stored run."""
+    if run == OFFICIAL or setting is Setting.REFERENCE:
+        return benchmark.read_contexts(setting)
+    return contexts_of_run(store, run, benchmark, setting)
 
 
 __all__ = ["FEATURES", "task_dataset"]

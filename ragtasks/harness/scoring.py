@@ -89,10 +89,11 @@ class ResponseScorer:
                 [[passage.text for passage in response.passages] for response in chosen],
                 self._bert,
             )
-        except (RagtasksError, RuntimeError, OSError) as error:
+        except (RagtasksError, RuntimeError, OSError, LookupError, ValueError) as error:
             # The answers are paid for by now: the other figures are kept, and these say why they are missing.
+            # A token that the encoder has no vector for is an IndexError on a processor, a RuntimeError on a GPU.
             _LOGGER.error("BERTScore failed, what rests on it is unscored: %s", error)
-            return Semantics(None, f"encoder failed: {type(error).__name__}")
+            return Semantics(None, f"encoder failed: {type(error).__name__}: {error}")
         self._count_texts(self._bert)
         by_index = dict(zip(order, scores, strict=True))
         return Semantics([by_index[index] for index in range(len(responses))])

@@ -78,19 +78,27 @@ def _evaluation(file: Path) -> Evaluation:
     match = _TIME.fullmatch(file.name)
     try:
         results = parse_json(file.read_bytes())
-    except (OSError, ValueError) as error:
-        raise _error(str(file), "a results file of the harness", str(error)) from error
+        kinds = _kinds(results)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise _error(str(file), "a results file of the harness", f"{type(error).__name__}: {error}") from error
     samples = sorted(file.parent.glob(f"samples_*_{match['time']}.jsonl")) if match else []
-    own = {
-        name: config for name, config in results.get("configs", {}).items() if "ragtasks" in config.get("metadata", {})
-    }
-    files = [sample for sample in samples if sample.name.removeprefix("samples_").rpartition("_")[0] in own]
+    files = [sample for sample in samples if sample.name.removeprefix("samples_").rpartition("_")[0] in kinds]
     if not files:
         raise _error(str(file), "logged samples of a ragtasks task beside it (samples_*.jsonl)", "none")
-    facts = next(iter(own.values()))["metadata"]["ragtasks"]
-    kind = (facts["benchmark"], facts["scoring"]["encoder"], facts["scoring"]["idk_detector"])
+    kind = next(iter(kinds.values()))
     rows = tuple(row for sample in files for row in _rows(sample))
     return Evaluation(_model_name(results), kind, rows)
+
+
+def _kinds(results: Mapping[str, Any]) -> dict[str, tuple[str, str, str]]:
+    """Return our harness tasks of a results file -> the kind of evaluation that each says it is."""
+    configs = results.get("configs", {})
+    own = {name: (config.get("metadata") or {}).get("ragtasks") for name, config in configs.items()}
+    return {
+        name: (facts["benchmark"], facts["scoring"]["encoder"], facts["scoring"]["idk_detector"])
+        for name, facts in own.items()
+        if facts
+    }
 
 
 def _model_name(results: Mapping[str, Any]) -> str:
@@ -107,8 +115,8 @@ def _rows(path: Path) -> list[Row]:
     for line, sample in json_lines(faults):
         try:
             rows.append(_row(sample))
-        except (KeyError, TypeError) as error:
-            faults.add(line, "a sample of a ragtasks task", f"no {error}")
+        except (LookupError, TypeError) as error:
+            faults.add(line, "a sample of a ragtasks task", f"{type(error).__name__}: {error}")
     faults.raise_if_any()
     return rows
 

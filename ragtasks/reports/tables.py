@@ -21,11 +21,11 @@ from ragtasks.reports.results import Evaluation, Row
 
 _SETTINGS = tuple(setting.value for setting in Setting)
 _OVERVIEW = ("rb_alg", "rb_alg_raw", "rb_alg_ibm", "ans_acc", "rouge_l", "coverage")
-_WIDTH = 160
+_WIDTH = 1_000_000  # Markdown is for files: nothing is wrapped or cut to fit a screen
 
 
 @dataclass(frozen=True, slots=True)
-class Slice:
+class _Slice:
     """A part of the tasks: one value of one dimension."""
 
     dimension: str
@@ -49,7 +49,7 @@ def render_report(evaluations: Sequence[Evaluation], metric: str = "rb_alg") -> 
     known = {item.name for item in METRICS}
     if metric not in known:
         raise ConfigurationError(f"unknown metric {metric!r}: {close_matches(metric, known)}")
-    console = Console(file=io.StringIO(), width=_WIDTH, color_system=None)
+    console = Console(file=io.StringIO(), width=_WIDTH, color_system=None, markup=False, emoji=False)
     for kind in sorted({evaluation.kind for evaluation in evaluations}):
         group = [evaluation for evaluation in evaluations if evaluation.kind == kind]
         for part in _part(group, metric):
@@ -112,22 +112,22 @@ def _dimension_table(evaluations: Sequence[Evaluation], setting: str, metric: st
     return table
 
 
-def _slices(rows: Sequence[Row]) -> Iterator[Slice]:
+def _slices(rows: Sequence[Row]) -> Iterator[_Slice]:
     """Yield every slice that the rows have, by the dimensions of the paper's Table 16 and Figures 9 and 10."""
-    yield Slice("all", "", lambda _: True)
+    yield _Slice("all", "", lambda _: True)
     yield from _labelled("answerability", rows, lambda row: (row.answerability,))
-    yield Slice("turn", "first", lambda row: row.turn == 1)
-    yield Slice("turn", "later", lambda row: row.turn > 1)
+    yield _Slice("turn", "first", lambda row: row.turn == 1)
+    yield _Slice("turn", "later", lambda row: row.turn > 1)
     yield from _labelled("domain", rows, lambda row: (row.domain,))
     yield from _labelled("question type", rows, lambda row: row.question_types)
     yield from _labelled("multi-turn type", rows, lambda row: (row.multi_turn,))
 
 
-def _labelled(dimension: str, rows: Sequence[Row], labels: Callable[[Row], tuple[str, ...]]) -> Iterator[Slice]:
+def _labelled(dimension: str, rows: Sequence[Row], labels: Callable[[Row], tuple[str, ...]]) -> Iterator[_Slice]:
     """Yield one slice for each label; a row with several labels is in several."""
 
-    def having(label: str) -> Slice:
-        return Slice(dimension, label, lambda row: label in labels(row))
+    def having(label: str) -> _Slice:
+        return _Slice(dimension, label, lambda row: label in labels(row))
 
     yield from (having(label) for label in sorted({label for row in rows for label in labels(row)}))
 

@@ -1,0 +1,185 @@
+"""What a client is: it answers a list of prompts, in order, and never fails because of one of them.
+
+A reply has an answer or a reason, never both: what a model refused, cut off or left empty is no answer, and nobody
+downstream has to guess that from a text. Prompts and decoding are plain records, so that they can be hashed and stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import Enum
+from typing import Any, Literal, Protocol
+
+Progress = Callable[[str, int, int | None], None]
+"""Called with (what, done so far, total or None), as in the precompute stage."""
+
+
+def no_progress(what: str, done: int, total: int | None) -> None:
+    """Show nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatMessage:
+    """One message of a prompt."""
+
+    role: Literal["system", "user", "assistant"]
+    """Who speaks."""
+    content: str
+    """What is said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What is asked once."""
+
+    messages: tuple[ChatMessage, ...]
+    """The chat, ending with the message to be answered."""
+    key_parts: tuple[str, ...] = ()
+    """What tells this request from another one with the same messages, such as `attempt 2`; it is not sent."""
+
+    @classmethod
+    def of(cls, text: str, system: str = "") -> Prompt:
+        """Return the prompt of one user message, after a system message where one is given."""
+        opening = (ChatMessage("system", system),) if system else ()
+        return cls((*opening, ChatMessage("user", text)))
+
+    def payload(self) -> list[dict[str, str]]:
+        """Return the messages as JSON values, as chat endpoints take them.
+
+        Half a character (a lone surrogate, which models do write now and then) becomes `?`: no request can hold one.
+        """
+        return [{"role": message.role, "content": _whole(message.content)} for message in self.messages]
+
+
+def _whole(text: str) -> str:
+    return text.encode("utf-8", errors="replace").decode("utf-8")
+
+
+@dataclass(frozen=True, slots=True)
+class Decoding:
+    """How replies are generated; the same for every client, and part of what decides a reply."""
+
+    temperature: float | None = 0.0
+    """None leaves it to the server: some models refuse any other value than their own."""
+    seed: int | None = 100
+    """Where the server takes one. MTRAG's judges use 100."""
+    max_tokens: int = 1024
+    """Longest reply, thinking included; one that reaches it counts as cut off."""
+
+    def describe(self) -> dict[str, Any]:
+        """Return the fields as JSON values."""
+        return asdict(self)
+
+
+class Outcome(str, Enum):
+    """What became of a prompt."""
+
+    ANSWERED = "answered"
+    """There is an answer."""
+    REFUSED = "refused"
+    """The model declined, in the field that the format has for it."""
+    FILTERED = "filtered"
+    """A content filter stopped the prompt or the reply."""
+    TRUNCATED = "truncated"
+    """The reply reached the token limit: its end is missing."""
+    EMPTY = "empty"
+    """The reply holds no text, or nothing but thinking."""
+    MALFORMED = "malformed"
+    """The server sent something that is no chat completion."""
+    FAILED = "failed"
+    """No reply came: the request was refused, or every attempt failed on the way."""
+
+
+FINAL = frozenset({Outcome.ANSWERED, Outcome.REFUSED, Outcome.FILTERED, Outcome.TRUNCATED, Outcome.EMPTY})
+"""Outcomes that the model decided: asking again in the same words would pay for the same again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came back for one prompt: a text where `outcome` is ANSWERED, a reason everywhere else."""
+
+    outcome: Outcome
+    """What became of the prompt."""
+    text: str | None = None
+    """The answer without thinking text; None unless answered."""
+    reason: str = ""
+    """Why there is no answer; empty where there is one. Holds no key, header or address."""
+    thinking: str = ""
+    """What a thinking model thought aloud."""
+    finish_reason: str = ""
+    """The server's word for why the reply ended, empty where it said none."""
+    prompt_tokens: int | None = None
+    """Tokens of the prompt, None where not known."""
+    completion_tokens: int | None = None
+    """Tokens of the reply, thinking included, None where not known."""
+    raw: str = ""
+    """The reply as it was sent, for the record."""
+
+
+class Journal(Protocol):
+    """Where a client leaves each reply at once, so that a killed process loses only requests in flight."""
+
+    def recall(self, index: int) -> Reply | None:
+        """Return the reply to prompt `index` if it is known by now; asked just before the prompt is sent."""
+
+    def record(self, index: int, reply: Reply) -> None:
+        """Keep the reply to prompt `index`, before anything else is done with it."""
+
+
+class Client(Protocol):
+    """Answers prompts."""
+
+    @property
+    def name(self) -> str:
+        """The model, as users name it, such as `openai/gpt-4o-mini`."""
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return what decides its replies, as JSON values: model and decoding, never keys, limits or addresses."""
+
+    def answer(
+        self, prompts: Sequence[Prompt], progress: Progress = no_progress, journal: Journal | None = None
+    ) -> list[Reply]:
+        """Return one reply a prompt, in the order of `prompts`; no prompts give no replies.
+
+        Args:
+            prompts: what is asked.
+            progress: told after every reply; its first argument names the client, failures and tokens so far.
+            journal: told of every reply as it comes.
+
+        Raises:
+            JudgeError: nothing can be had from this client at all: wrong key, unknown model, nobody there. What came
+                before is in the journal.
+            MissingExtraError: a library that this client needs is not installed.
+        """
+
+
+class Tally:
+    """Counts the replies of one call and tells `progress`."""
+
+    def __init__(self, name: str, total: int, progress: Progress) -> None:
+        self._name, self._total, self._progress = name, total, progress
+        self._n_done = self._n_failed = self._n_tokens = 0
+
+    def add(self, reply: Reply) -> None:
+        """Count one reply."""
+        self._n_done += 1
+        self._n_failed += reply.outcome is not Outcome.ANSWERED
+        self._n_tokens += (reply.prompt_tokens or 0) + (reply.completion_tokens or 0)
+        what = f"{self._name}: {self._n_failed} without an answer, {self._n_tokens:,} tokens"
+        self._progress(what, self._n_done, self._total)
+
+
+__all__ = [
+    "FINAL",
+    "ChatMessage",
+    "Client",
+    "Decoding",
+    "Journal",
+    "Outcome",
+    "Progress",
+    "Prompt",
+    "Reply",
+    "Tally",
+    "no_progress",
+]

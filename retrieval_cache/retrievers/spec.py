@@ -1,0 +1,223 @@
+"""The one line that chooses a retriever, read into a retriever.
+
+    bm25    bm25-standard    bm25s:k1=0.9,b=0.4    rank_bm25    run:FILE
+    dense:MODEL[,option=value]    sparse:MODEL    elser:URL[,option=value]    milvus:URI[,option=value]
+    hybrid(A,B,...[;k=60,weights=2/1,depth=100])    rerank(A,cross-encoder:MODEL[,depth=100])
+
+In a list, `option=value` belongs to the retriever before it; a hybrid's own options stand behind a semicolon. A value
+with a comma, semicolon, bracket or quote is written as a JSON string: `dense:MODEL,query_prompt="find, please: "`.
+Each retriever's `name` is its line in canonical form, and reads back as itself.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from ragtasks.errors import ConfigurationError, clear_error, close_matches
+from retrieval_cache.retrievers.protocol import Retriever
+
+Value = str | int | float | bool
+Made = TypeVar("Made")
+
+_OPTION = re.compile(r"([A-Za-z][A-Za-z0-9_]*)=(.*)", re.DOTALL)
+_SPECIAL = re.compile(r'[,;()"\\]|^\s|\s$|^$')
+
+
+def parse(line: str) -> Retriever:
+    """Return the retriever that a line chooses.
+
+    Raises:
+        ConfigurationError: unknown retriever or option, or a line that cannot be read.
+        MissingExtraError: a library that it needs is not installed.
+    """
+    text = line.strip()
+    composed = re.fullmatch(r"(hybrid|rerank)\s*\((.*)\)", text, re.DOTALL)
+    if composed:
+        return _hybrid(composed[2], line) if composed[1] == "hybrid" else _rerank(composed[2], line)
+    head, *parts = split(text, ",", line)
+    kind, colon, argument = head.partition(":")
+    if kind in _NAMED:
+        made = _class(*_NAMED[kind])
+        return _built(made, line, [_argument(argument, line)], _options(parts, line))
+    if kind not in _PLAIN:
+        known = [*_PLAIN, *_NAMED, "hybrid", "rerank"]
+        raise _refused(line, close_matches(kind, known), f"retriever {kind!r}")
+    module, name, arguments = _PLAIN[kind]
+    return _built(_class(module, name), line, list(arguments), _options([argument, *parts] if colon else parts, line))
+
+
+def _hybrid(inside: str, line: str) -> Retriever:
+    from retrieval_cache.fusion import HybridRetriever
+
+    listed, *rest = split(inside, ";", line)
+    if len(rest) > 1:
+        raise _refused(line, "one semicolon, before the options of the hybrid", f"{len(rest)}")
+    options = _options(split(rest[0], ",", line), line) if rest else {}
+    if "weights" in options:
+        options["weights"] = _weights(str(options["weights"]), line)
+    return _built(HybridRetriever, line, [[parse(part) for part in _members(listed, line)]], options)
+
+
+def _weights(text: str, line: str) -> Any:
+    try:
+        return tuple(float(part) for part in text.split("/"))
+    except ValueError:
+        raise _refused(line, "weights such as 2/1", text) from None
+
+
+def _rerank(inside: str, line: str) -> Retriever:
+    from retrieval_cache.rerank import CrossEncoderReranker, RerankedRetriever
+
+    members = _members(inside, line)
+    if len(members) != 2 or not members[1].startswith("cross-encoder:"):
+        raise _refused(line, "rerank(RETRIEVER,cross-encoder:MODEL,depth=100)", f"{len(members)} parts: {members}")
+    model, *parts = split(members[1].removeprefix("cross-encoder:"), ",", line)
+    options = _options(parts, line)
+    depth = {"depth": options.pop("depth")} if "depth" in options else {}
+    reranker = _built(CrossEncoderReranker, line, [_argument(model, line)], options)
+    return _built(RerankedRetriever, line, [parse(members[0]), reranker], depth)
+
+
+def _members(listed: str, line: str) -> list[str]:
+    """Return the retrievers of a list, each with the options that follow it."""
+    members: list[str] = []
+    for part in split(listed, ",", line):
+        if members and _OPTION.match(part.strip()):
+            members[-1] += f",{part}"
+        else:
+            members.append(part)
+    return [member.strip() for member in members]
+
+
+def split(text: str, separator: str, line: str) -> list[str]:
+    """Return the parts between separators that stand outside of brackets and quotes.
+
+    Raises:
+        ConfigurationError: a bracket or quote that is not closed; `line` is what the message shows.
+    """
+    parts, depth, quoted, start = [], 0, False, 0
+    for place, sign in _signs(text):
+        if sign == '"':
+            quoted = not quoted
+        elif not quoted and sign in "()":
+            depth += 1 if sign == "(" else -1
+            if depth < 0:
+                raise _refused(line, "an opening bracket for each closing one", text)
+        elif not quoted and sign == separator and depth == 0:
+            parts.append(text[start:place])
+            start = place + 1
+    if quoted or depth:
+        raise _refused(line, "every bracket and quote closed", text)
+    return [*parts, text[start:]]
+
+
+def _signs(text: str) -> Iterator[tuple[int, str]]:
+    """Yield (place, character), escaped characters left out."""
+    for match in re.finditer(r"\\.|(.)", text, re.DOTALL):
+        if match[1]:
+            yield match.start(), match[1]
+
+
+def _options(parts: list[str], line: str) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    for part in parts:
+        match = _OPTION.fullmatch(part.strip())
+        if match is None or match[1] in options:
+            raise _refused(line, "each option once, as option=value", repr(part.strip()))
+        options[match[1]] = _value(match[2], line)
+    return options
+
+
+def _argument(text: str, line: str) -> str:
+    value = _value(text, line) if text.startswith('"') else text
+    if not value:
+        raise _refused(line, "a name, path or address after the colon", "nothing")
+    return str(value)
+
+
+def _value(text: str, line: str) -> Value:
+    """Return a quoted value as text, true and false as such, a number as such, anything else as text."""
+    if text.startswith('"'):
+        try:
+            return str(json.loads(text))
+        except ValueError:
+            raise _refused(line, "a JSON string", text) from None
+    if text in ("true", "false"):
+        return text == "true"
+    for number in (int, float):
+        try:
+            return number(text)
+        except ValueError:
+            continue
+    return text
+
+
+def written(value: Value) -> str:
+    """Return a value as a line has it: it reads back as itself, with its type."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if not isinstance(value, str):
+        return repr(value)
+    plain = not _SPECIAL.search(value) and isinstance(_value(value, value), str)
+    return value if plain else json.dumps(value, ensure_ascii=False)
+
+
+def canonical(kind: str, argument: str, **options: Value) -> str:
+    """Return the canonical line of a retriever with an argument; options are sorted (leave defaults out)."""
+    return ",".join([f"{kind}:{written(argument)}", *(f"{key}={written(options[key])}" for key in sorted(options))])
+
+
+def _built(make: Callable[..., Made], line: str, arguments: list[Any], options: dict[str, Any]) -> Made:
+    """Return what a constructor makes; an option that it does not take, or one that it misses, is refused."""
+    signature = inspect.signature(make)
+    known = list(signature.parameters)[len(arguments) :]
+    for name in options:
+        if name not in known:
+            raise _refused(line, close_matches(name, known) if known else "no options", f"option {name!r}")
+    try:
+        signature.bind(*arguments, **options)
+    except TypeError as error:
+        raise _refused(line, f"the options {', '.join(known)}", str(error)) from None
+    return make(*arguments, **options)
+
+
+def _refused(line: str, expected: str, found: str) -> ConfigurationError:
+    return ConfigurationError(
+        clear_error(
+            "retriever",
+            where=repr(line),
+            expected=expected,
+            found=found,
+            next_step="write it such as bm25, bm25s:k1=0.9,b=0.4 or hybrid(bm25,dense:MODEL)",
+        )
+    )
+
+
+def _class(module: str, name: str) -> Callable[..., Retriever]:
+    made: Callable[..., Retriever] = getattr(importlib.import_module(module), name)
+    return made
+
+
+_PLAIN: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "bm25": ("retrieval_cache.retrievers.bm25", "Bm25Retriever", ("bm25",)),
+    "bm25-standard": ("retrieval_cache.retrievers.bm25", "Bm25Retriever", ("bm25-standard",)),
+    "bm25s": ("retrieval_cache.retrievers.bm25s_retriever", "Bm25sRetriever", ()),
+    "rank_bm25": ("retrieval_cache.retrievers.rank_bm25_retriever", "RankBm25Retriever", ()),
+}
+"""Retrievers that are whole without an argument -> module, class, fixed arguments."""
+
+_NAMED = {
+    "dense": ("retrieval_cache.retrievers.dense", "DenseRetriever"),
+    "sparse": ("retrieval_cache.retrievers.sparse", "SparseRetriever"),
+    "elser": ("retrieval_cache.retrievers.elser", "ElserRetriever"),
+    "milvus": ("retrieval_cache.engines.milvus", "MilvusRetriever"),
+    "run": ("retrieval_cache.retrievers.run_file", "RunFileRetriever"),
+}
+"""Retrievers whose argument (model, address or file) follows the colon -> module, class."""
+
+__all__ = ["Value", "canonical", "parse", "split", "written"]

@@ -1,0 +1,143 @@
+"""What the command line asks of the stage: names and folders in, stored runs and tables out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+
+from ragtasks.benchmarks.benchmark import Benchmark
+from ragtasks.benchmarks.registry import benchmark_folder, open_benchmark
+from ragtasks.benchmarks.retrieval_side import retrieval_side
+from ragtasks.errors import CacheError
+from ragtasks.records import Setting
+from ragtasks.runs import OFFICIAL, Ranked, Run, in_rank_order
+from retrieval_cache.evaluation import Evaluation, evaluate
+from retrieval_cache.evaluation_tables import render_evaluations
+from retrieval_cache.query_forms import Queries, build_queries
+from retrieval_cache.retrievers.protocol import Progress
+from retrieval_cache.retrievers.spec import parse
+from retrieval_cache.stage import Request, build_run, read_run
+from retrieval_cache.store import RunStore, StoredRun
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which benchmark, which copy of its files, which store."""
+
+    benchmark: str
+    """Name of the benchmark."""
+    data: str | None
+    """`sample`, a folder, or None for the data folder."""
+    data_folder: Path
+    """Where fetched files are."""
+    store: Path
+    """Where runs are."""
+
+    def open(self) -> Benchmark:
+        """Return the benchmark.
+
+        Raises:
+            RagtasksError: its files are missing or broken.
+        """
+        folder = benchmark_folder(self.benchmark, self.data, self.data_folder)
+        return open_benchmark(self.benchmark, folder.resolve())
+
+
+def retrieve(
+    place: Place,
+    retriever: str,
+    queries: str | Callable[[Benchmark], Queries],
+    *,
+    name: str | None = None,
+    depth: int,
+) -> StoredRun:
+    """Return the stored run of a retriever over a benchmark's queries, made now or found.
+
+    Args:
+        place: benchmark, data and store.
+        retriever: one line such as `bm25` or `hybrid(bm25,dense:minilm)`.
+        queries: a query form by name, or what makes the queries (a rewriting model).
+        name: name of the run; default: retriever and query form.
+        depth: passages kept for each query.
+
+    Raises:
+        RagtasksError: unknown names, missing files or libraries, a full disk.
+    """
+    benchmark = place.open()
+    parse(retriever)  # a slip in the line shows before anything is read
+    texts = build_queries(benchmark, queries) if isinstance(queries, str) else queries(benchmark)
+    request = Request(benchmark, texts, lambda: parse(retriever), depth, name)
+    with progress_bars() as progress:
+        return build_run(request, RunStore(place.store), progress)
+
+
+def evaluate_runs(place: Place, names: Sequence[str]) -> str:
+    """Return the tables of several stored runs side by side.
+
+    Raises:
+        RagtasksError: a run is missing or was made for other data; the benchmark's judgements are missing.
+    """
+    benchmark = place.open()
+    return render_evaluations([_evaluation(benchmark, RunStore(place.store), name) for name in names])
+
+
+def _evaluation(benchmark: Benchmark, store: RunStore, name: str) -> Evaluation:
+    side = retrieval_side(benchmark.name)
+    present = {task.domain for task in benchmark.tasks}
+    qrels = [qrel for domain in side.domains if domain in present for qrel in side.load_qrels(benchmark.root, domain)]
+    if name == OFFICIAL:
+        return evaluate(_official(benchmark), qrels, benchmark.tasks, name=name, benchmark=benchmark.label)
+    stored = store.named(name)
+    spec = stored.manifest.spec
+    if (spec["benchmark"], spec["is_sample"]) != (benchmark.name, benchmark.is_sample):
+        raise CacheError(f"run {name!r} was made for other data than {benchmark.label}; name it with --data")
+    sizes = {domain: corpus["n_passages"] for domain, corpus in spec["corpora"].items()}
+    return evaluate(
+        read_run(stored),
+        qrels,
+        benchmark.tasks,
+        name=name,
+        query_form=spec["queries"]["form"],
+        benchmark=benchmark.label,
+        corpus_sizes=sizes,
+    )
+
+
+def _official(benchmark: Benchmark) -> Run:
+    """Return the published top passages as a run: their order is the ranking, their scores were not kept."""
+    contexts = benchmark.read_contexts(Setting.FULL_RAG).passages
+    return {
+        task_id: in_rank_order(Ranked(item.passage_id, float(-rank)) for rank, item in enumerate(passages))
+        for task_id, passages in contexts.items()
+    }
+
+
+@contextmanager
+def progress_bars() -> Iterator[Progress]:
+    """Yield a callback that draws one bar a step on standard error; quiet where that is no terminal."""
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    rows: dict[str, TaskID] = {}
+    with Bar(*columns, console=console, disable=not console.is_terminal) as bar:
+
+        def show(what: str, done: int, total: int | None) -> None:
+            if what not in rows:
+                rows[what] = bar.add_task(what, total=total)
+            bar.update(rows[what], completed=done, total=total)
+
+        yield show
+
+
+__all__ = ["Place", "evaluate_runs", "progress_bars", "retrieve"]

@@ -1,0 +1,193 @@
+"""The precompute stage: from a benchmark, a query form and a retriever to a stored run with its contexts.
+
+Everything that decides the result is hashed into the run's key before anything is searched: corpora, queries,
+retriever. The same key is never computed twice, and a killed call goes on where it was: finished indexes, finished
+domains and the work folder are found again by their hashes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ragtasks.benchmarks.benchmark import Benchmark
+from ragtasks.benchmarks.retrieval_side import RetrievalSide, retrieval_side
+from ragtasks.errors import CacheError
+from ragtasks.records import Passage, Setting
+from ragtasks.runs import (
+    Manifest,
+    Run,
+    canonical_hash,
+    read_trec,
+    tasks_checksum,
+    write_contexts,
+    write_manifest,
+    write_trec,
+)
+from retrieval_cache.contexts import contexts_of_setting, needed_passages
+from retrieval_cache.corpora import read_corpus, survey_corpus
+from retrieval_cache.query_forms import Queries
+from retrieval_cache.retrievers.protocol import Progress, Retriever, no_progress
+from retrieval_cache.store import RunStore, StoredRun, checked_name
+
+DEPTH = 100
+"""Passages kept for each query."""
+SPEC_VERSION = 1
+"""Raised when the stage itself starts to give other results."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked of the stage."""
+
+    benchmark: Benchmark
+    """Tasks, and the folder with the corpora."""
+    queries: Queries
+    """One text a task."""
+    make_retriever: Callable[[], Retriever]
+    """Makes a fresh retriever: one indexes one corpus."""
+    depth: int = DEPTH
+    """Passages kept for each query."""
+    name: str | None = None
+    """Name of the run; default: retriever and query form."""
+    facts: Mapping[str, Any] | None = None
+    """What else is worth keeping in the manifest, such as counts of fallbacks."""
+
+
+def build_run(request: Request, store: RunStore, progress: Progress = no_progress) -> StoredRun:
+    """Return the stored run that the request describes, made now or found.
+
+    Raises:
+        CacheError: the name is taken by a run of other content, or the store cannot be written.
+        RagtasksError: as the corpora, the retriever.
+    """
+    work = _Work(request, retrieval_side(request.benchmark.name), store, progress)
+    spec = work.spec()
+    key = canonical_hash(spec)
+    with store.only_builder(key):
+        found = store.with_key(key)
+        if found is not None:
+            return found
+        name = _free_name(request, store, key)
+        folder = store.work_folder(key)
+        started = time.time()
+        files = {f"{domain}.trec": work.search(domain, folder) for domain in work.domains}
+        files |= work.write_contexts(folder)
+        facts = {"seconds": round(time.time() - started, 1), "fallbacks": len(request.queries.fallbacks)}
+        write_manifest(folder, Manifest(name, spec, files, facts | dict(request.facts or {})))
+        return store.publish(folder, name)
+
+
+class _Work:
+    """One build: the steps share the request, the corpora and where progress goes."""
+
+    def __init__(self, request: Request, side: RetrievalSide, store: RunStore, progress: Progress) -> None:
+        self._request = request
+        self._store = store
+        self._progress = progress
+        self._benchmark = request.benchmark
+        present = {task.domain for task in request.benchmark.tasks}
+        self.domains = tuple(domain for domain in side.domains if domain in present)
+        self._locations = {domain: str(side.corpus_file(request.benchmark.root, domain)) for domain in self.domains}
+        self._corpora = {domain: self._survey(domain) for domain in self.domains}
+
+    def _survey(self, domain: str) -> dict[str, Any]:
+        """Return checksum and size of a corpus; faults show here, before anything is indexed."""
+        survey = survey_corpus(self._locations[domain], blank="skip", progress=self._shown(domain))
+        return {"sha256": survey.checksum, "n_passages": survey.n_passages}
+
+    def _passages(self, domain: str) -> Iterator[Passage]:
+        # The official cloud corpus has three passages without text: there is nothing to find in them.
+        return read_corpus(self._locations[domain], blank="skip")
+
+    def _shown(self, domain: str) -> Progress:
+        return lambda what, done, total: self._progress(f"{domain}: {what}", done, total)
+
+    def spec(self) -> dict[str, Any]:
+        """Return everything that decides the result, as JSON values."""
+        retriever = self._request.make_retriever()
+        queries = self._request.queries
+        return {
+            "version": SPEC_VERSION,
+            "benchmark": self._benchmark.name,
+            "is_sample": self._benchmark.is_sample,
+            "revision": self._benchmark.revision,
+            "tasks": tasks_checksum(self._benchmark.tasks),
+            "corpora": self._corpora,
+            "queries": {**queries.describe(), "texts": canonical_hash(dict(queries.texts))},
+            "retriever": {"name": retriever.name, **retriever.describe()},
+            "depth": self._request.depth,
+        }
+
+    def search(self, domain: str, folder: Path) -> str:
+        """Return the sha256 of a domain's TREC file, written now or found finished."""
+        path = folder / f"{domain}.trec"
+        if path.is_file():
+            return hashlib.sha256(path.read_bytes()).hexdigest()
+        retriever = self._indexed(domain)
+        texts = self._request.queries.texts
+        queries = {task.task_id: texts[task.task_id] for task in self._benchmark.tasks if task.domain == domain}
+        return write_trec(path, retriever.search(queries, self._request.depth, self._shown(domain)), "ragtasks")
+
+    def _indexed(self, domain: str) -> Retriever:
+        """Return a retriever that has this domain's corpus; its index is shared by all query forms."""
+        retriever = self._request.make_retriever()
+        parts = {"name": retriever.name, "corpus": self._corpora[domain], "retriever": dict(retriever.describe())}
+        key = canonical_hash(parts)
+        with self._store.only_builder(key):
+            folder = self._store.index_folder(key)
+            folder.mkdir(parents=True, exist_ok=True)
+            retriever.index(self._passages(domain), folder, self._shown(domain))
+        return retriever
+
+    def write_contexts(self, folder: Path) -> dict[str, str]:
+        """Write the passages that each setting gives to each task; return path -> sha256."""
+        run: dict[str, Any] = {}
+        for domain in self.domains:
+            run |= read_trec(folder / f"{domain}.trec")
+        wanted = needed_passages(run)
+        texts = {p.passage_id: p for domain in self.domains for p in self._passages(domain) if p.passage_id in wanted}
+        files = {}
+        for setting in (Setting.FULL_RAG, Setting.REFERENCE_RAG):
+            path = f"contexts/{setting.value}.jsonl"
+            contexts = contexts_of_setting(self._benchmark.tasks, setting, run, texts)
+            files[path] = write_contexts(folder / path, contexts)
+        return files
+
+
+def _free_name(request: Request, store: RunStore, key: str) -> str:
+    """Return the name that the run will have; a default that is taken gets the start of the key behind it."""
+    wanted = request.name or _slug(f"{request.make_retriever().name}.{request.queries.form}")
+    if not (store.runs / checked_name(wanted)).exists():
+        return wanted
+    if request.name is not None:
+        raise CacheError(
+            f"run {wanted!r} is there with other content; next step: `ragtasks runs diff`, another --name, or "
+            f"`ragtasks runs remove {wanted}`"
+        )
+    return f"{wanted}.{key[:8]}"
+
+
+def _slug(text: str) -> str:
+    kept = "".join(sign if (sign.isascii() and sign.isalnum()) or sign in "._-" else "-" for sign in text)
+    return kept.strip("-.")[:80] or "run"
+
+
+def read_run(stored: StoredRun) -> Run:
+    """Return the rankings of a stored run, all domains together; queries that found nothing are left out.
+
+    Raises:
+        CacheError: a file is torn or missing.
+    """
+    run: dict[str, Any] = {}
+    for path in stored.manifest.files:
+        if path.endswith(".trec"):
+            run |= read_trec(stored.folder / path)
+    return run
+
+
+__all__ = ["DEPTH", "Request", "build_run", "read_run"]

@@ -1,0 +1,171 @@
+"""Stored runs: one folder each, whole or not there, under names that people choose.
+
+    <store>/runs/<name>/manifest.json
+                        <domain>.trec
+                        contexts/<setting>.jsonl
+    <store>/indexes/<hash of corpus and retriever>/     shared by all query forms
+    <store>/work/<key>/                                 an unfinished run, taken up again by the next call
+
+A run is published by one rename of its folder, after everything in it was written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ragtasks.errors import CacheError, ConfigurationError, close_matches
+from ragtasks.runs import MANIFEST, Manifest, read_manifest
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_RESERVED = "official"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """A finished run on disk."""
+
+    folder: Path
+    """Where its files are."""
+    manifest: Manifest
+    """What it was made of."""
+
+
+class RunStore:
+    """The runs below one folder."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    @property
+    def runs(self) -> Path:
+        """Folder of the finished runs."""
+        return self.root / "runs"
+
+    def index_folder(self, key: str) -> Path:
+        """Return the folder that one retriever may use for one corpus, by the hash of both."""
+        return self.root / "indexes" / key[:32]
+
+    def work_folder(self, key: str) -> Path:
+        """Return the folder in which the run with this key is made."""
+        return self.root / "work" / key[:32]
+
+    def all(self) -> list[StoredRun]:
+        """Return all finished runs, by name.
+
+        Raises:
+            CacheError: a manifest is torn.
+        """
+        folders = sorted(path.parent for path in self.runs.glob(f"*/{MANIFEST}"))
+        return [StoredRun(folder, read_manifest(folder)) for folder in folders]
+
+    def named(self, name: str) -> StoredRun:
+        """Return the run of that name.
+
+        Raises:
+            CacheError: there is none, with the close matches.
+        """
+        folder = self.runs / checked_name(name)
+        if (folder / MANIFEST).is_file():
+            return StoredRun(folder, read_manifest(folder))
+        names = [run.folder.name for run in self.all()]
+        hint = close_matches(name, names) if names else "there are no runs yet: make one with `ragtasks retrieve`"
+        raise CacheError(f"no run {name!r} in {self.runs}: {hint}")
+
+    def with_key(self, key: str) -> StoredRun | None:
+        """Return a run of exactly this content, under whatever name."""
+        return next((run for run in self.all() if run.manifest.key == key), None)
+
+    def publish(self, work: Path, name: str) -> StoredRun:
+        """Move a finished work folder to its name.
+
+        Raises:
+            CacheError: the name is taken, or the folder cannot be moved.
+        """
+        folder = self.runs / checked_name(name)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            work.rename(folder)
+        except OSError as error:
+            raise CacheError(f"cannot publish run {name!r} at {folder}: {error.strerror or error}") from error
+        return StoredRun(folder, read_manifest(folder))
+
+    def remove(self, name: str) -> None:
+        """Delete a run; its index stays for other runs.
+
+        Raises:
+            CacheError: there is none of that name.
+        """
+        shutil.rmtree(self.named(name).folder)
+
+    @contextlib.contextmanager
+    def only_builder(self, key: str) -> Iterator[None]:
+        """Let one process at a time make the run with this key; others wait here and then find it made.
+
+        The lock belongs to the process and is gone with it, however it ends.
+
+        Raises:
+            CacheError: the store cannot be written.
+        """
+        path = self.root / "locks" / f"{key[:32]}.lock"
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle = path.open("a")
+        except OSError as error:
+            raise CacheError(f"cannot write to the run store {self.root}: {error.strerror or error}") from error
+        with handle:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+
+
+def checked_name(name: str) -> str:
+    """Return a name that is safe as a folder's.
+
+    Raises:
+        ConfigurationError: it is not, or it is reserved.
+    """
+    if name == _RESERVED or not _NAME.fullmatch(name):
+        raise ConfigurationError(
+            f"run name {name!r}: expected letters, digits, `.`, `_` and `-`, at most 100, and not {_RESERVED!r}"
+        )
+    return name
+
+
+def verify_run(run: StoredRun) -> list[str]:
+    """Return what is wrong with a stored run's files, a line each; [] for a whole one."""
+    faults = []
+    for path, sha256 in run.manifest.files.items():
+        file = run.folder / path
+        if not file.is_file():
+            faults.append(f"{file}: missing")
+        elif hashlib.sha256(file.read_bytes()).hexdigest() != sha256:
+            faults.append(f"{file}: other bytes than were written")
+    return faults
+
+
+def diff_runs(first: Manifest, second: Manifest) -> list[str]:
+    """Return the parts of two runs' specs that differ, as `path: one | other`; [] for the same content."""
+    left, right = dict(_leaves(first.spec)), dict(_leaves(second.spec))
+    return [
+        f"{path}: {left.get(path, '-')} | {right.get(path, '-')}"
+        for path in sorted(left.keys() | right.keys())
+        if left.get(path) != right.get(path)
+    ]
+
+
+def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        for key in value:
+            yield from _leaves(value[key], f"{path}.{key}" if path else str(key))
+    else:
+        yield path, str(value)
+
+
+__all__ = ["RunStore", "StoredRun", "checked_name", "diff_runs", "verify_run"]

@@ -1,0 +1,60 @@
+"""Benchmarks by name, and where their files are looked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ragtasks.benchmarks import mtrag
+from ragtasks.benchmarks.registry import BENCHMARKS, benchmark_folder, open_benchmark, source_of
+from ragtasks.errors import BenchmarkFileError, ConfigurationError
+
+
+def test_every_benchmark_has_a_source_of_its_name() -> None:
+    assert {name: source_of(name).name for name in BENCHMARKS} == {name: name for name in BENCHMARKS}
+    assert source_of("mtrag") is mtrag.SOURCE
+
+
+def test_an_unknown_benchmark_is_answered_with_close_matches(tmp_path: Path) -> None:
+    for ask in (
+        lambda: source_of("mtrg"),
+        lambda: benchmark_folder("mtrg", None, tmp_path),
+        lambda: open_benchmark("mtrg", tmp_path),
+    ):
+        with pytest.raises(ConfigurationError, match="unknown benchmark 'mtrg': did you mean 'mtrag'"):
+            ask()
+
+
+def test_the_sample_is_a_benchmark_that_says_so(tmp_path: Path) -> None:
+    benchmark = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", tmp_path))
+    assert benchmark.is_sample
+    assert benchmark.label == "mtrag (sample)"
+    assert benchmark.revision == "1"
+    assert open_benchmark("mtrag", benchmark.root) is benchmark  # read once
+
+
+def test_a_named_folder_wins_over_the_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data_folder, own = tmp_path / "data", tmp_path / "own"
+    fetched = data_folder / mtrag.SOURCE.folder
+    fetched.mkdir(parents=True)
+    (own / "mtrag-human").mkdir(parents=True)  # a checkout is used as it is
+    assert benchmark_folder("mtrag", None, data_folder) == fetched
+    assert benchmark_folder("mtrag", "", data_folder) == fetched
+    assert benchmark_folder("mtrag", str(own), data_folder) == own
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert benchmark_folder("mtrag", "~/own", data_folder) == own
+
+
+def test_a_folder_that_is_not_there_is_named_with_two_ways_out(tmp_path: Path) -> None:
+    with pytest.raises(BenchmarkFileError) as caught:
+        benchmark_folder("mtrag", None, tmp_path)
+    text = str(caught.value)
+    assert str(tmp_path / mtrag.SOURCE.folder) in text
+    assert "ragtasks fetch mtrag" in text
+    assert '--metadata \'{"data": "sample"}\'' in text
+
+
+def test_the_real_data_is_found_in_the_folder_above_the_checkout(mtrag_root: Path) -> None:
+    assert benchmark_folder("mtrag", str(mtrag_root), Path()) == mtrag_root
+    assert not open_benchmark("mtrag", mtrag_root).is_sample

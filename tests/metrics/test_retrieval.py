@@ -1,0 +1,236 @@
+from __future__ import annotations
+
+import math
+import random
+import re
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import pytrec_eval
+from hypothesis import given
+from hypothesis import strategies as st
+from rank_bm25 import BM25Okapi
+
+from ragtasks.benchmarks.mtrag import DOMAINS
+from ragtasks.benchmarks.mtrag_retrieval import load_qrels, load_queries, read_passages
+from ragtasks.errors import BenchmarkFileError, CacheError
+from ragtasks.metrics.retrieval import (
+    CUTOFFS,
+    RETRIEVAL_METRICS,
+    RunScores,
+    score_run,
+)
+from ragtasks.records import Qrel
+from ragtasks.runs import Ranked, Run, in_rank_order
+
+NAMES = [metric.name for metric in RETRIEVAL_METRICS]
+TREC_NAMES = {
+    **{f"recall_{k}": f"recall_{k}" for k in CUTOFFS},
+    **{f"ndcg_{k}": f"ndcg_cut_{k}" for k in CUTOFFS},
+    "map": "map",
+    "mrr": "recip_rank",
+}
+PASSAGE_IDS = [*"abcdefgh", "B", "é", "\U0001f600", "a1", "10", "9"]
+# Few different scores, some of them equal only as 32-bit floats: ties everywhere.
+SCORES = [0.0, -1.5, 1.0, 1.0 + 1e-9, 2.0, 16777216.0, 16777217.0]
+
+rankings = st.dictionaries(st.sampled_from(PASSAGE_IDS), st.sampled_from(SCORES)).map(
+    lambda scores: tuple(Ranked(passage_id, score) for passage_id, score in scores.items())
+)
+runs = st.dictionaries(st.sampled_from(["q1", "q2", "q3", "unjudged"]), rankings)
+judgements = st.dictionaries(
+    st.sampled_from(["q1", "q2", "q3", "q4"]),
+    st.dictionaries(st.sampled_from(PASSAGE_IDS), st.integers(0, 3), min_size=1),
+)
+
+
+def qrels_of(judged: Mapping[str, Mapping[str, int]]) -> list[Qrel]:
+    return [Qrel(query, passage, grade) for query, grades in judged.items() for passage, grade in grades.items()]
+
+
+def run_of(**queries: dict[str, float]) -> dict[str, tuple[Ranked, ...]]:
+    return {query: tuple(Ranked(*item) for item in scores.items()) for query, scores in queries.items()}
+
+
+def single(score: float) -> float:
+    value: float = struct.unpack("f", struct.pack("f", score))[0]
+    return value
+
+
+def brute_force(ranking: tuple[Ranked, ...], grades: Mapping[str, int]) -> dict[str, float]:
+    """Every metric from its textbook formula, with no code of the library."""
+    order = sorted(ranking, key=lambda item: item.passage_id, reverse=True)
+    order = sorted(order, key=lambda item: -single(item.score))
+    gains = [grades.get(item.passage_id, 0) for item in order]
+    best = sorted(grades.values(), reverse=True)
+    n_relevant = sum(grade > 0 for grade in best)
+    if n_relevant == 0:
+        return dict.fromkeys(NAMES, 0.0)
+    found = {}
+    for k in CUTOFFS:
+        found[f"recall_{k}"] = sum(gain > 0 for gain in gains[:k]) / n_relevant
+        found[f"ndcg_{k}"] = discounted(gains[:k]) / discounted(best[:k])
+    hits = [rank for rank, gain in enumerate(gains, start=1) if gain > 0]
+    found["map"] = sum(n / rank for n, rank in enumerate(hits, start=1)) / n_relevant
+    found["mrr"] = 1 / hits[0] if hits else 0.0
+    return found
+
+
+def discounted(gains: list[int]) -> float:
+    return sum(gain / math.log2(rank + 1) for rank, gain in enumerate(gains, start=1))
+
+
+def assert_agrees(scores: RunScores, run: Run, judged: Mapping[str, Mapping[str, int]]) -> None:
+    """Compare with pytrec_eval called directly, and with the formulas, query by query."""
+    plain = {query: {item.passage_id: item.score for item in ranking} for query, ranking in run.items()}
+    evaluator = pytrec_eval.RelevanceEvaluator(judged, {"recall.1,3,5,10", "ndcg_cut.1,3,5,10", "map", "recip_rank"})
+    direct = evaluator.evaluate(plain)
+    assert list(scores.values) == list(judged)
+    for query_id, row in scores.values.items():
+        assert list(row) == NAMES
+        expected = brute_force(tuple(run.get(query_id, ())), judged[query_id])
+        assert row == pytest.approx(expected, abs=1e-9)
+        if query_id in plain:
+            assert row == pytest.approx({n: direct[query_id][t] for n, t in TREC_NAMES.items()}, abs=1e-9)
+        else:
+            assert query_id not in direct
+            assert set(row.values()) == {0.0}
+
+
+@given(runs, judgements)
+def test_equals_pytrec_eval_and_the_formulas_with_many_ties(
+    run: dict[str, tuple[Ranked, ...]], judged: dict[str, dict[str, int]]
+) -> None:
+    scores = score_run(run, qrels_of(judged))
+    assert_agrees(scores, run, judged)
+    assert all(0.0 <= value <= 1.0 for row in scores.values.values() for value in row.values())
+    assert scores.omitted == tuple(query for query in judged if query not in run)
+    assert scores.unjudged == tuple(query for query in run if query not in judged)
+    assert scores.without_relevant == tuple(query for query, grades in judged.items() if not any(grades.values()))
+
+
+@given(runs, judgements, st.randoms(use_true_random=False))
+def test_the_order_of_a_ranking_counts_only_through_its_scores(
+    run: dict[str, tuple[Ranked, ...]], judged: dict[str, dict[str, int]], shuffler: random.Random
+) -> None:
+    shuffled = {query: tuple(shuffler.sample(ranking, len(ranking))) for query, ranking in run.items()}
+    assert score_run(shuffled, qrels_of(judged)).values == score_run(run, qrels_of(judged)).values
+
+
+@given(runs, judgements)
+def test_leaving_queries_out_never_raises_a_value(
+    run: dict[str, tuple[Ranked, ...]], judged: dict[str, dict[str, int]]
+) -> None:
+    whole = score_run(run, qrels_of(judged)).values
+    for left_out in run:
+        fewer = score_run({q: r for q, r in run.items() if q != left_out}, qrels_of(judged)).values
+        assert fewer.keys() == whole.keys()
+        for query_id, row in fewer.items():
+            expected = dict.fromkeys(NAMES, 0.0) if query_id == left_out else whole[query_id]
+            assert row == expected
+
+
+@given(runs)
+def test_the_file_order_of_runs_is_the_order_that_is_evaluated(run: dict[str, tuple[Ranked, ...]]) -> None:
+    for query_id, ranking in run.items():
+        first = in_rank_order(ranking)[:1]
+        for item in ranking:
+            (row,) = score_run({query_id: ranking}, [Qrel(query_id, item.passage_id, 1)]).values.values()
+            assert (row["mrr"] == 1.0) == (item == first[0])
+
+
+def test_equal_scores_are_ordered_by_id_descending_after_rounding_to_32_bits() -> None:
+    run = run_of(q={"a": 1.0 + 1e-9, "b": 1.0})
+    assert score_run(run, [Qrel("q", "b", 1)]).values["q"]["recall_1"] == 1.0
+    assert score_run(run, [Qrel("q", "a", 1)]).values["q"]["recall_1"] == 0.0
+
+
+def test_recall_is_over_all_relevant_passages_also_where_k_is_smaller() -> None:
+    qrels = [Qrel("q", passage_id, 1) for passage_id in "abcd"]
+    values = score_run(run_of(q={"a": 4.0, "b": 3.0, "c": 2.0, "d": 1.0}), qrels).values["q"]
+    assert (values["recall_1"], values["recall_3"], values["recall_5"]) == (0.25, 0.75, 1.0)
+    assert values["ndcg_1"] == 1.0
+
+
+def test_graded_relevance_is_a_gain_of_ndcg_and_no_more_than_relevant_elsewhere() -> None:
+    values = score_run(run_of(q={"low": 2.0, "high": 1.0}), [Qrel("q", "low", 1), Qrel("q", "high", 3)]).values["q"]
+    assert values["ndcg_3"] == pytest.approx((1 + 3 / math.log2(3)) / (3 + 1 / math.log2(3)), abs=1e-9)
+    assert (values["recall_1"], values["map"], values["mrr"]) == (0.5, 1.0, 1.0)
+
+
+def test_an_empty_run_scores_every_judged_query_zero() -> None:
+    scores = score_run({}, [Qrel("q1", "a", 1), Qrel("q2", "a", 1)])
+    assert scores.values == {query: dict.fromkeys(NAMES, 0.0) for query in ("q1", "q2")}
+    assert scores.omitted == ("q1", "q2")
+
+
+def test_a_query_with_no_passages_scores_zero_and_is_not_called_omitted() -> None:
+    scores = score_run({"q": ()}, [Qrel("q", "a", 1)])
+    assert scores.values == {"q": dict.fromkeys(NAMES, 0.0)}
+    assert scores.omitted == ()
+
+
+def test_no_judgements_give_no_values() -> None:
+    scores = score_run(run_of(q={"a": 1.0}), [])
+    assert scores == RunScores({}, (), (), ("q",))
+
+
+@pytest.mark.parametrize(
+    ("ranking", "found"),
+    [
+        ((Ranked("a", 2.0), Ranked("a", 1.0)), "'a' 2 times"),
+        ((Ranked("b", float("nan")),), "'b' with score nan"),
+        ((Ranked("b", float("inf")),), "'b' with score inf"),
+    ],
+)
+def test_a_ranking_that_is_none_is_refused(ranking: tuple[Ranked, ...], found: str) -> None:
+    with pytest.raises(CacheError, match=f"query q(.|\n)*found: {re.escape(found)}\n"):
+        score_run({"q": ranking}, [Qrel("q", "a", 1)])
+
+
+def test_a_pair_that_is_judged_twice_is_refused() -> None:
+    with pytest.raises(BenchmarkFileError, match=r"query q(.|\n)*'a' twice"):
+        score_run({}, [Qrel("q", "a", 1), Qrel("q", "a", 0)])
+
+
+def test_bm25_on_the_real_govt_corpus_equals_pytrec_eval(mtrag_root: Path) -> None:
+    passages = list(read_passages(mtrag_root, "govt"))
+    index = BM25Okapi([re.findall(r"\w+", passage.text.lower()) for passage in passages])
+    run = {}
+    for query_id, text in load_queries(mtrag_root, "govt", "rewrite").items():
+        found = index.get_scores(re.findall(r"\w+", text.lower()))
+        best = sorted(range(len(passages)), key=lambda position: -found[position])[:100]
+        run[query_id] = tuple(Ranked(passages[position].passage_id, float(found[position])) for position in best)
+    qrels = load_qrels(mtrag_root, "govt")
+    scores = score_run(run, qrels)
+    assert_agrees(scores, run, judged_of(qrels))
+    assert len(scores.values) == 201
+    assert sum(row["recall_10"] for row in scores.values.values()) > 0
+
+
+def test_a_run_over_all_real_queries_with_many_ties_equals_pytrec_eval(mtrag_root: Path) -> None:
+    qrels = [qrel for domain in DOMAINS for qrel in load_qrels(mtrag_root, domain)]
+    judged = judged_of(qrels)
+    chance = random.Random(7)
+    pool = sorted({qrel.passage_id for qrel in qrels})
+    run = {
+        query_id: tuple(
+            Ranked(passage_id, float(chance.randint(1, 4)))
+            for passage_id in dict.fromkeys([*grades, *chance.sample(pool, 20)])
+        )
+        for query_id, grades in judged.items()
+        if chance.random() < 0.9
+    }
+    scores = score_run(run, qrels)
+    assert_agrees(scores, run, judged)
+    assert len(scores.values) == 777
+    assert len(scores.omitted) == 777 - len(run) > 0
+
+
+def judged_of(qrels: tuple[Qrel, ...] | list[Qrel]) -> dict[str, dict[str, int]]:
+    judged: dict[str, dict[str, int]] = {}
+    for qrel in qrels:
+        judged.setdefault(qrel.query_id, {})[qrel.passage_id] = qrel.relevance
+    return judged

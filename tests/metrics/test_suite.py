@@ -1,0 +1,162 @@
+"""The one pass over all metrics: nothing missing, nothing more, nothing invented."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragtasks.metrics.answerability import IdkLabel
+from ragtasks.metrics.semantic import SemanticScore
+from ragtasks.metrics.suite import METRICS, Scores, Semantics, score_responses
+from ragtasks.records import Answerability, IdkVerdict, Message, Passage, Response, Role, Score, Task
+
+NAMES = [metric.name for metric in METRICS]
+SEMANTIC = SemanticScore(bert_recall=0.6, bert_precision=0.4, bert_k_precision=0.2)
+NO_ENCODER = Semantics(None, "encoder: none")
+NEEDS_ENCODER = {"rb_alg", "rb_alg_raw", "rb_alg_ibm", "bert_recall", "bert_precision", "bert_k_precision"}
+TASK = Task(
+    task_id="c<::>1",
+    conversation_id="c",
+    turn=1,
+    domain="govt",
+    messages=(Message(Role.USER, "How long is the bridge?"),),
+    target="The bridge is 90 metres long.",
+    answerability=Answerability.ANSWERABLE,
+    question_types=("Factoid",),
+    multi_turn="N/A",
+    references=(Passage("p", "The bridge has a length of 90 metres."),),
+)
+VERDICTS = [*IdkVerdict, None]
+
+
+def score_one(
+    text: str,
+    verdict: IdkVerdict | None,
+    semantics: Semantics | None = None,
+    answerability: Answerability = Answerability.ANSWERABLE,
+    seen: Answerability | None = None,
+) -> Scores:
+    response = Response(replace(TASK, answerability=answerability), TASK.references, text)
+    label = IdkLabel(verdict, "phrase" if verdict else "not Latin script")
+    (scores,) = score_responses([response], [label], semantics or Semantics([SEMANTIC]), ibm_answerability=[seen])
+    return scores
+
+
+@pytest.mark.parametrize("semantics", [Semantics([SEMANTIC]), NO_ENCODER], ids=["encoder", "none"])
+@pytest.mark.parametrize("verdict", VERDICTS)
+@pytest.mark.parametrize("answerability", Answerability)
+def test_every_metric_is_returned_and_nothing_else(
+    semantics: Semantics, verdict: IdkVerdict | None, answerability: Answerability
+) -> None:
+    scores = score_one("90 metres", verdict, semantics, answerability)
+    assert sorted(scores) == sorted(NAMES)
+    for score in scores.values():
+        assert (score.value is None) == bool(score.reason)  # unscored always says why
+        assert score.value is None or -1 <= score.value <= 1
+
+
+def test_metrics_are_defined_once_and_described() -> None:
+    assert len(set(NAMES)) == len(NAMES)
+    assert all(metric.description for metric in METRICS)
+    falling = {metric.name for metric in METRICS if not metric.higher_is_better}
+    assert falling == {"idk_yes", "idk_partial", "empty"}
+
+
+def test_figures_of_an_answer() -> None:
+    scores = score_one("The bridge is 90 metres wide.", IdkVerdict.NO, seen=Answerability.ANSWERABLE)
+    values = {name: score.value for name, score in scores.items()}
+    assert values["rouge_l"] == pytest.approx(5 / 6)
+    assert values["token_recall"] == pytest.approx(4 / 5)
+    expected = 3 / (1 / 0.8 + 1 / (5 / 6) + 1 / 0.6)
+    assert values["rb_alg"] == values["rb_alg_raw"] == values["rb_alg_ibm"] == pytest.approx(expected)
+    assert (values["bert_recall"], values["bert_precision"], values["bert_k_precision"]) == (0.6, 0.4, 0.2)
+    assert (values["ans_acc"], values["idk_yes"], values["idk_partial"]) == (1, 0, 0)
+    assert (values["empty"], values["coverage"]) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("answerability", "verdict", "rb_alg", "ans_acc"),
+    [
+        (Answerability.ANSWERABLE, IdkVerdict.YES, 0, 0),
+        (Answerability.PARTIAL, IdkVerdict.PARTIAL, "raw", 1),
+        (Answerability.UNANSWERABLE, IdkVerdict.YES, 1, 1),
+        (Answerability.UNANSWERABLE, IdkVerdict.NO, 0, 0),
+        (Answerability.CONVERSATIONAL, IdkVerdict.NO, None, None),
+    ],
+)
+def test_conditioning_takes_the_label_of_the_task(
+    answerability: Answerability, verdict: IdkVerdict, rb_alg: object, ans_acc: object
+) -> None:
+    scores = score_one("90 metres", verdict, answerability=answerability)
+    expected = scores["rb_alg_raw"].value if rb_alg == "raw" else rb_alg
+    assert (scores["rb_alg"].value, scores["ans_acc"].value) == (expected, ans_acc)
+    assert scores["coverage"].value == float(rb_alg is not None)
+
+
+def test_the_ibm_profile_sees_only_the_label_it_is_given() -> None:
+    refusal: dict[str, Any] = {"verdict": IdkVerdict.YES, "answerability": Answerability.UNANSWERABLE}
+    assert score_one("I do not know.", **refusal, seen=Answerability.UNANSWERABLE)["rb_alg_ibm"] == Score(1.0)
+    # MTRAG's own files hide the label from the official scripts: a right refusal counts nothing.
+    assert score_one("I do not know.", **refusal, seen=None)["rb_alg_ibm"] == Score(0.0)
+
+
+def test_no_verdict_leaves_unscored_what_rests_on_it() -> None:
+    scores = score_one("90 metres", None)
+    unscored = {name for name, score in scores.items() if score.value is None}
+    assert unscored == {"rb_alg", "ans_acc", "idk_yes", "idk_partial"}
+    assert scores["coverage"].value == 0
+    assert "not Latin script" in scores["idk_yes"].reason
+
+
+@pytest.mark.parametrize("verdict", IdkVerdict)
+@pytest.mark.parametrize("answerability", [Answerability.ANSWERABLE, Answerability.UNANSWERABLE])
+def test_without_an_encoder_no_figure_rests_on_refusals_alone(
+    verdict: IdkVerdict, answerability: Answerability
+) -> None:
+    scores = score_one("90 metres", verdict, NO_ENCODER, answerability)
+    assert {name for name, score in scores.items() if score.value is None} == NEEDS_ENCODER
+    assert {scores[name].reason for name in NEEDS_ENCODER} == {"encoder: none"}
+
+
+def test_without_passages_faithfulness_is_unscored_and_rb_alg_zero() -> None:
+    semantics = Semantics([SemanticScore(0.6, 0.4, None)])
+    scores = score_one("90 metres", IdkVerdict.NO, semantics)
+    assert scores["bert_k_precision"] == Score(None, "no passages")
+    assert scores["rb_alg_raw"] == scores["rb_alg"] == Score(0.0)
+
+
+@pytest.mark.parametrize(("text", "empty"), [("", 1), (" \n", 1), ("a", 0)])
+def test_empty_answers_are_counted(text: str, empty: float) -> None:
+    scores = score_one(text, IdkVerdict.NO)
+    assert scores["empty"] == Score(float(empty))
+    assert scores["rouge_l"] == Score(0.0)
+
+
+def test_no_responses_give_no_scores() -> None:
+    for semantics in (Semantics([]), NO_ENCODER):
+        assert score_responses([], [], semantics, ibm_answerability=[]) == []
+
+
+def test_lists_of_different_length_are_refused() -> None:
+    response = Response(TASK, (), "x")
+    with pytest.raises(ValueError, match="argument"):
+        score_responses([response], [], NO_ENCODER, ibm_answerability=[None])
+    with pytest.raises(ValueError, match="argument"):
+        score_responses([response], [IdkLabel(None, "")], Semantics([SEMANTIC] * 2), ibm_answerability=[None])
+
+
+@settings(derandomize=True, database=None, deadline=None, max_examples=40)
+@given(st.lists(st.tuples(st.text(max_size=20), st.sampled_from(VERDICTS), st.sampled_from(Answerability)), max_size=5))
+def test_a_response_scores_the_same_in_any_company(
+    cases: list[tuple[str, IdkVerdict | None, Answerability]],
+) -> None:
+    responses = [Response(replace(TASK, answerability=label), (), text) for text, _, label in cases]
+    labels = [IdkLabel(verdict, "phrase" if verdict else "not Latin script") for _, verdict, _ in cases]
+    together = score_responses(
+        responses, labels, Semantics([SEMANTIC] * len(cases)), ibm_answerability=[None] * len(cases)
+    )
+    assert together == [score_one(text, verdict, answerability=label) for text, verdict, label in cases]

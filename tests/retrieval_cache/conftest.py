@@ -1,0 +1,16 @@
+"""Fixtures of the precompute stage's tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ragtasks.benchmarks.benchmark import Benchmark
+from ragtasks.benchmarks.registry import benchmark_folder, open_benchmark
+
+
+@pytest.fixture(scope="session")
+def sample() -> Benchmark:
+    """The sample benchmark that ships with the package."""
+    return open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path("unused")))

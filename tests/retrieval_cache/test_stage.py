@@ -1,0 +1,178 @@
+"""The stage end to end on the sample: what is stored, what is reused, what a kill leaves, what moves the key."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ragtasks.benchmarks.benchmark import Benchmark
+from ragtasks.errors import CacheError
+from ragtasks.records import Setting
+from ragtasks.runs import contexts_of_run, read_contexts, read_manifest
+from retrieval_cache.query_forms import Queries, build_queries
+from retrieval_cache.retrievers.spec import parse
+from retrieval_cache.stage import Request, build_run, read_run
+from retrieval_cache.store import RunStore, diff_runs, verify_run
+
+
+def _request(sample: Benchmark, line: str = "bm25", form: str = "rewrite", **changes: object) -> Request:
+    request = Request(sample, build_queries(sample, form), lambda: parse(line), depth=20)
+    return replace(request, **changes)
+
+
+def _bytes(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != "manifest.json"
+    }
+
+
+@pytest.fixture(scope="module")
+def stored(sample: Benchmark, tmp_path_factory: pytest.TempPathFactory) -> tuple[RunStore, Path]:
+    store = RunStore(tmp_path_factory.mktemp("store"))
+    return store, build_run(_request(sample), store).folder
+
+
+def test_run_covers_every_task_and_ranks_what_the_qrels_name(sample: Benchmark, stored: tuple[RunStore, Path]) -> None:
+    store, folder = stored
+    run = read_run(store.named(folder.name))
+    assert set(run) <= {task.task_id for task in sample.tasks}
+    judged = [task for task in sample.tasks if task.references]
+    found = [
+        any(item.passage_id in {passage.passage_id for passage in task.references} for item in run[task.task_id][:5])
+        for task in judged
+    ]
+    assert sum(found) / len(found) > 0.8
+
+
+def test_full_rag_contexts_are_the_first_five_of_the_run_with_their_texts(
+    sample: Benchmark, stored: tuple[RunStore, Path]
+) -> None:
+    store, folder = stored
+    run = read_run(store.named(folder.name))
+    contexts = contexts_of_run(store.root, folder.name, sample, Setting.FULL_RAG)
+    assert set(contexts.passages) == {task.task_id for task in sample.tasks}
+    for task_id, passages in contexts.passages.items():
+        assert [item.passage_id for item in passages] == [item.passage_id for item in run[task_id][:5]]
+        assert all(item.text for item in passages)
+
+
+def test_reference_rag_contexts_start_with_the_references(sample: Benchmark, stored: tuple[RunStore, Path]) -> None:
+    contexts = read_contexts(stored[1], Setting.REFERENCE_RAG)
+    few = {task.task_id: task for task in sample.tasks if len(task.references) <= 2}
+    assert set(contexts.passages) == set(few)
+    for task_id, passages in contexts.passages.items():
+        n_references = len(few[task_id].references)
+        assert passages[:n_references] == few[task_id].references
+        assert len(passages) == len({item.passage_id for item in passages}) == 5
+
+
+def test_same_request_is_found_and_not_made_again(sample: Benchmark, stored: tuple[RunStore, Path]) -> None:
+    store, folder = stored
+    before = (folder / "manifest.json").stat().st_mtime_ns
+    assert build_run(_request(sample), store).folder == folder
+    assert (folder / "manifest.json").stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize("line", ["bm25-standard", "bm25s:k1=0.9,b=0.4", "hybrid(bm25,bm25-standard)"])
+def test_other_retrievers_make_other_runs(sample: Benchmark, stored: tuple[RunStore, Path], line: str) -> None:
+    store, folder = stored
+    other = build_run(_request(sample, line), store)
+    assert other.folder != folder
+    assert any(part.startswith("retriever") for part in diff_runs(other.manifest, read_manifest(folder)))
+
+
+def test_key_moves_with_a_query_and_the_depth_and_not_with_the_name(sample: Benchmark, tmp_path: Path) -> None:
+    store = RunStore(tmp_path)
+    first = build_run(_request(sample), store).manifest.key
+    texts = dict(build_queries(sample, "rewrite").texts)
+    changed = {**texts, next(iter(texts)): "something else"}
+    assert build_run(_request(sample, queries=Queries("rewrite", changed)), store).manifest.key != first
+    assert build_run(_request(sample, depth=19), store).manifest.key != first
+    assert build_run(_request(sample, name="mine"), store).manifest.key == first
+
+
+def test_taken_name_is_refused_and_default_name_is_not(sample: Benchmark, tmp_path: Path) -> None:
+    store = RunStore(tmp_path)
+    build_run(_request(sample, name="mine"), store)
+    with pytest.raises(CacheError, match="runs remove mine"):
+        build_run(_request(sample, form="last_turn", name="mine"), store)
+    first = build_run(_request(sample, form="last_turn"), store)
+    second = build_run(_request(sample, form="last_turn", depth=7), store)
+    assert second.folder.name.startswith(first.folder.name + ".")
+
+
+def test_changed_file_is_seen_by_verify_and_refused_by_the_reader(sample: Benchmark, tmp_path: Path) -> None:
+    store = RunStore(tmp_path)
+    run = build_run(_request(sample), store)
+    assert verify_run(run) == []
+    contexts = run.folder / "contexts/full_rag.jsonl"
+    contexts.write_bytes(contexts.read_bytes().replace(b"the", b"THE", 1))
+    assert verify_run(run) == [f"{contexts}: other bytes than were written"]
+    with pytest.raises(CacheError, match="other bytes"):
+        contexts_of_run(store.root, run.folder.name, sample, Setting.FULL_RAG)
+
+
+def test_run_for_other_data_is_refused_with_what_differs(sample: Benchmark, stored: tuple[RunStore, Path]) -> None:
+    store, folder = stored
+    other = replace(sample, tasks=sample.tasks[1:])
+    with pytest.raises(CacheError, match="tasks: run"):
+        contexts_of_run(store.root, folder.name, other, Setting.FULL_RAG)
+
+
+def test_unknown_run_lists_close_names(sample: Benchmark, stored: tuple[RunStore, Path]) -> None:
+    store, folder = stored
+    with pytest.raises(CacheError, match=folder.name):
+        contexts_of_run(store.root, folder.name[:-1], sample, Setting.FULL_RAG)
+
+
+_BUILD = """
+import sys
+from pathlib import Path
+from ragtasks.benchmarks.registry import benchmark_folder, open_benchmark
+from retrieval_cache.query_forms import build_queries
+from retrieval_cache.retrievers.spec import parse
+from retrieval_cache.stage import Request, build_run
+from retrieval_cache.store import RunStore
+sample = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path("unused")))
+print("ready", flush=True)
+build_run(Request(sample, build_queries(sample, "rewrite"), lambda: parse("bm25"), 20), RunStore(Path(sys.argv[1])))
+"""
+
+
+def _start(store: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen([sys.executable, "-c", _BUILD, str(store)], stdout=subprocess.PIPE, text=True)
+
+
+def test_killed_builds_resume_to_the_same_bytes(stored: tuple[RunStore, Path], tmp_path: Path) -> None:
+    chance = random.Random(7)
+    for _ in range(20):
+        process = _start(tmp_path)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(chance.uniform(0, 0.4))
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate()
+    finished = _start(tmp_path)
+    finished.communicate()
+    assert finished.returncode == 0
+    (run,) = RunStore(tmp_path).all()
+    assert verify_run(run) == []
+    assert _bytes(run.folder) == _bytes(stored[1])
+
+
+def test_two_processes_make_one_run(tmp_path: Path) -> None:
+    both = [_start(tmp_path), _start(tmp_path)]
+    for process in both:
+        process.communicate()
+    assert [process.returncode for process in both] == [0, 0]
+    assert len(RunStore(tmp_path).all()) == 1
