@@ -28,7 +28,7 @@ from ragtasks.records import Passage
 from retrieval_cache.retrievers.protocol import Progress, no_progress
 from retrieval_cache.segmenting import WORD
 
-Hashes: TypeAlias = NDArray[np.uint64]
+_Hashes: TypeAlias = NDArray[np.uint64]
 
 THRESHOLD = 0.8
 
@@ -103,7 +103,7 @@ def near_duplicates(
     return NearDuplicates(tuple(groups), n_passages, n_passages - len(bands), n_crowded)
 
 
-def shingles(text: str) -> Hashes:
+def shingles(text: str) -> _Hashes:
     """Return the distinct hashes of a text's shingles, sorted; one for a shorter text, none without a word."""
     words = np.fromiter(map(_word_hash, WORD.findall(text.lower())), dtype=np.uint64)
     width = min(_SHINGLE_WORDS, len(words))
@@ -116,7 +116,7 @@ def shingles(text: str) -> Hashes:
     return np.unique(hashes)
 
 
-def jaccard(left: Hashes, right: Hashes) -> float:
+def jaccard(left: _Hashes, right: _Hashes) -> float:
     """Return the size of the intersection of two non-empty sets over that of their union, 0 to 1."""
     n_shared = len(np.intersect1d(left, right, assume_unique=True))
     return n_shared / (len(left) + len(right) - n_shared)
@@ -128,7 +128,7 @@ def _word_hash(word: str) -> int:
 
 
 @lru_cache(maxsize=1)
-def _factors() -> Hashes:
+def _factors() -> _Hashes:
     """Return the odd factors of the hash functions, the same on every machine and in every version of numpy."""
     digests = b"".join(hashlib.blake2b(bytes([number]), digest_size=8).digest() for number in range(_N_HASHES))
     return np.frombuffer(digests, dtype="<u8").astype(np.uint64) | np.uint64(1)
@@ -140,7 +140,7 @@ def _rows_a_band(threshold: float) -> int:
     return max(fitting)
 
 
-def _bands(passages: Iterable[Passage], rows: int, progress: Progress) -> tuple[Hashes, int]:
+def _bands(passages: Iterable[Passage], rows: int, progress: Progress) -> tuple[_Hashes, int]:
     """Return one number for each band of each passage that has words, and the number of all passages."""
     n_bands = _N_HASHES // rows
     numbers, n_passages = array("Q"), 0
@@ -154,14 +154,14 @@ def _bands(passages: Iterable[Passage], rows: int, progress: Progress) -> tuple[
     return np.frombuffer(numbers, dtype=np.uint64).reshape(-1, n_bands), n_passages
 
 
-def _signature(hashes: Hashes) -> Hashes:
+def _signature(hashes: _Hashes) -> _Hashes:
     """Return the least value of each hash function over a set."""
     pieces = [hashes[start : start + _AT_ONCE] for start in range(0, len(hashes), _AT_ONCE)]
-    least: Hashes = np.min([np.multiply.outer(_factors(), piece).min(axis=1) for piece in pieces], axis=0)
+    least: _Hashes = np.min([np.multiply.outer(_factors(), piece).min(axis=1) for piece in pieces], axis=0)
     return least
 
 
-def _buckets(bands: Hashes) -> Iterator[list[int]]:
+def _buckets(bands: _Hashes) -> Iterator[list[int]]:
     """Yield the places (among passages with words) that agree in a band, two or more, ascending."""
     for column in bands.T:
         order = np.argsort(column, kind="stable")
@@ -171,7 +171,7 @@ def _buckets(bands: Hashes) -> Iterator[list[int]]:
             yield order[start:end].tolist()
 
 
-def _candidates(passages: Iterable[Passage], wanted: set[int]) -> dict[int, tuple[str, Hashes]]:
+def _candidates(passages: Iterable[Passage], wanted: set[int]) -> dict[int, tuple[str, _Hashes]]:
     """Return place -> (passage id, shingles) of the wanted places among passages with words."""
     with_words = (passage for passage in passages if WORD.search(passage.text))
     return {
@@ -184,7 +184,7 @@ def _candidates(passages: Iterable[Passage], wanted: set[int]) -> dict[int, tupl
 class _Pairing:
     """Which candidates belong together: every pair is compared once at most, and never within a group."""
 
-    def __init__(self, sets: dict[int, Hashes], threshold: float) -> None:
+    def __init__(self, sets: dict[int, _Hashes], threshold: float) -> None:
         self._sets = sets
         self._threshold = threshold
         self._parent = {place: place for place in sets}

@@ -36,7 +36,7 @@ from retrieval_cache.store import RunStore, StoredRun, checked_name
 
 DEPTH = 100
 """Passages kept for each query."""
-SPEC_VERSION = 1
+_SPEC_VERSION = 1
 """Raised when the stage itself starts to give other results."""
 
 
@@ -112,7 +112,7 @@ class _Work:
         retriever = self._request.make_retriever()
         queries = self._request.queries
         return {
-            "version": SPEC_VERSION,
+            "version": _SPEC_VERSION,
             "benchmark": self._benchmark.name,
             "is_sample": self._benchmark.is_sample,
             "revision": self._benchmark.revision,

@@ -23,7 +23,7 @@ from ragtasks.runs import Ranked, Run
 CUTOFFS = (1, 3, 5, 10)
 """How many passages the figures look at (MTRAG paper, section 5.1)."""
 
-IBM_DIGITS = 5
+_IBM_DIGITS = 5
 _MOST_SHOWN = 5
 
 Judgements = Mapping[str, Mapping[str, int]]
@@ -221,7 +221,7 @@ def ibm_weights(predicted: Iterable[str], collections: Mapping[str, str]) -> Cou
 
 def ibm_rounded_mean(values: Sequence[float]) -> float:
     """Return the mean, rounded to 5 digits before collections are combined."""
-    return round(sum(values) / len(values), IBM_DIGITS)
+    return round(sum(values) / len(values), _IBM_DIGITS)
 
 
 def _ibm_total(

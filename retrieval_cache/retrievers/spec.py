@@ -22,7 +22,7 @@ from ragtasks.errors import ConfigurationError, clear_error, close_matches
 from retrieval_cache.retrievers.protocol import Retriever
 
 Value = str | int | float | bool
-Made = TypeVar("Made")
+_Made = TypeVar("_Made")
 
 _OPTION = re.compile(r"([A-Za-z][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _SPECIAL = re.compile(r'[,;()"\\]|^\s|\s$|^$')
@@ -172,7 +172,7 @@ def canonical(kind: str, argument: str, **options: Value) -> str:
     return ",".join([f"{kind}:{written(argument)}", *(f"{key}={written(options[key])}" for key in sorted(options))])
 
 
-def _built(make: Callable[..., Made], line: str, arguments: list[Any], options: dict[str, Any]) -> Made:
+def _built(make: Callable[..., _Made], line: str, arguments: list[Any], options: dict[str, Any]) -> _Made:
     """Return what a constructor makes; an option that it does not take, or one that it misses, is refused."""
     signature = inspect.signature(make)
     known = list(signature.parameters)[len(arguments) :]

@@ -1,0 +1,243 @@
+"""What BM25 retrieval costs here, beside plain tantivy, bm25s and rank_bm25, over one corpus in one run.
+
+The corpus is made of the passages of an MTRAG checkout: beyond their number they are repeated under other ids, with
+their sentences shuffled and some taken from another passage, so that no two are equal. Each system runs in a process
+of its own, for its own peak memory; the process reads the same file, builds, and answers the same 777 questions for 10
+passages each. End to end is reading, tokenising, building and answering. rank_bm25 may answer a sample of the
+questions; its time for all is then in proportion, and the table says so. Tokenising all texts is measured apart.
+
+    python benchmarks/retrieval.py --data path/to/mt-rag-benchmark --sizes 10000 60000 366000
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import random
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from ragtasks.benchmarks.mtrag import DOMAINS
+from ragtasks.benchmarks.mtrag_retrieval import load_queries, read_passages
+from ragtasks.records import Passage
+
+K = 10
+N_QUESTIONS = 777
+"""Judged questions of MTRAG."""
+SYSTEMS = ("ours", "tantivy", "bm25s", "rank_bm25", "tokenising")
+TOKENISED = ("bm25s", "rank_bm25")
+"""Peers that take terms; they get ours, so that all index the same ones."""
+
+
+def make_corpus(root: Path, size: int, path: Path) -> None:
+    """Write `size` passages as JSON lines."""
+    real = [passage for domain in DOMAINS for passage in read_passages(root, domain)]
+    chance = random.Random(0)
+    chance.shuffle(real)
+    sentences = [re.split(r"(?<=[.!?\n])\s+", passage.text) for passage in real]
+    with path.open("wb") as file:
+        for number in range(size):
+            place = number % len(real)
+            text = real[place].text
+            if number >= len(real):
+                other = chance.choice(sentences)
+                mixed = [*sentences[place], *chance.sample(other, min(2, len(other)))]
+                chance.shuffle(mixed)
+                text = " ".join(mixed)
+            file.write(orjson.dumps([f"{real[place].passage_id}-{number // len(real)}", text]) + b"\n")
+
+
+def read_corpus(path: Path) -> Iterator[Passage]:
+    """Yield the passages of a file that `make_corpus` wrote."""
+    with path.open("rb") as lines:
+        for line in lines:
+            yield Passage(*orjson.loads(line))
+
+
+def measure_ours(corpus: Path, folder: Path, queries: dict[str, str]) -> dict[str, float]:
+    from retrieval_cache.retrievers.bm25 import Bm25Retriever
+
+    retriever = Bm25Retriever()
+    _, build = clock(lambda: retriever.index(read_corpus(corpus), folder))
+    run, search = clock(lambda: retriever.search(queries, K))
+    _, load = clock(lambda: Bm25Retriever().index(iter(()), folder))
+    return {"build": build, "search": search, "load": load, "n_hits": sum(map(len, run.values()))}
+
+
+def measure_tantivy(corpus: Path, folder: Path, queries: dict[str, str]) -> dict[str, float]:
+    """Measure tantivy as its manual uses it (stored ids, default field and writer), with our analyser and queries."""
+    import tantivy
+
+    from retrieval_cache.retrievers.analysers import text_analyser
+
+    folder.mkdir()
+    builder = tantivy.SchemaBuilder()
+    builder.add_text_field("id", stored=True, tokenizer_name="raw")
+    builder.add_text_field("text", tokenizer_name="english")
+    schema = builder.build()
+    index = tantivy.Index(schema, path=str(folder))
+    index.register_tokenizer("english", text_analyser("english"))
+
+    def build() -> None:
+        writer = index.writer()
+        for passage in read_corpus(corpus):
+            writer.add_document(tantivy.Document(id=passage.passage_id, text=passage.text))
+        writer.commit()
+        writer.wait_merging_threads()
+        index.reload()
+
+    analyser = text_analyser("english")
+
+    def answer(text: str) -> list[tuple[float, str]]:
+        terms = [tantivy.Query.term_query(schema, "text", term) for term in analyser.analyze(text)]
+        query = tantivy.Query.boolean_query([(tantivy.Occur.Should, term) for term in terms])
+        return [(score, searcher.doc(place)["id"][0]) for score, place in searcher.search(query, K).hits]
+
+    _, build_seconds = clock(build)
+    searcher = index.searcher()
+    run, search = clock(lambda: [answer(text) for text in queries.values()])
+    _, load = clock(lambda: tantivy.Index.open(str(folder)).searcher())
+    return {"build": build_seconds, "search": search, "load": load, "n_hits": sum(map(len, run))}
+
+
+def measure_bm25s(corpus: Path, folder: Path, queries: dict[str, str]) -> dict[str, float]:
+    """Measure bm25s as its manual uses it, with our terms."""
+    import bm25s
+
+    from retrieval_cache.retrievers.analysers import term_lister
+
+    terms = term_lister("english")
+    scorer = bm25s.BM25(k1=1.2, b=0.75)
+
+    def build() -> None:
+        scorer.index([terms(passage.text) for passage in read_corpus(corpus)], show_progress=False)
+        scorer.save(str(folder), show_progress=False)
+
+    _, build_seconds = clock(build)
+    texts = [terms(text) for text in queries.values()]
+    found, search = clock(lambda: scorer.retrieve(texts, k=K, show_progress=False))
+    _, load = clock(lambda: bm25s.BM25.load(str(folder), show_progress=False))
+    return {"build": build_seconds, "search": search, "load": load, "n_hits": int((found.scores > 0).sum())}
+
+
+def measure_rank_bm25(corpus: Path, folder: Path, queries: dict[str, str]) -> dict[str, float]:
+    """Measure rank_bm25 with our terms; it keeps nothing on disk, so loading is building."""
+    import numpy as np
+    from rank_bm25 import BM25Okapi
+
+    from retrieval_cache.retrievers.analysers import term_lister
+
+    del folder
+    terms = term_lister("english")
+    scorer, build = clock(lambda: BM25Okapi([terms(passage.text) for passage in read_corpus(corpus)], k1=1.2, b=0.75))
+    run, search = clock(lambda: [np.argsort(scorer.get_scores(terms(text)))[::-1][:K] for text in queries.values()])
+    return {"build": build, "search": search, "load": build, "n_hits": sum(map(len, run))}
+
+
+def measure_tokenising(corpus: Path, folder: Path, queries: dict[str, str]) -> dict[str, float]:
+    """Measure our analyser alone, over every passage and every question."""
+    from retrieval_cache.retrievers.analysers import term_lister
+
+    del folder
+    terms = term_lister("english")
+    _, build = clock(lambda: sum(len(terms(passage.text)) for passage in read_corpus(corpus)))
+    n_terms, search = clock(lambda: sum(len(terms(text)) for text in queries.values()))
+    return {"build": build, "search": search, "load": 0.0, "n_hits": n_terms}
+
+
+def clock(call: Callable[[], Any]) -> tuple[Any, float]:
+    """Return (result, seconds)."""
+    start = time.perf_counter()
+    result = call()
+    return result, time.perf_counter() - start
+
+
+def measure_here(system: str, corpus: Path, queries: dict[str, str]) -> dict[str, float]:
+    """Return the figures of one system, measured in this process, with its peak memory in MiB."""
+    with tempfile.TemporaryDirectory(dir=corpus.parent) as folder:
+        figures = globals()[f"measure_{system}"](corpus, Path(folder) / "index", queries)
+    figures["peak_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    figures["n_queries"] = len(queries)
+    return dict(figures)
+
+
+def measure(system: str, corpus: Path, root: Path, n_queries: int) -> dict[str, float]:
+    """Return the figures of one system, measured in a process of its own."""
+    return dict(json.loads(in_child(root, "--measure", system, str(corpus), str(n_queries))))
+
+
+def in_child(root: Path, *arguments: str) -> str:
+    """Return what this script prints in a new process.
+
+    A child's peak memory starts at its parent's (Linux keeps the figure over exec), so the parent must stay small:
+    even the corpus is made in a child.
+    """
+    command = [sys.executable, __file__, "--data", str(root), *arguments]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def questions(root: Path, n: int) -> dict[str, str]:
+    """Return `n` of the rewritten questions, spread evenly over the domains' files."""
+    every = {query: text for domain in DOMAINS for query, text in load_queries(root, domain, "rewrite").items()}
+    return dict(itertools.islice(every.items(), 0, None, max(1, len(every) // n)))
+
+
+def report(size: int, results: dict[str, dict[str, float]], n_queries: int) -> None:
+    """Print a table of one size, and the ratios that the project promises."""
+    print(f"\n{size} passages, {n_queries} questions, {K} passages each")
+    print(f"{'':<11}{'build s':>9}{'load s':>8}{'search s':>10}{'queries/s':>11}{'all s':>9}{'peak MiB':>10}")
+    totals = {}
+    for system, row in results.items():
+        search = row["search"] * n_queries / row["n_queries"]
+        totals[system] = row["build"] + search
+        sampled = f"  ({row['n_queries']:.0f} questions, in proportion)" if row["n_queries"] < n_queries else ""
+        print(
+            f"{system:<11}{row['build']:>9.2f}{row['load']:>8.2f}{search:>10.2f}{n_queries / search:>11.1f}"
+            f"{totals[system]:>9.2f}{row['peak_mib']:>10.0f}{sampled}"
+        )
+    for peer in ("tantivy", *TOKENISED):
+        if peer in totals:
+            print(f"{peer}: {totals[peer] / totals['ours']:.2f} times our time end to end")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help="an MTRAG checkout with corpora and questions")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 60_000, 366_000])
+    parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=list(SYSTEMS))
+    parser.add_argument("--rank-bm25-queries", type=int, default=N_QUESTIONS, help="questions for rank_bm25, of 777")
+    parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--make", nargs=2, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.measure:
+        system, corpus, n_queries = options.measure
+        print(json.dumps(measure_here(system, Path(corpus), questions(options.data, int(n_queries)))))
+        return
+    if options.make:
+        make_corpus(options.data, int(options.make[0]), Path(options.make[1]))
+        return
+    for size in options.sizes:
+        with tempfile.TemporaryDirectory() as folder:
+            corpus = Path(folder) / "corpus.jsonl"
+            in_child(options.data, "--make", str(size), str(corpus))
+            results = {
+                system: measure(
+                    system, corpus, options.data, options.rank_bm25_queries if system == "rank_bm25" else N_QUESTIONS
+                )
+                for system in options.systems
+            }
+        report(size, results, N_QUESTIONS)
+
+
+if __name__ == "__main__":
+    main()

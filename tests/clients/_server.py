@@ -1,0 +1,163 @@
+"""A chat endpoint on the loopback interface whose every reply a test decides."""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Action:
+    """What the server does with one request."""
+
+    body: bytes = b""
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    delay_seconds: float = 0.0
+    sent_bytes: int | None = None  # less than the body: the connection ends in the middle
+    drip_seconds: float = 0.0  # between two bytes
+    reset: bool = False  # instead of any reply
+
+
+def completion(content: Any = "fine", *, finish_reason: Any = "stop", usage: Any = None, **message: Any) -> Action:
+    """Return an action that sends a completion."""
+    choice = {
+        "index": 0,
+        "finish_reason": finish_reason,
+        "message": {"role": "assistant", "content": content, **message},
+    }
+    counts = {"prompt_tokens": 7, "completion_tokens": 3} if usage is None else usage
+    return Action(json.dumps({"id": "x", "object": "chat.completion", "choices": [choice], "usage": counts}).encode())
+
+
+def refusal(status: int, message: str = "no", code: str = "", **headers: str) -> Action:
+    """Return an action that sends an error in OpenAI's shape."""
+    content = {"error": {"message": message, "type": "error", "code": code or None}}
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Action(json.dumps(content).encode(), status, named)
+
+
+Script = Callable[[str, int], Action]
+"""(text of the last message, how often it was asked before) -> action."""
+
+
+class ChatServer:
+    """The running server and what it was asked."""
+
+    def __init__(self, script: Script, port: int = 0) -> None:
+        self.script = script
+        self.asked: list[str] = []
+        self.bodies: list[dict[str, Any]] = []
+        self.paths: list[str] = []
+        self.headers: list[dict[str, str]] = []
+        self.times: list[float] = []
+        self.most_open = 0
+        self._n_open = 0
+        self._lock = threading.Lock()
+        self._server = _Server(("127.0.0.1", port), self._handler())
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+
+    def begin(self, path: str, headers: dict[str, str], body: dict[str, Any]) -> Action:
+        text = body["messages"][-1]["content"]
+        with self._lock:
+            n_before = self.asked.count(text)
+            self.asked.append(text)
+            self.bodies.append(body)
+            self.paths.append(path)
+            self.headers.append(headers)
+            self.times.append(time.monotonic())
+            self._n_open += 1
+            self.most_open = max(self.most_open, self._n_open)
+        return self.script(text, n_before)
+
+    def end(self) -> None:
+        with self._lock:
+            self._n_open -= 1
+
+    @contextmanager
+    def running(self) -> Iterator[ChatServer]:
+        thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        try:
+            yield self
+        finally:
+            self._server.shutdown()
+            self._server.server_close()
+            thread.join()
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        chat = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                action = chat.begin(self.path, {name.lower(): value for name, value in self.headers.items()}, body)
+                try:
+                    time.sleep(action.delay_seconds)
+                    self._send(action)
+                except OSError:
+                    self.close_connection = True  # the client has gone
+                finally:
+                    chat.end()
+
+            def _send(self, action: Action) -> None:
+                if action.reset:
+                    # Zero linger: closing sends a reset instead of an orderly end.
+                    self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    self.connection.close()
+                    self.close_connection = True
+                    return
+                self.send_response(action.status)
+                for name, value in {"Content-Type": "application/json", **action.headers}.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(len(action.body)))
+                self.end_headers()
+                if action.drip_seconds:
+                    for byte in action.body:
+                        self.wfile.write(bytes([byte]))
+                        time.sleep(action.drip_seconds)
+                    return
+                self.wfile.write(action.body[: action.sent_bytes])
+                if action.sent_bytes is not None:
+                    self.close_connection = True
+
+            def log_message(self, *_: Any) -> None:
+                """Stay quiet."""
+
+        return Handler
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 256
+
+    def handle_error(self, *_: Any) -> None:
+        """A connection that a test breaks is no error."""
+
+
+@contextmanager
+def chat_server(script: Script) -> Iterator[ChatServer]:
+    """Yield a running server that answers as `script` says."""
+    with ChatServer(script).running() as server:
+        yield server
+
+
+def closed_port() -> int:
+    """Return a port at which nobody listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import asyncio
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtasks.clients.limiter import WINDOW_SECONDS, Limiter
+
+
+class Clock:
+    """Time that passes only while someone sleeps."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def admitted(tokens: list[int], requests: int | None, limit: int | None) -> list[float]:
+    clock = Clock()
+    times: list[float] = []
+
+    async def run() -> None:
+        limiter = Limiter(requests, limit, clock=clock, sleep=clock.sleep)
+        for n_tokens in tokens:
+            await limiter.admit(n_tokens)
+            times.append(clock.now)
+
+    asyncio.run(run())
+    return times
+
+
+@given(st.lists(st.integers(0, 50), max_size=40), st.integers(1, 7), st.integers(50, 120))
+def test_no_window_holds_more_than_the_limits(tokens: list[int], requests: int, limit: int) -> None:
+    times = admitted(tokens, requests, limit)
+    for begin in times:
+        window = [n for time, n in zip(times, tokens, strict=True) if begin <= time < begin + WINDOW_SECONDS]
+        assert len(window) <= requests
+        assert sum(window) <= limit
+
+
+def test_requests_within_the_limits_pass_at_once() -> None:
+    assert admitted([10] * 5, 5, 50) == [0.0] * 5
+    assert admitted([10] * 100, None, None) == [0.0] * 100
+
+
+def test_request_beyond_the_whole_limit_passes_alone() -> None:
+    assert admitted([5, 500, 5], None, 100) == [0.0, WINDOW_SECONDS, 2 * WINDOW_SECONDS]
+
+
+def test_pause_holds_everything_back() -> None:
+    clock = Clock()
+
+    async def run() -> None:
+        limiter = Limiter(clock=clock, sleep=clock.sleep)
+        limiter.pause(7.0)
+        limiter.pause(3.0)  # a shorter one does not end a longer one
+        await limiter.admit(1)
+
+    asyncio.run(run())
+    assert clock.now == 7.0

@@ -1,0 +1,159 @@
+"""Fixtures of the harness side: a loopback endpoint, tiny models, and the harness called in this process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lm_eval import simple_evaluate
+from lm_eval.tasks import TaskManager
+
+from ragtasks.benchmarks.benchmark import Benchmark
+from ragtasks.benchmarks.registry import benchmark_folder, open_benchmark
+from ragtasks.cli import main
+from ragtasks.harness import models
+from ragtasks.harness.conversation_task import ConversationTask
+from ragtasks.harness.link import task_folder
+from tests.harness._endpoint import Endpoint, Server
+
+SAMPLE = {"data": "sample", "encoder": "none"}
+"""The sample without BERTScore, which is not the point of most tests here and takes a while."""
+
+CHATML = (
+    "{% for message in messages %}<|{{ message.role }}|>{{ message.content }}</s>{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+NO_SYSTEM = "{% if messages[0].role == 'system' %}{{ raise_exception('no system role') }}{% endif %}" + CHATML
+QUESTION_ONLY = "<|user|>{{ messages[-1].content }}<|assistant|>"
+
+
+@dataclass(frozen=True)
+class CommandResult:
+    """What a command left behind."""
+
+    status: int
+    out: str
+    err: str
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No model hub in this process or its children; the harness asks for a tokeniser of its dummy model."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HF_HUB_OFFLINE", "1")
+        patch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+        # Else its first handler keeps the error stream of whichever test came first, closed by the next.
+        patch.setattr("lm_eval.utils._LOGGING_CONFIGURED", True)
+        # It asks every installed package and the hardware, seconds each time, for a field that no test reads.
+        patch.setattr("lm_eval.evaluator.add_env_info", lambda _: None)
+        # The harness's command line sets it for its process.
+        patch.setenv("TOKENIZERS_PARALLELISM", "false")
+        yield
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    """A loopback endpoint that has been asked nothing yet."""
+    server = Server()
+    try:
+        yield server.endpoint
+    finally:
+        server.close()
+
+
+@pytest.fixture(scope="session")
+def benchmark_sample() -> Benchmark:
+    """The sample, as its loader reads it."""
+    return open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path()).resolve())
+
+
+@pytest.fixture(scope="session")
+def load_task() -> Callable[..., ConversationTask]:
+    """Return a harness task by name, from the YAML files, as the harness's task manager builds it."""
+
+    def load(name: str, **metadata: Any) -> ConversationTask:
+        manager = TaskManager(include_path=task_folder(), include_defaults=False, metadata={**SAMPLE, **metadata})
+        task = manager.load([name])["tasks"][name]
+        assert isinstance(task, ConversationTask)
+        return task
+
+    return load
+
+
+@pytest.fixture(scope="session")
+def evaluate() -> Callable[..., dict[str, Any]]:
+    """Run the stock harness in this process, and return its results."""
+    assert models.__all__  # imported for the names that it registers
+
+    def run(model: Any, *tasks: str, metadata: dict[str, Any] | None = None, **options: Any) -> dict[str, Any]:
+        arguments = options.get("model_args")
+        merged = {**(arguments if isinstance(arguments, dict) else {}), **SAMPLE, **(metadata or {})}
+        manager = TaskManager(include_path=task_folder(), include_defaults=False, metadata=merged)
+        results = simple_evaluate(
+            model, tasks=list(tasks), task_manager=manager, **{"bootstrap_iters": 0, "limit": 2, **options}
+        )
+        return dict(results)
+
+    return run
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str]) -> Callable[..., CommandResult]:
+    """Run `ragtasks run` in this process with the sample's metadata."""
+
+    def run(*arguments: str, metadata: dict[str, Any] | None = None) -> CommandResult:
+        given = json.dumps({**SAMPLE, **(metadata or {})})
+        with pytest.raises(SystemExit) as stop:
+            main(["run", "--metadata", given, *arguments])
+        captured = capsys.readouterr()
+        return CommandResult(int(stop.value.code or 0), captured.out, captured.err)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Return a folder with a language model of a few thousand random weights and the given chat template."""
+    folders: dict[str, Path] = {}
+
+    def build(chat_template: str) -> Path:
+        if chat_template not in folders:
+            folders[chat_template] = _save_tiny_model(tmp_path_factory.mktemp("model"), chat_template)
+        return folders[chat_template]
+
+    return build
+
+
+def _save_tiny_model(folder: Path, chat_template: str) -> Path:
+    """Write a Llama with one layer whose tokens are bytes."""
+    pytest.importorskip("accelerate", reason="the harness's hf model needs accelerate (extra: dev)")
+    import torch
+    from tokenizers import Tokenizer, decoders, pre_tokenizers
+    from tokenizers.models import BPE
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+    tokens = ["<s>", "</s>", *sorted(pre_tokenizers.ByteLevel.alphabet())]
+    core = Tokenizer(BPE({token: index for index, token in enumerate(tokens)}, []))
+    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    core.decoder = decoders.ByteLevel()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=core, bos_token="<s>", eos_token="</s>", pad_token="</s>")
+    tokenizer.chat_template = chat_template
+    tokenizer.save_pretrained(folder)
+    config = LlamaConfig(
+        vocab_size=len(tokens),
+        hidden_size=16,
+        intermediate_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        max_position_embeddings=8192,
+        bos_token_id=0,
+        eos_token_id=1,
+        pad_token_id=1,
+    )
+    torch.manual_seed(0)
+    LlamaForCausalLM(config).save_pretrained(folder)
+    return folder

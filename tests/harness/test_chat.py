@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lm_eval.models.api_models import JsonChatStr
+
+from ragtasks.errors import ConfigurationError
+from ragtasks.harness.chat import (
+    REFUSAL,
+    ChatMessages,
+    chat_messages,
+    fold_system,
+    refuse_chat_endpoint,
+    render_chat,
+    system_text,
+)
+from ragtasks.templates import shipped_template
+
+DOC: dict[str, Any] = {
+    "history": [{"role": "user", "content": "Who built it?"}, {"role": "assistant", "content": "A guild."}],
+    "question": "When?",
+    "passages": [
+        {"passage_id": "p1", "title": "", "text": "The guild built it in 1412."},
+        {"passage_id": "p2", "title": "", "text": "It burnt down in 1530."},
+    ],
+}
+SYSTEM = "Passage 1:\nThe guild built it in 1412."
+MESSAGES = chat_messages(DOC, SYSTEM)
+TEXT = st.text(min_size=1)
+
+
+def joined(messages: ChatMessages) -> str:
+    return "".join(f"<{message['role']}>{message['content']}" for message in messages)
+
+
+def without_system(messages: ChatMessages) -> str:
+    """What the harness's Hugging Face model makes of a template that refuses the system role."""
+    return joined([message for message in messages if message["role"] != "system"])
+
+
+def test_messages_keep_roles_and_order_with_the_question_last() -> None:
+    assert [(message["role"], message["content"]) for message in MESSAGES] == [
+        ("system", SYSTEM),
+        ("user", "Who built it?"),
+        ("assistant", "A guild."),
+        ("user", "When?"),
+    ]
+
+
+def test_the_system_text_numbers_the_passages_and_states_limit_and_refusal() -> None:
+    text = system_text(DOC, shipped_template("generation/system"), max_words=77, instruction=None)
+    assert "77 words" in text
+    assert REFUSAL in text
+    first, second = "Passage 1:\nThe guild built it in 1412.", "Passage 2:\nIt burnt down in 1530."
+    assert 0 < text.index(first) < text.index(second)
+
+
+def test_the_users_own_instruction_stands_first() -> None:
+    template = shipped_template("generation/system")
+    plain = system_text(DOC, template, max_words=150, instruction=None)
+    assert system_text(DOC, template, max_words=150, instruction="Be kind.") == f"Be kind.\n\n{plain}"
+
+
+def test_no_passage_is_said_and_not_left_blank() -> None:
+    text = system_text({**DOC, "passages": []}, shipped_template("generation/system"), max_words=150, instruction=None)
+    assert "no passage" in text.lower()
+    assert "Passage 1" not in text
+
+
+@given(system=TEXT, contents=st.lists(TEXT, min_size=1, max_size=5))
+def test_folding_loses_no_message_and_no_text(system: str, contents: list[str]) -> None:
+    turns = [{"role": ("user", "assistant")[i % 2], "content": text} for i, text in enumerate(contents)]
+    first, *rest = fold_system([{"role": "system", "content": system}, *turns])
+    assert first == {"role": "user", "content": f"{system}\n\n{contents[0]}"}
+    assert rest == turns[1:]
+
+
+def test_a_template_with_a_system_role_is_used_as_it_is() -> None:
+    assert render_chat(MESSAGES, joined) == joined(MESSAGES)
+
+
+def test_passages_go_into_the_first_user_message_where_there_is_no_system_role() -> None:
+    rendered = render_chat(MESSAGES, without_system)
+    assert rendered == f"<user>{SYSTEM}\n\nWho built it?<assistant>A guild.<user>When?"
+
+
+def test_a_template_that_drops_the_passages_anyway_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="leaves out the passages"):
+        render_chat(MESSAGES, lambda messages: f"<user>{messages[-1]['content']}")
+
+
+@pytest.mark.parametrize("wrap", [lambda messages: messages, lambda messages: JsonChatStr(json.dumps(messages))])
+def test_endpoints_get_messages_not_text(wrap: Any) -> None:
+    rendered = render_chat(MESSAGES, wrap)
+    prompt = getattr(rendered, "prompt", None)
+    assert (json.loads(prompt) if prompt else rendered) == MESSAGES
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1:8000/v1/chat/completions",
+        "http://127.0.0.1:8000/v1/chat/completions/",
+        "https://host.example/deployments/m/chat/completions?api-version=2024-10-21",
+    ],
+)
+def test_a_chat_endpoint_without_the_flag_is_told_its_name_and_no_secret(url: str) -> None:
+    secrets = {"auth_token": "tok-31337", "header": {"Authorization": "Bearer sk-31337"}}
+    with pytest.raises(ConfigurationError, match="--apply_chat_template") as refused:
+        refuse_chat_endpoint({"base_url": url, **secrets})
+    assert "31337" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "metadata", [{}, {"base_url": None}, {"base_url": "http://h/v1/completions"}, {"base_url": "http://chat.h/v1"}]
+)
+def test_other_models_pass(metadata: dict[str, Any]) -> None:
+    refuse_chat_endpoint(metadata)

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtasks.harness.extractive import N_SENTENCES, extract_answer
+
+PASSAGES = [
+    "Permits are issued on Mondays. The fee for a permit is twelve crowns. Dogs are welcome.",
+    "A lost permit is replaced at the gate. The gate closes at dusk.",
+]
+WORDS = st.sampled_from(["permit", "fee", "gate", "dog", "dusk", "crown", "the", "is", "a"])
+SENTENCES = st.lists(WORDS, min_size=1, max_size=6).map(lambda words: " ".join(words).capitalize() + ".")
+TEXTS = st.lists(st.lists(SENTENCES, min_size=1, max_size=4).map(" ".join), max_size=4)
+
+
+def test_the_best_sentence_comes_word_for_word() -> None:
+    answer = extract_answer("How much is the permit fee?", PASSAGES)
+    assert answer is not None
+    assert "The fee for a permit is twelve crowns." in answer
+    assert "Dogs are welcome." not in answer
+
+
+def test_sentences_keep_the_order_of_the_passages() -> None:
+    answer = extract_answer("When does the gate close, and what is the fee?", PASSAGES) or ""
+    assert 0 <= answer.index("The fee") < answer.index("The gate closes")
+
+
+def test_nothing_fits_gives_none() -> None:
+    assert extract_answer("Who painted the ceiling?", PASSAGES) is None
+    assert extract_answer("How much is the fee?", []) is None
+    assert extract_answer("What is it?", PASSAGES) is None  # no content word
+
+
+@given(question=st.lists(WORDS, max_size=5).map(" ".join), passages=TEXTS)
+def test_an_answer_is_made_of_the_passages_own_sentences(question: str, passages: list[str]) -> None:
+    answer = extract_answer(question, passages)
+    if answer is None:
+        return
+    known = [sentence + "." for text in passages for sentence in text.rstrip(".").split(". ")]
+    rest, used = answer, 0
+    while rest:
+        match = next(sentence for sentence in known if rest.startswith(sentence))
+        rest, used = rest[len(match) :].lstrip(), used + 1
+    assert 1 <= used <= N_SENTENCES
+    assert extract_answer(question, passages) == answer

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from lm_eval.models.huggingface import HFLM
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
+
+from ragtasks.clients.protocol import ChatMessage, Client, Decoding, Outcome, Prompt, Reply
+from ragtasks.errors import ConfigurationError
+from ragtasks.harness.model_client import ModelClient, load_model_client
+
+CONTEXT = 64
+TEMPLATE = (
+    "{% for m in messages %}{{ m.role }} {{ m.content }} {% endfor %}{% if add_generation_prompt %}bot{% endif %}"
+)
+WORDS = ["<end>", "<unk>", "user", "system", "assistant", "bot", ":", "a", "b", "c", "User", "Assistant"]
+
+
+def tokenizer(template: str | None) -> PreTrainedTokenizerFast:
+    words = Tokenizer(models.WordLevel({word: index for index, word in enumerate(WORDS)}, unk_token="<unk>"))
+    words.pre_tokenizer = pre_tokenizers.Whitespace()
+    made = PreTrainedTokenizerFast(tokenizer_object=words, eos_token="<end>", unk_token="<unk>", pad_token="<end>")
+    made.chat_template = template
+    return made
+
+
+@pytest.fixture(scope="module")
+def network() -> GPT2LMHeadModel:
+    """A real model, too small and untrained to say anything sensible."""
+    torch.manual_seed(0)
+    config = GPT2Config(vocab_size=len(WORDS), n_positions=CONTEXT, n_embd=8, n_layer=1, n_head=1)
+    config.eos_token_id = config.bos_token_id = config.pad_token_id = 0
+    return GPT2LMHeadModel(config).eval()
+
+
+def client(network: GPT2LMHeadModel, max_tokens: int = 8, template: str | None = TEMPLATE) -> ModelClient:
+    model = HFLM(pretrained=network, tokenizer=tokenizer(template), batch_size=4, max_length=CONTEXT)
+    return ModelClient(model, "hf/tiny", Decoding(max_tokens=max_tokens))
+
+
+def test_a_model_is_a_client(network: GPT2LMHeadModel) -> None:
+    made: Client = client(network)
+    assert made.name == "hf/tiny"
+    assert made.describe() == {"model": "hf/tiny", "decoding": {"temperature": 0.0, "max_tokens": 8}}
+    assert made.answer([]) == []
+
+
+def test_replies_come_in_order_and_the_same_each_time(network: GPT2LMHeadModel) -> None:
+    asked = [Prompt.of("a " * number) for number in range(1, 7)]
+    told: list[tuple[str, int, int | None]] = []
+    replies = client(network).answer(asked, lambda *call: told.append(call))
+    assert [reply.prompt_tokens for reply in replies] == [number + 2 for number in range(1, 7)]
+    assert replies == client(network).answer(asked)
+    assert replies[::-1] == client(network).answer(asked[::-1])
+    assert told[-1][1:] == (6, 6)
+
+
+def test_reply_as_long_as_allowed_is_cut_off(network: GPT2LMHeadModel) -> None:
+    (reply,) = client(network, max_tokens=3).answer([Prompt.of("a")])
+    assert (reply.outcome, reply.text, reply.completion_tokens) == (Outcome.TRUNCATED, None, 3)
+    assert reply.raw
+
+
+def test_prompt_that_does_not_fit_is_failed_and_not_cut(network: GPT2LMHeadModel) -> None:
+    fits, does_not = client(network).answer([Prompt.of("a " * 54), Prompt.of("a " * 55)])
+    assert fits.outcome is not Outcome.FAILED
+    assert does_not == Reply(
+        Outcome.FAILED, reason="57 tokens of prompt and 8 of reply exceed the context of 64", prompt_tokens=57
+    )
+
+
+@pytest.mark.parametrize(
+    ("template", "text"), [(TEMPLATE, "system a user b bot"), (None, "System: a\n\nUser: b\n\nAssistant:")]
+)
+def test_messages_are_rendered_by_the_chat_template_if_there_is_one(
+    network: GPT2LMHeadModel, template: str | None, text: str
+) -> None:
+    asked = Prompt((ChatMessage("system", "a"), ChatMessage("user", "b")))
+    assert client(network, template=template)._rendered(asked) == text
+
+
+def test_journal_is_asked_first_and_told_after(network: GPT2LMHeadModel) -> None:
+    known = Reply(Outcome.ANSWERED, "known")
+    heard: dict[int, Reply] = {}
+
+    class Journal:
+        def recall(self, index: int) -> Reply | None:
+            return known if index == 1 else None
+
+        def record(self, index: int, reply: Reply) -> None:
+            heard[index] = reply
+
+    replies = client(network).answer([Prompt.of("a"), Prompt.of("b"), Prompt.of("c")], journal=Journal())
+    assert replies[1] == known
+    assert heard == dict(enumerate(replies))
+
+
+def test_model_of_the_harness_is_loaded_by_name() -> None:
+    made = load_model_client("dummy", {"pretrained": "x"})
+    assert made.name == "dummy/x"
+    with pytest.raises(ConfigurationError, match="did you mean"):
+        load_model_client("dumy", {})
+
+
+def test_thinking_of_a_model_is_kept_apart(network: GPT2LMHeadModel) -> None:
+    class Thinker(HFLM):  # type: ignore[misc]
+        """The real model, with a text that an untrained one cannot be made to say."""
+
+        def generate_until(self, requests: Any, disable_tqdm: bool = False) -> list[str]:
+            super().generate_until(requests, disable_tqdm)
+            return ["<think> a </think> b"] * len(requests)
+
+    model = Thinker(pretrained=network, tokenizer=tokenizer(TEMPLATE), batch_size=4, max_length=CONTEXT)
+    (reply,) = ModelClient(model, "t", Decoding(max_tokens=20)).answer([Prompt.of("a")])
+    assert (reply.text, reply.thinking) == ("b", "a")

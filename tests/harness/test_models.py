@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from lm_eval.api.registry import get_model
+
+from ragtasks.errors import ConfigurationError
+from ragtasks.harness.chat import REFUSAL
+from ragtasks.harness.conversation_task import ConversationTask
+from ragtasks.harness.models import Oracle, extractive, oracle, refuse, refuse_on_empty
+
+NAMES = ("ragtasks-extractive", "ragtasks-oracle", "ragtasks-refuse", "ragtasks-refuse-on-empty")
+
+
+@pytest.fixture(scope="module")
+def docs(load_task: Callable[..., ConversationTask]) -> list[dict[str, Any]]:
+    return list(load_task("mtrag_reference_clapnq").dataset["test"])
+
+
+def test_each_baseline_is_registered_and_answers_from_the_doc(docs: list[dict[str, Any]]) -> None:
+    answers = {name: get_model(name).answer for name in NAMES}
+    assert answers == dict(zip(NAMES, (extractive, oracle, refuse, refuse_on_empty), strict=True))
+    for doc in docs:
+        assert oracle(doc) == doc["target"]
+        assert refuse(doc).startswith(REFUSAL)
+        assert refuse_on_empty(doc) == (doc["target"] if doc["passages"] else refuse(doc))
+
+
+def test_the_extractive_baseline_quotes_or_refuses(docs: list[dict[str, Any]]) -> None:
+    n_quotes = 0
+    for doc in docs:
+        answer = extractive(doc)
+        words = {word for passage in doc["passages"] for word in passage["text"].split()}
+        quotes = set(answer.split()) <= words
+        assert quotes or answer == refuse(doc)
+        n_quotes += quotes
+    assert n_quotes > len(docs) / 2
+
+
+@pytest.mark.parametrize("kind", ["loglikelihood", "loglikelihood_rolling"])
+def test_a_baseline_gives_no_likelihoods(kind: str) -> None:
+    with pytest.raises(ConfigurationError, match="no likelihoods"):
+        getattr(Oracle(), kind)([])
+
+
+def test_the_harness_still_knows_its_own_models_beside_ours() -> None:
+    # In a fresh process: the harness fills its registry only while that is empty.
+    code = (
+        "from ragtasks.harness import models; from lm_eval.api.registry import get_model; "
+        "print(get_model('dummy').__name__, get_model('ragtasks-oracle').__name__)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["DummyLM", "Oracle"]

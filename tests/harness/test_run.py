@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import lm_eval.evaluator
+import lm_eval.tasks
+import pytest
+import yaml
+from lm_eval.tasks import TaskManager
+
+from ragtasks.errors import RagtasksError
+from ragtasks.harness.link import task_folder
+from ragtasks.harness.run import _OwnTasksFirst, run_harness
+from tests.harness._endpoint import Endpoint
+from tests.harness.conftest import CommandResult
+
+Command = Callable[..., CommandResult]
+TASK = "mtrag_reference_fiqa"
+N_OWN = 16
+SECRET = "sk-31337"
+
+
+@pytest.fixture(autouse=True)
+def _left_as_found() -> Iterator[None]:
+    """Whatever a test here runs into: the process is afterwards as it was."""
+    before = (list(sys.argv), lm_eval.evaluator.set_torch_seed)
+    yield
+    assert (sys.argv, lm_eval.evaluator.set_torch_seed) == before
+    assert lm_eval.tasks.TaskManager is TaskManager
+
+
+def written(folder: Path, pattern: str) -> list[Path]:
+    return sorted(folder.rglob(pattern))
+
+
+def test_only_our_tasks_are_indexed() -> None:
+    manager = _OwnTasksFirst(metadata={"data": "sample"})
+    assert manager.match_tasks(["mtrag_*_rag"]) == ["mtrag_full_rag", "mtrag_reference_rag"]
+    assert len(manager.all_tasks) == N_OWN
+    assert manager.metadata == {"data": "sample"}
+
+
+def test_built_in_tasks_are_indexed_once_a_name_needs_them() -> None:
+    manager = _OwnTasksFirst(metadata={"data": "sample"})
+    assert manager.match_tasks(["hellaswag"]) == ["hellaswag"]
+    assert manager.match_tasks([TASK]) == [TASK]
+    n_known = len(manager.all_tasks)
+    assert n_known > 1000
+    assert manager.match_tasks(["no_such_task"]) == []
+    assert len(manager.all_tasks) == n_known
+    assert manager.metadata == {"data": "sample"}
+
+
+def test_a_users_own_folder_is_read_beside_ours(command: Command, tmp_path: Path) -> None:
+    base = next(task_folder().rglob(f"{TASK}.yaml"))
+    (tmp_path / "mine.yaml").write_text(f"include: {json.dumps(str(base))}\ntask: mine\n")
+    done = command(
+        "--model", "ragtasks-oracle", "--tasks", f"mine,{TASK}", "--include_path", str(tmp_path), "--limit", "1"
+    )
+    assert done.status == 0, done.err
+    assert "|mine " in done.out
+    assert f"|{TASK}" in done.out
+
+
+def test_the_dummy_model_runs_and_its_samples_are_written(command: Command, tmp_path: Path) -> None:
+    done = command("--model", "dummy", "--tasks", TASK, "--limit", "3", "--log_samples", "--output_path", str(tmp_path))
+    assert done.status == 0, done.err
+    assert done.out.count("|sample|") == len(done.out.split("|-")[-1].split("\n", 1)[1].strip().splitlines())
+    (samples,) = written(tmp_path, "samples_*.jsonl")
+    rows = [json.loads(line) for line in samples.read_text().splitlines()]
+    assert [row["filtered_resps"] for row in rows] == [["lol"]] * 3
+    (results,) = written(tmp_path, "results_*.json")
+    figures = json.loads(results.read_text())["results"][TASK]
+    assert figures["rouge_l,sample"] == pytest.approx(sum(row["rouge_l"] for row in rows) / 3)
+
+
+def test_predictions_only_are_written_unscored(command: Command, tmp_path: Path) -> None:
+    done = command(
+        "--model", "ragtasks-refuse", "--tasks", TASK, "--limit", "2", "--predict_only", "--output_path", str(tmp_path)
+    )
+    assert done.status == 0, done.err
+    (samples,) = written(tmp_path, "samples_*.jsonl")
+    rows = [json.loads(line) for line in samples.read_text().splitlines()]
+    assert all(row["filtered_resps"][0].startswith("I do not have") for row in rows)
+    assert not any("rouge_l" in row or "scoring" in row["doc"] for row in rows)
+
+
+def test_a_chat_model_gets_messages_with_the_flag(command: Command, endpoint: Endpoint) -> None:
+    arguments = f"base_url={endpoint.chat_url},model=loopback,eos_string=</s>"
+    done = command(
+        "--model", "local-chat-completions", "--model_args", arguments, "--tasks", TASK, "--limit", "1",
+        "--apply_chat_template",
+    )  # fmt: skip
+    assert done.status == 0, done.err
+    assert [message["role"] for message in endpoint.requests[0].body["messages"]][:2] == ["system", "user"]
+
+
+@pytest.mark.parametrize("model", ["local-chat-completions", "local-completions"])
+def test_a_chat_model_without_the_flag_is_one_clear_error(model: str, command: Command, endpoint: Endpoint) -> None:
+    # The second is told apart by its address alone, which only the harness task sees.
+    arguments = f"base_url={endpoint.chat_url},model=loopback,tokenizer_backend=None,auth_token={SECRET}"
+    done = command("--model", model, "--model_args", arguments, "--tasks", TASK, "--limit", "1")
+    assert done.status == 1
+    (message,) = [line for line in done.err.splitlines() if line.startswith("ragtasks: ")]
+    assert "chat" in message
+    assert "--apply_chat_template" in done.err[done.err.index(message) :]
+    assert SECRET not in done.err[done.err.index(message) :]
+    assert "Traceback" not in done.err
+    assert endpoint.requests == []
+
+
+@pytest.mark.parametrize("on_command_line", [True, False])
+def test_the_flag_may_stand_in_the_harnesses_config_file(
+    on_command_line: bool, command: Command, endpoint: Endpoint, tmp_path: Path
+) -> None:
+    settings: dict[str, Any] = {
+        "model": "local-chat-completions",
+        "model_args": {"base_url": endpoint.chat_url, "model": "loopback", "eos_string": "</s>"},
+        "tasks": [TASK],
+        "limit": 1,
+    }
+    config = tmp_path / "evaluation.yaml"
+    model = ["--model", settings["model"]] if on_command_line else []
+    config.write_text(yaml.safe_dump(settings))
+    refused = command("--config", str(config), *model)
+    assert (refused.status, len(endpoint.requests)) == (1, 0)
+    assert "--apply_chat_template" in refused.err
+    config.write_text(yaml.safe_dump({**settings, "apply_chat_template": True}))
+    assert command("--config", str(config), *model).status == 0
+    assert len(endpoint.requests) == 1
+
+
+def test_secrets_stay_in_the_harnesses_own_record(
+    command: Command, endpoint: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", f"{SECRET}-environment")
+    arguments = json.dumps(
+        {
+            "base_url": endpoint.chat_url,
+            "model": "loopback",
+            "eos_string": "</s>",
+            "auth_token": f"{SECRET}-token",
+            "header": {"Authorization": f"Bearer {SECRET}-header"},
+        }
+    )
+    done = command(
+        "--model", "local-chat-completions", "--model_args", arguments, "--tasks", "mtrag_reference", "--limit", "1",
+        "--apply_chat_template", "--log_samples", "--output_path", str(tmp_path),
+    )  # fmt: skip
+    assert done.status == 0, done.err
+    assert endpoint.requests[0].headers["Authorization"] == f"Bearer {SECRET}-header"
+    samples = written(tmp_path, "samples_*.jsonl")
+    assert len(samples) == 4
+    assert not any(SECRET in path.read_text() for path in samples)
+    (results,) = written(tmp_path, "results_*.json")
+    content = json.loads(results.read_text())
+    assert content["config"].pop("model_args")["auth_token"] == f"{SECRET}-token"
+    assert SECRET not in json.dumps(content)
+
+
+def test_a_bad_option_of_ours_ends_with_status_1(command: Command) -> None:
+    done = command("--model", "ragtasks-oracle", "--tasks", TASK, metadata={"encodr": "minilm"})
+    assert done.status == 1
+    assert "did you mean 'encoder'" in done.err
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (["--no_such_flag"], SystemExit),
+        (["--model", "no-such-model", "--tasks", TASK], ValueError),
+        (["--model", "ragtasks-oracle", "--tasks", TASK, "--metadata", '{"data": "/nowhere"}'], RagtasksError),
+    ],
+)
+def test_the_process_is_left_as_found_after_an_error(arguments: list[str], error: type[BaseException]) -> None:
+    with pytest.raises(error):
+        run_harness(arguments)
+
+
+def test_the_harness_sees_our_arguments_and_not_the_callers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["pytest", "--some", "option"])
+    run_harness(
+        [
+            "--model",
+            "ragtasks-oracle",
+            "--tasks",
+            TASK,
+            "--limit",
+            "1",
+            "--metadata",
+            '{"data": "sample", "encoder": "none"}',
+        ]
+    )
+    assert sys.argv == ["pytest", "--some", "option"]
+    monkeypatch.undo()

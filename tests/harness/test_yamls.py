@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from lm_eval.tasks import TaskManager
+
+from ragtasks.benchmarks.benchmark import Benchmark
+from ragtasks.harness.conversation_task import ConversationTask
+from ragtasks.harness.link import task_folder
+from ragtasks.metrics.suite import METRICS
+
+SNAPSHOTS = Path(__file__).parent / "snapshots"
+DOMAINS = ("clapnq", "fiqa", "govt", "cloud")
+SETTINGS = ("reference", "reference_rag", "full_rag")
+TASKS = [f"mtrag_{setting}_{domain}" for setting in SETTINGS for domain in DOMAINS]
+GROUPS = ["mtrag", *(f"mtrag_{setting}" for setting in SETTINGS)]
+SNAPSHOT_TASK = "mtrag_reference_govt"
+
+
+def files() -> dict[str, Path]:
+    return {path.stem: path for path in task_folder().rglob("*.yaml") if not path.name.startswith("_")}
+
+
+def merged(path: Path) -> dict[str, Any]:
+    """Return a YAML file with what it includes, `!function` tags apart."""
+    text = path.read_text(encoding="utf-8").replace("!function ", "")
+    content = yaml.safe_load(text)
+    include = content.pop("include", None)
+    return {**(merged(path.parent / include) if include else {}), **content}
+
+
+@pytest.fixture(scope="module")
+def oracle_results(evaluate: Callable[..., dict[str, Any]]) -> dict[str, Any]:
+    return evaluate("ragtasks-oracle", "mtrag", limit=1)
+
+
+def test_every_file_is_a_task_or_a_group_by_its_own_name() -> None:
+    found = files()
+    assert sorted(found) == sorted(TASKS + GROUPS)
+    for name, path in found.items():
+        assert merged(path)["group" if name in GROUPS else "task"] == name
+
+
+def test_the_harness_finds_all_of_them_through_include_path() -> None:
+    manager = TaskManager(include_path=task_folder(), include_defaults=False)
+    assert sorted(manager.all_subtasks) == sorted(TASKS)
+    assert sorted(manager.all_groups) == sorted(GROUPS)
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_a_group_names_what_exists_and_averages_what_is_declared(name: str) -> None:
+    group = merged(files()[name])
+    children = [f"mtrag_{s}" for s in SETTINGS] if name == "mtrag" else [f"{name}_{domain}" for domain in DOMAINS]
+    assert sorted(group["task"]) == sorted(children)
+    averaged = {item["metric"] for item in group.get("aggregate_metric_list", [])}
+    assert averaged <= {metric.name for metric in METRICS}
+    assert averaged or name == "mtrag"
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_task_loads_the_docs_of_its_setting_and_domain(
+    name: str, load_task: Callable[..., ConversationTask], benchmark_sample: Benchmark
+) -> None:
+    docs = list(load_task(name).dataset["test"])
+    setting, domain = name.removeprefix("mtrag_").rsplit("_", 1)
+    assert {(doc["setting"], doc["domain"], doc["benchmark"], doc["is_sample"]) for doc in docs} == {
+        (setting, domain, "mtrag", True)
+    }
+    few = setting == "reference_rag"
+    expected = [
+        task.task_id
+        for task in benchmark_sample.tasks
+        if task.domain == domain
+        and task.answerability.value != "CONVERSATIONAL"
+        and (not few or len(task.references) <= 2)
+    ]
+    assert [doc["task_id"] for doc in docs] == expected
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_task_renders_its_first_and_its_longest_doc(name: str, load_task: Callable[..., ConversationTask]) -> None:
+    task = load_task(name)
+    docs = list(task.dataset["test"])
+    for doc in (docs[0], max(docs, key=lambda doc: len(json.dumps(doc)))):
+        plain = task.fewshot_context(doc)
+        messages = task.fewshot_context(doc, apply_chat_template=True, chat_template=lambda chat: chat)
+        assert plain.endswith(f"User: {doc['question']}\nAssistant:")
+        assert messages[1:] == [*doc["history"], {"role": "user", "content": doc["question"]}]
+        for number, passage in enumerate(doc["passages"], start=1):
+            block = f"Passage {number}:\n{passage['text']}".strip()
+            assert block in plain
+            assert block in messages[0]["content"]
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_task_returns_exactly_the_metrics_it_declares(name: str, oracle_results: dict[str, Any]) -> None:
+    declared = {item["metric"]: item["higher_is_better"] for item in merged(files()[name])["metric_list"]}
+    assert declared == {metric.name: metric.higher_is_better for metric in METRICS}
+    row = oracle_results["results"][name]
+    returned = {key.split(",")[0] for key in row if "," in key and "_stderr" not in key}
+    assert returned == set(declared)
+    assert oracle_results["samples"][name][0]["metrics"] == list(declared)
+    assert oracle_results["higher_is_better"][name] == declared
+
+
+def test_prompts_are_the_ones_on_record(load_task: Callable[..., ConversationTask]) -> None:
+    """A change here changes every score: raise `metadata.version`, say so in the changelog, renew the files."""
+    task = load_task(SNAPSHOT_TASK)
+    doc = task.dataset["test"][1]
+    messages = task.fewshot_context(doc, apply_chat_template=True, chat_template=lambda chat: chat)
+    recorded = json.loads((SNAPSHOTS / f"{SNAPSHOT_TASK}_chat.json").read_text(encoding="utf-8"))
+    assert messages == recorded
+    assert task.fewshot_context(doc) == (SNAPSHOTS / f"{SNAPSHOT_TASK}_plain.txt").read_text(encoding="utf-8")

@@ -1,0 +1,34 @@
+"""Real output of the harness on the sample, made once a session."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+LIMIT = 3
+_SCRIPT = """
+import sys
+from ragtasks.harness.run import run_harness
+metadata = '{"data": "sample", "encoder": "none"}'
+for model in ("oracle", "refuse"):
+    options = ["--tasks", "mtrag", "--limit", sys.argv[2], "--metadata", metadata, "--log_samples"]
+    run_harness(["--model", f"ragtasks-{model}", *options, "--output_path", f"{sys.argv[1]}/{model}"])
+"""
+
+
+def evaluate_sample(folder: Path) -> Path:
+    """Write two models' evaluations below a folder; in a process of its own, as the harness sets up logging."""
+    command = [sys.executable, "-c", _SCRIPT, str(folder), str(LIMIT)]
+    done = subprocess.run(
+        command, check=False, capture_output=True, text=True, env=os.environ | {"HF_HUB_OFFLINE": "1"}
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return folder
+
+
+def results_file(folder: Path) -> Path:
+    """Return the one results file below a folder."""
+    (path,) = folder.rglob("results_*.json")
+    return path

@@ -1,0 +1,149 @@
+"""Reading what the harness wrote: its own output, made here, whole and damaged."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragtasks.errors import BenchmarkFileError
+from ragtasks.metrics.suite import METRICS
+from ragtasks.reports.results import Evaluation, read_evaluations
+
+from ._evaluations import LIMIT, results_file
+
+
+@pytest.fixture
+def folder(evaluations: Path, tmp_path: Path) -> Path:
+    """A copy of one model's output that a test may damage."""
+    return Path(shutil.copytree(evaluations / "oracle", tmp_path / "copy"))
+
+
+def samples_of(folder: Path) -> list[Path]:
+    return sorted(folder.rglob("samples_*.jsonl"))
+
+
+def message_of(path: Path) -> str:
+    with pytest.raises(BenchmarkFileError) as caught:
+        read_evaluations([path])
+    text = str(caught.value)
+    assert "next step: run the evaluation again with --output_path DIR --log_samples" in text
+    return text
+
+
+def rewrite(path: Path, change: Callable[[Any], object]) -> None:
+    content = json.loads(path.read_text(encoding="utf-8"))
+    change(content)
+    path.write_text(json.dumps(content), encoding="utf-8")
+
+
+def test_an_evaluation_holds_every_logged_sample(evaluations: Path) -> None:
+    found = read_evaluations([evaluations])
+    assert sorted(evaluation.model for evaluation in found) == ["ragtasks-oracle", "ragtasks-refuse"]
+    for evaluation in found:
+        assert evaluation.kind == ("mtrag (sample)", "none", "rules")
+        assert Counter(row.setting for row in evaluation.rows) == dict.fromkeys(
+            ("reference", "reference_rag", "full_rag"), 4 * LIMIT
+        )
+        assert {row.domain for row in evaluation.rows} == {"clapnq", "fiqa", "govt", "cloud"}
+        assert all(set(row.values) == {metric.name for metric in METRICS} for row in evaluation.rows)
+
+
+def by_model(evaluations: Path) -> dict[str, Evaluation]:
+    return {evaluation.model: evaluation for evaluation in read_evaluations([evaluations])}
+
+
+def test_values_are_the_logged_ones_and_nan_is_none(evaluations: Path) -> None:
+    found = by_model(evaluations)
+    assert all(row.values["rouge_l"] == 1 for row in found["ragtasks-oracle"].rows)
+    assert all(row.values["idk_yes"] == 1 for row in found["ragtasks-refuse"].rows)
+    for evaluation in found.values():
+        # The harness logs what is unscored as NaN.
+        assert all(row.values["rb_alg"] is None for row in evaluation.rows)
+        assert all(row.values["coverage"] == 0 for row in evaluation.rows)
+
+
+def test_a_results_file_may_be_named_instead_of_its_folder(folder: Path) -> None:
+    assert read_evaluations([results_file(folder)]) == read_evaluations([folder])
+    assert len(read_evaluations([folder, results_file(folder)])) == 1  # named twice, read once
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        ({"model": "org/chat-1", "base_url": "http://localhost"}, "org/chat-1"),
+        ({"pretrained": "org/base-2"}, "org/base-2"),
+        ({}, "ragtasks-oracle"),
+        (None, "ragtasks-oracle"),
+        ("pretrained=x", "ragtasks-oracle"),
+    ],
+)
+def test_a_model_is_called_by_its_own_name(folder: Path, arguments: object, name: str) -> None:
+    rewrite(results_file(folder), lambda results: results["config"].update(model_args=arguments))
+    (evaluation,) = read_evaluations([folder])
+    assert evaluation.model == name
+
+
+@pytest.mark.parametrize("path", ["nowhere", "."])
+def test_no_results_are_named(tmp_path: Path, path: str) -> None:
+    assert str(tmp_path / path) in message_of(tmp_path / path)
+
+
+def test_results_without_logged_samples_are_refused(folder: Path) -> None:
+    for path in samples_of(folder):
+        path.unlink()
+    assert "expected: logged samples of a ragtasks task beside it" in message_of(folder)
+
+
+def test_samples_of_another_time_are_not_taken(folder: Path) -> None:
+    for path in samples_of(folder):
+        path.rename(path.with_name(path.name.replace("_20", "_19")))
+    assert "logged samples" in message_of(folder)
+
+
+def test_samples_of_foreign_tasks_are_left_out(folder: Path) -> None:
+    (before,) = read_evaluations([folder])
+    first = samples_of(folder)[0]
+    task = first.name.removeprefix("samples_").rpartition("_")[0]
+    foreign = first.with_name(first.name.replace(task, "gsm8k"))
+    foreign.write_text('{"doc": {}}\n', encoding="utf-8")
+    rewrite(results_file(folder), lambda results: results["configs"].update(gsm8k={"metadata": {"version": 3.0}}))
+    assert read_evaluations([folder]) == [before]
+    rewrite(results_file(folder), lambda results: results["configs"].update(gsm8k={"metadata": None}))
+    assert read_evaluations([folder]) == [before]
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"[]", b"null", b'{"configs": []}', b'{"configs": {"t": {"metadata": {"ragtasks": {"x": 1}}}}}']
+)
+def test_a_broken_results_file_is_named(folder: Path, content: bytes) -> None:
+    results_file(folder).write_bytes(content)
+    assert results_file(folder).name in message_of(folder)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["{", "[]", "{}", '{"doc": {}, "metrics": []}', '{"doc": [], "metrics": []}', '{"doc": null}'],
+)
+def test_a_broken_sample_is_named_by_line(folder: Path, line: str) -> None:
+    path = samples_of(folder)[0]
+    rows = path.read_text(encoding="utf-8").splitlines()
+    path.write_text("\n".join([rows[0], line, *rows[2:], "torn {"]), encoding="utf-8")
+    text = message_of(folder)
+    assert path.name in text
+    assert "line 2: expected" in text
+    assert f"line {LIMIT + 1}: expected" in text  # both at once
+
+
+@pytest.mark.parametrize("value", ["high", [1], {}])
+def test_a_metric_that_is_no_number_is_refused(folder: Path, value: object) -> None:
+    path = samples_of(folder)[0]
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    rows[0]["rouge_l"] = value
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    assert "line 1: expected a sample of a ragtasks task" in message_of(folder)

@@ -1,0 +1,188 @@
+"""The command line: help, one message and status 1 for a clear error, and what each command prints."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+from typer.testing import CliRunner
+
+from ragtasks import __version__
+from ragtasks.benchmarks.mtrag import SOURCE, load
+from ragtasks.cli import app, main
+from ragtasks.harness.link import task_folder
+
+
+def commands_of(group: Any, *above: str) -> Iterator[tuple[str, ...]]:
+    """Yield the words of every command, those of groups included."""
+    for name, command in group.commands.items():
+        yield (*above, name)
+        if hasattr(command, "commands"):
+            yield from commands_of(command, *above, name)
+
+
+COMMANDS = sorted(commands_of(typer.main.get_command(app)))
+N_STUBS = sum(not path.name.startswith("_") for path in task_folder().rglob("*.yaml"))
+
+
+def in_process(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, list(arguments))
+    return result.exit_code, result.output
+
+
+def as_command(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    code = "from ragtasks.cli import main; main()"
+    command = [sys.executable, "-W", "error::DeprecationWarning:ragtasks", "-c", code, *arguments]
+    return subprocess.run(command, check=False, capture_output=True, text=True, env=os.environ | variables)
+
+
+def test_the_help_lists_every_command() -> None:
+    status, text = in_process("--help")
+    assert status == 0
+    assert {("run",), ("link",), ("unlink",), ("path",), ("fetch",), ("doctor",), ("report",)} <= set(COMMANDS)
+    assert all(words[0] in text for words in COMMANDS)
+
+
+# `run` hands its arguments over to the harness, the help flag included.
+@pytest.mark.parametrize("words", [words for words in COMMANDS if words != ("run",)], ids=" ".join)
+@pytest.mark.parametrize("flag", ["--help", "-h"])
+def test_every_command_has_a_help(words: tuple[str, ...], flag: str) -> None:
+    status, text = in_process(*words, flag)
+    assert status == 0
+    assert "Usage: " in text
+
+
+def test_the_help_of_run_is_the_harness_s_own() -> None:
+    done = as_command("run", "--help")
+    assert done.returncode == 0
+    assert "--apply_chat_template" in done.stdout
+    assert "--metadata" in done.stdout
+
+
+def test_the_version_is_the_package_s() -> None:
+    assert in_process("--version") == (0, f"{__version__}\n")
+
+
+def test_an_unknown_command_or_option_is_a_usage_error() -> None:
+    assert in_process("fletch")[0] == 2
+    assert in_process("path", "--nope")[0] == 2
+
+
+def test_a_clear_error_is_one_message_on_stderr_and_status_1() -> None:
+    done = as_command("fetch", "mtrg")
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr == "ragtasks: unknown benchmark 'mtrg': did you mean 'mtrag'?\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["report", "nowhere-at-all"], "ragtasks: results: nowhere-at-all"),
+        (["fetch", "mtrag", "--group", "taks"], "unknown group of files"),
+        (["fetch", "mtrag", "--base-url", "ftp://host/"], "cannot fetch from this base URL"),
+        (["fetch", "mtrag", "--from", "nowhere-at-all"], "the checkout does not hold the benchmark files"),
+    ],
+)
+def test_main_turns_every_clear_error_into_status_1(
+    arguments: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("RAGTASKS_DATA", str(tmp_path))
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 1
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert message in output.err
+    assert "Traceback" not in output.err
+
+
+def test_path_prints_the_folder_of_the_yamls_and_nothing_else() -> None:
+    assert in_process("path") == (0, f"{task_folder()}\n")
+    assert list(task_folder().rglob("mtrag_full_rag.yaml"))
+
+
+def test_fetch_takes_the_files_of_a_checkout(mtrag_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAGTASKS_DATA", str(tmp_path))
+    status, text = in_process("fetch", "mtrag", "--from", str(mtrag_root))
+    assert status == 0
+    assert "20 copied, 0 already there" in text
+    assert f"in {tmp_path / SOURCE.folder}" in text
+    assert len(load(tmp_path / SOURCE.folder).tasks) == 842
+    status, text = in_process("fetch", "mtrag", "--from", str(mtrag_root), "--group", "tasks")
+    assert "0 copied, 20 already there" in text
+
+
+@pytest.fixture
+def light_harness(tmp_path: Path) -> Path:
+    """A folder with an `lm_eval` that holds a tasks folder and nothing else; it is found before the real one."""
+    package = tmp_path / "site" / "lm_eval"
+    (package / "tasks").mkdir(parents=True)
+    (package / "__init__.py").write_text("raise ImportError('linking never imports the harness')\n", encoding="utf-8")
+    return package
+
+
+def test_link_and_unlink_say_what_they_did(light_harness: Path) -> None:
+    repository = str(Path(__file__).resolve().parents[1])
+    search = os.pathsep.join([str(light_harness.parent), repository])
+    stubs = light_harness / "tasks" / "ragtasks"
+    first, second = (as_command("link", PYTHONPATH=search) for _ in range(2))
+    assert (first.returncode, first.stderr) == (0, "")
+    assert first.stdout.count("wrote ") == N_STUBS
+    assert first.stdout.endswith(f"{N_STUBS} written, 0 already right, 0 removed in {stubs}\n")
+    assert second.stdout == f"0 written, {N_STUBS} already right, 0 removed in {stubs}\n"
+    assert len(list(stubs.rglob("*.yaml"))) == N_STUBS
+    gone, again = (as_command("unlink", PYTHONPATH=search) for _ in range(2))
+    assert gone.stdout.endswith(f"{N_STUBS} removed from {stubs}\n")
+    assert again.stdout == f"0 removed from {stubs}\n"
+    assert not stubs.exists()
+
+
+def test_link_without_a_tasks_folder_is_a_clear_error(light_harness: Path) -> None:
+    (light_harness / "tasks").rmdir()
+    search = os.pathsep.join([str(light_harness.parent), str(Path(__file__).resolve().parents[1])])
+    done = as_command("link", PYTHONPATH=search)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.startswith("ragtasks: the harness's tasks folder")
+
+
+def test_doctor_prints_its_findings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAGTASKS_DATA", str(tmp_path))
+    status, text = in_process("doctor", "--endpoint", "http://anna:pass-word@127.0.0.1:1/v1")
+    assert status == 0
+    assert "endpoint http://127.0.0.1:1/v1: no answer" in text
+    assert "pass-word" not in text
+
+
+def write_evaluation(folder: Path) -> None:
+    """Write what the report reads of one evaluation, as the harness names it."""
+    facts = {"benchmark": "mtrag (sample)", "scoring": {"encoder": "none", "idk_detector": "rules"}}
+    results = {"config": {"model": "m"}, "configs": {"mtrag_reference_govt": {"metadata": {"ragtasks": facts}}}}
+    (folder / "results_2026-01-01T00-00-00.json").write_text(json.dumps(results), encoding="utf-8")
+    doc = {"task_id": "c<::>1", "turn": 1, "domain": "govt", "setting": "reference", "answerability": "ANSWERABLE"}
+    doc |= {"question_types": ["Factoid"], "multi_turn": "N/A"}
+    sample = {"doc": doc, "metrics": ["rb_alg", "rouge_l"], "rb_alg": float("nan"), "rouge_l": 0.5}
+    path = folder / "samples_mtrag_reference_govt_2026-01-01T00-00-00.jsonl"
+    path.write_text(json.dumps(sample), encoding="utf-8")
+
+
+def test_report_prints_tables(tmp_path: Path) -> None:
+    write_evaluation(tmp_path)
+    status, text = in_process("report", str(tmp_path), "--metric", "rouge_l")
+    assert status == 0
+    assert text.startswith("# mtrag (sample)\n")
+    assert "## rouge_l in setting reference" in text
+    assert "0.500" in text
+    assert CliRunner().invoke(app, ["report", str(tmp_path), "--metric", "rouge"]).exit_code == 1

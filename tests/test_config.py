@@ -1,0 +1,127 @@
+"""The configuration of an evaluation: which keys are ours, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from ragtasks.config import KEYS, EvaluationConfig, config_from_metadata, config_from_options
+from ragtasks.errors import ConfigurationError
+
+# Arguments that lm_eval 0.4.13's models take and that its metadata therefore holds beside our keys.
+# fmt: off
+MODEL_ARGUMENTS = (
+    "add_bos_token", "auth_token", "autogptq", "base_url", "batch_size", "chat_template", "chat_template_args",
+    "config", "config_source", "custom_prefix_token_id", "data_parallel_size", "delta", "device", "dtype",
+    "enable_thinking", "eos_string", "gguf_file", "gptqmodel", "gpu_memory_utilization", "header", "logits_cache",
+    "lora_local_path", "max_batch_size", "max_cpu_memory", "max_gen_toks", "max_length", "max_memory_per_gpu",
+    "max_model_len", "max_retries", "model", "num_concurrent", "offload_folder", "parallelize", "peft",
+    "prefix_token_id", "pretrained", "prompt", "quantization", "revision", "seed", "softmax_dtype", "subfolder",
+    "swap_space", "system_instruction", "tensor_parallel_size", "think_end_token", "timeout", "tokenized_requests",
+    "tokenizer", "tokenizer_backend", "truncate", "truncation", "trust_remote_code", "use_fast", "use_fast_tokenizer",
+    "verify_certificate", "version",
+)
+# fmt: on
+
+
+def test_the_defaults_are_the_papers() -> None:
+    config = config_from_metadata({})
+    assert config == EvaluationConfig()
+    assert (config.conversational, config.max_words, config.end_of_thinking) == (False, 150, "</think>")
+
+
+def test_our_keys_are_taken_out_of_the_metadata() -> None:
+    metadata = {"data": "sample", "encoder": "none", "version": 1.0, "pretrained": "x", "config": {"a": 1}}
+    assert config_from_metadata(metadata) == EvaluationConfig(data="sample", encoder="none")
+
+
+def test_keys_of_the_harness_and_its_models_are_left_alone() -> None:
+    assert config_from_metadata(dict.fromkeys(MODEL_ARGUMENTS, "anything")) == EvaluationConfig()
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("encodr", "encoder"),
+        ("Encoder", "encoder"),
+        ("encoders", "encoder"),
+        ("encoder-device", "encoder_device"),
+        ("conversation", "conversational"),
+        ("system_promt", "system_prompt"),
+        ("plain_promt", "plain_prompt"),
+        ("max_word", "max_words"),
+        ("end_of_thinkin", "end_of_thinking"),
+        ("datas", "data"),
+        ("idks", "idk"),
+    ],
+)
+def test_a_slip_is_refused_with_the_key_that_was_meant(key: str, meant: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"unknown metadata key: '{key}' \\(did you mean '{meant}'\\?\\)"):
+        config_from_metadata({key: "x", "data": "sample"})
+
+
+def test_all_slips_are_named_at_once_and_in_order() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        config_from_metadata({"max_word": 1, "encodr": "x"})
+    text = str(caught.value)
+    assert text.index("'encodr'") < text.index("'max_word'")
+
+
+def test_options_of_our_own_refuse_every_unknown_key() -> None:
+    assert config_from_options({"max_words": 90}).max_words == 90
+    with pytest.raises(ConfigurationError) as caught:
+        config_from_options({"pretrained": "x", "encodr": "y"})
+    text = str(caught.value)
+    assert "'encodr', did you mean 'encoder'" in text
+    assert "'pretrained', known: conversational, data" in text
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("max_words", 0),
+        ("max_words", "many"),
+        ("max_words", None),
+        ("max_words", 1.5),
+        ("conversational", "perhaps"),
+        ("end_of_thinking", ""),
+        ("idk", "judge"),
+        ("data", 3),
+        ("encoder", ["a"]),
+    ],
+)
+def test_a_bad_value_is_named_with_its_key(key: str, value: object) -> None:
+    for read in (config_from_metadata, config_from_options):
+        with pytest.raises(ConfigurationError, match=f"evaluation options: {key}: .*, found ") as caught:
+            read({key: value})
+        assert repr(value) in str(caught.value)
+
+
+def test_all_bad_values_are_named_at_once() -> None:
+    with pytest.raises(ConfigurationError, match=r"max_words: .*; idk: "):
+        config_from_options({"max_words": 0, "idk": "x"})
+
+
+def test_a_configuration_is_frozen() -> None:
+    config = EvaluationConfig()
+    with pytest.raises(ValidationError, match="frozen"):
+        config.max_words = 3
+
+
+def test_every_key_is_described() -> None:
+    assert EvaluationConfig.model_fields.keys() == KEYS
+    assert all(field.description for field in EvaluationConfig.model_fields.values())
+
+
+@settings(derandomize=True, database=None, deadline=None)
+@given(st.dictionaries(st.text(max_size=12), st.none() | st.integers() | st.text(max_size=5), max_size=4))
+def test_any_metadata_gives_a_configuration_or_a_clear_error(metadata: dict[str, Any]) -> None:
+    try:
+        config = config_from_metadata(metadata)
+    except ConfigurationError:
+        return
+    assert config == EvaluationConfig(**{key: metadata[key] for key in metadata.keys() & KEYS})

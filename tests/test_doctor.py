@@ -1,0 +1,230 @@
+"""The doctor against a real server on the loopback, and on data folders in every state."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragtasks import doctor
+from ragtasks.benchmarks.fetch import adopt
+from ragtasks.benchmarks.mtrag import SOURCE
+from ragtasks.benchmarks.registry import SAMPLE, benchmark_folder
+from ragtasks.doctor import diagnose
+
+KEY = "sk-a-secret-key"
+MODELS = json.dumps({"object": "list", "data": [{"id": "org/model-1"}, {"id": "model-2"}]}).encode()
+
+
+class _Server(ThreadingHTTPServer):
+    """Answers by path, and remembers what it was asked with."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.asked: list[tuple[str, str | None]] = []
+        self.released = threading.Event()
+
+    @property
+    def authority(self) -> str:
+        return f"127.0.0.1:{self.server_port}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+
+    def do_GET(self) -> None:
+        self.server.asked.append((self.path, self.headers.get("Authorization")))
+        kind = self.path.split("/")[1]
+        if kind == "hang":
+            self.server.released.wait(20)
+        elif kind == "drop":
+            self.close_connection = True
+        elif kind == "babble":
+            self.wfile.write(b"no HTTP at all\r\n\r\n")
+            self.close_connection = True
+        elif kind == "short":
+            self._reply(200, MODELS[:20], length=len(MODELS))
+        elif kind == "redirect":
+            self._reply(302, b"", Location=f"http://{self.server.authority}/v1/models")
+        elif kind.isdigit():
+            self._reply(int(kind), b"no")
+        else:
+            self._reply(200, {"page": b"<html>", "list": b"[1]", "null": b'{"data": null}'}.get(kind, MODELS))
+
+    def _reply(self, status: int, body: bytes, length: int | None = None, **headers: str) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body) if length is None else length))
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+        self.close_connection = True
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
+        return
+
+
+@contextmanager
+def serving() -> Iterator[_Server]:
+    server = _Server()
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.released.set()
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture
+def server() -> Iterator[_Server]:
+    with serving() as found:
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty data folder and a key, so that a test neither depends on the machine nor waits for its data."""
+    monkeypatch.setenv("RAGTASKS_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    return tmp_path / "data"
+
+
+def endpoint_line(endpoint: str) -> str:
+    lines = diagnose([endpoint])
+    assert KEY not in "\n".join(lines)
+    (line,) = [line for line in lines if line.startswith("endpoint")]
+    return line
+
+
+def test_an_endpoint_that_answers_names_its_models(server: _Server) -> None:
+    for slash in ("", "/"):
+        line = endpoint_line(f"http://{server.authority}/v1{slash}")
+        assert line == f"endpoint http://{server.authority}/v1{slash}: answers, models: org/model-1, model-2"
+    assert server.asked == [("/v1/models", f"Bearer {KEY}")] * 2
+
+
+def test_without_a_key_none_is_sent(server: _Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY")
+    assert "answers" in endpoint_line(f"http://{server.authority}/v1")
+    assert server.asked == [("/v1/models", None)]
+
+
+@pytest.mark.parametrize(
+    ("path", "answer"),
+    [
+        ("401", "HTTP status 401"),
+        ("404", "HTTP status 404"),
+        ("500", "HTTP status 500"),
+        ("page", "no answer (JSONDecodeError)"),
+        ("list", "no answer (TypeError)"),
+        ("null", "no answer (TypeError)"),
+        ("short", "no answer (IncompleteRead)"),
+        ("drop", "no answer (RemoteDisconnected)"),
+        ("babble", "no answer (BadStatusLine)"),
+    ],
+)
+def test_an_endpoint_that_fails_says_how(server: _Server, path: str, answer: str) -> None:
+    assert endpoint_line(f"http://{server.authority}/{path}").endswith(f": {answer}")
+
+
+def test_a_redirect_is_shown_and_not_followed_with_the_key(server: _Server) -> None:
+    assert endpoint_line(f"http://{server.authority}/redirect").endswith("HTTP status 302")
+    assert [path for path, _ in server.asked] == ["/redirect/models"]
+
+
+def test_an_endpoint_that_hangs_is_given_up(server: _Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_TIMEOUT_SECONDS", 0.2)
+    assert endpoint_line(f"http://{server.authority}/hang").endswith("no answer (TimeoutError)")
+
+
+def test_a_closed_port_is_said_to_be_one() -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    assert endpoint_line(f"http://127.0.0.1:{port}/v1").endswith("no answer (ConnectionRefusedError)")
+
+
+def test_user_password_and_query_are_never_shown(server: _Server) -> None:
+    line = endpoint_line(f"http://anna:pass-word@{server.authority}/v1?api_key=hidden")
+    assert line == f"endpoint http://{server.authority}/v1: answers, models: org/model-1, model-2"
+
+
+@pytest.mark.parametrize(
+    "endpoint", ["anna:pass-word@host/v1", "localhost:8000/v1", "http://[::1/v1", "file:///etc/hosts", "", "http://"]
+)
+def test_what_is_no_address_is_not_asked_and_not_shown(endpoint: str) -> None:
+    line = endpoint_line(endpoint)
+    assert line.startswith("endpoint: not an address such as http://localhost:8000/v1")
+    assert "pass-word" not in line
+
+
+@pytest.mark.parametrize("endpoint", ["http://127.0.0.1:notaport/v1", "http://127.0.0.1:99999/v1"])
+def test_an_impossible_port_is_no_crash(endpoint: str) -> None:
+    assert "no answer" in endpoint_line(endpoint)
+
+
+def test_several_endpoints_are_asked_one_after_another(server: _Server) -> None:
+    lines = diagnose([f"http://{server.authority}/{path}" for path in ("401", "v1")])
+    assert [line.rpartition(": ")[2] for line in lines if line.startswith("endpoint")] == [
+        "HTTP status 401",
+        "org/model-1, model-2",
+    ]
+
+
+def test_no_endpoint_is_asked_unless_one_is_named() -> None:
+    assert "endpoints: none asked (ragtasks doctor --endpoint http://localhost:8000/v1)" in diagnose()
+
+
+def test_software_and_tasks_are_listed() -> None:
+    lines = diagnose()
+    assert lines[0].startswith("python 3.")
+    assert any("lm-eval 0.4.13" in line for line in lines)
+    assert any(line.startswith("task YAMLs: ") for line in lines)
+    assert any(line.startswith("stock lm_eval: ") for line in lines)
+    assert "sample of mtrag: inside the package" in lines
+
+
+def test_a_missing_extra_is_named_with_its_install_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_EXTRAS", {"semantic": ("no-such-library-at-all", "pytest")})
+    lines = diagnose()
+    assert "extra semantic: missing no-such-library-at-all" in lines
+    assert "next: pip install 'ragtasks[semantic]'" in lines
+
+
+def test_an_empty_data_folder_names_the_next_step(surroundings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = diagnose()
+    assert f"data folder: {surroundings} (RAGTASKS_DATA)" in lines
+    assert f"mtrag, tasks: 20 missing of 20 files in {surroundings / SOURCE.folder}" in lines
+    for group in SOURCE.groups:
+        assert f"next: ragtasks fetch mtrag --group {group}" in lines
+    monkeypatch.delenv("RAGTASKS_DATA")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(surroundings))
+    monkeypatch.setenv("HOME", str(surroundings))
+    assert any("default; RAGTASKS_DATA is not set" in line for line in diagnose())
+
+
+def test_right_and_wrong_files_are_told_apart(surroundings: Path, mtrag_root: Path) -> None:
+    adopt(SOURCE, mtrag_root, surroundings, groups=["tasks"], progress=lambda *_: None)
+    (line,) = [line for line in diagnose() if line.startswith("mtrag, tasks: ")]
+    assert line.startswith("mtrag, tasks: 20 ok of 20 files")
+    wrong = surroundings / SOURCE.folder / "mtrag-human/generation_tasks/reference.jsonl"
+    sample = benchmark_folder("mtrag", SAMPLE, surroundings)
+    shutil.copy(sample / "mtrag-human/generation_tasks/reference.jsonl", wrong)
+    lines = diagnose()
+    assert f"  wrong checksum: {wrong}" in lines
+    assert "next: ragtasks fetch mtrag --group tasks" in lines
+    assert any(line.startswith("mtrag, tasks: ") and "1 wrong checksum" in line and "19 ok" in line for line in lines)

@@ -1,0 +1,50 @@
+"""Messages and the tree of exceptions."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragtasks import errors
+from ragtasks.errors import MissingExtraError, RagtasksError, clear_error, close_matches
+
+
+def test_every_error_has_one_root() -> None:
+    classes = [getattr(errors, name) for name in errors.__all__ if name.endswith("Error")]
+    assert len(classes) == 7
+    assert all(issubclass(found, RagtasksError) for found in classes)
+    assert all(found.__bases__ == (RagtasksError,) for found in classes if found is not RagtasksError)
+
+
+def test_a_missing_library_is_named_with_its_install_line() -> None:
+    text = str(MissingExtraError("torch", "semantic", "BERTScore"))
+    assert text == "BERTScore needs torch, which is not installed. Next step: pip install 'ragtasks[semantic]'"
+
+
+def test_a_message_has_five_parts() -> None:
+    text = clear_error("reading", where="a.txt, line 3", expected="a number", found="'x'", next_step="mend it")
+    assert text.split("\n") == [
+        "reading: a.txt, line 3",
+        "  expected: a number",
+        "  found: 'x'",
+        "  next step: mend it",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("rb_algo", "did you mean 'rb_alg' or 'rb_alg_raw'?"),
+        ("zzz", "known: rb_alg, rb_alg_raw, rouge_l"),
+        ("", "known: rb_alg, rb_alg_raw, rouge_l"),
+    ],
+)
+def test_an_unknown_name_gets_close_matches_or_all(name: str, hint: str) -> None:
+    assert close_matches(name, {"rouge_l", "rb_alg_raw", "rb_alg"}) == hint
+
+
+@settings(derandomize=True, database=None, deadline=None)
+@given(st.text(max_size=12), st.sets(st.text(min_size=1, max_size=12), max_size=6))
+def test_a_hint_does_not_depend_on_the_order_of_the_names(name: str, known: set[str]) -> None:
+    assert close_matches(name, sorted(known)) == close_matches(name, sorted(known, reverse=True))
