@@ -137,16 +137,25 @@ def _store() -> Any:
 @app.command()
 def retrieve(  # noqa: PLR0917 (one parameter an option)
     retriever: Annotated[str, typer.Option(help="Such as bm25, dense:minilm, hybrid(bm25,dense:minilm), run:FILE.")],
-    queries: Annotated[str, typer.Option(help="Query form: last_turn, rewrite, all_questions, ...")] = "last_turn",
+    queries: Annotated[
+        str, typer.Option(help="Query form: last_turn, rewrite, all_questions, llm_rewrite, ...")
+    ] = "last_turn",
     benchmark: _BENCHMARK = "mtrag",
     data: _DATA = None,
     name: Annotated[str | None, typer.Option(help="Name of the run; default: retriever and query form.")] = None,
     depth: Annotated[int, typer.Option(min=1, help="Passages kept for each query.")] = 100,
+    rewriter: Annotated[
+        str | None, typer.Option(help="Model for the query form llm_rewrite, such as openai/NAME.")
+    ] = None,
+    base_url: Annotated[str | None, typer.Option(help="Address of the rewriter's OpenAI-compatible server.")] = None,
 ) -> None:
     """Make a run of a retriever over a benchmark's queries, once; a killed call is taken up again."""
+    from ragtasks.environment import endpoint_key
+    from retrieval_cache.service import Rewriter
     from retrieval_cache.service import retrieve as make
 
-    run = make(_place(benchmark, data), retriever, queries, name=name, depth=depth)
+    model = Rewriter(rewriter, base_url, endpoint_key())
+    run = make(_place(benchmark, data), retriever, queries, name=name, depth=depth, rewriter=model)
     _say(f"run {run.folder.name} in {run.folder}", f'use it with --metadata \'{{"run": "{run.folder.name}"}}\'')
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -14,15 +15,20 @@ from rich.progress import Progress as Bar
 from ragtasks.benchmarks.benchmark import Benchmark
 from ragtasks.benchmarks.registry import benchmark_folder, open_benchmark
 from ragtasks.benchmarks.retrieval_side import retrieval_side
-from ragtasks.errors import CacheError
+from ragtasks.clients.endpoint import endpoint_of
+from ragtasks.clients.openai_client import OpenAIClient
+from ragtasks.clients.reply_cache import CachedClient, ReplyCache
+from ragtasks.errors import CacheError, ConfigurationError, JudgeError
 from ragtasks.records import Setting
 from ragtasks.runs import OFFICIAL, Ranked, Run, in_rank_order
 from retrieval_cache.evaluation import Evaluation, evaluate
 from retrieval_cache.evaluation_tables import render_evaluations
-from retrieval_cache.query_forms import Queries, build_queries
+from retrieval_cache.query_forms import LLM_REWRITE, Queries, build_queries
 from retrieval_cache.retrievers.protocol import Progress
 from retrieval_cache.retrievers.spec import parse
+from retrieval_cache.rewriting import rewrite_queries
 from retrieval_cache.stage import Request, build_run, read_run
+from retrieval_cache.standalone import read_standalone_labels
 from retrieval_cache.store import RunStore, StoredRun
 
 
@@ -49,32 +55,68 @@ class Place:
         return open_benchmark(self.benchmark, folder.resolve())
 
 
+@dataclass(frozen=True, slots=True)
+class Rewriter:
+    """The model that rewrites questions for the query form `llm_rewrite`."""
+
+    model: str | None
+    """`openai/NAME`, or a model of the server at `base_url`."""
+    base_url: str | None = None
+    """Address of an OpenAI-compatible server."""
+    key: str | None = field(default=None, repr=False)
+    """Key of the endpoint; goes nowhere else."""
+
+
 def retrieve(
     place: Place,
     retriever: str,
-    queries: str | Callable[[Benchmark], Queries],
+    form: str,
     *,
     name: str | None = None,
     depth: int,
+    rewriter: Rewriter | None = None,
 ) -> StoredRun:
     """Return the stored run of a retriever over a benchmark's queries, made now or found.
 
     Args:
         place: benchmark, data and store.
         retriever: one line such as `bm25` or `hybrid(bm25,dense:minilm)`.
-        queries: a query form by name, or what makes the queries (a rewriting model).
+        form: query form.
         name: name of the run; default: retriever and query form.
         depth: passages kept for each query.
+        rewriter: who rewrites where the form is `llm_rewrite`.
 
     Raises:
         RagtasksError: unknown names, missing files or libraries, a full disk.
     """
     benchmark = place.open()
     parse(retriever)  # a slip in the line shows before anything is read
-    texts = build_queries(benchmark, queries) if isinstance(queries, str) else queries(benchmark)
-    request = Request(benchmark, texts, lambda: parse(retriever), depth, name)
     with progress_bars() as progress:
+        queries, facts = _queries(place, benchmark, form, rewriter or Rewriter(None), progress)
+        request = Request(benchmark, queries, lambda: parse(retriever), depth, name, facts)
         return build_run(request, RunStore(place.store), progress)
+
+
+def _queries(
+    place: Place, benchmark: Benchmark, form: str, rewriter: Rewriter, progress: Progress
+) -> tuple[Queries, dict[str, Any]]:
+    """Return the queries of a form and what the manifest keeps about them; a model's replies are kept and reused."""
+    if form != LLM_REWRITE:
+        return build_queries(benchmark, form), {}
+    if not rewriter.model:
+        raise ConfigurationError(
+            f"query form {LLM_REWRITE!r} needs a model: --rewriter openai/NAME, or NAME and --base-url"
+        )
+    endpoint = endpoint_of({"model": rewriter.model, "base_url": rewriter.base_url})
+    with ReplyCache(place.store / "replies.sqlite") as cache:
+        client = CachedClient(OpenAIClient(endpoint, rewriter.key), cache)
+        rewrites = rewrite_queries(benchmark.tasks, client, progress=progress)
+    if rewrites.n_unanswered:
+        raise JudgeError(
+            f"{rewrites.n_unanswered} of {len(benchmark.tasks)} questions got no reply from {rewriter.model}; what was "
+            "answered is kept. Next step: run the same command again"
+        )
+    return rewrites.queries(), {"rewriting_fallbacks": dict(rewrites.fallback_counts())}
 
 
 def evaluate_runs(place: Place, names: Sequence[str]) -> str:
@@ -106,6 +148,7 @@ def _evaluation(benchmark: Benchmark, store: RunStore, name: str) -> Evaluation:
         query_form=spec["queries"]["form"],
         benchmark=benchmark.label,
         corpus_sizes=sizes,
+        standalone=read_standalone_labels(benchmark.root),
     )
 
 
@@ -140,4 +183,4 @@ def progress_bars() -> Iterator[Progress]:
         yield show
 
 
-__all__ = ["Place", "evaluate_runs", "progress_bars", "retrieve"]
+__all__ = ["Place", "Rewriter", "evaluate_runs", "progress_bars", "retrieve"]

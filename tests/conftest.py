@@ -5,6 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# The same cases every time, and no stop-watch: how long a case takes is the machine's business.
+settings.register_profile("ragtasks", deadline=None, derandomize=True)
+settings.load_profile("ragtasks")
 
 REAL_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 

@@ -199,7 +199,7 @@ def test_half_a_character_in_a_prompt_disturbs_nobody(tmp_path: Path) -> None:
 
 
 def test_many_processes_may_open_the_same_new_file_at_once(tmp_path: Path) -> None:
-    n_processes, n_files = 4, 20
+    n_processes, n_files = 4, 40
     context = multiprocessing.get_context("spawn")
     together = context.Barrier(n_processes)
     processes = [

@@ -1,0 +1,94 @@
+"""What the command line calls, on the sample: a run, its use in the harness, its tables, and a rewriting model."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragtasks.benchmarks.benchmark import Benchmark
+from ragtasks.errors import ConfigurationError, JudgeError
+from retrieval_cache.service import Place, Rewriter, evaluate_runs, retrieve
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place("mtrag", "sample", tmp_path / "data", tmp_path / "store")
+
+
+class _Model(BaseHTTPRequestHandler):
+    """Rewrites every question to the same words in the asked-for JSON, or fails where the server says so."""
+
+    def do_POST(self) -> None:
+        server: Any = self.server
+        server.n_requests += 1
+        self.rfile.read(int(self.headers["Content-Length"]))
+        if server.status != 200:
+            self.send_error(server.status)
+            return
+        content = json.dumps({"class": "non-standalone", "reworded version": "ferry to the island"})
+        message = {"role": "assistant", "content": content}
+        choice = {"index": 0, "finish_reason": "stop", "message": message}
+        body = json.dumps({"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice]})
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    def log_message(self, *_: Any) -> None:
+        """Keep quiet."""
+
+
+@pytest.fixture
+def model() -> Iterator[Any]:
+    server: Any = ThreadingHTTPServer(("127.0.0.1", 0), _Model)
+    server.n_requests, server.status = 0, 200
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def test_tables_of_two_runs_and_the_official_one(place: Place) -> None:
+    names = [retrieve(place, "bm25", form, depth=20).folder.name for form in ("last_turn", "rewrite")]
+    text = evaluate_runs(place, [*names, "official"])
+    assert "sample" in text
+    for name in (*names, "official"):
+        assert f"| {name} " in text
+
+
+def test_slips_in_names_show_before_anything_is_read(place: Place) -> None:
+    with pytest.raises(ConfigurationError, match="bm25"):
+        retrieve(place, "bm52", "rewrite", depth=20)
+    with pytest.raises(ConfigurationError, match="rewrite"):
+        retrieve(place, "bm25", "rewrites", depth=20)
+    with pytest.raises(ConfigurationError, match="--rewriter"):
+        retrieve(place, "bm25", "llm_rewrite", depth=20)
+
+
+def test_rewriting_model_is_asked_once_for_each_later_turn(place: Place, model: Any, sample: Benchmark) -> None:
+    rewriter = Rewriter("m", f"http://127.0.0.1:{model.server_port}/v1", "secret-key")
+    run = retrieve(place, "bm25", "llm_rewrite", depth=20, rewriter=rewriter)
+    later = [task for task in sample.tasks if task.turn > 1]
+    assert model.n_requests == len(later)
+    assert run.manifest.facts["rewriting_fallbacks"] == {}
+    again = retrieve(place, "bm25-standard", "llm_rewrite", depth=20, rewriter=rewriter)
+    assert model.n_requests == len(later)
+    assert again.manifest.spec["queries"] == run.manifest.spec["queries"]
+    stored = b"".join(path.read_bytes() for path in place.store.rglob("*") if path.is_file())
+    assert b"secret-key" not in stored
+
+
+def test_dead_rewriting_model_is_one_clear_error(place: Place, model: Any) -> None:
+    model.status = 401
+    with pytest.raises(JudgeError, match="401"):
+        retrieve(
+            place, "bm25", "llm_rewrite", depth=20, rewriter=Rewriter("m", f"http://127.0.0.1:{model.server_port}/v1")
+        )
+    assert not list((place.store).glob("runs/*"))
