@@ -121,10 +121,10 @@ _DATA = Annotated[str | None, typer.Option(help="`sample`, or a folder with the 
 
 
 def _place(benchmark: str, data: str | None) -> Any:
-    from ragtasks.environment import data_folder, run_store
+    from ragtasks.environment import data_folder, engine_keys, run_store
     from retrieval_cache.service import Place
 
-    return Place(benchmark, data, data_folder(), run_store())
+    return Place(benchmark, data, data_folder(), run_store(), engine_keys())
 
 
 def _store() -> Any:

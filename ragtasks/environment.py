@@ -31,9 +31,23 @@ def endpoint_key() -> str | None:
     return os.environ.get("OPENAI_API_KEY")
 
 
+def engine_keys() -> dict[str, str]:
+    """Return retriever -> key of its server, for those that are set. Never printed, logged or stored."""
+    named = {"elser": os.environ.get("ELASTIC_API_KEY"), "milvus": os.environ.get("MILVUS_TOKEN")}
+    return {retriever: key for retriever, key in named.items() if key}
+
+
 def data_folder_is_named() -> bool:
     """Return whether the user chose the data folder."""
     return bool(os.environ.get(DATA_VARIABLE))
 
 
-__all__ = ["DATA_VARIABLE", "RUNS_VARIABLE", "data_folder", "data_folder_is_named", "endpoint_key", "run_store"]
+__all__ = [
+    "DATA_VARIABLE",
+    "RUNS_VARIABLE",
+    "data_folder",
+    "data_folder_is_named",
+    "endpoint_key",
+    "engine_keys",
+    "run_store",
+]

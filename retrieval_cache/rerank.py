@@ -18,6 +18,7 @@ from ragtasks.errors import CacheError, ConfigurationError, RagtasksError, clear
 from ragtasks.records import Passage
 from ragtasks.runs import Ranked, Run, in_rank_order
 from retrieval_cache.retrievers._encoders import (
+    count_truncated,
     described_name,
     library_versions,
     load_model,
@@ -27,6 +28,7 @@ from retrieval_cache.retrievers._encoders import (
     token_lengths,
 )
 from retrieval_cache.retrievers.protocol import Progress, Retriever, no_progress
+from retrieval_cache.retrievers.spec import canonical
 
 
 class Reranker(Protocol):
@@ -72,8 +74,8 @@ class CrossEncoderReranker:
     @property
     def name(self) -> str:
         """`cross-encoder:MODEL`, and the length where it is set."""
-        length = "" if self._max_length is None else f",max_length={self._max_length}"
-        return f"cross-encoder:{self.model}{length}"
+        options = {} if self._max_length is None else {"max_length": self._max_length}
+        return canonical("cross-encoder", self.model, **options)
 
     def describe(self) -> Mapping[str, Any]:
         """Return what decides the scores; loads the model.
@@ -91,7 +93,7 @@ class CrossEncoderReranker:
             "model": described_name(self.model),
             "weights": model_hash(self._encoder),
             "activation": str(self._encoder.activation_fn),
-            "max_length": self._encoder.max_length,
+            "max_length": self._encoder.max_seq_length,
             "versions": library_versions(),
         }
 
@@ -114,8 +116,7 @@ class CrossEncoderReranker:
         """Return the model's output for each pair, after its own activation."""
         pairs = [(query, passage_text(passage)) for passage in passages]
         lengths = token_lengths(self._encoder.tokenizer, pairs)
-        limit = self._encoder.max_length
-        self.n_truncated += sum(length > limit for length in lengths) if limit is not None else 0
+        self.n_truncated += count_truncated(self._encoder, lengths)
         scores = self._encoder.predict(pairs, batch_size=self._batch_size, show_progress_bar=False)
         return [float(score) for score in scores]
 

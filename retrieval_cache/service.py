@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,6 +44,8 @@ class Place:
     """Where fetched files are."""
     store: Path
     """Where runs are."""
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Retriever -> key of its server."""
 
     def open(self) -> Benchmark:
         """Return the benchmark.
@@ -90,10 +92,10 @@ def retrieve(
         RagtasksError: unknown names, missing files or libraries, a full disk.
     """
     benchmark = place.open()
-    parse(retriever)  # a slip in the line shows before anything is read
+    parse(retriever, place.secrets)  # a slip in the line shows before anything is read
     with progress_bars() as progress:
         queries, facts = _queries(place, benchmark, form, rewriter or Rewriter(None), progress)
-        request = Request(benchmark, queries, lambda: parse(retriever), depth, name, facts)
+        request = Request(benchmark, queries, lambda: parse(retriever, place.secrets), depth, name, facts)
         return build_run(request, RunStore(place.store), progress)
 
 

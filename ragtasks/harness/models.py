@@ -25,7 +25,9 @@ _REFUSAL_SENTENCE = f"{REFUSAL}."
 
 def extractive(doc: Doc) -> str:
     """Return the best sentences of the passages for the question, or the refusal phrase where nothing fits."""
-    return extract_answer(doc["question"], [passage["text"] for passage in doc["passages"]]) or _REFUSAL_SENTENCE
+    # A passage's text starts with its title, which is no sentence.
+    texts = [passage["text"].removeprefix(passage["title"]) for passage in doc["passages"]]
+    return extract_answer(doc["question"], texts) or _REFUSAL_SENTENCE
 
 
 def oracle(doc: Doc) -> str:

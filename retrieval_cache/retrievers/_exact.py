@@ -8,7 +8,7 @@ fetched, so that which of many equal passages are returned follows the rule of `
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -19,10 +19,13 @@ Halves = NDArray[np.float16]
 Positions = NDArray[np.int64]
 Engine = Literal["faiss", "torch"]
 
-_SLACK = 16
+_SLACK = 8
 """Candidates beyond k: enough for chance ties, so that a second pass is for duplicates only."""
 _QUERIES = 1024
-_RESCORED_VALUES = 1 << 22
+_CANDIDATES = 1 << 24
+"""Scores that are held for one portion of the queries."""
+_RESCORED_VALUES = 1 << 17
+"""Numbers that are scored again at a time: what the cache of a processor core holds."""
 _BLOCK_VALUES = 1 << 25
 """Numbers in a block, 128 MiB: engines start over at every block, so few large ones are quicker than many small."""
 
@@ -43,6 +46,7 @@ class ExactIndex:
     """What multiplies; decides no result."""
     device: str = "cpu"
     """Where torch multiplies."""
+    _kept: list[Floats] = field(default_factory=list, repr=False)
 
     @classmethod
     def of(cls, shards: Sequence[Halves], ids: Sequence[str], engine: Engine, device: str = "cpu") -> ExactIndex:
@@ -103,7 +107,13 @@ class ExactIndex:
         return np.take_along_axis(scores, order, axis=1), np.take_along_axis(positions, order, axis=1)
 
     def _blocks(self) -> Iterator[Floats]:
-        """Yield the vectors in float32, as many whole shards at a time as a block holds; each is gone at the next."""
+        """Yield the vectors in float32, as many whole shards at a time as a block holds; each is gone at the next.
+
+        A corpus that fits in one block is kept, since widening it would be a good part of a search.
+        """
+        if self._kept:
+            yield self._kept[0]
+            return
         shard_size, dimension = self.shards[0].shape
         n_shards = max(1, _BLOCK_VALUES // (shard_size * dimension))
         buffer = np.empty((min(n_shards * shard_size, len(self.id_ranks)), dimension), np.float32)
@@ -112,6 +122,8 @@ class ExactIndex:
             for shard in self.shards[start : start + n_shards]:
                 _widen(shard, buffer[filled : filled + len(shard)])
                 filled += len(shard)
+            if filled == len(self.id_ranks):
+                self._kept.append(buffer)
             yield buffer[:filled]
 
     def _scores(self, queries: Floats, positions: Positions) -> Floats:
@@ -143,7 +155,7 @@ class ExactIndex:
 
 def _portions(rows: Positions, width: int) -> list[tuple[Positions, int]]:
     """Return the queries in portions whose candidates fit in memory, each with the number of candidates."""
-    step = max(1, _RESCORED_VALUES // width)
+    step = max(1, _CANDIDATES // width)
     return [(rows[start : start + step], width) for start in range(0, len(rows), step)]
 
 

@@ -34,6 +34,7 @@ from retrieval_cache.retrievers._encoders import (
 from retrieval_cache.retrievers._exact import Engine, ExactIndex
 from retrieval_cache.retrievers._vectors import Encoded, ShardFolder
 from retrieval_cache.retrievers.protocol import Progress, no_progress
+from retrieval_cache.retrievers.spec import canonical
 
 _BGE_QUERY = "Represent this sentence for searching relevant passages: "
 _KNOWN_PROMPTS = (
@@ -91,12 +92,11 @@ class DenseRetriever:
         """`dense:MODEL`, and the options that change rankings where they are set, by name."""
         options: dict[str, Any] = {
             "max_length": self._max_length,
-            "normalize": None if self.normalize else "false",
+            "normalize": None if self.normalize else False,
             "passage_prompt": self._prompts[1],
             "query_prompt": self._prompts[0],
         }
-        parts = [f"{option}={value}" for option, value in options.items() if value is not None]
-        return ",".join([f"dense:{self.model}", *parts])
+        return canonical("dense", self.model, **{name: value for name, value in options.items() if value is not None})
 
     def describe(self) -> Mapping[str, Any]:
         """Return what decides the rankings; loads the encoder.

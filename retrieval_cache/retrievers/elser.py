@@ -29,6 +29,7 @@ from ragtasks.records import Passage
 from ragtasks.runs import Ranked, Run, canonical_hash, in_rank_order, write_atomically
 from retrieval_cache.retrievers._encoders import passage_text
 from retrieval_cache.retrievers.protocol import Progress, no_progress
+from retrieval_cache.retrievers.spec import canonical
 
 _FIELD = "tokens"
 _WINDOW = 10_000
@@ -85,8 +86,8 @@ class ElserRetriever:
 
     @property
     def name(self) -> str:
-        """`elser:URL,index=INDEX,model_id=MODEL`."""
-        return f"elser:{self.url},index={self.index_name},model_id={self.model_id}"
+        """`elser:URL,index=INDEX,model_id=MODEL,query_type=TYPE`; never the key."""
+        return canonical("elser", self.url, index=self.index_name, model_id=self.model_id, query_type=self._query_type)
 
     def describe(self) -> Mapping[str, Any]:
         """Return what decides the rankings; the cluster's address and the key do not."""

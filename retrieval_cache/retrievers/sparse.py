@@ -31,6 +31,7 @@ from retrieval_cache.retrievers._encoders import (
 )
 from retrieval_cache.retrievers._vectors import Encoded, ShardFolder
 from retrieval_cache.retrievers.protocol import Progress, no_progress
+from retrieval_cache.retrievers.spec import canonical
 
 _QUERIES = 64
 
@@ -68,8 +69,8 @@ class SparseRetriever:
     @property
     def name(self) -> str:
         """`sparse:MODEL`, and the length where it is set."""
-        length = "" if self._max_length is None else f",max_length={self._max_length}"
-        return f"sparse:{self.model}{length}"
+        options = {} if self._max_length is None else {"max_length": self._max_length}
+        return canonical("sparse", self.model, **options)
 
     def describe(self) -> Mapping[str, Any]:
         """Return what decides the rankings; loads the encoder.
@@ -97,6 +98,8 @@ class SparseRetriever:
     def _encoder(self) -> Any:
         encoder = load_model("SparseEncoder", self.model, "learned sparse retrieval", device=self._device)
         set_max_length(encoder, self._max_length)
+        # A SPLADE model may not know its vocabulary's size before its first text, and gives the hidden size instead.
+        encoder.encode_document(["first"], show_progress_bar=False)
         return encoder
 
     @property

@@ -15,7 +15,7 @@ import importlib
 import inspect
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from ragtasks.errors import ConfigurationError, clear_error, close_matches
@@ -24,26 +24,33 @@ from retrieval_cache.retrievers.protocol import Retriever
 Value = str | int | float | bool
 _Made = TypeVar("_Made")
 
+NO_SECRETS: Mapping[str, str] = {}
+_SECRETS = {"elser": ("api_key", "ELASTIC_API_KEY"), "milvus": ("token", "MILVUS_TOKEN")}
 _OPTION = re.compile(r"([A-Za-z][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _SPECIAL = re.compile(r'[,;()"\\]|^\s|\s$|^$')
 
 
-def parse(line: str) -> Retriever:
+def parse(line: str, secrets: Mapping[str, str] = NO_SECRETS) -> Retriever:
     """Return the retriever that a line chooses.
 
+    Args:
+        line: see the module.
+        secrets: `elser` and `milvus` -> key of that server. A line is printed and stored, so it may not hold one.
+
     Raises:
-        ConfigurationError: unknown retriever or option, or a line that cannot be read.
+        ConfigurationError: unknown retriever or option, a key in the line, or a line that cannot be read.
         MissingExtraError: a library that it needs is not installed.
     """
     text = line.strip()
     composed = re.fullmatch(r"(hybrid|rerank)\s*\((.*)\)", text, re.DOTALL)
     if composed:
-        return _hybrid(composed[2], line) if composed[1] == "hybrid" else _rerank(composed[2], line)
+        return (_hybrid if composed[1] == "hybrid" else _rerank)(composed[2], line, secrets)
     head, *parts = split(text, ",", line)
     kind, colon, argument = head.partition(":")
     if kind in _NAMED:
         made = _class(*_NAMED[kind])
-        return _built(made, line, [_argument(argument, line)], _options(parts, line))
+        options = _options(parts, line) | _secret_option(kind, parts, secrets)
+        return _built(made, line, [_argument(argument, line)], options)
     if kind not in _PLAIN:
         known = [*_PLAIN, *_NAMED, "hybrid", "rerank"]
         raise _refused(line, close_matches(kind, known), f"retriever {kind!r}")
@@ -51,7 +58,16 @@ def parse(line: str) -> Retriever:
     return _built(_class(module, name), line, list(arguments), _options([argument, *parts] if colon else parts, line))
 
 
-def _hybrid(inside: str, line: str) -> Retriever:
+def _secret_option(kind: str, parts: Sequence[str], secrets: Mapping[str, str]) -> dict[str, Any]:
+    """Return the option that carries a server's key, from the caller and never from the line."""
+    option, variable = _SECRETS.get(kind, ("", ""))
+    if option and any(part.strip().startswith(f"{option}=") for part in parts):
+        # The line is not shown: it holds the key.
+        raise ConfigurationError(f"retriever {kind!r}: the key may not stand in the line; set {variable} instead")
+    return {option: secrets[kind]} if option and secrets.get(kind) else {}
+
+
+def _hybrid(inside: str, line: str, secrets: Mapping[str, str]) -> Retriever:
     from retrieval_cache.fusion import HybridRetriever
 
     listed, *rest = split(inside, ";", line)
@@ -60,7 +76,7 @@ def _hybrid(inside: str, line: str) -> Retriever:
     options = _options(split(rest[0], ",", line), line) if rest else {}
     if "weights" in options:
         options["weights"] = _weights(str(options["weights"]), line)
-    return _built(HybridRetriever, line, [[parse(part) for part in _members(listed, line)]], options)
+    return _built(HybridRetriever, line, [[parse(part, secrets) for part in _members(listed, line)]], options)
 
 
 def _weights(text: str, line: str) -> Any:
@@ -70,7 +86,7 @@ def _weights(text: str, line: str) -> Any:
         raise _refused(line, "weights such as 2/1", text) from None
 
 
-def _rerank(inside: str, line: str) -> Retriever:
+def _rerank(inside: str, line: str, secrets: Mapping[str, str]) -> Retriever:
     from retrieval_cache.rerank import CrossEncoderReranker, RerankedRetriever
 
     members = _members(inside, line)
@@ -80,7 +96,7 @@ def _rerank(inside: str, line: str) -> Retriever:
     options = _options(parts, line)
     depth = {"depth": options.pop("depth")} if "depth" in options else {}
     reranker = _built(CrossEncoderReranker, line, [_argument(model, line)], options)
-    return _built(RerankedRetriever, line, [parse(members[0]), reranker], depth)
+    return _built(RerankedRetriever, line, [parse(members[0], secrets), reranker], depth)
 
 
 def _members(listed: str, line: str) -> list[str]:
@@ -220,4 +236,4 @@ _NAMED = {
 }
 """Retrievers whose argument (model, address or file) follows the colon -> module, class."""
 
-__all__ = ["Value", "canonical", "parse", "split", "written"]
+__all__ = ["NO_SECRETS", "Value", "canonical", "parse", "split", "written"]

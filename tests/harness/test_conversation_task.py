@@ -30,7 +30,7 @@ SECRETS = {
 }
 
 
-class Scripted(LM):
+class Scripted(LM):  # type: ignore[misc]  # the harness has no types
     """A harness model with a reply of its own for each doc."""
 
     def __init__(self, reply: Callable[[dict[str, Any]], Any]) -> None:

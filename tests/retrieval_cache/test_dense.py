@@ -20,6 +20,7 @@ from ragtasks.records import Passage
 from ragtasks.runs import Ranked, in_rank_order
 from retrieval_cache.retrievers._exact import Engine, ExactIndex
 from retrieval_cache.retrievers.dense import DenseRetriever, default_prompts
+from retrieval_cache.retrievers.spec import parse
 
 pytest.importorskip("sentence_transformers", reason="needs ragtasks[dense]")
 pytest.importorskip("faiss", reason="needs ragtasks[dense]")
@@ -151,7 +152,9 @@ def test_an_empty_corpus_gives_empty_rankings(minilm: DenseRetriever, tmp_path: 
 
 def test_prompts_change_the_vectors_and_the_description(minilm: DenseRetriever, tmp_path: Path) -> None:
     other = DenseRetriever("minilm", query_prompt="query: ", passage_prompt="passage: ", max_length=32)
-    assert other.name == "dense:minilm,max_length=32,passage_prompt=passage: ,query_prompt=query: "
+    assert other.name == 'dense:minilm,max_length=32,passage_prompt="passage: ",query_prompt="query: "'
+    for retriever in (other, minilm, DenseRetriever("a/b", normalize=False)):
+        assert parse(retriever.name).name == retriever.name
     changed = {key for key, value in other.describe().items() if minilm.describe()[key] != value}
     assert changed == {"query_prompt", "passage_prompt", "max_length"}
     json.dumps(other.describe())
@@ -200,6 +203,7 @@ _coordinates = st.lists(st.sampled_from([-1.0, 0.0, 0.5, 1.0]), min_size=2, max_
     shuffle=st.randoms(use_true_random=False),
 )
 def test_ties_follow_the_rule_whatever_engine_and_shards(
+    *,
     vectors: list[list[float]],
     queries: list[list[float]],
     k: int,

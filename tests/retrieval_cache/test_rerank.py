@@ -16,7 +16,7 @@ from retrieval_cache.retrievers.protocol import Progress, no_progress
 
 pytest.importorskip("sentence_transformers", reason="needs ragtasks[dense]")
 
-WORDS = "mars moon bee flower court appeal cell energy loan rate kernel host".split()
+WORDS = ["mars", "moon", "bee", "flower", "court", "appeal", "cell", "energy", "loan", "rate", "kernel", "host"]
 PASSAGES = [
     Passage(f"p{number}", " ".join(WORDS[number % 12 :][:4]), "Title" if number == 3 else "") for number in range(20)
 ]

@@ -12,10 +12,11 @@ from ragtasks.errors import CacheError, ConfigurationError
 from ragtasks.records import Passage
 from ragtasks.runs import Ranked, in_rank_order
 from retrieval_cache.retrievers.sparse import SparseRetriever, _top
+from retrieval_cache.retrievers.spec import parse
 
 pytest.importorskip("sentence_transformers", reason="needs ragtasks[dense]")
 
-WORDS = "mars moon bee flower court appeal cell energy loan rate kernel host".split()
+WORDS = ["mars", "moon", "bee", "flower", "court", "appeal", "cell", "energy", "loan", "rate", "kernel", "host"]
 PASSAGES = [Passage(f"p{number}", " ".join(WORDS[number % 12 :][:4] * (1 + number % 3))) for number in range(20)]
 
 
@@ -87,6 +88,7 @@ def test_truncation_is_counted_and_described(splade: Path, tmp_path: Path) -> No
     assert retriever.truncated == {"passages": 1, "queries": 1}
     assert retriever.describe()["max_length"] == 5
     assert retriever.name == f"sparse:{splade},max_length=5"
+    assert parse(retriever.name).name == retriever.name
 
 
 def test_bad_input_gives_clear_errors(splade: Path, tmp_path: Path) -> None:

@@ -1,0 +1,27 @@
+"""A retriever's line is printed and stored, so a key never stands in it."""
+
+from __future__ import annotations
+
+import pytest
+
+from ragtasks.errors import ConfigurationError
+from retrieval_cache.retrievers.spec import parse
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "elser:http://localhost:9200,index=passages,api_key=hunter2",
+        "hybrid(bm25,milvus:http://localhost:1,token=hunter2)",
+    ],
+)
+def test_key_in_the_line_is_refused_without_showing_it(line: str) -> None:
+    with pytest.raises(ConfigurationError) as error:
+        parse(line)
+    assert "hunter2" not in str(error.value)
+    assert "set " in str(error.value)
+
+
+def test_key_of_the_caller_reaches_the_retriever_and_not_its_description() -> None:
+    retriever = parse("elser:http://localhost:9200,index=passages", {"elser": "hunter2"})
+    assert "hunter2" not in f"{retriever.name}{retriever.describe()!r}{retriever!r}"
