@@ -15,9 +15,14 @@ from typing import Any
 
 from ragtasks.benchmarks._rows import Faults, json_lines, parse_json
 from ragtasks.errors import BenchmarkFileError, clear_error
+from ragtasks.runs import OFFICIAL
 
 _TIME = re.compile(r"results_(?P<time>.+)\.json")
 _NEXT_STEP = "run the evaluation again with --output_path DIR --log_samples"
+
+
+Kind = tuple[str, str, str]
+"""Benchmark (says `sample` where it is one), encoder and IDK detector of an evaluation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +53,8 @@ class Evaluation:
 
     model: str
     """Name for the tables."""
-    kind: tuple[str, str, str]
-    """Benchmark (says `sample` where it is one), encoder and IDK detector: rows of other kinds do not compare."""
+    kind: Kind
+    """What it was scored on and with: rows of other kinds do not compare."""
     rows: tuple[Row, ...]
     """All responses, every setting and domain."""
 
@@ -64,7 +69,7 @@ def read_evaluations(paths: Sequence[Path]) -> list[Evaluation]:
         BenchmarkFileError: no results, no logged samples, or a broken file.
     """
     files = sorted({file for path in paths for file in _results_files(path)})
-    return [_evaluation(file) for file in files]
+    return [evaluation for file in files for evaluation in _evaluations(file)]
 
 
 def _results_files(path: Path) -> list[Path]:
@@ -74,7 +79,8 @@ def _results_files(path: Path) -> list[Path]:
     raise _error(str(path), "a results file of the harness (results_*.json)", "none")
 
 
-def _evaluation(file: Path) -> Evaluation:
+def _evaluations(file: Path) -> list[Evaluation]:
+    """Return one evaluation for each kind in a results file: a call may have run several benchmarks."""
     match = _TIME.fullmatch(file.name)
     try:
         results = parse_json(file.read_bytes())
@@ -82,20 +88,31 @@ def _evaluation(file: Path) -> Evaluation:
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise _error(str(file), "a results file of the harness", f"{type(error).__name__}: {error}") from error
     samples = sorted(file.parent.glob(f"samples_*_{match['time']}.jsonl")) if match else []
-    files = [sample for sample in samples if sample.name.removeprefix("samples_").rpartition("_")[0] in kinds]
-    if not files:
+    task_of = {sample: sample.name.removeprefix("samples_").rpartition("_")[0] for sample in samples}
+    rows: dict[tuple[str, Kind], list[Row]] = {}
+    for sample, task in task_of.items():
+        if task in kinds:
+            rows.setdefault(kinds[task], []).extend(_rows(sample))
+    if not rows:
         raise _error(str(file), "logged samples of a ragtasks task beside it (samples_*.jsonl)", "none")
-    kind = next(iter(kinds.values()))
-    rows = tuple(row for sample in files for row in _rows(sample))
-    return Evaluation(_model_name(results), kind, rows)
+    model = _model_name(results)
+    return [Evaluation(_label(model, run), kind, tuple(found)) for (run, kind), found in rows.items()]
 
 
-def _kinds(results: Mapping[str, Any]) -> dict[str, tuple[str, str, str]]:
-    """Return our harness tasks of a results file -> the kind of evaluation that each says it is."""
+def _label(model: str, run: str) -> str:
+    """Return the model's name with the run that it was given, where that is not the benchmark's own."""
+    return model if run == OFFICIAL else f"{model} (run {run})"
+
+
+def _kinds(results: Mapping[str, Any]) -> dict[str, tuple[str, Kind]]:
+    """Return our harness tasks of a results file -> the run and the kind of evaluation that each says it is."""
     configs = results.get("configs", {})
     own = {name: (config.get("metadata") or {}).get("ragtasks") for name, config in configs.items()}
     return {
-        name: (facts["benchmark"], facts["scoring"]["encoder"], facts["scoring"]["idk_detector"])
+        name: (
+            facts["configuration"].get("run", OFFICIAL),
+            (facts["benchmark"], facts["scoring"]["encoder"], facts["scoring"]["idk_detector"]),
+        )
         for name, facts in own.items()
         if facts
     }
@@ -144,4 +161,4 @@ def _error(where: str, expected: str, found: str) -> BenchmarkFileError:
     return BenchmarkFileError(clear_error("results", where=where, expected=expected, found=found, next_step=_NEXT_STEP))
 
 
-__all__ = ["Evaluation", "Row", "read_evaluations"]
+__all__ = ["Evaluation", "Kind", "Row", "read_evaluations"]
