@@ -9,7 +9,7 @@ BASELINES := ragtasks-oracle ragtasks-refuse
 # Nothing here needs a model hub; without this, libraries ask one at every start.
 export HF_HUB_OFFLINE := 1
 
-.PHONY: run test wheel-test clean
+.PHONY: run test engine-test wheel-test clean
 
 run: $(VENV)/.installed
 	rm -rf $(SAMPLE)
@@ -24,6 +24,10 @@ test: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest
+
+# Milvus and a Ray cluster of two nodes, of which one is killed: minutes, so apart from `make test`.
+engine-test: $(VENV)/.installed-dev
+	$(BIN)/pytest -m engine
 
 # The wheel as a user gets it: base install, linked, found by the stock command with no include path.
 wheel-test: $(VENV)/.installed-dev

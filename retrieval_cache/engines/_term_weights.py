@@ -19,6 +19,7 @@ import io
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
@@ -82,12 +83,11 @@ class TermWeights:
 
         Raises:
             MissingExtraError: tantivy is not installed.
-            BenchmarkFileError: a passage without text.
             CacheError: the disk is full; finished shards are kept.
         """
         counted_as = canonical_hash({"analyser": ANALYSERS[self._analyser], "tantivy": version("tantivy")})
         shards = ShardFolder(folder, "npz", counted_as, 0, _SHARD_SIZE)
-        self._filled = shards.fill(passages, self._count_shard, progress)
+        self._filled = shards.fill(map(_with_text, passages), self._count_shard, progress)
         dimensions, n_passages = self._n_passages[0][:0], self._n_passages[1][:0]
         all_lengths = [np.empty(0, np.int64)]
         for path in self._filled.paths:
@@ -157,6 +157,11 @@ class TermWeights:
     def scores(self, query: Vector, rows: Sequence[int], found: Sequence[float]) -> list[float]:
         """Return the engine's own sums."""
         return list(found)
+
+
+def _with_text(passage: Passage) -> Passage:
+    """Return the passage with a dash, which is no term, for no text: shards refuse none, and `bm25` counts such in."""
+    return passage if passage.text.strip() else replace(passage, text="-")
 
 
 def saturated(frequencies: NDArray[Any], lengths: NDArray[np.int64], average: float) -> NDArray[np.float32]:

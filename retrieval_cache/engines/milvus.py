@@ -104,7 +104,7 @@ class MilvusRetriever:
 
         Raises:
             MissingExtraError: pymilvus, or a library of the vectors, is not installed.
-            BenchmarkFileError: a passage without text.
+            BenchmarkFileError: a passage without text, where vectors are dense.
             CacheError: Milvus does not answer, a collection that is in the way, a full disk.
         """
         if self._parts:

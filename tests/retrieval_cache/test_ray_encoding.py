@@ -1,0 +1,161 @@
+"""Encoding on two Ray nodes, one of them killed in the middle: the shards are those of one process."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ragtasks.benchmarks.mtrag_retrieval import read_passages
+from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError
+from ragtasks.records import Passage
+from retrieval_cache.engines.ray_encoding import encode_corpus
+from retrieval_cache.retrievers.dense import DenseRetriever
+
+ray = pytest.importorskip("ray")
+cluster_utils = pytest.importorskip("ray.cluster_utils")
+
+pytestmark = [
+    pytest.mark.engine,
+    # Ray's own: sockets and log files that its processes leave to the interpreter, and what it says of later releases.
+    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning:ray", "ignore::DeprecationWarning:ray"),
+]
+
+OPTIONS = {"shard_size": 16, "max_length": 32}
+N_SHARDS = 24
+
+
+class Nodes:
+    """A cluster of two nodes with one CPU each; the second can be killed."""
+
+    def __init__(self) -> None:
+        quick_to_notice = {
+            "health_check_initial_delay_ms": 500,
+            "health_check_period_ms": 500,
+            "health_check_timeout_ms": 2000,
+            "health_check_failure_threshold": 3,
+        }
+        memory = {"num_cpus": 1, "object_store_memory": 80 * 2**20}
+        self.cluster = cluster_utils.Cluster(
+            initialize_head=True, head_node_args={**memory, "_system_config": quick_to_notice}
+        )
+        self.second = self.cluster.add_node(**memory)
+
+    def kill_second(self) -> None:
+        self.cluster.remove_node(self.second, allow_graceful=False)
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[Nodes]:
+    root = Path(__file__).resolve().parents[2]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HF_HUB_OFFLINE", "1")
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patch.setenv("PYTHONPATH", f"{root}{os.pathsep}{os.environ.get('PYTHONPATH', '')}".rstrip(os.pathsep))
+        started = Nodes()
+        ray.init(address=started.cluster.address, log_to_driver=False)
+        yield started
+        ray.shutdown()
+        started.cluster.shutdown()
+
+
+@pytest.fixture
+def passages(mtrag_root: Path) -> list[Passage]:
+    return list(itertools.islice(read_passages(mtrag_root, "clapnq"), N_SHARDS * 16 - 5))
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def n_finished(folder: Path) -> int:
+    return len(list(folder.glob("shard-*.json")))
+
+
+# Stands first: the others need what it leaves, one node.
+def test_a_node_killed_in_the_middle_changes_no_vector(nodes: Nodes, passages: list[Passage], tmp_path: Path) -> None:
+    folder = tmp_path / "vectors"
+    finished_at_kill: list[int] = []
+
+    def kill_in_the_middle() -> None:
+        # Both CPUs taken: the node that goes has a worker.
+        while n_finished(folder) < 3 or ray.available_resources().get("CPU", 0) > 0:
+            time.sleep(0.02)
+        nodes.kill_second()
+        finished_at_kill.append(n_finished(folder))
+
+    killer = threading.Thread(target=kill_in_the_middle, daemon=True)
+    killer.start()
+    told: list[tuple[str, int, int | None]] = []
+    encoding = encode_corpus(
+        "minilm", iter(passages), folder, options=OPTIONS, workers=(2, 2), progress=lambda *step: told.append(step)
+    )
+    killer.join(timeout=60)
+    assert finished_at_kill
+    assert 3 <= finished_at_kill[0] < N_SHARDS
+    assert (encoding.n_kept, encoding.n_made) == (0, N_SHARDS)
+    assert sum(encoding.made_on.values()) == N_SHARDS
+    assert told[-1] == ("encode shards", N_SHARDS, N_SHARDS)
+    assert sum(node["Alive"] for node in ray.nodes()) == 1
+    assert not folder.with_name("vectors.spool").exists()
+    alone = DenseRetriever("minilm", **OPTIONS)
+    alone.index(iter(passages), tmp_path / "alone")
+    ours, expected = contents(folder), contents(tmp_path / "alone")
+    assert list(ours) == list(expected)
+    for name in (name for name in ours if name.endswith(".npy")):
+        # Not bytes: another number of threads sums in another order, which float16 shows now and then.
+        np.testing.assert_allclose(np.load(folder / name), np.load(tmp_path / "alone" / name), atol=1e-3)
+    searching = DenseRetriever("minilm", **OPTIONS)
+    searching.index(iter(passages), folder)
+    assert contents(folder) == ours, "the retriever encoded again what the workers had finished"
+    query = {"q": passages[7].text}
+    assert searching.search(query, 1)["q"][0].passage_id == passages[7].passage_id
+
+
+def test_finished_shards_are_kept_and_torn_ones_made_again(
+    nodes: Nodes, passages: list[Passage], tmp_path: Path
+) -> None:
+    folder, some = tmp_path / "vectors", passages[:64]
+    DenseRetriever("minilm", **OPTIONS).index(iter(some), folder)
+    whole = contents(folder)
+    (folder / "shard-000001.json").unlink()
+    (folder / "shard-000002.npy").write_bytes(b"torn")
+    encoding = encode_corpus("minilm", iter(some), folder, options=OPTIONS)
+    assert (encoding.n_kept, encoding.n_made) == (2, 2)
+    assert list(contents(folder)) == list(whole)
+    for name in ("shard-000001.npy", "shard-000002.npy"):
+        np.testing.assert_allclose(np.load(folder / name), np.load(_written(tmp_path, name, whole)), atol=1e-3)
+    again = encode_corpus("minilm", iter(some), folder, options=OPTIONS)
+    assert (again.n_kept, again.n_made, again.made_on) == (4, 0, {})
+
+
+def _written(folder: Path, name: str, whole: dict[str, bytes]) -> Path:
+    path = folder / f"whole-{name}"
+    path.write_bytes(whole[name])
+    return path
+
+
+def test_what_a_worker_cannot_do_is_told_in_its_words(nodes: Nodes, tmp_path: Path) -> None:
+    folder = tmp_path / "vectors"
+    with pytest.raises(ConfigurationError, match="no-such-model"):
+        encode_corpus("no-such-model", iter([Passage("a", "text")]), folder)
+    # A folder where shard 0 should be written makes the worker's write fail.
+    (folder / "shard-000000.npy").mkdir(parents=True)
+    with pytest.raises(CacheError, match=r"machine .*cannot write.*shard-000000") as caught:
+        encode_corpus("minilm", iter([Passage("a", "text")]), folder)
+    assert "Traceback" not in str(caught.value)
+
+
+def test_bad_input_is_refused_before_a_worker_starts(nodes: Nodes, tmp_path: Path) -> None:
+    with pytest.raises(BenchmarkFileError, match="'empty'"):
+        encode_corpus("minilm", iter([Passage("empty", " ")]), tmp_path / "vectors")
+    with pytest.raises(ConfigurationError, match="workers"):
+        encode_corpus("minilm", iter([]), tmp_path / "vectors", workers=0)
+    assert encode_corpus("minilm", iter([]), tmp_path / "vectors").n_made == 0
