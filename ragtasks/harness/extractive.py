@@ -39,10 +39,11 @@ def extract_answer(question: str, passages: Sequence[str]) -> str | None:
     sentences = [part.strip() for text in passages for part in _SENTENCE_END.split(text) if _words(part)]
     words_of = [_words(sentence) for sentence in sentences]
     weights = _weights(_words(question), words_of)
-    total = sum(weights.values())
+    total = math.fsum(weights.values())
     if not sentences or not total:
         return None
-    scores = [sum(weights.get(word, 0.0) for word in words) / total for words in words_of]
+    # Exact sums: words stand in sets, whose order differs from process to process, and equal scores must stay equal.
+    scores = [math.fsum(weights.get(word, 0.0) for word in words) / total for words in words_of]
     best = sorted(range(len(sentences)), key=lambda index: (-scores[index], index))[:N_SENTENCES]
     if scores[best[0]] < MIN_SHARE:
         return None

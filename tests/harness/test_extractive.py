@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -44,3 +48,28 @@ def test_an_answer_is_made_of_the_passages_own_sentences(question: str, passages
         rest, used = rest[len(match) :].lstrip(), used + 1
     assert 1 <= used <= N_SENTENCES
     assert extract_answer(question, passages) == answer
+
+
+def test_answers_are_the_same_in_every_process() -> None:
+    """Sets are ordered by a random seed of the process; sums over them must not be."""
+    code = (
+        "from pathlib import Path\n"
+        "from ragtasks.benchmarks.registry import benchmark_folder, open_benchmark\n"
+        "from ragtasks.harness.extractive import extract_answer\n"
+        "from ragtasks.records import Setting\n"
+        "sample = open_benchmark('mtrag', benchmark_folder('mtrag', 'sample', Path('unused')))\n"
+        "passages = sample.read_contexts(Setting.FULL_RAG).passages\n"
+        "for task in sample.tasks:\n"
+        "    print(extract_answer(task.question, [item.text for item in passages[task.task_id]]))\n"
+    )
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            check=True,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHONHASHSEED": str(seed)},
+        ).stdout
+        for seed in range(1, 6)
+    }
+    assert len(outputs) == 1
