@@ -9,7 +9,7 @@ BASELINES := ragtasks-oracle ragtasks-refuse
 # Nothing here needs a model hub; without this, libraries ask one at every start.
 export HF_HUB_OFFLINE := 1
 
-.PHONY: run test engine-test wheel-test clean
+.PHONY: run judge-demo test engine-test wheel-test clean
 
 run: $(VENV)/.installed
 	rm -rf $(SAMPLE)
@@ -18,6 +18,9 @@ run: $(VENV)/.installed
 	    --output_path $(SAMPLE) --log_samples; \
 	done
 	$(BIN)/ragtasks report $(SAMPLE)
+
+judge-demo: $(VENV)/.installed-dev
+	bash scripts/judge_demo.sh $(BIN)
 
 test: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

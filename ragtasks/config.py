@@ -7,15 +7,68 @@ that dictionary, so keys of others are expected there: they are left alone, unle
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_serializer,
+    field_validator,
+    model_validator,
+)
 
+from ragtasks.clients.endpoint import Endpoint, endpoint_of
 from ragtasks.errors import ConfigurationError, close_matches
 
 _SLIP = 0.84  # similarity from which a foreign key is taken for a misspelt one of ours
 _HARNESS_KEYS = frozenset({"version", "config", "config_source", "think_end_token", "prompt"})
+_SECRETS = frozenset({"api_key", "auth_token", "header", "headers", "hf_token", "password", "token", "use_auth_token"})
+
+
+class HarnessModel(BaseModel):
+    """A model that the harness loads in this process, as a judge."""
+
+    # The other namespace is what keeps pydantic from warning of our `model_args`, the harness's word.
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, protected_namespaces=())
+
+    lm_eval: str = Field(min_length=1, description="the harness's name of the kind of model, such as `hf` or `vllm`")
+    model_args: str = Field(default="{}", description="its arguments, as after `--model_args`; kept as canonical JSON")
+
+    @field_validator("model_args", mode="before")
+    @classmethod
+    def _canonical(cls, value: Any) -> str:
+        if not isinstance(value, Mapping):
+            raise ValueError('must be an object, such as {"pretrained": "Qwen/Qwen2.5-7B-Instruct"}')
+        secrets = sorted(_SECRETS & value.keys())
+        if secrets:
+            raise ValueError(f"must hold no {', '.join(secrets)}: keys come from the environment")
+        try:
+            return json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False)
+        except TypeError as error:
+            raise ValueError("must hold plain JSON values") from error
+
+    @field_serializer("model_args")
+    def _as_object(self, value: str) -> Any:
+        return json.loads(value)
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments as the harness takes them."""
+        found: dict[str, Any] = json.loads(self.model_args)
+        return found
+
+    @property
+    def model(self) -> str:
+        """Name for tables: kind and weights."""
+        return f"{self.lm_eval}/{self.arguments.get('pretrained') or self.arguments.get('model') or 'model'}"
+
+
+Judge = Endpoint | HarnessModel
+"""A judge as the configuration names it."""
 
 
 class EvaluationConfig(BaseModel):
@@ -42,9 +95,47 @@ class EvaluationConfig(BaseModel):
     )
     max_words: int = Field(default=150, ge=1, description="answer length that the prompt asks for, in words")
     end_of_thinking: str = Field(default="</think>", min_length=1, description="text after which the answer begins")
-    idk: Literal["rules"] = Field(
-        default="rules", description="who decides whether a response says that it does not know"
+    judges: tuple[Judge, ...] = Field(
+        default=(),
+        description="LLM judges: `openai/NAME`, an object with model, base_url, or one with lm_eval, model_args",
     )
+    idk: Literal["rules", "judges"] | None = Field(
+        default=None,
+        description="who decides whether a response says that it does not know; default: judges if there are any",
+    )
+    prompts: Literal["ours", "official"] = Field(
+        default="ours",
+        description="judge prompts: shipped, or read at run time from the official checkout in the data folder",
+    )
+    min_judge_coverage: float = Field(
+        default=0.95, ge=0, le=1, description="share of verdicts below which an evaluation fails"
+    )
+
+    @field_validator("judges", mode="before")
+    @classmethod
+    def _name_judges(cls, value: Any) -> tuple[Judge, ...]:
+        given = [value] if isinstance(value, (str, Mapping)) else list(value or [])
+        return tuple(_judge_of(item) for item in given)
+
+    @model_validator(mode="after")
+    def _judges_for_idk(self) -> EvaluationConfig:
+        if self.idk == "judges" and not self.judges:
+            raise ValueError('idk "judges" needs judges')
+        return self
+
+    @property
+    def idk_by_judges(self) -> bool:
+        """Whether judges decide whether a response says that it does not know."""
+        return bool(self.judges) and self.idk != "rules"
+
+
+def _judge_of(named: Any) -> Judge:
+    """Return what names a judge as a record; an endpoint's faults are told by the endpoint."""
+    if isinstance(named, (Endpoint, HarnessModel)):
+        return named
+    if isinstance(named, Mapping) and "lm_eval" in named:
+        return HarnessModel.model_validate(dict(named))
+    return endpoint_of(named)
 
 
 KEYS = frozenset(EvaluationConfig.model_fields)
@@ -87,4 +178,4 @@ def _validated(options: Mapping[str, Any]) -> EvaluationConfig:
         raise ConfigurationError("evaluation options: " + "; ".join(faults)) from error
 
 
-__all__ = ["KEYS", "EvaluationConfig", "config_from_metadata", "config_from_options"]
+__all__ = ["KEYS", "EvaluationConfig", "HarnessModel", "Judge", "config_from_metadata", "config_from_options"]

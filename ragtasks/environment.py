@@ -26,6 +26,11 @@ def run_store() -> Path:
     return Path(named).expanduser() if named else Path(user_cache_dir("ragtasks", appauthor=False)) / "retrieval"
 
 
+def reply_cache_file() -> Path:
+    """Return the file that keeps what language models replied as judges and rewriters; it need not exist."""
+    return run_store() / "replies.sqlite"
+
+
 def endpoint_key() -> str | None:
     """Return the key for OpenAI-compatible endpoints, if one is set. Never printed, logged or stored."""
     return os.environ.get("OPENAI_API_KEY")
@@ -49,5 +54,6 @@ __all__ = [
     "data_folder_is_named",
     "endpoint_key",
     "engine_keys",
+    "reply_cache_file",
     "run_store",
 ]

@@ -6,13 +6,14 @@ seen them.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from jinja2 import StrictUndefined, TemplateError
+from jinja2 import StrictUndefined, Template, TemplateError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from ragtasks.errors import ConfigurationError, clear_error
@@ -44,7 +45,7 @@ class PromptTemplate:
             ConfigurationError: a syntax error, an unknown field, or something that the sandbox forbids.
         """
         try:
-            return _ENVIRONMENT.from_string(self.source).render(**fields)
+            return _compiled(self.source).render(**fields)
         except _RENDER_FAULTS as error:
             line = getattr(error, "lineno", None)  # syntax errors have one
             message = clear_error(
@@ -55,6 +56,12 @@ class PromptTemplate:
                 next_step="mend the template, or leave the option out to use the shipped one",
             )
             raise ConfigurationError(message) from error
+
+
+@functools.lru_cache(maxsize=64)
+def _compiled(source: str) -> Template:
+    """Return the compiled template: one is filled in for every response, and compiling takes far longer."""
+    return _ENVIRONMENT.from_string(source)
 
 
 def shipped_template(name: str) -> PromptTemplate:

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.progress import Progress as Bar
 
 from ragtasks.benchmarks.benchmark import Benchmark
 from ragtasks.benchmarks.registry import benchmark_folder, open_benchmark
@@ -19,6 +14,7 @@ from ragtasks.clients.endpoint import endpoint_of
 from ragtasks.clients.openai_client import OpenAIClient
 from ragtasks.clients.reply_cache import CachedClient, ReplyCache
 from ragtasks.errors import CacheError, ConfigurationError, JudgeError
+from ragtasks.progress import progress_bars
 from ragtasks.records import Setting
 from ragtasks.runs import OFFICIAL, Ranked, Run, in_rank_order
 from retrieval_cache.evaluation import Evaluation, evaluate
@@ -163,26 +159,4 @@ def _official(benchmark: Benchmark) -> Run:
     }
 
 
-@contextmanager
-def progress_bars() -> Iterator[Progress]:
-    """Yield a callback that draws one bar a step on standard error; quiet where that is no terminal."""
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    rows: dict[str, TaskID] = {}
-    with Bar(*columns, console=console, disable=not console.is_terminal) as bar:
-
-        def show(what: str, done: int, total: int | None) -> None:
-            if what not in rows:
-                rows[what] = bar.add_task(what, total=total)
-            bar.update(rows[what], completed=done, total=total)
-
-        yield show
-
-
-__all__ = ["Place", "Rewriter", "evaluate_runs", "progress_bars", "retrieve"]
+__all__ = ["Place", "Rewriter", "evaluate_runs", "retrieve"]

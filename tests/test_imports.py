@@ -21,6 +21,7 @@ LAYERS = {
     "ragtasks.errors": 0,
     "ragtasks.ids": 0,
     "ragtasks.environment": 0,
+    "ragtasks.progress": 0,
     "ragtasks.benchmarks": 1,
     "ragtasks.prompts": 1,
     "ragtasks.runs": 2,
@@ -40,6 +41,7 @@ READ_BY_RETRIEVAL = {"ragtasks", "ragtasks.records", "ragtasks.errors", "ragtask
     "ragtasks.runs",
     "ragtasks.clients",
     "ragtasks.templates",
+    "ragtasks.progress",
     "ragtasks.metrics",  # the retrieval metrics that runs are evaluated with
 }
 MAY_READ_ENVIRONMENT = {"ragtasks.harness", "ragtasks.doctor", "ragtasks.cli"}

@@ -1,32 +1,34 @@
 """MTRAG: 110 conversations, 842 tasks, four domains (Katsis et al. 2025), from the official repository's layout.
 
-The files' quirks end here: two spellings of `Answerability` and `Collection`, two separators in ids, long and short
-collection names, bare NaN, turns written as text, labels wrapped in lists. Counts are checked, and every fault of a
-file is reported at once.
+The reference file holds the tasks with their reference passages; two more hold the passages of the other settings,
+each for exactly the tasks that belong to it.
 """
 
 from __future__ import annotations
 
 import functools
-from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ragtasks.benchmarks._rows import Faults, json_lines, labels_of, parse_json, passage_of
+from ragtasks.benchmarks._mtrag_rows import (
+    DOMAINS,
+    Counts,
+    domain_of,
+    facts_of,
+    identity_of,
+    passages_of,
+    read_tasks,
+    required_file,
+    rows_of,
+    unique_rows,
+)
+from ragtasks.benchmarks._rows import Faults
 from ragtasks.benchmarks.benchmark import Benchmark
 from ragtasks.benchmarks.mtrag_source import MTRAG_SOURCE
-from ragtasks.errors import BenchmarkFileError, clear_error
-from ragtasks.ids import normalise_task_id, split_task_id
-from ragtasks.records import Answerability, Contexts, Message, Passage, Role, Setting, Task
+from ragtasks.records import Contexts, Passage, Setting, Task
 
 SOURCE = MTRAG_SOURCE
 """The official files and the commit that they are pinned to."""
-
-DOMAINS = ("clapnq", "fiqa", "govt", "cloud")
-"""Short names of the four corpora, in the order of the paper's Table 2."""
 
 MAX_REFERENCES_FOR_RAG = 2
 """`reference_rag` keeps the tasks with at most this many reference passages (paper, section 6.1)."""
@@ -36,25 +38,6 @@ _TASK_FILES = {
     Setting.REFERENCE_RAG: "mtrag-human/generation_tasks/reference+RAG.jsonl",
     Setting.FULL_RAG: "mtrag-human/generation_tasks/RAG.jsonl",
 }
-_COLLECTION_WORDS = {"clapnq": "clapnq", "fiqa": "fiqa", "govt": "govt", "ibmcloud": "cloud", "cloud": "cloud"}
-_ROLES = {"user": Role.USER, "agent": Role.ASSISTANT}
-_NEXT_STEP = "run `ragtasks fetch mtrag`, or name another folder with RAGTASKS_DATA or --metadata '{\"data\": ...}'"
-_SAMPLE_FACTS = "sample.json"
-
-
-@dataclass(frozen=True)
-class Counts:
-    """How many records a complete copy has; loading fails where a file differs."""
-
-    tasks: int
-    """Lines of reference.jsonl and RAG.jsonl."""
-    reference_rag: int
-    """Lines of reference+RAG.jsonl."""
-    by_domain: Mapping[str, int]
-    """Tasks of each domain."""
-    by_answerability: Mapping[str, int]
-    """Tasks of each answerability."""
-
 
 OFFICIAL_COUNTS = Counts(
     tasks=842,
@@ -71,189 +54,10 @@ def load(root: Path) -> Benchmark:
     Raises:
         BenchmarkFileError: a file is missing, broken, or has other counts than it should.
     """
-    is_sample, revision, counts = _facts(root)
-    path = root / _TASK_FILES[Setting.REFERENCE]
-    rows, faults = _rows(path)
-    tasks = tuple(task for line, row in _unique(rows, faults) if (task := _task(line, row, faults)) is not None)
-    _check_counts(tasks, counts, faults)
-    faults.raise_if_any()
+    is_sample, revision, counts = facts_of(root, SOURCE.commit, OFFICIAL_COUNTS)
+    tasks = read_tasks(root / _TASK_FILES[Setting.REFERENCE], "mtrag", counts)
     read_contexts = functools.partial(_read_contexts, root, tasks)
     return Benchmark("mtrag", root, is_sample, revision, "Answerability", tasks, read_contexts)
-
-
-def _facts(root: Path) -> tuple[bool, str, Counts]:
-    """Return (is sample, revision, counts) of the copy under `root`; only the sample brings its own facts."""
-    path = root / _SAMPLE_FACTS
-    if not path.is_file():
-        return False, SOURCE.commit, OFFICIAL_COUNTS
-    try:
-        facts = parse_json(path.read_bytes())
-        return True, str(facts["version"]), Counts(**facts["counts"])
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        message = clear_error(
-            "facts of a sample", where=str(path), expected="version, counts", found=repr(error), next_step="delete it"
-        )
-        raise BenchmarkFileError(message) from error
-
-
-def required_file(path: Path) -> Path:
-    """Return `path`, which is a file.
-
-    Raises:
-        BenchmarkFileError: it is not there.
-    """
-    if path.is_file():
-        return path
-    message = clear_error(
-        "MTRAG data", where=str(path), expected="the official file", found="no file", next_step=_NEXT_STEP
-    )
-    raise BenchmarkFileError(message)
-
-
-def domain_of(collection: object) -> str | None:
-    """Return the short domain of a collection name in any official spelling, or None."""
-    words = collection.lower().split("-") if isinstance(collection, str) else []
-    return next((_COLLECTION_WORDS[word] for word in words if word in _COLLECTION_WORDS), None)
-
-
-def _rows(path: Path) -> tuple[list[tuple[int, dict[str, Any]]], Faults]:
-    faults = Faults(required_file(path), "MTRAG file", "delete the file and run `ragtasks fetch mtrag`")
-    return list(json_lines(faults)), faults
-
-
-def _named(row: Mapping[str, Any]) -> str:
-    """Return the task id for a message; "" where the row has none."""
-    return str(row.get("task_id") or "")
-
-
-def _unique(rows: list[tuple[int, dict[str, Any]]], faults: Faults) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the rows whose task id is new, and note the others."""
-    first_lines: dict[str, int] = {}
-    for line, row in rows:
-        name = _named(row)
-        with suppress(ValueError):
-            name = normalise_task_id(name)  # two spellings of one id are one task
-        if name and first_lines.setdefault(name, line) != line:
-            faults.add(line, "each task once", f"the task of line {first_lines[name]} again", name)
-        else:
-            yield line, row
-
-
-def _task(line: int, row: dict[str, Any], faults: Faults) -> Task | None:
-    """Return the task of one line, or None after noting what is wrong with it."""
-    before = len(faults)
-    identity = _identity(line, row, faults)
-    messages = _messages(line, row, faults)
-    target = _target(line, row, faults)
-    answerability = _answerability(line, row, faults)
-    domain = _domain(line, row, faults)
-    references = _passages(line, row, faults)
-    if len(faults) > before or identity is None or answerability is None or domain is None:
-        return None
-    task_id, conversation_id, turn = identity
-    return Task(
-        task_id=task_id,
-        conversation_id=conversation_id,
-        turn=turn,
-        domain=domain,
-        messages=messages,
-        target=target,
-        answerability=answerability,
-        question_types=labels_of(row.get("Question Type")),
-        multi_turn=next(iter(labels_of(row.get("Multi-Turn"))), "N/A"),
-        references=references,
-    )
-
-
-def _identity(line: int, row: dict[str, Any], faults: Faults) -> tuple[str, str, int] | None:
-    text = row.get("task_id")
-    try:
-        task_id = normalise_task_id(str(text))
-    except ValueError:
-        faults.add(line, "`task_id` such as <conversation><::><turn>", text)
-        return None
-    conversation_id, turn = split_task_id(task_id)
-    if str(row.get("turn", turn)) != str(turn):
-        faults.add(line, f"`turn` {turn} as in the task id", row.get("turn"), task_id)
-    if row.get("conversation_id", conversation_id) != conversation_id:
-        faults.add(line, "`conversation_id` as in the task id", row.get("conversation_id"), task_id)
-    return task_id, conversation_id, turn
-
-
-def _messages(line: int, row: dict[str, Any], faults: Faults) -> tuple[Message, ...]:
-    """Return the conversation: user first and last, speakers in turn, no empty text."""
-    raw = row.get("input")
-    if not isinstance(raw, list) or not raw:
-        faults.add(line, "`input` with at least one message", raw, _named(row))
-        return ()
-    messages = []
-    for index, item in enumerate(raw):
-        speaker = item.get("speaker") if isinstance(item, dict) else None
-        text = item.get("text") if isinstance(item, dict) else None
-        expected = "user" if index % 2 == 0 else "agent"
-        if speaker != expected or not isinstance(text, str) or not text.strip():
-            faults.add(line, f"`input[{index}]` with speaker {expected!r} and a text", item, _named(row))
-            return ()
-        messages.append(Message(_ROLES[speaker], text))
-    if len(messages) % 2 == 0:
-        faults.add(line, "`input` that ends with a user message", raw[-1], _named(row))
-    return tuple(messages)
-
-
-def _target(line: int, row: dict[str, Any], faults: Faults) -> str:
-    targets = row.get("targets")
-    first = targets[0] if isinstance(targets, list) and targets else None
-    text = first.get("text") if isinstance(first, dict) else None
-    if isinstance(text, str) and text.strip():
-        return text
-    faults.add(line, "`targets` with one answer text", targets, _named(row))
-    return ""
-
-
-def _answerability(line: int, row: dict[str, Any], faults: Faults) -> Answerability | None:
-    labels = labels_of(row.get("Answerability", row.get("answerability")))
-    try:
-        (label,) = labels
-        return Answerability(label)
-    except ValueError:
-        known = ", ".join(member.value for member in Answerability)
-        faults.add(line, f"`Answerability` with one of {known}", list(labels), _named(row))
-        return None
-
-
-def _domain(line: int, row: dict[str, Any], faults: Faults) -> str | None:
-    collection = row.get("Collection", row.get("collection"))
-    domain = domain_of(collection)
-    if domain is None:
-        faults.add(line, f"`Collection` that names one of {', '.join(DOMAINS)}", collection, _named(row))
-    return domain
-
-
-def _passages(line: int, row: dict[str, Any], faults: Faults) -> tuple[Passage, ...]:
-    raw = row.get("contexts")
-    if not isinstance(raw, list):
-        faults.add(line, "`contexts` as a list", raw, _named(row))
-        return ()
-    passages: dict[str, Passage] = {}
-    for index, item in enumerate(raw):
-        passage = passage_of(item, "document_id")
-        if passage is None or not passage.text.strip():
-            faults.add(line, f"`contexts[{index}]` with texts as `document_id` and `text`", item, _named(row))
-        elif passages.setdefault(passage.passage_id, passage) is not passage:
-            faults.add(line, "each passage once", passage.passage_id, _named(row))
-    return tuple(passages.values())
-
-
-def _check_counts(tasks: tuple[Task, ...], counts: Counts, faults: Faults) -> None:
-    if len(tasks) != counts.tasks:
-        faults.add(0, f"{counts.tasks} tasks", len(tasks))
-        return
-    by_domain = dict(Counter(task.domain for task in tasks))
-    if by_domain != dict(counts.by_domain):
-        faults.add(0, f"tasks by domain {dict(counts.by_domain)}", by_domain)
-    by_answerability = dict(Counter(task.answerability.value for task in tasks))
-    if by_answerability != dict(counts.by_answerability):
-        faults.add(0, f"tasks by answerability {dict(counts.by_answerability)}", by_answerability)
 
 
 def _read_contexts(root: Path, tasks: tuple[Task, ...], setting: Setting) -> Contexts:
@@ -264,12 +68,12 @@ def _read_contexts(root: Path, tasks: tuple[Task, ...], setting: Setting) -> Con
     """
     if setting is Setting.REFERENCE:
         return Contexts("official", setting, {task.task_id: task.references for task in tasks})
-    rows, faults = _rows(root / _TASK_FILES[setting])
+    rows, faults = rows_of(root / _TASK_FILES[setting], "mtrag")
     passages: dict[str, tuple[Passage, ...]] = {}
-    for line, row in _unique(rows, faults):
-        identity = _identity(line, row, faults)
+    for line, row in unique_rows(rows, faults):
+        identity = identity_of(line, row, faults)
         if identity is not None:
-            passages[identity[0]] = _passages(line, row, faults)
+            passages[identity[0]] = passages_of(line, row, faults)
     _check_coverage(passages.keys(), _expected_ids(tasks, setting), faults)
     faults.raise_if_any()
     return Contexts("official", setting, passages)

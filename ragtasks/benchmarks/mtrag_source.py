@@ -6,6 +6,8 @@ made, so their official checksums are not known here: the two task files with re
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ragtasks.benchmarks.sources import Source, SourceFile
 
 _COMMIT = "cc5b1d481b391181b89f7ced860308482e785463"
@@ -175,4 +177,13 @@ MTRAG_SOURCE = Source(
 """Groups: `tasks` (generation tasks, conversations, retrieval tasks with qrels), `evaluations` (human evaluation),
 `corpora` (passage level), `mtrag_un`."""
 
-__all__ = ["MTRAG_SOURCE"]
+MTRAG_UN_SOURCE = replace(
+    MTRAG_SOURCE,
+    name="mtrag_un",
+    marker="mtragun-human",
+    # `tasks` is what `ragtasks fetch mtrag_un` fetches unasked.
+    files=tuple(replace(file, group="tasks") for file in MTRAG_SOURCE.in_groups(["mtrag_un"])),
+)
+"""MTRAG-UN alone: the same repository, commit and folder, so that either benchmark's fetch serves both."""
+
+__all__ = ["MTRAG_SOURCE", "MTRAG_UN_SOURCE"]

@@ -11,7 +11,7 @@ from ragtasks.benchmarks.benchmark import Benchmark
 from ragtasks.benchmarks.sources import Source, locate
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error, close_matches
 
-BENCHMARKS = {"mtrag": "ragtasks.benchmarks.mtrag"}
+BENCHMARKS = {"mtrag": "ragtasks.benchmarks.mtrag", "mtrag_un": "ragtasks.benchmarks.mtrag_un"}
 """Benchmark name -> module with `SOURCE` and `load(root)`."""
 
 SAMPLE = "sample"

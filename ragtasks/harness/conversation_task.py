@@ -28,6 +28,7 @@ from ragtasks.environment import data_folder, run_store
 from ragtasks.harness.chat import chat_messages, refuse_chat_endpoint, render_chat, system_text
 from ragtasks.harness.dataset import task_dataset
 from ragtasks.harness.scoring import ScoredResponse, shared_scorer
+from ragtasks.metrics.suite import METRICS
 from ragtasks.metrics.thinking import answer_text
 from ragtasks.records import Response
 from ragtasks.templates import load_template
@@ -71,12 +72,18 @@ class ConversationTask(ConfigurableTask):
         self._is_distributed = False
         # Any value keeps the harness from looking our metric names up in a hub over the network.
         own["process_results"] = _OWN_PROCESS_RESULTS
+        own["metric_list"] = self._metric_list(own["metric_list"])
         super().__init__(config=own)
         self._filter = _SAMPLE_FILTER if self.benchmark.is_sample else _FILTER
         self._filters = [build_filter_ensemble(self._filter, [["take_first", None]])]
         self.scorer = shared_scorer(self.benchmark.name, self.benchmark.root, self.evaluation)
         self._render_plain(self.dataset["test"][0], None)
         self._config.metadata = self._public_metadata()
+
+    def _metric_list(self, declared: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return the declared metrics that this configuration can give: without judges, none that needs them."""
+        absent = set() if self.evaluation.judges else {metric.name for metric in METRICS if metric.needs_judges}
+        return [item for item in declared if item["metric"] not in absent]
 
     def download(self, dataset_kwargs: dict[str, Any] | None = None, **_: Any) -> None:
         """Read the benchmark's files and build this task's docs."""

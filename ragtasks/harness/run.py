@@ -20,9 +20,10 @@ from lm_eval.config.evaluate_config import EvaluatorConfig
 from lm_eval.tasks import TaskManager
 from lm_eval.utils import setup_logging
 
-from ragtasks.errors import ConfigurationError
+from ragtasks.errors import ConfigurationError, JudgeError
 from ragtasks.harness import models
 from ragtasks.harness.link import task_folder
+from ragtasks.harness.scoring import take_problems
 
 
 def run_harness(arguments: Sequence[str]) -> None:
@@ -31,6 +32,7 @@ def run_harness(arguments: Sequence[str]) -> None:
     Raises:
         ConfigurationError: a chat endpoint without `--apply_chat_template`.
         RagtasksError: as the tasks that are run.
+        JudgeError: judges gave too few verdicts; raised after everything is printed and saved.
         SystemExit: the harness's own refusal of its arguments.
     """
     assert models.__all__  # imported for the names that it registers
@@ -45,6 +47,9 @@ def run_harness(arguments: Sequence[str]) -> None:
                 parsed.func(parsed)
         else:
             parsed.func(parsed)
+    problems = take_problems()
+    if problems:
+        raise JudgeError("everything is saved, and the evaluation failed:\n" + "\n".join(problems))
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:

@@ -5,18 +5,28 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from ragtasks.benchmarks.benchmark import Benchmark
 from ragtasks.benchmarks.registry import open_benchmark
-from ragtasks.config import EvaluationConfig
-from ragtasks.errors import RagtasksError
-from ragtasks.metrics.answerability import IdkDetector, IdkLabel, RuleBasedIdk
+from ragtasks.clients.endpoint import Endpoint
+from ragtasks.clients.protocol import Client
+from ragtasks.config import EvaluationConfig, Judge
+from ragtasks.environment import endpoint_key, reply_cache_file
+from ragtasks.errors import JudgeError, RagtasksError
+from ragtasks.judges.faithfulness import RL_F
+from ragtasks.judges.official_prompts import official_rubrics
+from ragtasks.judges.question import Rubric
+from ragtasks.judges.rubrics import RB_LLM, rubrics_named
+from ragtasks.judges.session import RUBRICS, judge_responses, judged, nobody_judged
+from ragtasks.judges.verdicts import CLARIFICATION, IDK, JudgeIdk, Verdicts
+from ragtasks.metrics.answerability import IdkLabel, RuleBasedIdk
 from ragtasks.metrics.conditioning import ibm_visible_answerability
 from ragtasks.metrics.semantic import BertScorer, check_encoder, resolve_encoder, semantic_scores
-from ragtasks.metrics.suite import Scores, Semantics, score_responses
+from ragtasks.metrics.suite import Judged, Scores, Semantics, score_responses
+from ragtasks.progress import progress_bars
 from ragtasks.records import Response
 
 _LOGGER = logging.getLogger(__name__)
@@ -48,12 +58,17 @@ class ResponseScorer:
         that rest on it are unscored, which a warning says now and the coverage says in every table.
 
         Raises:
-            RagtasksError: the encoder that the configuration names is unknown, not there, or lacks a library.
+            RagtasksError: the encoder that the configuration names is unknown, not there, or lacks a library; or the
+                harness does not know a judge's kind of model.
         """
         default = _SAMPLE_ENCODER if benchmark.is_sample else _DEFAULT_ENCODER
         self.encoder = config.encoder or default
-        self.detector: IdkDetector = RuleBasedIdk()
+        self._config = config
         self._benchmark = benchmark
+        self._rubrics = self._judge_rubrics()
+        self._clients = [_ready(item) for item in config.judges]
+        self._judges = ", ".join(item.model for item in config.judges)
+        self._idk_detector = f"judge {self._judges}" if config.idk_by_judges else RuleBasedIdk().name
         self._n_texts = 0
         self._n_truncated = 0
         self._bert: BertScorer | None = None
@@ -68,13 +83,51 @@ class ResponseScorer:
             self._missing = f"encoder {self.encoder} cannot be had"
             _LOGGER.warning("BERTScore and rb_alg will be unscored. %s", error)
 
+    def _judge_rubrics(self) -> list[Rubric]:
+        """Return what judges are asked, in the wording that the configuration names.
+
+        Raises:
+            ConfigurationError: the official wording is asked for and not in the data folder.
+        """
+        if self._config.prompts == "ours" or not self._config.judges:
+            return rubrics_named(RUBRICS)
+        official = official_rubrics(self._benchmark.root, [RB_LLM, IDK, CLARIFICATION], profile="paper")
+        return [*official, *rubrics_named([RL_F])]
+
     def score(self, responses: Sequence[Response]) -> list[ScoredResponse]:
-        """Return scores and notes of each response, in order; nothing is lost where the encoder fails."""
-        labels = self.detector.detect(responses)
+        """Return scores and notes of each response, in order; nothing is lost where encoder or judges fail."""
+        verdicts, given = self._judged(responses)
+        detector = JudgeIdk(verdicts) if verdicts and self._config.idk_by_judges else RuleBasedIdk()
+        labels = detector.detect(responses)
         key = self._benchmark.answerability_key
         visible = [ibm_visible_answerability(r.task.answerability, key) for r in responses]
-        all_scores = score_responses(responses, labels, self._semantics(responses), ibm_answerability=visible)
-        return [ScoredResponse(scores, _notes(scores, label)) for scores, label in zip(all_scores, labels, strict=True)]
+        semantics = self._semantics(responses)
+        scores = score_responses(responses, labels, semantics, ibm_answerability=visible, judged=given)
+        rows = _verdict_rows(verdicts, len(responses))
+        return [ScoredResponse(*row) for row in zip(scores, map(_notes, scores, labels, rows), strict=True)]
+
+    def _judged(self, responses: Sequence[Response]) -> tuple[Verdicts | None, Judged | None]:
+        """Return what the judges said and their figures; (None, None) where there are no judges."""
+        if not self._config.judges:
+            return None, None
+        try:
+            with progress_bars() as progress:
+                verdicts = judge_responses(
+                    responses,
+                    self._clients,
+                    key=endpoint_key(),
+                    cache_file=reply_cache_file(),
+                    rubrics=self._rubrics,
+                    progress=progress,
+                )
+        except RagtasksError as error:
+            note_problem(str(error))
+            return None, nobody_judged(len(responses), "no judge could be had")
+        try:
+            verdicts.require_coverage(self._config.min_judge_coverage)
+        except JudgeError as error:
+            note_problem(str(error))
+        return verdicts, judged(verdicts)
 
     def _semantics(self, responses: Sequence[Response]) -> Semantics:
         if self._bert is None:
@@ -109,7 +162,9 @@ class ResponseScorer:
         return {
             "encoder": self.encoder if self._bert is not None else NO_ENCODER,
             "rescaled": self._bert is not None and self._bert.spec.baseline is not None,
-            "idk_detector": self.detector.name,
+            "idk_detector": self._idk_detector,
+            "judges": self._judges,
+            "judge_prompts": self._config.prompts if self._judges else None,
             "n_texts": self._n_texts,
             "n_truncated": self._n_truncated,
             "profiles": ["paper", "ibm"],
@@ -126,12 +181,51 @@ def shared_scorer(benchmark: str, root: Path, config: EvaluationConfig) -> Respo
     return ResponseScorer(open_benchmark(benchmark, root), config)
 
 
-def _notes(scores: Scores, label: IdkLabel) -> dict[str, Any]:
+def _ready(judge: Judge) -> Endpoint | Client:
+    """Return what can be asked: an endpoint as it is, a model of this process as a client."""
+    if isinstance(judge, Endpoint):
+        return judge
+    from ragtasks.harness.judge_model import JudgeModel  # brings the harness's models, which endpoints do not need
+
+    return JudgeModel(judge)
+
+
+def _notes(scores: Scores, label: IdkLabel, verdicts: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "idk": label.verdict.value if label.verdict else None,
         "idk_reason": label.reason,
         "unscored": {name: score.reason for name, score in scores.items() if score.value is None},
+        **({"verdicts": verdicts} if verdicts else {}),
     }
+
+
+def _verdict_rows(verdicts: Verdicts | None, n_responses: int) -> list[list[dict[str, Any]]]:
+    """Return every verdict on each response as JSON values: judge, label, reason, raw replies, tokens."""
+    if verdicts is None:
+        return [[] for _ in range(n_responses)]
+    return [
+        [
+            {**asdict(row), "outcome": row.outcome.value, "replies": list(row.replies)}
+            for rubric in verdicts.rubrics
+            for row in (verdicts.verdict(index, rubric, name) for name in verdicts.judges)
+        ]
+        for index in range(n_responses)
+    ]
+
+
+_PROBLEMS: list[str] = []
+
+
+def note_problem(message: str) -> None:
+    """Remember a failure that must end the evaluation, once everything is saved."""
+    _LOGGER.error(message)
+    _PROBLEMS.append(message)
+
+
+def take_problems() -> list[str]:
+    """Return what was remembered since the last call."""
+    taken, _PROBLEMS[:] = list(_PROBLEMS), []
+    return taken
 
 
 @functools.lru_cache(maxsize=2)
@@ -142,4 +236,4 @@ def _shared_bert(name: str, device: str | None) -> BertScorer:
     return BertScorer(spec, device=device)
 
 
-__all__ = ["NO_ENCODER", "ResponseScorer", "ScoredResponse", "shared_scorer"]
+__all__ = ["NO_ENCODER", "ResponseScorer", "ScoredResponse", "note_problem", "shared_scorer", "take_problems"]

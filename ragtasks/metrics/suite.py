@@ -27,12 +27,22 @@ class Metric:
     """One line for tables' legends."""
     higher_is_better: bool = True
     """Direction."""
+    needs_judges: bool = False
+    """Whether the figure exists only where LLM judges were asked."""
 
 
 METRICS = (
     Metric("rb_alg", "harmonic mean of Bert-Recall, ROUGE-L and Bert-K-Precision, IDK-conditioned (paper profile)"),
     Metric("rb_alg_raw", "the same, not conditioned"),
     Metric("rb_alg_ibm", "the same as the official scripts compute and condition it (ibm profile)"),
+    Metric("rb_llm", "median rating by LLM judges over 10, IDK-conditioned (paper profile)", needs_judges=True),
+    Metric("rb_llm_raw", "the same, not conditioned", needs_judges=True),
+    Metric(
+        "rl_f",
+        "share of the response's statements that its passages support, by LLM judges, IDK-conditioned",
+        needs_judges=True,
+    ),
+    Metric("rl_f_raw", "the same, not conditioned; unscored where a response states nothing", needs_judges=True),
     Metric("ans_acc", "answerability accuracy: refuses exactly where it should"),
     Metric("rouge_l", "ROUGE-L F-measure against the reference answer"),
     Metric("token_recall", "share of the reference answer's words in the response"),
@@ -43,6 +53,7 @@ METRICS = (
     Metric("idk_partial", "share of responses that say so of a part", higher_is_better=False),
     Metric("empty", "share of responses without any text", higher_is_better=False),
     Metric("coverage", "share of responses whose rb_alg is scored"),
+    Metric("judge_coverage", "share of the verdicts asked of judges that they gave", needs_judges=True),
 )
 """Every metric of a generation task, in the order of the harness's table."""
 
@@ -59,12 +70,27 @@ class Semantics:
     """Why there are none."""
 
 
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What LLM judges gave, one item a response in every field."""
+
+    rb_llm: Sequence[Score]
+    """Median ratings over 10."""
+    rl_f: Sequence[Score]
+    """Median shares of supported statements."""
+    clarifications: Sequence[bool | None]
+    """Whether the response asks what is meant; None where that was not asked or has no verdict."""
+    coverage: Sequence[float]
+    """Share of the verdicts asked about the response that were given."""
+
+
 def score_responses(
     responses: Sequence[Response],
     labels: Sequence[IdkLabel],
     semantics: Semantics,
     *,
     ibm_answerability: Sequence[Answerability | None],
+    judged: Judged | None = None,
 ) -> list[Scores]:
     """Return metric name -> score for each response, in their order; [] for none.
 
@@ -73,61 +99,82 @@ def score_responses(
         labels: one IDK label a response.
         semantics: BERTScore figures, or why they are missing: then what rests on them is unscored.
         ibm_answerability: the answerability that the official scripts see, None where they miss the label.
+        judged: what LLM judges gave; without it the metrics that need them are not among the scores.
     """
     overlaps = rouge_l_batch([response.text for response in responses], [r.task.target for r in responses])
     found: Sequence[SemanticScore | None] = semantics.scores or [None] * len(responses)
-    rows = zip(responses, labels, overlaps, found, ibm_answerability, strict=True)
-    return [_score(*row, reason=semantics.reason) for row in rows]
+    clarifications = judged.clarifications if judged else [None] * len(responses)
+    rows = zip(responses, labels, overlaps, found, ibm_answerability, clarifications, strict=True)
+    evidence = [_Evidence(*row) for row in rows]
+    scores = [_score(known, semantics.reason) for known in evidence]
+    if judged is None:
+        return scores
+    given = zip(evidence, judged.rb_llm, judged.rl_f, judged.coverage, strict=True)
+    return [{**own, **_judged_scores(*row)} for own, row in zip(scores, given, strict=True)]
 
 
-def _score(
-    response: Response,
-    label: IdkLabel,
-    rouge_l: float,
-    semantic: SemanticScore | None,
-    ibm_answerability: Answerability | None,
-    *,
-    reason: str,
-) -> Scores:
-    """Return all metrics of one response."""
-    answerability = response.task.answerability
-    rb_alg = _rb_alg(semantic, rouge_l, answerability, ibm_answerability, verdict=label.verdict, reason=reason)
+@dataclass(frozen=True, slots=True)
+class _Evidence:
+    """What is known of one response before its metrics are computed."""
+
+    response: Response
+    label: IdkLabel
+    rouge_l: float
+    semantic: SemanticScore | None
+    ibm_answerability: Answerability | None
+    clarification: bool | None
+
+
+def _score(known: _Evidence, reason: str) -> Scores:
+    """Return the metrics of one response that need no judge."""
+    task = known.response.task
+    rb_alg = _rb_alg(known, reason)
     return {
         **rb_alg,
-        "ans_acc": answerability_accuracy(answerability, label.verdict),
-        "rouge_l": Score(rouge_l),
-        "token_recall": Score(token_recall(response.text, response.task.target)),
-        **_semantic_scores(semantic, reason),
-        "idk_yes": _indicator(label, IdkVerdict.YES),
-        "idk_partial": _indicator(label, IdkVerdict.PARTIAL),
-        "empty": Score(float(not response.text.strip())),
+        "ans_acc": answerability_accuracy(task.answerability, known.label.verdict),
+        "rouge_l": Score(known.rouge_l),
+        "token_recall": Score(token_recall(known.response.text, task.target)),
+        **_semantic_scores(known.semantic, reason),
+        "idk_yes": _indicator(known.label, IdkVerdict.YES),
+        "idk_partial": _indicator(known.label, IdkVerdict.PARTIAL),
+        "empty": Score(float(not known.response.text.strip())),
         "coverage": Score(float(rb_alg["rb_alg"].value is not None)),
     }
 
 
-def _rb_alg(
-    semantic: SemanticScore | None,
-    rouge_l: float,
-    answerability: Answerability,
-    ibm_answerability: Answerability | None,
-    *,
-    verdict: IdkVerdict | None,
-    reason: str,
-) -> Scores:
+def _rb_alg(known: _Evidence, reason: str) -> Scores:
     """Return RB_alg raw and conditioned, in both profiles.
 
     Without an encoder all three are unscored, also where a refusal alone would decide: a mean over refusals only is no
     figure of the model.
     """
-    if semantic is None:
+    if known.semantic is None:
         return {name: Score(None, reason) for name in ("rb_alg", "rb_alg_raw", "rb_alg_ibm")}
-    parts = (semantic.bert_recall, rouge_l, semantic.bert_k_precision)
-    raw = Score(rb_alg_raw(*parts))
+    parts = (known.semantic.bert_recall, known.rouge_l, known.semantic.bert_k_precision)
+    raw_ibm = rb_agg_ibm(*parts)
     return {
-        "rb_alg": condition_paper(raw, answerability, verdict),
-        "rb_alg_raw": raw,
-        "rb_alg_ibm": condition_ibm(rb_agg_ibm(*parts), ibm_answerability, verdict),
+        "rb_alg": _conditioned(known, Score(rb_alg_raw(*parts))),
+        "rb_alg_raw": Score(rb_alg_raw(*parts)),
+        "rb_alg_ibm": condition_ibm(
+            raw_ibm, known.ibm_answerability, known.label.verdict, clarification=known.clarification
+        ),
     }
+
+
+def _judged_scores(known: _Evidence, rb_llm: Score, rl_f: Score, coverage: float) -> Scores:
+    """Return the metrics of one response that rest on LLM judges."""
+    return {
+        "rb_llm": _conditioned(known, rb_llm),
+        "rb_llm_raw": rb_llm,
+        "rl_f": _conditioned(known, rl_f),
+        "rl_f_raw": rl_f,
+        "judge_coverage": Score(coverage),
+    }
+
+
+def _conditioned(known: _Evidence, score: Score) -> Score:
+    verdict = known.label.verdict
+    return condition_paper(score, known.response.task.answerability, verdict, clarification=known.clarification)
 
 
 def _semantic_scores(semantic: SemanticScore | None, reason: str) -> Mapping[str, Score]:
@@ -147,4 +194,4 @@ def _indicator(label: IdkLabel, verdict: IdkVerdict) -> Score:
     return Score(float(label.verdict is verdict))
 
 
-__all__ = ["METRICS", "Metric", "Scores", "Semantics", "score_responses"]
+__all__ = ["METRICS", "Judged", "Metric", "Scores", "Semantics", "score_responses"]

@@ -22,7 +22,7 @@ _NEXT_STEP = "run the evaluation again with --output_path DIR --log_samples"
 
 
 Kind = tuple[str, str, str]
-"""Benchmark (says `sample` where it is one), encoder and IDK detector of an evaluation."""
+"""Benchmark (says `sample` where it is one), encoder, and IDK detector with any judges of an evaluation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +110,18 @@ def _kinds(results: Mapping[str, Any]) -> dict[str, tuple[str, Kind]]:
     own = {name: (config.get("metadata") or {}).get("ragtasks") for name, config in configs.items()}
     return {
         name: (
-            facts["configuration"].get("run", OFFICIAL),
-            (facts["benchmark"], facts["scoring"]["encoder"], facts["scoring"]["idk_detector"]),
+            facts.get("configuration", {}).get("run", OFFICIAL),
+            (facts["benchmark"], facts["scoring"]["encoder"], _judging(facts["scoring"])),
         )
         for name, facts in own.items()
         if facts
     }
+
+
+def _judging(scoring: Mapping[str, Any]) -> str:
+    """Return who decided on refusals, and the judges where there were any."""
+    judges = scoring.get("judges")
+    return f"{scoring['idk_detector']}; judges: {judges}" if judges else str(scoring["idk_detector"])
 
 
 def _model_name(results: Mapping[str, Any]) -> str:

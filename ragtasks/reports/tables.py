@@ -20,7 +20,7 @@ from ragtasks.records import Setting
 from ragtasks.reports.results import Evaluation, Row
 
 _SETTINGS = tuple(setting.value for setting in Setting)
-_OVERVIEW = ("rb_alg", "rb_alg_raw", "rb_alg_ibm", "ans_acc", "rouge_l", "coverage")
+_OVERVIEW = ("rl_f", "rb_llm", "rb_alg", "rb_alg_raw", "rb_alg_ibm", "ans_acc", "rouge_l", "coverage", "judge_coverage")
 _WIDTH = 1_000_000  # Markdown is for files: nothing is wrapped or cut to fit a screen
 
 
@@ -92,12 +92,13 @@ def _common_tasks(evaluations: Sequence[Evaluation]) -> frozenset[str] | None:
 
 
 def _overview_table(evaluations: Sequence[Evaluation], only: frozenset[str] | None) -> Table:
-    table = _table("setting", "model", "n", *_OVERVIEW)
+    shown = [name for name in _OVERVIEW if any(name in row.values for e in evaluations for row in e.rows)]
+    table = _table("setting", "model", "n", *shown)
     for setting in _SETTINGS:
         for evaluation in evaluations:
             rows = [r for r in evaluation.rows if r.setting == setting and (only is None or r.task_id in only)]
             if rows:
-                table.add_row(setting, evaluation.model, str(len(rows)), *(_cell(rows, name) for name in _OVERVIEW))
+                table.add_row(setting, evaluation.model, str(len(rows)), *(_cell(rows, name) for name in shown))
     return table
 
 

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragtasks.metrics.answerability import IdkLabel
+from ragtasks.metrics.conditioning import condition_paper
 from ragtasks.metrics.semantic import SemanticScore
-from ragtasks.metrics.suite import METRICS, Scores, Semantics, score_responses
+from ragtasks.metrics.suite import METRICS, Judged, Scores, Semantics, score_responses
 from ragtasks.records import Answerability, IdkVerdict, Message, Passage, Response, Role, Score, Task
 
 NAMES = [metric.name for metric in METRICS]
@@ -33,6 +34,10 @@ TASK = Task(
 VERDICTS = [*IdkVerdict, None]
 
 
+def respond(text: str, answerability: Answerability) -> Response:
+    return Response(replace(TASK, answerability=answerability), TASK.references, text)
+
+
 def score_one(
     text: str,
     verdict: IdkVerdict | None,
@@ -40,7 +45,7 @@ def score_one(
     answerability: Answerability = Answerability.ANSWERABLE,
     seen: Answerability | None = None,
 ) -> Scores:
-    response = Response(replace(TASK, answerability=answerability), TASK.references, text)
+    response = respond(text, answerability)
     label = IdkLabel(verdict, "phrase" if verdict else "not Latin script")
     (scores,) = score_responses([response], [label], semantics or Semantics([SEMANTIC]), ibm_answerability=[seen])
     return scores
@@ -53,10 +58,38 @@ def test_every_metric_is_returned_and_nothing_else(
     semantics: Semantics, verdict: IdkVerdict | None, answerability: Answerability
 ) -> None:
     scores = score_one("90 metres", verdict, semantics, answerability)
-    assert sorted(scores) == sorted(NAMES)
+    assert sorted(scores) == sorted(metric.name for metric in METRICS if not metric.needs_judges)
     for score in scores.values():
         assert (score.value is None) == bool(score.reason)  # unscored always says why
         assert score.value is None or -1 <= score.value <= 1
+
+
+@pytest.mark.parametrize("verdict", VERDICTS)
+@pytest.mark.parametrize("answerability", Answerability)
+def test_judged_figures_are_conditioned_like_rb_alg(answerability: Answerability, verdict: IdkVerdict | None) -> None:
+    response = respond("90 metres", answerability)
+    judged = Judged([Score(0.7)], [Score(None, "nothing stated")], [None], [0.75])
+    (scores,) = score_responses(
+        [response], [IdkLabel(verdict, "test")], Semantics([SEMANTIC]), ibm_answerability=[None], judged=judged
+    )
+    assert sorted(scores) == sorted(NAMES)
+    assert scores["rb_llm"] == condition_paper(Score(0.7), answerability, verdict)
+    assert scores["rl_f"] == condition_paper(Score(None, "nothing stated"), answerability, verdict)
+    assert (scores["rb_llm_raw"], scores["judge_coverage"]) == (Score(0.7), Score(0.75))
+
+
+def test_question_back_decides_on_underspecified_tasks_only() -> None:
+    for answerability in Answerability:
+        judged = Judged([Score(0.7)], [Score(0.7)], [True], [1.0])
+        (scores,) = score_responses(
+            [respond("Which bridge do you mean?", answerability)],
+            [IdkLabel(IdkVerdict.NO, "test")],
+            Semantics([SEMANTIC]),
+            ibm_answerability=[answerability],
+            judged=judged,
+        )
+        is_right = answerability is Answerability.UNDERSPECIFIED
+        assert (scores["rb_llm"].value == scores["rl_f"].value == scores["rb_alg"].value == 1) is is_right
 
 
 def test_metrics_are_defined_once_and_described() -> None:

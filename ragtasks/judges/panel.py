@@ -1,0 +1,283 @@
+"""Asks several judges about many responses at once, and keeps what each of them said.
+
+Every judge works in a thread of its own, since a client answers a list at a time. It gets all open questions of all
+rubrics together, then those that follow from the replies (second steps, and second attempts where a reply held no
+verdict), until none is open. A judge that is lost on the way loses its own verdicts only.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ragtasks.clients.protocol import Client, Outcome, Progress, Prompt, Reply, no_progress
+from ragtasks.errors import ConfigurationError, JudgeError, RagtasksError, clear_error
+from ragtasks.judges.parsers import UnparsableReplyError
+from ragtasks.judges.question import Finding, Question, Rubric
+from ragtasks.judges.verdicts import Verdict, VerdictOutcome, Verdicts
+from ragtasks.records import Response
+from ragtasks.runs import canonical_hash
+
+_OUTCOMES = {
+    Outcome.REFUSED: VerdictOutcome.REFUSED,
+    Outcome.FILTERED: VerdictOutcome.FILTERED,
+    Outcome.TRUNCATED: VerdictOutcome.TRUNCATED,
+    Outcome.EMPTY: VerdictOutcome.EMPTY,
+    Outcome.MALFORMED: VerdictOutcome.MALFORMED,
+    Outcome.FAILED: VerdictOutcome.FAILED,
+}
+# Other words may help here. A refusal and a filter mind the content, which stays; transport was tried again already.
+_WORTH_ASKING_AGAIN = frozenset(
+    {VerdictOutcome.UNPARSABLE, VerdictOutcome.TRUNCATED, VerdictOutcome.EMPTY, VerdictOutcome.THINKING_ONLY}
+)
+
+
+def judge(
+    responses: Sequence[Response],
+    rubrics: Sequence[Rubric],
+    clients: Sequence[Client],
+    *,
+    progress: Progress = no_progress,
+    max_attempts: int = 2,
+) -> Verdicts:
+    """Return what every client says of every response under every rubric.
+
+    Identical prompts are asked once where the clients are `CachedClient`s, which also keeps each reply the moment it
+    comes: after any interruption the same call asks only what is not answered.
+
+    Args:
+        responses: what models answered.
+        rubrics: what is asked, under different names.
+        clients: the judges, under different names.
+        progress: told of all judges together; the total grows as replies lead to further questions.
+        max_attempts: how often a question is asked where the reply holds no verdict, at least 1.
+
+    Raises:
+        JudgeError: no judge could be had to the end; what they said before that is in their caches.
+        ConfigurationError: two rubrics or two clients of one name, or a template that cannot be filled in.
+    """
+    _check_names("rubrics", [rubric.name for rubric in rubrics])
+    _check_names("judges", [client.name for client in clients])
+    opened = [(index, rubric, rubric.open(response)) for index, response in enumerate(responses) for rubric in rubrics]
+    stop = threading.Event()
+    bar = _Bar(progress)
+    seats = [
+        _Seat(client, [_Inquiry(index, rubric.name, step) for index, rubric, step in opened], max_attempts, stop, bar)
+        for client in clients
+    ]
+    _run_all(seats, stop)
+    if seats and all(seat.lost for seat in seats):
+        raise JudgeError(_all_lost(seats))
+    rows = {
+        (inquiry.index, inquiry.rubric, seat.client.name): inquiry.verdict(responses[inquiry.index], seat)
+        for seat in seats
+        for inquiry in seat.inquiries
+    }
+    return Verdicts(responses, [rubric.name for rubric in rubrics], [client.name for client in clients], rows)
+
+
+def _check_names(what: str, names: Sequence[str]) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ConfigurationError(f"{what}: named twice: {', '.join(twice)}. Next step: give each a name of its own")
+
+
+def _all_lost(seats: Sequence[_Seat]) -> str:
+    return clear_error(
+        "judges",
+        where=", ".join(seat.client.name for seat in seats),
+        expected="at least one judge that can be had to the end",
+        found="; ".join(f"{seat.client.name}: {seat.lost}" for seat in seats),
+        next_step="mend what the judges say, then run the same again: cached replies are not asked for again",
+    )
+
+
+@dataclass(slots=True)
+class _Inquiry:
+    """One response, one rubric, one judge: the step it has come to, and what it has cost."""
+
+    index: int
+    rubric: str
+    step: Question | Finding
+    attempts: int = 0
+    prompt_hash: str = ""
+    replies: list[str] = field(default_factory=list)
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+    def prompt(self) -> Prompt:
+        """Return the prompt of the step, which must be a question."""
+        assert isinstance(self.step, Question)
+        asked = self.step.again() if self.attempts else self.step
+        # Attempts beyond the second repeat its words, so only their number tells them apart.
+        prompt = Prompt(Prompt.of(asked.text).messages, (f"attempt {self.attempts + 1}",) if self.attempts else ())
+        self.prompt_hash = self.prompt_hash or canonical_hash(prompt.payload())
+        return prompt
+
+    def take(self, reply: Reply, max_attempts: int) -> None:
+        """Go on from a reply: to the next question, the same one again, or a finding."""
+        assert isinstance(self.step, Question)
+        self.attempts += 1
+        self.replies.append(reply.raw if reply.text is None else reply.text)
+        self.prompt_tokens += reply.prompt_tokens or 0
+        self.completion_tokens += reply.completion_tokens or 0
+        following = _follow(self.step, reply)
+        if isinstance(following, Question):
+            self.step, self.attempts = following, 0
+        elif following.outcome not in _WORTH_ASKING_AGAIN or self.attempts >= max_attempts:
+            self.step = following
+
+    def verdict(self, response: Response, seat: _Seat) -> Verdict:
+        """Return the record of a finished inquiry, or of one whose judge was lost."""
+        lost = Finding(None, None, VerdictOutcome.JUDGE_LOST, seat.lost)
+        finding = lost if isinstance(self.step, Question) else self.step
+        return Verdict(
+            task_id=response.task.task_id,
+            rubric=self.rubric,
+            judge=seat.client.name,
+            outcome=finding.outcome,
+            label=finding.label,
+            value=finding.value,
+            reason=finding.reason,
+            replies=tuple(self.replies),
+            prompt_hash=self.prompt_hash,
+            attempts=self.attempts,
+            prompt_tokens=self.prompt_tokens,
+            completion_tokens=self.completion_tokens,
+        )
+
+
+def _follow(question: Question, reply: Reply) -> Question | Finding:
+    """Return what follows from a reply; a finding without a value says why."""
+    if reply.text is None:
+        outcome = _OUTCOMES[reply.outcome]
+        if outcome is VerdictOutcome.EMPTY and reply.thinking:
+            outcome = VerdictOutcome.THINKING_ONLY
+        return Finding(None, None, outcome, reply.reason)
+    try:
+        return question.read(reply.text)
+    except UnparsableReplyError as error:
+        return Finding(None, None, VerdictOutcome.UNPARSABLE, str(error))
+
+
+class _Stopped(Exception):  # noqa: N818 (no error: the caller wants to end)
+    """The call was interrupted."""
+
+
+class _Seat:
+    """One judge with its questions, and why it was lost, if it was."""
+
+    def __init__(
+        self, client: Client, inquiries: list[_Inquiry], max_attempts: int, stop: threading.Event, bar: _Bar
+    ) -> None:
+        self.client, self.inquiries, self.lost = client, inquiries, ""
+        self.bug: BaseException | None = None
+        self._max_attempts, self._stop, self._lane = max_attempts, stop, bar.lane()
+
+    def run(self) -> None:
+        """Ask until no question is open or the judge is lost; never raises."""
+        try:
+            while waiting := [inquiry for inquiry in self.inquiries if isinstance(inquiry.step, Question)]:
+                self._ask(waiting)
+        except RagtasksError as error:
+            # Also a cache that cannot be written: going on would pay for replies that nobody keeps.
+            self.lost = str(error)
+        except _Stopped:
+            pass
+        except BaseException as error:  # noqa: BLE001 (a bug, or an order to end: raised again by who waits)
+            self.bug = error
+            self._stop.set()
+
+    def _ask(self, waiting: list[_Inquiry]) -> None:
+        """Ask one question of each inquiry; replies that came before a judge was lost count too."""
+        heard = _Heard(self._stop)
+        self._lane.begin(len(waiting))
+        try:
+            replies = self.client.answer([inquiry.prompt() for inquiry in waiting], self._lane.advance, heard)
+            heard.replies = dict(enumerate(replies))
+        finally:
+            for index, reply in heard.replies.items():
+                waiting[index].take(reply, self._max_attempts)
+
+
+class _Heard:
+    """The replies of one call as they come; it ends the call where everything is to end."""
+
+    def __init__(self, stop: threading.Event) -> None:
+        self.replies: dict[int, Reply] = {}
+        self._stop = stop
+
+    def recall(self, index: int) -> Reply | None:
+        """Return nothing: what is known is the cache's business."""
+        if self._stop.is_set():
+            raise _Stopped
+        return None
+
+    def record(self, index: int, reply: Reply) -> None:
+        """Keep a reply."""
+        self.replies[index] = reply
+        if self._stop.is_set():
+            raise _Stopped
+
+
+class _Bar:
+    """One progress of several judges, each of which counts call by call."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress, self._lock = progress, threading.Lock()
+        self._lanes: list[_Lane] = []
+
+    def lane(self) -> _Lane:
+        """Return the progress of one more judge."""
+        self._lanes.append(_Lane(self))
+        return self._lanes[-1]
+
+    def show(self, lane: _Lane, what: str, done: int, total: int) -> None:
+        """Take what a judge says of its call, and tell of all."""
+        with self._lock:
+            lane.what, lane.done, lane.total = what, done, total
+            whats = "; ".join(lane.what for lane in self._lanes if lane.what)
+            n_done = sum(lane.n_before + lane.done for lane in self._lanes)
+            self._progress(whats, n_done, sum(lane.n_before + lane.total for lane in self._lanes))
+
+
+@dataclass(slots=True)
+class _Lane:
+    """How far one judge is: calls that ended, and the one that goes on."""
+
+    bar: _Bar
+    what: str = ""
+    done: int = 0
+    total: int = 0
+    n_before: int = 0
+
+    def begin(self, total: int) -> None:
+        """Begin a new call of so many prompts."""
+        self.n_before, self.done, self.total = self.n_before + self.done, 0, total
+
+    def advance(self, what: str, done: int, total: int | None) -> None:
+        """Serve as the progress of a call."""
+        self.bar.show(self, what, done, total or 0)
+
+
+def _run_all(seats: Sequence[_Seat], stop: threading.Event) -> None:
+    """Run every seat in a thread; after an interruption they end at their next reply, and the process may end before.
+
+    Raises:
+        Exception: a bug in a client or a parser, once all have ended.
+    """
+    threads = [threading.Thread(target=seat.run, name=seat.client.name, daemon=True) for seat in seats]
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        stop.set()
+    for seat in seats:
+        if seat.bug is not None:
+            raise seat.bug
+
+
+__all__ = ["judge"]

@@ -1,0 +1,214 @@
+"""Reads a judge's final verdict, in the form that the prompt asked for, and nothing else.
+
+Our prompts give every question a code: a hash of all the text that is shown, so no shown text can hold it. The judge
+writes its verdict beside the code. What a response says about itself, and what a judge quotes of it, carries no code
+and is not looked at. The official prompts have no code; for them the verdict is the last line that is one.
+
+Every reader raises `UnparsableReplyError` where the reply has no verdict in that form, and never guesses.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from ragtasks.errors import JudgeError
+
+LABELS = ("yes", "partial", "no")
+"""What the idk rubric offers."""
+YES_NO = ("yes", "no")
+"""What the rubrics with two labels offer."""
+HIGHEST_RATING = 10
+
+# Marks that models put around a verdict: bold, code, a quote's sign, brackets.
+_MARKS = r"[ \t>*_`#]*"
+_RATING = rf"{_MARKS}\[{{0,2}}{_MARKS}(?P<rating>[0-9]+)(?:[ ]?/[ ]?10|[ ]out[ ]of[ ]10)?{_MARKS}\]{{0,2}}"
+_RATING_ONLY = re.compile(rf"{_RATING}{_MARKS}\.?{_MARKS}")
+# A number that goes on (8.5, 7-8, 7/5, 4 or 5) is not the integer that was asked for.
+_GOES_ON = r"[0-9]|[.,][0-9]|[ ]*[-–/~][ ]*[0-9]|[ ]*(?:or|to)[ ]+[0-9]"  # noqa: RUF001
+_RATING_THEN_TEXT = re.compile(rf"{_RATING}(?!{_GOES_ON})")
+_RATING_LINE = re.compile(rf"{_MARKS}(?:(?:final|overall|my)[ ])?\[?rating\]?{_MARKS}[:=](?P<rest>.*)", re.IGNORECASE)
+_RATING_AT_END = re.compile(r".*[.!?)][ ]+(?:(?:final|overall)[ ])?rating:(?P<rest>[^.!?]*\.?)", re.IGNORECASE)
+_BRACKETS_ONLY = re.compile(rf"{_MARKS}(?P<rest>\[\[[0-9]+(?:/10)?\]\]){_MARKS}\.?")
+_SENTENCE_ENDS = re.compile(r"(?<=[.!?])\s+|\n+")
+_OPENING_WORD = re.compile(r"(?P<word>[A-Za-z]+)\b(?=\s*(?:[.,;:!\n—–]|-\s|$))")  # noqa: RUF001
+_ANNOUNCED = re.compile(
+    r"(?:the |my |final )*(?:answer|verdict|label|output\]?|decision)\s*[:=]?\s*(?:is\s+)?", re.IGNORECASE
+)
+_STRIPPED = " \t\n*_`#>\"'[]().!"
+
+
+class UnparsableReplyError(JudgeError):
+    """A reply that holds no verdict in the form asked for."""
+
+
+def read_coded_rating(reply: str, code: str) -> int:
+    """Return the rating, 1 to 10, of the last line `Rating CODE: N`.
+
+    Raises:
+        UnparsableReplyError: no such line, or another value in the last one.
+    """
+    return _rating(_RATING_ONLY.fullmatch(_coded(reply, code, "rating")))
+
+
+def read_coded_label(reply: str, code: str, labels: Sequence[str]) -> str:
+    """Return the label of the last line `Verdict CODE: LABEL`, in lower case.
+
+    Raises:
+        UnparsableReplyError: no such line, or a word that was not offered in the last one.
+    """
+    label = _coded(reply, code, "verdict").strip(_STRIPPED).lower()
+    if label not in labels:
+        raise UnparsableReplyError(f"the verdict is none of {', '.join(labels)}")
+    return label
+
+
+def _coded(reply: str, code: str, name: str) -> str:
+    """Return what follows the colon in the last line that begins with `name CODE`."""
+    line = re.compile(rf"^{_MARKS}{name}{_MARKS}{re.escape(code)}{_MARKS}:(?P<rest>.*)$", re.IGNORECASE | re.MULTILINE)
+    found = [match["rest"] for match in line.finditer(reply)]
+    if not found:
+        raise UnparsableReplyError(f"no line `{name.capitalize()} {code}: ...`")
+    return found[-1].strip()
+
+
+def read_coded_object(reply: str, code: str) -> dict[str, Any]:
+    """Return the last JSON object of a reply that begins with `{"id": "CODE"`.
+
+    Raises:
+        UnparsableReplyError: there is none, or the last one is no JSON.
+    """
+    starts = [match.start() for match in re.finditer(rf'\{{\s*"id"\s*:\s*"{re.escape(code)}"', reply)]
+    if not starts:
+        raise UnparsableReplyError(f'no JSON object that begins with {{"id": "{code}"')
+    try:
+        # Not strict: models leave line ends in texts as they are.
+        found, _ = json.JSONDecoder(strict=False).raw_decode(reply, starts[-1])
+    except (ValueError, RecursionError) as error:
+        raise UnparsableReplyError(f"the JSON object cannot be read: {type(error).__name__}") from error
+    if not isinstance(found, dict):
+        raise UnparsableReplyError("the JSON value is no object")
+    return found
+
+
+def read_statements(reply: str, code: str) -> list[str]:
+    """Return the statements of `{"id": "CODE", "statements": [text, ...]}`, blank ones left out; [] for none.
+
+    White space is collapsed: a statement with lines of its own could pass for several in a numbered list.
+
+    Raises:
+        UnparsableReplyError: no such object, or something else than texts in it.
+    """
+    found = read_coded_object(reply, code).get("statements")
+    if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
+        raise UnparsableReplyError('"statements" is no list of texts')
+    return [" ".join(item.split()) for item in found if item.strip()]
+
+
+def read_support(reply: str, code: str, n_statements: int) -> list[bool]:
+    """Return whether each statement is supported, from `{"id": "CODE", "supported": {"1": "yes" or "no", ...}}`.
+
+    Raises:
+        UnparsableReplyError: no such object, or not exactly one yes or no for each statement.
+    """
+    found = read_coded_object(reply, code).get("supported")
+    numbers = [str(number) for number in range(1, n_statements + 1)]
+    if not isinstance(found, dict) or set(found) != set(numbers):
+        raise UnparsableReplyError(f'"supported" does not hold the statements 1 to {n_statements}, each once')
+    words = [found[number].strip().lower() if isinstance(found[number], str) else "" for number in numbers]
+    if not set(words) <= set(YES_NO):
+        raise UnparsableReplyError('"supported" holds something else than yes and no')
+    return [word == "yes" for word in words]
+
+
+def read_rating(reply: str) -> int:
+    """Return the rating, 1 to 10, of a reply to a prompt without a code: the last line that states one.
+
+    Such a line begins with `Rating:`, or is `[[N]]` and nothing else, or ends the reply after a sentence. An earlier
+    one is not fallen back to where the last one does not hold an integer from 1 to 10.
+
+    Raises:
+        UnparsableReplyError: no such line, or another value in the last one.
+    """
+    lines = [line for line in reply.strip().splitlines() if line.strip()]
+    rests = [match["rest"] for line in lines if (match := _RATING_LINE.match(line) or _BRACKETS_ONLY.fullmatch(line))]
+    if lines and (match := _RATING_AT_END.fullmatch(lines[-1])):
+        rests.append(match["rest"])
+    if not rests:
+        raise UnparsableReplyError("no line `Rating: N`")
+    return _rating(_RATING_THEN_TEXT.match(rests[-1].strip()))
+
+
+def read_label(reply: str, labels: Sequence[str] = LABELS) -> str:
+    """Return the label of a reply to a prompt without a code, in lower case.
+
+    A last sentence that is a label and nothing else counts, announced (`Answer: yes`) or not; then a label that opens
+    the reply and is set off from what follows (`No, it answers.`).
+
+    Raises:
+        UnparsableReplyError: neither is there.
+    """
+    stripped = reply.strip().strip(_STRIPPED)
+    last = _SENTENCE_ENDS.split(stripped)[-1].strip(_STRIPPED)
+    for candidate in (last, _ANNOUNCED.sub("", last, count=1).strip(_STRIPPED) if _ANNOUNCED.match(last) else ""):
+        if candidate.lower() in labels:
+            return candidate.lower()
+    # Marks around the opening word are in the way of the comma behind it.
+    opening = _OPENING_WORD.match(re.sub(r"[*_`]", "", stripped))
+    if opening and opening["word"].lower() in labels:
+        return opening["word"].lower()
+    raise UnparsableReplyError(f"no label of {', '.join(labels)} stands alone")
+
+
+def read_decision(reply: str) -> str:
+    """Return `yes` or `no` of the last JSON object in a reply that has the key `decision`.
+
+    Raises:
+        UnparsableReplyError: there is none, or the last one says something else.
+    """
+    decisions = [item["decision"] for item in _objects(reply) if "decision" in item]
+    if not decisions:
+        raise UnparsableReplyError('no JSON object with "decision"')
+    word = decisions[-1].strip().lower() if isinstance(decisions[-1], str) else ""
+    if word not in YES_NO:
+        raise UnparsableReplyError('"decision" is neither yes nor no')
+    return word
+
+
+def _objects(reply: str) -> list[dict[str, Any]]:
+    """Return the JSON objects of a text that stand in no other one."""
+    decoder, found, start = json.JSONDecoder(strict=False), [], reply.find("{")
+    while start >= 0:
+        try:
+            value, end = decoder.raw_decode(reply, start)
+            found.append(value)
+        except (ValueError, RecursionError):
+            end = start + 1
+        start = reply.find("{", end)
+    return found
+
+
+def _rating(match: re.Match[str] | None) -> int:
+    is_whole = match is not None and match[0].count("[") == match[0].count("]")
+    # `int` refuses thousands of digits.
+    if match is None or not is_whole or len(match["rating"]) > 3 or not 1 <= int(match["rating"]) <= HIGHEST_RATING:
+        raise UnparsableReplyError(f"the rating is no integer from 1 to {HIGHEST_RATING}")
+    return int(match["rating"])
+
+
+__all__ = [
+    "HIGHEST_RATING",
+    "LABELS",
+    "YES_NO",
+    "UnparsableReplyError",
+    "read_coded_label",
+    "read_coded_object",
+    "read_coded_rating",
+    "read_decision",
+    "read_label",
+    "read_rating",
+    "read_statements",
+    "read_support",
+]

@@ -1,0 +1,213 @@
+"""How far several raters, or two columns of figures, agree.
+
+Krippendorff's alpha compares any number of raters who may each have left items out; Spearman's rho compares two columns
+by order alone, so that judges on other scales compare. Both say None, with a reason, where nothing varies: agreement
+that could not have failed is no agreement of 1. Plain Python throughout; thousands of items take well under a second.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import Enum
+
+from ragtasks.records import Score
+
+TOO_FEW = "fewer than two items that two raters have rated"
+"""The reason of an agreement without enough ratings."""
+NOTHING_VARIES = "the ratings do not vary, so agreement is not defined"
+"""The reason of an agreement where chance alone could not have disagreed."""
+
+_Distance = Callable[[float, float], float]
+
+
+class Level(str, Enum):
+    """What the differences between ratings mean."""
+
+    NOMINAL = "nominal"
+    """Labels: equal or not."""
+    ORDINAL = "ordinal"
+    """Ranks: how many ratings lie between."""
+    INTERVAL = "interval"
+    """Numbers: how far apart."""
+
+
+def krippendorff_alpha(ratings: Iterable[Sequence[float | None]], level: Level) -> Score:
+    """Return Krippendorff's alpha: 1 for agreement everywhere, 0 for as much as by chance, below 0 for less.
+
+    alpha = 1 - observed disagreement / expected disagreement. Both are means of a squared distance: over the pairs of
+    ratings within an item, and over all pairs of ratings. An item with m ratings weighs m in the first; one with fewer
+    than two says nothing and is left out of both.
+
+    No ratings, or ratings that are all equal: a Score without a value.
+
+    Source: K. Krippendorff, Content Analysis (4th ed., 2018), chapter 12; the distances of its three levels.
+
+    Args:
+        ratings: one row an item, one place a rater in it, None where that rater has none. Their order is irrelevant.
+        level: what differences between ratings mean.
+
+    Raises:
+        ValueError: a rating is NaN or infinite.
+    """
+    items = [[rating for rating in row if rating is not None] for row in ratings]
+    items = [item for item in items if len(item) > 1]
+    if not all(math.isfinite(rating) for item in items for rating in item):
+        raise ValueError("a rating is NaN or infinite: write None for a rating that is not there")
+    if len(items) < 2:
+        return Score(None, TOO_FEW)
+    totals = Counter(rating for item in items for rating in item)
+    distance = _DISTANCES[level](totals)
+    n = totals.total()
+    expected = _disagreement(totals, distance) / (n * (n - 1))
+    if expected == 0:
+        return Score(None, NOTHING_VARIES)
+    observed = sum(_disagreement(Counter(item), distance) / (len(item) - 1) for item in items) / n
+    return Score(1 - observed / expected)
+
+
+def spearman(first: Sequence[float], second: Sequence[float], weights: Sequence[float] | None = None) -> Score:
+    """Return Spearman's rank correlation, -1 to 1: Pearson's correlation of the ranks, equal values sharing the mean.
+
+    With weights, means and products of the correlation are weighted and the ranks stay as they are.
+    `spearman_repeated` weighs the ranks too; the two differ where the weights follow the values.
+
+    Fewer than two pairs of positive weight, or a column that does not vary: a Score without a value.
+
+    Source: C. Spearman, The proof and measurement of association between two things (1904); the weighted form is the
+    usual weighted Pearson correlation of the ranks.
+
+    Args:
+        first: one column.
+        second: the other, of the same length.
+        weights: one weight a pair, zero or more; only their ratios matter. None: all equal.
+
+    Raises:
+        ValueError: lengths differ, a value or weight is not finite, or a weight is negative.
+    """
+    weighed = _checked(first, second, weights)
+    return _pearson(_ranks(first, [1.0] * len(first)), _ranks(second, [1.0] * len(second)), weighed)
+
+
+def spearman_repeated(first: Sequence[float], second: Sequence[float], weights: Sequence[float]) -> Score:
+    """Return the rank correlation in which a pair of weight w counts as w equal pairs, in the ranks too.
+
+    A value's rank is the weight below it plus half the weight at it. With whole weights this is `spearman` of the
+    columns with every pair written out that often. Range, reasons, arguments and errors as in `spearman`.
+    """
+    weighed = _checked(first, second, weights)
+    return _pearson(_ranks(first, weighed), _ranks(second, weighed), weighed)
+
+
+def inverse_frequency(values: Sequence[float]) -> list[float]:
+    """Return a weight for each value, 1 over how often it occurs: all distinct values weigh the same; [] for none.
+
+    Source: MTRAG paper, section 8, which corrects for imbalance by a weighting that it does not spell out.
+    """
+    counts = Counter(values)
+    return [1 / counts[value] for value in values]
+
+
+def pairwise_spearman(columns: Mapping[str, Sequence[float | None]]) -> dict[tuple[str, str], Score]:
+    """Return each pair of raters -> `spearman` over the items that both have rated; {} for fewer than two raters.
+
+    Pairs are in the order of `columns`, each once.
+
+    Args:
+        columns: rater -> one rating an item, None where there is none; all of the same length.
+
+    Raises:
+        ValueError: lengths differ, or a rating is not finite.
+    """
+    return {
+        (one, other): _over_common(columns[one], columns[other]) for one, other in itertools.combinations(columns, 2)
+    }
+
+
+def _over_common(first: Sequence[float | None], second: Sequence[float | None]) -> Score:
+    pairs = [(a, b) for a, b in zip(first, second, strict=True) if a is not None and b is not None]
+    return spearman([a for a, _ in pairs], [b for _, b in pairs])
+
+
+def _checked(first: Sequence[float], second: Sequence[float], weights: Sequence[float] | None) -> list[float]:
+    """Return the weights of two columns that fit together."""
+    weighed = [1.0] * len(first) if weights is None else list(weights)
+    if not len(first) == len(second) == len(weighed):
+        raise ValueError(f"columns differ in length: {len(first)}, {len(second)}, weights {len(weighed)}")
+    if not all(map(math.isfinite, itertools.chain(first, second, weighed))):
+        raise ValueError("a value or a weight is NaN or infinite: leave pairs without a value out")
+    if any(weight < 0 for weight in weighed):
+        raise ValueError("a weight is negative")
+    return weighed
+
+
+def _ranks(values: Sequence[float], weights: Sequence[float]) -> list[float]:
+    """Return each value's rank: the weight of smaller values, plus half the weight of equal ones."""
+    at: dict[float, float] = {}
+    for value, weight in zip(values, weights, strict=True):
+        at[value] = at.get(value, 0.0) + weight
+    rank_of, below = {}, 0.0
+    for value in sorted(at):
+        rank_of[value] = below + at[value] / 2
+        below += at[value]
+    return [rank_of[value] for value in values]
+
+
+def _pearson(first: Sequence[float], second: Sequence[float], weights: Sequence[float]) -> Score:
+    if sum(weight > 0 for weight in weights) < 2:
+        return Score(None, TOO_FEW)
+    total = math.fsum(weights)
+    one, other = (_centred(column, weights, total) for column in (first, second))
+    # Ranks of one value only may miss their own mean by a rounding, so what varies is told by comparing, not by 0.
+    varied = [{value for value, w in zip(column, weights, strict=True) if w > 0} for column in (first, second)]
+    spreads = [math.fsum(w * x * x for w, x in zip(weights, column, strict=True)) for column in (one, other)]
+    if any(len(values) < 2 for values in varied) or 0 in spreads:
+        return Score(None, NOTHING_VARIES)
+    product = math.fsum(w * x * y for w, x, y in zip(weights, one, other, strict=True))
+    return Score(max(-1.0, min(1.0, product / math.sqrt(spreads[0]) / math.sqrt(spreads[1]))))
+
+
+def _centred(column: Sequence[float], weights: Sequence[float], total: float) -> list[float]:
+    mean = math.fsum(w * x for w, x in zip(weights, column, strict=True)) / total
+    return [value - mean for value in column]
+
+
+def _disagreement(counts: Counter[float], distance: _Distance) -> float:
+    """Return the sum of a distance over all ordered pairs of ratings."""
+    pairs = itertools.combinations(counts.items(), 2)
+    return 2 * math.fsum(n * m * distance(a, b) for (a, n), (b, m) in pairs)
+
+
+def _nominal(_: Counter[float]) -> _Distance:
+    return lambda a, b: float(a != b)
+
+
+def _interval(_: Counter[float]) -> _Distance:
+    return lambda a, b: (a - b) ** 2
+
+
+def _ordinal(totals: Counter[float]) -> _Distance:
+    """Return the squared number of ratings from one to the other, half of those at either end."""
+    values = sorted(totals)
+    ranks = dict(zip(values, _ranks(values, [float(totals[value]) for value in values]), strict=True))
+    return lambda a, b: (ranks[a] - ranks[b]) ** 2
+
+
+_DISTANCES: Mapping[Level, Callable[[Counter[float]], _Distance]] = {
+    Level.NOMINAL: _nominal,
+    Level.ORDINAL: _ordinal,
+    Level.INTERVAL: _interval,
+}
+
+__all__ = [
+    "NOTHING_VARIES",
+    "TOO_FEW",
+    "Level",
+    "inverse_frequency",
+    "krippendorff_alpha",
+    "pairwise_spearman",
+    "spearman",
+    "spearman_repeated",
+]

@@ -1,0 +1,112 @@
+"""Builds the sample of MTRAG-UN's kind from its sources, in MTRAG-UN's official file layout.
+
+`scripts/sample_source/mtrag_un/<domain>.json` holds conversations only; their turns name passages of the documents in
+`scripts/sample_source/<domain>.json`, as both official benchmarks share their corpora. An underspecified turn names
+the passages between which it cannot decide, or none. Every turn becomes a task. The files under
+`ragtasks/benchmarks/sample/mtrag_un/` come out byte for byte the same each time.
+
+    python scripts/build_sample_un.py [--into DIR]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from build_sample import DOMAINS, HERE, SOURCES, json_lines, passages_of
+
+VERSION = "1"
+TARGET = HERE.parent / "ragtasks" / "benchmarks" / "sample" / "mtrag_un"
+JUDGED = ("ANSWERABLE", "PARTIAL")
+COLLECTIONS = {"cloud": "ibmcloud"}  # the official file's word for this corpus
+
+
+def read_source(path: Path) -> dict[str, Any]:
+    """Return one source file."""
+    source: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return source
+
+
+def task_rows(domain: str) -> list[dict[str, Any]]:
+    """Return the lines of the generation task file of one domain, with the keys of the official one."""
+    passages = passages_of(read_source(SOURCES / f"{domain}.json"))
+    rows = []
+    for conversation in read_source(SOURCES / "mtrag_un" / f"{domain}.json")["conversations"]:
+        messages: list[dict[str, str]] = []
+        for number, turn in enumerate(conversation["turns"], start=1):
+            messages.append({"speaker": "user", "text": turn["question"]})
+            references = [passages[reference] for reference in turn["references"]]
+            conversation_id = f"sample-{conversation['id']}"
+            rows.append(
+                {
+                    "conversation_id": conversation_id,
+                    "task_id": f"{conversation_id}<::>{number}",
+                    "task_type": "rag",
+                    "turn": str(number),
+                    "dataset": "ragtasks sample",
+                    "contexts": [
+                        {"document_id": row["_id"], "text": row["text"], "title": row["title"]} for row in references
+                    ],
+                    "input": list(messages),
+                    "targets": [{"speaker": "agent", "text": turn["answer"]}],
+                    "answerability": [turn["answerability"]],
+                    "Question Type": turn["question_types"],
+                    "Multi-Turn": [turn["multi_turn"]],
+                    "Collection": COLLECTIONS.get(domain, domain),
+                }
+            )
+            messages.append({"speaker": "agent", "text": turn["answer"]})
+    return rows
+
+
+def qrels(rows: list[dict[str, Any]]) -> bytes:
+    """Return the judgements of one domain: the references of answerable and partial tasks, as in the official files."""
+    lines = [
+        f"{row['task_id']}\t{context['document_id']}\t1\n"
+        for row in rows
+        for context in row["contexts"]
+        if row["answerability"][0] in JUDGED
+    ]
+    return "".join(["query-id\tcorpus-id\tscore\n", *lines]).encode()
+
+
+def facts(by_domain: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    """Return what the loader checks the sample against."""
+    rows = [row for own in by_domain.values() for row in own]
+    return {
+        "version": VERSION,
+        "counts": {
+            "tasks": len(rows),
+            "by_domain": {domain: len(own) for domain, own in by_domain.items()},
+            "by_answerability": dict(Counter(row["answerability"][0] for row in rows)),
+        },
+    }
+
+
+def build() -> dict[str, bytes]:
+    """Return path -> bytes of every file of the sample."""
+    by_domain = {domain: task_rows(domain) for domain in DOMAINS}
+    rows = [row for own in by_domain.values() for row in own]
+    files = {"mtragun-human/generation_tasks/reference.jsonl": json_lines(rows)}
+    for domain, own in by_domain.items():
+        files[f"mtragun-human/retrieval_tasks/qrels/{domain}.tsv"] = qrels(own)
+    files["sample.json"] = json.dumps(facts(by_domain), indent=1).encode() + b"\n"
+    return files
+
+
+def main() -> None:
+    """Write the files."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--into", type=Path, default=TARGET, help="folder to write to")
+    arguments = parser.parse_args()
+    for path, content in build().items():
+        target = arguments.into / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content)
+
+
+if __name__ == "__main__":
+    main()

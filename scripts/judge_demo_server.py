@@ -1,0 +1,102 @@
+"""A stand-in for language models as judges: an OpenAI-compatible server on this machine, for the demonstration.
+
+It is no judge: it rates by word overlap, so its figures say nothing about answers. It reads our prompts' own marks (the
+code that a verdict must carry) and replies in the form asked for. The model named `flaky` fails on every tenth request.
+
+    python scripts/judge_demo_server.py [--port 0]       prints its address, then serves until it is stopped
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+WORD = re.compile(r"[a-z0-9]+")
+
+
+class Judge(BaseHTTPRequestHandler):
+    """Answers chat completions and counts them."""
+
+    protocol_version = "HTTP/1.1"
+    count = 0
+    lock = threading.Lock()
+
+    def do_GET(self) -> None:
+        """Serve the number of requests so far."""
+        self._send(200, {"requests": Judge.count})
+
+    def do_POST(self) -> None:
+        """Serve one verdict, or a failure where the model is the flaky one."""
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        with Judge.lock:
+            Judge.count += 1
+            number = Judge.count
+        if body["model"] == "flaky" and number % 10 == 0:
+            self._send(500, {"error": {"message": "overloaded"}})
+            return
+        message = {"role": "assistant", "content": verdict(body["messages"][-1]["content"])}
+        choice = {"index": 0, "finish_reason": "stop", "message": message}
+        usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
+        reply = {"id": "1", "object": "chat.completion", "created": 0, "model": body["model"]}
+        self._send(200, {**reply, "choices": [choice], "usage": usage})
+
+    def _send(self, status: int, content: dict[str, Any]) -> None:
+        payload = json.dumps(content).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(payload)))
+        self.end_headers()
+        self.wfile.write(payload)
+
+    def log_message(self, *_: Any) -> None:
+        """Keep quiet."""
+
+
+def sections(prompt: str) -> tuple[str, dict[str, str]]:
+    """Return the code of a prompt and its marked parts by name."""
+    code = re.findall(r"the code ([0-9a-f]+)", prompt)[-1]
+    parts = re.findall(rf"^\[{code} (?!end\])([^\]]+)\]\n(.*?)\n\[{code} end\]$", prompt, re.DOTALL | re.MULTILINE)
+    return code, dict(parts)
+
+
+def overlap(text: str, other: str) -> float:
+    """Return the share of a text's words that stand in another."""
+    words = set(WORD.findall(text.lower()))
+    return len(words & set(WORD.findall(other.lower()))) / len(words) if words else 0.0
+
+
+def verdict(prompt: str) -> str:
+    """Return a reply in the form that the prompt asks for."""
+    code, parts = sections(prompt)
+    if "answer to be graded" in parts:
+        rating = 1 + round(9 * overlap(parts["reference answer"], parts["answer to be graded"]))
+        return f"The words of the reference answer were counted.\nRating {code}: {rating}"
+    if "statements" in parts:
+        evidence = " ".join(text for name, text in parts.items() if name.startswith("evidence"))
+        lines = [line.partition(". ")[2] for line in parts["statements"].splitlines() if line[:1].isdigit()]
+        supported = {str(n): "yes" if overlap(line, evidence) > 0.7 else "no" for n, line in enumerate(lines, start=1)}
+        return json.dumps({"id": code, "supported": supported})
+    if "answer" in parts:
+        claims = [part.strip() for part in re.split(r"(?<=[.!?])\s+", parts["answer"]) if len(part.split()) > 2]
+        known = [claim for claim in claims if "specific information" not in claim]
+        return json.dumps({"id": code, "statements": known})
+    refuses = re.search(r"specific information|don't have|no information|couldn't find|sorry", parts["reply"])
+    return f"Verdict {code}: {'yes' if refuses else 'no'}"
+
+
+def main() -> None:
+    """Serve until stopped."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--port", type=int, default=0)
+    server = ThreadingHTTPServer(("127.0.0.1", parser.parse_args().port), Judge)
+    server.daemon_threads = True
+    print(f"http://127.0.0.1:{server.server_port}", flush=True)
+    server.serve_forever()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""Responses of every kind, and judges that do what a test says."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ragtasks.clients.protocol import Journal, Outcome, Progress, Prompt, Reply, no_progress
+from ragtasks.errors import JudgeError
+from ragtasks.records import Answerability, Message, Passage, Response, Role, Task
+
+
+def response(
+    text: str = "The ferry runs from April.",
+    *,
+    task_id: str = "c<::>2",
+    answerability: Answerability = Answerability.ANSWERABLE,
+    passages: Sequence[str] = ("The ferry of Lindvik runs from April to October.",),
+    question: str = "When does it run?",
+    history: Sequence[str] = ("Is there a ferry in Lindvik?", "Yes, one."),
+) -> Response:
+    roles = (Role.USER, Role.ASSISTANT)
+    messages = [Message(roles[index % 2], said) for index, said in enumerate([*history, question])]
+    task = Task(
+        task_id=task_id,
+        conversation_id="c",
+        turn=2,
+        domain="govt",
+        messages=tuple(messages),
+        target="From April to October.",
+        answerability=answerability,
+        question_types=("Factoid",),
+        multi_turn="Follow-up",
+        references=(),
+    )
+    return Response(task, tuple(Passage(f"p{index}", passage) for index, passage in enumerate(passages)), text)
+
+
+Script = Callable[[str, int], str | Reply]
+"""(prompt, how often one was answered before) -> reply."""
+
+
+@dataclass
+class ScriptedClient:
+    """A client that answers as its script says, one prompt after the other."""
+
+    script: Script
+    name: str = "scripted"
+    lost_after: int | None = None
+    recalls: bool = True
+    asked: list[Prompt] = field(default_factory=list)
+
+    def describe(self) -> Mapping[str, Any]:
+        return {"model": self.name}
+
+    def answer(
+        self, prompts: Sequence[Prompt], progress: Progress = no_progress, journal: Journal | None = None
+    ) -> list[Reply]:
+        replies = []
+        for index, prompt in enumerate(prompts):
+            if self.lost_after is not None and len(self.asked) >= self.lost_after:
+                raise JudgeError("the endpoint does not accept the key")
+            known = journal.recall(index) if journal and self.recalls else None
+            assert known is None
+            self.asked.append(prompt)
+            said = self.script(prompt.messages[-1].content, len(self.asked) - 1)
+            reply = (
+                said if isinstance(said, Reply) else Reply(Outcome.ANSWERED, said, prompt_tokens=5, completion_tokens=2)
+            )
+            if journal:
+                journal.record(index, reply)
+            replies.append(reply)
+            progress(self.name, index + 1, len(prompts))
+        return replies
+
+
+def form_of(prompt: str) -> str:
+    """Return the form of the verdict: the last line of a prompt."""
+    return prompt.strip().splitlines()[-1]
+
+
+def code_in(prompt: str) -> str:
+    found = re.search(r"\b[0-9a-f]{8}\b", form_of(prompt))
+    assert found, form_of(prompt)
+    return found[0]
+
+
+def obedient(
+    *, rating: int = 3, idk: str = "partial", clarification: str = "no", supported: Sequence[bool] = (True, False)
+) -> Script:
+    """Return the script of a judge that answers every question of ours with these verdicts, in the form asked for."""
+
+    def script(prompt: str, _: int) -> str:
+        form, code = form_of(prompt), code_in(prompt)
+        if form.startswith("Rating"):
+            return f"Two faults.\n{form.replace(': N', f': {rating}')}"
+        if form.startswith("Verdict"):
+            return form.replace("LABEL", clarification if "asks the user what is meant" in prompt else idk)
+        if '"statements"' in form:
+            return json.dumps({"id": code, "statements": [f"Claim {number}." for number, _ in enumerate(supported, 1)]})
+        words = {str(number): "yes" if one else "no" for number, one in enumerate(supported, 1)}
+        return json.dumps({"id": code, "supported": words})
+
+    return script

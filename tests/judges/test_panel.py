@@ -1,0 +1,287 @@
+"""Several judges at once: what becomes of every kind of reply, and of a judge that is lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragtasks.clients.openai_client import OpenAIClient
+from ragtasks.clients.protocol import Outcome, Reply
+from ragtasks.clients.reply_cache import CachedClient, ReplyCache
+from ragtasks.errors import ConfigurationError, JudgeError
+from ragtasks.judges.panel import judge
+from ragtasks.judges.rubrics import RUBRIC_NAMES, idk, rb_llm, rubrics_named
+from ragtasks.judges.verdicts import Verdict, VerdictOutcome
+from ragtasks.records import Response
+from tests.clients._server import Action, Script, chat_server, closed_port, completion, refusal
+from tests.judges._scripted import ScriptedClient, form_of, obedient, response
+
+QUICK = {"backoff_seconds": 0.01, "longest_backoff_seconds": 0.02, "timeout_seconds": 10.0, "attempts": 4}
+
+
+def many(count: int) -> list[Response]:
+    return [response(f"Answer {number}.", task_id=f"c<::>{number + 1}") for number in range(count)]
+
+
+def one_verdict(*said: str | Reply, max_attempts: int = 2) -> tuple[Verdict, ScriptedClient]:
+    client = ScriptedClient(lambda _, n_before: said[n_before])
+    verdicts = judge([response()], [rb_llm()], [client], max_attempts=max_attempts)
+    return verdicts.verdict(0, "rb_llm", client.name), client
+
+
+def test_a_verdict_keeps_what_it_rests_on() -> None:
+    client = ScriptedClient(obedient(rating=7))
+    verdict = judge([response()], [rb_llm()], [client]).verdict(0, "rb_llm", "scripted")
+    assert (verdict.label, verdict.value, verdict.outcome) == ("7", 0.7, VerdictOutcome.GIVEN)
+    assert (verdict.task_id, verdict.judge, verdict.reason, verdict.attempts) == ("c<::>2", "scripted", "", 1)
+    assert verdict.replies[0].startswith("Two faults.\nRating ")
+    assert (verdict.prompt_tokens, verdict.completion_tokens, len(verdict.prompt_hash)) == (5, 2, 64)
+
+
+def test_two_steps_keep_both_replies_and_sum_their_tokens() -> None:
+    (rubric,) = rubrics_named(["rl_f"])
+    verdict = judge([response()], [rubric], [ScriptedClient(obedient())]).verdict(0, "rl_f", "scripted")
+    assert (verdict.label, verdict.value, verdict.attempts) == ("1/2", 0.5, 1)
+    assert [("statements" in reply, "supported" in reply) for reply in verdict.replies] == [
+        (True, False),
+        (False, True),
+    ]
+    assert (verdict.prompt_tokens, verdict.completion_tokens) == (10, 4)
+
+
+def test_nothing_to_judge_asks_nothing() -> None:
+    client = ScriptedClient(obedient())
+    verdicts = judge([], rubrics_named(RUBRIC_NAMES), [client])
+    assert (verdicts.all(), verdicts.scores("idk"), client.asked) == ([], [], [])
+    assert judge(many(2), [], [client]).all() == []
+
+
+def test_second_attempt_says_so_and_is_recorded() -> None:
+    script = obedient(rating=6)
+    client = ScriptedClient(lambda prompt, n_before: script(prompt, 0) if n_before else "It is fine. Rating: 9")
+    verdict = judge([response()], [rb_llm()], [client]).verdict(0, "rb_llm", "scripted")
+    assert (verdict.value, verdict.attempts, len(verdict.replies)) == (0.6, 2, 2)
+    first, second = (prompt.messages[0].content for prompt in client.asked)
+    assert second.startswith(first)
+    assert "no verdict in the form asked for" in second
+    assert form_of(first) == form_of(second)
+
+
+@pytest.mark.parametrize("max_attempts", [1, 2, 4])
+def test_attempts_are_bounded(max_attempts: int) -> None:
+    verdict, client = one_verdict(*["fine"] * 5, max_attempts=max_attempts)
+    assert (verdict.outcome, verdict.value, verdict.label) == (VerdictOutcome.UNPARSABLE, None, None)
+    assert (verdict.attempts, len(client.asked)) == (max_attempts, max_attempts)
+    assert len({(prompt.messages, prompt.key_parts) for prompt in client.asked}) == max_attempts
+    assert "no line `Rating" in verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("reply", "outcome", "n_asked"),
+    [
+        (Reply(Outcome.REFUSED, reason="the model refused: no"), VerdictOutcome.REFUSED, 1),
+        (Reply(Outcome.FILTERED, reason="filter"), VerdictOutcome.FILTERED, 1),
+        (Reply(Outcome.TRUNCATED, reason="limit"), VerdictOutcome.TRUNCATED, 2),
+        (Reply(Outcome.EMPTY, reason="no content"), VerdictOutcome.EMPTY, 2),
+        (Reply(Outcome.EMPTY, reason="nothing but thinking", thinking="hm"), VerdictOutcome.THINKING_ONLY, 2),
+        (Reply(Outcome.MALFORMED, reason="no choices"), VerdictOutcome.MALFORMED, 1),
+        (Reply(Outcome.FAILED, reason="HTTP 500"), VerdictOutcome.FAILED, 1),
+        (Reply(Outcome.ANSWERED, "Rating: 8"), VerdictOutcome.UNPARSABLE, 2),
+    ],
+)
+def test_kinds_of_silence_are_told_apart(reply: Reply, outcome: VerdictOutcome, n_asked: int) -> None:
+    verdict, client = one_verdict(reply, reply)
+    assert (verdict.outcome, verdict.value, len(client.asked)) == (outcome, None, n_asked)
+    assert verdict.reason
+    assert verdict.reason == reply.reason or outcome is VerdictOutcome.UNPARSABLE
+
+
+def test_second_step_gets_attempts_of_its_own() -> None:
+    script, (rubric,) = obedient(), rubrics_named(["rl_f"])
+    client = ScriptedClient(lambda prompt, n_before: "hm" if n_before in (0, 2) else script(prompt, 0))
+    verdict = judge([response()], [rubric], [client]).verdict(0, "rl_f", "scripted")
+    assert (verdict.value, verdict.attempts, len(verdict.replies)) == (0.5, 2, 4)
+
+
+def test_a_lost_judge_keeps_what_it_said_and_the_others_go_on() -> None:
+    lost = ScriptedClient(obedient(rating=2), name="lost", lost_after=3)
+    well = ScriptedClient(obedient(rating=8), name="well")
+    verdicts = judge(many(5), [rb_llm()], [lost, well])
+    outcomes = [verdicts.verdict(index, "rb_llm", "lost").outcome.value for index in range(5)]
+    assert outcomes == ["given"] * 3 + ["judge lost"] * 2
+    assert "does not accept the key" in verdicts.verdict(4, "rb_llm", "lost").reason
+    assert [score.value for score in verdicts.scores("rb_llm")] == [0.5, 0.5, 0.5, 0.8, 0.8]
+
+
+def test_a_judge_lost_between_two_steps_has_no_verdict() -> None:
+    (rubric,) = rubrics_named(["rl_f"])
+    clients = [ScriptedClient(obedient(), name="lost", lost_after=1), ScriptedClient(obedient(), name="well")]
+    verdict = judge([response()], [rubric], clients).verdict(0, "rl_f", "lost")
+    assert (verdict.outcome, len(verdict.replies)) == (VerdictOutcome.JUDGE_LOST, 1)
+
+
+def test_all_judges_lost_is_an_error_with_each_reason() -> None:
+    clients = [ScriptedClient(obedient(), name=name, lost_after=0) for name in ("one", "two")]
+    with pytest.raises(JudgeError, match="one: the endpoint does not accept the key; two: ") as caught:
+        judge(many(2), [idk()], clients)
+    assert "next step" in str(caught.value)
+
+
+def test_a_bug_is_no_lost_judge() -> None:
+    def script(_prompt: str, _: int) -> str:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        judge(many(2), [idk()], [ScriptedClient(script), ScriptedClient(obedient(), name="other")])
+
+
+@pytest.mark.parametrize("twice", ["rubrics", "judges"])
+def test_names_must_differ(twice: str) -> None:
+    rubrics = [idk(), idk()] if twice == "rubrics" else [idk()]
+    clients = [ScriptedClient(obedient()) for _ in range(1 if twice == "rubrics" else 2)]
+    with pytest.raises(ConfigurationError, match=f"{twice}: named twice"):
+        judge(many(1), rubrics, clients)
+
+
+def test_progress_counts_all_judges_to_the_end() -> None:
+    seen: list[tuple[str, int, int | None]] = []
+    clients = [ScriptedClient(obedient(), name=name) for name in ("one", "two")]
+    rubrics = rubrics_named(["rb_llm", "rl_f"])
+    judge(many(3), rubrics, clients, progress=lambda *news: seen.append(news))
+    counts = [done for _, done, _ in seen]
+    assert counts == list(range(1, 19))  # 2 judges x 3 responses x (1 rating + 2 steps)
+    assert seen[-1] == ("one; two", 18, 18)
+    assert all(total is not None and done <= total for _, done, total in seen)
+
+
+def test_judges_work_at_the_same_time() -> None:
+    meeting = threading.Barrier(3, timeout=20)
+
+    def script(prompt: str, n_before: int) -> str | Reply:
+        meeting.wait()  # broken, and so an error, unless all three are asked at once
+        return obedient()(prompt, n_before)
+
+    clients = [ScriptedClient(script, name=name) for name in ("one", "two", "three")]
+    verdicts = judge(many(1), [idk()], clients)
+    assert [item.share for item in verdicts.coverage()] == [1.0] * 3
+
+
+def interrupt_process() -> None:
+    os.kill(os.getpid(), signal.SIGINT)  # Ctrl-C: it reaches the main thread, wherever it is sent from
+
+
+def interrupt_thread() -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("recalls", [True, False], ids=["before the next request", "with requests open"])
+@pytest.mark.parametrize("interrupt", [interrupt_process, interrupt_thread])
+def test_interruption_ends_the_threads_at_their_next_reply(interrupt: Callable[[], None], recalls: bool) -> None:
+    clients = [ScriptedClient(slowly(obedient()), name=name, recalls=recalls) for name in ("one", "two")]
+
+    def progress(_what: str, done: int, _total: int | None) -> None:
+        if done == 3:
+            interrupt()
+
+    with pytest.raises(KeyboardInterrupt):
+        judge(many(200), [idk()], clients, progress=progress)
+    for thread in threading.enumerate():
+        if thread.name in ("one", "two"):
+            thread.join(5)
+            assert not thread.is_alive()
+    assert sum(len(client.asked) for client in clients) < 20
+
+
+def slowly(script: Any) -> Any:
+    def said(prompt: str, n_before: int) -> str | Reply:
+        time.sleep(0.01)
+        reply: str | Reply = script(prompt, n_before)
+        return reply
+
+    return said
+
+
+def as_server(script: Any, faults: Any = lambda _prompt, _before: None) -> Script:
+    def action(prompt: str, n_before: int) -> Action:
+        fault: Action | None = faults(prompt, n_before)
+        return fault or completion(script(prompt, n_before))
+
+    return action
+
+
+def every_tenth(fault: Action) -> Any:
+    """Return faults of every tenth request, whatever it asks."""
+    lock, count = threading.Lock(), [0]
+
+    def faults(_prompt: str, _before: int) -> Action | None:
+        with lock:
+            count[0] += 1
+            return fault if count[0] % 10 == 0 else None
+
+    return faults
+
+
+def test_three_judges_over_loopback_one_failing_and_the_second_run_asks_nothing(tmp_path: Path) -> None:
+    responses = many(12)
+    with (
+        chat_server(as_server(obedient(rating=4, supported=(True, True)))) as one,
+        chat_server(as_server(obedient(rating=6, supported=(True, False)))) as two,
+        chat_server(as_server(obedient(rating=9, supported=(False, False)), every_tenth(refusal(500)))) as three,
+        ReplyCache(tmp_path / "replies.sqlite") as cache,
+    ):
+        servers = {"one": one, "two": two, "three": three}
+        endpoints = [{"model": name, "base_url": server.base_url, **QUICK} for name, server in servers.items()]
+        clients = [CachedClient(OpenAIClient(endpoint), cache) for endpoint in endpoints]
+        rubrics = rubrics_named(["rb_llm", "idk", "rl_f"])
+        first = judge(responses, rubrics, clients)
+        n_asked = [len(server.asked) for server in servers.values()]
+        second = judge(responses, rubrics, clients)
+        assert [len(server.asked) for server in servers.values()] == n_asked
+    # 12 answers x (rating, idk, statements), and one second step for all: their statements and passages are equal.
+    assert n_asked[:2] == [37, 37]
+    assert n_asked[2] > 37
+    assert {item.share for item in first.coverage()} == {1.0}
+    assert [score.value for score in first.scores("rb_llm")] == [0.6] * 12
+    assert [score.value for score in first.scores("rl_f")] == [0.5] * 12
+    assert [verdict.value for verdict in second.all()] == [verdict.value for verdict in first.all()]
+    first.require_coverage()
+
+
+def test_what_a_judge_refuses_for_good_is_counted_and_the_median_is_of_the_others() -> None:
+    responses = many(30)
+
+    def faults(prompt: str, _before: int) -> Action | None:
+        return refusal(400, "cannot") if any(f"Answer {number}." in prompt for number in (3, 13, 23)) else None
+
+    with (
+        chat_server(as_server(obedient(rating=4))) as well,
+        chat_server(as_server(obedient(rating=8), faults)) as failing,
+    ):
+        clients = [
+            OpenAIClient({"model": name, "base_url": server.base_url, **QUICK})
+            for name, server in (("well", well), ("failing", failing))
+        ]
+        verdicts = judge(responses, [rb_llm()], clients)
+    coverage = {item.judge: (item.n_answered, item.n_asked, item.missing) for item in verdicts.coverage()}
+    assert coverage == {"well": (30, 30, {}), "failing": (27, 30, {"failed": 3})}
+    values = [score.value for score in verdicts.scores("rb_llm")]
+    assert values == [0.4 if number in (3, 13, 23) else pytest.approx(0.6) for number in range(30)]
+    with pytest.raises(JudgeError, match=r"failing, rb_llm: 27 of 30 \(3 failed: HTTP 400: .*cannot"):
+        verdicts.require_coverage(0.95)
+    verdicts.require_coverage(0.9)
+
+
+def test_nobody_at_the_address_loses_that_judge_only() -> None:
+    with chat_server(as_server(obedient())) as well:
+        addresses = {"well": well.base_url, "gone": f"http://127.0.0.1:{closed_port()}/v1"}
+        clients = [OpenAIClient({"model": name, "base_url": url, **QUICK}) for name, url in addresses.items()]
+        verdicts = judge(many(3), [rb_llm()], clients)
+    assert {item.judge: item.share for item in verdicts.coverage()} == {"well": 1.0, "gone": 0.0}
+    assert {verdicts.verdict(0, "rb_llm", name).outcome.value for name in addresses} == {"given", "judge lost"}

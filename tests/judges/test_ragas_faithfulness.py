@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import importlib.util
+import json
+
+import pytest
+
+from ragtasks.errors import MissingExtraError
+from ragtasks.judges.panel import judge
+from ragtasks.judges.ragas_faithfulness import ragas_rl_f
+from ragtasks.judges.verdicts import Verdict, VerdictOutcome
+from tests.judges._scripted import ScriptedClient, response
+
+HAS_RAGAS = importlib.util.find_spec("ragas") is not None
+needs_ragas = pytest.mark.skipif(not HAS_RAGAS, reason="ragas is not installed")
+
+
+def judged(*replies: str) -> tuple[Verdict, ScriptedClient]:
+    client = ScriptedClient(lambda _prompt, n_before: replies[n_before])
+    verdicts = judge([response("It runs from April. It is red.")], [ragas_rl_f()], [client])
+    return verdicts.verdict(0, "rl_f", client.name), client
+
+
+def statements(*texts: str) -> str:
+    return json.dumps({"statements": texts})
+
+
+def verdicts_of(*values: object) -> str:
+    return json.dumps({"statements": [{"statement": "s", "reason": "r", "verdict": value} for value in values]})
+
+
+@pytest.mark.skipif(HAS_RAGAS, reason="ragas is installed")
+def test_without_ragas_the_extra_is_named() -> None:
+    with pytest.raises(MissingExtraError, match=r"pip install 'ragtasks\[ragas\]'"):
+        ragas_rl_f()
+
+
+@needs_ragas
+@pytest.mark.parametrize(
+    ("values", "figure"),
+    [((1, 0), 0.5), ((1, 1), 1.0), ((0,), 0.0), ((1, 0, 0), 1 / 3), ((7, -1), 1.0)],
+)
+def test_figure_is_verdicts_not_zero_over_verdicts_returned(values: tuple[int, ...], figure: float) -> None:
+    verdict, _ = judged(statements("a", "b"), f"Here:\n```json\n{verdicts_of(*values)}\n```")
+    assert verdict.value == pytest.approx(figure)
+
+
+@needs_ragas
+def test_prompts_show_conversation_answer_and_passages_where_ragas_does() -> None:
+    _, client = judged(statements("a"), verdicts_of(1))
+    first, second = (prompt.messages[0].content for prompt in client.asked)
+    assert "user: Is there a ferry in Lindvik?\\nagent: Yes, one.\\nuser: When does it run?" in first
+    assert "It is red." in first
+    assert "The ferry of Lindvik runs" not in first
+    assert "The ferry of Lindvik runs" in second
+
+
+@needs_ragas
+def test_no_statements_has_no_second_question_and_no_value() -> None:
+    verdict, client = judged(statements())
+    assert (verdict.outcome, verdict.value, len(client.asked)) == (VerdictOutcome.NO_STATEMENTS, None, 1)
+
+
+@needs_ragas
+@pytest.mark.parametrize("odd", ["", "no JSON", verdicts_of(), verdicts_of("maybe"), '{"statements": 3}'])
+def test_what_cannot_be_read_is_asked_again_then_unscored(odd: str) -> None:
+    verdict, client = judged(statements("a"), odd, odd)
+    assert (verdict.outcome, verdict.value, verdict.attempts) == (VerdictOutcome.UNPARSABLE, None, 2)
+    assert len(client.asked) == 3

@@ -1,0 +1,106 @@
+"""Medians, labels, coverage, and the detector that reads verdicts."""
+
+from __future__ import annotations
+
+from statistics import median
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtasks.errors import JudgeError
+from ragtasks.judges.rubrics import LABEL_VALUES
+from ragtasks.judges.verdicts import JudgeIdk, Verdict, VerdictOutcome, Verdicts
+from ragtasks.metrics.answerability import IdkDetector
+from ragtasks.records import IdkVerdict
+from tests.judges._scripted import response
+
+LABELS = st.sampled_from(["yes", "partial", "no", None])
+
+
+def verdicts_of(rubric: str, *said: str | None) -> Verdicts:
+    """Return the verdicts on one response of as many judges as are given labels; None for no verdict."""
+    judges = [f"judge {number}" for number in range(len(said))]
+    table = {}
+    for name, label in zip(judges, said, strict=True):
+        value = None if label is None else LABEL_VALUES.get(label, -1.0)
+        outcome = VerdictOutcome.FAILED if label is None else VerdictOutcome.GIVEN
+        reason = "HTTP 500" if label is None else ""
+        table[0, rubric, name] = Verdict("c<::>1", rubric, name, outcome, label, value, reason)
+    return Verdicts([response()], [rubric], judges, table)
+
+
+@pytest.mark.parametrize(
+    ("said", "label"),
+    [
+        (["yes"], "yes"),
+        (["yes", "no", "no"], "no"),
+        (["yes", "partial", "no"], "partial"),
+        (["yes", "yes"], "yes"),
+        (["yes", "no"], None),
+        (["partial", "no"], None),
+        (["yes", None, "yes"], "yes"),
+        (["no", "no", "yes", "yes"], None),
+        (["no", "partial", "partial", "yes"], "partial"),
+        ([None, None], None),
+    ],
+)
+def test_label_is_the_middle_one_that_judges_gave(said: list[str | None], label: str | None) -> None:
+    ((found, reason),) = verdicts_of("idk", *said).labels("idk")
+    assert found == label
+    assert reason
+    assert ("split" in reason) == (label is None and any(said))
+
+
+@given(st.lists(LABELS, min_size=1, max_size=6), st.randoms())
+def test_median_ignores_the_order_of_judges_and_who_did_not_answer(said: list[str | None], random: object) -> None:
+    (score,) = verdicts_of("idk", *said).scores("idk")
+    (turned,) = verdicts_of("idk", *reversed(said)).scores("idk")
+    values = [LABEL_VALUES[label] for label in said if label]
+    assert score.value == turned.value == (median(values) if values else None)
+    assert bool(score.reason) == (score.value is None)
+    ((label, _),) = verdicts_of("idk", *said).labels("idk")
+    assert label is None or label in said
+
+
+def test_without_any_verdict_the_score_says_why_by_judge() -> None:
+    (score,) = verdicts_of("rb_llm", None, None).scores("rb_llm")
+    assert (score.value, score.reason) == (None, "judge 0: HTTP 500; judge 1: HTTP 500")
+
+
+def test_judges_own_figures_stay() -> None:
+    verdicts = verdicts_of("idk", "yes", None)
+    assert verdicts.judge_scores("idk", "judge 0")[0].value == 1.0
+    assert verdicts.judge_scores("idk", "judge 1")[0].reason == "HTTP 500"
+
+
+def test_coverage_leaves_out_what_was_not_asked_and_counts_an_answer_without_statements() -> None:
+    outcomes = [VerdictOutcome.NO_STATEMENTS, VerdictOutcome.NOT_ASKED, VerdictOutcome.UNPARSABLE]
+    table = {
+        (i, "rl_f", "j"): Verdict("c<::>1", "rl_f", "j", outcome, reason="x") for i, outcome in enumerate(outcomes)
+    }
+    (item,) = Verdicts([response(str(i)) for i in range(3)], ["rl_f"], ["j"], table).coverage()
+    assert (item.n_asked, item.n_answered, item.share, item.missing) == (2, 1, 0.5, {"unparsable": 1})
+
+
+def test_coverage_of_nothing_is_whole() -> None:
+    Verdicts([], ["rl_f"], ["j"], {}).require_coverage(1.0)
+
+
+def test_clarifications() -> None:
+    found = [verdicts_of("clarification", label).clarifications() for label in ("yes", "no", None)]
+    assert found == [[True], [False], [None]]
+
+
+def test_detector_reads_verdicts_by_response() -> None:
+    detector: IdkDetector = JudgeIdk(verdicts_of("idk", "yes", "yes", "no"))
+    known, unknown = detector.detect([response(), response("another")])
+    assert (known.verdict, known.reason) == (IdkVerdict.YES, "judge 0: yes, judge 1: yes, judge 2: no")
+    assert (unknown.verdict, unknown.reason) == (None, "this response was not judged")
+    assert detector.name == "judge judge 0, judge 1, judge 2"
+    assert detector.detect([]) == []
+
+
+def test_detector_needs_the_idk_rubric() -> None:
+    with pytest.raises(JudgeError, match="verdicts under rb_llm"):
+        JudgeIdk(verdicts_of("rb_llm", "yes"))

@@ -1,0 +1,191 @@
+"""Agreement against a published example, scipy, and brute force from the definitions."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import spearmanr
+
+from ragtasks.metrics.agreement import (
+    NOTHING_VARIES,
+    TOO_FEW,
+    Level,
+    inverse_frequency,
+    krippendorff_alpha,
+    pairwise_spearman,
+    spearman,
+    spearman_repeated,
+)
+
+Item = Sequence[float | None]
+RATERS = (
+    (1, 2, 3, 3, 2, 1, 4, 1, 2, None, None, None),
+    (1, 2, 3, 3, 2, 2, 4, 1, 2, 5, None, 3),
+    (None, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, None),
+    (1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, None),
+)
+"""Four observers of twelve units: Krippendorff, Computing Krippendorff's Alpha-Reliability (2011), example C."""
+
+RATINGS = st.lists(st.lists(st.one_of(st.none(), st.integers(1, 5)), min_size=1, max_size=4), min_size=2, max_size=12)
+PAIRS = st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3), st.integers(0, 4)), min_size=2, max_size=30)
+
+
+def distance(level: Level, a: float, b: float, everything: Sequence[float]) -> float:
+    if level is Level.NOMINAL:
+        return float(a != b)
+    if level is Level.INTERVAL:
+        return (a - b) ** 2
+    low, high = min(a, b), max(a, b)
+    between = sum(low <= value <= high for value in everything)
+    return (between - (everything.count(a) + everything.count(b)) / 2) ** 2 if a != b else 0.0
+
+
+def brute_alpha(ratings: Sequence[Item], level: Level) -> float | None:
+    """Return alpha by the definition's double sums over single ratings."""
+    items = [[value for value in item if value is not None] for item in ratings]
+    items = [item for item in items if len(item) > 1]
+    everything = [value for item in items for value in item]
+    n = len(everything)
+    expected = sum(distance(level, a, b, everything) for a, b in itertools.permutations(everything, 2))
+    if len(items) < 2 or expected == 0:
+        return None
+    observed = sum(
+        distance(level, a, b, everything) / (len(item) - 1)
+        for item in items
+        for a, b in itertools.permutations(item, 2)
+    )
+    return 1 - (observed / n) / (expected / (n * (n - 1)))
+
+
+@pytest.mark.parametrize(
+    ("level", "expected"), [(Level.NOMINAL, 0.743), (Level.ORDINAL, 0.815), (Level.INTERVAL, 0.849)]
+)
+def test_alpha_of_the_published_example(level: Level, expected: float) -> None:
+    value = krippendorff_alpha(list(zip(*RATERS, strict=True)), level).value
+    assert value == pytest.approx(expected, abs=5e-4)
+
+
+@given(RATINGS, st.sampled_from(Level))
+def test_alpha_is_its_definition(ratings: list[list[int | None]], level: Level) -> None:
+    assert krippendorff_alpha(ratings, level).value == pytest.approx(brute_alpha(ratings, level), abs=1e-9)
+
+
+@given(RATINGS, st.sampled_from(Level))
+def test_alpha_ignores_the_order_of_items_and_raters(ratings: list[list[int | None]], level: Level) -> None:
+    shuffled = [sorted(item, key=lambda value: value or 0) for item in reversed(ratings)]
+    assert krippendorff_alpha(shuffled, level).value == pytest.approx(krippendorff_alpha(ratings, level).value)
+
+
+@pytest.mark.parametrize("level", Level)
+def test_alpha_is_1_where_all_agree_and_below_0_where_they_never_do(level: Level) -> None:
+    assert krippendorff_alpha([(1, 1), (2, 2), (3, 3)], level).value == 1
+    value = krippendorff_alpha([(1, 2), (2, 1), (1, 2)], level).value
+    assert value is not None
+    assert value < 0
+
+
+@pytest.mark.parametrize(
+    ("ratings", "reason"),
+    [
+        ([], TOO_FEW),
+        ([(1, 2)], TOO_FEW),
+        ([(1, None), (None, 2), (3,)], TOO_FEW),
+        ([(4, 4), (4, 4, None)], NOTHING_VARIES),
+    ],
+)
+def test_alpha_without_enough_to_go_on_is_unscored(ratings: list[Item], reason: str) -> None:
+    score = krippendorff_alpha(ratings, Level.ORDINAL)
+    assert (score.value, score.reason) == (None, reason)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_rating_that_is_no_number_is_refused(bad: float) -> None:
+    with pytest.raises(ValueError, match="write None"):
+        krippendorff_alpha([(1, bad), (1, 2)], Level.INTERVAL)
+    with pytest.raises(ValueError, match="NaN or infinite"):
+        spearman([1, 2], [1, bad])
+    with pytest.raises(ValueError, match="NaN or infinite"):
+        spearman([1, 2], [1, 2], [1, bad])
+
+
+def oracle(first: Sequence[float], second: Sequence[float]) -> float | None:
+    """Return scipy's rho, None where a column does not vary, of which scipy warns."""
+    if min(len(set(first)), len(set(second))) < 2:
+        return None
+    return float(spearmanr(first, second).statistic)
+
+
+@given(PAIRS)
+def test_spearman_is_scipys(rows: list[tuple[int, int, int]]) -> None:
+    first, second, _ = zip(*rows, strict=True)
+    assert spearman(first, second).value == pytest.approx(oracle(first, second), abs=1e-9)
+    assert spearman(first, second, [2.5] * len(rows)).value == pytest.approx(oracle(first, second), abs=1e-9)
+    assert spearman_repeated(first, second, [2.5] * len(rows)).value == pytest.approx(oracle(first, second), abs=1e-9)
+
+
+@given(PAIRS)
+def test_whole_weights_repeat_the_pairs(rows: list[tuple[int, int, int]]) -> None:
+    first, second, weights = zip(*rows, strict=True)
+    repeated = [(a, b) for a, b, n in rows for _ in range(n)]
+    value = spearman_repeated(first, second, weights).value
+    if sum(weight > 0 for weight in weights) < 2:
+        assert value is None
+    else:
+        assert value == pytest.approx(oracle([a for a, _ in repeated], [b for _, b in repeated]), abs=1e-9)
+
+
+def test_weights_weigh_the_correlation_of_plain_ranks() -> None:
+    """Ranks 1 2 3 and 1 3 2, weights 1 1 2: means 9/4 and 2, co-moment 1, moments 11/4 and 2."""
+    value = spearman([10, 20, 30], [1, 9, 5], [1, 1, 2]).value
+    assert value == pytest.approx(1 / math.sqrt(2.75 * 2))
+    assert spearman_repeated([10, 20, 30], [1, 9, 5], [1, 1, 2]).value == pytest.approx(
+        spearmanr([10, 20, 30, 30], [1, 9, 5, 5]).statistic
+    )
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "weights", "reason"),
+    [
+        ([], [], None, TOO_FEW),
+        ([1], [1], None, TOO_FEW),
+        ([1, 2], [1, 2], [1, 0], TOO_FEW),
+        ([1, 1], [1, 2], None, NOTHING_VARIES),
+        ([1, 2, 3], [5, 5, 6], [0.1, 0.2, 0], NOTHING_VARIES),
+    ],
+)
+def test_spearman_without_enough_to_go_on_is_unscored(
+    first: list[float], second: list[float], weights: list[float] | None, reason: str
+) -> None:
+    score = spearman(first, second, weights)
+    assert (score.value, score.reason) == (None, reason)
+
+
+def test_columns_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(ValueError, match="differ in length: 2, 1, weights 2"):
+        spearman([1, 2], [1])
+    with pytest.raises(ValueError, match="weights 3"):
+        spearman([1, 2], [1, 2], [1, 1, 1])
+    with pytest.raises(ValueError, match="negative"):
+        spearman([1, 2], [1, 2], [1, -1])
+
+
+def test_inverse_frequency_gives_all_values_the_same_weight() -> None:
+    assert inverse_frequency([4, 4, 4, 4, 1, 1]) == [0.25] * 4 + [0.5] * 2
+    assert inverse_frequency([]) == []
+
+
+def test_pairs_of_raters_compare_what_both_rated() -> None:
+    columns = {"a": (1, 2, 3, None), "b": (3, 2, 1, 9), "c": (None, 1, 2, 3)}
+    found = pairwise_spearman(columns)
+    assert list(found) == [("a", "b"), ("a", "c"), ("b", "c")]
+    # Of b and c, the last three items are common: 2 1 9 beside 1 2 3.
+    assert [score.value for score in found.values()] == pytest.approx([-1, 1, 0.5])
+    assert pairwise_spearman({"a": (1, 2)}) == {}
+    assert pairwise_spearman({"a": (1, None), "b": (None, 1)})["a", "b"].reason == TOO_FEW
+    with pytest.raises(ValueError, match="zip"):
+        pairwise_spearman({"a": (1, 2), "b": (1,)})
