@@ -73,6 +73,7 @@ def retrieve(
     name: str | None = None,
     depth: int,
     rewriter: Rewriter | None = None,
+    corpora: Mapping[str, str] | None = None,
 ) -> StoredRun:
     """Return the stored run of a retriever over a benchmark's queries, made now or found.
 
@@ -83,6 +84,7 @@ def retrieve(
         name: name of the run; default: retriever and query form.
         depth: passages kept for each query.
         rewriter: who rewrites where the form is `llm_rewrite`.
+        corpora: domain -> corpus to search in the place of the benchmark's own.
 
     Raises:
         RagtasksError: unknown names, missing files or libraries, a full disk.
@@ -91,7 +93,7 @@ def retrieve(
     parse(retriever, place.secrets)  # a slip in the line shows before anything is read
     with progress_bars() as progress:
         queries, facts = _queries(place, benchmark, form, rewriter or Rewriter(None), progress)
-        request = Request(benchmark, queries, lambda: parse(retriever, place.secrets), depth, name, facts)
+        request = Request(benchmark, queries, lambda: parse(retriever, place.secrets), depth, name, corpora, facts)
         return build_run(request, RunStore(place.store), progress)
 
 

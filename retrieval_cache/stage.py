@@ -16,7 +16,7 @@ from typing import Any
 
 from ragtasks.benchmarks.benchmark import Benchmark
 from ragtasks.benchmarks.retrieval_side import RetrievalSide, retrieval_side
-from ragtasks.errors import CacheError
+from ragtasks.errors import CacheError, ConfigurationError, close_matches
 from ragtasks.records import Passage, Setting
 from ragtasks.runs import (
     Manifest,
@@ -54,6 +54,8 @@ class Request:
     """Passages kept for each query."""
     name: str | None = None
     """Name of the run; default: retriever and query form."""
+    corpora: Mapping[str, str] | None = None
+    """Domain -> another corpus to search in the place of the benchmark's own."""
     facts: Mapping[str, Any] | None = None
     """What else is worth keeping in the manifest, such as counts of fallbacks."""
 
@@ -92,8 +94,15 @@ class _Work:
         self._benchmark = request.benchmark
         present = {task.domain for task in request.benchmark.tasks}
         self.domains = tuple(domain for domain in side.domains if domain in present)
-        self._locations = {domain: str(side.corpus_file(request.benchmark.root, domain)) for domain in self.domains}
+        self._locations = self._corpus_locations(side, request.corpora or {})
         self._corpora = {domain: self._survey(domain) for domain in self.domains}
+
+    def _corpus_locations(self, side: RetrievalSide, others: Mapping[str, str]) -> dict[str, str]:
+        for domain in others:
+            if domain not in self.domains:
+                raise ConfigurationError(f"corpus for unknown domain {domain!r}: {close_matches(domain, self.domains)}")
+        root = self._benchmark.root
+        return {domain: others.get(domain) or str(side.corpus_file(root, domain)) for domain in self.domains}
 
     def _survey(self, domain: str) -> dict[str, Any]:
         """Return checksum and size of a corpus; faults show here, before anything is indexed."""
