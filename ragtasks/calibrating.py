@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
 from ragtasks.benchmarks.human_evaluation import RatedResponse, load_human_evaluation
-from ragtasks.clients.endpoint import Endpoint
+from ragtasks.clients.endpoint import Endpoint, endpoint_of
+from ragtasks.errors import ConfigurationError
 from ragtasks.judges.session import judge_responses
 from ragtasks.judges.verdicts import JudgeIdk, Verdicts
 from ragtasks.metrics.answerability import RuleBasedIdk
@@ -22,7 +24,7 @@ _JUDGED = ("rb_llm", "rl_f")
 
 
 def calibrate_judges(
-    root: Path, endpoints: Sequence[Endpoint], *, key: str | None, cache_file: Path, picture: Path | None = None
+    root: Path, judges: Sequence[str], *, key: str | None, cache_file: Path, picture: Path | None = None
 ) -> str:
     """Return the calibration tables; the picture is written where one is asked for.
 
@@ -31,12 +33,13 @@ def calibrate_judges(
 
     Args:
         root: folder with the official files.
-        endpoints: the judges.
+        judges: `openai/NAME`, or a JSON object with `model` and `base_url`, each.
         key: key of the endpoints; goes nowhere else.
         cache_file: SQLite file of replies.
         picture: PNG or SVG to write.
 
     Raises:
+        ConfigurationError: a judge that cannot be read.
         BenchmarkFileError: the human-evaluation file is missing or broken.
         JudgeError: no judge could be had to the end.
         MissingExtraError: an extra is not installed.
@@ -48,6 +51,7 @@ def calibrate_judges(
         "rules": {answer: label.verdict for answer, label in rules.items()}
     }
     columns: list[Column] = []
+    endpoints = [_endpoint(judge) for judge in judges]
     if endpoints:
         with progress_bars() as progress:
             found = judge_responses(responses, endpoints, key=key, cache_file=cache_file, progress=progress)
@@ -60,6 +64,18 @@ def calibrate_judges(
     if picture is not None:
         plot_calibration(calibration, picture)
     return render_calibration(calibration)
+
+
+def _endpoint(text: str) -> Endpoint:
+    if not text.lstrip().startswith("{"):
+        return endpoint_of(text)
+    try:
+        return endpoint_of(json.loads(text))
+    except ValueError as error:
+        # The text is not shown: it may hold an address with a password.
+        raise ConfigurationError(
+            f"--judge: expected openai/NAME or a JSON object, found broken JSON ({error})"
+        ) from None
 
 
 def _column(

@@ -9,7 +9,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from ragtasks import __version__
-from ragtasks.errors import RagtasksError
+from ragtasks.errors import ConfigurationError, RagtasksError
 
 app = typer.Typer(
     help="Multi-turn RAG benchmarks as tasks of lm-evaluation-harness.",
@@ -116,6 +116,45 @@ def report(
     _say(render_report(read_evaluations(results), metric))
 
 
+@app.command()
+def judge(
+    paths: Annotated[
+        list[Path], typer.Argument(help="Folders that lm_eval wrote with --log_samples, or predictions (JSON lines).")
+    ],
+    output_path: Annotated[Path, typer.Option("--output_path", "--output-path", help="Folder for the new results.")],
+    metadata: Annotated[str, typer.Option(help="JSON object, as for lm_eval: judges, encoder, data, idk, ...")] = "{}",
+    benchmark: Annotated[str | None, typer.Option(help="Benchmark of predictions: mtrag, mtrag_un.")] = None,
+    setting: Annotated[
+        str | None, typer.Option(help="Setting of predictions: reference, reference_rag, full_rag.")
+    ] = None,
+) -> None:
+    """Score saved answers again, with judges or without, and without the model that gave them."""
+    from ragtasks.environment import data_folder, run_store
+    from ragtasks.rescoring import Place, rescore
+
+    place = Place(data_folder(), run_store())
+    _say(*rescore(paths, metadata, output_path, place, benchmark=benchmark, setting=setting))
+
+
+@app.command()
+def calibrate(
+    data: Annotated[
+        Path | None, typer.Option(help="Folder with MTRAG's official files; default: the data folder.")
+    ] = None,
+    judge: Annotated[
+        list[str] | None, typer.Option(help="Judge to calibrate, openai/NAME or a JSON object; repeatable.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Picture to write, .png or .svg.")] = None,
+) -> None:
+    """Print how far metrics and judges agree with the people who rated MTRAG's answers."""
+    from ragtasks.benchmarks.registry import benchmark_folder
+    from ragtasks.calibrating import calibrate_judges
+    from ragtasks.environment import data_folder, endpoint_key, reply_cache_file
+
+    root = benchmark_folder("mtrag", str(data) if data else None, data_folder())
+    _say(calibrate_judges(root, judge or [], key=endpoint_key(), cache_file=reply_cache_file(), picture=plot))
+
+
 _BENCHMARK = Annotated[str, typer.Option(help="Benchmark.")]
 _DATA = Annotated[str | None, typer.Option(help="`sample`, or a folder with the official files.")]
 
@@ -125,6 +164,14 @@ def _place(benchmark: str, data: str | None) -> Any:
     from retrieval_cache.service import Place
 
     return Place(benchmark, data, data_folder(), run_store(), engine_keys())
+
+
+def _pairs(options: list[str] | None) -> dict[str, str]:
+    pairs = [option.partition("=") for option in options or []]
+    for name, sign, value in pairs:
+        if not (name and sign and value):
+            raise ConfigurationError(f"--corpus: expected DOMAIN=LOCATION, found {name + sign + value!r}")
+    return {name: value for name, _, value in pairs}
 
 
 def _store() -> Any:
@@ -148,6 +195,9 @@ def retrieve(  # noqa: PLR0917 (one parameter an option)
         str | None, typer.Option(help="Model for the query form llm_rewrite, such as openai/NAME.")
     ] = None,
     base_url: Annotated[str | None, typer.Option(help="Address of the rewriter's OpenAI-compatible server.")] = None,
+    corpus: Annotated[
+        list[str] | None, typer.Option(help="DOMAIN=LOCATION: search another corpus for a domain; repeatable.")
+    ] = None,
 ) -> None:
     """Make a run of a retriever over a benchmark's queries, once; a killed call is taken up again."""
     from ragtasks.environment import endpoint_key
@@ -155,7 +205,9 @@ def retrieve(  # noqa: PLR0917 (one parameter an option)
     from retrieval_cache.service import retrieve as make
 
     model = Rewriter(rewriter, base_url, endpoint_key())
-    run = make(_place(benchmark, data), retriever, queries, name=name, depth=depth, rewriter=model)
+    run = make(
+        _place(benchmark, data), retriever, queries, name=name, depth=depth, rewriter=model, corpora=_pairs(corpus)
+    )
     _say(f"run {run.folder.name} in {run.folder}", f'use it with --metadata \'{{"run": "{run.folder.name}"}}\'')
 
 
@@ -169,6 +221,43 @@ def evaluate_run(
     from retrieval_cache.service import evaluate_runs
 
     _say(evaluate_runs(_place(benchmark, data), names))
+
+
+corpus_commands = typer.Typer(help="Look at a corpus, find what it repeats, cut documents.", no_args_is_help=True)
+app.add_typer(corpus_commands, name="corpus")
+_LOCATION = Annotated[str, typer.Argument(help="Zip, BEIR folder, .jsonl[.gz|.zst], Parquet, or hf:NAME.")]
+
+
+@corpus_commands.command("check")
+def corpus_check(location: _LOCATION) -> None:
+    """Read a corpus once: counts, checksum, and every fault."""
+    from retrieval_cache.corpus_service import describe_corpus
+
+    _say(*describe_corpus(location))
+
+
+@corpus_commands.command("duplicates")
+def corpus_duplicates(
+    location: _LOCATION, threshold: Annotated[float, typer.Option(help="Least Jaccard similarity.")] = 0.8
+) -> None:
+    """List passages that say nearly the same."""
+    from retrieval_cache.corpus_service import describe_duplicates
+
+    _say(*describe_duplicates(location, threshold))
+
+
+@corpus_commands.command("segment")
+def corpus_segment(
+    location: _LOCATION,
+    target: Annotated[Path, typer.Argument(help="JSON lines to write.")],
+    size: Annotated[int, typer.Option(help="Most tokens in a passage.")] = 512,
+    overlap: Annotated[int, typer.Option(help="Tokens shared by neighbours.")] = 100,
+    tokenizer: Annotated[str | None, typer.Option(help="Hugging Face tokeniser; default: words and signs.")] = None,
+) -> None:
+    """Cut documents into passages whose ids keep their offsets."""
+    from retrieval_cache.corpus_service import segment_corpus
+
+    _say(f"{segment_corpus(location, target, size, overlap, tokenizer)} passages in {target}")
 
 
 runs = typer.Typer(help="List, show, compare, check and remove stored runs.", no_args_is_help=True)

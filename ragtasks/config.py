@@ -130,12 +130,22 @@ class EvaluationConfig(BaseModel):
 
 
 def _judge_of(named: Any) -> Judge:
-    """Return what names a judge as a record; an endpoint's faults are told by the endpoint."""
+    """Return what names a judge as a record.
+
+    Raises:
+        ConfigurationError: an unknown key, or a value that does not fit. No value is shown.
+    """
     if isinstance(named, (Endpoint, HarnessModel)):
         return named
-    if isinstance(named, Mapping) and "lm_eval" in named:
+    if not isinstance(named, Mapping) or "lm_eval" not in named:
+        return endpoint_of(named)
+    faults: list[str] = []
+    try:
         return HarnessModel.model_validate(dict(named))
-    return endpoint_of(named)
+    except ValidationError as error:
+        faults = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()]
+    # Outside the handler, and without the values: the chained error would show what may be a key.
+    raise ConfigurationError("judges: " + "; ".join(faults))
 
 
 KEYS = frozenset(EvaluationConfig.model_fields)

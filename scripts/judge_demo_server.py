@@ -58,7 +58,7 @@ class Judge(BaseHTTPRequestHandler):
 
 def sections(prompt: str) -> tuple[str, dict[str, str]]:
     """Return the code of a prompt and its marked parts by name."""
-    code = re.findall(r"the code ([0-9a-f]+)", prompt)[-1]
+    code = re.findall(r"the code ([0-9a-f]{8})\b", prompt)[0]
     parts = re.findall(rf"^\[{code} (?!end\])([^\]]+)\]\n(.*?)\n\[{code} end\]$", prompt, re.DOTALL | re.MULTILINE)
     return code, dict(parts)
 

@@ -33,6 +33,9 @@ LAYERS = {
     "ragtasks.judges": 5,
     "ragtasks.harness": 6,
     "ragtasks.reports": 6,
+    "ragtasks.saved_answers": 5,
+    "ragtasks.rescoring": 7,
+    "ragtasks.calibrating": 7,
     "ragtasks.doctor": 7,
     "ragtasks.cli": 8,
 }

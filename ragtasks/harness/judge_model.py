@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 # Models share one machine, and libraries under them are not made for several at once.
 _ONE_AT_A_TIME = threading.Lock()
-_FAULTS_OF_MODELS = (RuntimeError, ValueError, OSError, ImportError, LookupError, TypeError, AttributeError)
+# What libraries raise for memory, devices, files and tokens that do not fit; arguments that a model does not take are
+# TypeErrors, at loading only: later they would be bugs of ours.
+_FAULTS = (RuntimeError, ValueError, OSError, LookupError)
+_FAULTS_OF_LOADING = (*_FAULTS, ImportError, TypeError, AttributeError)
 
 
 class JudgeModel:
@@ -57,16 +60,20 @@ class JudgeModel:
         if not prompts:
             return []
         with _ONE_AT_A_TIME:
+            client = self._loaded()
             try:
-                return self._loaded().answer(prompts, progress, journal)
-            except _FAULTS_OF_MODELS as error:
+                return client.answer(prompts, progress, journal)
+            except _FAULTS as error:
                 raise JudgeError(self._fatal(error)) from error
 
     def _loaded(self) -> ModelClient:
         if self._client is None:
             from ragtasks.harness.model_client import load_model_client
 
-            self._client = load_model_client(self._model.lm_eval, self._model.arguments, self._decoding)
+            try:
+                self._client = load_model_client(self._model.lm_eval, self._model.arguments, self._decoding)
+            except _FAULTS_OF_LOADING as error:
+                raise JudgeError(self._fatal(error)) from error
         return self._client
 
     def _fatal(self, error: Exception) -> str:

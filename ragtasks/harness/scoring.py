@@ -25,9 +25,9 @@ from ragtasks.judges.verdicts import CLARIFICATION, IDK, JudgeIdk, Verdicts
 from ragtasks.metrics.answerability import IdkLabel, RuleBasedIdk
 from ragtasks.metrics.conditioning import ibm_visible_answerability
 from ragtasks.metrics.semantic import BertScorer, check_encoder, resolve_encoder, semantic_scores
-from ragtasks.metrics.suite import Judged, Scores, Semantics, score_responses
+from ragtasks.metrics.suite import METRICS, Judged, Scores, Semantics, score_responses
 from ragtasks.progress import progress_bars
-from ragtasks.records import Response
+from ragtasks.records import Response, Score
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -36,6 +36,10 @@ NO_ENCODER = "none"
 
 _DEFAULT_ENCODER = "microsoft/deberta-xlarge-mnli"
 _SAMPLE_ENCODER = "minilm"
+_NO_JUDGE = "no judge could be had"
+_UNJUDGED = {
+    metric.name: Score(None, _NO_JUDGE) for metric in METRICS if metric.needs_judges and metric.name != "judge_coverage"
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +102,15 @@ class ResponseScorer:
         """Return scores and notes of each response, in order; nothing is lost where encoder or judges fail."""
         verdicts, given = self._judged(responses)
         detector = JudgeIdk(verdicts) if verdicts and self._config.idk_by_judges else RuleBasedIdk()
+        self._idk_detector = detector.name  # rules where no judge could be had
         labels = detector.detect(responses)
         key = self._benchmark.answerability_key
         visible = [ibm_visible_answerability(r.task.answerability, key) for r in responses]
         semantics = self._semantics(responses)
         scores = score_responses(responses, labels, semantics, ibm_answerability=visible, judged=given)
+        if given is not None and verdicts is None:
+            # Labels alone would decide some of them, and a mean over those only is no figure of the model.
+            scores = [{**own, **_UNJUDGED} for own in scores]
         rows = _verdict_rows(verdicts, len(responses))
         return [ScoredResponse(*row) for row in zip(scores, map(_notes, scores, labels, rows), strict=True)]
 
@@ -122,7 +130,7 @@ class ResponseScorer:
                 )
         except RagtasksError as error:
             note_problem(str(error))
-            return None, nobody_judged(len(responses), "no judge could be had")
+            return None, nobody_judged(len(responses), _NO_JUDGE)
         try:
             verdicts.require_coverage(self._config.min_judge_coverage)
         except JudgeError as error:

@@ -1,0 +1,239 @@
+"""LLM judges in a run of the harness: endpoints of which some fail, and models of this process."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import shutil
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragtasks.clients.protocol import Decoding
+from ragtasks.config import HarnessModel, config_from_options
+from ragtasks.errors import ConfigurationError, JudgeError
+from ragtasks.harness.judge_model import JudgeModel
+from ragtasks.judges.session import RUBRICS, judge_responses
+from ragtasks.judges.verdicts import VerdictOutcome, Verdicts
+from tests.clients._server import closed_port
+from tests.harness.conftest import CHATML, CommandResult
+from tests.judges._demo import FLAKY, DemoServer
+from tests.judges._scripted import response
+
+TASK = "mtrag_full_rag_clapnq"
+KEY = "a-secret-that-shows-nowhere-4711"
+JUDGED = {"rb_llm", "rb_llm_raw", "rl_f", "rl_f_raw", "judge_coverage"}
+Judging = Callable[..., CommandResult]
+
+
+@pytest.fixture
+def judging(
+    command: Callable[..., CommandResult], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., CommandResult]:
+    """Evaluate the extractive baseline on a few tasks with some judges, into `out`; replies are kept in `store`."""
+    monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+
+    def run(*judges: dict[str, Any], limit: int = 6, **metadata: Any) -> CommandResult:
+        shutil.rmtree(tmp_path / "out", ignore_errors=True)
+        return command(
+            "--model", "ragtasks-extractive", "--tasks", TASK, "--limit", str(limit), "--log_samples",
+            "--output_path", str(tmp_path / "out"), metadata={**({"judges": judges} if judges else {}), **metadata},
+        )  # fmt: skip
+
+    return run
+
+
+def figures_in(folder: Path) -> dict[str, float]:
+    (file,) = folder.rglob("results_*.json")
+    figures = json.loads(file.read_text())["results"][TASK]
+    return {key.partition(",")[0]: value for key, value in figures.items() if "_stderr" not in key and "," in key}
+
+
+def scoring_in(folder: Path) -> dict[str, str]:
+    (file,) = folder.rglob("results_*.json")
+    scoring = json.loads(file.read_text())["configs"][TASK]["metadata"]["ragtasks"]["scoring"]
+    return {key: scoring[key] for key in ("judges", "idk_detector")}
+
+
+def samples_in(folder: Path) -> list[dict[str, Any]]:
+    (file,) = folder.rglob(f"samples_{TASK}_*.jsonl")
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def dead_judge() -> dict[str, Any]:
+    address = f"http://127.0.0.1:{closed_port()}/v1"
+    return {"model": "dead", "base_url": address, "attempts": 2, "backoff_seconds": 0.01}
+
+
+def test_three_judges_one_failing_on_a_tenth_and_the_second_run_asks_nothing(
+    judging: Judging, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    with DemoServer() as server:
+        judges = [server.judge(name) for name in ("steady-a", "steady-b", FLAKY)]
+        first = judging(*judges)
+        n_asked = {name: sum(body["model"] == name for body in server.asked) for name in ("steady-a", FLAKY)}
+        figures = figures_in(tmp_path / "out")
+        second = judging(*judges)
+        assert sum(body["model"] == FLAKY for body in server.asked) == n_asked[FLAKY] > n_asked["steady-a"] > 0
+        assert all(headers["authorization"] == f"Bearer {KEY}" for headers in server.headers)
+    assert (first.status, second.status) == (0, 0), first.err
+    assert all(name in first.out for name in ("rb_llm", "rl_f", "judge_coverage", "ans_acc"))
+    assert figures["judge_coverage"] == 1
+    names = "steady-a, steady-b, flaky"
+    assert scoring_in(tmp_path / "out") == {"judges": names, "idk_detector": f"judge {names}"}
+    assert all(0 <= figures[name] <= 1 for name in JUDGED)
+    again = figures_in(tmp_path / "out")
+    assert [again[name] for name in figures] == pytest.approx(list(figures.values()), nan_ok=True)
+    for row in samples_in(tmp_path / "out"):
+        verdicts = row["doc"]["scoring"]["verdicts"]
+        assert {(verdict["rubric"], verdict["judge"]) for verdict in verdicts} == {
+            (rubric, judge["model"]) for rubric in RUBRICS for judge in judges
+        }
+    files = [path for folder in ("out", "store") for path in (tmp_path / folder).rglob("*") if path.is_file()]
+    assert any(path.suffix == ".sqlite" for path in files)
+    assert [path.name for path in files if KEY.encode() in path.read_bytes()] == []
+    assert KEY not in first.out + first.err + second.out + second.err + caplog.text
+
+
+def test_a_dead_judge_leaves_the_figures_of_the_others(judging: Judging, tmp_path: Path) -> None:
+    with DemoServer() as server:
+        done = judging(server.judge("steady"), dead_judge())
+    figures = figures_in(tmp_path / "out")
+    assert done.status == 1
+    assert "everything is saved" in done.err
+    assert "dead, rb_llm: 0 of 6 (6 judge lost" in done.err
+    assert "nobody answers" in done.err
+    assert figures["judge_coverage"] == pytest.approx(0.5)
+    assert 0 < figures["rb_llm_raw"] <= 1
+
+
+def test_a_lower_limit_lets_a_dead_judge_pass(judging: Judging, tmp_path: Path) -> None:
+    with DemoServer() as server:
+        assert judging(server.judge("steady"), dead_judge(), min_judge_coverage=0.0).status == 0
+    assert figures_in(tmp_path / "out")["judge_coverage"] == pytest.approx(0.5)
+
+
+def test_all_judges_dead_end_with_an_error_after_the_rest_is_saved(judging: Judging, tmp_path: Path) -> None:
+    alone = judging()
+    without = figures_in(tmp_path / "out")
+    done = judging(dead_judge())
+    figures = figures_in(tmp_path / "out")
+    assert (alone.status, done.status) == (0, 1)
+    assert "next step" in done.err
+    assert "rouge_l" in done.out
+    assert without.keys() | JUDGED == figures.keys()
+    assert [figures[name] for name in without] == pytest.approx(list(without.values()), nan_ok=True)
+    assert all(math.isnan(figures[name]) for name in JUDGED - {"judge_coverage"})
+    assert figures["judge_coverage"] == 0
+    assert scoring_in(tmp_path / "out") == {"judges": "dead", "idk_detector": "rules"}  # who decided in the end
+
+
+def test_without_judges_nothing_that_needs_them_is_there(judging: Judging, tmp_path: Path) -> None:
+    done = judging()
+    assert not JUDGED & figures_in(tmp_path / "out").keys()
+    assert "rb_llm" not in done.out
+    assert all("verdicts" not in row["doc"]["scoring"] for row in samples_in(tmp_path / "out"))
+    assert not (tmp_path / "store").exists()
+
+
+def judged_by(folder: Path, cache: Path, max_tokens: int = 8) -> Verdicts:
+    """Return what a model in a folder says of two short answers."""
+    arguments = {"pretrained": str(folder), "device": "cpu", "dtype": "float32", "batch_size": 8}
+    model = HarnessModel.model_validate({"lm_eval": "hf", "model_args": arguments})
+    client = JudgeModel(model, Decoding(max_tokens=max_tokens))
+    responses = [response("It runs from April.", task_id="c<::>1"), response("I do not know.", task_id="c<::>2")]
+    return judge_responses(responses, [client], key=None, cache_file=cache)
+
+
+def test_a_model_of_this_process_judges_and_is_not_loaded_for_what_it_said_before(
+    tiny_model: Callable[[str], Path], tmp_path: Path
+) -> None:
+    folder = shutil.copytree(tiny_model(CHATML), tmp_path / "model")
+    first = judged_by(folder, tmp_path / "replies.sqlite")
+    assert {verdict.outcome for verdict in first.all()} <= {
+        VerdictOutcome.TRUNCATED,
+        VerdictOutcome.UNPARSABLE,
+        VerdictOutcome.EMPTY,
+        VerdictOutcome.NOT_ASKED,
+    }
+    asked = [verdict for verdict in first.all() if verdict.outcome is not VerdictOutcome.NOT_ASKED]
+    assert {(verdict.attempts, verdict.value) for verdict in asked} == {(2, None)}
+    assert all(verdict.replies[0] and verdict.reason and verdict.prompt_tokens for verdict in asked)
+    assert sum(sum(item.missing.values()) for item in first.coverage()) == len(asked) > 0
+    with pytest.raises(JudgeError, match="0 of 2"):
+        first.require_coverage()
+    shutil.rmtree(folder)
+    assert judged_by(folder, tmp_path / "replies.sqlite").all() == first.all()
+    with pytest.raises(JudgeError, match="model in this process"):
+        judged_by(folder, tmp_path / "replies.sqlite", max_tokens=9)
+
+
+def test_a_model_that_cannot_judge_ends_the_run_after_the_rest_is_saved(
+    judging: Judging, tiny_model: Callable[[str], Path], tmp_path: Path
+) -> None:
+    arguments = {"pretrained": str(tiny_model(CHATML)), "device": "cpu", "dtype": "float32", "max_length": 1024}
+    done = judging({"lm_eval": "hf", "model_args": arguments}, limit=1)
+    figures = figures_in(tmp_path / "out")
+    assert done.status == 1
+    assert "exceed the context of 1024" in done.err
+    assert figures["rouge_l"] > 0
+    assert figures["judge_coverage"] == 0
+    (row,) = samples_in(tmp_path / "out")
+    assert {verdict["outcome"] for verdict in row["doc"]["scoring"]["verdicts"]} <= {"failed", "not asked"}
+
+
+def test_a_model_that_is_not_there_leaves_the_other_judges(judging: Judging, tmp_path: Path) -> None:
+    missing = {"lm_eval": "hf", "model_args": {"pretrained": str(tmp_path / "missing"), "device": "cpu"}}
+    with DemoServer() as server:
+        done = judging(server.judge("steady"), missing, limit=2)
+    assert done.status == 1
+    assert f"hf/{tmp_path / 'missing'}, rb_llm: 0 of 2" in done.err
+    assert figures_in(tmp_path / "out")["judge_coverage"] == pytest.approx(0.5)
+
+
+def test_an_unknown_kind_of_model_is_refused_before_anything_runs(judging: Judging, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="unknown kind of model 'hff'"):
+        JudgeModel(HarnessModel(lm_eval="hff"))
+    done = judging({"lm_eval": "hff"}, limit=1)
+    assert (done.status, (tmp_path / "out").exists()) == (1, False)
+    assert "unknown kind of model 'hff'" in done.err
+
+
+def test_arguments_of_a_model_tell_its_replies_apart() -> None:
+    one, other = (
+        HarnessModel.model_validate({"lm_eval": "hf", "model_args": {"pretrained": "x", "revision": name}})
+        for name in "ab"
+    )
+    assert one.model == other.model == "hf/x"
+    assert JudgeModel(one).describe() != JudgeModel(other).describe()
+    assert hash(one) != hash(other)
+
+
+def test_a_model_of_this_process_goes_through_the_results_and_back() -> None:
+    given = {"judges": [{"lm_eval": "hf", "model_args": {"pretrained": "x", "dtype": "auto"}}, "openai/any"]}
+    config = config_from_options(given)
+    assert config_from_options(json.loads(config.model_dump_json())) == config
+    assert hash(config) == hash(config_from_options(given))
+    assert [judge.model for judge in config.judges] == ["hf/x", "openai/any"]
+
+
+@pytest.mark.parametrize(
+    ("judge", "message"),
+    [
+        ({"lm_eval": "hf", "model_args": {"pretrained": "x", "token": KEY}}, "must hold no token: keys come from"),
+        ({"lm_eval": "hf", "model_args": f"pretrained=x,token={KEY}"}, "must be an object"),
+        ({"lm_eval": "hf", "modelargs": {"token": KEY}}, "modelargs: Extra inputs"),
+        ({"lm_eval": ""}, "lm_eval: .*at least 1 character"),
+        ({"lm_eval": "hf", "model_args": {"device": {1}}}, "plain JSON values"),
+    ],
+)
+def test_a_bad_model_of_this_process_is_refused_without_its_values(judge: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message) as caught:
+        config_from_options({"judges": [judge]})
+    assert KEY not in "".join(traceback.format_exception(caught.value))

@@ -1,0 +1,53 @@
+"""A judging that can be killed and begun again: the sample's clapnq tasks, answered by their targets."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ragtasks.benchmarks.registry import benchmark_folder, open_benchmark
+from ragtasks.clients.endpoint import endpoint_of
+from ragtasks.judges.session import judge_responses
+from ragtasks.judges.verdicts import Verdicts
+from ragtasks.records import Response, Setting
+
+
+def judge_sample(judge: Mapping[str, Any], cache: Path) -> Verdicts:
+    """Return what a judge says of the targets in the setting full_rag."""
+    benchmark = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path()).resolve())
+    passages = benchmark.read_contexts(Setting.FULL_RAG).passages
+    tasks = [task for task in benchmark.tasks if task.domain == "clapnq" and task.task_id in passages]
+    responses = [Response(task, passages[task.task_id], task.target) for task in tasks]
+    return judge_responses(responses, [endpoint_of(judge)], key=None, cache_file=cache)
+
+
+def main() -> None:
+    """Begin a judging for each line on standard input and print its process; the next line says that it is dead.
+
+    Everything is imported before, so that a judging begins at once.
+    """
+    for library in ("aiohttp", "openai"):
+        importlib.import_module(library)
+    _say("ready")
+    for _ in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            judge_sample(json.loads(sys.argv[1]), Path(sys.argv[2]))
+            os._exit(0)
+        _say(str(child))
+        sys.stdin.readline()
+        os.waitpid(child, 0)
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,231 @@
+"""What becomes of verdicts where a judge's server, the disk or the process itself fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import resource
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragtasks.clients.endpoint import Endpoint, endpoint_of
+from ragtasks.errors import CacheError, JudgeError
+from ragtasks.judges.session import judge_responses
+from ragtasks.judges.verdicts import VerdictOutcome, Verdicts
+from ragtasks.records import Response
+from tests.clients._server import Action, ChatServer, Script, chat_server, completion, refusal
+from tests.judges._demo import DemoServer
+from tests.judges._killing import judge_sample
+from tests.judges._scripted import obedient, response
+
+ROOT = Path(__file__).resolve().parents[2]
+QUICK = {"backoff_seconds": 0.01, "longest_backoff_seconds": 0.02, "timeout_seconds": 10.0, "attempts": 3}
+RESPONSES = [response(f"Answer {number}.", task_id=f"c<::>{number + 1}") for number in range(6)]
+BAD = 3  # the response whose questions meet the fault
+N_KILLS, N_SLOTS, DELAY_SECONDS = 20, 4, 0.15
+
+
+def judge_at(server: ChatServer, name: str = "m", **options: Any) -> Endpoint:
+    return endpoint_of({"model": name, "base_url": server.base_url, **QUICK, **options})
+
+
+def judged(cache: Path, *judges: Endpoint, responses: list[Response] = RESPONSES) -> Verdicts:
+    return judge_responses(responses, judges, key="a-key", cache_file=cache)
+
+
+def well(prompt: str, n_before: int) -> Action:
+    return completion(obedient(rating=6)(prompt, n_before))
+
+
+def faulty(fault: Action) -> Script:
+    """Answer well but for the questions about one response."""
+    return lambda prompt, n_before: fault if f"Answer {BAD}." in prompt else well(prompt, n_before)
+
+
+HALF = Action(completion("Rating").body, sent_bytes=20)
+WORD = VerdictOutcome
+FAULTS = [
+    pytest.param(refusal(500, "storm"), WORD.FAILED, "HTTP 500: .*storm.*no attempt left", id="500"),
+    pytest.param(refusal(429, "slower"), WORD.FAILED, "HTTP 429: .*slower", id="429"),
+    pytest.param(refusal(429, "slower", retry_after="0"), WORD.FAILED, "HTTP 429", id="429 with Retry-After"),
+    pytest.param(Action(delay_seconds=0.6), WORD.FAILED, "no reply in time", id="hang"),
+    pytest.param(Action(reset=True), WORD.FAILED, "the connection broke", id="reset"),
+    pytest.param(HALF, WORD.FAILED, "the connection broke|did not arrive whole", id="half a body"),
+    pytest.param(Action(b'{"choices": [{'), WORD.FAILED, "no JSON", id="invalid JSON"),
+    pytest.param(refusal(400, "too long"), WORD.FAILED, "HTTP 400: .*too long", id="400"),
+    pytest.param(Action(b'{"verdict": 7}'), WORD.MALFORMED, "choices", id="wrong schema"),
+    pytest.param(Action(b'{"choices": []}'), WORD.MALFORMED, "IndexError", id="empty choices"),
+    pytest.param(completion(None), WORD.EMPTY, "no content", id="null content"),
+    pytest.param(completion("Rat", finish_reason="length"), WORD.TRUNCATED, "token limit", id="length"),
+    pytest.param(completion("", finish_reason="content_filter"), WORD.FILTERED, "filter", id="content filter"),
+]
+DECIDED_BY_THE_MODEL = {WORD.EMPTY, WORD.TRUNCATED, WORD.FILTERED}
+
+
+@pytest.mark.parametrize(("fault", "outcome", "reason"), FAULTS)
+def test_a_fault_costs_the_verdicts_it_meets_and_no_other(
+    tmp_path: Path, fault: Action, outcome: VerdictOutcome, reason: str
+) -> None:
+    cache = tmp_path / "replies.sqlite"
+    with chat_server(faulty(fault)) as server:
+        judge = judge_at(server, timeout_seconds=0.3 if fault.delay_seconds else 10.0)
+        verdicts = judged(cache, judge)
+        asked = [verdict for verdict in verdicts.all() if verdict.outcome is not WORD.NOT_ASKED]
+        lost = [verdict for verdict in asked if verdict.task_id == RESPONSES[BAD].task.task_id]
+        kept = [verdict for verdict in asked if verdict not in lost]
+        assert len(kept) == 5 * len(lost) > 0
+        assert {verdict.outcome for verdict in kept} == {WORD.GIVEN}
+        assert {(verdict.outcome, verdict.value) for verdict in lost} == {(outcome, None)}
+        counts = {item.rubric: item.missing for item in verdicts.coverage() if item.n_asked}
+        assert counts == {verdict.rubric: {outcome.value: 1} for verdict in lost}
+        with pytest.raises(JudgeError, match=rf"5 of 6 \(1 {outcome.value}: .*({reason})") as caught:
+            verdicts.require_coverage()
+        assert "next step: run the same again" in str(caught.value)
+        server.script = well
+        n_asked = len(server.asked)
+        mended = judged(cache, judge)
+        again = server.asked[n_asked:]
+    if outcome in DECIDED_BY_THE_MODEL:
+        assert (again, mended.all()) == ([], verdicts.all())
+    else:
+        mended.require_coverage(1.0)
+        assert len(again) == len(lost)
+        assert all(f"Answer {BAD}." in prompt for prompt in again)
+
+
+FATAL = [
+    pytest.param(refusal(401, "bad key a-key"), "does not accept the key", id="401"),
+    pytest.param(refusal(404, "no such model"), "does not know the model", id="404"),
+    pytest.param(refusal(429, "pay", "insufficient_quota"), "no credit left", id="no credit"),
+    pytest.param(refusal(429, "tomorrow", retry_after="86400"), "come back in 86400 seconds", id="long Retry-After"),
+]
+
+
+@pytest.mark.parametrize(("fault", "reason"), FATAL)
+def test_a_judge_that_ends_leaves_the_others_and_what_it_said(tmp_path: Path, fault: Action, reason: str) -> None:
+    cache = tmp_path / "replies.sqlite"
+    with chat_server(well) as steady, chat_server(well) as ending:
+        ending.script = lambda prompt, n_before: fault if len(ending.asked) > 4 else well(prompt, n_before)
+        judges = [judge_at(steady, "steady"), judge_at(ending, "ending", slots=1)]
+        verdicts = judged(cache, *judges)
+        outcomes = [verdict.outcome for verdict in verdicts.all() if verdict.judge == "ending"]
+        assert outcomes.count(WORD.GIVEN) + outcomes.count(WORD.JUDGE_LOST) + outcomes.count(WORD.NOT_ASKED) == len(
+            outcomes
+        )
+        assert outcomes.count(WORD.JUDGE_LOST) > 0
+        assert all(score.value is not None for score in verdicts.scores("rb_llm"))
+        assert all(item.share == 1 for item in verdicts.coverage() if item.judge == "steady")
+        with pytest.raises(JudgeError, match=reason) as caught:
+            verdicts.require_coverage()
+        assert "a-key" not in str(caught.value)
+        with pytest.raises(JudgeError, match=rf"{reason}[\s\S]*next step: mend"):
+            judged(cache, judges[1])
+        ending.script = well
+        n_asked = len(ending.asked)
+        judged(cache, *judges).require_coverage(1.0)
+        assert len(ending.asked) - n_asked == len(steady.asked) - 4  # its first four replies were kept
+        assert len(set(steady.asked)) == len(steady.asked)
+
+
+def test_a_full_disk_loses_nothing_that_is_stored(tmp_path: Path) -> None:
+    cache = tmp_path / "replies.sqlite"
+    many = [response(f"Answer {number}. " + "More. " * 200, task_id=f"c<::>{number + 1}") for number in range(40)]
+    with chat_server(well) as server:
+        judge = judge_at(server, slots=2)
+        judged(cache, judge, responses=many[:2])
+        with files_up_to(300_000), pytest.raises(JudgeError, match="make room") as caught:
+            judged(cache, judge, responses=many)
+        assert str(cache) in str(caught.value)
+        n_stored, n_asked = len(stored_in(cache)), len(server.asked)
+        assert 0 < n_stored < n_asked
+        assert n_asked - n_stored <= judge.slots
+        judged(cache, judge, responses=many).require_coverage(1.0)
+        assert len(server.asked) - n_asked == len(stored_in(cache)) - n_stored
+
+
+def test_a_cache_that_cannot_be_written_is_said_before_anything_is_asked(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with chat_server(well) as server, pytest.raises(CacheError, match="next step: make room, or move the file"):
+        judged(tmp_path / "file" / "replies.sqlite", judge_at(server))
+    assert server.asked == []
+
+
+@contextmanager
+def files_up_to(n_bytes: int) -> Iterator[None]:
+    """Let no file of this process grow beyond a size, which for its writer is a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def stored_in(cache: Path) -> list[str]:
+    """Return the prompts whose replies a cache holds."""
+    if not cache.is_file():
+        return []
+    with closing(sqlite3.connect(cache)) as connection:
+        found = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        rows = connection.execute("SELECT request FROM replies").fetchall() if found else []
+    return [json.loads(request)["messages"][-1]["content"] for (request,) in rows]
+
+
+def test_twenty_kills_lose_no_verdict_and_pay_for_none_twice(tmp_path: Path) -> None:
+    cache, moments = tmp_path / "replies.sqlite", random.Random(20)
+    with DemoServer(DELAY_SECONDS) as server:
+        judge = server.judge("m", slots=N_SLOTS)
+        kills: list[tuple[int, set[str]]] = []  # (requests so far, prompts answered for good)
+        with driver(judge, cache) as begin:
+            for _ in range(N_KILLS):
+                pid = begin()
+                time.sleep(moments.uniform(0.05, 0.4))
+                os.kill(pid, signal.SIGKILL)
+                kills.append((len(server.asked), set(stored_in(cache))))
+        n_before = len(server.asked)
+        verdicts = judge_sample(judge, cache)
+        prompts = [body["messages"][-1]["content"] for body in server.asked]
+        n_after = len(prompts)
+        judge_sample(judge, cache)
+        assert len(server.asked) == n_after
+    assert 0 < len(kills[-1][1]) < len(set(prompts)), "the kills came too early or too late to say anything"
+    assert all(earlier <= later for (_, earlier), (_, later) in pairwise(kills))
+    for n_asked, stored in kills:
+        assert not stored & set(prompts[n_asked:])
+    # What was sent more than once had been in flight at a kill, and no kill can cost more than the open slots.
+    n_twice = len(prompts) - len(set(prompts))
+    assert 0 < n_twice <= N_KILLS * N_SLOTS
+    assert len(prompts) - n_before == len(set(prompts) - kills[-1][1])
+    with DemoServer() as undisturbed:
+        assert judge_sample(undisturbed.judge("m"), tmp_path / "other.sqlite").all() == verdicts.all()
+
+
+@contextmanager
+def driver(judge: dict[str, Any], cache: Path) -> Iterator[Any]:
+    """Yield what begins a judging in a process of its own and returns its number; none is left at the end."""
+    command = [sys.executable, "-m", "tests.judges._killing", json.dumps(judge), str(cache)]
+    with subprocess.Popen(command, cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin
+        assert process.stdout
+        assert process.stdout.readline() == "ready\n"
+        told, heard, begun = process.stdin, process.stdout, [False]
+
+        def begin() -> int:
+            told.write("dead\nbegin\n" if begun[0] else "begin\n")
+            told.flush()
+            begun[0] = True
+            return int(heard.readline())
+
+        yield begin
+        told.close()
