@@ -1,0 +1,178 @@
+"""Commands of the precompute stage: runs, their evaluation, corpora. Each parses, calls one function, and prints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ragtasks.cli.app import app, say
+from ragtasks.errors import ConfigurationError
+
+_BENCHMARK = Annotated[str, typer.Option(help="Benchmark.")]
+_DATA = Annotated[str | None, typer.Option(help="`sample`, or a folder with the official files.")]
+
+
+def _place(benchmark: str, data: str | None) -> Any:
+    from ragtasks.environment import data_folder, engine_keys, run_store
+    from retrieval_cache.service import Place
+
+    return Place(benchmark, data, data_folder(), run_store(), engine_keys())
+
+
+def _pairs(options: list[str] | None) -> dict[str, str]:
+    pairs = [option.partition("=") for option in options or []]
+    for name, sign, value in pairs:
+        if not (name and sign and value):
+            raise ConfigurationError(f"--corpus: expected DOMAIN=LOCATION, found {name + sign + value!r}")
+    return {name: value for name, _, value in pairs}
+
+
+def _store() -> Any:
+    from ragtasks.environment import run_store
+    from retrieval_cache.store import RunStore
+
+    return RunStore(run_store())
+
+
+@app.command()
+def retrieve(  # noqa: PLR0917 (one parameter an option)
+    retriever: Annotated[str, typer.Option(help="Such as bm25, dense:minilm, hybrid(bm25,dense:minilm), run:FILE.")],
+    queries: Annotated[
+        str, typer.Option(help="Query form: last_turn, rewrite, all_questions, llm_rewrite, ...")
+    ] = "last_turn",
+    benchmark: _BENCHMARK = "mtrag",
+    data: _DATA = None,
+    name: Annotated[str | None, typer.Option(help="Name of the run; default: retriever and query form.")] = None,
+    depth: Annotated[int, typer.Option(min=1, help="Passages kept for each query.")] = 100,
+    rewriter: Annotated[
+        str | None, typer.Option(help="Model for the query form llm_rewrite, such as openai/NAME.")
+    ] = None,
+    base_url: Annotated[str | None, typer.Option(help="Address of the rewriter's OpenAI-compatible server.")] = None,
+    corpus: Annotated[
+        list[str] | None, typer.Option(help="DOMAIN=LOCATION: search another corpus for a domain; repeatable.")
+    ] = None,
+) -> None:
+    """Make a run of a retriever over a benchmark's queries, once; a killed call is taken up again."""
+    from ragtasks.environment import endpoint_key
+    from retrieval_cache.service import Rewriter
+    from retrieval_cache.service import retrieve as make
+
+    model = Rewriter(rewriter, base_url, endpoint_key())
+    run = make(
+        _place(benchmark, data), retriever, queries, name=name, depth=depth, rewriter=model, corpora=_pairs(corpus)
+    )
+    say(f"run {run.folder.name} in {run.folder}", f'use it with --metadata \'{{"run": "{run.folder.name}"}}\'')
+
+
+@app.command()
+def evaluate_run(
+    names: Annotated[list[str], typer.Argument(help="Runs to compare; `official` is the benchmark's own.")],
+    benchmark: _BENCHMARK = "mtrag",
+    data: _DATA = None,
+) -> None:
+    """Print recall, nDCG, MAP and MRR of runs, side by side, over all judged queries and by subset."""
+    from retrieval_cache.service import evaluate_runs
+
+    say(evaluate_runs(_place(benchmark, data), names))
+
+
+corpus_commands = typer.Typer(help="Look at a corpus, find what it repeats, cut documents.", no_args_is_help=True)
+app.add_typer(corpus_commands, name="corpus")
+_LOCATION = Annotated[str, typer.Argument(help="Zip, BEIR folder, .jsonl[.gz|.zst], Parquet, or hf:NAME.")]
+
+
+@corpus_commands.command("check")
+def corpus_check(location: _LOCATION) -> None:
+    """Read a corpus once: counts, checksum, and every fault."""
+    from retrieval_cache.corpus_service import describe_corpus
+
+    say(*describe_corpus(location))
+
+
+@corpus_commands.command("duplicates")
+def corpus_duplicates(
+    location: _LOCATION, threshold: Annotated[float, typer.Option(help="Least Jaccard similarity.")] = 0.8
+) -> None:
+    """List passages that say nearly the same."""
+    from retrieval_cache.corpus_service import describe_duplicates
+
+    say(*describe_duplicates(location, threshold))
+
+
+@corpus_commands.command("segment")
+def corpus_segment(
+    location: _LOCATION,
+    target: Annotated[Path, typer.Argument(help="JSON lines to write.")],
+    size: Annotated[int, typer.Option(help="Most tokens in a passage.")] = 512,
+    overlap: Annotated[int, typer.Option(help="Tokens shared by neighbours.")] = 100,
+    tokenizer: Annotated[str | None, typer.Option(help="Hugging Face tokeniser; default: words and signs.")] = None,
+) -> None:
+    """Cut documents into passages whose ids keep their offsets."""
+    from retrieval_cache.corpus_service import segment_corpus
+
+    say(f"{segment_corpus(location, target, size, overlap, tokenizer)} passages in {target}")
+
+
+runs = typer.Typer(help="List, show, compare, check and remove stored runs.", no_args_is_help=True)
+app.add_typer(runs, name="runs")
+
+
+@runs.command("list")
+def runs_list() -> None:
+    """List the stored runs."""
+    for run in _store().all():
+        spec = run.manifest.spec
+        sample = " (sample)" if spec["is_sample"] else ""
+        say(f"{run.folder.name}\t{spec['benchmark']}{sample}\t{spec['retriever']['name']}\t{spec['queries']['form']}")
+
+
+@runs.command("show")
+def runs_show(name: str) -> None:
+    """Print what a run was made of."""
+    say((_store().named(name).folder / "manifest.json").read_text(encoding="utf-8"))
+
+
+@runs.command("diff")
+def runs_diff(first: str, second: str) -> None:
+    """Print the parts of two runs that differ; status 1 where any does."""
+    from retrieval_cache.store import diff_runs
+
+    store = _store()
+    lines = diff_runs(store.named(first).manifest, store.named(second).manifest)
+    say(*lines or ["no difference"])
+    raise typer.Exit(int(bool(lines)))
+
+
+@runs.command("verify")
+def runs_verify(name: str) -> None:
+    """Check a run's files against its manifest; status 1 where one is missing or changed."""
+    from retrieval_cache.store import verify_run
+
+    faults = verify_run(_store().named(name))
+    say(*faults or ["all files are as they were written"])
+    raise typer.Exit(int(bool(faults)))
+
+
+@runs.command("remove")
+def runs_remove(name: str) -> None:
+    """Delete a run."""
+    _store().remove(name)
+    say(f"removed {name}")
+
+
+__all__ = [
+    "corpus_check",
+    "corpus_commands",
+    "corpus_duplicates",
+    "corpus_segment",
+    "evaluate_run",
+    "retrieve",
+    "runs",
+    "runs_diff",
+    "runs_list",
+    "runs_remove",
+    "runs_show",
+    "runs_verify",
+]
