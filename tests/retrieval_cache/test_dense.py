@@ -281,7 +281,7 @@ def build(folder, kill_after):
 
 undisturbed, killed = sys.argv[1:]
 build(undisturbed, None)
-for moment in sorted(random.Random(1).sample(range(8, 224), 8)):
+for moment in sorted(random.Random(1).sample(range(8, 224), 20)):
     build(killed, moment)
     print(len(list(Path(killed).glob("*.json"))))
 build(killed, None)
