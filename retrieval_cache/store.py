@@ -4,7 +4,7 @@
                         <domain>.trec
                         contexts/<setting>.jsonl
     <store>/indexes/<hash of corpus and retriever>/     shared by all query forms
-    <store>/work/<key>/                                 an unfinished run, taken up again by the next call
+    <store>/building/<key>/                             an unfinished run, taken up again by the next call
 
 A run is published by one rename of its folder, after everything in it was written.
 """
@@ -55,7 +55,7 @@ class RunStore:
 
     def work_folder(self, key: str) -> Path:
         """Return the folder in which the run with this key is made."""
-        return self.root / "work" / key[:32]
+        return self.root / "building" / key[:32]
 
     def all(self) -> list[StoredRun]:
         """Return all finished runs, by name.
