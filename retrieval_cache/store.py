@@ -84,13 +84,15 @@ class RunStore:
         return next((run for run in self.all() if run.manifest.key == key), None)
 
     def publish(self, work: Path, name: str) -> StoredRun:
-        """Move a finished work folder to its name.
+        """Move a finished work folder to its name, without what killed calls left half-written in it.
 
         Raises:
             CacheError: the name is taken, or the folder cannot be moved.
         """
         folder = self.runs / checked_name(name)
         folder.parent.mkdir(parents=True, exist_ok=True)
+        for part in work.rglob("*.part"):
+            part.unlink()
         try:
             work.rename(folder)
         except OSError as error:

@@ -170,6 +170,17 @@ def test_killed_builds_resume_to_the_same_bytes(stored: tuple[RunStore, Path], t
     assert _bytes(run.folder) == _bytes(stored[1])
 
 
+def test_half_written_files_of_killed_builds_are_not_published(
+    sample: Benchmark, stored: tuple[RunStore, Path], tmp_path: Path
+) -> None:
+    store = RunStore(tmp_path)
+    work = store.work_folder(read_manifest(stored[1]).key)
+    for name in ("fiqa.trec.1.part", "contexts/full_rag.jsonl.2.part"):
+        (work / name).parent.mkdir(parents=True, exist_ok=True)
+        (work / name).write_bytes(b"torn")
+    assert _bytes(build_run(_request(sample), store).folder) == _bytes(stored[1])
+
+
 def test_two_processes_make_one_run(tmp_path: Path) -> None:
     both = [_start(tmp_path), _start(tmp_path)]
     for process in both:
