@@ -112,8 +112,7 @@ def test_our_own_harness_tasks_are_found_through_stubs(harness: Path) -> None:
     from lm_eval.tasks._index import TaskIndex
 
     ours = {name: entry.cfg for name, entry in TaskIndex.build([task_folder()]).items()}
-    if not ours:
-        pytest.skip(f"no harness task YAMLs yet in {task_folder()}")
+    assert "mtrag_full_rag" in ours
     report = link(harness_folder=harness)
     assert {name: entry.cfg for name, entry in TaskIndex.build([report.folder]).items()} == ours
     assert link_state(harness_folder=harness).state is LinkState.HERE
