@@ -19,6 +19,7 @@ from ragtasks.reports.calibration import calibrate
 from ragtasks.reports.calibration_plot import plot_calibration
 from ragtasks.reports.calibration_records import Column
 from ragtasks.reports.calibration_table import render_calibration
+from ragtasks.suites.mtrag import SUITE
 
 _JUDGED = ("rb_llm", "rl_f")
 
@@ -54,7 +55,9 @@ def calibrate_judges(
     endpoints = [_endpoint(judge) for judge in judges]
     if endpoints:
         with progress_bars() as progress:
-            found = judge_responses(responses, endpoints, key=key, cache_file=cache_file, progress=progress)
+            found = judge_responses(
+                responses, endpoints, key=key, cache_file=cache_file, rubrics=SUITE.rubrics(), progress=progress
+            )
         labels = JudgeIdk(found).detect(responses)
         verdicts["judges"] = {row.key: label.verdict for row, label in zip(answers, labels, strict=True)}
         columns = [

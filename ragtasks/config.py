@@ -93,7 +93,9 @@ class EvaluationConfig(BaseModel):
     plain_prompt: str | None = Field(
         default=None, description="path of a Jinja template for models without a chat template"
     )
-    max_words: int = Field(default=150, ge=1, description="answer length that the prompt asks for, in words")
+    max_words: int | None = Field(
+        default=None, ge=1, description="answer length that the prompt asks for, in words; default: the task's own"
+    )
     end_of_thinking: str = Field(default="</think>", min_length=1, description="text after which the answer begins")
     judges: tuple[Judge, ...] = Field(
         default=(),

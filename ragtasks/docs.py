@@ -1,11 +1,12 @@
 """Task + setting -> the flat dictionary that templates, models and logs see.
 
 A doc holds plain lists, numbers and text only, so that it survives the harness's dataset, its JSON logs and its
-process boundaries. `response_of` turns a doc and an answer back into records for scoring.
+process boundaries; what only one benchmark has is one JSON text, since a dataset has one type a field. `response_of` turns a doc and an answer back into records for scoring.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,21 +26,21 @@ Doc = dict[str, Any]
 
 
 def build_docs(
-    benchmark: Benchmark, setting: Setting, domain: str, *, conversational: bool, contexts: Contexts
+    benchmark: Benchmark, setting: Setting, domain: str | None, *, conversational: bool, contexts: Contexts
 ) -> list[Doc]:
     """Return the docs of one harness task, in the order of the benchmark.
 
     Args:
         benchmark: where the tasks come from.
         setting: decides which tasks take part: those that `contexts` covers.
-        domain: short name of the corpus.
+        domain: short name of the corpus; None for all.
         conversational: whether conversational tasks take part.
         contexts: task id -> passages that the model is shown.
     """
     chosen = [
         task
         for task in benchmark.tasks
-        if task.domain == domain
+        if domain in {None, task.domain}
         and task.task_id in contexts.passages
         and (conversational or task.answerability is not Answerability.CONVERSATIONAL)
     ]
@@ -65,6 +66,7 @@ def build_doc(benchmark: Benchmark, task: Task, setting: Setting, run: str, pass
         "passages": [_passage_dict(passage) for passage in passages],
         "references": [passage.passage_id for passage in task.references],
         "target": task.target,
+        "extra": json.dumps(dict(task.extra), ensure_ascii=False),
     }
 
 
@@ -89,6 +91,7 @@ def response_of(doc: Mapping[str, Any], text: str) -> Response:
         question_types=tuple(doc["question_types"]),
         multi_turn=doc["multi_turn"],
         references=tuple(Passage(passage_id, "") for passage_id in doc["references"]),
+        extra=json.loads(doc.get("extra", "{}")),  # answers that were saved before the field was there lack it
     )
     passages = tuple(Passage(item["passage_id"], item["text"], item["title"]) for item in doc["passages"])
     return Response(task, passages, text)

@@ -15,7 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from ragtasks.benchmarks.fetch import FileStatus, verify
-from ragtasks.benchmarks.registry import BENCHMARKS, source_of
+from ragtasks.benchmarks.registry import benchmark_names, source_of
 from ragtasks.benchmarks.sources import Source, locate
 from ragtasks.environment import DATA_VARIABLE, data_folder, data_folder_is_named, endpoint_key
 from ragtasks.errors import RagtasksError
@@ -68,11 +68,11 @@ def _tasks() -> Iterator[str]:
 def _data(folder: Path) -> Iterator[str]:
     origin = DATA_VARIABLE if data_folder_is_named() else f"default; {DATA_VARIABLE} is not set"
     yield f"data folder: {folder} ({origin})"
-    for name in BENCHMARKS:
+    for name in benchmark_names():
         source = source_of(name)
         for group in source.groups:
             yield from _group(source, folder, group)
-    yield "sample of mtrag: inside the package"
+    yield f"samples inside the package: {', '.join(benchmark_names())}"
 
 
 def _group(source: Source, folder: Path, group: str) -> Iterator[str]:

@@ -6,8 +6,10 @@ record can be shared between settings and threads without copying.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
 
 
 class Setting(str, Enum):
@@ -94,6 +96,8 @@ class Task:
     """`N/A` at the first turn, else `Follow-up` or `Clarification`."""
     references: tuple[Passage, ...]
     """The passages that the reference answer rests on."""
+    extra: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """What only this benchmark has, as plain JSON values."""
 
     @property
     def question(self) -> str:

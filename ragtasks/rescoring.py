@@ -18,10 +18,11 @@ from ragtasks.benchmarks.registry import benchmark_folder, open_benchmark
 from ragtasks.config import config_from_options
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, JudgeError, clear_error
 from ragtasks.harness.scoring import ResponseScorer, ScoredResponse, shared_scorer, take_problems
-from ragtasks.metrics.suite import METRICS
+from ragtasks.metrics.metric import Metric
 from ragtasks.records import Contexts, Setting
 from ragtasks.runs import OFFICIAL, contexts_of_run, write_atomically
 from ragtasks.saved_answers import (
+    DEFAULT_SUITE,
     OWN_CONTEXTS,
     SavedEvaluation,
     SavedTask,
@@ -29,8 +30,8 @@ from ragtasks.saved_answers import (
     read_predictions,
     read_results,
 )
+from ragtasks.suites.suite import suite_named
 
-_DIRECTION = {metric.name: metric.higher_is_better for metric in METRICS}
 _PER_TASK = ("configs", "versions", "n-shot", "n-samples", "task_hashes")
 
 
@@ -160,7 +161,7 @@ def _score(tasks: Sequence[SavedTask], place: Place) -> Iterator[tuple[list[Scor
         benchmark = _open(task.benchmark, task.config.data, place)
         if benchmark.label != task.facts["benchmark"]:
             raise BenchmarkFileError(_other_data(task, benchmark))
-        scorer = shared_scorer(benchmark.name, benchmark.root, task.config)
+        scorer = shared_scorer(benchmark.name, benchmark.root, task.config, task.facts.get("suite"))
         parts.setdefault(scorer, []).append(index)
     done: dict[int, tuple[list[ScoredResponse], ResponseScorer]] = {}
     for scorer, indexes in parts.items():
@@ -199,7 +200,8 @@ def _write(
 
 def _scored_row(row: Mapping[str, Any], result: ScoredResponse) -> dict[str, Any]:
     """Return a logged sample with its new figures in place of the old ones; NaN is the harness's unscored."""
-    kept = {key: value for key, value in row.items() if key not in row.get("metrics", ())}
+    own = set(row.get("metrics", ()))
+    kept = {key: value for key, value in row.items() if key not in own}
     values = {name: math.nan if score.value is None else score.value for name, score in result.scores.items()}
     return {**kept, "doc": {**row["doc"], "scoring": result.notes}, "metrics": list(values), **values}
 
@@ -212,9 +214,10 @@ def _results(
     members = {name: own for name in subtasks if (own := _members(name, subtasks, rows))}
     # A group of several settings has no figures of its own: the harness lists it without.
     groups = {name: members[name] for name in saved.get("groups", members) if name in members}
-    tables = {name: _figures(name, own, saved) for name, own in rows.items()}
+    tables = {name: _figures(name, own, saved, facts[name]) for name, own in rows.items()}
     group_tables = {
-        name: _figures(name, [row for task in own for row in rows[task]], saved) for name, own in groups.items()
+        name: _figures(name, [row for task in own for row in rows[task]], saved, facts[own[0]])
+        for name, own in groups.items()
     }
     bare = {name: saved["results"][name] for name in members if name in saved.get("results", {})}
     known = {**rows, **members}
@@ -222,7 +225,8 @@ def _results(
         key: {name: value for name, value in saved[key].items() if name in known} for key in _PER_TASK if key in saved
     }
     per_task["configs"] = {name: _config(saved["configs"][name], rows[name], facts[name]) for name in rows}
-    per_task["higher_is_better"] = {name: dict(_DIRECTION) for name in known}
+    directions = {name: _directions(facts[name]) for name in rows}
+    per_task["higher_is_better"] = directions | {name: directions[own[0]] for name, own in members.items()}
     per_task["group_subtasks"] = {name: own for name, own in subtasks.items() if name in known}
     return {**saved, **per_task, "results": {**bare, **tables, **group_tables}, "groups": group_tables}
 
@@ -237,8 +241,19 @@ def _members(group: str, subtasks: Mapping[str, Sequence[str]], rows: Mapping[st
     return list(dict.fromkeys(found))
 
 
-def _figures(name: str, rows: Sequence[Mapping[str, Any]], saved: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the means over the scored rows in the harness's form.
+def _metrics(facts: Mapping[str, Any]) -> tuple[Metric, ...]:
+    """Return the metrics of the suite that a task was scored with."""
+    return suite_named(facts.get("suite", DEFAULT_SUITE)).metrics
+
+
+def _directions(facts: Mapping[str, Any]) -> dict[str, bool]:
+    return {metric.name: metric.higher_is_better for metric in _metrics(facts)}
+
+
+def _figures(
+    name: str, rows: Sequence[Mapping[str, Any]], saved: Mapping[str, Any], facts: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the means over the scored rows, and the figures of all rows together, in the harness's form.
 
     Without standard errors: rows of one conversation are not independent, which would make them too small.
     """
@@ -249,11 +264,16 @@ def _figures(name: str, rows: Sequence[Mapping[str, Any]], saved: Mapping[str, A
         scored = [row[metric] for row in rows if not math.isnan(row[metric])]
         figures[f"{metric},{filter_name}"] = sum(scored) / len(scored) if scored else math.nan
         figures[f"{metric}_stderr,{filter_name}"] = "N/A"
+    pairs = [(row["filtered_resps"][0], row["doc"]["target"]) for row in rows]
+    together = {metric.name: metric.aggregate(pairs) for metric in _metrics(facts) if metric.aggregate}
+    for metric, figure in together.items():
+        figures |= {f"{metric},{filter_name}": figure, f"{metric}_stderr,{filter_name}": "N/A"}
     return figures
 
 
 def _config(saved: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], facts: Mapping[str, Any]) -> dict[str, Any]:
-    metrics = [{"metric": name, "higher_is_better": _DIRECTION[name]} for name in rows[0]["metrics"]]
+    directions = _directions(facts)
+    metrics = [{"metric": name, "higher_is_better": directions[name]} for name in rows[0]["metrics"]]
     return {**saved, "metric_list": metrics, "metadata": {**(saved.get("metadata") or {}), "ragtasks": dict(facts)}}
 
 

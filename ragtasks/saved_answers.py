@@ -24,6 +24,9 @@ from ragtasks.records import Answerability, Contexts, Passage, Response, Setting
 OWN_CONTEXTS = "file"
 """Stands for the run where the predictions file itself says which passages the model was shown."""
 
+DEFAULT_SUITE = "mtrag"
+"""The suite of evaluations that do not name theirs: they were made when there was only one."""
+
 _TIME = re.compile(r"results_(?P<time>.+)\.json")
 _RUN_AGAIN = "run the evaluation again with --output_path DIR --log_samples"
 _FILTER, _SAMPLE_FILTER = "none", "sample"
@@ -170,7 +173,12 @@ def read_predictions(
     ]
     if not rows:
         raise _error("predictions", file, "an answer to a task that counts", "none: all tasks are conversational")
-    facts = {"benchmark": benchmark.label, "revision": benchmark.revision, "fingerprint": None}
+    facts = {
+        "benchmark": benchmark.label,
+        "suite": benchmark.suite,
+        "revision": benchmark.revision,
+        "fingerprint": None,
+    }
     tasks = tuple(_tasks_of(rows, benchmark, setting, config, facts))
     return SavedEvaluation(
         file, folder, file.stem.replace("_", "-"), _results_of(file, benchmark, setting, tasks), tasks
@@ -282,6 +290,7 @@ def _error(what: str, where: Path, expected: str, found: str) -> BenchmarkFileEr
 
 
 __all__ = [
+    "DEFAULT_SUITE",
     "OWN_CONTEXTS",
     "SavedEvaluation",
     "SavedTask",

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ragtasks.benchmarks.benchmark import Benchmark
-from ragtasks.benchmarks.registry import benchmark_folder, open_benchmark
-from ragtasks.benchmarks.retrieval_side import retrieval_side
+from ragtasks.benchmarks.registry import benchmark_folder, open_benchmark, retrieval_side
 from ragtasks.clients.endpoint import endpoint_of
 from ragtasks.clients.openai_client import OpenAIClient
 from ragtasks.clients.reply_cache import CachedClient, ReplyCache
@@ -19,6 +20,7 @@ from ragtasks.records import Setting
 from ragtasks.runs import OFFICIAL, Ranked, Run, in_rank_order
 from retrieval_cache.evaluation import Evaluation, evaluate
 from retrieval_cache.evaluation_tables import render_evaluations
+from retrieval_cache.listwise_retriever import Connect
 from retrieval_cache.query_forms import LLM_REWRITE, Queries, build_queries
 from retrieval_cache.retrievers.protocol import Progress
 from retrieval_cache.retrievers.spec import parse
@@ -26,6 +28,8 @@ from retrieval_cache.rewriting import rewrite_queries
 from retrieval_cache.stage import Request, build_run, read_run
 from retrieval_cache.standalone import read_standalone_labels
 from retrieval_cache.store import RunStore, StoredRun
+
+_REPLIES = "replies.sqlite"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +94,26 @@ def retrieve(
         RagtasksError: unknown names, missing files or libraries, a full disk.
     """
     benchmark = place.open()
-    parse(retriever, place.secrets)  # a slip in the line shows before anything is read
-    with progress_bars() as progress:
+    with contextlib.ExitStack() as open_until_done:
+        connect = _connector(place, open_until_done)
+        parse(retriever, place.secrets, connect)  # a slip in the line shows before anything is read
+        progress = open_until_done.enter_context(progress_bars())
         queries, facts = _queries(place, benchmark, form, rewriter or Rewriter(None), progress)
-        request = Request(benchmark, queries, lambda: parse(retriever, place.secrets), depth, name, corpora, facts)
+        make = functools.partial(parse, retriever, place.secrets, connect)
+        request = Request(benchmark, queries, make, depth, name, corpora, facts)
         return build_run(request, RunStore(place.store), progress)
+
+
+def _connector(place: Place, open_until_done: contextlib.ExitStack) -> Connect:
+    """Return who answers at an endpoint; replies are kept and reused, in a file that opens when one is asked for."""
+
+    @functools.cache
+    def cache() -> ReplyCache:
+        return open_until_done.enter_context(ReplyCache(place.store / _REPLIES))
+
+    return lambda endpoint, decoding: CachedClient(
+        OpenAIClient(endpoint, place.secrets.get("listwise"), decoding), cache()
+    )
 
 
 def _queries(
@@ -108,7 +127,7 @@ def _queries(
             f"query form {LLM_REWRITE!r} needs a model: --rewriter openai/NAME, or NAME and --base-url"
         )
     endpoint = endpoint_of({"model": rewriter.model, "base_url": rewriter.base_url})
-    with ReplyCache(place.store / "replies.sqlite") as cache:
+    with ReplyCache(place.store / _REPLIES) as cache:
         client = CachedClient(OpenAIClient(endpoint, rewriter.key), cache)
         rewrites = rewrite_queries(benchmark.tasks, client, progress=progress)
     if rewrites.n_unanswered:
@@ -139,7 +158,7 @@ def _evaluation(benchmark: Benchmark, store: RunStore, name: str) -> Evaluation:
     spec = stored.manifest.spec
     if (spec["benchmark"], spec["is_sample"]) != (benchmark.name, benchmark.is_sample):
         raise CacheError(f"run {name!r} was made for other data than {benchmark.label}; name it with --data")
-    sizes = {domain: corpus["n_passages"] for domain, corpus in spec["corpora"].items()}
+    sizes = {domain: corpus["n_passages"] for domain, corpus in spec["corpora"].items() if "n_passages" in corpus}
     return evaluate(
         read_run(stored),
         qrels,

@@ -9,29 +9,34 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from ragtasks.benchmarks.benchmark import Benchmark
-from ragtasks.benchmarks.retrieval_side import RetrievalSide, retrieval_side
+from ragtasks.benchmarks.registry import retrieval_side
+from ragtasks.benchmarks.retrieval_side import RetrievalSide
 from ragtasks.errors import CacheError, ConfigurationError, close_matches
-from ragtasks.records import Passage, Setting
+from ragtasks.records import Setting
 from ragtasks.runs import (
     Manifest,
     Run,
     canonical_hash,
     read_trec,
     tasks_checksum,
+    write_atomically,
     write_contexts,
     write_manifest,
     write_trec,
 )
 from retrieval_cache.contexts import contexts_of_setting, needed_passages
-from retrieval_cache.corpora import read_corpus, survey_corpus
+from retrieval_cache.passage_sources import PassageSource, open_source
 from retrieval_cache.query_forms import Queries
-from retrieval_cache.retrievers.protocol import Progress, Retriever, no_progress
+from retrieval_cache.retrievers.protocol import Progress, Retriever, facts_of, no_progress, wanted_passages
 from retrieval_cache.store import RunStore, StoredRun, checked_name
 
 DEPTH = 100
@@ -80,6 +85,8 @@ def build_run(request: Request, store: RunStore, progress: Progress = no_progres
         files = {f"{domain}.trec": work.search(domain, folder) for domain in work.domains}
         files |= work.write_contexts(folder)
         facts = {"seconds": round(time.time() - started, 1), "fallbacks": len(request.queries.fallbacks)}
+        if counted := work.facts(folder):
+            facts["retrieval"] = counted
         write_manifest(folder, Manifest(name, spec, files, facts | dict(request.facts or {})))
         return store.publish(folder, name)
 
@@ -95,7 +102,7 @@ class _Work:
         present = {task.domain for task in request.benchmark.tasks}
         self.domains = tuple(domain for domain in side.domains if domain in present)
         self._locations = self._corpus_locations(side, request.corpora or {})
-        self._corpora = {domain: self._survey(domain) for domain in self.domains}
+        self._sources = {domain: self._source(domain) for domain in self.domains}
 
     def _corpus_locations(self, side: RetrievalSide, others: Mapping[str, str]) -> dict[str, str]:
         for domain in others:
@@ -104,14 +111,17 @@ class _Work:
         root = self._benchmark.root
         return {domain: others.get(domain) or str(side.corpus_file(root, domain)) for domain in self.domains}
 
-    def _survey(self, domain: str) -> dict[str, Any]:
-        """Return checksum and size of a corpus; faults show here, before anything is indexed."""
-        survey = survey_corpus(self._locations[domain], blank="skip", progress=self._shown(domain))
-        return {"sha256": survey.checksum, "n_passages": survey.n_passages}
+    def _source(self, domain: str) -> PassageSource:
+        """Return where a domain's passages come from; faults of a corpus show here, before anything is indexed."""
+        named = partial(self._named, domain)
+        return open_source(self._locations[domain], named, self._store.index_folder, self._shown(domain))
 
-    def _passages(self, domain: str) -> Iterator[Passage]:
-        # The official cloud corpus has three passages without text: there is nothing to find in them.
-        return read_corpus(self._locations[domain], blank="skip")
+    def _named(self, domain: str) -> frozenset[str] | None:
+        return wanted_passages(self._request.make_retriever(), self._texts(domain))
+
+    def _texts(self, domain: str) -> dict[str, str]:
+        texts = self._request.queries.texts
+        return {task.task_id: texts[task.task_id] for task in self._benchmark.tasks if task.domain == domain}
 
     def _shown(self, domain: str) -> Progress:
         return lambda what, done, total: self._progress(f"{domain}: {what}", done, total)
@@ -126,7 +136,7 @@ class _Work:
             "is_sample": self._benchmark.is_sample,
             "revision": self._benchmark.revision,
             "tasks": tasks_checksum(self._benchmark.tasks),
-            "corpora": self._corpora,
+            "corpora": {domain: source.describe() for domain, source in self._sources.items()},
             "queries": {**queries.describe(), "texts": canonical_hash(dict(queries.texts))},
             "retriever": {"name": retriever.name, **retriever.describe()},
             "depth": self._request.depth,
@@ -138,19 +148,30 @@ class _Work:
         if path.is_file():
             return hashlib.sha256(path.read_bytes()).hexdigest()
         retriever = self._indexed(domain)
-        texts = self._request.queries.texts
-        queries = {task.task_id: texts[task.task_id] for task in self._benchmark.tasks if task.domain == domain}
-        return write_trec(path, retriever.search(queries, self._request.depth, self._shown(domain)), "ragtasks")
+        run = retriever.search(self._texts(domain), self._request.depth, self._shown(domain))
+        if facts := facts_of(retriever):
+            # Before the run: who finds the run finished finds these too.
+            write_atomically(_facts_file(folder, domain), orjson.dumps(dict(facts)))
+        return write_trec(path, run, "ragtasks")
+
+    def facts(self, folder: Path) -> dict[str, Any]:
+        """Return what the retriever of each domain counted, nothing where none counts; in the work folder."""
+        files = {domain: _facts_file(folder, domain) for domain in self.domains}
+        return {domain: orjson.loads(file.read_bytes()) for domain, file in files.items() if file.is_file()}
 
     def _indexed(self, domain: str) -> Retriever:
         """Return a retriever that has this domain's corpus; its index is shared by all query forms."""
         retriever = self._request.make_retriever()
-        parts = {"name": retriever.name, "corpus": self._corpora[domain], "retriever": dict(retriever.describe())}
+        parts = {
+            "name": retriever.name,
+            "corpus": self._sources[domain].describe(),
+            "retriever": dict(retriever.describe()),
+        }
         key = canonical_hash(parts)
         with self._store.only_builder(key):
             folder = self._store.index_folder(key)
             folder.mkdir(parents=True, exist_ok=True)
-            retriever.index(self._passages(domain), folder, self._shown(domain))
+            retriever.index(self._sources[domain].passages(), folder, self._shown(domain))
         return retriever
 
     def write_contexts(self, folder: Path) -> dict[str, str]:
@@ -158,14 +179,25 @@ class _Work:
         run: dict[str, Any] = {}
         for domain in self.domains:
             run |= read_trec(folder / f"{domain}.trec")
-        wanted = needed_passages(run)
-        texts = {p.passage_id: p for domain in self.domains for p in self._passages(domain) if p.passage_id in wanted}
+        n_passages = self._benchmark.n_passages
+        wanted = needed_passages(run, n_passages)
+        texts = {
+            p.passage_id: p
+            for domain in self.domains
+            for p in self._sources[domain].passages()
+            if p.passage_id in wanted
+        }
         files = {}
         for setting in (Setting.FULL_RAG, Setting.REFERENCE_RAG):
             path = f"contexts/{setting.value}.jsonl"
-            contexts = contexts_of_setting(self._benchmark.tasks, setting, run, texts)
+            contexts = contexts_of_setting(self._benchmark.tasks, setting, run, texts, n_passages)
             files[path] = write_contexts(folder / path, contexts)
         return files
+
+
+def _facts_file(folder: Path, domain: str) -> Path:
+    # `publish` leaves out what ends in `.part`: the manifest has it by then.
+    return folder / f"{domain}.facts.part"
 
 
 def _free_name(request: Request, store: RunStore, key: str) -> str:

@@ -31,7 +31,7 @@ MODEL_ARGUMENTS = (
 def test_the_defaults_are_the_papers() -> None:
     config = config_from_metadata({})
     assert config == EvaluationConfig()
-    assert (config.conversational, config.max_words, config.end_of_thinking) == (False, 150, "</think>")
+    assert (config.conversational, config.max_words, config.end_of_thinking) == (False, None, "</think>")
 
 
 def test_our_keys_are_taken_out_of_the_metadata() -> None:
@@ -85,7 +85,6 @@ def test_options_of_our_own_refuse_every_unknown_key() -> None:
     [
         ("max_words", 0),
         ("max_words", "many"),
-        ("max_words", None),
         ("max_words", 1.5),
         ("conversational", "perhaps"),
         ("end_of_thinking", ""),

@@ -27,6 +27,10 @@ class Benchmark:
     """Every task, in the order of the file."""
     read_contexts: Callable[[Setting], Contexts]
     """Passages that the benchmark itself publishes for a setting."""
+    suite: str = "mtrag"
+    """Module of `ragtasks.suites` that scores responses to it."""
+    n_passages: int = 5
+    """How many retrieved passages a task is given."""
 
     @property
     def label(self) -> str:

@@ -24,11 +24,16 @@ from ragtasks.benchmarks._mtrag_rows import (
 )
 from ragtasks.benchmarks._rows import Faults
 from ragtasks.benchmarks.benchmark import Benchmark
+from ragtasks.benchmarks.mtrag_retrieval import corpus_file, load_qrels
 from ragtasks.benchmarks.mtrag_source import MTRAG_SOURCE
+from ragtasks.benchmarks.retrieval_side import RetrievalSide
 from ragtasks.records import Contexts, Passage, Setting, Task
 
 SOURCE = MTRAG_SOURCE
 """The official files and the commit that they are pinned to."""
+
+RETRIEVAL = RetrievalSide(DOMAINS, corpus_file, load_qrels)
+"""Corpora and relevance judgements."""
 
 MAX_REFERENCES_FOR_RAG = 2
 """`reference_rag` keeps the tasks with at most this many reference passages (paper, section 6.1)."""
@@ -95,6 +100,7 @@ __all__ = [
     "DOMAINS",
     "MAX_REFERENCES_FOR_RAG",
     "OFFICIAL_COUNTS",
+    "RETRIEVAL",
     "SOURCE",
     "Counts",
     "domain_of",

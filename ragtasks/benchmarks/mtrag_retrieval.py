@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from ragtasks.benchmarks._mtrag_rows import DOMAINS, domain_of, required_file
 from ragtasks.benchmarks._rows import Faults, json_lines, parse_json, passage_of, read_whole
-from ragtasks.benchmarks.mtrag import DOMAINS, domain_of, load, required_file
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error, close_matches
 from ragtasks.ids import normalise_task_id
 from ragtasks.records import Conversation, Message, Passage, Qrel, Role
@@ -34,6 +34,8 @@ def load_conversations(root: Path) -> tuple[Conversation, ...]:
     Raises:
         BenchmarkFileError: the file is missing, torn, or holds a conversation that is no dialogue.
     """
+    from ragtasks.benchmarks.mtrag import load  # which names this module's functions as its retrieval side
+
     path = required_file(root / "mtrag-human/conversations/conversations.json")
     faults = Faults(path, "MTRAG conversations", _NEXT_STEP)
     ids = {_opening(task.messages): task.conversation_id for task in load(root).tasks if task.turn == 2}
@@ -127,8 +129,18 @@ def load_qrels(root: Path, domain: str) -> tuple[Qrel, ...]:
         ConfigurationError: unknown domain.
     """
     _known(domain, DOMAINS, "domain")
-    path = required_file(root / "mtrag-human/retrieval_tasks" / domain / "qrels" / "dev.tsv")
-    faults = Faults(path, "MTRAG qrels", _NEXT_STEP)
+    return read_qrels(root / "mtrag-human/retrieval_tasks" / domain / "qrels" / "dev.tsv", "mtrag")
+
+
+def read_qrels(path: Path, benchmark: str) -> tuple[Qrel, ...]:
+    """Return the relevance judgements in a file of MTRAG's or MTRAG-UN's, in its order.
+
+    Raises:
+        BenchmarkFileError: the file is missing, or a line is not query, passage and a whole number.
+    """
+    faults = Faults(
+        required_file(path, benchmark), "MTRAG qrels", f"delete the file and run `ragtasks fetch {benchmark}`"
+    )
     qrels: dict[tuple[str, str], Qrel] = {}
     for number, line in enumerate(read_whole(faults).splitlines(), start=1):
         cells = line.decode("utf-8", errors="replace").split("\t")
@@ -213,4 +225,12 @@ def _known(name: str, known: Any, what: str) -> None:
         raise ConfigurationError(f"unknown {what} {name!r}: {close_matches(name, known)}")
 
 
-__all__ = ["QUERY_FORMS", "corpus_file", "load_conversations", "load_qrels", "load_queries", "read_passages"]
+__all__ = [
+    "QUERY_FORMS",
+    "corpus_file",
+    "load_conversations",
+    "load_qrels",
+    "load_queries",
+    "read_passages",
+    "read_qrels",
+]

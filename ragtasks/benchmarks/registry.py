@@ -1,4 +1,4 @@
-"""Which benchmarks there are: name -> module. A new benchmark is one line here."""
+"""Which benchmarks there are: a benchmark is a module of this package that has a sample of its name."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ from pathlib import Path
 from types import ModuleType
 
 from ragtasks.benchmarks.benchmark import Benchmark
+from ragtasks.benchmarks.retrieval_side import RetrievalSide
 from ragtasks.benchmarks.sources import Source, locate
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error, close_matches
-
-BENCHMARKS = {"mtrag": "ragtasks.benchmarks.mtrag", "mtrag_un": "ragtasks.benchmarks.mtrag_un"}
-"""Benchmark name -> module with `SOURCE` and `load(root)`."""
 
 SAMPLE = "sample"
 """What stands for the benchmark inside the package where a data folder is asked for."""
 
 _SAMPLES = Path(__file__).resolve().parent / "sample"
+
+
+def benchmark_names() -> list[str]:
+    """Return the names of all benchmarks; each is a module with `SOURCE` and `load(root)`."""
+    return sorted(folder.name for folder in _SAMPLES.iterdir() if folder.is_dir())
 
 
 def source_of(name: str) -> Source:
@@ -70,10 +73,23 @@ def open_benchmark(name: str, root: Path) -> Benchmark:
     return benchmark
 
 
+def retrieval_side(name: str) -> RetrievalSide:
+    """Return how a benchmark's retrieval files are read: the `RETRIEVAL` of its module.
+
+    Raises:
+        ConfigurationError: it has none, or there is no such benchmark.
+    """
+    side: RetrievalSide | None = getattr(_module(name), "RETRIEVAL", None)
+    if side is None:
+        having = [other for other in benchmark_names() if hasattr(_module(other), "RETRIEVAL")]
+        raise ConfigurationError(f"no retrieval files for {name!r}; benchmarks that have: {', '.join(having)}")
+    return side
+
+
 def _module(name: str) -> ModuleType:
-    if name not in BENCHMARKS:
-        raise ConfigurationError(f"unknown benchmark {name!r}: {close_matches(name, BENCHMARKS)}")
-    return importlib.import_module(BENCHMARKS[name])
+    if name not in benchmark_names():
+        raise ConfigurationError(f"unknown benchmark {name!r}: {close_matches(name, benchmark_names())}")
+    return importlib.import_module(f"ragtasks.benchmarks.{name}")
 
 
-__all__ = ["BENCHMARKS", "SAMPLE", "benchmark_folder", "open_benchmark", "source_of"]
+__all__ = ["SAMPLE", "benchmark_folder", "benchmark_names", "open_benchmark", "retrieval_side", "source_of"]

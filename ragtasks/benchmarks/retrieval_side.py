@@ -1,14 +1,12 @@
-"""Which benchmarks have corpora and relevance judgements, and the functions that read them."""
+"""How the corpora and relevance judgements of a benchmark are read; its module has one of these as `RETRIEVAL`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ragtasks.benchmarks import mtrag, mtrag_retrieval
-from ragtasks.errors import ConfigurationError, close_matches
-from ragtasks.records import Qrel
+from ragtasks.records import Passage, Qrel
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,22 +19,10 @@ class RetrievalSide:
     """The file that holds a corpus."""
     load_qrels: Callable[[Path, str], tuple[Qrel, ...]]
     """Relevance judgements of a domain."""
+    load_facts: Callable[[Path, str], Mapping[str, tuple[str, ...]]] | None = None
+    """Task id -> facts that passages must hold, where the benchmark's own figures count those; None elsewhere."""
+    load_rankings: Callable[[Path], Mapping[str, tuple[Passage, ...]]] | None = None
+    """Task id -> all passages that are published for it, best first; None: those of the setting `full_rag` are all."""
 
 
-_SIDES = {
-    "mtrag": RetrievalSide(mtrag.DOMAINS, mtrag_retrieval.corpus_file, mtrag_retrieval.load_qrels),
-}
-
-
-def retrieval_side(benchmark: str) -> RetrievalSide:
-    """Return how a benchmark's retrieval files are read.
-
-    Raises:
-        ConfigurationError: it has none.
-    """
-    if benchmark not in _SIDES:
-        raise ConfigurationError(f"no retrieval files for {benchmark!r}: {close_matches(benchmark, _SIDES)}")
-    return _SIDES[benchmark]
-
-
-__all__ = ["RetrievalSide", "retrieval_side"]
+__all__ = ["RetrievalSide"]

@@ -28,15 +28,17 @@ from ragtasks.environment import data_folder, run_store
 from ragtasks.harness.chat import chat_messages, refuse_chat_endpoint, render_chat, system_text
 from ragtasks.harness.dataset import task_dataset
 from ragtasks.harness.scoring import ScoredResponse, shared_scorer
-from ragtasks.metrics.suite import METRICS
+from ragtasks.metrics.metric import Pair
 from ragtasks.metrics.thinking import answer_text
 from ragtasks.records import Response
-from ragtasks.templates import load_template
+from ragtasks.suites.suite import suite_named
+from ragtasks.templates import PromptTemplate, load_template
 
 _LOGGER = logging.getLogger(__name__)
 _BYPASS = "bypass"  # the harness's own stand-in for metrics under --predict_only
 _FILTER = "none"  # what the harness calls the filter that takes a model's first reply
 _SAMPLE_FILTER = "sample"  # the same under a name that stands in every row of the harness's tables
+_MAX_WORDS = 150  # what the MTRAG prompts ask for
 _OWN_PROCESS_RESULTS = "ConversationTask.process_results"
 
 
@@ -53,8 +55,9 @@ def mean_of_scored(values: Iterable[float]) -> float:
 class ConversationTask(ConfigurableTask):
     """One setting and one domain of a multi-turn RAG benchmark.
 
-    Its YAML gives `dataset_kwargs` with `benchmark`, `setting` and `domain`; `--metadata` gives the keys of
-    `ragtasks.config.EvaluationConfig`.
+    Its YAML gives `dataset_kwargs`: `benchmark` and `setting`, and where they are not the usual ones `domain` (one of
+    several), `prompt` (a shipped system template), `max_words`, and `suite` (another than the benchmark's own).
+    `--metadata` gives the keys of `ragtasks.config.EvaluationConfig`.
     """
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
@@ -66,31 +69,34 @@ class ConversationTask(ConfigurableTask):
         own = {key: value for key, value in dict(config or {}).items() if key != "class"}
         self._foreign_metadata = dict(own.get("metadata") or {})
         self.evaluation = config_from_metadata(self._foreign_metadata)
-        self._system_template = load_template(self.evaluation.system_prompt, "generation/system")
+        options = dict(own.get("dataset_kwargs") or {})
+        self._system_template = load_template(self.evaluation.system_prompt, options.get("prompt", "generation/system"))
         self._plain_template = load_template(self.evaluation.plain_prompt, "generation/plain")
+        self._max_words = self.evaluation.max_words or options.get("max_words", _MAX_WORDS)
         self._results: dict[str, ScoredResponse] = {}
         self._is_distributed = False
+        root = benchmark_folder(options["benchmark"], self.evaluation.data, data_folder())
+        self.benchmark = open_benchmark(options["benchmark"], root.resolve())
+        self._suite_name = options.get("suite", self.benchmark.suite)
+        self._metrics = {metric.name: metric for metric in suite_named(self._suite_name).metrics}
         # Any value keeps the harness from looking our metric names up in a hub over the network.
         own["process_results"] = _OWN_PROCESS_RESULTS
         own["metric_list"] = self._metric_list(own["metric_list"])
         super().__init__(config=own)
         self._filter = _SAMPLE_FILTER if self.benchmark.is_sample else _FILTER
         self._filters = [build_filter_ensemble(self._filter, [["take_first", None]])]
-        self.scorer = shared_scorer(self.benchmark.name, self.benchmark.root, self.evaluation)
+        self.scorer = shared_scorer(self.benchmark.name, self.benchmark.root, self.evaluation, self._suite_name)
         self._render_plain(self.dataset["test"][0], None)
         self._config.metadata = self._public_metadata()
 
     def _metric_list(self, declared: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return the declared metrics that this configuration can give: without judges, none that needs them."""
-        absent = set() if self.evaluation.judges else {metric.name for metric in METRICS if metric.needs_judges}
+        absent = set() if self.evaluation.judges else {name for name, own in self._metrics.items() if own.needs_judges}
         return [item for item in declared if item["metric"] not in absent]
 
     def download(self, dataset_kwargs: dict[str, Any] | None = None, **_: Any) -> None:
-        """Read the benchmark's files and build this task's docs."""
-        options = dict(dataset_kwargs or {})
-        root = benchmark_folder(options["benchmark"], self.evaluation.data, data_folder())
-        self.benchmark = open_benchmark(options["benchmark"], root.resolve())
-        self.dataset = {"test": task_dataset(self.benchmark, options, self.evaluation, run_store())}
+        """Build this task's docs."""
+        self.dataset = {"test": task_dataset(self.benchmark, dict(dataset_kwargs or {}), self.evaluation, run_store())}
 
     def fewshot_docs(self) -> None:
         """Return None: the benchmark has no examples, and the conversation itself is the context."""
@@ -112,8 +118,7 @@ class ConversationTask(ConfigurableTask):
         return render_chat(chat_messages(doc, self._system_text(doc, system_instruction)), chat_template)
 
     def _system_text(self, doc: Doc, instruction: str | None) -> str:
-        max_words = self.evaluation.max_words
-        return system_text(doc, self._system_template, max_words=max_words, instruction=instruction)
+        return system_text(doc, self._system_template, max_words=self._max_words, instruction=instruction)
 
     def _render_plain(self, doc: Doc, instruction: str | None) -> str:
         system = self._system_text(doc, instruction)
@@ -154,7 +159,7 @@ class ConversationTask(ConfigurableTask):
             "docs": [dict(doc) for doc in self.dataset["test"]],
             "system_prompt": self._system_template.sha256,
             "plain_prompt": self._plain_template.sha256,
-            "max_words": self.evaluation.max_words,
+            "max_words": self._max_words,
             "generation_kwargs": self.config.generation_kwargs,
         }
         return hashlib.sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
@@ -187,24 +192,34 @@ class ConversationTask(ConfigurableTask):
     def _answer(self, instance: Instance) -> str:
         return answer_text(str(instance.resps[0] or ""), self.evaluation.end_of_thinking)
 
-    def process_results(self, doc: Doc, results: list[str]) -> dict[str, float]:
-        """Return metric -> value of one document; NaN where it is unscored."""
+    def process_results(self, doc: Doc, results: list[str]) -> dict[str, Any]:
+        """Return metric -> value of one document; NaN where it is unscored.
+
+        A figure of all responses together has a pair here, the response and its reference answer.
+        """
         if _BYPASS in self._metric_fn_list:
             return dict(super().process_results(doc, results))
         result = self._results[doc["task_id"]]
         # The harness logs this very dictionary next: the reasons and the verdict go along, and change no hash.
         doc["scoring"] = result.notes
-        return {name: math.nan if score.value is None else score.value for name, score in result.scores.items()}
+        values = {name: math.nan if score.value is None else score.value for name, score in result.scores.items()}
+        return values | {name: (results[0], doc["target"]) for name in self._metrics if self._aggregate(name)}
+
+    def _aggregate(self, metric: str) -> Callable[[Iterable[Pair]], float] | None:
+        return self._metrics[metric].aggregate
 
     def aggregation(self) -> dict[str, Callable[..., float]]:
-        """Return metric -> mean over the scored documents.
+        """Return metric -> mean over the scored documents, or what the metric itself makes of all responses.
 
         Where every document is scored this is the harness's own `mean`, which comes with a standard error. Another
         rank's documents are not known here, so with several ranks it never is.
         """
         if _BYPASS in self._metric_fn_list:
             return dict(super().aggregation())
-        return {name: mean if self._all_scored(name) else mean_of_scored for name in self._aggregation_list}
+        return {name: self._aggregate(name) or self._mean(name) for name in self._aggregation_list}
+
+    def _mean(self, metric: str) -> Callable[[Iterable[float]], float]:
+        return mean if self._all_scored(metric) else mean_of_scored
 
     def _all_scored(self, metric: str) -> bool:
         results = self._results.values()
@@ -222,12 +237,18 @@ class ConversationTask(ConfigurableTask):
             **kept,
             "ragtasks": {
                 "benchmark": self.benchmark.label,
+                "suite": self._suite_name,
                 "revision": self.benchmark.revision,
                 "configuration": json.loads(self.evaluation.model_dump_json()),
                 "fingerprint": self.fingerprint(),
+                "prompts": {"system": _named(self._system_template), "plain": _named(self._plain_template)},
                 "scoring": self.scorer.provenance(),
             },
         }
+
+
+def _named(template: PromptTemplate) -> str:
+    return f"{template.name} ({template.sha256[:16]})"
 
 
 _ANSWERED_TOGETHER: weakref.WeakSet[ConversationTask] = weakref.WeakSet()

@@ -33,6 +33,7 @@ FEATURES = Features(
         "passages": [{"passage_id": _TEXT, "title": _TEXT, "text": _TEXT}],
         "references": Sequence(_TEXT),
         "target": _TEXT,
+        "extra": _TEXT,
     }
 )
 """Types of a doc's fields, stated because a domain whose first tasks have no passages would be typed wrongly."""
@@ -43,7 +44,7 @@ def task_dataset(benchmark: Benchmark, options: dict[str, Any], config: Evaluati
 
     Args:
         benchmark: where the tasks come from.
-        options: `setting` and `domain` of the task's YAML.
+        options: `setting` of the task's YAML, and `domain` where the task has one only.
         config: names the run, and decides whether conversational tasks take part.
         store: folder of the stored runs.
 
@@ -54,11 +55,11 @@ def task_dataset(benchmark: Benchmark, options: dict[str, Any], config: Evaluati
     """
     setting = Setting(options["setting"])
     contexts = _contexts(benchmark, setting, config.run, store)
-    docs = build_docs(benchmark, setting, options["domain"], conversational=config.conversational, contexts=contexts)
+    domain = options.get("domain")
+    docs = build_docs(benchmark, setting, domain, conversational=config.conversational, contexts=contexts)
     if not docs:
-        raise ConfigurationError(
-            f"{benchmark.label} has no task in domain {options['domain']!r}, setting {setting.value}"
-        )
+        where = f"domain {domain!r}, " if domain else ""
+        raise ConfigurationError(f"{benchmark.label} has no task in {where}setting {setting.value}")
     return Dataset.from_list(docs, features=FEATURES)
 
 

@@ -16,18 +16,15 @@ from ragtasks.clients.protocol import Client
 from ragtasks.config import EvaluationConfig, Judge
 from ragtasks.environment import endpoint_key, reply_cache_file
 from ragtasks.errors import JudgeError, RagtasksError
-from ragtasks.judges.faithfulness import RL_F
-from ragtasks.judges.official_prompts import official_rubrics
-from ragtasks.judges.question import Rubric
-from ragtasks.judges.rubrics import RB_LLM, rubrics_named
-from ragtasks.judges.session import RUBRICS, judge_responses, judged, nobody_judged
-from ragtasks.judges.verdicts import CLARIFICATION, IDK, JudgeIdk, Verdicts
+from ragtasks.judges.session import judge_responses
+from ragtasks.judges.verdicts import IDK, JudgeIdk, Verdicts
 from ragtasks.metrics.answerability import IdkLabel, RuleBasedIdk
-from ragtasks.metrics.conditioning import ibm_visible_answerability
+from ragtasks.metrics.answers import Semantics
+from ragtasks.metrics.metric import Scores
 from ragtasks.metrics.semantic import BertScorer, check_encoder, resolve_encoder, semantic_scores
-from ragtasks.metrics.suite import METRICS, Judged, Scores, Semantics, score_responses
 from ragtasks.progress import progress_bars
 from ragtasks.records import Response, Score
+from ragtasks.suites.suite import Evidence, Suite, suite_named
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -37,9 +34,7 @@ NO_ENCODER = "none"
 _DEFAULT_ENCODER = "microsoft/deberta-xlarge-mnli"
 _SAMPLE_ENCODER = "minilm"
 _NO_JUDGE = "no judge could be had"
-_UNJUDGED = {
-    metric.name: Score(None, _NO_JUDGE) for metric in METRICS if metric.needs_judges and metric.name != "judge_coverage"
-}
+_JUDGE_COVERAGE = "judge_coverage"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +50,7 @@ class ScoredResponse:
 class ResponseScorer:
     """Scores responses to one benchmark under one configuration."""
 
-    def __init__(self, benchmark: Benchmark, config: EvaluationConfig) -> None:
+    def __init__(self, benchmark: Benchmark, config: EvaluationConfig, suite: Suite | None = None) -> None:
         """Choose detector and encoder, and check that both can be had.
 
         An encoder that was asked for and cannot be had is an error. The default one is not: without it the figures
@@ -69,15 +64,17 @@ class ResponseScorer:
         self.encoder = config.encoder or default
         self._config = config
         self._benchmark = benchmark
-        self._rubrics = self._judge_rubrics()
+        self.suite = suite or suite_named(benchmark.suite)
+        self._rubrics = self.suite.rubrics_in(config.prompts, benchmark.root) if config.judges else []
         self._clients = [_ready(item) for item in config.judges]
         self._judges = ", ".join(item.model for item in config.judges)
-        self._idk_detector = f"judge {self._judges}" if config.idk_by_judges else RuleBasedIdk().name
+        self._idk_by_judges = config.idk_by_judges and any(rubric.name == IDK for rubric in self._rubrics)
+        self._idk_detector = f"judge {self._judges}" if self._idk_by_judges else RuleBasedIdk().name
         self._n_texts = 0
         self._n_truncated = 0
         self._bert: BertScorer | None = None
         self._missing = "encoder: none"
-        if self.encoder == NO_ENCODER:
+        if self.encoder == NO_ENCODER or not self.suite.uses_encoder:
             return
         try:
             self._bert = _shared_bert(self.encoder, config.encoder_device)
@@ -87,37 +84,34 @@ class ResponseScorer:
             self._missing = f"encoder {self.encoder} cannot be had"
             _LOGGER.warning("BERTScore and rb_alg will be unscored. %s", error)
 
-    def _judge_rubrics(self) -> list[Rubric]:
-        """Return what judges are asked, in the wording that the configuration names.
-
-        Raises:
-            ConfigurationError: the official wording is asked for and not in the data folder.
-        """
-        if self._config.prompts == "ours" or not self._config.judges:
-            return rubrics_named(RUBRICS)
-        official = official_rubrics(self._benchmark.root, [RB_LLM, IDK, CLARIFICATION], profile="paper")
-        return [*official, *rubrics_named([RL_F])]
-
     def score(self, responses: Sequence[Response]) -> list[ScoredResponse]:
         """Return scores and notes of each response, in order; nothing is lost where encoder or judges fail."""
-        verdicts, given = self._judged(responses)
-        detector = JudgeIdk(verdicts) if verdicts and self._config.idk_by_judges else RuleBasedIdk()
+        verdicts = self._verdicts(responses)
+        detector = JudgeIdk(verdicts) if verdicts and self._idk_by_judges else RuleBasedIdk()
         self._idk_detector = detector.name  # rules where no judge could be had
         labels = detector.detect(responses)
-        key = self._benchmark.answerability_key
-        visible = [ibm_visible_answerability(r.task.answerability, key) for r in responses]
-        semantics = self._semantics(responses)
-        scores = score_responses(responses, labels, semantics, ibm_answerability=visible, judged=given)
-        if given is not None and verdicts is None:
-            # Labels alone would decide some of them, and a mean over those only is no figure of the model.
-            scores = [{**own, **_UNJUDGED} for own in scores]
+        evidence = Evidence(self._benchmark, responses, labels, self._semantics(responses), verdicts)
+        scores = [self._complete(own, verdicts) for own in self.suite.score(evidence)]
         rows = _verdict_rows(verdicts, len(responses))
         return [ScoredResponse(*row) for row in zip(scores, map(_notes, scores, labels, rows), strict=True)]
 
-    def _judged(self, responses: Sequence[Response]) -> tuple[Verdicts | None, Judged | None]:
-        """Return what the judges said and their figures; (None, None) where there are no judges."""
+    def _complete(self, scores: Scores, verdicts: Verdicts | None) -> Scores:
+        """Return the scores with those that need judges: none without judges, unscored where none could be had.
+
+        Refusals alone would decide some of them, and a mean over those only is no figure of the model.
+        """
+        if verdicts is not None:
+            return scores
+        names = {metric.name for metric in self.suite.metrics if metric.needs_judges}
+        kept = {name: score for name, score in scores.items() if name not in names}
         if not self._config.judges:
-            return None, None
+            return kept
+        return {**kept, **{name: Score(0.0) if name == _JUDGE_COVERAGE else Score(None, _NO_JUDGE) for name in names}}
+
+    def _verdicts(self, responses: Sequence[Response]) -> Verdicts | None:
+        """Return what the judges said; None where there are no judges, or nothing is asked of them, or none answers."""
+        if not self._rubrics:
+            return None
         try:
             with progress_bars() as progress:
                 verdicts = judge_responses(
@@ -130,12 +124,12 @@ class ResponseScorer:
                 )
         except RagtasksError as error:
             note_problem(str(error))
-            return None, nobody_judged(len(responses), _NO_JUDGE)
+            return None
         try:
             verdicts.require_coverage(self._config.min_judge_coverage)
         except JudgeError as error:
             note_problem(str(error))
-        return verdicts, judged(verdicts)
+        return verdicts
 
     def _semantics(self, responses: Sequence[Response]) -> Semantics:
         if self._bert is None:
@@ -173,6 +167,7 @@ class ResponseScorer:
             "idk_detector": self._idk_detector,
             "judges": self._judges,
             "judge_prompts": self._config.prompts if self._judges else None,
+            "rubrics": {rubric.name: f"{rubric.description} ({rubric.fingerprint})" for rubric in self._rubrics},
             "n_texts": self._n_texts,
             "n_truncated": self._n_truncated,
             "profiles": ["paper", "ibm"],
@@ -180,13 +175,20 @@ class ResponseScorer:
 
 
 @functools.lru_cache(maxsize=8)
-def shared_scorer(benchmark: str, root: Path, config: EvaluationConfig) -> ResponseScorer:
-    """Return the one scorer of all harness tasks that share benchmark, files and configuration.
+def shared_scorer(benchmark: str, root: Path, config: EvaluationConfig, suite: str | None = None) -> ResponseScorer:
+    """Return the one scorer of all harness tasks that share benchmark, files, configuration and suite.
+
+    Args:
+        benchmark: name.
+        root: its folder.
+        config: what to score with.
+        suite: name; default: the benchmark's own.
 
     Raises:
         RagtasksError: as `ResponseScorer`.
     """
-    return ResponseScorer(open_benchmark(benchmark, root), config)
+    opened = open_benchmark(benchmark, root)
+    return ResponseScorer(opened, config, suite_named(suite or opened.suite))
 
 
 def _ready(judge: Judge) -> Endpoint | Client:

@@ -61,7 +61,7 @@ def _rubric(
 ) -> Rubric:
     first = statements or shipped_template("judges/statements")
     second = support or shipped_template("judges/support")
-    return Rubric(name, description, partial(_open, first, second, with_conversation))
+    return Rubric(name, description, partial(_open, first, second, with_conversation), (first.source, second.source))
 
 
 def _open(

@@ -110,7 +110,10 @@ def official_rubrics(root: Path, names: Sequence[str], *, profile: str) -> list[
         if name not in found:
             raise ConfigurationError(_not_found(name, root, "no text that fits"))
     described = [(name, f"{name} by the official prompt") for name in names]
-    return [Rubric(name, words, partial(_open, name, found[name], readers[name])) for name, words in described]
+    return [
+        Rubric(name, words, partial(_open, name, found[name], readers[name]), (found[name].text,))
+        for name, words in described
+    ]
 
 
 def official_prompts(root: Path) -> dict[str, OfficialPrompt]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from ragtasks.judges.verdicts import VerdictOutcome
 from ragtasks.records import Message, Response, Role
+from ragtasks.runs import canonical_hash
 from ragtasks.templates import PromptTemplate, shipped_template
 
 _CODE_LENGTH = 8
@@ -60,6 +61,13 @@ class Rubric:
     """One line for tables' legends."""
     open: Callable[[Response], Question | Finding]
     """Response -> the first question, or what is known without one."""
+    prompts: tuple[str, ...] = ()
+    """The texts that its questions are made of; results keep a hash of them."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of the texts: verdicts by other words do not compare."""
+        return canonical_hash(list(self.prompts))[:16]
 
 
 def code_of(*texts: str) -> str:

@@ -42,8 +42,10 @@ def ragas_rl_f() -> Rubric:
         extract_json = importlib.import_module("ragas.prompt.utils").extract_json
     except ImportError as error:
         raise MissingExtraError("ragas", "ragas", "RL_F by the prompts of ragas") from error
-    step = partial(_statements, prompts.StatementGeneratorPrompt(), prompts.NLIStatementPrompt(), extract_json)
-    return Rubric(RL_F, "share of the answer's statements that the passages support, by ragas's prompts", step)
+    first, second = prompts.StatementGeneratorPrompt(), prompts.NLIStatementPrompt()
+    step = partial(_statements, first, second, extract_json)
+    description = "share of the answer's statements that the passages support, by ragas's prompts"
+    return Rubric(RL_F, description, step, (first.instruction, second.instruction))
 
 
 def _statements(first: Any, second: Any, extract_json: Any, response: Response) -> Question:

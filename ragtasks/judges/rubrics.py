@@ -54,7 +54,9 @@ def rb_llm(template: PromptTemplate | None = None) -> Rubric:
             answer=response.text,
         )
 
-    return Rubric(RB_LLM, "rating of faithfulness, appropriateness and completeness by judges, over 10", open_)
+    return Rubric(
+        RB_LLM, "rating of faithfulness, appropriateness and completeness by judges, over 10", open_, (prompt.source,)
+    )
 
 
 def idk(template: PromptTemplate | None = None) -> Rubric:
@@ -73,7 +75,7 @@ def idk(template: PromptTemplate | None = None) -> Rubric:
     def open_(response: Response) -> Question:
         return ask(prompt, _LABEL_FORM, read, question=response.task.question, answer=response.text)
 
-    return Rubric(IDK, "whether the response says that it does not know", open_)
+    return Rubric(IDK, "whether the response says that it does not know", open_, (prompt.source,))
 
 
 def clarification(template: PromptTemplate | None = None) -> Rubric:
@@ -97,7 +99,7 @@ def clarification(template: PromptTemplate | None = None) -> Rubric:
             prompt, _LABEL_FORM, read, conversation=history, question=response.task.question, answer=response.text
         )
 
-    return Rubric(CLARIFICATION, "whether the response asks what is meant", open_)
+    return Rubric(CLARIFICATION, "whether the response asks what is meant", open_, (prompt.source,))
 
 
 def rating_finding(rating: int) -> Finding:

@@ -181,6 +181,12 @@ class Verdicts:
         """Return whether each response asks what is meant, None where that was not asked or has no verdict."""
         return [None if label is None else label == "yes" for label, _ in self.labels(CLARIFICATION)]
 
+    def share_answered(self, index: int) -> float:
+        """Return the share of the verdicts asked on one response that were given; 1 where none was asked."""
+        rows = [self._table[index, rubric, name] for rubric in self.rubrics for name in self.judges]
+        asked = [row for row in rows if row.outcome is not VerdictOutcome.NOT_ASKED]
+        return sum(row.is_answered for row in asked) / len(asked) if asked else 1.0
+
     def coverage(self) -> list[Coverage]:
         """Return how much each judge answered, by rubric, then judge."""
         return [self._coverage(rubric, judge) for rubric in self.rubrics for judge in self.judges]

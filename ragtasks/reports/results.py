@@ -15,7 +15,10 @@ from typing import Any
 
 from ragtasks.benchmarks._rows import Faults, json_lines, parse_json
 from ragtasks.errors import BenchmarkFileError, clear_error
+from ragtasks.metrics.metric import Metric
 from ragtasks.runs import OFFICIAL
+from ragtasks.saved_answers import DEFAULT_SUITE
+from ragtasks.suites.suite import suite_named
 
 _TIME = re.compile(r"results_(?P<time>.+)\.json")
 _NEXT_STEP = "run the evaluation again with --output_path DIR --log_samples"
@@ -31,6 +34,8 @@ class Row:
 
     task_id: str
     """Task."""
+    conversation_id: str
+    """The conversation that the task was cut from: tasks of one are not independent."""
     turn: int
     """User turn, from 1."""
     domain: str
@@ -43,8 +48,16 @@ class Row:
     """Labels of the question."""
     multi_turn: str
     """Label of the turn."""
+    n_passages: int
+    """Passages that the model was shown."""
+    idk: str | None
+    """Whether the response says that it does not know: `yes`, `partial`, `no`; None without a verdict."""
     values: Mapping[str, float | None]
     """Metric -> value, None where unscored."""
+    unscored: Mapping[str, str]
+    """Metric -> why it has no value."""
+    verdicts: Mapping[tuple[str, str], float | None]
+    """(Rubric, judge) -> what that judge made of it, 0 to 1; None where it gave no verdict. Empty without judges."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +70,19 @@ class Evaluation:
     """What it was scored on and with: rows of other kinds do not compare."""
     rows: tuple[Row, ...]
     """All responses, every setting and domain."""
+    suite: str
+    """Name of the suite of metrics."""
+    facts: Mapping[str, Mapping[str, Any]]
+    """Harness task -> what its results say of data, run, configuration, prompts and scoring."""
+    source: Path
+    """The results file."""
+    samples: Mapping[str, Path]
+    """Harness task -> the file with its logged samples; `rows` are theirs, in this order."""
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """The metrics of its suite, in the order of tables."""
+        return suite_named(self.suite).metrics
 
 
 def read_evaluations(paths: Sequence[Path]) -> list[Evaluation]:
@@ -88,15 +114,26 @@ def _evaluations(file: Path) -> list[Evaluation]:
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise _error(str(file), "a results file of the harness", f"{type(error).__name__}: {error}") from error
     samples = sorted(file.parent.glob(f"samples_*_{match['time']}.jsonl")) if match else []
-    task_of = {sample: sample.name.removeprefix("samples_").rpartition("_")[0] for sample in samples}
-    rows: dict[tuple[str, Kind], list[Row]] = {}
-    for sample, task in task_of.items():
+    task_of = {sample.name.removeprefix("samples_").rpartition("_")[0]: sample for sample in samples}
+    parts: dict[tuple[str, str, Kind], dict[str, Path]] = {}
+    for task, sample in task_of.items():
         if task in kinds:
-            rows.setdefault(kinds[task], []).extend(_rows(sample))
-    if not rows:
+            parts.setdefault(kinds[task], {})[task] = sample
+    if not parts:
         raise _error(str(file), "logged samples of a ragtasks task beside it (samples_*.jsonl)", "none")
-    model = _model_name(results)
-    return [Evaluation(_label(model, run), kind, tuple(found)) for (run, kind), found in rows.items()]
+    model, facts = _model_name(results), _facts(results)
+    return [
+        Evaluation(
+            model=_label(model, run),
+            kind=kind,
+            rows=tuple(row for path in own.values() for row in _rows(path)),
+            suite=suite,
+            facts={task: facts[task] for task in own},
+            source=file,
+            samples=own,
+        )
+        for (run, suite, kind), own in parts.items()
+    ]
 
 
 def _label(model: str, run: str) -> str:
@@ -104,17 +141,22 @@ def _label(model: str, run: str) -> str:
     return model if run == OFFICIAL else f"{model} (run {run})"
 
 
-def _kinds(results: Mapping[str, Any]) -> dict[str, tuple[str, Kind]]:
-    """Return our harness tasks of a results file -> the run and the kind of evaluation that each says it is."""
+def _facts(results: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return our harness tasks of a results file -> what it says of them."""
     configs = results.get("configs", {})
     own = {name: (config.get("metadata") or {}).get("ragtasks") for name, config in configs.items()}
+    return {name: facts for name, facts in own.items() if facts}
+
+
+def _kinds(results: Mapping[str, Any]) -> dict[str, tuple[str, str, Kind]]:
+    """Return our harness tasks of a results file -> run, suite and kind of evaluation that each says it is."""
     return {
         name: (
             facts.get("configuration", {}).get("run", OFFICIAL),
+            facts.get("suite", DEFAULT_SUITE),
             (facts["benchmark"], facts["scoring"]["encoder"], _judging(facts["scoring"])),
         )
-        for name, facts in own.items()
-        if facts
+        for name, facts in _facts(results).items()
     }
 
 
@@ -138,7 +180,7 @@ def _rows(path: Path) -> list[Row]:
     for line, sample in json_lines(faults):
         try:
             rows.append(_row(sample))
-        except (LookupError, TypeError) as error:
+        except (LookupError, TypeError, AttributeError) as error:
             faults.add(line, "a sample of a ragtasks task", f"{type(error).__name__}: {error}")
     faults.raise_if_any()
     return rows
@@ -146,16 +188,27 @@ def _rows(path: Path) -> list[Row]:
 
 def _row(sample: Mapping[str, Any]) -> Row:
     doc = sample["doc"]
+    notes = doc.get("scoring", {})
     return Row(
         task_id=doc["task_id"],
+        conversation_id=doc["conversation_id"],
         turn=doc["turn"],
         domain=doc["domain"],
         setting=doc["setting"],
         answerability=doc["answerability"],
         question_types=tuple(doc["question_types"]),
         multi_turn=doc["multi_turn"],
-        values={name: _number(sample[name]) for name in sample["metrics"]},
+        n_passages=len(doc["passages"]),
+        idk=notes.get("idk"),
+        values={name: _number(sample[name]) for name in sample["metrics"] if not _is_pair(sample[name])},
+        unscored=notes.get("unscored", {}),
+        verdicts={(item["rubric"], item["judge"]): item["value"] for item in notes.get("verdicts", ())},
     )
+
+
+def _is_pair(value: Any) -> bool:
+    """Return whether a metric has no value of one response: what stands there are response and reference answer."""
+    return isinstance(value, list) and [type(part) for part in value] == [str, str]
 
 
 def _number(value: Any) -> float | None:

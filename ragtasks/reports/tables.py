@@ -15,7 +15,6 @@ from rich.console import Console
 from rich.table import Table
 
 from ragtasks.errors import ConfigurationError, close_matches
-from ragtasks.metrics.suite import METRICS
 from ragtasks.records import Setting
 from ragtasks.reports.results import Evaluation, Row
 
@@ -46,7 +45,7 @@ def render_report(evaluations: Sequence[Evaluation], metric: str = "rb_alg") -> 
     Raises:
         ConfigurationError: unknown metric.
     """
-    known = {item.name for item in METRICS}
+    known = {item.name: item for evaluation in evaluations for item in evaluation.metrics}
     if metric not in known:
         raise ConfigurationError(f"unknown metric {metric!r}: {close_matches(metric, known)}")
     console = Console(file=io.StringIO(), width=_WIDTH, color_system=None, markup=False, emoji=False)
@@ -64,7 +63,7 @@ def _part(evaluations: Sequence[Evaluation], metric: str) -> Iterator[Table | st
     yield f"# {benchmark}\n\nencoder of BERTScore: {encoder}; IDK detector: {detector}"
     yield "profiles: rb_alg and ans_acc follow the paper, rb_alg_ibm the official scripts\n"
     yield from _overview(evaluations)
-    description = next(item.description for item in METRICS if item.name == metric)
+    description = next((item.description for item in evaluations[0].metrics if item.name == metric), "")
     for setting in _SETTINGS:
         if any(row.setting == setting for evaluation in evaluations for row in evaluation.rows):
             yield f"\n## {metric} in setting {setting}\n\n{description}\n"

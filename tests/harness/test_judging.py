@@ -17,8 +17,10 @@ from ragtasks.clients.protocol import Decoding
 from ragtasks.config import HarnessModel, config_from_options
 from ragtasks.errors import ConfigurationError, JudgeError
 from ragtasks.harness.judge_model import JudgeModel
-from ragtasks.judges.session import RUBRICS, judge_responses
+from ragtasks.judges.rubrics import rubrics_named
+from ragtasks.judges.session import judge_responses
 from ragtasks.judges.verdicts import VerdictOutcome, Verdicts
+from ragtasks.suites.mtrag import RUBRICS
 from tests.clients._server import closed_port
 from tests.harness.conftest import CHATML, CommandResult
 from tests.judges._demo import FLAKY, DemoServer
@@ -148,7 +150,7 @@ def judged_by(folder: Path, cache: Path, max_tokens: int = 8) -> Verdicts:
     model = HarnessModel.model_validate({"lm_eval": "hf", "model_args": arguments})
     client = JudgeModel(model, Decoding(max_tokens=max_tokens))
     responses = [response("It runs from April.", task_id="c<::>1"), response("I do not know.", task_id="c<::>2")]
-    return judge_responses(responses, [client], key=None, cache_file=cache)
+    return judge_responses(responses, [client], key=None, cache_file=cache, rubrics=rubrics_named(RUBRICS))
 
 
 def test_a_model_of_this_process_judges_and_is_not_loaded_for_what_it_said_before(

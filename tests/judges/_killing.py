@@ -15,6 +15,7 @@ from ragtasks.clients.endpoint import endpoint_of
 from ragtasks.judges.session import judge_responses
 from ragtasks.judges.verdicts import Verdicts
 from ragtasks.records import Response, Setting
+from ragtasks.suites.mtrag import SUITE
 
 
 def judge_sample(judge: Mapping[str, Any], cache: Path) -> Verdicts:
@@ -23,7 +24,7 @@ def judge_sample(judge: Mapping[str, Any], cache: Path) -> Verdicts:
     passages = benchmark.read_contexts(Setting.FULL_RAG).passages
     tasks = [task for task in benchmark.tasks if task.domain == "clapnq" and task.task_id in passages]
     responses = [Response(task, passages[task.task_id], task.target) for task in tasks]
-    return judge_responses(responses, [endpoint_of(judge)], key=None, cache_file=cache)
+    return judge_responses(responses, [endpoint_of(judge)], key=None, cache_file=cache, rubrics=SUITE.rubrics())
 
 
 def main() -> None:

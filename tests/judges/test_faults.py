@@ -24,6 +24,7 @@ from ragtasks.errors import CacheError, JudgeError
 from ragtasks.judges.session import judge_responses
 from ragtasks.judges.verdicts import VerdictOutcome, Verdicts
 from ragtasks.records import Response
+from ragtasks.suites.mtrag import SUITE
 from tests.clients._server import Action, ChatServer, Script, chat_server, completion, refusal
 from tests.judges._demo import DemoServer
 from tests.judges._killing import judge_sample
@@ -41,7 +42,7 @@ def judge_at(server: ChatServer, name: str = "m", **options: Any) -> Endpoint:
 
 
 def judged(cache: Path, *judges: Endpoint, responses: list[Response] = RESPONSES) -> Verdicts:
-    return judge_responses(responses, judges, key="a-key", cache_file=cache)
+    return judge_responses(responses, judges, key="a-key", cache_file=cache, rubrics=SUITE.rubrics())
 
 
 def well(prompt: str, n_before: int) -> Action:

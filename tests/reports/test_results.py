@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ragtasks.errors import BenchmarkFileError
-from ragtasks.metrics.suite import METRICS
+from ragtasks.metrics.answers import METRICS
 from ragtasks.reports.results import Evaluation, read_evaluations
 
 from ._evaluations import LIMIT, results_file

@@ -1,4 +1,4 @@
-"""All answer metrics of one evaluation: what they are, and the one pass that computes them.
+"""MTRAG's answer metrics: what they are, and the one pass that computes them.
 
 Definitions stand apart from computation. The pass takes verdicts and semantic scores as arguments, so that scoring
 again needs no judge and no encoder.
@@ -12,24 +12,10 @@ from dataclasses import dataclass
 from ragtasks.metrics.answerability import NO_VERDICT, IdkLabel, answerability_accuracy
 from ragtasks.metrics.conditioning import condition_ibm, condition_paper
 from ragtasks.metrics.lexical import rouge_l_batch, token_recall
+from ragtasks.metrics.metric import Metric, Scores
 from ragtasks.metrics.rb_alg import rb_agg_ibm, rb_alg_raw
 from ragtasks.metrics.semantic import SemanticScore
 from ragtasks.records import Answerability, IdkVerdict, Response, Score
-
-
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """What a figure is, whoever computes it."""
-
-    name: str
-    """Name in YAML, tables and logs."""
-    description: str
-    """One line for tables' legends."""
-    higher_is_better: bool = True
-    """Direction."""
-    needs_judges: bool = False
-    """Whether the figure exists only where LLM judges were asked."""
-
 
 METRICS = (
     Metric("rb_alg", "harmonic mean of Bert-Recall, ROUGE-L and Bert-K-Precision, IDK-conditioned (paper profile)"),
@@ -56,8 +42,6 @@ METRICS = (
     Metric("judge_coverage", "share of the verdicts asked of judges that they gave", needs_judges=True),
 )
 """Every metric of a generation task, in the order of the harness's table."""
-
-Scores = dict[str, Score]
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,4 +178,4 @@ def _indicator(label: IdkLabel, verdict: IdkVerdict) -> Score:
     return Score(float(label.verdict is verdict))
 
 
-__all__ = ["METRICS", "Judged", "Metric", "Scores", "Semantics", "score_responses"]
+__all__ = ["METRICS", "Judged", "Semantics", "score_responses"]
