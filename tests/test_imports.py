@@ -24,6 +24,7 @@ LAYERS = {
     "ragtasks.progress": 0,
     "ragtasks.benchmarks": 1,
     "ragtasks.prompts": 1,
+    "ragtasks.statistics": 1,
     "ragtasks.runs": 2,
     "ragtasks.clients": 3,
     "ragtasks.config": 4,
@@ -31,13 +32,16 @@ LAYERS = {
     "ragtasks.metrics": 4,
     "ragtasks.templates": 4,
     "ragtasks.judges": 5,
-    "ragtasks.harness": 6,
-    "ragtasks.reports": 6,
     "ragtasks.saved_answers": 5,
-    "ragtasks.rescoring": 7,
-    "ragtasks.calibrating": 7,
-    "ragtasks.doctor": 7,
-    "ragtasks.cli": 8,
+    "ragtasks.suites": 6,
+    "ragtasks.harness": 7,
+    "ragtasks.reports": 7,
+    "ragtasks.submissions": 7,
+    "ragtasks.rescoring": 8,
+    "ragtasks.calibrating": 8,
+    "ragtasks.trec_rag": 8,
+    "ragtasks.doctor": 8,
+    "ragtasks.cli": 9,
 }
 READ_BY_RETRIEVAL = {"ragtasks", "ragtasks.records", "ragtasks.errors", "ragtasks.ids"} | {
     "ragtasks.benchmarks",
@@ -45,6 +49,7 @@ READ_BY_RETRIEVAL = {"ragtasks", "ragtasks.records", "ragtasks.errors", "ragtask
     "ragtasks.clients",
     "ragtasks.templates",
     "ragtasks.progress",
+    "ragtasks.statistics",
     "ragtasks.metrics",  # the retrieval metrics that runs are evaluated with
 }
 MAY_READ_ENVIRONMENT = {"ragtasks.harness", "ragtasks.doctor", "ragtasks.cli"}

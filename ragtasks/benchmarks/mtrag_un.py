@@ -12,11 +12,13 @@ from __future__ import annotations
 import functools
 from pathlib import Path
 
+from ragtasks.benchmarks import mtrag_retrieval
 from ragtasks.benchmarks._mtrag_rows import DOMAINS, Counts, facts_of, read_tasks
 from ragtasks.benchmarks.benchmark import Benchmark
 from ragtasks.benchmarks.mtrag_source import MTRAG_UN_SOURCE
-from ragtasks.errors import ConfigurationError, clear_error
-from ragtasks.records import Contexts, Setting, Task
+from ragtasks.benchmarks.retrieval_side import RetrievalSide
+from ragtasks.errors import ConfigurationError, clear_error, close_matches
+from ragtasks.records import Contexts, Qrel, Setting, Task
 
 SOURCE = MTRAG_UN_SOURCE
 """The official files and the commit that they are pinned to."""
@@ -29,6 +31,8 @@ OFFICIAL_COUNTS = Counts(
 """Counted in the official file; the paper's 666 tasks include two domains that are not published."""
 
 _TASK_FILE = "mtragun-human/generation_tasks/reference.jsonl"
+_QRELS = "mtragun-human/retrieval_tasks/qrels"
+_SAMPLE_CORPORA = "mtrag"
 
 
 def load(root: Path) -> Benchmark:
@@ -61,4 +65,32 @@ def _read_contexts(tasks: tuple[Task, ...], setting: Setting) -> Contexts:
     raise ConfigurationError(message)
 
 
-__all__ = ["DOMAINS", "OFFICIAL_COUNTS", "SOURCE", "load"]
+def load_qrels(root: Path, domain: str) -> tuple[Qrel, ...]:
+    """Return the relevance judgements of one domain, in the order of the file (851 over the official four).
+
+    Raises:
+        BenchmarkFileError: the file is missing, or a line is not query, passage and a whole number.
+        ConfigurationError: unknown domain.
+    """
+    if domain not in DOMAINS:
+        raise ConfigurationError(f"unknown domain {domain!r}: {close_matches(domain, DOMAINS)}")
+    return mtrag_retrieval.read_qrels(root / _QRELS / f"{domain}.tsv", "mtrag_un")
+
+
+def corpus_file(root: Path, domain: str) -> Path:
+    """Return the file that holds the corpus of a domain: MTRAG's, which lies below the same folder.
+
+    The two samples are folders of their own, side by side, and only MTRAG's has the corpora.
+
+    Raises:
+        BenchmarkFileError: it is not there.
+        ConfigurationError: unknown domain.
+    """
+    is_sample = facts_of(root, SOURCE.commit, OFFICIAL_COUNTS)[0]
+    return mtrag_retrieval.corpus_file(root.parent / _SAMPLE_CORPORA if is_sample else root, domain)
+
+
+RETRIEVAL = RetrievalSide(DOMAINS, corpus_file, load_qrels)
+"""Corpora and relevance judgements."""
+
+__all__ = ["DOMAINS", "OFFICIAL_COUNTS", "RETRIEVAL", "SOURCE", "corpus_file", "load", "load_qrels"]

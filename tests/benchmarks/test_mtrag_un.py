@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -17,8 +18,8 @@ import pytest
 from ragtasks.benchmarks.benchmark import Benchmark
 from ragtasks.benchmarks.fetch import FileStatus, adopt, verify
 from ragtasks.benchmarks.mtrag_retrieval import read_passages
-from ragtasks.benchmarks.mtrag_un import DOMAINS, OFFICIAL_COUNTS, SOURCE, load
-from ragtasks.benchmarks.registry import benchmark_folder, open_benchmark
+from ragtasks.benchmarks.mtrag_un import DOMAINS, OFFICIAL_COUNTS, RETRIEVAL, SOURCE, load, load_qrels
+from ragtasks.benchmarks.registry import benchmark_folder, open_benchmark, retrieval_side
 from ragtasks.config import EvaluationConfig
 from ragtasks.docs import build_doc
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
@@ -140,7 +141,44 @@ def test_its_files_are_fetched_alone_into_the_folder_of_mtrag(mtrag_root: Path, 
     assert len(open_benchmark("mtrag_un", root).tasks) == 507
 
 
+def test_the_official_qrels_are_851_judgements_of_332_queries(mtrag_root: Path) -> None:
+    qrels = [qrel for domain in DOMAINS for qrel in load_qrels(mtrag_root, domain)]
+    assert (len(qrels), len({qrel.query_id for qrel in qrels})) == (851, 332)
+    assert {qrel.relevance for qrel in qrels} == {1}
+    assert qrels[0].query_id == "2f671f98cc9ba4051f126197b0039622<::>1"
+    assert qrels[0].passage_id == "806502664_349-964-0-615"
+
+
 # Every copy.
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_its_retrieval_side_reads_its_judgements_and_mtrag_s_corpora(domain: str) -> None:
+    assert retrieval_side("mtrag_un") is RETRIEVAL
+    found = {(qrel.query_id, qrel.passage_id, str(qrel.relevance)) for qrel in RETRIEVAL.load_qrels(SAMPLE, domain)}
+    assert found == judgements(SAMPLE, domain)
+    mtrag = benchmark_folder("mtrag", "sample", Path())
+    assert RETRIEVAL.corpus_file(SAMPLE, domain) == retrieval_side("mtrag").corpus_file(mtrag, domain)
+
+
+def test_the_corpora_of_a_checkout_lie_below_its_own_folder(mtrag_root: Path) -> None:
+    assert RETRIEVAL.corpus_file(mtrag_root, "fiqa").is_relative_to(mtrag_root)
+
+
+@pytest.mark.parametrize("read", [RETRIEVAL.load_qrels, RETRIEVAL.corpus_file])
+def test_an_unknown_domain_is_refused_with_the_known_ones(read: Callable[[Path, str], object]) -> None:
+    with pytest.raises(ConfigurationError, match="unknown domain 'telco': known: clapnq, cloud, fiqa, govt"):
+        read(SAMPLE, "telco")
+
+
+def test_missing_and_broken_judgements_are_named_with_the_command_that_fetches_them(tmp_path: Path) -> None:
+    with pytest.raises(BenchmarkFileError, match="ragtasks fetch mtrag_un"):
+        load_qrels(tmp_path, "govt")
+    path = tmp_path / "mtragun-human/retrieval_tasks/qrels/govt.tsv"
+    path.parent.mkdir(parents=True)
+    path.write_text("query-id\tcorpus-id\tscore\nc<::>1\td\t1\nc<::>1\td\thigh\n", encoding="utf-8")
+    with pytest.raises(BenchmarkFileError, match=r"line 3(.|\n)*ragtasks fetch mtrag_un"):
+        load_qrels(tmp_path, "govt")
 
 
 @pytest.mark.parametrize("setting", [Setting.REFERENCE_RAG, Setting.FULL_RAG])

@@ -1,0 +1,79 @@
+"""Commands on files to hand in: build one, check one. Each parses, calls one function, and prints."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ragtasks.cli.app import app, say
+from ragtasks.submissions.findings import SubmissionTask
+
+_TASK = Annotated[
+    SubmissionTask,
+    typer.Option(help="Task of MTRAGEval: A retrieval, B answers, C both.", case_sensitive=False),
+]
+_DATA = Annotated[str | None, typer.Option(help="`sample`, or a folder with the official files.")]
+_INPUT = Annotated[Path | None, typer.Option("--input", help="Official input file; default: the benchmark's tasks.")]
+_DOCUMENTS = Annotated[bool, typer.Option(help="Look documents up in the benchmark's corpora, where they are here.")]
+
+
+def _benchmark(name: str, data: str | None) -> Any:
+    from ragtasks.benchmarks.registry import benchmark_folder, open_benchmark
+    from ragtasks.environment import data_folder
+
+    return open_benchmark(name, benchmark_folder(name, data, data_folder()).resolve())
+
+
+@app.command()
+def check(  # noqa: PLR0917 (one parameter an option)
+    file: Annotated[Path, typer.Argument(help="Submission (JSON lines).")],
+    task: _TASK,
+    input_file: _INPUT = None,
+    benchmark: Annotated[
+        str | None, typer.Option(help="Benchmark with the tasks and corpora: mtrag, mtrag_un.")
+    ] = None,
+    data: _DATA = None,
+    documents: _DOCUMENTS = True,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Say everything that is wrong with a submission, by line; status 1 where anything is."""
+    from ragtasks.submissions import service
+    from ragtasks.submissions.findings import render_json, render_text
+
+    source = _benchmark(benchmark or "mtrag", data) if benchmark or data else None
+    report = service.check(file, task, source, input_file, documents=documents)
+    say(*([json.dumps(render_json(report))] if as_json else render_text(report)))
+    raise typer.Exit(int(not report.passes))
+
+
+@app.command()
+def submit(  # noqa: PLR0917 (one parameter an option)
+    task: _TASK,
+    output: Annotated[Path, typer.Option(help="File to write, .jsonl.")],
+    run: Annotated[
+        str | None, typer.Option(help="Stored run (task A); `official` is the benchmark's own passages.")
+    ] = None,
+    results: Annotated[
+        Path | None, typer.Option(help="What lm_eval wrote with --log_samples for one model: file or folder.")
+    ] = None,
+    benchmark: Annotated[str, typer.Option(help="Benchmark: mtrag, mtrag_un.")] = "mtrag",
+    data: _DATA = None,
+    input_file: _INPUT = None,
+    limit_contexts: Annotated[int, typer.Option(help="Contexts that a task may have, 10 at most.")] = 10,
+    allow_missing: Annotated[
+        bool, typer.Option("--allow-missing", help="Hand in tasks without a ranking or an answer empty.")
+    ] = False,
+    documents: _DOCUMENTS = True,
+) -> None:
+    """Write a file for MTRAGEval from a run or results, checked, and print the number it will be ranked by."""
+    from ragtasks.environment import run_store
+    from ragtasks.submissions import service
+
+    request = service.Request(task, output, run, results, input_file, limit_contexts, allow_missing, documents)
+    say(*service.submit(request, _benchmark(benchmark, data), run_store()))
+
+
+__all__ = ["check", "submit"]

@@ -1,0 +1,1 @@
+"""Files to hand in to MTRAGEval: built from runs and results, and checked by more than the official rules."""

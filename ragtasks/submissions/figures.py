@@ -1,0 +1,99 @@
+"""The number that a submission will be ranked by, as far as it can be had before it is handed in.
+
+Source: MTRAGEval (SemEval-2026 task 8). Task A ranks by nDCG@5; B and C by the harmonic mean of the three dataset means
+RL_F, RB_llm and RB_alg, each conditioned on answerability.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ragtasks.ids import normalise_task_id
+from ragtasks.metrics.retrieval import CUTOFFS, score_run, score_run_ibm
+from ragtasks.records import Qrel, Score
+from ragtasks.runs import Ranked, Run, in_rank_order
+
+RANKED_BY = ("rl_f", "rb_llm", "rb_alg")
+"""The three means of tasks B and C."""
+
+_RANKING_CUTOFF = 5
+
+
+def ranking_figure(means: Mapping[str, Score]) -> Score:
+    """Return the harmonic mean of three dataset means: 0 to 1, higher is better; 0 where one of them is 0.
+
+    Unscored, with the names, where one of them is missing or unscored: two of three are another figure.
+
+    Args:
+        means: metric -> mean over the dataset, for the names in `RANKED_BY`; others are ignored.
+    """
+    values = {name: means[name].value if name in means else None for name in RANKED_BY}
+    missing = [name for name, value in values.items() if value is None]
+    if missing:
+        return Score(None, f"no mean of {', '.join(missing)}")
+    found = [value for value in values.values() if value is not None]
+    if min(found) < 0:
+        return Score(None, "a mean below 0 has no harmonic mean")
+    return Score(statistics.harmonic_mean(found))
+
+
+def dataset_mean(values: Sequence[float | None]) -> Score:
+    """Return the mean of what is scored; unscored where nothing is. None and NaN are unscored."""
+    scored = [value for value in values if value is not None and not math.isnan(value)]
+    return Score(sum(scored) / len(scored)) if scored else Score(None, "nothing is scored")
+
+
+def describe_answers(values: Mapping[str, Sequence[float | None]]) -> Iterator[str]:
+    """Yield lines with the ranking figure of tasks B and C, or with what it lacks.
+
+    Args:
+        values: metric -> one value a task handed in, None where unscored, for the names in `RANKED_BY`.
+    """
+    means = {name: dataset_mean(column) for name, column in values.items()}
+    for name in RANKED_BY:
+        column = values.get(name, ())
+        n_scored = sum(value is not None and not math.isnan(value) for value in column)
+        yield f"{name}: {_shown(means.get(name, Score(None)))} over {n_scored} scored of {len(column)} tasks"
+    figure = ranking_figure(means)
+    reason = f" ({figure.reason}; `ragtasks judge` adds what judges give)" if figure.value is None else ""
+    yield f"ranking figure, harmonic mean of the three (paper profile): {_shown(figure)}{reason}"
+
+
+def describe_ranking(rows: Sequence[Mapping[str, Any]], qrels: Sequence[Qrel], domains: Mapping[str, str]) -> list[str]:
+    """Return lines with the figures of task A, from the rows as they are handed in.
+
+    Two ways of averaging stand side by side: the official script's (a mean over collections, weighted by predictions)
+    and the plain mean over judged queries. Judgements of tasks that are not handed in do not count.
+
+    Args:
+        rows: the submission.
+        qrels: relevance judgements of the benchmark.
+        domains: task id -> short name of the corpus.
+
+    Raises:
+        MissingExtraError: the extra `retrieval` is not installed.
+    """
+    run: Run = {normalise_task_id(row["task_id"]): in_rank_order(_ranked(row)) for row in rows}
+    judged = [qrel for qrel in qrels if qrel.query_id in run]
+    official, own = score_run_ibm(run, judged, domains), score_run(run, judged).values
+    lines = [f"{len(own)} of {len(rows)} tasks are judged; official averaging | mean over the judged tasks"]
+    for name, title in (("ndcg", "nDCG"), ("recall", "Recall")):
+        for k in CUTOFFS:
+            plain = dataset_mean([values[f"{name}_{k}"] for values in own.values()])
+            mark = "  <- ranking figure" if (name, k) == ("ndcg", _RANKING_CUTOFF) else ""
+            lines.append(f"{title}@{k}: {_shown(official[f'{name}_{k}'])} | {_shown(plain)}{mark}")
+    return lines
+
+
+def _ranked(row: Mapping[str, Any]) -> Iterator[Ranked]:
+    return (Ranked(context["document_id"], context["score"]) for context in row["contexts"])
+
+
+def _shown(score: Score) -> str:
+    return "-" if score.value is None else f"{score.value:.4f}"
+
+
+__all__ = ["RANKED_BY", "dataset_mean", "describe_answers", "describe_ranking", "ranking_figure"]

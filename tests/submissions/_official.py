@@ -1,0 +1,62 @@
+"""The official rules once more, written for these tests from their description: what is rejected, and how it ranks."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+LIMIT = 20 * 2**20
+REQUIRED = {
+    "A": {"task_id": str, "Collection": str, "contexts": list},
+    "B": {"task_id": str, "input": list, "contexts": list, "predictions": list},
+    "C": {"task_id": str, "Collection": str, "input": list, "contexts": list, "predictions": list},
+}
+
+
+def rejections(content: bytes, mode: str, input_ids: list[str], name: str = "file.jsonl") -> list[str]:
+    """Return what the official side objects to, or stops at; [] for a file that it takes."""
+    slips = [] if name.endswith(".jsonl") else ["name"]
+    slips += ["size"] if len(content) > LIMIT else []
+    ids = []
+    try:
+        for line in io.TextIOWrapper(io.BytesIO(content), encoding="utf-8"):
+            if line.strip():
+                slips += _row(line, mode, ids)
+    except (UnicodeDecodeError, AttributeError, RecursionError) as error:
+        return [*slips, f"stopped: {error!r}"]
+    slips += ["number of tasks"] if len(ids) != len(input_ids) else []
+    return slips + [f"task {task_id}" for task_id in set(ids) ^ set(input_ids)]
+
+
+def _row(line: str, mode: str, ids: list[str]) -> list[str]:
+    try:
+        row = json.loads(line)
+    except json.JSONDecodeError:
+        return ["json"]
+    if isinstance(row.get("task_id"), str):
+        ids.append(row["task_id"])
+    slips = [name for name, kind in REQUIRED[mode].items() if not isinstance(row.get(name), kind)]
+    contexts = row.get("contexts")
+    if isinstance(contexts, list):
+        slips += ["more than ten"] if len(contexts) > 10 else []
+        slips += [f"context {item!r}" for item in contexts if not _is_context(item)]
+    answers = row.get("predictions") if mode != "A" else []
+    if isinstance(answers, list):
+        slips += [f"prediction {a!r}" for a in answers if not (isinstance(a, dict) and isinstance(a.get("text"), str))]
+    return slips
+
+
+def _is_context(item: Any) -> bool:
+    if not isinstance(item, dict) or not isinstance(item.get("document_id"), str):
+        return False
+    return isinstance(item.get("score"), (int, float))
+
+
+def ranking(row: Mapping[str, Any]) -> list[str]:
+    """Return the document ids of a row as the official evaluation orders them: 32-bit score, then id, descending."""
+    scores = {item["document_id"]: np.float32(item["score"]) for item in row["contexts"]}
+    return sorted(scores, key=lambda document_id: (scores[document_id], document_id), reverse=True)
