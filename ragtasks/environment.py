@@ -38,7 +38,11 @@ def endpoint_key() -> str | None:
 
 def engine_keys() -> dict[str, str]:
     """Return retriever -> key of its server, for those that are set. Never printed, logged or stored."""
-    named = {"elser": os.environ.get("ELASTIC_API_KEY"), "milvus": os.environ.get("MILVUS_TOKEN")}
+    named = {
+        "elser": os.environ.get("ELASTIC_API_KEY"),
+        "milvus": os.environ.get("MILVUS_TOKEN"),
+        "listwise": endpoint_key(),
+    }
     return {retriever: key for retriever, key in named.items() if key}
 
 

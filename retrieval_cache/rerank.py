@@ -1,22 +1,21 @@
 """Reranking: a first retriever names candidates, a slower and better model orders them.
 
-A reranker sees one query and its candidates at a time and returns a score for each; whether it scores pairs (a
-cross-encoder) or looks at the whole list (a language model) is its own business.
+A reranker sees one query and its candidates at a time and returns a score for each. A language model that orders
+windows of a list gives no scores and is asked about all queries at once: see `retrieval_cache.listwise`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, Protocol
 
-import orjson
-
-from ragtasks.errors import CacheError, ConfigurationError, RagtasksError, clear_error
+from ragtasks.errors import ConfigurationError, RagtasksError, clear_error
 from ragtasks.records import Passage
 from ragtasks.runs import Ranked, Run, in_rank_order
+from retrieval_cache._candidates import Candidates
 from retrieval_cache.retrievers._encoders import (
     count_truncated,
     described_name,
@@ -27,7 +26,7 @@ from retrieval_cache.retrievers._encoders import (
     set_max_length,
     token_lengths,
 )
-from retrieval_cache.retrievers.protocol import Progress, Retriever, no_progress
+from retrieval_cache.retrievers.protocol import Progress, Retriever, no_progress, wanted_passages
 from retrieval_cache.retrievers.spec import canonical
 
 
@@ -135,12 +134,10 @@ class RerankedRetriever:
         Raises:
             ConfigurationError: `depth` is below 1.
         """
-        if depth < 1:
-            raise ConfigurationError(f"depth of a reranker must be at least 1, found {depth}")
-        self.first = first
+        self._candidates = Candidates(first, depth)
         self.reranker: Reranker = CrossEncoderReranker(model) if isinstance(model, str) else model
+        self.first = first
         self.depth = depth
-        self._passages: _PassageFile | None = None
 
     @property
     def name(self) -> str:
@@ -156,6 +153,10 @@ class RerankedRetriever:
             "depth": self.depth,
         }
 
+    def wanted_passages(self, queries: Mapping[str, str]) -> frozenset[str] | None:
+        """Return the ids that the first retriever names without a corpus, if it can."""
+        return wanted_passages(self.first, queries)
+
     def index(self, passages: Iterable[Passage], folder: Path, progress: Progress = no_progress) -> None:
         """Index the first retriever, and keep the passages where the reranker finds them.
 
@@ -163,20 +164,7 @@ class RerankedRetriever:
             RagtasksError: what the first retriever raises.
             CacheError: the disk is full.
         """
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / "passages.jsonl"
-        for part in folder.glob("passages.jsonl*.part"):
-            part.unlink(missing_ok=True)
-        part = path.with_name(f"{path.name}.part")
-        offsets: dict[str, int] = {}
-        try:
-            with part.open("wb") as file:
-                self.first.index(_recorded(passages, file, offsets), folder / "first", progress)
-            part.replace(path)
-        except OSError as error:
-            part.unlink(missing_ok=True)
-            raise CacheError(f"cannot write {path}: {error.strerror or error}") from error
-        self._passages = _PassageFile(path, offsets)
+        self._candidates.index(passages, folder, progress)
 
     def search(self, queries: Mapping[str, str], k: int, progress: Progress = no_progress) -> Run:
         """Return the best `k` of the first `depth` candidates of each query.
@@ -186,33 +174,21 @@ class RerankedRetriever:
             ConfigurationError: `k` is above `depth`, so that ranks beyond it would have no score.
             RagtasksError: what the parts raise, or a reranker that does not give each candidate a finite score.
         """
-        if self._passages is None:
-            raise CacheError(f"{self.name} was asked to search before it had a corpus; call index first")
-        if not 1 <= k <= self.depth:
-            message = clear_error(
-                self.name,
-                where="k",
-                expected=f"1 to {self.depth}, the candidates that are reranked",
-                found=str(k),
-                next_step=f"ask for fewer passages, or set depth to at least {max(k, 1)}",
-            )
-            raise ConfigurationError(message)
         run: dict[str, tuple[Ranked, ...]] = {}
-        known: dict[str, tuple[Ranked, ...]] = {}
-        for query_id, candidates in self.first.search(queries, self.depth, progress).items():
-            text = queries[query_id]
-            if text not in known:
-                known[text] = self._reranked(query_id, text, candidates, self._passages)[:k]
-            run[query_id] = known[text]
+        known: dict[tuple[str, tuple[Ranked, ...]], tuple[Ranked, ...]] = {}
+        for query_id, candidates in self._candidates.search(self.name, queries, k, progress).items():
+            # Not by text alone: the run of somebody else may rank otherwise for the same words.
+            asked = queries[query_id], candidates
+            if asked not in known:
+                known[asked] = self._reranked(query_id, *asked)[:k]
+            run[query_id] = known[asked]
             progress("rerank", len(run), len(queries))
         return run
 
-    def _reranked(
-        self, query_id: str, text: str, candidates: Sequence[Ranked], stored: _PassageFile
-    ) -> tuple[Ranked, ...]:
+    def _reranked(self, query_id: str, text: str, candidates: Sequence[Ranked]) -> tuple[Ranked, ...]:
         if not candidates:
             return ()
-        scores = self.reranker.rerank(text, [stored[item.passage_id] for item in candidates])
+        scores = self.reranker.rerank(text, self._candidates.passages(item.passage_id for item in candidates))
         if len(scores) != len(candidates) or not all(map(math.isfinite, scores)):
             message = clear_error(
                 f"scores of {self.reranker.name}",
@@ -223,27 +199,6 @@ class RerankedRetriever:
             )
             raise RagtasksError(message)
         return in_rank_order(Ranked(item.passage_id, score) for item, score in zip(candidates, scores, strict=True))
-
-
-class _PassageFile:
-    """Passages on disk by id, so that a corpus that does not fit in memory can be reranked."""
-
-    def __init__(self, path: Path, offsets: Mapping[str, int]) -> None:
-        self._path = path
-        self._offsets = offsets
-
-    def __getitem__(self, passage_id: str) -> Passage:
-        with self._path.open("rb") as file:
-            file.seek(self._offsets[passage_id])
-            return Passage(**orjson.loads(file.readline()))
-
-
-def _recorded(passages: Iterable[Passage], file: BinaryIO, offsets: dict[str, int]) -> Iterator[Passage]:
-    """Yield passages, each written to `file` first."""
-    for passage in passages:
-        offsets[passage.passage_id] = file.tell()
-        file.write(orjson.dumps(passage) + b"\n")
-        yield passage
 
 
 __all__ = ["CrossEncoderReranker", "RerankedRetriever", "Reranker"]

@@ -3,6 +3,7 @@
     bm25    bm25-standard    bm25s:k1=0.9,b=0.4    rank_bm25    run:FILE
     dense:MODEL[,option=value]    sparse:MODEL    elser:URL[,option=value]    milvus:URI[,option=value]
     hybrid(A,B,...[;k=60,weights=2/1,depth=100])    rerank(A,cross-encoder:MODEL[,depth=100])
+    rerank(A,listwise:openai/NAME[,depth=100,window=20,stride=10,passes=1,base_url=ADDRESS])
 
 In a list, `option=value` belongs to the retriever before it; a hybrid's own options stand behind a semicolon. A value
 with a comma, semicolon, bracket or quote is written as a JSON string: `dense:MODEL,query_prompt="find, please: "`.
@@ -16,26 +17,36 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ragtasks.errors import ConfigurationError, clear_error, close_matches
 from retrieval_cache.retrievers.protocol import Retriever
+
+if TYPE_CHECKING:
+    from retrieval_cache.listwise_retriever import Connect
 
 Value = str | int | float | bool
 _Made = TypeVar("_Made")
 
 NO_SECRETS: Mapping[str, str] = {}
-_SECRETS = {"elser": ("api_key", "ELASTIC_API_KEY"), "milvus": ("token", "MILVUS_TOKEN")}
+_SECRETS = {
+    "elser": ("api_key", "ELASTIC_API_KEY"),
+    "milvus": ("token", "MILVUS_TOKEN"),
+    "listwise": ("api_key", "OPENAI_API_KEY"),
+}
 _OPTION = re.compile(r"([A-Za-z][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _SPECIAL = re.compile(r'[,;()"\\]|^\s|\s$|^$')
 
 
-def parse(line: str, secrets: Mapping[str, str] = NO_SECRETS) -> Retriever:
+def parse(line: str, secrets: Mapping[str, str] = NO_SECRETS, connect: Connect | None = None) -> Retriever:
     """Return the retriever that a line chooses.
 
     Args:
         line: see the module.
-        secrets: `elser` and `milvus` -> key of that server. A line is printed and stored, so it may not hold one.
+        secrets: `elser`, `milvus` and `listwise` -> key of that server. A line is printed and stored, so it may not
+            hold one.
+        connect: who answers at the endpoint of a listwise reranker; default: its server, and no reply is kept.
 
     Raises:
         ConfigurationError: unknown retriever or option, a key in the line, or a line that cannot be read.
@@ -44,7 +55,11 @@ def parse(line: str, secrets: Mapping[str, str] = NO_SECRETS) -> Retriever:
     text = line.strip()
     composed = re.fullmatch(r"(hybrid|rerank)\s*\((.*)\)", text, re.DOTALL)
     if composed:
-        return (_hybrid if composed[1] == "hybrid" else _rerank)(composed[2], line, secrets)
+        chosen = connect or _connector(secrets)
+        inner = partial(parse, secrets=secrets, connect=chosen)
+        return (
+            _hybrid(composed[2], line, inner) if composed[1] == "hybrid" else _rerank(composed[2], line, inner, chosen)
+        )
     head, *parts = split(text, ",", line)
     kind, colon, argument = head.partition(":")
     if kind in _NAMED:
@@ -60,14 +75,25 @@ def parse(line: str, secrets: Mapping[str, str] = NO_SECRETS) -> Retriever:
 
 def _secret_option(kind: str, parts: Sequence[str], secrets: Mapping[str, str]) -> dict[str, Any]:
     """Return the option that carries a server's key, from the caller and never from the line."""
+    _refuse_key(kind, parts)
+    option, _ = _SECRETS.get(kind, ("", ""))
+    return {option: secrets[kind]} if option and secrets.get(kind) else {}
+
+
+def _refuse_key(kind: str, parts: Sequence[str]) -> None:
     option, variable = _SECRETS.get(kind, ("", ""))
     if option and any(part.strip().startswith(f"{option}=") for part in parts):
         # The line is not shown: it holds the key.
         raise ConfigurationError(f"retriever {kind!r}: the key may not stand in the line; set {variable} instead")
-    return {option: secrets[kind]} if option and secrets.get(kind) else {}
 
 
-def _hybrid(inside: str, line: str, secrets: Mapping[str, str]) -> Retriever:
+def _connector(secrets: Mapping[str, str]) -> Connect:
+    from ragtasks.clients.openai_client import OpenAIClient
+
+    return lambda endpoint, decoding: OpenAIClient(endpoint, secrets.get("listwise"), decoding)
+
+
+def _hybrid(inside: str, line: str, inner: Callable[[str], Retriever]) -> Retriever:
     from retrieval_cache.fusion import HybridRetriever
 
     listed, *rest = split(inside, ";", line)
@@ -76,7 +102,7 @@ def _hybrid(inside: str, line: str, secrets: Mapping[str, str]) -> Retriever:
     options = _options(split(rest[0], ",", line), line) if rest else {}
     if "weights" in options:
         options["weights"] = _weights(str(options["weights"]), line)
-    return _built(HybridRetriever, line, [[parse(part, secrets) for part in _members(listed, line)]], options)
+    return _built(HybridRetriever, line, [[inner(part) for part in _members(listed, line)]], options)
 
 
 def _weights(text: str, line: str) -> Any:
@@ -86,17 +112,24 @@ def _weights(text: str, line: str) -> Any:
         raise _refused(line, "weights such as 2/1", text) from None
 
 
-def _rerank(inside: str, line: str, secrets: Mapping[str, str]) -> Retriever:
+def _rerank(inside: str, line: str, inner: Callable[[str], Retriever], connect: Connect) -> Retriever:
+    members = _members(inside, line)
+    kind, _, chosen = members[1].partition(":") if len(members) == 2 else ("", "", "")
+    if kind not in ("cross-encoder", "listwise"):
+        expected = "rerank(RETRIEVER,cross-encoder:MODEL,depth=100) or rerank(RETRIEVER,listwise:MODEL,depth=100)"
+        raise _refused(line, expected, f"{len(members)} parts: {members}")
+    model, *parts = split(chosen, ",", line)
+    _refuse_key(kind, parts)
+    options = _options(parts, line)
+    if kind == "listwise":
+        from retrieval_cache.listwise_retriever import listwise_retriever
+
+        return _built(listwise_retriever, line, [inner(members[0]), _argument(model, line), connect], options)
     from retrieval_cache.rerank import CrossEncoderReranker, RerankedRetriever
 
-    members = _members(inside, line)
-    if len(members) != 2 or not members[1].startswith("cross-encoder:"):
-        raise _refused(line, "rerank(RETRIEVER,cross-encoder:MODEL,depth=100)", f"{len(members)} parts: {members}")
-    model, *parts = split(members[1].removeprefix("cross-encoder:"), ",", line)
-    options = _options(parts, line)
     depth = {"depth": options.pop("depth")} if "depth" in options else {}
     reranker = _built(CrossEncoderReranker, line, [_argument(model, line)], options)
-    return _built(RerankedRetriever, line, [parse(members[0], secrets), reranker], depth)
+    return _built(RerankedRetriever, line, [inner(members[0]), reranker], depth)
 
 
 def _members(listed: str, line: str) -> list[str]:

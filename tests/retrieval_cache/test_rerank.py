@@ -13,6 +13,7 @@ from ragtasks.records import Passage
 from ragtasks.runs import Ranked, Run, in_rank_order
 from retrieval_cache.rerank import CrossEncoderReranker, RerankedRetriever
 from retrieval_cache.retrievers.protocol import Progress, no_progress
+from retrieval_cache.retrievers.spec import parse
 
 pytest.importorskip("sentence_transformers", reason="needs ragtasks[dense]")
 
@@ -154,6 +155,30 @@ def test_bad_use_gives_clear_errors(tmp_path: Path) -> None:
     retriever.index(PASSAGES, tmp_path / "index")
     with pytest.raises(ConfigurationError, match="depth to at least 6"):
         retriever.search({"q": "bee"}, 6)
+
+
+def test_a_first_retriever_that_finds_its_index_built_is_reranked_too(tmp_path: Path) -> None:
+    runs = []
+    for _ in range(2):
+        retriever = RerankedRetriever(parse("bm25"), ByLength(), depth=4)
+        retriever.index(iter(PASSAGES), tmp_path)
+        runs.append(retriever.search({"q": "mars moon"}, 4))
+    assert runs[0] == runs[1]
+    assert len(runs[0]["q"]) == 4
+
+
+class AsGiven(SharedWords):
+    """Ranks by what stands under the query's id, whatever its text says."""
+
+    def search(self, queries: Mapping[str, str], k: int, progress: Progress = no_progress) -> Run:
+        return {query_id: (Ranked(query_id, 1.0),) for query_id in queries}
+
+
+def test_queries_of_the_same_words_keep_candidates_of_their_own(tmp_path: Path) -> None:
+    retriever = RerankedRetriever(AsGiven(), ByLength(), depth=1)
+    retriever.index(PASSAGES, tmp_path)
+    run = retriever.search({"p1": "same", "p2": "same"}, 1)
+    assert {query_id: ranking[0].passage_id for query_id, ranking in run.items()} == {"p1": "p1", "p2": "p2"}
 
 
 def test_a_corpus_that_breaks_off_leaves_no_passage_file(tmp_path: Path) -> None:
