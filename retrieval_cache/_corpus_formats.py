@@ -54,6 +54,8 @@ class Fields:
     """The id is in the first of these that a row has."""
     text: str = "text"
     """The text that is indexed."""
+    segment: str = "segment"
+    """The text of a row that has no `text`, as in MS MARCO V2.1."""
     title: str = "title"
     """Title of the document; a row may lack it."""
     url: str = "url"
@@ -61,7 +63,7 @@ class Fields:
 
     def names(self) -> frozenset[str]:
         """Return every field that is read."""
-        return frozenset((*self.passage_id, self.text, self.title, self.url)) - {""}
+        return frozenset((*self.passage_id, self.text, self.segment, self.title, self.url)) - {""}
 
 
 def placed_rows(location: str, fields: Fields) -> Iterator[Placed]:
@@ -111,22 +113,44 @@ def _kind(path: Path) -> str:
 
 
 def _json_rows(path: Path) -> Iterator[Placed]:
-    """Yield the rows of a file of JSON lines; blank lines are passed over, as at the end of many files."""
-    source, number = f"{path}, line", 0
+    source = f"{path}, line"
+    for number, line in raw_lines(path):
+        yield source, number, line if isinstance(line, str) else parsed(line)
+
+
+def raw_lines(path: Path) -> Iterator[tuple[int, bytes | str]]:
+    """Yield number and bytes of each line of a file that is not blank, and where it stops to be readable, the reason.
+
+    Args:
+        path: JSON lines, plain or compressed; blank lines are passed over, as at the end of many files.
+    """
+    number = 0
     try:
         with _opened(path) as stream:
             # Not `for line in stream`: a file without line ends would be read whole.
             for number, line in enumerate(iter(lambda: stream.readline(_LONGEST_LINE), b""), start=1):
                 if len(line) == _LONGEST_LINE:
-                    yield source, number, f"more than {_LONGEST_LINE:,} bytes without a line end"
+                    yield number, f"more than {_LONGEST_LINE:,} bytes without a line end"
                     return
                 if not line.isspace():
-                    yield source, number, _parsed(line)
+                    yield number, line
     except _TORN as error:
-        yield source, number + 1, f"the file cannot be read on from here: {error}"
+        yield number + 1, f"the file cannot be read on from here: {error}"
 
 
-def _parsed(line: bytes) -> Row:
+def shards_of(location: str) -> list[Path]:
+    """Return the files of a folder of JSON-lines shards, in the order of their names; [] for any other corpus."""
+    path = Path(location)
+    if location.startswith(_HUB) or not path.is_dir() or (path / _SPLIT_FILE).is_file():
+        return []
+    if any((path / f"{_BEIR}{ending}").is_file() for ending in _COMPRESSION):
+        return []
+    files = _files(path)
+    return files if _kind(files[0]) in _JSON_LINES else []
+
+
+def parsed(line: bytes) -> Row:
+    """Return the object on a line, or why there is none."""
     try:
         row = orjson.loads(line)
     except orjson.JSONDecodeError as error:
@@ -226,7 +250,8 @@ def _turned(columns: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
 def _columns(names: Iterable[str], fields: Fields) -> list[str] | None:
     """Return the columns to read; all of them (None) where a needed one is not there, so that errors can name them."""
     known = list(names)
-    whole = fields.text in known and any(name in known for name in fields.passage_id)
+    has_text = fields.text in known or fields.segment in known
+    whole = has_text and any(name in known for name in fields.passage_id)
     return [name for name in known if name in fields.names()] if whole else None
 
 
@@ -234,4 +259,4 @@ def _unusable(where: str, expected: str, found: str, next_step: str) -> str:
     return clear_error("corpus", where=where, expected=expected, found=found, next_step=next_step)
 
 
-__all__ = ["Fields", "Placed", "Row", "placed_rows"]
+__all__ = ["Fields", "Placed", "Row", "parsed", "placed_rows", "raw_lines", "shards_of"]

@@ -61,7 +61,7 @@ def read_corpus(location: str, fields: Fields = DEFAULT_FIELDS, blank: Blank = "
     digests = array("Q")
     faults: list[str] = []
     for source, number, row in placed_rows(location, fields):
-        passage = row if isinstance(row, str) else _passage(row, fields, blank)
+        passage = row if isinstance(row, str) else passage_of(row, fields, blank)
         if isinstance(passage, str):
             faults.append(f"{source} {number}: {passage}")
             if len(faults) == _MOST_FAULTS:
@@ -111,14 +111,14 @@ def _framed(passage: Passage) -> bytes:
     return b"".join(len(part).to_bytes(8, "little") + part for part in parts)
 
 
-def _passage(row: Mapping[str, Any], fields: Fields, blank: Blank) -> Passage | str:
+def passage_of(row: Mapping[str, Any], fields: Fields, blank: Blank) -> Passage | str:
     """Return the passage of a row, or what is wrong with it."""
-    passage_id = _id(row, fields)
+    passage_id = id_of(row, fields)
     if passage_id is None:
         return f"no id in {' or '.join(fields.passage_id)}; the row has {_names(row)}"
     if passage_id.split() != [passage_id]:
         return f"an id that is empty or holds white space: {passage_id!r}"
-    text = row.get(fields.text)
+    text = row.get(fields.text) if fields.text in row else row.get(fields.segment)
     if not isinstance(text, str):
         return f"no text in {fields.text!r} ({passage_id}); the row has {_names(row)}"
     if blank == "refuse" and (not text or text.isspace()):
@@ -129,7 +129,8 @@ def _passage(row: Mapping[str, Any], fields: Fields, blank: Blank) -> Passage | 
     return Passage(passage_id, text, title, url)
 
 
-def _id(row: Mapping[str, Any], fields: Fields) -> str | None:
+def id_of(row: Mapping[str, Any], fields: Fields) -> str | None:
+    """Return the id of a row, None where it has none."""
     value = next((row[name] for name in fields.passage_id if name in row), None)
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
@@ -156,7 +157,7 @@ def _duplicates(location: str, fields: Fields, digests: array[int]) -> list[str]
     first: dict[str, str] = {}
     faults: list[str] = []
     for source, number, row in placed_rows(location, fields):
-        passage_id = None if isinstance(row, str) else _id(row, fields)
+        passage_id = None if isinstance(row, str) else id_of(row, fields)
         if passage_id is None or _digest(passage_id) not in suspects:
             continue
         place = f"{source} {number}"
@@ -179,4 +180,14 @@ def _raise(location: str, faults: list[str]) -> None:
         raise BenchmarkFileError(message)
 
 
-__all__ = ["DEFAULT_FIELDS", "Blank", "Fields", "Survey", "corpus_checksum", "read_corpus", "survey_corpus"]
+__all__ = [
+    "DEFAULT_FIELDS",
+    "Blank",
+    "Fields",
+    "Survey",
+    "corpus_checksum",
+    "id_of",
+    "passage_of",
+    "read_corpus",
+    "survey_corpus",
+]

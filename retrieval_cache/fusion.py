@@ -16,7 +16,7 @@ import orjson
 from ragtasks.errors import CacheError, ConfigurationError, clear_error
 from ragtasks.records import Passage
 from ragtasks.runs import Ranked, Run, in_rank_order
-from retrieval_cache.retrievers.protocol import Progress, Retriever, no_progress
+from retrieval_cache.retrievers.protocol import Progress, Retriever, no_progress, wanted_passages
 
 K = 60
 """The constant of the paper."""
@@ -131,6 +131,12 @@ class HybridRetriever:
             "depth": self._depth,
             "of": [dict(retriever.describe()) for retriever in self._retrievers],
         }
+
+    def wanted_passages(self, queries: Mapping[str, str]) -> frozenset[str] | None:
+        """Return the ids that the retrievers name without a corpus, if all of them can."""
+        named = [wanted_passages(retriever, queries) for retriever in self._retrievers]
+        known = [ids for ids in named if ids is not None]
+        return frozenset().union(*known) if len(known) == len(named) else None
 
     def index(self, passages: Iterable[Passage], folder: Path, progress: Progress = no_progress) -> None:
         """Index the corpus with each retriever, in a numbered folder of its own.

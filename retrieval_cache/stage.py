@@ -84,7 +84,10 @@ def build_run(request: Request, store: RunStore, progress: Progress = no_progres
         started = time.time()
         files = {f"{domain}.trec": work.search(domain, folder) for domain in work.domains}
         files |= work.write_contexts(folder)
-        facts = {"seconds": round(time.time() - started, 1), "fallbacks": len(request.queries.fallbacks)}
+        facts: dict[str, Any] = {
+            "seconds": round(time.time() - started, 1),
+            "fallbacks": len(request.queries.fallbacks),
+        }
         if counted := work.facts(folder):
             facts["retrieval"] = counted
         write_manifest(folder, Manifest(name, spec, files, facts | dict(request.facts or {})))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from ragtasks.records import Passage
 from ragtasks.runs import Run
@@ -55,4 +55,34 @@ class Retriever(Protocol):
         """
 
 
-__all__ = ["Progress", "Retriever", "no_progress"]
+@runtime_checkable
+class NamesPassages(Protocol):
+    """A retriever that may know which passages it will rank before it has a corpus."""
+
+    def wanted_passages(self, queries: Mapping[str, str]) -> frozenset[str] | None:
+        """Return the ids of all passages that it may rank for these queries; None where it needs the whole corpus.
+
+        Raises:
+            RagtasksError: its file is broken, or has none of the queries.
+        """
+
+
+@runtime_checkable
+class KeepsFacts(Protocol):
+    """A retriever that counts what is worth knowing about its searches and decides nothing."""
+
+    def facts(self) -> Mapping[str, Any]:
+        """Return the counts so far, as JSON values."""
+
+
+def wanted_passages(retriever: Retriever, queries: Mapping[str, str]) -> frozenset[str] | None:
+    """Return the ids of all passages that a retriever may rank; None where it needs, or may need, the whole corpus."""
+    return retriever.wanted_passages(queries) if isinstance(retriever, NamesPassages) else None
+
+
+def facts_of(retriever: Retriever) -> Mapping[str, Any]:
+    """Return what a retriever counted, nothing where it counts nothing."""
+    return retriever.facts() if isinstance(retriever, KeepsFacts) else {}
+
+
+__all__ = ["KeepsFacts", "NamesPassages", "Progress", "Retriever", "facts_of", "no_progress", "wanted_passages"]

@@ -56,6 +56,15 @@ class RunFileRetriever:
         """Return the checksum of the file; where it lies decides nothing."""
         return {"retriever": "run", "sha256": hashlib.sha256(self._path.read_bytes()).hexdigest()}
 
+    def wanted_passages(self, queries: Mapping[str, str]) -> frozenset[str]:
+        """Return the ids of all passages that the file ranks for these queries.
+
+        Raises:
+            CacheError: lines that are no run, listed by number; none of the queries.
+        """
+        rankings = self._rankings(read_run(self._path), queries)
+        return frozenset(item.passage_id for ranking in rankings.values() for item in ranking)
+
     def index(self, passages: Iterable[Passage], folder: Path, progress: Progress = no_progress) -> None:
         """Read the file, and the ids of the corpus; `folder` stays empty.
 
@@ -76,9 +85,7 @@ class RunFileRetriever:
         """
         if self._corpus is None:
             raise CacheError(f"{self.name}: search was called before index; next step: index the corpus first")
-        found = {query_id: self._run.get(_key(query_id), ()) for query_id in queries}
-        if queries and not any(_key(query_id) in self._run for query_id in queries):
-            raise self._refused("at least one of the queries", f"queries such as {sorted(self._run)[:3]}")
+        found = self._rankings(self._run, queries)
         corpus = self._corpus
         unknown = sorted(
             (query, item.passage_id)
@@ -91,6 +98,11 @@ class RunFileRetriever:
             raise self._refused("only passages of the corpus", f"{len(unknown)} others: {shown}")
         progress(f"search {self.name}", len(queries), len(queries))
         return {query_id: ranking[: max(k, 0)] for query_id, ranking in found.items()}
+
+    def _rankings(self, run: Run, queries: Mapping[str, str]) -> dict[str, tuple[Ranked, ...]]:
+        if queries and not any(_key(query_id) in run for query_id in queries):
+            raise self._refused("at least one of the queries", f"queries such as {sorted(run)[:3]}")
+        return {query_id: run.get(_key(query_id), ()) for query_id in queries}
 
     def _refused(self, expected: str, found: str) -> CacheError:
         return CacheError(

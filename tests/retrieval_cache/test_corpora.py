@@ -158,15 +158,21 @@ def test_the_checksum_ignores_what_decides_nothing_and_knows_borders_and_order(t
 
 
 def test_fields_can_have_other_names_and_numbers_as_ids(tmp_path: Path) -> None:
-    table = pa.table({"docid": [7, 8], "segment": ["one", "two"], "headings": ["h", "h"], "vector": [[0.5], [1.0]]})
+    table = pa.table({"docid": [7, 8], "body": ["one", "two"], "headings": ["h", "h"], "vector": [[0.5], [1.0]]})
     pq.write_table(table, tmp_path / "c.parquet")
-    fields = Fields(text="segment", title="headings")
+    fields = Fields(text="body", title="headings")
     assert list(read_corpus(str(tmp_path / "c.parquet"), fields)) == [
         Passage("7", "one", "h"),
         Passage("8", "two", "h"),
     ]
-    with pytest.raises(BenchmarkFileError, match=r"row 1: no text in 'text' .7.; the row has docid, segment"):
+    with pytest.raises(BenchmarkFileError, match=r"row 1: no text in 'text' .7.; the row has docid, body"):
         list(read_corpus(str(tmp_path / "c.parquet")))
+
+
+def test_segments_need_no_other_names(tmp_path: Path) -> None:
+    row = {"docid": "d#0_0", "url": "u", "title": "T", "headings": "h", "segment": "one", "start_char": 0}
+    location = write(tmp_path / "c.json.gz", gzip.compress(orjson.dumps(row)))
+    assert list(read_corpus(location)) == [Passage("d#0_0", "one", "T", "u")]
 
 
 @pytest.mark.parametrize(

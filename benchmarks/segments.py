@@ -1,0 +1,165 @@
+"""What a run over a huge segment source costs here: time and peak memory as the source grows.
+
+CPU seconds, all threads together, say more than seconds where the machine has other work.
+
+The source has the shape of MS MARCO V2.1's segments: gzipped JSON-lines shards of 100,000 made-up segments each (about
+1,100 bytes a line before gzip). The run names 100 segments for each of 301 queries, spread over the whole source, as a
+TREC RAG run would. For every size a process of its own makes the stored run from nothing, as `ragtasks retrieve
+--retriever run:FILE --corpus DOMAIN=FOLDER --depth 20` does, and then once more, which finds it by its key.
+
+    python benchmarks/segments.py [--sizes 500000 1000000 2000000]
+
+Needs about 0.4 kB of disk a segment in the temporary folder, which is deleted afterwards.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import os
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import orjson
+
+A_SHARD = 100_000
+N_QUERIES = 301
+"""Topics of TREC RAG 2024."""
+N_RANKED = 100
+DOMAIN = "clapnq"
+"""The sample's domain whose corpus the source stands in for."""
+
+
+def segment_id(number: int) -> str:
+    """Return an id in the official form."""
+    shard, place = divmod(number, A_SHARD)
+    return f"msmarco_v2.1_doc_{shard:02}_{place // 10 * 9000}#{place % 10}_{place * 1100}"
+
+
+def write_shard(path: Path, shard: int) -> None:
+    """Write one shard; texts are cut from one long text of made-up words, so that gzip has its work with them."""
+    chance = random.Random(shard)
+    letters = "etaoinshrdlucmwfgypbvk"
+    words = ["".join(chance.choices(letters, k=chance.randint(2, 9))) for _ in range(20_000)]
+    text = " ".join(chance.choices(words, k=200_000))
+    with gzip.open(path, "wb", compresslevel=3) as file:
+        for number in range(shard * A_SHARD, (shard + 1) * A_SHARD):
+            start = chance.randrange(len(text) - 1000)
+            row = {
+                "docid": segment_id(number),
+                "url": f"https://example.org/{number // 10}",
+                "title": text[start : start + 30],
+                "headings": text[start : start + 60],
+                "segment": text[start : start + chance.randint(600, 1000)],
+                "start_char": 0,
+                "end_char": 1000,
+            }
+            file.write(orjson.dumps(row) + b"\n")
+
+
+def write_run(path: Path, size: int) -> None:
+    """Write a run whose segments are drawn from the whole source."""
+    chance = random.Random(size)
+    lines = [
+        f"q{query} Q0 {segment_id(number)} {rank} {N_RANKED - rank} made-up\n"
+        for query in range(N_QUERIES)
+        for rank, number in enumerate(chance.sample(range(size), N_RANKED), start=1)
+    ]
+    path.write_text("".join(lines))
+
+
+def make_run(source: Path, run: Path, store: Path) -> dict[str, float]:
+    """Return seconds and peak memory of the stage in this process."""
+    from ragtasks.benchmarks.registry import benchmark_folder, open_benchmark
+    from retrieval_cache.query_forms import Queries
+    from retrieval_cache.retrievers.spec import parse
+    from retrieval_cache.stage import Request, build_run
+    from retrieval_cache.store import RunStore
+
+    sample = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path("unused")))
+    model = next(task for task in sample.tasks if task.domain == DOMAIN)
+    tasks = tuple(replace(model, task_id=f"q{query}", references=()) for query in range(N_QUERIES))
+    queries = Queries("last_turn", {task.task_id: task.question for task in tasks})
+    steps: dict[str, float] = {}
+
+    def progress(what: str, done: int, total: int | None) -> None:
+        steps[what.removeprefix(f"{DOMAIN}: ")] = time.perf_counter()
+
+    request = Request(
+        replace(sample, tasks=tasks), queries, lambda: parse(f"run:{run}"), 20, corpora={DOMAIN: str(source)}
+    )
+    before = peak_megabytes()
+    begin, cpu_before = time.perf_counter(), time.process_time()
+    build_run(request, RunStore(store), progress)
+    whole, cpu = time.perf_counter() - begin, time.process_time() - cpu_before
+    peak, again = peak_megabytes(), time.perf_counter()
+    build_run(request, RunStore(store))
+    return {
+        "seconds": whole,
+        "cpu": cpu,
+        "checksum": steps["checksum"] - begin,
+        "look_up": steps["look up"] - steps["checksum"],
+        "again": time.perf_counter() - again,
+        "imports_megabytes": before,
+        "megabytes": peak,
+    }
+
+
+def peak_megabytes() -> float:
+    """Return the most memory that this process has held so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def measured(folder: Path, size: int) -> dict[str, float]:
+    """Return what `make_run` measures over the first `size` segments, in a process of its own."""
+    source = folder / f"source_{size}"
+    source.mkdir()
+    for shard in range(size // A_SHARD):
+        name = f"segmented_{shard:02}.json.gz"
+        os.link(folder / name, source / name)
+    write_run(folder / f"{size}.trec", size)
+    command = [sys.executable, __file__, "--child", str(source), str(folder / f"{size}.trec"), str(folder / f"s{size}")]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    found: dict[str, float] = json.loads(done.stdout)
+    return found
+
+
+def main() -> None:
+    """Make the source once, measure every size, print a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[500_000, 1_000_000, 2_000_000])
+    parser.add_argument("--child", nargs=3, type=Path, metavar=("SOURCE", "RUN", "STORE"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        print(json.dumps(make_run(*options.child)))
+        return
+    sizes = [size // A_SHARD * A_SHARD for size in options.sizes]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for shard in range(max(sizes) // A_SHARD):
+            write_shard(folder / f"segmented_{shard:02}.json.gz", shard)
+        n_bytes = sum(path.stat().st_size for path in folder.iterdir())
+        print(f"{max(sizes):,} segments, {n_bytes / 1e6:,.0f} MB of shards, load {os.getloadavg()[0]:.1f}", flush=True)
+        print(
+            "  segments  seconds  s/100,000  CPU s/100,000  checksum  look up   again  peak MB  of it imports",
+            flush=True,
+        )
+        for size in sizes:
+            row = measured(folder, size)
+            print(
+                f"{size:10,} {row['seconds']:8.1f} {row['seconds'] / size * A_SHARD:10.2f} "
+                f"{row['cpu'] / size * A_SHARD:14.2f} {row['checksum']:9.1f} "
+                f"{row['look_up']:8.1f} {row['again']:7.1f} {row['megabytes']:8.0f} {row['imports_megabytes']:14.0f}",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
