@@ -1,0 +1,58 @@
+"""Values summed by cluster."""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtasks.statistics.clusters import cluster
+
+ITEMS = st.lists(st.tuples(st.none() | st.integers(-8, 8).map(lambda n: n / 8), st.sampled_from("abcd")), max_size=30)
+
+
+def test_sums_counts_and_what_is_left_out() -> None:
+    found = cluster([1.0, None, 0.5, 0.25, None], ["b", "b", "a", "b", "c"])
+    assert found.ids == ("a", "b")
+    assert found.sums.tolist() == [0.5, 1.25]
+    assert found.counts.tolist() == [1, 2]
+    assert (found.n_values, found.n_unscored) == (3, 2)
+    assert found.mean == pytest.approx(1.75 / 3)
+
+
+@given(ITEMS)
+def test_mean_and_spread_are_those_of_the_scored_values(items: list[tuple[float | None, str]]) -> None:
+    found = cluster([value for value, _ in items], [name for _, name in items])
+    scored = [value for value, _ in items if value is not None]
+    assert found.n_values == len(scored) == found.counts.sum()
+    assert found.n_unscored == len(items) - len(scored)
+    if scored:
+        assert found.mean == pytest.approx(statistics.fmean(scored))
+        assert found.spread == pytest.approx(statistics.pvariance(scored) * len(scored), abs=1e-12)
+    else:
+        assert found.mean is None
+
+
+@given(ITEMS, st.randoms(use_true_random=False))
+def test_the_order_of_items_changes_nothing(items: list[tuple[float | None, str]], chance: random.Random) -> None:
+    shuffled = list(items)
+    chance.shuffle(shuffled)
+    one, other = (cluster([value for value, _ in found], [name for _, name in found]) for found in (items, shuffled))
+    assert one.ids == other.ids
+    assert one.sums.tolist() == other.sums.tolist()
+    assert one.counts.tolist() == other.counts.tolist()
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_a_value_that_is_no_number_is_refused(bad: float) -> None:
+    with pytest.raises(ValueError, match="write None"):
+        cluster([0.5, bad], ["a", "b"])
+
+
+def test_columns_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(ValueError, match="differ in length: 2 and 1"):
+        cluster([0.5, 0.5], ["a"])

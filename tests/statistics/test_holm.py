@@ -1,0 +1,51 @@
+"""Holm's correction, by hand and by its properties."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtasks.statistics.holm import holm
+
+P_VALUES = st.lists(st.none() | st.floats(0, 1), max_size=12)
+
+
+def test_by_hand() -> None:
+    """Sorted .01 .02 .03 .04, times 4 3 2 1: .04 .06 .06 .04, and none below the one before."""
+    assert holm([0.04, 0.01, 0.03, 0.02]) == pytest.approx([0.06, 0.04, 0.06, 0.06])
+    assert holm([0.5, 0.6]) == [1, 1]
+    assert holm([0.02]) == [0.02]
+    assert holm([]) == []
+
+
+def test_what_was_not_tested_does_not_count() -> None:
+    assert holm([None, 0.02, None, 0.03]) == [None, 0.04, None, 0.04]
+
+
+@given(P_VALUES)
+def test_rejects_what_the_step_down_procedure_rejects(p_values: list[float | None]) -> None:
+    """Holm's own words: the smallest first, against 5 % over those left, and stop at the first that fails."""
+    tested = sorted((p, index) for index, p in enumerate(p_values) if p is not None)
+    rejected = set()
+    for place, (p, index) in enumerate(tested):
+        if (len(tested) - place) * p > 0.05:
+            break
+        rejected.add(index)
+    assert {index for index, p in enumerate(holm(p_values)) if p is not None and p <= 0.05} == rejected
+
+
+@given(P_VALUES)
+def test_adjusted_values_are_no_smaller_and_keep_the_order(p_values: list[float | None]) -> None:
+    pairs = [(p, q) for p, q in zip(p_values, holm(p_values), strict=True) if p is not None and q is not None]
+    assert all(p <= q <= 1 for p, q in pairs)
+    assert [q for _, q in sorted(pairs)] == sorted(q for _, q in pairs)
+    assert [p is None for p in p_values] == [q is None for q in holm(p_values)]
+
+
+@pytest.mark.parametrize("bad", [-0.1, 1.1, math.nan])
+def test_what_is_no_p_value_is_refused(bad: float) -> None:
+    with pytest.raises(ValueError, match="not between 0 and 1"):
+        holm([0.5, bad])
