@@ -1,0 +1,115 @@
+"""Evaluations compared in pairs: models in each setting, or the settings of each model.
+
+Only evaluations of one kind are compared (data, encoder, IDK detector, judges); others stand in sections of their own.
+Items are tasks, and their clusters are the conversations that they were cut from.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ragtasks.errors import ConfigurationError, close_matches
+from ragtasks.records import Setting
+from ragtasks.reports.results import Evaluation, Kind, Row
+from ragtasks.statistics.comparison import Column, Comparisons, compare_columns
+
+MODEL, SETTING = "model", "setting"
+PAPER_METRICS = ("rl_f", "rb_llm", "rb_alg", "ans_acc")
+"""What is compared where nothing is named: the figures of the MTRAG paper's Table 5 that the evaluations have."""
+
+_ORDER = {setting.value: place for place, setting in enumerate(Setting)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The rows of one model in one setting."""
+
+    kind: Kind
+    """What they were scored on and with."""
+    setting: str
+    """The setting."""
+    model: str
+    """Name for the tables."""
+    rows: Mapping[str, Row]
+    """Task id -> row."""
+
+
+def compare_evaluations(
+    evaluations: Sequence[Evaluation], *, metrics: Sequence[str] = (), by: str = MODEL, baseline: str | None = None
+) -> Comparisons:
+    """Return every column's mean, and the difference of every pair.
+
+    Evaluations of one model that have no task of a setting in common are put together; where they do, the later ones
+    are called `NAME #2` and so on, in the order given.
+
+    Args:
+        evaluations: as from `read_evaluations`.
+        metrics: names; none: `PAPER_METRICS`, or where there are none of these, the suite's first.
+        by: `model` compares models in each setting, `setting` the settings of each model.
+        baseline: the model (or setting) that all others are compared with; None: every pair.
+
+    Raises:
+        ConfigurationError: an unknown name, or nothing that could be compared.
+    """
+    if by not in {MODEL, SETTING}:
+        raise ConfigurationError(f"unknown way to compare {by!r}: {close_matches(by, (MODEL, SETTING))}")
+    chosen = _chosen(evaluations, metrics)
+    columns = [column for part in _parts(evaluations) for column in _columns(part, chosen, by)]
+    return compare_columns(columns, baseline)
+
+
+def _chosen(evaluations: Sequence[Evaluation], metrics: Sequence[str]) -> Sequence[str]:
+    """Return the metrics to compare: those of single responses only, as others have nothing to pair."""
+    offered = {metric.name: metric for evaluation in evaluations for metric in evaluation.metrics}
+    known = [name for name, metric in offered.items() if metric.aggregate is None]
+    for name in metrics:
+        if name in offered and name not in known:
+            raise ConfigurationError(f"metric {name!r} is of all responses together and has no value of one to compare")
+        if name not in known:
+            raise ConfigurationError(f"unknown metric {name!r}: {close_matches(name, known)}")
+    return list(dict.fromkeys(metrics)) or [name for name in PAPER_METRICS if name in known] or known[:1]
+
+
+def _parts(evaluations: Sequence[Evaluation]) -> list[_Part]:
+    """Return the parts in the order of kinds, settings and evaluations."""
+    rows_of: dict[tuple[Kind, str, str], dict[str, Row]] = {}
+    for (kind, model), rows in _merged(evaluations).items():
+        for (setting, task_id), row in rows.items():
+            rows_of.setdefault((kind, setting, model), {})[task_id] = row
+    parts = [_Part(*key, rows) for key, rows in rows_of.items()]
+    return sorted(parts, key=lambda part: (part.kind, _ORDER.get(part.setting, len(_ORDER)), part.setting))
+
+
+def _merged(evaluations: Sequence[Evaluation]) -> Mapping[tuple[Kind, str], Mapping[tuple[str, str], Row]]:
+    """Return kind and model -> setting and task id -> row."""
+    merged: dict[tuple[Kind, str], dict[tuple[str, str], Row]] = {}
+    for evaluation in evaluations:
+        rows = {(row.setting, row.task_id): row for row in evaluation.rows}
+        for number in itertools.count(1):
+            label = evaluation.model if number == 1 else f"{evaluation.model} #{number}"
+            own = merged.setdefault((evaluation.kind, label), {})
+            if own.keys().isdisjoint(rows):
+                own.update(rows)
+                break
+    return merged
+
+
+def _columns(part: _Part, metrics: Sequence[str], by: str) -> Iterator[Column]:
+    """Yield a column for each metric that the rows know, if only as unscored."""
+    group, name = (part.setting, part.model) if by == MODEL else (part.model, part.setting)
+    benchmark, encoder, detector = part.kind
+    for metric in metrics:
+        if any(metric in row.values for row in part.rows.values()):
+            yield Column(
+                context=f"{benchmark}; encoder of BERTScore: {encoder}; IDK detector: {detector}",
+                group=group,
+                metric=metric,
+                name=name,
+                values={task_id: row.values.get(metric) for task_id, row in part.rows.items()},
+                cluster_of={task_id: row.conversation_id for task_id, row in part.rows.items()},
+            )
+
+
+__all__ = ["MODEL", "PAPER_METRICS", "SETTING", "compare_evaluations"]
