@@ -19,14 +19,15 @@ from ragtasks.progress import progress_bars
 from ragtasks.records import Setting
 from ragtasks.runs import OFFICIAL, Ranked, Run, in_rank_order
 from retrieval_cache.evaluation import Evaluation, evaluate
-from retrieval_cache.evaluation_tables import render_evaluations
+from retrieval_cache.evaluation_tables import PAPER_BENCHMARK, render_evaluations
+from retrieval_cache.evidence import evidence_section
 from retrieval_cache.listwise_retriever import Connect
 from retrieval_cache.query_forms import LLM_REWRITE, Queries, build_queries
 from retrieval_cache.retrievers.protocol import Progress
 from retrieval_cache.retrievers.spec import parse
 from retrieval_cache.rewriting import rewrite_queries
 from retrieval_cache.stage import Request, build_run, read_run
-from retrieval_cache.standalone import read_standalone_labels
+from retrieval_cache.standalone import NO_LABELS, read_standalone_labels
 from retrieval_cache.store import RunStore, StoredRun
 
 _REPLIES = "replies.sqlite"
@@ -144,11 +145,18 @@ def evaluate_runs(place: Place, names: Sequence[str]) -> str:
     Raises:
         RagtasksError: a run is missing or was made for other data; the benchmark's judgements are missing.
     """
-    benchmark = place.open()
-    return render_evaluations([_evaluation(benchmark, RunStore(place.store), name) for name in names])
+    benchmark, store = place.open(), RunStore(place.store)
+    tables = render_evaluations([evaluate_stored(benchmark, store, name) for name in names])
+    runs = {name: None if name == OFFICIAL else read_run(store.named(name)) for name in names}
+    return tables + evidence_section(benchmark, retrieval_side(benchmark.name), runs)
 
 
-def _evaluation(benchmark: Benchmark, store: RunStore, name: str) -> Evaluation:
+def evaluate_stored(benchmark: Benchmark, store: RunStore, name: str) -> Evaluation:
+    """Return a stored run, or the benchmark's own, judged by the benchmark's judgements.
+
+    Raises:
+        RagtasksError: the run is missing or was made for other data; the benchmark's judgements are missing.
+    """
     side = retrieval_side(benchmark.name)
     present = {task.domain for task in benchmark.tasks}
     qrels = [qrel for domain in side.domains if domain in present for qrel in side.load_qrels(benchmark.root, domain)]
@@ -167,17 +175,18 @@ def _evaluation(benchmark: Benchmark, store: RunStore, name: str) -> Evaluation:
         query_form=spec["queries"]["form"],
         benchmark=benchmark.label,
         corpus_sizes=sizes,
-        standalone=read_standalone_labels(benchmark.root),
+        standalone=read_standalone_labels(benchmark.root) if benchmark.name == PAPER_BENCHMARK else NO_LABELS,
     )
 
 
 def _official(benchmark: Benchmark) -> Run:
     """Return the published top passages as a run: their order is the ranking, their scores were not kept."""
-    contexts = benchmark.read_contexts(Setting.FULL_RAG).passages
+    read_rankings = retrieval_side(benchmark.name).load_rankings
+    contexts = read_rankings(benchmark.root) if read_rankings else benchmark.read_contexts(Setting.FULL_RAG).passages
     return {
         task_id: in_rank_order(Ranked(item.passage_id, float(-rank)) for rank, item in enumerate(passages))
         for task_id, passages in contexts.items()
     }
 
 
-__all__ = ["Place", "Rewriter", "evaluate_runs", "retrieve"]
+__all__ = ["Place", "Rewriter", "evaluate_runs", "evaluate_stored", "retrieve"]

@@ -1,4 +1,4 @@
-"""The task files that MTRAG and MTRAG-UN have in common: read into records, checked against known counts.
+"""The task files that MTRAG, MTRAG-UN and MTRAG-S have in common: read into records, checked against known counts.
 
 The files' quirks end here: two spellings of `Answerability` and `Collection`, two separators in ids, long and short
 collection names, bare NaN, turns written as text, labels wrapped in lists. Counts are checked, and every fault of a
@@ -8,9 +8,9 @@ file is reported at once.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,12 @@ DOMAINS = ("clapnq", "fiqa", "govt", "cloud")
 
 _COLLECTION_WORDS = {"clapnq": "clapnq", "fiqa": "fiqa", "govt": "govt", "ibmcloud": "cloud", "cloud": "cloud"}
 _ROLES = {"user": Role.USER, "agent": Role.ASSISTANT}
-_TITLES = {"mtrag": "MTRAG", "mtrag_un": "MTRAG-UN"}
+_TITLES = {"mtrag": "MTRAG", "mtrag_un": "MTRAG-UN", "mtrag_s": "MTRAG-S"}
 _SAMPLE_FACTS = "sample.json"
+
+
+UNCOUNTED: Mapping[str, int] = {}
+"""Stands for numbers that nobody published: they are not checked. Any other mapping is, an empty one too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,10 +40,12 @@ class Counts:
     """Lines of reference.jsonl, and of RAG.jsonl where there is one."""
     reference_rag: int = 0
     """Lines of reference+RAG.jsonl; 0 where a benchmark has no such file."""
-    by_domain: Mapping[str, int]
+    by_domain: Mapping[str, int] = field(default_factory=lambda: UNCOUNTED)
     """Tasks of each domain."""
-    by_answerability: Mapping[str, int]
+    by_answerability: Mapping[str, int] = field(default_factory=lambda: UNCOUNTED)
     """Tasks of each answerability."""
+    conversations: int = 0
+    """Different conversations; 0 where they are not counted."""
 
 
 def facts_of(root: Path, commit: str, counts: Counts) -> tuple[bool, str, Counts]:
@@ -58,7 +64,11 @@ def facts_of(root: Path, commit: str, counts: Counts) -> tuple[bool, str, Counts
         return False, commit, counts
     try:
         facts = parse_json(path.read_bytes())
-        return True, str(facts["version"]), Counts(**facts["counts"])
+        own = Counts(**facts["counts"])
+        for name in ("by_domain", "by_answerability"):
+            if getattr(counts, name) is not UNCOUNTED and getattr(own, name) is UNCOUNTED:
+                raise LookupError(name)
+        return True, str(facts["version"]), own
     except (OSError, ValueError, LookupError, TypeError) as error:
         message = clear_error(
             "facts of a sample", where=str(path), expected="version, counts", found=repr(error), next_step="delete it"
@@ -102,14 +112,26 @@ def rows_of(path: Path, benchmark: str) -> tuple[list[tuple[int, dict[str, Any]]
     return list(json_lines(faults)), faults
 
 
-def read_tasks(path: Path, benchmark: str, counts: Counts) -> tuple[Task, ...]:
+Row = dict[str, Any]
+
+
+def read_tasks(
+    path: Path, benchmark: str, counts: Counts, prepare: Callable[[Row], Row] = lambda row: row
+) -> tuple[Task, ...]:
     """Return the tasks of a file, in its order; their passages become the references.
+
+    Args:
+        path: the task file.
+        benchmark: whose it is.
+        counts: what it should hold.
+        prepare: turns a row with a benchmark's own habits into one with MTRAG's.
 
     Raises:
         BenchmarkFileError: the file is missing, broken, or has other counts than `counts`.
     """
     rows, faults = rows_of(path, benchmark)
-    tasks = tuple(task for line, row in unique_rows(rows, faults) if (task := _task(line, row, faults)) is not None)
+    read = (_task(line, prepare(row), faults) for line, row in unique_rows(rows, faults))
+    tasks = tuple(task for task in read if task is not None)
     _check_counts(tasks, counts, faults)
     faults.raise_if_any()
     return tasks
@@ -244,16 +266,20 @@ def _check_counts(tasks: tuple[Task, ...], counts: Counts, faults: Faults) -> No
     if len(tasks) != counts.tasks:
         faults.add(0, f"{counts.tasks} tasks", len(tasks))
         return
+    n_conversations = len({task.conversation_id for task in tasks})
+    if counts.conversations not in {0, n_conversations}:
+        faults.add(0, f"{counts.conversations} conversations", n_conversations)
     by_domain = dict(Counter(task.domain for task in tasks))
-    if by_domain != dict(counts.by_domain):
+    if counts.by_domain is not UNCOUNTED and by_domain != dict(counts.by_domain):
         faults.add(0, f"tasks by domain {dict(counts.by_domain)}", by_domain)
     by_answerability = dict(Counter(task.answerability.value for task in tasks))
-    if by_answerability != dict(counts.by_answerability):
+    if counts.by_answerability is not UNCOUNTED and by_answerability != dict(counts.by_answerability):
         faults.add(0, f"tasks by answerability {dict(counts.by_answerability)}", by_answerability)
 
 
 __all__ = [
     "DOMAINS",
+    "UNCOUNTED",
     "Counts",
     "domain_of",
     "facts_of",

@@ -74,10 +74,10 @@ def token_recall(response: str, target: str) -> float:
     Source: the recall of SQuAD's token F1 (Rajpurkar et al. 2016, section 6.1), computed as in the official
     `run_algorithmic.py` at cc5b1d4.
     """
-    wanted = Counter(_normalised_tokens(target))
+    wanted = Counter(normalised_tokens(target))
     if not wanted:
         return 0.0
-    shared = wanted & Counter(_normalised_tokens(response))
+    shared = wanted & Counter(normalised_tokens(response))
     return shared.total() / wanted.total()
 
 
@@ -99,9 +99,9 @@ def _f_measure(response: list[str], target: list[str]) -> float:
     return 2 * precision * recall / (precision + recall)
 
 
-def _normalised_tokens(text: str) -> list[str]:
+def normalised_tokens(text: str) -> list[str]:
     """Return the lower-cased words of a text without punctuation and articles."""
     return _ARTICLES.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split()
 
 
-__all__ = ["rouge_l", "rouge_l_batch", "token_recall"]
+__all__ = ["normalised_tokens", "rouge_l", "rouge_l_batch", "token_recall"]

@@ -1,0 +1,45 @@
+"""Files that follow from official ones, such as passages cut from documents: made once, kept in `<root>/derived/`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from ragtasks.benchmarks._files import publish, storing
+
+FOLDER = "derived"
+"""Folder below that of a benchmark's files."""
+
+
+def derived_file(root: Path, name: str, make: Callable[[], Iterable[dict[str, Any]]]) -> Path:
+    """Return the derived file of a name, made now where it is not there; it is whole or not there at all.
+
+    Args:
+        root: folder of the benchmark's files.
+        name: file name; it should hold a hash of what the content follows from, so that a stale file is not found.
+        make: gives the rows, which become JSON lines.
+
+    Raises:
+        FetchError: the folder cannot be written.
+        RagtasksError: as `make`.
+    """
+    path = root / FOLDER / name
+    if path.is_file():
+        return path
+    content = b"".join(orjson.dumps(row) + b"\n" for row in make())
+    part = path.with_name(f"{name}.{os.getpid()}.part")
+    with storing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            part.write_bytes(content)
+            publish(part, path)
+        finally:
+            part.unlink(missing_ok=True)
+    return path
+
+
+__all__ = ["FOLDER", "derived_file"]

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ragtasks.benchmarks.benchmark import Benchmark
+from ragtasks.benchmarks.registry import benchmark_folder, open_benchmark
+from ragtasks.judges.faithfulness import RL_F
+from ragtasks.judges.verdicts import IDK, Verdict, VerdictOutcome, Verdicts
+from ragtasks.metrics.answerability import RuleBasedIdk
+from ragtasks.metrics.answers import Semantics
+from ragtasks.metrics.semantic import SemanticScore
+from ragtasks.records import Answerability, Response
+from ragtasks.suites.mtrag_s import METRIC_NAMES, SUITE
+from ragtasks.suites.suite import Evidence
+
+TEXTS = ("The island has 3,140 inhabitants.", "I do not have that information.", "")
+
+
+@pytest.fixture(scope="module")
+def sample() -> Benchmark:
+    return open_benchmark("mtrag_s", benchmark_folder("mtrag_s", "sample", Path()).resolve())
+
+
+def evidence_of(sample: Benchmark, *, semantics: Semantics, with_verdicts: bool = False) -> Evidence:
+    unanswerable = next(task for task in sample.tasks if task.answerability is Answerability.UNANSWERABLE)
+    pairs = [*zip(sample.tasks, TEXTS, strict=False), (unanswerable, TEXTS[1])]
+    responses = [Response(task, task.references, text) for task, text in pairs]
+    table = {
+        (index, rubric, "a"): Verdict(response.task.task_id, rubric, "a", VerdictOutcome.GIVEN, "3/4", 0.75)
+        for index, response in enumerate(responses)
+        for rubric in (RL_F, IDK)
+    }
+    table[2, RL_F, "a"] = Verdict("x", RL_F, "a", VerdictOutcome.NO_STATEMENTS, reason="no statement")
+    verdicts = Verdicts(responses, [RL_F, IDK], ["a"], table) if with_verdicts else None
+    return Evidence(sample, responses, RuleBasedIdk().detect(responses), semantics, verdicts)
+
+
+def test_figures_without_a_reference_are_taken_over_and_others_left_out(sample: Benchmark) -> None:
+    semantics = Semantics([SemanticScore(0.1, 0.2, value) for value in (0.5, -0.1, None, 0.3)])
+    scores = SUITE.score(evidence_of(sample, semantics=semantics))
+    assert [own["bert_k_precision"].value for own in scores] == [0.5, -0.1, None, 0.3]
+    assert scores[2]["bert_k_precision"].reason == "no passages"
+    assert [own["coverage"].value for own in scores] == [1, 1, 0, 1]
+    assert [own["idk_yes"].value for own in scores] == [0, 1, 0, 1]
+    assert [own["empty"].value for own in scores] == [0, 0, 1, 0]
+    assert set(scores[0]) == {metric.name for metric in SUITE.metrics if not metric.needs_judges}
+
+
+def test_without_an_encoder_it_says_why(sample: Benchmark) -> None:
+    scores = SUITE.score(evidence_of(sample, semantics=Semantics(None, "encoder: none")))
+    assert {own["bert_k_precision"].reason for own in scores} == {"encoder: none"}
+    assert {own["coverage"].value for own in scores} == {0.0}
+
+
+def test_faithfulness_is_given_as_it_is_and_conditioned(sample: Benchmark) -> None:
+    """A refusal of a question with an answer is worth nothing, one of a question without everything."""
+    scores = SUITE.score(evidence_of(sample, semantics=Semantics(None, "none"), with_verdicts=True))
+    assert [own["rl_f_raw"].value for own in scores] == [0.75, 0.75, None, 0.75]
+    assert [own["rl_f"].value for own in scores] == [0.75, 0.0, None, 1.0]
+    assert scores[2]["rl_f"].reason == "a: no statement"
+    assert {own["judge_coverage"].value for own in scores} == {1.0}
+    assert set(scores[0]) == set(METRIC_NAMES)
+
+
+def test_no_metric_needs_a_reference() -> None:
+    assert [metric.name for metric in SUITE.metrics] == list(METRIC_NAMES)
+    assert not {"rb_alg", "rb_llm", "rouge_l", "bert_recall", "ans_acc"} & set(METRIC_NAMES)
+    assert [rubric.name for rubric in SUITE.rubrics()] == [RL_F, IDK]
