@@ -30,8 +30,13 @@ from tests.judges._scripted import code_in, obedient, response
 SNAPSHOTS = Path(__file__).parent / "prompts"
 PLACEHOLDERS = {
     "again": {"question", "form"},
+    "citation_support": {"code", "form", "passage", "sentence"},
     "clarification": {"answer", "code", "conversation", "form", "question"},
     "idk": {"answer", "code", "form", "question"},
+    "multihop_answer": {"answer", "code", "form", "question", "reference"},
+    "nugget_assignment": {"answer", "code", "form", "nuggets", "question"},
+    "nugget_creation": {"code", "form", "most", "nuggets", "passages", "question"},
+    "nugget_importance": {"code", "form", "nuggets", "question"},
     "rb_llm": {"answer", "code", "conversation", "form", "passages", "question", "reference"},
     "statements": {"answer", "code", "conversation", "form", "question"},
     "support": {"code", "conversation", "form", "passages", "statements"},

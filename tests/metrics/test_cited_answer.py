@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtasks.metrics.cited_answer import CitedSentence, n_words, parse_cited, within
+
+N = 5
+
+
+def read(text: str) -> list[tuple[str, tuple[int, ...], tuple[int, ...]]]:
+    return [(item.text, item.citations, item.invalid) for item in parse_cited(text, N)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Rain fell [1].", [("Rain fell.", (0,), ())]),
+        ("Rain fell. [1]", [("Rain fell.", (0,), ())]),
+        ("Rain fell.[1] Sun shone.[2]", [("Rain fell.", (0,), ()), ("Sun shone.", (1,), ())]),
+        ("Rain fell. [1] Sun shone [2].", [("Rain fell.", (0,), ()), ("Sun shone.", (1,), ())]),
+        ("Rain [1, 3] fell [3][2].", [("Rain fell.", (0, 2, 1), ())]),
+        ("Rain fell [1-3].", [("Rain fell.", (0, 1, 2), ())]),
+        ("Rain fell [1\u20133; 5].", [("Rain fell.", (0, 1, 2, 4), ())]),
+        ("Rain fell [1]-[3].", [("Rain fell.", (0, 1, 2), ())]),
+        ("Rain fell [1], [2] and [4].", [("Rain fell and.", (0, 1, 3), ())]),
+        ("Rain fell [3-1].", [("Rain fell.", (2, 0), ())]),
+        ("Rain fell [0][6].", [("Rain fell.", (), (0, 6))]),
+        ("Rain fell [2][2][9][9].", [("Rain fell.", (1,), (9,))]),
+        ("Rain fell [1-999999999].", [("Rain fell.", (0,), (999999999,))]),
+        ("Rain fell [sic] [a1] [] [1.5].", [("Rain fell [sic] [a1] [] [1.5].", (), ())]),
+        ("[2] Rain fell.", [("Rain fell.", (1,), ())]),
+        ("Rain fell.\n[1]\n\nSun shone.", [("Rain fell.", (0,), ()), ("Sun shone.", (), ())]),
+        ("Rain fell.\n[1] Sun shone.", [("Rain fell.", (), ()), ("Sun shone.", (0,), ())]),
+        ("[3]\nRain fell.", [("Rain fell.", (2,), ())]),
+        ("Rain fell.\r\nSun shone [1]", [("Rain fell.", (), ()), ("Sun shone", (0,), ())]),
+        ("It was 3.5 degrees, e.g. at Dr. Maron's [4].", [("It was 3.5 degrees, e.g. at Dr. Maron's.", (3,), ())]),
+        ("Rain\n---\n**\nfell [1]", [("Rain", (), ()), ("fell", (0,), ())]),
+        ("Rain [1]fell.", [("Rain fell.", (0,), ())]),
+        ("[1][2]", []),
+        (" \n ", []),
+        ("...", []),
+    ],
+)
+def test_a_text_becomes_sentences_that_cite(text: str, expected: list[object]) -> None:
+    assert read(text) == expected
+
+
+WORDS = st.sampled_from(["Rain fell", "It was 3.5 degrees", "Dr. Maron came", "Prices rose by 4 percent"])
+NUMBERS = st.lists(st.integers(1, 20), max_size=4, unique=True)
+
+
+@given(st.lists(st.tuples(WORDS, NUMBERS, st.sampled_from(["{} {}.", "{}.{}", "{}. {}"]), st.booleans()), max_size=6))
+def test_what_was_written_with_citations_is_read_back(said: list[tuple[str, list[int], str, bool]]) -> None:
+    pieces = []
+    for words, numbers, form, together in said:
+        marks = f"[{', '.join(map(str, numbers))}]" if together and numbers else "".join(f"[{n}]" for n in numbers)
+        pieces.append(form.format(words, marks) if marks else f"{words}.")
+    found = parse_cited(" ".join(pieces), 20)
+    assert [item.text for item in found] == [f"{words}." for words, *_ in said]
+    assert [item.citations for item in found] == [tuple(n - 1 for n in numbers) for _, numbers, *_ in said]
+
+
+@given(st.text(max_size=80), st.integers(0, 5))
+def test_any_text_is_read_and_every_citation_is_in_range(text: str, n_references: int) -> None:
+    for item in parse_cited(text, n_references):
+        assert any(character.isalnum() for character in item.text)
+        assert item.text == item.text.strip()
+        assert all(0 <= citation < n_references for citation in item.citations)
+        assert all(not 1 <= number <= n_references for number in item.invalid)
+        assert len(set(item.citations)) == len(item.citations)
+
+
+def test_words_are_counted_as_the_track_counts_them() -> None:
+    # A no-break space and a ligature: NFKC makes the one a blank and the other two letters.
+    assert n_words([" one two\u00a0three ", "\ufb01ve, and-six;seven", ""]) == 5
+
+
+def test_too_long_an_answer_loses_sentences_at_its_end() -> None:
+    sentences = [CitedSentence("a b c"), CitedSentence("d e"), CitedSentence("f")]
+    assert [len(within(sentences, limit)) for limit in (6, 5, 4, 3, 2, 0)] == [3, 2, 1, 1, 0, 0]

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtasks.benchmarks.nugget_files import Grade, Importance
+from ragtasks.metrics.nuggets import NUGGET_SCORES, nugget_scores, nugget_scores_official
+
+V, K = Importance.VITAL, Importance.OKAY
+S, P, N = Grade.SUPPORT, Grade.PARTIAL_SUPPORT, Grade.NOT_SUPPORT
+ITEMS = st.lists(st.tuples(st.sampled_from(Importance), st.sampled_from(Grade)), min_size=1, max_size=12)
+
+
+def values(importance: list[Importance], grades: list[Grade | None]) -> dict[str, float | None]:
+    return {name: score.value for name, score in nugget_scores(importance, grades).items()}
+
+
+def test_the_figures_of_a_case_by_hand() -> None:
+    # Vital: support, partial, none. Okay: support, partial.
+    found = values([V, V, V, K, K], [S, P, N, S, P])
+    assert found == {
+        "strict_vital_score": pytest.approx(1 / 3),
+        "strict_all_score": pytest.approx(2 / 5),
+        "vital_score": pytest.approx(1.5 / 3),
+        "all_score": pytest.approx(3 / 5),
+        "weighted_score": pytest.approx((1.5 + 0.5 * 1.5) / (3 + 0.5 * 2)),
+        "strict_weighted_score": pytest.approx((1 + 0.5 * 1) / (3 + 0.5 * 2)),
+    }
+
+
+@given(ITEMS)
+def test_the_figures_agree_with_counting(items: list[tuple[Importance, Grade]]) -> None:
+    """An independent count with exact fractions, after the published definitions."""
+    importance, grades = [item for item, _ in items], [grade for _, grade in items]
+    counts = {(i, g): sum(item == (i, g) for item in items) for i in Importance for g in Grade}
+    n_vital, n_okay = importance.count(V), importance.count(K)
+    strict = {i: Fraction(counts[i, S]) for i in Importance}
+    half = {i: counts[i, S] + Fraction(counts[i, P], 2) for i in Importance}
+    weight = n_vital + Fraction(n_okay, 2)
+    expected = {
+        "strict_vital_score": strict[V] / n_vital if n_vital else None,
+        "strict_all_score": (strict[V] + strict[K]) / len(items),
+        "vital_score": half[V] / n_vital if n_vital else None,
+        "all_score": (half[V] + half[K]) / len(items),
+        "weighted_score": (half[V] + half[K] / 2) / weight,
+        "strict_weighted_score": (strict[V] + strict[K] / 2) / weight,
+    }
+    found = values(importance, grades)
+    assert list(found) == list(NUGGET_SCORES)
+    for name, value in expected.items():
+        assert found[name] == (None if value is None else pytest.approx(float(value)))
+
+
+@given(ITEMS, st.randoms(use_true_random=False))
+def test_order_is_irrelevant_and_more_support_is_never_less(
+    items: list[tuple[Importance, Grade]], random: object
+) -> None:
+    shuffled = list(items)
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    before = values([i for i, _ in items], [g for _, g in items])
+    assert values([i for i, _ in shuffled], [g for _, g in shuffled]) == pytest.approx(before)
+    better = values([i for i, _ in items], [S, *(g for _, g in items[1:])])
+    for name, value in before.items():
+        assert value is None or (better[name] or 0) >= value - 1e-12
+
+
+def test_a_nugget_without_a_grade_leaves_no_figure_and_says_so() -> None:
+    scores = nugget_scores([V, K, V], [S, None, N])
+    assert {score.value for score in scores.values()} == {None}
+    assert {score.reason for score in scores.values()} == {"1 of 3 nuggets have no grade"}
+
+
+def test_the_official_convention_counts_it_as_nothing() -> None:
+    assert nugget_scores_official([V, K, V], [S, None, N]) == {
+        "strict_vital_score": 0.5,
+        "strict_all_score": pytest.approx(1 / 3),
+        "vital_score": 0.5,
+        "all_score": pytest.approx(1 / 3),
+    }
+    assert nugget_scores_official([K], [S])["vital_score"] == 0
+    assert set(nugget_scores_official([], []).values()) == {0}
+
+
+def test_no_vital_nugget_leaves_no_vital_figure() -> None:
+    scores = nugget_scores([K, K], [S, N])
+    assert (scores["vital_score"].value, scores["vital_score"].reason) == (None, "the topic has no such nuggets")
+    assert scores["all_score"].value == 0.5
+    assert {score.value for score in nugget_scores([], []).values()} == {None}
