@@ -1,42 +1,111 @@
-"""Progress of long work: one bar a step, with what is done, what is left and the time, quiet where nobody watches."""
+"""Progress of long work: one line a step, with what is done, what is left, its rate or sums, and the time.
+
+Where nobody watches, only steps that end with something to remember (what was asked, failed and paid) leave a line.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, ProgressColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
+from rich.table import Column
+
+_SECONDS_A_LOOK = 0.05
+_WIDE = 120
 
 
 @contextmanager
-def progress_bars() -> Iterator[Callable[[str, int, int | None], None]]:
-    """Yield a callback that draws one bar a step on standard error; quiet where that is no terminal."""
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    rows: dict[str, TaskID] = {}
-    with Bar(*columns, console=console, disable=not console.is_terminal) as bar:
+def progress_bars(console: Console | None = None) -> Iterator[Callable[[str, int, int | None], None]]:
+    """Yield a callback that shows one line a step: (what, done, total or None).
+
+    What stands after a tab in its first argument is a note on the step, shown in place of a rate. Where the output is
+    no terminal, steps with a note are shown once, at the end or when the work breaks off.
+
+    Args:
+        console: where to; default: standard error.
+    """
+    console = console or Console(stderr=True)
+    lines: dict[str, _Line] = {}
+    with Bar(*_columns(console), console=console, disable=not console.is_terminal) as bar:
 
         def show(what: str, done: int, total: int | None) -> None:
-            if what not in rows:
-                rows[what] = bar.add_task(what, total=total)
-            bar.update(rows[what], completed=done, total=total)
+            name, _, note = what.partition("\t")
+            if name not in lines:
+                lines[name] = _Line(bar, bar.add_task(name, total=total, count="", left="", note=""), name)
+            lines[name].tell(done, total, note)
 
-        yield show
+        try:
+            yield show
+        finally:
+            for line in lines.values():
+                line.draw()
+            if not console.is_terminal:
+                for text in filter(None, (line.summary() for line in lines.values())):
+                    console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _columns(console: Console) -> list[str | ProgressColumn]:
+    texts = [TextColumn(f"{{task.fields[{field}]}}", markup=False) for field in ("count", "left", "note")]
+    width = [BarColumn(20)] if console.width >= _WIDE else []
+    remaining = TimeRemainingColumn(elapsed_when_finished=True)
+    # Where a terminal is narrow the name takes several lines, and no figure is cut.
+    name = TextColumn("{task.description}", markup=False, table_column=Column(overflow="fold", min_width=8))
+    return [name, *width, *texts, remaining]
+
+
+@dataclass(slots=True)
+class _Line:
+    """One step as it was last told of; drawn a few times a second, since work may tell thousands of times."""
+
+    bar: Bar
+    row: TaskID
+    name: str
+    done: int = 0
+    total: int | None = None
+    note: str = ""
+    n_before: int = 0
+    begun: float = 0.0
+    drawn: float = float("-inf")
+
+    def tell(self, done: int, total: int | None, note: str) -> None:
+        """Take the news, and draw them if it is time."""
+        now = time.monotonic()
+        if not self.begun:
+            self.begun, self.n_before = now, done
+        self.done, self.total, self.note = done, total, note
+        if done == total or now - self.drawn >= _SECONDS_A_LOOK:
+            self.drawn = now
+            self.draw()
+
+    def draw(self) -> None:
+        """Draw what was last told."""
+        count, left = self._counts()
+        note = self.note or self._rate()
+        self.bar.update(self.row, completed=self.done, total=self.total, count=count, left=left, note=note)
+
+    def summary(self) -> str:
+        """Return the line that stays where nobody watched, empty where there is nothing to remember."""
+        if not self.note:
+            return ""
+        count, left = self._counts()
+        took = timedelta(seconds=round(time.monotonic() - self.begun))
+        return "  ".join(filter(None, (self.name, count, left, self.note, str(took))))
+
+    def _rate(self) -> str:
+        """Return what is done a second; what was there at the first word took no time that is known."""
+        seconds, count = time.monotonic() - self.begun, self.done - self.n_before
+        return f"{count / seconds:,.0f}/s" if count and seconds else ""
+
+    def _counts(self) -> tuple[str, str]:
+        if self.total is None:
+            return str(self.done), ""
+        return f"{self.done}/{self.total}", f"{self.total - self.done} left"
 
 
 __all__ = ["progress_bars"]

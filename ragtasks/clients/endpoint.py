@@ -7,7 +7,7 @@ refused, because addresses end up in logs.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -16,6 +16,7 @@ from ragtasks.errors import ConfigurationError, close_matches
 
 OPENAI_URL = "https://api.openai.com/v1"
 _OPENAI_PREFIX = "openai/"
+_Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class Endpoint(BaseModel):
@@ -30,11 +31,14 @@ class Endpoint(BaseModel):
     requests_per_minute: int | None = Field(None, ge=1, description="limit of the account")
     tokens_per_minute: int | None = Field(None, ge=1, description="limit of the account, prompt and reply together")
     timeout_seconds: float = Field(300.0, gt=0, description="longest wait for one whole reply")
-    attempts: int = Field(9, ge=1, description="requests for one prompt, the first included, where transport fails")
+    attempts: int = Field(10, ge=1, description="requests for one prompt, the first included, where transport fails")
     backoff_seconds: float = Field(0.5, gt=0, description="wait before the second attempt; doubles each time")
     longest_backoff_seconds: float = Field(30.0, gt=0, description="where the doubling ends")
     token_limit: Literal["max_tokens", "max_completion_tokens"] | None = Field(
         None, description="the server's name for the longest reply; default: by endpoint"
+    )
+    price: tuple[_Dollars, _Dollars] | None = Field(
+        None, description="dollars for a million tokens of prompts, and of replies; for the record of the cost only"
     )
 
     @model_validator(mode="after")

@@ -35,13 +35,20 @@ class Limiter:
     async def admit(self, n_tokens: int) -> None:
         """Return when a request of about `n_tokens` may be sent; it counts from then on.
 
-        Requests pass in the order in which they ask. One that is larger than the whole limit passes alone.
+        Requests pass in the order in which they ask, one a round of the event loop. One that is larger than the whole
+        limit passes alone.
         """
-        async with self._gate:
+        await self._gate.acquire()
+        try:
             while (wait := self._wait(n_tokens)) > 0:
                 await self._sleep(wait)
             self._sent.append((self._clock(), n_tokens))
             self._n_tokens += n_tokens
+        finally:
+            # The next one passes a round later, when this one's bytes are out: they may be written by a task (aiohttp
+            # before Python 3.12). At once, all whose replies came together would first be made and then written, their
+            # replies would come together again, and every slot would wait for the work of all of them every time.
+            asyncio.get_running_loop().call_soon(self._gate.release)
 
     def pause(self, seconds: float) -> None:
         """Let nothing pass for `seconds` from now: the server asked for it."""

@@ -2,21 +2,28 @@
 
 Requests run concurrently through the `openai` SDK on aiohttp, whose overhead at 64 open requests is far below that of
 the SDK's default transport. The SDK's own retries are off: limits, pauses and attempts are counted in one place.
+Replies come in at any time and requests go out one a round of the event loop (see `Limiter`), so that work on one reply
+holds back no other slot's next request.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
+import sys
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager
+from functools import cache
+from importlib import import_module
 from typing import Any, TypeVar
 
 from ragtasks.clients._faults import Fault, Verdict, fault_of
 from ragtasks.clients.completion import read_completion
 from ragtasks.clients.endpoint import Endpoint, endpoint_of
 from ragtasks.clients.limiter import Limiter
-from ragtasks.clients.protocol import Decoding, Journal, Outcome, Progress, Prompt, Reply, Tally, no_progress
+from ragtasks.clients.protocol import Decoding, Journal, Outcome, Progress, Prompt, Reply, no_progress
+from ragtasks.clients.usage import Tally
 from ragtasks.errors import JudgeError, MissingExtraError, clear_error
 
 _T = TypeVar("_T")
@@ -140,7 +147,8 @@ class _Call:
             # SDK's time, and the body is wanted as it came.
             sending = self._sdk.post("/chat/completions", cast_to=bytes, body=self._request(prompt))
             # The SDK's time limit holds between two bytes; a server that drips would never reach it.
-            body = await asyncio.wait_for(sending, self._endpoint.timeout_seconds)
+            async with _time_limit(self._endpoint.timeout_seconds):
+                body = await sending
             return read_completion(self._without_key(body))
         except Exception as error:  # noqa: BLE001 (what is no fault of a request is raised again)
             return fault_of(error, self._key)
@@ -191,6 +199,29 @@ def _require_libraries() -> None:
             raise MissingExtraError(library, "judge", "an OpenAI-compatible endpoint") from error
 
 
+def _time_limit(seconds: float) -> AbstractAsyncContextManager[Any]:
+    """Return what ends its block with a TimeoutError; `asyncio.wait_for` would start a task for every request."""
+    if sys.version_info >= (3, 11):
+        return asyncio.timeout(seconds)
+    else:  # noqa: RET505 (type checkers read on after an `if`)
+        import async_timeout  # aiohttp brings it where the standard library has none
+
+        return async_timeout.timeout(seconds)
+
+
+@cache
+def _certificates() -> Any:
+    """Return the SDK's own TLS settings, read once a process: reading them takes as long as fifty requests."""
+    import openai
+
+    # The SDK's HTTP library is httpx or httpx2, by version.
+    (library,) = {base.__module__.partition(".")[0] for base in openai.DefaultAioHttpClient.__mro__} & {
+        "httpx",
+        "httpx2",
+    }
+    return import_module(library).create_ssl_context()
+
+
 def _sdk(endpoint: Endpoint, key: str | None) -> Any:
     """Return the SDK's client; everything that it would else read from the environment is given."""
     import openai
@@ -199,7 +230,7 @@ def _sdk(endpoint: Endpoint, key: str | None) -> Any:
         "api_key": key or _NO_KEY,
         "max_retries": 0,
         "timeout": endpoint.timeout_seconds,
-        "http_client": openai.DefaultAioHttpClient(),
+        "http_client": openai.DefaultAioHttpClient(verify=_certificates()),
     }
     if endpoint.api_version is not None:
         return openai.AsyncAzureOpenAI(

@@ -7,12 +7,15 @@ downstream has to guess that from a text. Prompts and decoding are plain records
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import Any, Literal, Protocol
 
 Progress = Callable[[str, int, int | None], None]
-"""Called with (what, done so far, total or None), as in the precompute stage."""
+"""Called with (what, done so far, total or None), as in the precompute stage.
+
+`what` names the work and stays the same; after a tab may come a note, which changes as the work goes on.
+"""
 
 
 def no_progress(what: str, done: int, total: int | None) -> None:
@@ -115,6 +118,8 @@ class Reply:
     """Tokens of the reply, thinking included, None where not known."""
     raw: str = ""
     """The reply as it was sent, for the record."""
+    from_cache: bool = field(default=False, compare=False)
+    """Whether it was known before it was asked for: it cost nothing this time."""
 
 
 class Journal(Protocol):
@@ -144,7 +149,7 @@ class Client(Protocol):
 
         Args:
             prompts: what is asked.
-            progress: told after every reply; its first argument names the client, failures and tokens so far.
+            progress: told after every reply; its first argument is the client, and after a tab rate and sums so far.
             journal: told of every reply as it comes.
 
         Raises:
@@ -152,22 +157,6 @@ class Client(Protocol):
                 before is in the journal.
             MissingExtraError: a library that this client needs is not installed.
         """
-
-
-class Tally:
-    """Counts the replies of one call and tells `progress`."""
-
-    def __init__(self, name: str, total: int, progress: Progress) -> None:
-        self._name, self._total, self._progress = name, total, progress
-        self._n_done = self._n_failed = self._n_tokens = 0
-
-    def add(self, reply: Reply) -> None:
-        """Count one reply."""
-        self._n_done += 1
-        self._n_failed += reply.outcome is not Outcome.ANSWERED
-        self._n_tokens += (reply.prompt_tokens or 0) + (reply.completion_tokens or 0)
-        what = f"{self._name}: {self._n_failed} without an answer, {self._n_tokens:,} tokens"
-        self._progress(what, self._n_done, self._total)
 
 
 __all__ = [
@@ -180,6 +169,5 @@ __all__ = [
     "Progress",
     "Prompt",
     "Reply",
-    "Tally",
     "no_progress",
 ]

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict
+from dataclasses import fields
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from ragtasks.clients.protocol import FINAL, Client, Journal, Outcome, Progress, Prompt, Reply, no_progress
+from ragtasks.clients.usage import known
 from ragtasks.errors import CacheError, clear_error
 from ragtasks.runs import canonical_hash
 
@@ -28,6 +29,7 @@ _APPLICATION_ID = 0x72677473  # `rgts`: tells our files from other people's
 _FORMAT = 1
 _BUSY_SECONDS = 60.0
 _RETRY_SECONDS = 0.02
+_STORED = tuple(field.name for field in fields(Reply) if field.compare)
 _TABLE = "CREATE TABLE IF NOT EXISTS replies (key TEXT PRIMARY KEY, request TEXT NOT NULL, reply TEXT NOT NULL)"
 
 
@@ -95,8 +97,8 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
         if not rows:
             return None
         try:
-            fields = orjson.loads(rows[0][0])
-            return Reply(**{**fields, "outcome": Outcome(fields["outcome"])})
+            stored = orjson.loads(rows[0][0])
+            return Reply(**{**stored, "outcome": Outcome(stored["outcome"]), "from_cache": True})
         except (ValueError, TypeError, KeyError) as error:
             raise CacheError(self._message(f"a reply that cannot be read: {error}")) from error
 
@@ -106,7 +108,8 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
         Raises:
             CacheError: the disk is full, or the file cannot be written.
         """
-        cells = (key, orjson.dumps(dict(request)).decode(), orjson.dumps(asdict(reply)).decode())
+        stored = {name: getattr(reply, name) for name in _STORED}
+        cells = (key, orjson.dumps(dict(request)).decode(), orjson.dumps(stored).decode())
         self._execute("INSERT OR IGNORE INTO replies VALUES (?, ?, ?)", cells)
 
     def __len__(self) -> int:
@@ -181,7 +184,7 @@ class CachedClient:
         random.shuffle(missing)
         n_known = len(entries) - len(missing)
         if n_known:
-            progress(f"{self.name}: {n_known} known", n_known, len(entries))
+            progress(f"{self.name}\t{n_known:,} cached", n_known, len(entries))
         keeper = _Keeper(self._cache, [(key, entries[key]) for key in missing], journal)
         asked = [prompts[entries[key].indexes[0]] for key in missing]
         for key, reply in zip(missing, self._client.answer(asked, _after(n_known, progress), keeper), strict=True):
@@ -214,6 +217,7 @@ def _deliver(reply: Reply, entry: _Entry, replies: dict[int, Reply], journal: Jo
         replies[index] = reply
         if journal is not None:
             journal.record(index, reply)
+        reply = known(reply)  # asked once: the same prompt again costs nothing
 
 
 class _Keeper:
@@ -223,7 +227,11 @@ class _Keeper:
         self._cache, self._asked, self._journal = cache, asked, journal
 
     def recall(self, index: int) -> Reply | None:
-        return self._cache.get(self._asked[index][0])
+        key, entry = self._asked[index]
+        reply = self._cache.get(key)
+        if reply is not None:
+            _deliver(reply, entry, {}, self._journal)
+        return reply
 
     def record(self, index: int, reply: Reply) -> None:
         key, entry = self._asked[index]

@@ -14,7 +14,8 @@ from lm_eval.api.model import LM
 from lm_eval.api.registry import MODEL_REGISTRY, get_model
 
 from ragtasks.clients.completion import read_text
-from ragtasks.clients.protocol import Decoding, Journal, Outcome, Progress, Prompt, Reply, Tally, no_progress
+from ragtasks.clients.protocol import Decoding, Journal, Outcome, Progress, Prompt, Reply, no_progress
+from ragtasks.clients.usage import Tally
 from ragtasks.errors import ConfigurationError, close_matches
 
 _BATCH = 256  # prompts between two visits to the journal: what a killed process may lose

@@ -70,6 +70,7 @@ class ResponseScorer:
         self._judges = ", ".join(item.model for item in config.judges)
         self._idk_by_judges = config.idk_by_judges and any(rubric.name == IDK for rubric in self._rubrics)
         self._idk_detector = f"judge {self._judges}" if self._idk_by_judges else RuleBasedIdk().name
+        self._usage: dict[str, Any] = {}
         self._n_texts = 0
         self._n_truncated = 0
         self._bert: BertScorer | None = None
@@ -125,6 +126,7 @@ class ResponseScorer:
         except RagtasksError as error:
             note_problem(str(error))
             return None
+        self._usage = {judge: usage.describe() for judge, usage in verdicts.usage.items()}
         try:
             verdicts.require_coverage(self._config.min_judge_coverage)
         except JudgeError as error:
@@ -160,7 +162,7 @@ class ResponseScorer:
             _LOGGER.warning("%d of %d texts are longer than the encoder reads", bert.n_truncated, bert.n_texts)
 
     def provenance(self) -> dict[str, Any]:
-        """Return what the figures rest on: encoder, detector, and how many texts the encoder cut."""
+        """Return what the figures rest on: encoder, detector, judges and what they were paid, texts that were cut."""
         return {
             "encoder": self.encoder if self._bert is not None else NO_ENCODER,
             "rescaled": self._bert is not None and self._bert.spec.baseline is not None,
@@ -168,6 +170,7 @@ class ResponseScorer:
             "judges": self._judges,
             "judge_prompts": self._config.prompts if self._judges else None,
             "rubrics": {rubric.name: f"{rubric.description} ({rubric.fingerprint})" for rubric in self._rubrics},
+            "judge_usage": self._usage,
             "n_texts": self._n_texts,
             "n_truncated": self._n_truncated,
             "profiles": ["paper", "ibm"],

@@ -8,11 +8,13 @@ verdict), until none is open. A judge that is lost on the way loses its own verd
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ragtasks.clients.protocol import Client, Outcome, Progress, Prompt, Reply, no_progress
+from ragtasks.clients.usage import Price
 from ragtasks.errors import ConfigurationError, JudgeError, RagtasksError, clear_error
+from ragtasks.judges._panel_progress import Lane, PanelProgress
 from ragtasks.judges.parsers import UnparsableReplyError
 from ragtasks.judges.question import Finding, Question, Rubric
 from ragtasks.judges.verdicts import Verdict, VerdictOutcome, Verdicts
@@ -38,6 +40,7 @@ def judge(
     rubrics: Sequence[Rubric],
     clients: Sequence[Client],
     *,
+    prices: Mapping[str, Price] | None = None,
     progress: Progress = no_progress,
     max_attempts: int = 2,
 ) -> Verdicts:
@@ -50,7 +53,9 @@ def judge(
         responses: what models answered.
         rubrics: what is asked, under different names.
         clients: the judges, under different names.
-        progress: told of all judges together; the total grows as replies lead to further questions.
+        prices: name of a judge -> what its tokens cost; the others cost nothing that is known.
+        progress: told of all judges together, with sums as `Usage.note` writes them after a tab; the total grows as
+            replies lead to further questions.
         max_attempts: how often a question is asked where the reply holds no verdict, at least 1.
 
     Raises:
@@ -61,12 +66,19 @@ def judge(
     _check_names("judges", [client.name for client in clients])
     opened = [(index, rubric, rubric.open(response)) for index, response in enumerate(responses) for rubric in rubrics]
     stop = threading.Event()
-    bar = _Bar(progress)
+    bar = PanelProgress(progress)
     seats = [
-        _Seat(client, [_Inquiry(index, rubric.name, step) for index, rubric, step in opened], max_attempts, stop, bar)
+        _Seat(
+            client,
+            [_Inquiry(index, rubric.name, step) for index, rubric, step in opened],
+            max_attempts,
+            stop,
+            bar.lane(client.name, (prices or {}).get(client.name)),
+        )
         for client in clients
     ]
     _run_all(seats, stop)
+    bar.close()
     if seats and all(seat.lost for seat in seats):
         raise JudgeError(_all_lost(seats))
     rows = {
@@ -74,7 +86,9 @@ def judge(
         for seat in seats
         for inquiry in seat.inquiries
     }
-    return Verdicts(responses, [rubric.name for rubric in rubrics], [client.name for client in clients], rows)
+    names = [client.name for client in clients]
+    usage = {seat.client.name: seat.lane.usage for seat in seats}
+    return Verdicts(responses, [rubric.name for rubric in rubrics], names, rows, usage)
 
 
 def _check_names(what: str, names: Sequence[str]) -> None:
@@ -169,11 +183,12 @@ class _Seat:
     """One judge with its questions, and why it was lost, if it was."""
 
     def __init__(
-        self, client: Client, inquiries: list[_Inquiry], max_attempts: int, stop: threading.Event, bar: _Bar
+        self, client: Client, inquiries: list[_Inquiry], max_attempts: int, stop: threading.Event, lane: Lane
     ) -> None:
         self.client, self.inquiries, self.lost = client, inquiries, ""
         self.bug: BaseException | None = None
-        self._max_attempts, self._stop, self._lane = max_attempts, stop, bar.lane()
+        self.lane = lane
+        self._max_attempts, self._stop = max_attempts, stop
 
     def run(self) -> None:
         """Ask until no question is open or the judge is lost; never raises."""
@@ -191,10 +206,10 @@ class _Seat:
 
     def _ask(self, waiting: list[_Inquiry]) -> None:
         """Ask one question of each inquiry; replies that came before a judge was lost count too."""
-        heard = _Heard(self._stop)
-        self._lane.begin(len(waiting))
+        heard = _Heard(self._stop, self.lane)
+        self.lane.begin(len(waiting))
         try:
-            replies = self.client.answer([inquiry.prompt() for inquiry in waiting], self._lane.advance, heard)
+            replies = self.client.answer([inquiry.prompt() for inquiry in waiting], no_progress, heard)
             heard.replies = dict(enumerate(replies))
         finally:
             for index, reply in heard.replies.items():
@@ -204,9 +219,9 @@ class _Seat:
 class _Heard:
     """The replies of one call as they come; it ends the call where everything is to end."""
 
-    def __init__(self, stop: threading.Event) -> None:
+    def __init__(self, stop: threading.Event, lane: Lane) -> None:
         self.replies: dict[int, Reply] = {}
-        self._stop = stop
+        self._stop, self._lane = stop, lane
 
     def recall(self, index: int) -> Reply | None:
         """Return nothing: what is known is the cache's business."""
@@ -217,48 +232,9 @@ class _Heard:
     def record(self, index: int, reply: Reply) -> None:
         """Keep a reply."""
         self.replies[index] = reply
+        self._lane.add(reply)
         if self._stop.is_set():
             raise _Stopped
-
-
-class _Bar:
-    """One progress of several judges, each of which counts call by call."""
-
-    def __init__(self, progress: Progress) -> None:
-        self._progress, self._lock = progress, threading.Lock()
-        self._lanes: list[_Lane] = []
-
-    def lane(self) -> _Lane:
-        """Return the progress of one more judge."""
-        self._lanes.append(_Lane(self))
-        return self._lanes[-1]
-
-    def show(self, lane: _Lane, what: str, done: int, total: int) -> None:
-        """Take what a judge says of its call, and tell of all."""
-        with self._lock:
-            lane.what, lane.done, lane.total = what, done, total
-            whats = "; ".join(lane.what for lane in self._lanes if lane.what)
-            n_done = sum(lane.n_before + lane.done for lane in self._lanes)
-            self._progress(whats, n_done, sum(lane.n_before + lane.total for lane in self._lanes))
-
-
-@dataclass(slots=True)
-class _Lane:
-    """How far one judge is: calls that ended, and the one that goes on."""
-
-    bar: _Bar
-    what: str = ""
-    done: int = 0
-    total: int = 0
-    n_before: int = 0
-
-    def begin(self, total: int) -> None:
-        """Begin a new call of so many prompts."""
-        self.n_before, self.done, self.total = self.n_before + self.done, 0, total
-
-    def advance(self, what: str, done: int, total: int | None) -> None:
-        """Serve as the progress of a call."""
-        self.bar.show(self, what, done, total or 0)
 
 
 def _run_all(seats: Sequence[_Seat], stop: threading.Event) -> None:

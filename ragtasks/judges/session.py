@@ -42,7 +42,8 @@ def judge_responses(
     with ReplyCache(cache_file) as cache:
         ready = [OpenAIClient(item, key) if isinstance(item, Endpoint) else item for item in judges]
         clients = [CachedClient(client, cache) for client in ready]
-        return judge(responses, rubrics, clients, progress=progress)
+        prices = {item.model: item.price for item in judges if isinstance(item, Endpoint) and item.price}
+        return judge(responses, rubrics, clients, prices=prices, progress=progress)
 
 
 __all__ = ["judge_responses"]

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from statistics import median
 
+from ragtasks.clients.usage import Usage
 from ragtasks.errors import JudgeError, clear_error
 from ragtasks.metrics.answerability import IdkLabel
 from ragtasks.records import IdkVerdict, Response, Score
@@ -120,6 +121,7 @@ class Verdicts:
         rubrics: Sequence[str],
         judges: Sequence[str],
         table: Mapping[tuple[int, str, str], Verdict],
+        usage: Mapping[str, Usage] | None = None,
     ) -> None:
         """Take what was found.
 
@@ -128,8 +130,10 @@ class Verdicts:
             rubrics: names, in the order of reports.
             judges: names, in the order of reports.
             table: (index of the response, rubric, judge) -> verdict; complete.
+            usage: judge -> what was asked of it, came from the cache, failed, and cost; kept as `usage`.
         """
         self.responses, self.rubrics, self.judges = tuple(responses), tuple(rubrics), tuple(judges)
+        self.usage = dict(usage or {})
         self._table = dict(table)
 
     def verdict(self, index: int, rubric: str, judge: str) -> Verdict:

@@ -64,3 +64,34 @@ def test_pause_holds_everything_back() -> None:
 
     asyncio.run(run())
     assert clock.now == 7.0
+
+
+def test_each_request_is_written_before_the_next_one_is_made() -> None:
+    happened: list[str] = []
+
+    async def run() -> None:
+        limiter = Limiter()
+
+        async def request(name: str) -> None:
+            await limiter.admit(1)
+            happened.append(f"made {name}")
+            asyncio.get_running_loop().call_soon(happened.append, f"written {name}")  # as aiohttp's writing task does
+
+        await asyncio.gather(*map(request, "abc"))
+
+    asyncio.run(run())
+    assert happened == ["made a", "written a", "made b", "written b", "made c", "written c"]
+
+
+def test_a_request_that_is_called_off_lets_the_next_one_pass() -> None:
+    async def run() -> None:
+        limiter = Limiter()
+        limiter.pause(3600.0)
+        sleeping, waiting = (asyncio.ensure_future(limiter.admit(1)) for _ in range(2))
+        await asyncio.sleep(0)
+        limiter._paused_until = 0.0
+        sleeping.cancel()
+        await asyncio.wait_for(waiting, 5)
+        assert sleeping.cancelled()
+
+    asyncio.run(run())

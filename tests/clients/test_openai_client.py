@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import threading
 import time
 import traceback
@@ -231,6 +232,40 @@ def test_server_that_comes_back_is_waited_for() -> None:
     assert [reply.text for reply in replies] == ["fine"]
 
 
+def test_server_that_dies_and_comes_back_costs_no_reply() -> None:
+    replies: list[Reply] = []
+    first = ChatServer(lambda *_: Action(completion().body, delay_seconds=0.02))
+    port = int(first.base_url.removesuffix("/v1").rsplit(":", 1)[1])
+    client = client_for(first, slots=4, attempts=200)
+    prompts = [Prompt.of(str(number)) for number in range(12)]
+    asking = threading.Thread(target=lambda: replies.extend(client.answer(prompts)))
+    with first.running():
+        asking.start()
+        while len(first.asked) < 6:
+            time.sleep(0.002)
+        first.script = lambda *_: Action(reset=True)  # connections that are open die with it
+    time.sleep(0.3)
+    with ChatServer(lambda *_: completion(), port).running():
+        asking.join()
+    assert [reply.text for reply in replies] == ["fine"] * 12
+
+
+def test_a_minute_without_a_server_is_outlived_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    sleep = asyncio.sleep
+
+    async def without_waiting(seconds: float) -> None:
+        waits.append(seconds)
+        await sleep(0)
+
+    monkeypatch.setattr("ragtasks.clients.openai_client.asyncio.sleep", without_waiting)
+    monkeypatch.setattr("ragtasks.clients.openai_client.random.uniform", lambda low, _high: low)
+    endpoint = {"model": "m", "base_url": f"http://127.0.0.1:{closed_port()}/v1"}
+    with pytest.raises(JudgeError, match="nobody answers"):
+        OpenAIClient(endpoint, KEY).answer([Prompt.of("q")])
+    assert sum(waits) >= 60
+
+
 def test_slots_bound_the_open_requests() -> None:
     with chat_server(lambda *_: Action(completion().body, delay_seconds=0.02)) as server:
         client_for(server, slots=3).answer([Prompt.of(str(number)) for number in range(12)])
@@ -244,7 +279,9 @@ def test_progress_counts_to_the_total() -> None:
         prompts = [Prompt.of(str(number)) for number in range(3)]
         client_for(server).answer(prompts, lambda *call: told.append(call))
     assert [(done, total) for _, done, total in told] == [(1, 3), (2, 3), (3, 3)]
-    assert told[-1][0] == "m: 1 without an answer, 20 tokens"
+    name, _, note = told[-1][0].partition("\t")
+    assert name == "m"
+    assert re.fullmatch(r"[\d,.]+/s  1 failed  20 tokens", note)
 
 
 def test_works_inside_a_running_event_loop() -> None:

@@ -121,6 +121,48 @@ def test_callers_journal_hears_every_reply(tmp_path: Path) -> None:
     assert {index: reply.text for index, reply in heard.items()} == {0: "b", 1: "a", 2: "b"}
 
 
+def test_a_reply_says_whether_it_cost_something(tmp_path: Path) -> None:
+    """Also where another process answers while this one waits, whose journal hears of that reply too."""
+    heard: dict[int, bool] = {}
+
+    class Journal:
+        def recall(self, index: int) -> None:
+            return None
+
+        def record(self, index: int, reply: Reply) -> None:
+            heard[index] = reply.from_cache
+
+    class Waiting:
+        """A client that finds what came into the cache while it waited."""
+
+        name = "m"
+
+        def describe(self) -> dict[str, Any]:
+            return OpenAIClient("openai/m").describe()
+
+        def answer(self, asked: list[Prompt], progress: Any, journal: Any) -> list[Reply]:
+            with ReplyCache(tmp_path / "c") as others:
+                CachedClient(Answering(), others).answer(asked)
+            return [journal.recall(index) for index in range(len(asked))]
+
+    class Answering(Waiting):
+        def answer(self, asked: list[Prompt], progress: Any, journal: Any) -> list[Reply]:
+            replies = [Reply(Outcome.ANSWERED, prompt.messages[0].content) for prompt in asked]
+            for index, reply in enumerate(replies):
+                journal.record(index, reply)
+            return replies
+
+    with ReplyCache(tmp_path / "c") as cache:
+        CachedClient(Answering(), cache).answer(prompts("b", "a", "b"), journal=Journal())
+        assert heard == {0: False, 1: False, 2: True}
+        replies = CachedClient(Answering(), cache).answer(prompts("a", "b"), journal=Journal())
+        assert heard == {0: True, 1: True, 2: True}
+        assert all(reply.from_cache for reply in replies)
+        heard.clear()
+        CachedClient(Waiting(), cache).answer(prompts("c", "d"), journal=Journal())
+        assert heard == {0: True, 1: True}
+
+
 @given(
     st.builds(
         Reply,

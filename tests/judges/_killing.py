@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -32,6 +33,7 @@ def main() -> None:
 
     Everything is imported before, so that a judging begins at once.
     """
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # as in a terminal, whoever starts this
     for library in ("aiohttp", "openai"):
         importlib.import_module(library)
     _say("ready")

@@ -11,7 +11,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -155,6 +155,58 @@ def test_a_full_disk_loses_nothing_that_is_stored(tmp_path: Path) -> None:
         assert len(server.asked) - n_asked == len(stored_in(cache)) - n_stored
 
 
+def torn(path: Path) -> None:
+    path.write_bytes(b"SQLite format 3\0" + b"\x5a" * 8192)
+
+
+def foreign(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE mine (x)")
+
+
+@pytest.mark.parametrize("make", [torn, foreign])
+def test_a_cache_that_is_none_is_said_before_anything_is_asked(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    cache = tmp_path / "replies.sqlite"
+    make(cache)
+    before = cache.read_bytes()
+    with chat_server(well) as server, pytest.raises(CacheError, match="next step: make room, or move the file"):
+        judged(cache, judge_at(server))
+    assert (server.asked, cache.read_bytes()) == ([], before)
+
+
+def test_a_server_that_goes_away_and_comes_back_costs_no_verdict(tmp_path: Path) -> None:
+    with chat_server(well) as server:
+        server.script = lambda prompt, n: Action(reset=True) if 4 < len(server.asked) < 20 else well(prompt, n)
+        judge = judge_at(server, slots=2, attempts=20)
+        verdicts = judged(tmp_path / "replies.sqlite", judge)
+        verdicts.require_coverage(1.0)
+        n_asked = len(server.asked)
+        assert n_asked > len(set(server.asked))
+        judged(tmp_path / "replies.sqlite", judge)
+        assert len(server.asked) == n_asked
+    (usage,) = verdicts.usage.values()
+    assert (usage.n_asked, usage.n_failed) == (len(set(server.asked)), 0)
+
+
+def test_an_interrupted_judging_keeps_what_came(tmp_path: Path) -> None:
+    cache = tmp_path / "replies.sqlite"
+    with DemoServer(DELAY_SECONDS) as server:
+        judge = server.judge("m", slots=N_SLOTS)
+        with driver(judge, cache) as begin:
+            interrupted = begin()
+            wait_for(lambda: len(stored_in(cache)) >= 2 * N_SLOTS)
+            n_asked = len(server.asked)
+            os.kill(interrupted, signal.SIGINT)
+            os.kill(begin(), signal.SIGKILL)  # it begins when the first one has ended
+            n_before, stored = len(server.asked), set(stored_in(cache))
+        assert n_before - n_asked <= 2 * N_SLOTS, "it went on"
+        assert n_before - len(stored) <= N_SLOTS
+        judge_sample(judge, cache).require_coverage(1.0)
+        again = [body["messages"][-1]["content"] for body in server.asked[n_before:]]
+    assert again
+    assert not stored & set(again)
+
+
 def test_a_cache_that_cannot_be_written_is_said_before_anything_is_asked(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with chat_server(well) as server, pytest.raises(CacheError, match="next step: make room, or move the file"):
@@ -190,8 +242,11 @@ def test_twenty_kills_lose_no_verdict_and_pay_for_none_twice(tmp_path: Path) -> 
         kills: list[tuple[int, set[str]]] = []  # (requests so far, prompts answered for good)
         with driver(judge, cache) as begin:
             for _ in range(N_KILLS):
+                n_before = len(server.asked)
                 pid = begin()
-                time.sleep(moments.uniform(0.05, 0.4))
+                # Counted from its first request: how long a process takes to get there is the machine's business.
+                wait_for(lambda n=n_before: len(server.asked) > n)
+                time.sleep(moments.uniform(0.0, 0.3))
                 os.kill(pid, signal.SIGKILL)
                 kills.append((len(server.asked), set(stored_in(cache))))
         n_before = len(server.asked)
@@ -210,6 +265,14 @@ def test_twenty_kills_lose_no_verdict_and_pay_for_none_twice(tmp_path: Path) -> 
     assert len(prompts) - n_before == len(set(prompts) - kills[-1][1])
     with DemoServer() as undisturbed:
         assert judge_sample(undisturbed.judge("m"), tmp_path / "other.sqlite").all() == verdicts.all()
+
+
+def wait_for(happened: Callable[[], bool], seconds: float = 20.0) -> None:
+    """Return once something has happened."""
+    deadline = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.002)
 
 
 @contextmanager

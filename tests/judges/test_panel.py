@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 import time
@@ -15,6 +16,7 @@ import pytest
 from ragtasks.clients.openai_client import OpenAIClient
 from ragtasks.clients.protocol import Outcome, Reply
 from ragtasks.clients.reply_cache import CachedClient, ReplyCache
+from ragtasks.clients.usage import Usage
 from ragtasks.errors import ConfigurationError, JudgeError
 from ragtasks.judges.panel import judge
 from ragtasks.judges.rubrics import RUBRIC_NAMES, idk, rb_llm, rubrics_named
@@ -156,9 +158,47 @@ def test_progress_counts_all_judges_to_the_end() -> None:
     rubrics = rubrics_named(["rb_llm", "rl_f"])
     judge(many(3), rubrics, clients, progress=lambda *news: seen.append(news))
     counts = [done for _, done, _ in seen]
-    assert counts == list(range(1, 19))  # 2 judges x 3 responses x (1 rating + 2 steps)
-    assert seen[-1] == ("one; two", 18, 18)
+    assert counts == [*range(1, 19), 18]  # 2 judges x 3 responses x (1 rating + 2 steps), then the sums
+    assert seen[-1][1:] == (18, 18)
+    assert {what.partition("\t")[0] for what, _, _ in seen} == {"one, two"}
+    assert re.fullmatch(r"18 asked at [\d,.]+/s  0 cached  0 failed  126 tokens", seen[-1][0].partition("\t")[2])
     assert all(total is not None and done <= total for _, done, total in seen)
+
+
+def test_usage_tells_what_was_asked_from_what_was_known(tmp_path: Path) -> None:
+    """Twelve answers, two of them equal: the judge counts tokens, fails for good on one, and has a price."""
+    responses = [*many(11), response("Answer 0.", task_id="c<::>12")]
+
+    def faults(prompt: str, _before: int) -> Action | None:
+        return refusal(400, "cannot") if "Answer 7." in prompt else None
+
+    seen: list[tuple[str, int, int | None]] = []
+    with (
+        chat_server(as_server(obedient(), faults)) as server,
+        ReplyCache(tmp_path / "replies.sqlite") as cache,
+    ):
+        client = CachedClient(OpenAIClient({"model": "m", "base_url": server.base_url, **QUICK}), cache)
+        prices = {"m": (100_000.0, 200_000.0)}  # 7 and 3 tokens: 70 and 60 cents
+        first = judge(responses, [rb_llm()], [client], prices=prices, progress=lambda *news: seen.append(news))
+        again = judge(responses, [rb_llm()], [client], prices=prices)
+    # Ten replies of 7 and 3 tokens; a refused request has no tokens; an equal prompt is not asked again.
+    assert first.usage == {"m": Usage(11, 1, 1, 0, 70, 30, pytest.approx(13.0))}
+    assert again.usage == {"m": Usage(1, 11, 1, 0, 0, 0, 0.0)}
+    assert seen[-1][0].startswith("m\t11 asked at ")
+    assert seen[-1][0].endswith("  1 cached  1 failed  100 tokens  $13.00")
+    assert seen[-1][1:] == (12, 12)
+
+
+def test_usage_without_a_price_names_no_cost() -> None:
+    verdicts = judge(many(3), [rb_llm()], [ScriptedClient(obedient())])
+    assert verdicts.usage == {"scripted": Usage(3, 0, 0, 0, 15, 6)}
+
+
+def test_many_long_names_are_counted_instead() -> None:
+    seen: list[str] = []
+    clients = [ScriptedClient(obedient(), name=f"a-server/with-a-long-name-{number}") for number in range(3)]
+    judge(many(1), [idk()], clients, progress=lambda what, *_: seen.append(what))
+    assert {what.partition("\t")[0] for what in seen} == {"3 judges"}
 
 
 def test_judges_work_at_the_same_time() -> None:

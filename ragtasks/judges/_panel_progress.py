@@ -1,0 +1,76 @@
+"""The progress of several judges as one line: every reply counts, whichever judge gave it, with sums over all of them.
+
+What a client says of its own progress is not used: it knows neither the other judges nor its earlier calls.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+
+from ragtasks.clients.protocol import Progress, Reply
+from ragtasks.clients.usage import Price, Usage, usage_of
+
+_LONGEST_NAMES = 40
+
+
+class PanelProgress:
+    """Tells a `Progress` of several judges."""
+
+    def __init__(self, progress: Progress) -> None:
+        """Begin; the rate counts from now."""
+        self._progress, self._lock = progress, threading.Lock()
+        self._lanes: list[Lane] = []
+        self._begin = time.monotonic()
+
+    def lane(self, name: str, price: Price | None) -> Lane:
+        """Return the share of one more judge."""
+        self._lanes.append(Lane(self, name, price, Usage(cost=None if price is None else 0.0)))
+        return self._lanes[-1]
+
+    def add(self, lane: Lane, reply: Reply) -> None:
+        """Count a judge's reply, and tell of all judges."""
+        with self._lock:
+            lane.n_done += 1
+            lane.usage += usage_of(reply, lane.price)
+            self._show()
+
+    def close(self) -> None:
+        """Tell the sums, where there was anything to do."""
+        with self._lock:
+            if any(lane.total for lane in self._lanes):
+                self._show(whole=True)
+
+    def _show(self, *, whole: bool = False) -> None:
+        usage = sum((lane.usage for lane in self._lanes), Usage())
+        note = usage.note(time.monotonic() - self._begin, whole=whole)
+        n_done, total = sum(lane.n_done for lane in self._lanes), sum(lane.total for lane in self._lanes)
+        self._progress(f"{self._name()}\t{note}", n_done, total)
+
+    def _name(self) -> str:
+        names = ", ".join(lane.name for lane in self._lanes)
+        return names if len(names) <= _LONGEST_NAMES or len(self._lanes) == 1 else f"{len(self._lanes)} judges"
+
+
+@dataclass(slots=True)
+class Lane:
+    """How far one judge is, and what that has cost."""
+
+    bar: PanelProgress
+    name: str
+    price: Price | None
+    usage: Usage
+    n_done: int = 0
+    total: int = 0
+
+    def begin(self, n_prompts: int) -> None:
+        """Begin a new call of so many prompts."""
+        self.total = self.n_done + n_prompts
+
+    def add(self, reply: Reply) -> None:
+        """Count a reply."""
+        self.bar.add(self, reply)
+
+
+__all__ = ["Lane", "PanelProgress"]

@@ -1,0 +1,92 @@
+"""What replies cost: sums over any replies, and how they read."""
+
+from __future__ import annotations
+
+import json
+from functools import reduce
+from operator import add
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtasks.clients.endpoint import endpoint_of
+from ragtasks.clients.openai_client import OpenAIClient
+from ragtasks.clients.protocol import Outcome, Reply
+from ragtasks.clients.usage import Usage, known, usage_of
+from ragtasks.errors import ConfigurationError
+
+MINI = (0.15, 0.60)
+COUNTS = st.none() | st.integers(0, 10**6)
+REPLIES = st.builds(
+    Reply,
+    st.sampled_from(Outcome),
+    prompt_tokens=COUNTS,
+    completion_tokens=COUNTS,
+    raw=st.sampled_from(["", "{}"]),
+    from_cache=st.booleans(),
+)
+
+
+def test_a_reply_costs_its_tokens_at_the_price() -> None:
+    reply = Reply(Outcome.ANSWERED, "8", prompt_tokens=2_000_000, completion_tokens=500_000, raw="{}")
+    assert usage_of(reply, MINI) == Usage(n_asked=1, prompt_tokens=2_000_000, completion_tokens=500_000, cost=0.60)
+    assert usage_of(reply).cost is None
+    assert usage_of(known(reply), MINI) == Usage(n_cached=1, cost=0.0)
+
+
+def test_what_the_server_does_not_count_is_said() -> None:
+    uncounted = usage_of(Reply(Outcome.ANSWERED, "8", raw="{}"), MINI)
+    assert (uncounted.n_uncounted, uncounted.cost) == (1, 0.0)
+    assert uncounted.note(1.0) == "1.0/s  0 failed  0 tokens  1 uncounted  $0.00"
+    assert usage_of(Reply(Outcome.FAILED, reason="HTTP 500")).n_uncounted == 0
+
+
+@given(st.lists(REPLIES, max_size=20))
+def test_sums_hold_every_reply_once_and_known_ones_cost_nothing(replies: list[Reply]) -> None:
+    usage = reduce(add, (usage_of(reply, MINI) for reply in replies), Usage(cost=0.0))
+    asked = [reply for reply in replies if not reply.from_cache]
+    assert usage.n_asked + usage.n_cached == len(replies)
+    assert usage.n_asked == len(asked)
+    assert usage.n_failed == sum(reply.outcome is not Outcome.ANSWERED for reply in replies)
+    assert usage.prompt_tokens == sum(reply.prompt_tokens or 0 for reply in asked)
+    assert usage.completion_tokens == sum(reply.completion_tokens or 0 for reply in asked)
+    assert usage.cost == pytest.approx((usage.prompt_tokens * 0.15 + usage.completion_tokens * 0.60) / 1e6)
+    assert json.loads(json.dumps(usage.describe()))["n_asked"] == usage.n_asked
+
+
+def test_a_part_without_a_price_adds_no_cost() -> None:
+    assert (Usage(cost=0.5) + Usage(n_asked=3)).cost == 0.5
+    assert (Usage() + Usage()).cost is None
+
+
+@pytest.mark.parametrize(
+    ("usage", "seconds", "note"),
+    [
+        (Usage(1204, n_failed=3, prompt_tokens=811_700, cost=0.314), 29.4, "41/s  3 failed  812k tokens  $0.31"),
+        (Usage(), 0.0, "0/s  0 failed  0 tokens"),
+        (Usage(6, 1082, 0, 0, 999, 0), 4.0, "1.5/s  1,082 cached  0 failed  999 tokens"),
+        (Usage(8000, 0, 0, 0, 1_000_000, 240_000, 0.0123), 2.0, "4,000/s  0 failed  1.2M tokens  $0.0123"),
+    ],
+)
+def test_note(usage: Usage, seconds: float, note: str) -> None:
+    assert usage.note(seconds) == note
+
+
+def test_the_whole_note_names_what_was_asked_and_known() -> None:
+    assert Usage(1210, 122, 3, 0, 5, 5, 1234.5).note(30.25, whole=True) == (
+        "1,210 asked at 40/s  122 cached  3 failed  10 tokens  $1,234.50"
+    )
+    assert Usage().note(1.0, whole=True) == "0 asked at 0/s  0 cached  0 failed  0 tokens"
+
+
+def test_a_price_changes_no_cache_key() -> None:
+    priced = endpoint_of({"model": "openai/gpt-4o-mini", "price": [0.15, 0.60]})
+    assert priced.price == MINI
+    assert OpenAIClient(priced).describe() == OpenAIClient("openai/gpt-4o-mini").describe()
+
+
+@pytest.mark.parametrize("price", [[1.0], [-1.0, 0.0], [float("nan"), 1.0], [float("inf"), 1.0], "cheap", [1, 2, 3]])
+def test_a_price_is_two_amounts(price: object) -> None:
+    with pytest.raises(ConfigurationError, match="price"):
+        endpoint_of({"model": "openai/gpt-4o-mini", "price": price})

@@ -1,0 +1,101 @@
+"""What a terminal shows of long work, and what stays where there is none."""
+
+from __future__ import annotations
+
+import re
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from ragtasks.progress import progress_bars
+
+NOTE = "41/s  3 failed  812k tokens  $0.31"
+
+
+def screen(width: int = 160, *, terminal: bool = True) -> Console:
+    return Console(file=StringIO(), force_terminal=terminal, width=width, color_system=None, _environ={})
+
+
+def text_of(console: Console) -> str:
+    assert isinstance(console.file, StringIO)
+    return console.file.getvalue()
+
+
+def last_line(console: Console) -> str:
+    """Return the last line that was drawn, its columns two spaces apart."""
+    plain = re.sub(r"\x1b\[[0-9?]*[A-Za-z]", "", text_of(console))
+    lines = [line for line in plain.replace("\r", "\n").splitlines() if "/" in line]
+    return " ".join(lines[-1].split())
+
+
+def test_a_line_holds_done_left_note_and_time() -> None:
+    console = screen()
+    with progress_bars(console) as show:
+        show(f"openai/gpt-4o-mini\t{NOTE}", 1204, 1332)
+    line = last_line(console)
+    assert line.startswith("openai/gpt-4o-mini ")
+    assert "1204/1332 128 left 41/s 3 failed 812k tokens $0.31 " in line
+    assert line.endswith(("-:--:--", "0:00:00"))
+
+
+@pytest.mark.parametrize("width", [100, 160])
+def test_a_step_keeps_its_line_whatever_its_note(width: int) -> None:
+    console = screen(width)
+    with progress_bars(console) as show:
+        for done in range(1, 101):
+            show(f"m [1]\t{done}/s  {done} failed", done, 100)
+    drawn = [line for line in text_of(console).splitlines() if "m [1]" in line]
+    assert "100/100 0 left 100/s 100 failed" in last_line(console)
+    # A second row would stand below the first one in the last picture.
+    picture = text_of(console).rsplit("\x1b[2K", 1)[-1]
+    assert picture.count("m [1]") == 1
+    assert drawn
+
+
+def test_a_narrow_terminal_still_shows_the_cost() -> None:
+    console = screen(80)
+    with progress_bars(console) as show:
+        show("openai/gpt-4o-mini\t41/s  122 cached  3 failed  812k tokens  $0.31", 1204, 1332)
+    assert "1204/1332 128 left 41/s 122 cached 3 failed 812k tokens $0.31" in last_line(console)
+
+
+def test_steps_without_a_note_show_how_fast_they_go() -> None:
+    console = screen()
+    with progress_bars(console) as show:
+        for done in range(0, 1001, 10):
+            show("encode passages", done, 1000)
+    line = last_line(console)
+    assert "1000/1000 0 left" in line
+    assert "/s " in line
+
+
+def test_a_step_of_unknown_length_counts() -> None:
+    console = screen()
+    with progress_bars(console) as show:
+        show("read passages", 4096, None)
+    assert "read passages" in text_of(console)
+    assert "4096" in text_of(console)
+    assert "left" not in text_of(console)
+
+
+def test_without_a_terminal_only_a_note_stays() -> None:
+    console = screen(40, terminal=False)
+    with progress_bars(console) as show:
+        show("encode passages", 5, 5)
+        for done in range(1, 1333):
+            show(f"openai/gpt-4o-mini [x]\t{NOTE}", done, 1332)
+    assert text_of(console) == f"openai/gpt-4o-mini [x]  1332/1332  0 left  {NOTE}  0:00:00\n"
+
+
+def test_work_that_breaks_off_leaves_its_line_too() -> None:
+    console = screen(terminal=False)
+
+    def work() -> None:
+        with progress_bars(console) as show:
+            show(f"m\t{NOTE}", 3, 9)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert text_of(console) == f"m  3/9  6 left  {NOTE}  0:00:00\n"
