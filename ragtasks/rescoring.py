@@ -264,10 +264,11 @@ def _figures(
         scored = [row[metric] for row in rows if not math.isnan(row[metric])]
         figures[f"{metric},{filter_name}"] = sum(scored) / len(scored) if scored else math.nan
         figures[f"{metric}_stderr,{filter_name}"] = "N/A"
-    pairs = [(row["filtered_resps"][0], row["doc"]["target"]) for row in rows]
-    together = {metric.name: metric.aggregate(pairs) for metric in _metrics(facts) if metric.aggregate}
-    for metric, figure in together.items():
-        figures |= {f"{metric},{filter_name}": figure, f"{metric}_stderr,{filter_name}": "N/A"}
+    for definition in _metrics(facts):
+        if definition.aggregate:
+            chosen = [row for row in rows if not math.isnan(row[definition.name])]
+            pairs = [(row["filtered_resps"][0], row["doc"]["target"]) for row in chosen]
+            figures[f"{definition.name},{filter_name}"] = definition.aggregate(pairs)
     return figures
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from ragtasks.benchmarks.benchmark import Benchmark
 from ragtasks.benchmarks.mtrag_retrieval import load_queries
+from ragtasks.benchmarks.multidoc2dial import load_rewrites
 from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.records import Role, Task
 
@@ -27,7 +28,12 @@ LLM_REWRITE = "llm_rewrite"
 
 _LAST_K = re.compile(r"last_([1-9][0-9]*)_turns")
 _LAST_K_NAME = "last_<k>_turns"
-_REWRITES: Mapping[str, Callable[[Path, str, str], Mapping[str, str]]] = {"mtrag": load_queries}
+_DOC2DIAL = ("multidoc2dial", "multidoc2dial_token", "multidoc2dial_propositions", "doc2dial")
+_REWRITES: Mapping[str, Callable[[Path, str, str], Mapping[str, str]]] = {
+    "mtrag": load_queries,
+    **dict.fromkeys(_DOC2DIAL, load_rewrites),
+}
+_ALIASES = {"contextualized": "last_turn", "decontextualized": REWRITE, "context": "last_2_turns"}
 
 
 @dataclass(frozen=True)
@@ -87,7 +93,12 @@ FORMS: Mapping[str, Callable[[Task], str]] = {
 
 
 def selecting_form(name: str) -> Callable[[Task], str] | None:
-    """Return the form of that name if it is a function of a task, else None."""
+    """Return the form of that name if it is a function of a task, else None.
+
+    The OR-CONVQA paper's names (section 4.2) stand for ours: `context` for `last_2_turns` (the question behind the
+    previous one and its answer), `contextualized` for `last_turn`, `decontextualized` for `rewrite`.
+    """
+    name = _ALIASES.get(name, name)
     match = _LAST_K.fullmatch(name)
     return partial(last_k_turns, k=int(match[1])) if match else FORMS.get(name)
 
@@ -98,7 +109,8 @@ def build_queries(benchmark: Benchmark, form: str, tasks: Sequence[Task] | None 
     Args:
         benchmark: where rewritten queries are read from.
         form: `last_turn`, `all_questions`, `full_conversation`, `last_<k>_turns`, or `rewrite` where the benchmark
-            publishes one; tasks that its files leave out get their last turn, which is noted.
+            publishes one; tasks that its files leave out get their last turn, which is noted. Also the names that
+            `selecting_form` takes for these.
         tasks: which tasks; default: all of the benchmark.
 
     Raises:
@@ -106,11 +118,12 @@ def build_queries(benchmark: Benchmark, form: str, tasks: Sequence[Task] | None 
         ConfigurationError: an unknown form, or one that this benchmark does not have.
     """
     chosen = benchmark.tasks if tasks is None else tasks
+    form = _ALIASES.get(form, form)
     if form == REWRITE:
         return _official_rewrites(benchmark, chosen)
     select = selecting_form(form)
     if select is None:
-        known = [*FORMS, _LAST_K_NAME, REWRITE]
+        known = [*FORMS, _LAST_K_NAME, REWRITE, *_ALIASES]
         hint = f"{form!r} needs a model" if form == LLM_REWRITE else f"{form!r}: {close_matches(form, known)}"
         raise ConfigurationError(f"query form {hint}")
     return Queries(form, {task.task_id: select(task) for task in chosen})

@@ -195,7 +195,7 @@ class ConversationTask(ConfigurableTask):
     def process_results(self, doc: Doc, results: list[str]) -> dict[str, Any]:
         """Return metric -> value of one document; NaN where it is unscored.
 
-        A figure of all responses together has a pair here, the response and its reference answer.
+        A figure of all responses together has a pair here, the response and its reference answer, where it is scored.
         """
         if _BYPASS in self._metric_fn_list:
             return dict(super().process_results(doc, results))
@@ -203,10 +203,12 @@ class ConversationTask(ConfigurableTask):
         # The harness logs this very dictionary next: the reasons and the verdict go along, and change no hash.
         doc["scoring"] = result.notes
         values = {name: math.nan if score.value is None else score.value for name, score in result.scores.items()}
-        return values | {name: (results[0], doc["target"]) for name in self._metrics if self._aggregate(name)}
+        scored = [name for name, value in values.items() if not math.isnan(value)]
+        return values | {name: (results[0], doc["target"]) for name in scored if self._aggregate(name)}
 
-    def _aggregate(self, metric: str) -> Callable[[Iterable[Pair]], float] | None:
-        return self._metrics[metric].aggregate
+    def _aggregate(self, metric: str) -> Callable[[Iterable[Pair | float]], float] | None:
+        aggregate = self._metrics[metric].aggregate
+        return None if aggregate is None else lambda pairs: aggregate(item for item in pairs if isinstance(item, tuple))
 
     def aggregation(self) -> dict[str, Callable[..., float]]:
         """Return metric -> mean over the scored documents, or what the metric itself makes of all responses.

@@ -31,6 +31,7 @@ TREC_NAMES = {
     **{f"ndcg_{k}": f"ndcg_cut_{k}" for k in CUTOFFS},
     "map": "map",
     "mrr": "recip_rank",
+    "recall_20": "recall_20",
 }
 PASSAGE_IDS = [*"abcdefgh", "B", "é", "\U0001f600", "a1", "10", "9"]
 # Few different scores, some of them equal only as 32-bit floats: ties everywhere.
@@ -75,6 +76,7 @@ def brute_force(ranking: tuple[Ranked, ...], grades: Mapping[str, int]) -> dict[
     hits = [rank for rank, gain in enumerate(gains, start=1) if gain > 0]
     found["map"] = sum(n / rank for n, rank in enumerate(hits, start=1)) / n_relevant
     found["mrr"] = 1 / hits[0] if hits else 0.0
+    found["recall_20"] = sum(gain > 0 for gain in gains[:20]) / n_relevant
     return found
 
 
@@ -85,7 +87,7 @@ def discounted(gains: list[int]) -> float:
 def assert_agrees(scores: RunScores, run: Run, judged: Mapping[str, Mapping[str, int]]) -> None:
     """Compare with pytrec_eval called directly, and with the formulas, query by query."""
     plain = {query: {item.passage_id: item.score for item in ranking} for query, ranking in run.items()}
-    evaluator = pytrec_eval.RelevanceEvaluator(judged, {"recall.1,3,5,10", "ndcg_cut.1,3,5,10", "map", "recip_rank"})
+    evaluator = pytrec_eval.RelevanceEvaluator(judged, {"recall.1,3,5,10,20", "ndcg_cut.1,3,5,10", "map", "recip_rank"})
     direct = evaluator.evaluate(plain)
     assert list(scores.values) == list(judged)
     for query_id, row in scores.values.items():

@@ -1,0 +1,24 @@
+"""MultiDoc2Dial with passages of 100 blank-separated words, the second official segmentation (`token`)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ragtasks.benchmarks import multidoc2dial
+from ragtasks.benchmarks._doc2dial import Collection
+from ragtasks.benchmarks._doc2dial_passages import TOKEN
+
+SOURCE = replace(multidoc2dial.SOURCE, name="multidoc2dial_token")
+"""The same files."""
+
+_COLLECTION = Collection(
+    "multidoc2dial_token", "multidoc2dial_doc.json", "multidoc2dial_dial_test.json", TOKEN, SOURCE.commit
+)
+
+load = _COLLECTION.load
+"""Folder -> benchmark; see `Collection.load`."""
+
+RETRIEVAL = _COLLECTION.retrieval()
+"""Corpus and relevance judgements."""
+
+__all__ = ["RETRIEVAL", "SOURCE", "load"]

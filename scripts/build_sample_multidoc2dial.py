@@ -1,0 +1,177 @@
+"""Builds the samples of MultiDoc2Dial and Doc2Dial from their source, in the official file shapes.
+
+`scripts/sample_source/multidoc2dial.json` holds pages of a country that does not exist, by sections and spans, and
+dialogues whose turns name spans (`page/section.span`, the section's heading being span 0). Ids are made-up hashes. The
+retrieval units that follow from the documents ship too, as `ragtasks` derives them, and a BM25 ranking of each unit.
+The files come out byte for byte the same each time.
+
+    python scripts/build_sample_multidoc2dial.py [--into DIR]
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from rank_bm25 import BM25Okapi
+
+from ragtasks.benchmarks import doc2dial, multidoc2dial, multidoc2dial_propositions, multidoc2dial_token
+
+HERE = Path(__file__).resolve().parent
+SAMPLES = HERE.parent / "ragtasks" / "benchmarks" / "sample"
+VERSION = "1"
+DEPTH = 20
+UNITS = {
+    "multidoc2dial": multidoc2dial,
+    "multidoc2dial_token": multidoc2dial_token,
+    "multidoc2dial_propositions": multidoc2dial_propositions,
+    "doc2dial": doc2dial,
+}
+
+
+def document_of(page: dict[str, Any], document_id: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return one document in the official shape, and `section.span` -> span id."""
+    text, spans, names = "", {}, {}
+    for number, (heading, sentences) in enumerate(page["sections"]):
+        start_of_section = len(text)
+        section_id = str(len(spans) + 1)
+        for place, piece in enumerate([f"{heading} \n", *sentences]):
+            names[f"{number}.{place}"] = span_id = str(len(spans) + 1)
+            spans[span_id] = {
+                "id_sp": span_id,
+                "tag": "u" if place else "h2",
+                "start_sp": len(text),
+                "end_sp": len(text) + len(piece),
+                "text_sp": piece,
+                "title": heading,
+                "parent_titles": [{"id_sp": section_id, "text": heading, "level": "h2"}] if place else [],
+                "id_sec": section_id,
+            }
+            text += piece
+        section = {"start_sec": start_of_section, "text_sec": text[start_of_section:], "end_sec": len(text)}
+        for span_id in map(str, range(int(section_id), len(spans) + 1)):
+            spans[span_id].update(section)
+        text += "\n"
+    shown = {"title": page["title"], "doc_id": document_id, "domain": page["domain"], "doc_text": text, "spans": spans}
+    return {**shown, "doc_html_ts": "", "doc_html_raw": ""}, names
+
+
+def references_of(turn: list[Any], ids: dict[str, str], names: dict[str, dict[str, str]]) -> Iterator[tuple[str, str]]:
+    """Yield (document id, span id) of a turn."""
+    for reference in turn[3]:
+        page, _, span = reference.partition("/")
+        yield ids[page], names[page][span]
+
+
+def turns_of(dialogue: dict[str, Any], ids: dict[str, str], names: Any, span_key: str) -> list[dict[str, Any]]:
+    """Return the turns in the official shape; MultiDoc2Dial and Doc2Dial name the span differently."""
+    turns = []
+    for number, turn in enumerate(dialogue["turns"], start=1):
+        label = "solution" if "solution" in turn[1] else "precondition"
+        references = [
+            {span_key: span, "label": label} | ({"doc_id": page} if span_key == "id_sp" else {})
+            for page, span in references_of(turn, ids, names)
+        ]
+        shown = {"turn_id": number, "role": turn[0], "da": turn[1], "references": references, "utterance": turn[2]}
+        turns.append(shown)
+    return turns
+
+
+def hash_of(text: str) -> str:
+    """Return an id of the official kind."""
+    return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
+
+
+def as_json(value: Any) -> bytes:
+    """Return the bytes of a JSON file."""
+    return (json.dumps(value, ensure_ascii=False, indent=1) + "\n").encode()
+
+
+def official_files() -> dict[str, bytes]:
+    """Return path -> content of the files in the official shapes."""
+    source = json.loads((HERE / "sample_source" / "multidoc2dial.json").read_text(encoding="utf-8"))
+    pages = source["documents"]
+    ids = {key: f"{page['title']}#{number}_0" for number, (key, page) in enumerate(pages.items(), start=1)}
+    made = {key: document_of(page, ids[key]) for key, page in pages.items()}
+    names = {key: found for key, (_, found) in made.items()}
+    documents: dict[str, dict[str, Any]] = {}
+    for document, _ in made.values():
+        documents.setdefault(document["domain"], {})[document["doc_id"]] = document
+
+    multi: dict[str, list[Any]] = {}
+    rewrites = []
+    for number, dialogue in enumerate(source["dialogues"]):
+        dialogue_id = hash_of(f"multi {number}")
+        turns = turns_of(dialogue, ids, names, "id_sp")
+        multi.setdefault(dialogue["domain"], []).append({"dial_id": dialogue_id, "turns": turns})
+        rewrites += rewrites_of(dialogue, dialogue_id)
+    single: dict[str, dict[str, list[Any]]] = {}
+    for number, dialogue in enumerate(source["doc2dial"]):
+        page, domain = ids[dialogue["document"]], pages[dialogue["document"]]["domain"]
+        head = {"dial_id": hash_of(f"single {number}"), "doc_id": page, "domain": domain}
+        by_document = single.setdefault(domain, {})
+        by_document.setdefault(page, []).append(head | {"turns": turns_of(dialogue, ids, names, "sp_id")})
+
+    rows = [(text, pages[key]) for key, texts in source["propositions"].items() for text in texts]
+    propositions = {
+        "Propositions": [text for text, _ in rows],
+        "Document_names": [page["title"] for _, page in rows],
+        "Domains": [page["domain"] for _, page in rows],
+        "Partition": "doc2dial",
+    }
+    facts = {"version": VERSION}
+    return {
+        "multidoc2dial/sample.json": as_json(facts),
+        "multidoc2dial/multidoc2dial/multidoc2dial_doc.json": as_json({"doc_data": documents}),
+        "multidoc2dial/multidoc2dial/multidoc2dial_dial_test.json": as_json({"dial_data": multi}),
+        "multidoc2dial/propositions.json": as_json([propositions]),
+        "multidoc2dial/rewrites.jsonl": b"".join(json.dumps(row).encode() + b"\n" for row in rewrites),
+        "multidoc2dial_token/sample.json": as_json({**facts, "files_of": "multidoc2dial"}),
+        "multidoc2dial_propositions/sample.json": as_json({**facts, "files_of": "multidoc2dial"}),
+        "doc2dial/sample.json": as_json(facts),
+        "doc2dial/doc2dial/doc2dial_doc.json": as_json({"doc_data": documents}),
+        "doc2dial/doc2dial/doc2dial_dial_validation.json": as_json({"dial_data": single}),
+    }
+
+
+def rewrites_of(dialogue: dict[str, Any], dialogue_id: str) -> Iterator[dict[str, str]]:
+    """Yield the rewritten questions; the number of a task counts what a user says in a row once."""
+    number, before = 0, ""
+    for turn in dialogue["turns"]:
+        number += turn[0] == "user" != before
+        before = turn[0]
+        if len(turn) > 4:
+            yield {"_id": f"{dialogue_id}<::>{number}", "text": turn[4]}
+
+
+def ranking(name: str, into: Path) -> bytes:
+    """Return the best units for the question of each task, by BM25."""
+    benchmark = UNITS[name].load(into / name)
+    file = UNITS[name].RETRIEVAL.corpus_file(into / name, "dmv")
+    units = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    index = BM25Okapi([unit["text"].lower().split() for unit in units])
+    lines = []
+    for task in benchmark.tasks:
+        scores = index.get_scores(task.question.lower().split())
+        best = sorted(range(len(units)), key=lambda place, scores=scores: (-scores[place], place))[:DEPTH]
+        lines.append(json.dumps({"task_id": task.task_id, "passages": [units[place]["_id"] for place in best]}))
+    return ("\n".join(lines) + "\n").encode()
+
+
+def build(into: Path) -> None:
+    """Write the samples below a folder."""
+    for path, content in official_files().items():
+        (into / path).parent.mkdir(parents=True, exist_ok=True)
+        (into / path).write_bytes(content)
+    for name in UNITS:
+        (into / name / "full_rag.jsonl").write_bytes(ranking(name, into))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--into", type=Path, default=SAMPLES)
+    build(parser.parse_args().into)

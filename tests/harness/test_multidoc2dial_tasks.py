@@ -1,0 +1,52 @@
+"""The harness tasks on the Doc2Dial documents, from one command on the sample."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ragtasks.metrics.generation import corpus_bleu
+
+
+def test_sacrebleu_of_a_task_is_that_of_all_its_answers(evaluate: Callable[..., dict[str, Any]]) -> None:
+    name = "multidoc2dial_full_rag"
+    results = evaluate("ragtasks-extractive", name, limit=None)
+    rows = results["samples"][name]
+    answerable = [row for row in rows if row["doc"]["answerability"] == "ANSWERABLE"]
+    pairs = [(row["filtered_resps"][0], row["doc"]["target"]) for row in answerable]
+    figures = results["results"][name]
+    assert len(answerable) == 31 < len(rows) == 34
+    assert figures["sacrebleu,sample"] == pytest.approx(corpus_bleu(pairs))
+    assert figures["sacrebleu,sample"] != pytest.approx(figures["sentence_bleu,sample"])
+
+
+@pytest.mark.parametrize(
+    "name", ["multidoc2dial_reference", "multidoc2dial_token_full_rag", "multidoc2dial_propositions_full_rag"]
+)
+def test_the_ceiling_and_the_floor(name: str, evaluate: Callable[..., dict[str, Any]]) -> None:
+    ceiling = evaluate("ragtasks-oracle", name, limit=None)["results"][name]
+    floor = evaluate("ragtasks-refuse", name, limit=None)["results"][name]
+    assert ceiling["sacrebleu,sample"] == pytest.approx(100)
+    assert ceiling["token_f1,sample"] == 1
+    assert ceiling["ans_acc,sample"] > floor["ans_acc,sample"] == pytest.approx(3 / 34)
+    assert floor["idk_yes,sample"] == 1
+    assert floor["sacrebleu,sample"] < 5
+
+
+def test_the_prompt_names_the_token(load_task: Callable[..., Any]) -> None:
+    task = load_task("multidoc2dial_propositions_full_rag")
+    doc = task.dataset["test"][0]
+    prompt = task.fewshot_context(doc)
+    assert "<cannot_answer>" in prompt
+    assert "fewer than 100 words" in prompt
+    assert len(doc["passages"]) == 20
+    assert all(f"Text {number}:\n{item['text']}" in prompt for number, item in enumerate(doc["passages"], start=1))
+
+
+def test_one_command_runs_it_offline(command: Callable[..., Any]) -> None:
+    done = command("--model", "ragtasks-oracle", "--tasks", "multidoc2dial_reference", "--limit", "4")
+    assert done.status == 0, done.err
+    assert "sacrebleu" in done.out
+    assert "100.0000" in done.out

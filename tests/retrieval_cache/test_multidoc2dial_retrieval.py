@@ -1,0 +1,91 @@
+"""MultiDoc2Dial's side of the precompute stage: the paper's query forms, its retrievers, twenty units a task."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from ragtasks.benchmarks.benchmark import Benchmark
+from ragtasks.benchmarks.registry import benchmark_folder, open_benchmark
+from ragtasks.errors import ConfigurationError
+from ragtasks.records import Setting
+from ragtasks.runs import contexts_of_run
+from retrieval_cache.query_forms import build_queries
+from retrieval_cache.service import Place, evaluate_runs, retrieve
+from retrieval_cache.stage import read_run
+
+
+def benchmark(name: str) -> Benchmark:
+    return open_benchmark(name, benchmark_folder(name, "sample", Path()).resolve())
+
+
+def place(name: str, folder: Path) -> Place:
+    return Place(name, "sample", folder / "data", folder / "store")
+
+
+def queries(form: str, name: str = "multidoc2dial") -> Mapping[str, str]:
+    return build_queries(benchmark(name), form).texts
+
+
+def test_the_papers_query_forms() -> None:
+    tasks = benchmark("multidoc2dial").tasks
+    task_id = next(task.task_id for task in tasks if task.question == "And what do the new ones cost me?")
+    assert queries("contextualized")[task_id] == "And what do the new ones cost me?"
+    assert queries("context")[task_id] == (
+        "Yes, last night.\nGo to the police before anything else and get the number of their report.\n"
+        "And what do the new ones cost me?"
+    )
+    assert queries("decontextualized")[task_id] == "What do new licence plates cost after a theft?"
+    for alias, form in {
+        "context": "last_2_turns",
+        "contextualized": "last_turn",
+        "decontextualized": "rewrite",
+    }.items():
+        assert build_queries(benchmark("multidoc2dial"), alias) == build_queries(benchmark("multidoc2dial"), form)
+
+
+def test_a_question_without_a_rewrite_stays_as_it_is() -> None:
+    built = build_queries(benchmark("multidoc2dial_propositions"), "decontextualized")
+    assert len(built.fallbacks) == 34 - 28
+    with pytest.raises(ConfigurationError, match="llm_rewrite"):
+        build_queries(benchmark("doc2dial"), "decontextualized")
+
+
+def test_bm25_with_free_parameters_and_fusion_are_evaluated_on_passages(tmp_path: Path) -> None:
+    here = place("multidoc2dial", tmp_path)
+    lines = ["bm25s:k1=0.9,b=0.4", "bm25s:k1=2.0,b=1.0", "hybrid(bm25,rank_bm25;k=60,depth=20)"]
+    names = [retrieve(here, line, "contextualized", depth=20).folder.name for line in lines]
+    text = evaluate_runs(here, names)
+    header = next(line for line in text.splitlines() if line.startswith("| run"))
+    assert all(f"| {title} " in header for title in ("MAP", "R@5", "R@10", "R@20"))
+    assert "| 31 |" in text
+
+
+def test_fusion_is_the_papers_formula(tmp_path: Path) -> None:
+    here = place("multidoc2dial_token", tmp_path)
+    parts = [read_run(retrieve(here, line, "context", depth=20)) for line in ("bm25", "rank_bm25")]
+    fused = read_run(retrieve(here, "hybrid(bm25,rank_bm25;k=60,depth=20)", "context", depth=20))
+    task_id = next(iter(fused))
+    ranks = [{item.passage_id: rank for rank, item in enumerate(part[task_id], start=1)} for part in parts]
+    for item in fused[task_id]:
+        shares = [1 / (60 + own[item.passage_id]) for own in ranks if item.passage_id in own]
+        assert item.score == pytest.approx(sum(shares))
+
+
+def test_a_run_over_propositions_gives_twenty_to_each_task(tmp_path: Path) -> None:
+    here = place("multidoc2dial_propositions", tmp_path)
+    stored = retrieve(here, "rank_bm25", "full_conversation", depth=25, name="mine")
+    contexts = contexts_of_run(here.store, "mine", benchmark("multidoc2dial_propositions"), Setting.FULL_RAG)
+    # A ranking holds what shares a word with the query, so it may be shorter.
+    ranked = read_run(stored)
+    assert {task_id: len(passages) for task_id, passages in contexts.passages.items()} == {
+        task.task_id: min(20, len(ranked.get(task.task_id, ())))
+        for task in benchmark("multidoc2dial_propositions").tasks
+    }
+    assert max(len(passages) for passages in contexts.passages.values()) == 20
+    with pytest.raises(ConfigurationError, match="no relevance judgements for propositions"):
+        evaluate_runs(here, ["mine"])
+    assert json.loads((stored.folder / "manifest.json").read_text())["spec"]["benchmark"] == here.benchmark

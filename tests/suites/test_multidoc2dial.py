@@ -1,0 +1,78 @@
+"""The suite of MultiDoc2Dial by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ragtasks.benchmarks.registry import benchmark_folder, open_benchmark
+from ragtasks.metrics.answerability import IdkLabel, RuleBasedIdk
+from ragtasks.metrics.answers import Semantics
+from ragtasks.metrics.meteor import open_wordnet
+from ragtasks.metrics.metric import Scores
+from ragtasks.metrics.semantic import SemanticScore
+from ragtasks.records import Answerability, IdkVerdict, Response, Task
+from ragtasks.suites.multidoc2dial import CANNOT_ANSWER, LEFT_OUT, METRICS, is_token, refusal_label, score
+from ragtasks.suites.suite import Evidence
+
+BENCHMARK = open_benchmark("multidoc2dial", benchmark_folder("multidoc2dial", "sample", Path()).resolve())
+NAMES = [metric.name for metric in METRICS]
+NO = IdkLabel(IdkVerdict.NO, "")
+
+
+def task_with(answerability: Answerability) -> Task:
+    return next(task for task in BENCHMARK.tasks if task.answerability is answerability)
+
+
+def scores_of(text: str, answerability: Answerability, semantics: Semantics | None = None) -> Scores:
+    response = Response(task_with(answerability), (), text)
+    found = semantics or Semantics([SemanticScore(0.5, 0.25, None)])
+    (scores,) = score(Evidence(BENCHMARK, [response], RuleBasedIdk().detect([response]), found))
+    return scores
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        (CANNOT_ANSWER, IdkVerdict.YES),
+        (" <CANNOT_ANSWER>.\n", IdkVerdict.YES),
+        ('"<cannot_answer>"', IdkVerdict.YES),
+        ("The fee is 34 marks. <cannot_answer>", IdkVerdict.PARTIAL),
+        ("cannot_answer", IdkVerdict.NO),
+        ("", IdkVerdict.NO),
+    ],
+)
+def test_the_token_alone_refuses(text: str, verdict: IdkVerdict) -> None:
+    assert refusal_label(text, NO).verdict is verdict
+    assert is_token(text) == (verdict is IdkVerdict.YES)
+    refused = IdkLabel(IdkVerdict.YES, "in words")
+    assert refusal_label("I cannot say", refused) is refused
+
+
+def test_a_right_answer_and_a_refusal_of_an_answerable_question() -> None:
+    target = task_with(Answerability.ANSWERABLE).target
+    right, refused = (scores_of(text, Answerability.ANSWERABLE) for text in (target, CANNOT_ANSWER))
+    assert list(right) == list(refused) == NAMES
+    assert right["token_f1"].value == right["rouge_l"].value == right["ans_acc"].value == 1
+    assert right["sentence_bleu"].value == pytest.approx(100)
+    assert right["bert_f1"].value == pytest.approx(2 * 0.5 * 0.25 / 0.75)
+    assert (refused["ans_acc"].value, refused["cannot_answer"].value, refused["idk_yes"].value) == (0, 1, 1)
+    assert refused["token_f1"].value == 0
+
+
+def test_an_unanswerable_question_counts_for_refusals_only() -> None:
+    refused, answered = (scores_of(text, Answerability.UNANSWERABLE) for text in (CANNOT_ANSWER, "34 marks."))
+    assert (refused["ans_acc"].value, answered["ans_acc"].value) == (1, 0)
+    for scores in (refused, answered):
+        assert {name for name, item in scores.items() if item.reason == LEFT_OUT} == {
+            "sacrebleu", "sentence_bleu", "meteor", "rouge_l", "token_f1", "bert_f1", "bert_precision", "bert_recall",
+            "coverage",
+        }  # fmt: skip
+
+
+def test_what_cannot_be_had_says_why() -> None:
+    scores = scores_of("34 marks.", Answerability.ANSWERABLE, Semantics(None, "encoder: none"))
+    assert (scores["bert_f1"].value, scores["bert_f1"].reason) == (None, "encoder: none")
+    assert scores["coverage"].value == 0
+    assert (scores["meteor"].value is None) == (open_wordnet() is None)
