@@ -11,12 +11,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from ragtasks.benchmarks.benchmark import Benchmark
-from ragtasks.benchmarks.mtrag_retrieval import load_queries
-from ragtasks.benchmarks.multidoc2dial import load_rewrites
+from ragtasks.benchmarks.registry import retrieval_side
 from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.records import Role, Task
 
@@ -28,11 +26,6 @@ LLM_REWRITE = "llm_rewrite"
 
 _LAST_K = re.compile(r"last_([1-9][0-9]*)_turns")
 _LAST_K_NAME = "last_<k>_turns"
-_DOC2DIAL = ("multidoc2dial", "multidoc2dial_token", "multidoc2dial_propositions", "doc2dial")
-_REWRITES: Mapping[str, Callable[[Path, str, str], Mapping[str, str]]] = {
-    "mtrag": load_queries,
-    **dict.fromkeys(_DOC2DIAL, load_rewrites),
-}
 _ALIASES = {"contextualized": "last_turn", "decontextualized": REWRITE, "context": "last_2_turns"}
 
 
@@ -131,14 +124,14 @@ def build_queries(benchmark: Benchmark, form: str, tasks: Sequence[Task] | None 
 
 def _official_rewrites(benchmark: Benchmark, tasks: Sequence[Task]) -> Queries:
     """Return the rewritten queries of the official files, by domain."""
-    if benchmark.name not in _REWRITES:
+    load = retrieval_side(benchmark.name).load_rewrites
+    if load is None:
         raise ConfigurationError(
             f"{benchmark.name} publishes no rewritten queries; use {LLM_REWRITE!r} with a model, or 'last_turn'"
         )
-    load = _REWRITES[benchmark.name]
     official: dict[str, str] = {}
     for domain in dict.fromkeys(task.domain for task in tasks):
-        official |= load(benchmark.root, domain, REWRITE)
+        official |= load(benchmark.root, domain)
     fallbacks = {task.task_id: "not in the official file" for task in tasks if task.task_id not in official}
     return Queries(REWRITE, {task.task_id: official.get(task.task_id, task.question) for task in tasks}, fallbacks)
 

@@ -72,7 +72,7 @@ class Collection:
 
     def retrieval(self) -> RetrievalSide:
         """Return how corpus and judgements are read."""
-        return RetrievalSide(DOMAINS, self.corpus_file, self.load_qrels)
+        return RetrievalSide(DOMAINS, self.corpus_file, self.load_qrels, load_rewrites)
 
     def corpus_file(self, root: Path, domain: str) -> Path:
         """Return the file of units, made now where it is not there; the same for every domain.
@@ -200,7 +200,7 @@ def read_propositions(root: Path) -> Mapping[str, list[str]]:
     return {name: list(values or ()) for name, values in columns.items()}
 
 
-def load_rewrites(root: Path, domain: str, _form: str) -> dict[str, str]:
+def load_rewrites(root: Path, domain: str) -> dict[str, str]:
     """Return task id -> question that stands on its own, from `rewrites.jsonl` where a user or the sample has one.
 
     Neither data set comes with rewrites; the file is JSON lines `_id`, `text`, for the tasks of all domains.

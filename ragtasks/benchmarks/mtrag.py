@@ -24,7 +24,7 @@ from ragtasks.benchmarks._mtrag_rows import (
 )
 from ragtasks.benchmarks._rows import Faults
 from ragtasks.benchmarks.benchmark import Benchmark
-from ragtasks.benchmarks.mtrag_retrieval import corpus_file, load_qrels
+from ragtasks.benchmarks.mtrag_retrieval import corpus_file, load_qrels, load_rewrites
 from ragtasks.benchmarks.mtrag_source import MTRAG_SOURCE
 from ragtasks.benchmarks.retrieval_side import RetrievalSide
 from ragtasks.records import Contexts, Passage, Setting, Task
@@ -32,7 +32,7 @@ from ragtasks.records import Contexts, Passage, Setting, Task
 SOURCE = MTRAG_SOURCE
 """The official files and the commit that they are pinned to."""
 
-RETRIEVAL = RetrievalSide(DOMAINS, corpus_file, load_qrels)
+RETRIEVAL = RetrievalSide(DOMAINS, corpus_file, load_qrels, load_rewrites)
 """Corpora and relevance judgements."""
 
 MAX_REFERENCES_FOR_RAG = 2

@@ -96,6 +96,16 @@ def _messages(number: int, raw: list[Any], faults: Faults) -> tuple[Message, ...
     return tuple(messages)
 
 
+def load_rewrites(root: Path, domain: str) -> dict[str, str]:
+    """Return query id -> rewritten question of one domain.
+
+    Raises:
+        BenchmarkFileError: the file is missing or broken.
+        ConfigurationError: unknown domain.
+    """
+    return load_queries(root, domain, "rewrite")
+
+
 def load_queries(root: Path, domain: str, form: str) -> dict[str, str]:
     """Return query id -> text of one domain in one form, speaker marks removed, in the order of the file.
 
@@ -231,6 +241,7 @@ __all__ = [
     "load_conversations",
     "load_qrels",
     "load_queries",
+    "load_rewrites",
     "read_passages",
     "read_qrels",
 ]

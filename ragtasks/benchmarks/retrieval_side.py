@@ -19,6 +19,8 @@ class RetrievalSide:
     """The file that holds a corpus."""
     load_qrels: Callable[[Path, str], tuple[Qrel, ...]]
     """Relevance judgements of a domain."""
+    load_rewrites: Callable[[Path, str], Mapping[str, str]] | None = None
+    """Query id -> rewritten question, where the benchmark publishes some; None elsewhere."""
     load_facts: Callable[[Path, str], Mapping[str, tuple[str, ...]]] | None = None
     """Task id -> facts that passages must hold, where the benchmark's own figures count those; None elsewhere."""
     load_rankings: Callable[[Path], Mapping[str, tuple[Passage, ...]]] | None = None

@@ -329,18 +329,18 @@ def test_gold_passages_are_those_of_the_official_procedure(texts: list[str], gro
 
 
 def test_rewrites_are_read_and_checked(copy: Path) -> None:
-    rewrites = multidoc2dial.load_rewrites(copy, "dmv", "rewrite")
+    rewrites = multidoc2dial.load_rewrites(copy, "dmv")
     ids = {task.task_id for task in multidoc2dial.load(copy).tasks}
     assert rewrites.keys() <= ids
     assert len(rewrites) == 28
     (copy / "rewrites.jsonl").write_text('{"_id": "a", "text": "b"}\n{"_id": "a", "text": "c"}\n{"_id": 1}\n')
     with pytest.raises(BenchmarkFileError, match="2 faults"):
-        multidoc2dial.load_rewrites(copy, "dmv", "rewrite")
+        multidoc2dial.load_rewrites(copy, "dmv")
     (copy / "rewrites.jsonl").unlink()
     with pytest.raises(ConfigurationError, match="llm_rewrite"):
-        multidoc2dial.load_rewrites(copy, "dmv", "rewrite")
+        multidoc2dial.load_rewrites(copy, "dmv")
     with pytest.raises(ConfigurationError, match="unknown domain"):
-        multidoc2dial.load_rewrites(copy, "dvm", "rewrite")
+        multidoc2dial.load_rewrites(copy, "dvm")
 
 
 def test_a_reference_file_of_the_shared_task_reads_back(tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def test_unknown_form_is_refused(sample: Benchmark, form: str, message: str) -> 
 
 def test_benchmark_without_rewrites_says_so(sample: Benchmark) -> None:
     with pytest.raises(ConfigurationError, match="publishes no rewritten queries"):
-        build_queries(replace(sample, name="other"), "rewrite")
+        build_queries(replace(sample, name="multihop_rag"), "rewrite")
 
 
 @pytest.mark.parametrize("form", ["last_turn", "all_questions"])
