@@ -19,8 +19,8 @@ from ragtasks.config import config_from_options
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, JudgeError, clear_error
 from ragtasks.harness.scoring import ResponseScorer, ScoredResponse, shared_scorer, take_problems
 from ragtasks.metrics.metric import Metric
-from ragtasks.records import Contexts, Setting
-from ragtasks.runs import OFFICIAL, contexts_of_run, write_atomically
+from ragtasks.records import Setting
+from ragtasks.runs import contexts_for, write_atomically
 from ragtasks.saved_answers import (
     DEFAULT_SUITE,
     OWN_CONTEXTS,
@@ -117,7 +117,8 @@ def _read(
         raise ConfigurationError(f"unknown setting {setting!r}; known: {known}")
     config = config_from_options({"run": OWN_CONTEXTS, **given})
     opened = _open(benchmark, config.data, place)
-    contexts = None if config.run == OWN_CONTEXTS else _contexts(opened, Setting(setting), config.run, place)
+    own = config.run == OWN_CONTEXTS
+    contexts = None if own else contexts_for(opened, Setting(setting), config.run, place.run_store)
     for file in predictions:
         folder = Path(top.name) / file.parent.relative_to(top) if base.is_dir() else Path(file.stem)
         yield read_predictions(file, folder, opened, Setting(setting), config=config, contexts=contexts)
@@ -125,12 +126,6 @@ def _read(
 
 def _open(name: str, data: str | None, place: Place) -> Benchmark:
     return open_benchmark(name, benchmark_folder(name, data, place.data_folder).resolve())
-
-
-def _contexts(benchmark: Benchmark, setting: Setting, run: str, place: Place) -> Contexts:
-    if run == OFFICIAL or setting is Setting.REFERENCE:
-        return benchmark.read_contexts(setting)
-    return contexts_of_run(place.run_store, run, benchmark, setting)
 
 
 def _results_file(output: Path, evaluation: SavedEvaluation) -> Path:

@@ -28,6 +28,9 @@ from ragtasks.records import Contexts, Passage, Setting, Task
 OFFICIAL = "official"
 """Name of the run that a benchmark publishes itself."""
 
+CLOSED_BOOK = "closed_book"
+"""Stands for a run that finds nothing: what a model knows without any passage."""
+
 MANIFEST = "manifest.json"
 FORMAT = 1
 
@@ -164,6 +167,32 @@ def read_contexts(folder: Path, setting: Setting) -> Contexts:
     return Contexts(manifest.name, setting, passages)
 
 
+def contexts_for(benchmark: Benchmark, setting: Setting, run: str, store: Path) -> Contexts:
+    """Return the passages that the tasks of a setting are given.
+
+    Args:
+        benchmark: where the tasks come from.
+        setting: which tasks, and whether their passages are retrieved ones at all.
+        run: `OFFICIAL`, `CLOSED_BOOK`, or the name of a stored run.
+        store: folder of the stored runs.
+
+    Raises:
+        BenchmarkFileError: the published passages are missing or broken.
+        CacheError: no such run, or one that was made for other data.
+    """
+    if run == CLOSED_BOOK:
+        return Contexts(run, setting, dict.fromkeys(benchmark.read_contexts(setting).passages, ()))
+    if run == OFFICIAL or setting is Setting.REFERENCE:
+        return benchmark.read_contexts(setting)
+    return contexts_of_run(store, run, benchmark, setting)
+
+
+def run_key(store: Path, name: str) -> str | None:
+    """Return the key of a stored run, a hash of all it was made of; None for what is no stored run."""
+    folder = store / "runs" / name
+    return read_manifest(folder).key if (folder / MANIFEST).is_file() else None
+
+
 def contexts_of_run(store: Path, name: str, benchmark: Benchmark, setting: Setting) -> Contexts:
     """Return the passages that a stored run gives to the tasks of a setting of this very benchmark.
 
@@ -173,7 +202,7 @@ def contexts_of_run(store: Path, name: str, benchmark: Benchmark, setting: Setti
     folder = store / "runs" / name
     if not (folder / MANIFEST).is_file():
         names = sorted(path.parent.name for path in (store / "runs").glob(f"*/{MANIFEST}"))
-        hint = close_matches(name, [*names, OFFICIAL])
+        hint = close_matches(name, [*names, OFFICIAL, CLOSED_BOOK])
         raise CacheError(f"no run {name!r} in {store / 'runs'}: {hint}; make one with `ragtasks retrieve`")
     spec = read_manifest(folder).spec
     wanted = {
@@ -230,6 +259,7 @@ def write_atomically(path: Path, content: bytes) -> str:
 
 
 __all__ = [
+    "CLOSED_BOOK",
     "FORMAT",
     "MANIFEST",
     "OFFICIAL",
@@ -237,11 +267,13 @@ __all__ = [
     "Ranked",
     "Run",
     "canonical_hash",
+    "contexts_for",
     "contexts_of_run",
     "in_rank_order",
     "read_contexts",
     "read_manifest",
     "read_trec",
+    "run_key",
     "tasks_checksum",
     "write_atomically",
     "write_contexts",

@@ -79,7 +79,7 @@ def test_a_clear_error_is_one_message_on_stderr_and_status_1() -> None:
     done = as_command("fetch", "mtrg")
     assert done.returncode == 1
     assert done.stdout == ""
-    assert done.stderr == "ragtasks: unknown benchmark 'mtrg': did you mean 'mtrag' or 'mtrag_un'?\n"
+    assert done.stderr == "ragtasks: unknown benchmark 'mtrg': did you mean 'mtrag' or 'mtrag_s' or 'mtrag_un'?\n"
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from ragtasks.errors import BenchmarkFileError
 from ragtasks.records import Passage
 
 _MOST_SHOWN = 20
+_NAN = b"NaN"
 
 
 class Faults:
@@ -65,7 +66,7 @@ def parse_json(text: bytes) -> Any:
         ValueError: not JSON (nor JSON with NaN), nested too deeply, or not UTF-8.
     """
     try:
-        return orjson.loads(text)
+        return orjson.loads(_nan_as_null(text) if _NAN in text else text)
     except orjson.JSONDecodeError:
         try:
             value = json.loads(text.decode("utf-8"), parse_constant=lambda _: None)
@@ -74,6 +75,20 @@ def parse_json(text: bytes) -> Any:
     # This reader lets halves of surrogate pairs through, which no log, request or file can carry.
     json.dumps(value, ensure_ascii=False).encode("utf-8")
     return value
+
+
+def _nan_as_null(text: bytes) -> bytes:
+    """Return JSON with `null` for every NaN outside of texts: the quotes before it tell, those behind a backslash not.
+
+    The standard library's reader takes NaN, at a tenth of the speed, which counts in logs of hundreds of megabytes.
+    """
+    parts, n_quotes, begin = [], 0, 0
+    while (found := text.find(_NAN, begin)) >= 0:
+        between = text[begin:found]
+        n_quotes += between.replace(rb"\\", b"").replace(rb"\"", b"").count(b'"')
+        parts += (between, _NAN if n_quotes % 2 else b"null")
+        begin = found + len(_NAN)
+    return b"".join((*parts, text[begin:]))
 
 
 def read_whole(faults: Faults) -> bytes:

@@ -11,8 +11,8 @@ from ragtasks.benchmarks.benchmark import Benchmark
 from ragtasks.config import EvaluationConfig
 from ragtasks.docs import build_docs
 from ragtasks.errors import ConfigurationError
-from ragtasks.records import Contexts, Setting
-from ragtasks.runs import OFFICIAL, contexts_of_run
+from ragtasks.records import Setting
+from ragtasks.runs import contexts_for
 
 _TEXT = Value("string")
 FEATURES = Features(
@@ -54,20 +54,13 @@ def task_dataset(benchmark: Benchmark, options: dict[str, Any], config: Evaluati
         ConfigurationError: no task is left.
     """
     setting = Setting(options["setting"])
-    contexts = _contexts(benchmark, setting, config.run, store)
+    contexts = contexts_for(benchmark, setting, config.run, store)
     domain = options.get("domain")
     docs = build_docs(benchmark, setting, domain, conversational=config.conversational, contexts=contexts)
     if not docs:
         where = f"domain {domain!r}, " if domain else ""
         raise ConfigurationError(f"{benchmark.label} has no task in {where}setting {setting.value}")
     return Dataset.from_list(docs, features=FEATURES)
-
-
-def _contexts(benchmark: Benchmark, setting: Setting, run: str, store: Path) -> Contexts:
-    """Return the passages of a setting, from the benchmark itself or from a stored run."""
-    if run == OFFICIAL or setting is Setting.REFERENCE:
-        return benchmark.read_contexts(setting)
-    return contexts_of_run(store, run, benchmark, setting)
 
 
 __all__ = ["FEATURES", "task_dataset"]

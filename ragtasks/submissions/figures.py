@@ -7,37 +7,16 @@ RL_F, RB_llm and RB_alg, each conditioned on answerability.
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ragtasks.ids import normalise_task_id
+from ragtasks.metrics.ranking import RANKED_BY, ranking_figure
 from ragtasks.metrics.retrieval import CUTOFFS, score_run, score_run_ibm
 from ragtasks.records import Qrel, Score
 from ragtasks.runs import Ranked, Run, in_rank_order
 
-RANKED_BY = ("rl_f", "rb_llm", "rb_alg")
-"""The three means of tasks B and C."""
-
 _RANKING_CUTOFF = 5
-
-
-def ranking_figure(means: Mapping[str, Score]) -> Score:
-    """Return the harmonic mean of three dataset means: 0 to 1, higher is better; 0 where one of them is 0.
-
-    Unscored, with the names, where one of them is missing or unscored: two of three are another figure.
-
-    Args:
-        means: metric -> mean over the dataset, for the names in `RANKED_BY`; others are ignored.
-    """
-    values = {name: means[name].value if name in means else None for name in RANKED_BY}
-    missing = [name for name, value in values.items() if value is None]
-    if missing:
-        return Score(None, f"no mean of {', '.join(missing)}")
-    found = [value for value in values.values() if value is not None]
-    if min(found) < 0:
-        return Score(None, "a mean below 0 has no harmonic mean")
-    return Score(statistics.harmonic_mean(found))
 
 
 def dataset_mean(values: Sequence[float | None]) -> Score:
@@ -96,4 +75,4 @@ def _shown(score: Score) -> str:
     return "-" if score.value is None else f"{score.value:.4f}"
 
 
-__all__ = ["RANKED_BY", "dataset_mean", "describe_answers", "describe_ranking", "ranking_figure"]
+__all__ = ["dataset_mean", "describe_answers", "describe_ranking"]

@@ -9,13 +9,14 @@ from pathlib import Path
 from ragtasks.benchmarks.benchmark import Benchmark
 from ragtasks.benchmarks.registry import retrieval_side
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, MissingExtraError, clear_error
+from ragtasks.metrics.ranking import RANKED_BY
 from ragtasks.records import Answerability, Passage
 from ragtasks.runs import write_atomically
 from ragtasks.saved_answers import SavedEvaluation
 from ragtasks.submissions.building import Built, Entry, build
 from ragtasks.submissions.checking import Against, check_file, check_lines
 from ragtasks.submissions.documents import Documents, known_documents
-from ragtasks.submissions.figures import RANKED_BY, describe_answers, describe_ranking
+from ragtasks.submissions.figures import describe_answers, describe_ranking
 from ragtasks.submissions.findings import Finding, Report, Severity, SubmissionTask, render_text
 from ragtasks.submissions.inputs import Inputs, benchmark_inputs, read_inputs
 from ragtasks.submissions.rules import MAX_CONTEXTS

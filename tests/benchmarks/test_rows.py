@@ -23,7 +23,8 @@ VALUES = st.recursive(
     | st.floats(allow_nan=False, allow_infinity=False)
     # A text that looks like the one thing that is not JSON must come through unharmed.
     | CLEAN_TEXT
-    | st.just("NaN"),
+    | st.just("NaN")
+    | st.lists(st.sampled_from(["NaN", '"', "\\", " "]), max_size=6).map("".join),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(CLEAN_TEXT, inner, max_size=3),
     max_leaves=8,
 )

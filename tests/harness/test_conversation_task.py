@@ -484,3 +484,17 @@ def test_the_endpoint_of_these_tests_records_what_arrives(endpoint: Endpoint) ->
     (request,) = endpoint.requests
     assert isinstance(request, Request)
     assert request.body == {"prompt": "abc"}
+
+
+@pytest.mark.parametrize("task", ["mtrag_full_rag_govt", TASK])
+def test_closed_book_shows_no_passage_and_asks_for_knowledge(
+    task: str, load_task: Callable[..., ConversationTask]
+) -> None:
+    closed, usual = load_task(task, run="closed_book"), load_task(task)
+    ids = [doc["task_id"] for doc in usual.dataset["test"]]
+    assert [doc["task_id"] for doc in closed.dataset["test"]] == ids
+    assert all(doc["passages"] == [] and doc["run"] == "closed_book" for doc in closed.dataset["test"])
+    prompt = closed.fewshot_context(closed.dataset["test"][0])
+    assert "from what you know" in prompt
+    assert "passage" not in prompt.lower()
+    assert closed.fingerprint() != usual.fingerprint()

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from ragtasks.benchmarks.mtrag_retrieval import load_qrels
+from ragtasks.metrics.ranking import ranking_figure
 from ragtasks.records import Qrel, Score
 from ragtasks.submissions.building import Entry, build
-from ragtasks.submissions.figures import dataset_mean, describe_answers, describe_ranking, ranking_figure
+from ragtasks.submissions.figures import dataset_mean, describe_answers, describe_ranking
 from ragtasks.submissions.findings import SubmissionTask
 from ragtasks.submissions.inputs import benchmark_inputs
 from tests.submissions._files import sample
