@@ -1,0 +1,106 @@
+"""Commands on a folder of results: list, show, diff, leaderboard, export. Each calls the library and prints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ragtasks.cli.app import app, say
+
+results = typer.Typer(help="Results in a folder: list, show, diff, a leaderboard, exports.", no_args_is_help=True)
+export = typer.Typer(help="Write results in the format of another tool.", no_args_is_help=True)
+app.add_typer(results, name="results")
+results.add_typer(export, name="export")
+
+_FOLDER = Annotated[Path, typer.Argument(help="Folder that lm_eval wrote to with --output_path --log_samples.")]
+_FILE = Annotated[Path, typer.Argument(help="Results file, or a folder with one.")]
+_BENCHMARK = Annotated[str | None, typer.Option(help="Only this benchmark.")]
+_MODEL = Annotated[str | None, typer.Option(help="Only models with this in their name.")]
+_SETTING = Annotated[str | None, typer.Option(help="Only this setting: reference, reference_rag, full_rag.")]
+_SINCE = Annotated[str | None, typer.Option(help="Only from this day or time (ISO 8601, UTC).")]
+
+
+@results.command("list")
+def list_results(
+    folder: _FOLDER,
+    benchmark: _BENCHMARK = None,
+    model: _MODEL = None,
+    setting: _SETTING = None,
+    since: _SINCE = None,
+) -> None:
+    """Print one line for each model, benchmark and setting, and the files that could not be read."""
+    from ragtasks.reports.history import read_history, select_entries
+    from ragtasks.reports.history_tables import render_list, render_skipped
+
+    history = read_history(folder)
+    found = select_entries(history.entries, benchmark=benchmark, model=model, setting=setting, since=since)
+    say(render_list(found, folder))
+    if history.skipped:
+        say("", render_skipped(history.skipped, folder))
+
+
+@results.command()
+def show(file: _FILE) -> None:
+    """Print the figures of a results file with everything that they rest on."""
+    from ragtasks.reports.history import read_file
+    from ragtasks.reports.history_tables import render_entries
+
+    say(render_entries(read_file(file)))
+
+
+@results.command()
+def diff(first: _FILE, second: _FILE) -> None:
+    """Print what differs between two results files; ends with 1 where their figures do not compare."""
+    from ragtasks.reports.history import read_file
+    from ragtasks.reports.history_diff import diff_entries
+    from ragtasks.reports.history_tables import render_differences
+
+    found = diff_entries(read_file(first), read_file(second))
+    say(render_differences(found))
+    if not found.comparable:
+        raise typer.Exit(1)
+
+
+@results.command()
+def leaderboard(  # noqa: PLR0917 (one parameter an option)
+    folder: _FOLDER,
+    output: Annotated[Path, typer.Option(help="Page to write, .html.")],
+    benchmark: _BENCHMARK = None,
+    model: _MODEL = None,
+    setting: _SETTING = None,
+    since: _SINCE = None,
+) -> None:
+    """Write one page with a table for everything that compares, best model first."""
+    from ragtasks.reports.history import History, read_history, select_entries
+    from ragtasks.reports.history_tables import render_skipped
+    from ragtasks.reports.leaderboard import write_leaderboard
+
+    history = read_history(folder)
+    found = select_entries(history.entries, benchmark=benchmark, model=model, setting=setting, since=since)
+    write_leaderboard(History(tuple(found), history.skipped), folder, output)
+    say(f"wrote {output}, evaluations: {len(found)}")
+    if history.skipped:
+        say(render_skipped(history.skipped, folder))
+
+
+@export.command()
+def inspector(
+    paths: Annotated[
+        list[Path], typer.Argument(metavar="RESULTS...", help="Folders that lm_eval wrote to, or results files.")
+    ],
+    output: Annotated[Path, typer.Option(help="File to write, .json.")],
+    setting: _SETTING = None,
+    most_unscored: Annotated[
+        float, typer.Option(help="Leave out a metric that a larger share of tasks lacks, else those tasks.")
+    ] = 0.05,
+) -> None:
+    """Write one file for InspectorRAGet (version 2 of its format), and say what does not fit into it."""
+    from ragtasks.reports.inspector import export_inspector
+    from ragtasks.reports.results import read_evaluations
+
+    say(*export_inspector(read_evaluations(paths), output, setting=setting, most_unscored=most_unscored).describe())
+
+
+__all__: list[str] = []

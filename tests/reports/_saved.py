@@ -1,0 +1,109 @@
+"""Small results folders in the harness's format, written by hand: every figure in them is known."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+TASKS = tuple((conversation, turn) for conversation in ("a", "b") for turn in (1, 2))
+START = 1_767_225_600  # 2026-01-01 00:00 UTC
+Values = Mapping[str, float | None]
+Change = Callable[[dict[str, Any]], None]
+
+
+def save(
+    folder: Path,
+    model: str = "org/model",
+    *,
+    day: int = 1,
+    setting: str = "reference",
+    values: Callable[[str], Values] = lambda task_id: {"rb_alg": 0.5, "idk_yes": 0.0},
+    change: Change = lambda results: None,
+    change_sample: Change = lambda sample: None,
+    tasks: tuple[tuple[str, int], ...] = TASKS,
+) -> Path:
+    """Write one evaluation with one harness task and return its results file.
+
+    Args:
+        folder: where to write; two calls for one folder need different days.
+        model: its name.
+        day: of January 2026.
+        setting: of all its tasks.
+        values: task id -> metric -> value, None where unscored.
+        change: makes other results of these.
+        change_sample: makes another sample of one.
+        tasks: conversation and turn of each.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    results = _results(model, day, setting)
+    change(results)
+    samples = [
+        _sample(conversation, turn, setting, values(f"{conversation}<::>{turn}")) for conversation, turn in tasks
+    ]
+    for sample in samples:
+        change_sample(sample)
+    lines = [json.dumps(sample) + "\n" for sample in samples]
+    (folder / f"samples_mtrag_{setting}_2026-01-{day:02}.jsonl").write_text("".join(lines), encoding="utf-8")
+    path = folder / f"results_2026-01-{day:02}.json"
+    path.write_text(json.dumps(results), encoding="utf-8")
+    return path
+
+
+def facts_of(results: dict[str, Any]) -> dict[str, Any]:
+    """Return what the results say of their one harness task."""
+    (config,) = results["configs"].values()
+    facts: dict[str, Any] = config["metadata"]["ragtasks"]
+    return facts
+
+
+def _results(model: str, day: int, setting: str) -> dict[str, Any]:
+    facts = {
+        "benchmark": "mtrag",
+        "suite": "mtrag",
+        "revision": "cc5b1d4",
+        "configuration": {"run": "official", "data": "/home/someone/private"},
+        "fingerprint": "00112233",
+        "prompts": {"system": "generation/system (aa)", "plain": "generation/plain (bb)"},
+        "scoring": {
+            "encoder": "minilm",
+            "rescaled": False,
+            "idk_detector": "rules",
+            "judges": "",
+            "judge_prompts": None,
+            "rubrics": {},
+        },
+    }
+    task = f"mtrag_{setting}"
+    return {
+        "results": {task: {}},
+        "configs": {task: {"dataset_kwargs": {"setting": setting}, "metadata": {"version": 1.0, "ragtasks": facts}}},
+        "versions": {task: 1.0},
+        "config": {"model": "local-chat-completions", "model_args": {"model": model, "api_key": "sk-secret"}},
+        "date": START + 86_400 * (day - 1) + 0.5,
+        "lm_eval_version": "0.4.13",
+        "git_hash": "abc1234",
+    }
+
+
+def _sample(conversation: str, turn: int, setting: str, values: Values) -> dict[str, Any]:
+    passages = [{"passage_id": f"p{number}", "title": f"t{number}", "text": f"text {number}"} for number in (1, turn)]
+    doc = {
+        "task_id": f"{conversation}<::>{turn}",
+        "conversation_id": conversation,
+        "turn": turn,
+        "domain": "govt",
+        "setting": setting,
+        "answerability": "ANSWERABLE",
+        "question_types": ["Factoid"],
+        "multi_turn": "N/A",
+        "history": [{"role": "user", "content": "first"}, {"role": "assistant", "content": "reply"}] * (turn - 1),
+        "question": f"question {turn} of {conversation}",
+        "passages": passages,
+        "references": ["p1"],
+        "target": "the target",
+        "scoring": {"idk": "no", "unscored": {name: "why not" for name, value in values.items() if value is None}},
+    }
+    logged = {name: float("nan") if value is None else value for name, value in values.items()}
+    return {"doc": doc, "filtered_resps": [f"answer to {conversation} {turn}"], "metrics": list(values), **logged}
