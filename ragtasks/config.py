@@ -80,11 +80,15 @@ class EvaluationConfig(BaseModel):
         default=None, description="`sample`, or a folder with the official files; default: the data folder"
     )
     run: str = Field(
-        default="official", description="run that gives the retrieved passages; default: the benchmark's own"
+        default="official",
+        description="run that gives the retrieved passages, or `closed_book` for none; default: the benchmark's own",
     )
     encoder: str | None = Field(default=None, description="encoder of BERTScore: a name, a path, or `none`")
     encoder_device: str | None = Field(
         default=None, description="torch device of the encoder; default: the GPU if there is one"
+    )
+    retriever: str = Field(
+        default="bm25", min_length=1, description="retriever that searches for rewritten questions, as `--retriever`"
     )
     conversational: bool = Field(
         default=False, description="count conversational tasks too (the paper leaves them out)"

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ragtasks.benchmarks.standalone import NO_LABELS, StandaloneLabels
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, clear_error, close_matches
 from ragtasks.metrics.retrieval import RETRIEVAL_METRICS, score_run, score_run_ibm
 from ragtasks.records import Qrel, Score, Task
 from ragtasks.runs import Run
-from retrieval_cache.standalone import NO_LABELS, StandaloneLabels
 
 TIE_TOLERANCE = 1e-9
 """Values of one query that differ by no more are a tie: they come from the same few divisions."""

@@ -8,34 +8,19 @@ and the reason is kept and counted.
 
 from __future__ import annotations
 
-import json
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any
 
 from ragtasks.clients.protocol import Client, Outcome, Progress, Prompt, Reply, no_progress
 from ragtasks.records import Task
+from ragtasks.rewrite_replies import PARSER_VERSION, QuestionClass, parse_rewrite
 from ragtasks.templates import PromptTemplate, shipped_template
 from retrieval_cache.query_forms import LLM_REWRITE, Queries
 
 TEMPLATE = "rewrite/conversation"
 """The shipped prompt; its fields are `history` and `question`."""
-
-PARSER_VERSION = 1
-"""Moves when the same reply is read in another way."""
-
-_KEYS = frozenset({"class", "reworded version"})
-_FENCED = re.compile(r"```(?:json)?[ \t]*\n(.*)\n[ \t]*```", re.DOTALL | re.IGNORECASE)
-
-
-class QuestionClass(str, Enum):
-    """Whether a question can be understood without its conversation (MTRAG paper, section 3 and appendix C.1)."""
-
-    STANDALONE = "standalone"
-    NON_STANDALONE = "non-standalone"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,38 +118,4 @@ def _rewrite(task: Task, reply: Reply) -> Rewrite:
     return Rewrite(task.task_id, query, question_class, outcome=reply.outcome)
 
 
-def parse_rewrite(text: str) -> tuple[QuestionClass, str]:
-    """Return (class, reworded version) of a reply; whitespace within the version is collapsed.
-
-    The reply must be one JSON object with exactly the two keys, alone or in a code fence, and nothing around it.
-
-    Raises:
-        ValueError: anything else; the message names the kind of fault and never quotes the reply, so that reasons can
-            be counted.
-    """
-    fenced = _FENCED.fullmatch(text.strip())
-    try:
-        content = json.loads(fenced[1] if fenced else text, object_pairs_hook=_without_duplicates)
-    except (json.JSONDecodeError, RecursionError):
-        raise ValueError("not one JSON object") from None
-    if not isinstance(content, dict):
-        raise ValueError("not one JSON object")
-    if content.keys() != _KEYS:
-        raise ValueError("other keys than asked for")
-    label, version = content["class"], content["reworded version"]
-    if not isinstance(label, str) or label not in {member.value for member in QuestionClass}:
-        raise ValueError("a class that was not offered")
-    if not isinstance(version, str) or not version.strip():
-        raise ValueError("no reworded version")
-    if any("\ud800" <= character <= "\udfff" for character in version):
-        raise ValueError("half a character, which no file can hold")
-    return QuestionClass(label), " ".join(version.split())
-
-
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    if len({key for key, _ in pairs}) < len(pairs):
-        raise ValueError("a key stands twice")
-    return dict(pairs)
-
-
-__all__ = ["PARSER_VERSION", "TEMPLATE", "QuestionClass", "Rewrite", "Rewrites", "parse_rewrite", "rewrite_queries"]
+__all__ = ["TEMPLATE", "Rewrite", "Rewrites", "rewrite_queries"]

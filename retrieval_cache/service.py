@@ -11,13 +11,14 @@ from typing import Any
 
 from ragtasks.benchmarks.benchmark import Benchmark
 from ragtasks.benchmarks.registry import benchmark_folder, open_benchmark, retrieval_side
+from ragtasks.benchmarks.standalone import NO_LABELS, read_standalone_labels
 from ragtasks.clients.endpoint import endpoint_of
 from ragtasks.clients.openai_client import OpenAIClient
 from ragtasks.clients.reply_cache import CachedClient, ReplyCache
 from ragtasks.errors import CacheError, ConfigurationError, JudgeError
 from ragtasks.progress import progress_bars
 from ragtasks.records import Setting
-from ragtasks.runs import OFFICIAL, Ranked, Run, in_rank_order
+from ragtasks.runs import OFFICIAL, Ranked, Run, in_rank_order, tasks_checksum
 from retrieval_cache.evaluation import Evaluation, evaluate
 from retrieval_cache.evaluation_tables import PAPER_BENCHMARK, render_evaluations
 from retrieval_cache.evidence import evidence_section
@@ -27,7 +28,6 @@ from retrieval_cache.retrievers.protocol import Progress
 from retrieval_cache.retrievers.spec import parse
 from retrieval_cache.rewriting import rewrite_queries
 from retrieval_cache.stage import Request, build_run, read_run
-from retrieval_cache.standalone import NO_LABELS, read_standalone_labels
 from retrieval_cache.store import RunStore, StoredRun
 
 _REPLIES = "replies.sqlite"
@@ -158,13 +158,14 @@ def evaluate_stored(benchmark: Benchmark, store: RunStore, name: str) -> Evaluat
         RagtasksError: the run is missing or was made for other data; the benchmark's judgements are missing.
     """
     side = retrieval_side(benchmark.name)
-    present = {task.domain for task in benchmark.tasks}
-    qrels = [qrel for domain in side.domains if domain in present for qrel in side.load_qrels(benchmark.root, domain)]
+    domains = side.domains_of(benchmark.tasks)
+    qrels = [qrel for domain in domains for qrel in side.load_qrels(benchmark.root, domain)]
     if name == OFFICIAL:
         return evaluate(_official(benchmark), qrels, benchmark.tasks, name=name, benchmark=benchmark.label)
     stored = store.named(name)
     spec = stored.manifest.spec
-    if (spec["benchmark"], spec["is_sample"]) != (benchmark.name, benchmark.is_sample):
+    here = (benchmark.name, benchmark.is_sample, tasks_checksum(benchmark.tasks))
+    if (spec["benchmark"], spec["is_sample"], spec["tasks"]) != here:
         raise CacheError(f"run {name!r} was made for other data than {benchmark.label}; name it with --data")
     sizes = {domain: corpus["n_passages"] for domain, corpus in spec["corpora"].items() if "n_passages" in corpus}
     return evaluate(

@@ -34,6 +34,7 @@ from ragtasks.runs import (
     write_trec,
 )
 from retrieval_cache.contexts import contexts_of_setting, needed_passages
+from retrieval_cache.indexes import indexed
 from retrieval_cache.passage_sources import PassageSource, open_source
 from retrieval_cache.query_forms import Queries
 from retrieval_cache.retrievers.protocol import Progress, Retriever, facts_of, no_progress, wanted_passages
@@ -102,8 +103,7 @@ class _Work:
         self._store = store
         self._progress = progress
         self._benchmark = request.benchmark
-        present = {task.domain for task in request.benchmark.tasks}
-        self.domains = tuple(domain for domain in side.domains if domain in present)
+        self.domains = side.domains_of(request.benchmark.tasks)
         self._locations = self._corpus_locations(side, request.corpora or {})
         self._sources = {domain: self._source(domain) for domain in self.domains}
 
@@ -164,18 +164,7 @@ class _Work:
 
     def _indexed(self, domain: str) -> Retriever:
         """Return a retriever that has this domain's corpus; its index is shared by all query forms."""
-        retriever = self._request.make_retriever()
-        parts = {
-            "name": retriever.name,
-            "corpus": self._sources[domain].describe(),
-            "retriever": dict(retriever.describe()),
-        }
-        key = canonical_hash(parts)
-        with self._store.only_builder(key):
-            folder = self._store.index_folder(key)
-            folder.mkdir(parents=True, exist_ok=True)
-            retriever.index(self._sources[domain].passages(), folder, self._shown(domain))
-        return retriever
+        return indexed(self._request.make_retriever(), self._sources[domain], self._store, self._shown(domain))
 
     def write_contexts(self, folder: Path) -> dict[str, str]:
         """Write the passages that each setting gives to each task; return path -> sha256."""

@@ -56,6 +56,7 @@ def test_keys_of_the_harness_and_its_models_are_left_alone() -> None:
         ("max_word", "max_words"),
         ("end_of_thinkin", "end_of_thinking"),
         ("datas", "data"),
+        ("retreiver", "retriever"),
         ("idks", "idk"),
     ],
 )
@@ -74,10 +75,10 @@ def test_all_slips_are_named_at_once_and_in_order() -> None:
 def test_options_of_our_own_refuse_every_unknown_key() -> None:
     assert config_from_options({"max_words": 90}).max_words == 90
     with pytest.raises(ConfigurationError) as caught:
-        config_from_options({"pretrained": "x", "encodr": "y"})
+        config_from_options({"quantization": "x", "encodr": "y"})
     text = str(caught.value)
     assert "'encodr', did you mean 'encoder'" in text
-    assert "'pretrained', known: conversational, data" in text
+    assert "'quantization', known: conversational, data" in text
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ LAYERS = {
     "ragtasks.ids": 0,
     "ragtasks.environment": 0,
     "ragtasks.progress": 0,
+    "ragtasks.rewrite_replies": 0,
     "ragtasks.benchmarks": 1,
     "ragtasks.prompts": 1,
     "ragtasks.statistics": 1,
@@ -49,9 +50,12 @@ READ_BY_RETRIEVAL = {"ragtasks", "ragtasks.records", "ragtasks.errors", "ragtask
     "ragtasks.clients",
     "ragtasks.templates",
     "ragtasks.progress",
+    "ragtasks.rewrite_replies",
     "ragtasks.statistics",
     "ragtasks.metrics",  # the retrieval metrics that runs are evaluated with
 }
+# Rewriting is retrieval: a rewritten question's figure is what a retriever finds while the evaluation runs.
+MAY_CALL_RETRIEVAL = {"ragtasks.cli", "ragtasks.harness.searching"}
 MAY_READ_ENVIRONMENT = {"ragtasks.harness", "ragtasks.doctor", "ragtasks.cli"}
 
 
@@ -88,7 +92,8 @@ def test_imports_point_one_way(path: Path) -> None:
         if own == "retrieval_cache":
             assert not part.startswith("ragtasks") or part in READ_BY_RETRIEVAL, f"imports {module}"
         elif part == "retrieval_cache":
-            assert own == "ragtasks.cli", f"imports {module}: the two packages meet at a file format"
+            allowed = {own, name_of(path)} & MAY_CALL_RETRIEVAL
+            assert allowed, f"imports {module}: the two packages meet at a file format"
         elif part.startswith("ragtasks") and part != own:
             assert own in LAYERS, f"{own} has no layer: say in this test where it belongs"
             assert LAYERS[part] < LAYERS[own] or LAYERS[own] == LAYERS[part] == 0, f"imports {module}"

@@ -31,11 +31,14 @@ class Benchmark:
     """Module of `ragtasks.suites` that scores responses to it."""
     n_passages: int = 5
     """How many retrieved passages a task is given."""
+    copy: str = ""
+    """Which one is meant where a name stands for many, such as everybody's own data; empty elsewhere."""
 
     @property
     def label(self) -> str:
-        """Name for tables and reports; says `sample` where it is one."""
-        return f"{self.name} (sample)" if self.is_sample else self.name
+        """Name for tables and reports; says `sample` where it is one, and which copy where there are many."""
+        name = f"{self.name}: {self.copy}" if self.copy else self.name
+        return f"{name} (sample)" if self.is_sample else name
 
 
 __all__ = ["Benchmark"]

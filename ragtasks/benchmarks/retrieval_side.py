@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ragtasks.records import Passage, Qrel
+from ragtasks.records import Passage, Qrel, Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +14,7 @@ class RetrievalSide:
     """How one benchmark's retrieval files are read; every function takes the benchmark's folder and a domain."""
 
     domains: tuple[str, ...]
-    """Short names of the corpora."""
+    """Short names of the corpora; none where the tasks say which there are."""
     corpus_file: Callable[[Path, str], Path]
     """The file that holds a corpus."""
     load_qrels: Callable[[Path, str], tuple[Qrel, ...]]
@@ -25,6 +25,11 @@ class RetrievalSide:
     """Task id -> facts that passages must hold, where the benchmark's own figures count those; None elsewhere."""
     load_rankings: Callable[[Path], Mapping[str, tuple[Passage, ...]]] | None = None
     """Task id -> all passages that are published for it, best first; None: those of the setting `full_rag` are all."""
+
+    def domains_of(self, tasks: Iterable[Task]) -> tuple[str, ...]:
+        """Return the domains of some tasks, in the order of `domains`, or of the tasks where that is empty."""
+        present = dict.fromkeys(task.domain for task in tasks)
+        return tuple(domain for domain in self.domains or present if domain in present)
 
 
 __all__ = ["RetrievalSide"]

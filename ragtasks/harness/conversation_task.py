@@ -21,6 +21,7 @@ from lm_eval.api.metrics import mean
 from lm_eval.api.task import ConfigurableTask
 from lm_eval.filters import build_filter_ensemble
 
+from ragtasks import __version__
 from ragtasks.benchmarks.registry import benchmark_folder, open_benchmark
 from ragtasks.config import config_from_metadata
 from ragtasks.docs import Doc, response_of
@@ -31,6 +32,7 @@ from ragtasks.harness.scoring import ScoredResponse, shared_scorer
 from ragtasks.metrics.metric import Pair
 from ragtasks.metrics.thinking import answer_text
 from ragtasks.records import Response
+from ragtasks.runs import CLOSED_BOOK, run_key
 from ragtasks.suites.suite import suite_named
 from ragtasks.templates import PromptTemplate, load_template
 
@@ -56,7 +58,8 @@ class ConversationTask(ConfigurableTask):
     """One setting and one domain of a multi-turn RAG benchmark.
 
     Its YAML gives `dataset_kwargs`: `benchmark` and `setting`, and where they are not the usual ones `domain` (one of
-    several), `prompt` (a shipped system template), `max_words`, and `suite` (another than the benchmark's own).
+    several), `prompt` and `plain_prompt` (shipped templates: of the system text, of all without a chat template),
+    `max_words`, and `suite` (another than the benchmark's own).
     `--metadata` gives the keys of `ragtasks.config.EvaluationConfig`.
     """
 
@@ -70,8 +73,11 @@ class ConversationTask(ConfigurableTask):
         self._foreign_metadata = dict(own.get("metadata") or {})
         self.evaluation = config_from_metadata(self._foreign_metadata)
         options = dict(own.get("dataset_kwargs") or {})
-        self._system_template = load_template(self.evaluation.system_prompt, options.get("prompt", "generation/system"))
-        self._plain_template = load_template(self.evaluation.plain_prompt, "generation/plain")
+        usual = "generation/closed_book" if self.evaluation.run == CLOSED_BOOK else "generation/system"
+        self._system_template = load_template(self.evaluation.system_prompt, options.get("prompt", usual))
+        self._plain_template = load_template(
+            self.evaluation.plain_prompt, options.get("plain_prompt", "generation/plain")
+        )
         self._max_words = self.evaluation.max_words or options.get("max_words", _MAX_WORDS)
         self._results: dict[str, ScoredResponse] = {}
         self._is_distributed = False
@@ -83,7 +89,7 @@ class ConversationTask(ConfigurableTask):
         own["process_results"] = _OWN_PROCESS_RESULTS
         own["metric_list"] = self._metric_list(own["metric_list"])
         super().__init__(config=own)
-        self._filter = _SAMPLE_FILTER if self.benchmark.is_sample else _FILTER
+        self._filter = _SAMPLE_FILTER if self.benchmark.is_sample else self.benchmark.copy or _FILTER
         self._filters = [build_filter_ensemble(self._filter, [["take_first", None]])]
         self.scorer = shared_scorer(self.benchmark.name, self.benchmark.root, self.evaluation, self._suite_name)
         self._render_plain(self.dataset["test"][0], None)
@@ -243,6 +249,8 @@ class ConversationTask(ConfigurableTask):
                 "revision": self.benchmark.revision,
                 "configuration": json.loads(self.evaluation.model_dump_json()),
                 "fingerprint": self.fingerprint(),
+                "run_key": run_key(run_store(), self.evaluation.run),
+                "ragtasks_version": __version__,
                 "prompts": {"system": _named(self._system_template), "plain": _named(self._plain_template)},
                 "scoring": self.scorer.provenance(),
             },

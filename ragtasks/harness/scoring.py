@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,9 @@ from ragtasks.benchmarks.registry import open_benchmark
 from ragtasks.clients.endpoint import Endpoint
 from ragtasks.clients.protocol import Client
 from ragtasks.config import EvaluationConfig, Judge
-from ragtasks.environment import endpoint_key, reply_cache_file
+from ragtasks.environment import endpoint_key, engine_keys, reply_cache_file, run_store
 from ragtasks.errors import JudgeError, RagtasksError
+from ragtasks.harness.searching import CorpusSearch
 from ragtasks.judges.session import judge_responses
 from ragtasks.judges.verdicts import IDK, JudgeIdk, Verdicts
 from ragtasks.metrics.answerability import IdkLabel, RuleBasedIdk
@@ -70,7 +71,9 @@ class ResponseScorer:
         self._judges = ", ".join(item.model for item in config.judges)
         self._idk_by_judges = config.idk_by_judges and any(rubric.name == IDK for rubric in self._rubrics)
         self._idk_detector = f"judge {self._judges}" if self._idk_by_judges else RuleBasedIdk().name
-        self._usage: dict[str, Any] = {}
+        self._search: CorpusSearch | None = None
+        if self.suite.uses_retriever:
+            self._search = CorpusSearch(benchmark, config.retriever, run_store(), engine_keys())
         self._n_texts = 0
         self._n_truncated = 0
         self._bert: BertScorer | None = None
@@ -85,13 +88,22 @@ class ResponseScorer:
             self._missing = f"encoder {self.encoder} cannot be had"
             _LOGGER.warning("BERTScore and rb_alg will be unscored. %s", error)
 
+    def prepare(self, domains: Iterable[str]) -> None:
+        """Do what scoring responses in some domains will need, so that what is missing shows before a model runs.
+
+        Raises:
+            ConfigurationError: a retriever that cannot be used.
+        """
+        if self._search is not None:
+            self._search.prepare(domains)
+
     def score(self, responses: Sequence[Response]) -> list[ScoredResponse]:
         """Return scores and notes of each response, in order; nothing is lost where encoder or judges fail."""
         verdicts = self._verdicts(responses)
         detector = JudgeIdk(verdicts) if verdicts and self._idk_by_judges else RuleBasedIdk()
         self._idk_detector = detector.name  # rules where no judge could be had
         labels = detector.detect(responses)
-        evidence = Evidence(self._benchmark, responses, labels, self._semantics(responses), verdicts)
+        evidence = Evidence(self._benchmark, responses, labels, self._semantics(responses), verdicts, self._search)
         scores = [self._complete(own, verdicts) for own in self.suite.score(evidence)]
         rows = _verdict_rows(verdicts, len(responses))
         return [ScoredResponse(*row) for row in zip(scores, map(_notes, scores, labels, rows), strict=True)]
@@ -126,7 +138,6 @@ class ResponseScorer:
         except RagtasksError as error:
             note_problem(str(error))
             return None
-        self._usage = {judge: usage.describe() for judge, usage in verdicts.usage.items()}
         try:
             verdicts.require_coverage(self._config.min_judge_coverage)
         except JudgeError as error:
@@ -162,7 +173,10 @@ class ResponseScorer:
             _LOGGER.warning("%d of %d texts are longer than the encoder reads", bert.n_truncated, bert.n_texts)
 
     def provenance(self) -> dict[str, Any]:
-        """Return what the figures rest on: encoder, detector, judges and what they were paid, texts that were cut."""
+        """Return what the figures rest on: encoder, detector, judges, and how many texts the encoder cut.
+
+        What judges were paid is no part of it: asked again, they cost nothing, and the figures are the same.
+        """
         return {
             "encoder": self.encoder if self._bert is not None else NO_ENCODER,
             "rescaled": self._bert is not None and self._bert.spec.baseline is not None,
@@ -170,10 +184,10 @@ class ResponseScorer:
             "judges": self._judges,
             "judge_prompts": self._config.prompts if self._judges else None,
             "rubrics": {rubric.name: f"{rubric.description} ({rubric.fingerprint})" for rubric in self._rubrics},
-            "judge_usage": self._usage,
             "n_texts": self._n_texts,
             "n_truncated": self._n_truncated,
             "profiles": ["paper", "ibm"],
+            **({"retriever": self._search.describe()} if self._search is not None else {}),
         }
 
 

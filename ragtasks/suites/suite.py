@@ -18,6 +18,7 @@ from ragtasks.judges.verdicts import Verdicts
 from ragtasks.metrics.answerability import IdkLabel
 from ragtasks.metrics.answers import Semantics
 from ragtasks.metrics.metric import Metric, Scores
+from ragtasks.metrics.rewriting import Search
 from ragtasks.records import Response
 
 
@@ -35,6 +36,8 @@ class Evidence:
     """BERTScore figures, or the reason why there are none."""
     verdicts: Verdicts | None = None
     """What judges said; None where there are no judges, or none could be had."""
+    search: Search | None = None
+    """Searches the benchmark's corpora; None for a suite that searches nothing."""
 
 
 def _no_rubrics() -> Sequence[Rubric]:
@@ -55,6 +58,8 @@ class Suite:
     """Folder of the benchmark's files -> the same in the official words that lie there; None: none are known."""
     uses_encoder: bool = True
     """Whether any metric rests on BERTScore."""
+    uses_retriever: bool = False
+    """Whether any metric rests on what a retriever finds for the responses."""
 
     def rubrics_in(self, prompts: str, root: Path) -> Sequence[Rubric]:
         """Return what judges are asked, in the words that the configuration names.

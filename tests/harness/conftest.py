@@ -45,6 +45,8 @@ def _no_hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """No model hub in this process or its children; the harness asks for a tokeniser of its dummy model."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HF_HUB_OFFLINE", "1")
+        # Indexes of the samples are no business of the user's own run store.
+        patch.setenv("RAGTASKS_RUNS", str(tmp_path_factory.mktemp("store")))
         patch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
         # Else its first handler keeps the error stream of whichever test came first, closed by the next.
         patch.setattr("lm_eval.utils._LOGGING_CONFIGURED", True)

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from ragtasks.benchmarks.mtrag import DOMAINS, load
 from ragtasks.benchmarks.mtrag_retrieval import load_qrels
+from ragtasks.benchmarks.standalone import StandaloneLabels, read_standalone_labels
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError
 from ragtasks.metrics.retrieval import RETRIEVAL_METRICS
 from ragtasks.records import Answerability, Message, Qrel, Role, Task
 from ragtasks.runs import Ranked, Run
 from retrieval_cache.evaluation import Evaluation, Paired, compare, evaluate, mean, slices
-from retrieval_cache.standalone import StandaloneLabels, read_standalone_labels
 
 
 def task(conversation: str, turn: int, domain: str) -> Task:

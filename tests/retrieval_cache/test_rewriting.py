@@ -8,15 +8,13 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ragtasks.benchmarks.registry import SAMPLE, benchmark_folder, open_benchmark
 from ragtasks.clients.openai_client import OpenAIClient
 from ragtasks.clients.protocol import Decoding
 from ragtasks.records import Task
 from ragtasks.templates import PromptTemplate, shipped_template
-from retrieval_cache.rewriting import TEMPLATE, QuestionClass, Rewrites, parse_rewrite, rewrite_queries
+from retrieval_cache.rewriting import TEMPLATE, Rewrites, rewrite_queries
 from tests.clients._server import Action, ChatServer, Script, chat_server, completion, refusal
 from tests.retrieval_cache._rewriting_run import SLOTS
 
@@ -41,56 +39,6 @@ def later_turns() -> list[Task]:
 def rewritten(server: ChatServer, tasks: list[Task], decoding: Decoding | None = None) -> Rewrites:
     endpoint = {"model": "m", "base_url": server.base_url, "attempts": 1}
     return rewrite_queries(tasks, OpenAIClient(endpoint, None, decoding))
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        contract(),
-        f"  {contract()}\n",
-        f"```json\n{contract()}\n```",
-        f"```\n{contract()}\n```",
-        '{\n  "reworded version": "v",\n  "class": "non-standalone"\n}',
-        contract(" v\n"),
-    ],
-)
-def test_valid_reply_is_read(text: str) -> None:
-    assert parse_rewrite(text) == (QuestionClass.NON_STANDALONE, "v")
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "not one JSON object"),
-        ("v", "not one JSON object"),
-        ('"v"', "not one JSON object"),
-        (f"[{contract()}]", "not one JSON object"),
-        (f"Here it is: {contract()}", "not one JSON object"),
-        (f"{contract()} Hope this helps!", "not one JSON object"),
-        (f"{contract()}\n{contract()}", "not one JSON object"),
-        (f"```json\n{contract()}", "not one JSON object"),
-        ("[" * 100_000, "not one JSON object"),
-        ('{"class": "standalone"}', "other keys"),
-        ('{"class": "standalone", "reworded version": "v", "note": ""}', "other keys"),
-        ('{"Class": "standalone", "reworded version": "v"}', "other keys"),
-        ('{"class": "standalone", "class": "non-standalone", "reworded version": "v"}', "twice"),
-        (contract(label="partly"), "class that was not offered"),
-        (contract(label=["standalone"]), "class that was not offered"),
-        (contract(label=None), "class that was not offered"),
-        (contract(" "), "no reworded version"),
-        (contract(None), "no reworded version"),
-        (contract({"q": "v"}), "no reworded version"),
-        (contract("\ud83d"), "half a character"),
-    ],
-)
-def test_broken_contract_is_refused(text: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        parse_rewrite(text)
-
-
-@given(st.text(st.characters(codec="utf-8"), min_size=1).filter(str.strip), st.sampled_from(QuestionClass))
-def test_what_is_written_is_read(version: str, label: QuestionClass) -> None:
-    assert parse_rewrite(contract(version, label.value)) == (label, " ".join(version.split()))
 
 
 def test_every_later_turn_is_asked_and_first_turns_are_not() -> None:

@@ -1,0 +1,72 @@
+"""The harness task of a rewriting model: a conversation as text in, a query out.
+
+The conversation is material here, so it is not handed over turn by turn: a model that sees its own turns goes on with
+them and answers. One user message holds all of it, as in the paper's prompt and in the precompute stage's, so that a
+model rewrites the same way in both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ragtasks.benchmarks.rewriting_tasks import rewriting_tasks
+from ragtasks.docs import Doc
+from ragtasks.environment import run_store
+from ragtasks.harness.conversation_task import ConversationTask
+from ragtasks.harness.dataset import task_dataset
+from ragtasks.rewrite_replies import CONTRACTS
+from ragtasks.templates import PromptTemplate
+
+
+class RewriteTask(ConversationTask):
+    """The judged questions of a benchmark, to be rewritten.
+
+    Its YAML gives `dataset_kwargs` as for `ConversationTask`, and `contract`: how a reply must look (`json` or
+    `conditional`). Templates are filled with `history` and `question`.
+    """
+
+    def __init__(self, config: Mapping[str, Any] | None = None) -> None:
+        """Read the docs, and check options, templates and the retriever's name, before a model runs.
+
+        Raises:
+            RagtasksError: bad data, a bad option or template.
+        """
+        self._contract = CONTRACTS[dict((config or {}).get("dataset_kwargs") or {})["contract"]]
+        super().__init__(config)
+
+    def download(self, dataset_kwargs: dict[str, Any] | None = None, **_: Any) -> None:
+        """Build this task's docs."""
+        tasks = rewriting_tasks(self.benchmark, self._contract)
+        self.dataset = {"test": task_dataset(tasks, dict(dataset_kwargs or {}), self.evaluation, run_store())}
+
+    def fewshot_context(  # noqa: PLR0917 (the harness's own signature)
+        self,
+        doc: Doc,
+        num_fewshot: int = 0,
+        system_instruction: str | None = None,
+        apply_chat_template: bool = False,
+        fewshot_as_multiturn: bool = False,
+        chat_template: Callable[..., Any] | None = None,
+        gen_prefix: str | None = None,
+    ) -> Any:
+        """Return the prompt: one user message in the model's chat template, else plain text."""
+        if not apply_chat_template or chat_template is None:
+            return self._render_plain(doc, system_instruction)
+        return chat_template([{"role": "user", "content": _filled(self._system_template, doc, system_instruction)}])
+
+    def _render_plain(self, doc: Doc, instruction: str | None) -> str:
+        return _filled(self._plain_template, doc, instruction)
+
+    def build_all_requests(self, **options: Any) -> None:
+        """Build the requests, then index the corpora that the queries will be searched in: what fails, fails now."""
+        super().build_all_requests(**options)
+        self.scorer.prepare(self.dataset["test"].unique("domain"))
+
+
+def _filled(template: PromptTemplate, doc: Doc, instruction: str | None) -> str:
+    own = template.render(history=doc["history"], question=doc["question"]).strip()
+    return f"{instruction}\n\n{own}" if instruction else own
+
+
+__all__ = ["RewriteTask"]

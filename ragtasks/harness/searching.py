@@ -1,0 +1,107 @@
+"""Searches a benchmark's corpora while an evaluation runs, for queries that the evaluated model wrote.
+
+Rewriting is retrieval: its figure is what a retriever finds. So this one module of the library calls the precompute
+stage, which else is met at a file format; the indexes are the stage's own, in the run store, made once a corpus. What
+is missing is said before a model runs, and its figures are unscored: like an encoder, it costs no answer.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragtasks.benchmarks.benchmark import Benchmark
+from ragtasks.errors import ConfigurationError, MissingExtraError, RagtasksError
+from ragtasks.metrics.retrieval import score_run
+from ragtasks.metrics.rewriting import Searched
+from ragtasks.progress import progress_bars
+
+if TYPE_CHECKING:
+    from retrieval_cache.retrievers.protocol import Retriever
+
+_LOGGER = logging.getLogger(__name__)
+
+
+class CorpusSearch:
+    """A retriever over the corpora of one benchmark; each is indexed when it is first needed, or prepared."""
+
+    def __init__(self, benchmark: Benchmark, line: str, store: Path, secrets: Mapping[str, str]) -> None:
+        """Choose the retriever.
+
+        Args:
+            benchmark: whose corpora are searched.
+            line: the retriever, as `ragtasks retrieve --retriever` takes it.
+            store: the run store, where indexes are kept.
+            secrets: retriever -> key of its server.
+
+        Raises:
+            ConfigurationError: an unknown retriever or option. A missing library is none: it makes `missing`.
+        """
+        from retrieval_cache.retrievers.spec import parse
+
+        self._benchmark = benchmark
+        self._make = partial(parse, line, secrets)
+        self._store = store
+        self._retrievers: dict[str, Retriever] = {}
+        self._reasons: dict[str, str] = {}
+        self._facts: dict[str, Any] = {"line": line}
+        self.missing = ""
+        """Why nothing can be searched at all; empty where that is not known."""
+        try:
+            retriever = self._make()
+            self._facts = {"line": retriever.name, **retriever.describe()}
+            score_run({}, ())  # needs libraries of the same extra
+        except MissingExtraError as error:
+            self.missing = f"{error}"
+            _LOGGER.warning("rewrites will not be searched: their retrieval figures will be unscored. %s", error)
+
+    def describe(self) -> dict[str, Any]:
+        """Return retriever, parameters and versions, and why anything could not be searched."""
+        return {**self._facts, "unsearched": {"all": self.missing} if self.missing else dict(self._reasons)}
+
+    def prepare(self, domains: Iterable[str]) -> None:
+        """Index the corpora of some domains; a warning says which cannot be searched, and why.
+
+        Raises:
+            ConfigurationError: a retriever that cannot search for new queries.
+        """
+        for domain in dict.fromkeys(domains):
+            if not self.missing and domain not in self._retrievers and domain not in self._reasons:
+                self._open(domain)
+
+    def _open(self, domain: str) -> None:
+        from retrieval_cache.indexes import domain_retriever
+        from retrieval_cache.store import RunStore
+
+        try:
+            with progress_bars() as progress:
+                found = domain_retriever(self._benchmark, domain, self._make, RunStore(self._store), progress)
+        except ConfigurationError:
+            raise
+        except (RagtasksError, OSError) as error:
+            self._reasons[domain] = f"corpus of {domain}: {error}"
+            _LOGGER.warning("rewrites in %s will not be searched: their figures will be unscored. %s", domain, error)
+        else:
+            self._retrievers[domain] = found
+
+    def __call__(self, domain: str, texts: Collection[str]) -> Searched:
+        """Return what is found for each text in the corpus of a domain, or why nothing can be searched."""
+        from retrieval_cache.stage import DEPTH
+
+        self.prepare([domain])
+        if domain not in self._retrievers:
+            return Searched(None, self.missing or self._reasons[domain])
+        try:
+            with progress_bars() as progress:
+                # The depth of stored runs: reranking and fusion depend on it, and figures are to be the same.
+                return Searched(self._retrievers[domain].search({text: text for text in texts}, DEPTH, progress))
+        except (RagtasksError, OSError) as error:
+            # The answers are paid for by now: the other figures are kept, and these say why they are missing.
+            _LOGGER.error("searching %s failed, its retrieval figures are unscored: %s", domain, error)
+            return Searched(None, f"search failed: {error}")
+
+
+__all__ = ["CorpusSearch"]

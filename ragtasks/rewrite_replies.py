@@ -1,0 +1,157 @@
+"""How a rewriting model's reply is read, and how one is written that is read back as itself.
+
+There are two contracts. In the MTRAG paper's (appendix C.1) a reply is a JSON object with the class of the question and
+its reworded version. In the conditional one (OR-CONVQA paper, section 4.7) it begins with a word: `no_rewrite` ends it,
+and the question itself is the query, so nothing more is generated; `rewrite` goes before the reworded version.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+PARSER_VERSION = 1
+"""Moves when the same JSON reply is read in another way."""
+
+NO_REWRITE = "no_rewrite"
+"""The word of the conditional contract for a question that stands alone."""
+
+_KEYS = frozenset({"class", "reworded version"})
+_FENCED = re.compile(r"```(?:json)?[ \t]*\n(.*)\n[ \t]*```", re.DOTALL | re.IGNORECASE)
+_NO_REWRITE = re.compile(rf"{NO_REWRITE}(?!\w)")
+_REWRITE = re.compile(r"rewrite(?::|(?=\s|$))(.*)", re.DOTALL)
+
+
+class QuestionClass(str, Enum):
+    """Whether a question can be understood without its conversation (MTRAG paper, section 3 and appendix C.1)."""
+
+    STANDALONE = "standalone"
+    NON_STANDALONE = "non-standalone"
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """What a rewriting model is asked to reply."""
+
+    parse: Callable[[str, str], tuple[QuestionClass, str]]
+    """(reply, question) -> class and query; a ValueError names the kind of fault and never quotes the reply."""
+    write: Callable[[str, str], str]
+    """(question, rewrite) -> the reply that says so; a rewrite that is the question makes it standalone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a reply comes to."""
+
+    query: str
+    """What is searched for: the last turn where there is a `fault`, as a system in use would."""
+    question_class: QuestionClass | None
+    """None where the reply breaks the contract."""
+    fault: str = ""
+    """How it breaks the contract; empty where it does not."""
+
+
+def read_reply(contract: Contract, text: str, question: str) -> Reading:
+    """Return what a reply to a question comes to; one that breaks the contract leaves the question as it is."""
+    try:
+        question_class, query = contract.parse(text, question)
+    except ValueError as error:
+        return Reading(question, None, f"invalid reply: {error}")
+    return Reading(query, question_class)
+
+
+def parse_rewrite(text: str) -> tuple[QuestionClass, str]:
+    """Return (class, reworded version) of a JSON reply; whitespace within the version is collapsed.
+
+    The reply must be one JSON object with exactly the two keys, alone or in a code fence, and nothing around it.
+
+    Raises:
+        ValueError: anything else; the message names the kind of fault and never quotes the reply, so that reasons can
+            be counted.
+    """
+    fenced = _FENCED.fullmatch(text.strip())
+    try:
+        content = json.loads(fenced[1] if fenced else text, object_pairs_hook=_without_duplicates)
+    except (json.JSONDecodeError, RecursionError):
+        raise ValueError("not one JSON object") from None
+    if not isinstance(content, dict):
+        raise ValueError("not one JSON object")
+    if content.keys() != _KEYS:
+        raise ValueError("other keys than asked for")
+    label, version = content["class"], content["reworded version"]
+    if not isinstance(label, str) or label not in {member.value for member in QuestionClass}:
+        raise ValueError("a class that was not offered")
+    return QuestionClass(label), _collapsed(version)
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len({key for key, _ in pairs}) < len(pairs):
+        raise ValueError("a key stands twice")
+    return dict(pairs)
+
+
+def _collapsed(version: object) -> str:
+    if not isinstance(version, str) or not version.strip():
+        raise ValueError("no reworded version")
+    if any("\ud800" <= character <= "\udfff" for character in version):
+        raise ValueError("half a character, which no file can hold")
+    return " ".join(version.split())
+
+
+def parse_conditional(text: str, question: str) -> tuple[QuestionClass, str]:
+    """Return (class, query) of a conditional reply; behind `no_rewrite` nothing is read, and the query is the question.
+
+    Raises:
+        ValueError: neither word comes first, or `rewrite` without one line of text.
+    """
+    reply = text.strip()
+    if _NO_REWRITE.match(reply):
+        return QuestionClass.STANDALONE, question
+    rewritten = _REWRITE.fullmatch(reply)
+    if rewritten is None:
+        raise ValueError("neither word comes first")
+    version = rewritten[1].strip()
+    if len(version.splitlines()) > 1:
+        raise ValueError("more than one line")
+    return QuestionClass.NON_STANDALONE, _collapsed(version)
+
+
+def _parse_json(text: str, question: str) -> tuple[QuestionClass, str]:
+    return parse_rewrite(text)
+
+
+def _write_json(question: str, rewrite: str) -> str:
+    label = QuestionClass.STANDALONE if rewrite == question else QuestionClass.NON_STANDALONE
+    return json.dumps({"class": label.value, "reworded version": rewrite}, ensure_ascii=False)
+
+
+def _write_conditional(question: str, rewrite: str) -> str:
+    return NO_REWRITE if rewrite == question else f"rewrite: {' '.join(rewrite.split())}"
+
+
+JSON_CONTRACT = Contract(_parse_json, _write_json)
+"""A JSON object with class and reworded version."""
+
+CONDITIONAL_CONTRACT = Contract(parse_conditional, _write_conditional)
+"""A word that says whether a reworded version follows."""
+
+CONTRACTS: Mapping[str, Contract] = {"json": JSON_CONTRACT, "conditional": CONDITIONAL_CONTRACT}
+"""Name -> contract."""
+
+__all__ = [
+    "CONDITIONAL_CONTRACT",
+    "CONTRACTS",
+    "JSON_CONTRACT",
+    "NO_REWRITE",
+    "PARSER_VERSION",
+    "Contract",
+    "QuestionClass",
+    "Reading",
+    "parse_conditional",
+    "parse_rewrite",
+    "read_reply",
+]

@@ -1,0 +1,63 @@
+"""One index a corpus and retriever, found again by the hash of both, whoever asks for it.
+
+The stage searches with it for a run that it stores; an evaluation searches with it for queries that a model has just
+written and that nobody will ask for again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ragtasks.benchmarks.benchmark import Benchmark
+from ragtasks.benchmarks.registry import retrieval_side
+from ragtasks.errors import ConfigurationError
+from ragtasks.runs import canonical_hash
+from retrieval_cache.passage_sources import PassageSource, open_source
+from retrieval_cache.retrievers.protocol import Progress, Retriever, no_progress
+from retrieval_cache.store import RunStore
+
+
+def indexed(
+    retriever: Retriever, source: PassageSource, store: RunStore, progress: Progress = no_progress
+) -> Retriever:
+    """Return a fresh retriever with a corpus in it; two processes that want the same index make it once.
+
+    Raises:
+        CacheError: the store cannot be written.
+        RagtasksError: as the corpus, the retriever.
+    """
+    parts = {"name": retriever.name, "corpus": source.describe(), "retriever": dict(retriever.describe())}
+    key = canonical_hash(parts)
+    with store.only_builder(key):
+        folder = store.index_folder(key)
+        folder.mkdir(parents=True, exist_ok=True)
+        retriever.index(source.passages(), folder, progress)
+    return retriever
+
+
+def domain_retriever(
+    benchmark: Benchmark,
+    domain: str,
+    make_retriever: Callable[[], Retriever],
+    store: RunStore,
+    progress: Progress = no_progress,
+) -> Retriever:
+    """Return a retriever with the corpus of one domain of a benchmark in it, ready for any queries.
+
+    Raises:
+        ConfigurationError: a retriever that only repeats what was found before.
+        RagtasksError: as `indexed`; the benchmark has no such corpus.
+    """
+    retriever = make_retriever()
+    if retriever.name.startswith("run:"):
+        raise ConfigurationError(f"retriever {retriever.name!r} has rankings of its own queries and finds no others")
+    location = str(retrieval_side(benchmark.name).corpus_file(benchmark.root, domain))
+
+    def shown(what: str, done: int, total: int | None) -> None:
+        progress(f"{domain}: {what}", done, total)
+
+    source = open_source(location, lambda: None, store.index_folder, shown)
+    return indexed(retriever, source, store, shown)
+
+
+__all__ = ["domain_retriever", "indexed"]

@@ -1,0 +1,152 @@
+"""Rewriting as a harness task: from the sample to the figures of the precompute stage, in one command."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragtasks.benchmarks.benchmark import Benchmark
+from ragtasks.errors import ConfigurationError, MissingExtraError
+from ragtasks.harness.rewrite_task import RewriteTask
+from ragtasks.harness.searching import CorpusSearch
+from retrieval_cache.evaluation import mean
+from retrieval_cache.service import Place, evaluate_stored, retrieve
+from retrieval_cache.store import RunStore
+
+GROUP, CONDITIONAL = "mtrag_rewrite", "mtrag_rewrite_conditional"
+DOMAINS = ("clapnq", "fiqa", "govt", "cloud")
+FIGURES = ("ndcg_5", "recall_5")
+
+
+def figures_of(benchmark: Benchmark, form: str, store: Path) -> dict[str, float]:
+    """Return what `ragtasks retrieve` and `ragtasks evaluate-run` say of a query form."""
+    stored = retrieve(Place("mtrag", "sample", Path(), store), "bm25", form, depth=100)
+    evaluation = evaluate_stored(benchmark, RunStore(store), stored.manifest.name)
+    values = {figure: mean(evaluation.results, figure).value for figure in FIGURES}
+    return {figure: value for figure, value in values.items() if value is not None}
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("store")
+
+
+@pytest.mark.parametrize(("model", "form"), [("ragtasks-oracle", "rewrite"), ("ragtasks-refuse", "last_turn")])
+def test_the_figures_are_those_of_the_precompute_stage(
+    model: str, form: str, store: Path, evaluate: Callable[..., dict[str, Any]], benchmark_sample: Benchmark
+) -> None:
+    expected = figures_of(benchmark_sample, form, store)
+    official = figures_of(benchmark_sample, "rewrite", store)
+    assert len(expected) == len(FIGURES)
+    results = evaluate(model, GROUP, CONDITIONAL, limit=None)["results"]
+    for name in (GROUP, CONDITIONAL):
+        own = results[name]
+        for figure in FIGURES:
+            assert own[f"{figure},sample"] == pytest.approx(expected[figure], abs=1e-12)
+            assert own[f"{figure}_official,sample"] == pytest.approx(official[figure], abs=1e-12)
+        assert own["invalid_reply,sample"] == float(form == "last_turn")
+        assert own["coverage,sample"] == 1
+
+
+def test_a_prompt_is_one_message_that_holds_the_conversation(load_task: Callable[..., Any]) -> None:
+    for name, word in ((f"{GROUP}_govt", '"reworded version"'), (CONDITIONAL, "no_rewrite")):
+        task = load_task(name)
+        assert isinstance(task, RewriteTask)
+        doc = max(task.dataset["test"], key=lambda doc: len(doc["history"]))
+        (message,) = task.fewshot_context(doc, apply_chat_template=True, chat_template=lambda chat: chat)
+        assert message == {"role": "user", "content": task.fewshot_context(doc)}
+        places = [message["content"].index(text) for text in (*(m["content"] for m in doc["history"]), doc["question"])]
+        assert places == sorted(places)
+        assert word in message["content"]
+        assert task.fewshot_context(doc, system_instruction="Be brief.").startswith("Be brief.\n\nBelow is")
+
+
+def test_a_declined_rewrite_ends_the_generation_and_a_json_object_may_have_lines(load_task: Callable[..., Any]) -> None:
+    assert "\n" in load_task(CONDITIONAL).config.generation_kwargs["until"]
+    assert "\n" not in load_task(f"{GROUP}_govt").config.generation_kwargs["until"]
+
+
+def test_what_the_figures_rest_on_is_in_the_results(evaluate: Callable[..., dict[str, Any]]) -> None:
+    name = f"{GROUP}_govt"
+    results = evaluate("ragtasks-oracle", name, metadata={"retriever": "bm25-standard"})
+    ours = results["configs"][name]["metadata"]["ragtasks"]
+    assert ours["suite"] == "rewriting"
+    assert ours["scoring"]["retriever"]["line"] == "bm25-standard"
+    assert ours["scoring"]["retriever"]["unsearched"] == {}
+    assert ours["prompts"]["plain"] == ours["prompts"]["system"]
+    sample = results["samples"][name][0]
+    extra = json.loads(sample["doc"]["extra"])
+    assert set(extra) == {"rewrite", "standalone"}
+    assert sample["doc"]["passages"] == []
+
+
+def test_a_missing_corpus_is_said_before_the_model_runs_and_its_figures_are_unscored(
+    tmp_path: Path,
+    evaluate: Callable[..., dict[str, Any]],
+    benchmark_sample: Benchmark,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    shutil.copytree(benchmark_sample.root, tmp_path / "mtrag")
+    (tmp_path / "mtrag/corpora/passage_level/govt.jsonl.zip").unlink()
+    names = (f"{GROUP}_govt", f"{GROUP}_fiqa")
+    with caplog.at_level(logging.INFO):
+        results = evaluate("ragtasks-oracle", *names, metadata={"data": str(tmp_path / "mtrag")})
+    govt, fiqa = (results["results"][name] for name in names)
+    assert (govt["coverage,sample"], fiqa["coverage,sample"]) == (0, 1)
+    assert govt["ndcg_5,sample"] != govt["ndcg_5,sample"]  # NaN
+    assert govt["invalid_reply,sample"] == 0
+    texts = [record.getMessage() for record in caplog.records]
+    warned = next(place for place, text in enumerate(texts) if "rewrites in govt will not be searched" in text)
+    assert warned < next(place for place, text in enumerate(texts) if "Running generate_until" in text)
+    assert "ragtasks fetch mtrag" in texts[warned]
+    reasons = results["samples"][names[0]][0]["doc"]["scoring"]["unscored"]
+    assert reasons["ndcg_5"].startswith("corpus of govt: ")
+
+
+def test_a_missing_library_is_said_at_once_and_the_replies_are_still_read(
+    monkeypatch: pytest.MonkeyPatch,
+    evaluate: Callable[..., dict[str, Any]],
+    tmp_path: Path,
+    benchmark_sample: Benchmark,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise MissingExtraError("tantivy", "retrieval", "BM25")
+
+    monkeypatch.setattr("retrieval_cache.retrievers.spec.parse", refuse)
+    shutil.copytree(benchmark_sample.root, tmp_path / "mtrag")  # a scorer of its own
+    name = f"{GROUP}_govt"
+    results = evaluate("ragtasks-oracle", name, metadata={"data": str(tmp_path / "mtrag")})
+    own = results["results"][name]
+    assert (own["coverage,sample"], own["invalid_reply,sample"]) == (0, 0)
+    assert "pip install 'ragtasks[retrieval]'" in caplog.text
+    unsearched = results["configs"][name]["metadata"]["ragtasks"]["scoring"]["retriever"]["unsearched"]
+    assert "tantivy" in unsearched["all"]
+
+
+@pytest.mark.parametrize("line", ["bm52", "bm25:k1=2"])
+def test_an_unknown_retriever_is_refused_when_the_task_is_read(line: str, load_task: Callable[..., Any]) -> None:
+    with pytest.raises(ConfigurationError, match="retriever"):
+        load_task(f"{GROUP}_govt", retriever=line)
+
+
+def test_a_search_that_fails_after_the_answers_leaves_a_reason(benchmark_sample: Benchmark, tmp_path: Path) -> None:
+    search = CorpusSearch(benchmark_sample, "bm25", tmp_path, {})
+    search.prepare(DOMAINS)
+    shutil.rmtree(tmp_path)
+    assert search("govt", []).rankings == {}
+    found = CorpusSearch(benchmark_sample, "bm25", Path("/dev/null/store"), {})("govt", ["permit"])
+    assert found.rankings is None
+    assert found.reason.startswith("corpus of govt: ")
+
+
+def test_one_command_runs_it(command: Callable[..., Any]) -> None:
+    done = command("--model", "ragtasks-oracle", "--tasks", GROUP, "--limit", "3")
+    assert done.status == 0, done.err
+    assert "ndcg_5_official" in done.out

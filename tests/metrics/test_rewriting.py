@@ -1,0 +1,96 @@
+"""Figures of rewritten questions, by a search that is written down here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtasks.metrics.rewriting import FIGURES, Searched, is_changed, length_ratio, n_words, query_figures
+from ragtasks.records import Answerability, Message, Qrel, Role, Task
+from ragtasks.runs import Ranked
+
+QRELS = (Qrel("a<::>2", "p1", 1), Qrel("a<::>2", "p2", 1), Qrel("b<::>1", "p9", 1))
+FOUND = {
+    "both": (Ranked("p1", 3.0), Ranked("p5", 2.0), Ranked("p2", 1.0)),
+    "one": (Ranked("p5", 2.0), Ranked("p1", 1.0)),
+    "none": (),
+}
+
+
+def task(task_id: str, domain: str = "govt") -> Task:
+    message = (Message(Role.USER, "What of it?"),)
+    return Task(task_id, "a", 2, domain, message, "", Answerability.ANSWERABLE, (), "N/A", ())
+
+
+class Library:
+    """A search that keeps what it was asked."""
+
+    def __init__(self, *closed: str) -> None:
+        self.asked: list[tuple[str, list[str]]] = []
+        self._closed = closed
+
+    def __call__(self, domain: str, texts: Collection[str]) -> Searched:
+        self.asked.append((domain, list(texts)))
+        if domain in self._closed:
+            return Searched(None, f"{domain} is closed")
+        return Searched({text: FOUND[text] for text in texts})
+
+
+def test_figures_are_those_of_the_hand() -> None:
+    both, one, none = query_figures([task("a<::>2")] * 3, ["both", "one", "none"], QRELS, Library())
+    ideal = 1 + 1 / math.log2(3)
+    assert both["ndcg_5"].value == pytest.approx((1 + 1 / math.log2(4)) / ideal)
+    assert one["ndcg_5"].value == pytest.approx((1 / math.log2(3)) / ideal)
+    assert (both["recall_5"].value, one["recall_5"].value) == (1, 0.5)
+    assert [none[name].value for name in FIGURES] == [0, 0]
+
+
+def test_a_text_is_searched_for_once_a_corpus() -> None:
+    library = Library()
+    tasks = [task("a<::>2"), task("a<::>2", "fiqa"), task("b<::>1"), task("a<::>2")]
+    figures = query_figures(tasks, ["both", "both", "both", "both"], QRELS, library)
+    assert library.asked == [("govt", ["both"]), ("fiqa", ["both"])]
+    assert figures[0] == figures[1] == figures[3]
+    assert figures[2]["recall_5"].value == 0
+
+
+def test_what_cannot_be_searched_is_unscored_and_the_rest_is_not() -> None:
+    tasks = [task("a<::>2"), task("a<::>2", "fiqa"), task("c<::>1")]
+    there, closed, unjudged = query_figures(tasks, ["one", "one", "one"], QRELS, Library("fiqa"))
+    assert there["recall_5"].value == 0.5
+    assert {(score.value, score.reason) for score in closed.values()} == {(None, "fiqa is closed")}
+    assert {(score.value, score.reason) for score in unjudged.values()} == {(None, "no relevance judgement")}
+
+
+def test_nothing_gives_nothing() -> None:
+    assert query_figures([], [], QRELS, Library()) == []
+
+
+@pytest.mark.parametrize(
+    ("rewrite", "changed"),
+    [
+        ("What about  winter", False),
+        ("what about winter?", False),
+        ("What about the winter?", True),
+        ("winter about what?", True),
+        ("", True),
+    ],
+)
+def test_a_rewrite_is_changed_where_words_are(rewrite: str, changed: bool) -> None:
+    assert is_changed(rewrite, "What about winter?") is changed
+
+
+def test_length_is_counted_in_words() -> None:
+    assert n_words(" one  two\nthree ") == 3
+    assert n_words("") == 0
+    assert length_ratio("one two three", "one two") == 1.5
+    assert length_ratio("one", "  ") == 1
+
+
+@given(st.text())
+def test_a_text_is_no_change_of_itself(text: str) -> None:
+    assert not is_changed(text, f" {text} ")
