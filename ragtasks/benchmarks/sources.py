@@ -55,7 +55,7 @@ class Source:
     base_url: str
     """What a file's path is appended to."""
     files: tuple[SourceFile, ...]
-    """All files, each path once."""
+    """All files, each path once; none where they are the user's own."""
 
     def __post_init__(self) -> None:
         _refuse_unsafe(self.folder)
@@ -73,10 +73,12 @@ class Source:
             groups: names out of `groups`; an empty one gives no files.
 
         Raises:
-            ConfigurationError: a name that no file of the source has.
+            ConfigurationError: a name that no file of the source has, or a source without files.
         """
         if groups is None:
             return self.files
+        if not self.files:
+            raise ConfigurationError(f"{self.name}: the files are your own, there are none to fetch or verify")
         wanted = (groups,) if isinstance(groups, str) else tuple(groups)
         unknown = [name for name in wanted if name not in self.groups]
         if unknown:
@@ -97,8 +99,11 @@ def locate(source: Source, data_dir: Path) -> Path:
 
     Args:
         source: the benchmark's files.
-        data_dir: the user's data folder, or a checkout of the repository itself; the latter is used as it is.
+        data_dir: the user's data folder, or a checkout of the repository itself; the latter is used as it is, and so is
+            any folder where the files are the user's own.
     """
+    if not source.files:
+        return data_dir
     return data_dir if (data_dir / source.marker).is_dir() else data_dir / source.folder
 
 

@@ -1,6 +1,17 @@
 """The command line; importing this package lets every command join the application."""
 
-from ragtasks.cli import comparing, evaluation, history, retrieval, submission, trec_rag
+from ragtasks.cli import comparing, evaluation, history, reporting, retrieval, submission, trec_rag, validating
 from ragtasks.cli.app import app, main
 
-__all__ = ["app", "comparing", "evaluation", "history", "main", "retrieval", "submission", "trec_rag"]
+__all__ = [
+    "app",
+    "comparing",
+    "evaluation",
+    "history",
+    "main",
+    "reporting",
+    "retrieval",
+    "submission",
+    "trec_rag",
+    "validating",
+]

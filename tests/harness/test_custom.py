@@ -1,0 +1,141 @@
+"""A benchmark of one's own, from an empty folder: the tutorial as it stands, and the tasks on the sample."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragtasks.benchmarks import _custom_search, custom
+from ragtasks.benchmarks.registry import benchmark_folder, open_benchmark
+from ragtasks.cli import main
+from ragtasks.harness.conversation_task import ConversationTask
+from ragtasks.records import Setting
+from tests.judges._demo import DemoServer
+
+TUTORIAL = Path(__file__).resolve().parents[2] / "docs" / "bring-your-own.md"
+TASKS = ("custom_reference", "custom_full_rag")
+CUT = "[...]"
+ROUNDING = 0.002
+"""Figures that rest on an encoder differ in the last places from machine to machine."""
+
+_BLOCK = re.compile(r"```(sh|text)\n(.*?)\n```", re.DOTALL)
+_PIECE = re.compile(r"(\[\.\.\.\])|(\d+\.\d{3,4})|(\s+)")
+
+
+@dataclass(frozen=True)
+class Step:
+    """Some commands of the tutorial, and what it says that they print."""
+
+    commands: str
+    printed: str
+
+
+def steps() -> Iterator[Step]:
+    blocks = [match.groups() for match in _BLOCK.finditer(TUTORIAL.read_text(encoding="utf-8"))]
+    for index, (kind, content) in enumerate(blocks):
+        if kind == "sh":
+            after = blocks[index + 1] if index + 1 < len(blocks) else ("sh", "")
+            yield Step(content.replace("\\\n", " "), after[1] if after[0] == "text" else "")
+
+
+def agrees(printed: str, found: str) -> bool:
+    """Return whether a text ends as printed: with anything where it is cut, figures but for their last place."""
+    pattern, figures, end = "", [], 0
+    for piece in _PIECE.finditer(printed):
+        pattern += re.escape(printed[end : piece.start()])
+        pattern += ".*?" if piece[1] else r"(\d+\.\d+)" if piece[2] else r"\s+"
+        figures += [float(piece[2])] if piece[2] else []
+        end = piece.end()
+    match = re.search(pattern + re.escape(printed[end:]) + r"\s*\Z", found, re.DOTALL)
+    return match is not None and [float(text) for text in match.groups()] == pytest.approx(figures, abs=ROUNDING)
+
+
+def test_the_comparison_of_outputs_can_fail() -> None:
+    assert agrees("a 0.7403 [...] b [...]", "more\na 0.7404 x y  b and more")
+    assert agrees("a b", "a  b\n")
+    for printed, found in (("a 0.740 [...] b", "a 0.750 c b"), ("a b", "a"), ("a b", "a b c"), ("a [...] b", "a c")):
+        assert not agrees(printed, found)
+
+
+def test_every_command_of_the_tutorial_does_what_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "runs"))  # what its `export` does
+    done = []
+    for step in steps():
+        if not step.commands.startswith("ragtasks"):
+            custom._checked.cache_clear()  # a shell would start a new process
+            open_benchmark.cache_clear()
+            subprocess.run(["bash", "-ec", step.commands], check=True)
+            continue
+        with pytest.raises(SystemExit) as stop:
+            main(shlex.split(step.commands)[1:])
+        out, err = capsys.readouterr()
+        failed = step.printed.startswith(("ragtasks: ", "handbook: 3 faults"))
+        assert int(stop.value.code or 0) == int(failed), err
+        shown = err if step.printed.startswith("ragtasks: ") else out
+        assert agrees(step.printed, shown), f"{step.commands}\n{shown}"
+        done.append(step.commands.split()[1])
+    assert done == ["validate", "validate", "run", "run", "retrieve", "evaluate-run", "run", "report", "run"]
+
+
+def test_the_sample_runs_as_it_is(evaluate: Callable[..., dict[str, Any]]) -> None:
+    results = evaluate("ragtasks-oracle", *TASKS, limit=None)
+    for task in TASKS:
+        assert results["results"][task]["rouge_l,sample"] == 1
+        assert results["results"][task]["ans_acc,sample"] == 1
+        assert results["n-samples"][task]["effective"] == 9  # the conversational one is left out
+    refused = evaluate("ragtasks-refuse", "custom_full_rag", limit=None)["results"]["custom_full_rag"]
+    assert refused["idk_yes,sample"] == 1
+    assert refused["ans_acc,sample"] == pytest.approx(1 / 9)
+
+
+def test_judges_are_asked_as_for_any_benchmark(
+    evaluate: Callable[..., dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path))
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    with DemoServer() as server:
+        metadata = {"judges": [server.judge("steady")]}
+        figures = evaluate("ragtasks-oracle", "custom_full_rag", metadata=metadata, limit=None)["results"]
+        assert server.asked
+    assert figures["custom_full_rag"]["judge_coverage,sample"] > 0.9
+    assert 0 < figures["custom_full_rag"]["rb_llm,sample"] <= 1
+
+
+def test_docs_say_where_their_passages_come_from(load_task: Callable[..., ConversationTask]) -> None:
+    reference, full_rag = (list(load_task(name).dataset["test"]) for name in TASKS)
+    assert {doc["run"] for doc in reference} == {"references"}
+    assert {doc["run"] for doc in full_rag} == {_custom_search.NAME}
+    assert {doc["domain"] for doc in full_rag} == {"lending", "workshop"}
+    assert all([item["passage_id"] for item in doc["passages"]] == doc["references"] for doc in reference)
+    assert all(len(doc["passages"]) == 5 for doc in full_rag)
+
+
+def test_conversational_questions_take_part_where_that_is_asked(load_task: Callable[..., ConversationTask]) -> None:
+    assert len(load_task("custom_reference", conversational=True).dataset["test"]) == 10
+
+
+def test_the_sample_says_so_and_reads_its_own_words() -> None:
+    benchmark = open_benchmark("custom", benchmark_folder("custom", "sample", Path()).resolve())
+    assert benchmark.label == "custom (sample)"
+    by_id = {task.task_id: task for task in benchmark.tasks}
+    third = by_id["loans-1<::>3"]
+    assert [message.text for message in third.messages][::2] == [
+        by_id["loans-1<::>1"].question,
+        by_id["loans-1<::>2"].question,
+        "Do you sell used drills too?",
+    ]
+    assert [message.text for message in third.messages][1::2] == [
+        by_id["loans-1<::>1"].target,
+        by_id["loans-1<::>2"].target,
+    ]
+    assert benchmark.read_contexts(Setting.REFERENCE).passages["loans-1<::>3"] == ()
