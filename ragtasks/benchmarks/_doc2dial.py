@@ -10,7 +10,6 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import orjson
 
@@ -18,10 +17,10 @@ from ragtasks.benchmarks._derived import derived_file
 from ragtasks.benchmarks._doc2dial_files import DOMAINS, read_dialogues, read_documents, read_json
 from ragtasks.benchmarks._doc2dial_passages import cut, proposition_passages
 from ragtasks.benchmarks._doc2dial_tasks import tasks_of
-from ragtasks.benchmarks._rows import Faults, json_lines, parse_json
+from ragtasks.benchmarks._rows import Faults, json_lines, sample_facts
 from ragtasks.benchmarks.benchmark import Benchmark
 from ragtasks.benchmarks.retrieval_side import RetrievalSide
-from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error, close_matches
+from ragtasks.errors import ConfigurationError, clear_error, close_matches
 from ragtasks.records import Contexts, Passage, Qrel, Setting, Task
 
 N_PASSAGES = 20
@@ -54,8 +53,8 @@ class Collection:
         Raises:
             BenchmarkFileError: a file is missing or broken.
         """
-        facts = _sample_facts(root)
-        revision = self.commit if facts is None else str(facts["version"])
+        facts = sample_facts(root)
+        revision = self.commit if facts is None else facts["version"]
         tasks = _tasks(self, files_root(root))
         read_contexts = functools.partial(self._contexts, root, tasks)
         return Benchmark(
@@ -160,23 +159,8 @@ def files_root(root: Path) -> Path:
     Raises:
         BenchmarkFileError: the facts of a sample are broken.
     """
-    name = (_sample_facts(root) or {}).get(_LINK)
+    name = (sample_facts(root) or {}).get(_LINK)
     return root.parent / name if isinstance(name, str) else root
-
-
-def _sample_facts(root: Path) -> dict[str, Any] | None:
-    """Return what a sample says of itself: `version`, and whose files it shares; None for real data."""
-    path = root / "sample.json"
-    if not path.is_file():
-        return None
-    try:
-        facts = parse_json(path.read_bytes())
-        return {"version": facts["version"], **facts}
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        message = clear_error(
-            "facts of a sample", where=str(path), expected="version", found=repr(error), next_step="delete it"
-        )
-        raise BenchmarkFileError(message) from error
 
 
 def read_propositions(root: Path) -> Mapping[str, list[str]]:

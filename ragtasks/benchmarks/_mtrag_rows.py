@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ragtasks.benchmarks._rows import Faults, json_lines, labels_of, parse_json, passage_of
-from ragtasks.errors import BenchmarkFileError, clear_error
+from ragtasks.benchmarks._rows import Faults, broken_facts, json_lines, labels_of, passage_of, sample_facts
+from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error
 from ragtasks.ids import normalise_task_id, split_task_id
-from ragtasks.records import Answerability, Message, Passage, Role, Task
+from ragtasks.records import Answerability, Contexts, Message, Passage, Role, Setting, Task
 
 DOMAINS = ("clapnq", "fiqa", "govt", "cloud")
 """Short names of the four corpora, in the order of the MTRAG paper's Table 2."""
@@ -25,7 +25,6 @@ DOMAINS = ("clapnq", "fiqa", "govt", "cloud")
 _COLLECTION_WORDS = {"clapnq": "clapnq", "fiqa": "fiqa", "govt": "govt", "ibmcloud": "cloud", "cloud": "cloud"}
 _ROLES = {"user": Role.USER, "agent": Role.ASSISTANT}
 _TITLES = {"mtrag": "MTRAG", "mtrag_un": "MTRAG-UN", "mtrag_s": "MTRAG-S"}
-_SAMPLE_FACTS = "sample.json"
 
 
 UNCOUNTED: Mapping[str, int] = {}
@@ -59,21 +58,41 @@ def facts_of(root: Path, commit: str, counts: Counts) -> tuple[bool, str, Counts
     Raises:
         BenchmarkFileError: the facts of a sample are broken.
     """
-    path = root / _SAMPLE_FACTS
-    if not path.is_file():
+    facts = sample_facts(root)
+    if facts is None:
         return False, commit, counts
     try:
-        facts = parse_json(path.read_bytes())
         own = Counts(**facts["counts"])
         for name in ("by_domain", "by_answerability"):
             if getattr(counts, name) is not UNCOUNTED and getattr(own, name) is UNCOUNTED:
                 raise LookupError(name)
-        return True, str(facts["version"]), own
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        message = clear_error(
-            "facts of a sample", where=str(path), expected="version, counts", found=repr(error), next_step="delete it"
-        )
-        raise BenchmarkFileError(message) from error
+    except (LookupError, TypeError) as error:
+        raise broken_facts(root, "version, counts", error) from error
+    return True, facts["version"], own
+
+
+def reference_contexts(title: str, task_name: str, tasks: tuple[Task, ...], setting: Setting) -> Contexts:
+    """Return the passages of every task of a benchmark that publishes those of its task file only.
+
+    Args:
+        title: name of the benchmark in messages.
+        task_name: the harness task that there is.
+        tasks: all tasks; their passages are their references, none for an unanswerable one.
+        setting: what is asked for.
+
+    Raises:
+        ConfigurationError: a setting with retrieved passages, of which none are published.
+    """
+    if setting is Setting.REFERENCE:
+        return Contexts("official", setting, {task.task_id: task.references for task in tasks})
+    message = clear_error(
+        f"passages of {title}",
+        where=f"setting {setting.value}",
+        expected=f"setting {Setting.REFERENCE.value}, the only one with published passages",
+        found=f"setting {setting.value}",
+        next_step=f"take {task_name}",
+    )
+    raise ConfigurationError(message)
 
 
 def required_file(path: Path, benchmark: str = "mtrag") -> Path:
@@ -286,6 +305,7 @@ __all__ = [
     "identity_of",
     "passages_of",
     "read_tasks",
+    "reference_contexts",
     "required_file",
     "rows_of",
     "unique_rows",

@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ragtasks.benchmarks._rows import Faults, parse_json, read_whole
+from ragtasks.benchmarks._rows import Faults, broken_facts, json_array, sample_facts
 from ragtasks.errors import BenchmarkFileError, clear_error
 
 QUERY_FILE = "dataset/MultiHopRAG.json"
@@ -24,7 +24,6 @@ NULL = "null_query"
 QUESTION_TYPES = ("inference_query", "comparison_query", "temporal_query", NULL)
 
 _NEXT_STEP = "delete the file and run `ragtasks fetch multihop_rag`"
-_SAMPLE_FACTS = "sample.json"
 _ARTICLE_KEYS = ("title", "source", "published_at", "category", "body")
 _EVIDENCE_KEYS = ("fact", "title", "source", "published_at")
 
@@ -81,17 +80,13 @@ def facts_of(root: Path, commit: str, counts: Counts) -> tuple[bool, str, Counts
     Raises:
         BenchmarkFileError: the facts of a sample are broken.
     """
-    path = root / _SAMPLE_FACTS
-    if not path.is_file():
+    facts = sample_facts(root)
+    if facts is None:
         return False, commit, counts
     try:
-        facts = parse_json(path.read_bytes())
-        return True, str(facts["version"]), Counts(**facts["counts"])
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        message = clear_error(
-            "facts of a sample", where=str(path), expected="version, counts", found=repr(error), next_step="delete it"
-        )
-        raise BenchmarkFileError(message) from error
+        return True, facts["version"], Counts(**facts["counts"])
+    except (LookupError, TypeError) as error:
+        raise broken_facts(root, "version, counts", error) from error
 
 
 def read_articles(root: Path, counts: Counts) -> tuple[Article, ...]:
@@ -167,16 +162,7 @@ def items_of(faults: Faults) -> list[tuple[int, dict[str, Any]]]:
     Raises:
         BenchmarkFileError: it is no such file.
     """
-    rows: object = None
-    try:
-        rows = parse_json(read_whole(faults))
-    except ValueError as error:
-        faults.add(0, "one JSON array", str(error))
-    else:
-        if not isinstance(rows, list):
-            faults.add(0, "one JSON array", rows)
-    faults.raise_if_any()
-    numbered = list(enumerate(rows if isinstance(rows, list) else [], start=1))
+    numbered = list(enumerate(json_array(faults), start=1))
     for number, row in numbered:
         if not isinstance(row, dict):
             faults.add(0, "an object", row, f"item {number}")

@@ -14,8 +14,11 @@ from typing import Any
 
 import orjson
 
-from ragtasks.errors import BenchmarkFileError
+from ragtasks.errors import BenchmarkFileError, clear_error
 from ragtasks.records import Passage
+
+SAMPLE_FACTS = "sample.json"
+"""The file that makes a folder a sample."""
 
 _MOST_SHOWN = 20
 _NAN = b"NaN"
@@ -113,6 +116,47 @@ def read_whole(faults: Faults) -> bytes:
     return content
 
 
+def json_array(faults: Faults) -> list[Any]:
+    """Return the members of the file of `faults`, which is one JSON array.
+
+    Raises:
+        BenchmarkFileError: it is not.
+    """
+    rows: object = None
+    try:
+        rows = parse_json(read_whole(faults))
+    except ValueError as error:
+        faults.add(0, "one JSON array", str(error))
+    else:
+        if not isinstance(rows, list):
+            faults.add(0, "one JSON array", rows)
+    faults.raise_if_any()
+    return rows if isinstance(rows, list) else []
+
+
+def sample_facts(root: Path) -> dict[str, Any] | None:
+    """Return what the sample in a folder says of itself, at least its `version`; None for real data.
+
+    Raises:
+        BenchmarkFileError: the facts are broken.
+    """
+    path = root / SAMPLE_FACTS
+    if not path.is_file():
+        return None
+    try:
+        facts = parse_json(path.read_bytes())
+        return {**facts, "version": str(facts["version"])}
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise broken_facts(root, "version", error) from error
+
+
+def broken_facts(root: Path, expected: str, found: Exception) -> BenchmarkFileError:
+    """Return the error for facts of a sample that are not as they should be."""
+    where = str(root / SAMPLE_FACTS)
+    message = clear_error("facts of a sample", where=where, expected=expected, found=repr(found), next_step="delete it")
+    return BenchmarkFileError(message)
+
+
 def json_lines(faults: Faults) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (line number from 1, object) of the file of `faults`; broken lines are noted there and left out.
 
@@ -156,4 +200,15 @@ def labels_of(value: object) -> tuple[str, ...]:
     return tuple(label for label in value if isinstance(label, str)) if isinstance(value, list) else ()
 
 
-__all__ = ["Faults", "json_lines", "labels_of", "parse_json", "passage_of", "read_whole"]
+__all__ = [
+    "SAMPLE_FACTS",
+    "Faults",
+    "broken_facts",
+    "json_array",
+    "json_lines",
+    "labels_of",
+    "parse_json",
+    "passage_of",
+    "read_whole",
+    "sample_facts",
+]

@@ -26,6 +26,7 @@ from ragtasks.benchmarks._custom_rows import (
     rewrites_of,
 )
 from ragtasks.benchmarks._derived import derived_file
+from ragtasks.benchmarks._rows import SAMPLE_FACTS
 from ragtasks.benchmarks.benchmark import Benchmark
 from ragtasks.benchmarks.retrieval_side import RetrievalSide
 from ragtasks.benchmarks.sources import Source
@@ -41,7 +42,6 @@ N_PASSAGES = 5
 _ANSWERED = (Answerability.ANSWERABLE, Answerability.PARTIAL)
 _DEPTH = 100
 _DERIVED_VERSION = 1
-_SAMPLE_FACTS = "sample.json"
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -111,7 +111,7 @@ def load(root: Path) -> Benchmark:
         BenchmarkFileError: anything is wrong with the files.
     """
     folder = _checked(root)
-    is_sample = (root / _SAMPLE_FACTS).is_file()
+    is_sample = (root / SAMPLE_FACTS).is_file()
     return Benchmark(
         "custom",
         root,

@@ -14,12 +14,13 @@ from ragtasks.benchmarks._custom_lines import plural
 from ragtasks.benchmarks._custom_rows import CONVERSATIONS, PASSAGES, rewrites_of
 from ragtasks.benchmarks._custom_search import NAME as BUILT_IN
 from ragtasks.benchmarks._derived import FOLDER as DERIVED
+from ragtasks.benchmarks._rows import SAMPLE_FACTS
 from ragtasks.benchmarks.custom import Folder, read_folder
 from ragtasks.errors import close_matches
 from ragtasks.records import Answerability
 
 _READ = (CONVERSATIONS, PASSAGES, QRELS, RETRIEVED)
-_NOT_MEANT = {DERIVED, "sample.json"}
+_NOT_MEANT = {DERIVED, SAMPLE_FACTS}
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ragtasks.benchmarks._mtrag_rows import DOMAINS, domain_of, required_file
-from ragtasks.benchmarks._rows import Faults, json_lines, parse_json, passage_of, read_whole
+from ragtasks.benchmarks._rows import Faults, json_array, json_lines, parse_json, passage_of, read_whole
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error, close_matches
 from ragtasks.ids import normalise_task_id
 from ragtasks.records import Conversation, Message, Passage, Qrel, Role
@@ -39,7 +39,7 @@ def load_conversations(root: Path) -> tuple[Conversation, ...]:
     path = required_file(root / "mtrag-human/conversations/conversations.json")
     faults = Faults(path, "MTRAG conversations", _NEXT_STEP)
     ids = {_opening(task.messages): task.conversation_id for task in load(root).tasks if task.turn == 2}
-    rows = _array(faults)
+    rows = json_array(faults)
     conversations = tuple(_conversation(number, row, ids, faults) for number, row in enumerate(rows, start=1))
     found = Counter(conversation.conversation_id for conversation in conversations)
     for conversation_id in ids.values():
@@ -47,24 +47,6 @@ def load_conversations(root: Path) -> tuple[Conversation, ...]:
             faults.add(0, f"conversation {conversation_id} once", f"{found[conversation_id]} times")
     faults.raise_if_any()
     return conversations
-
-
-def _array(faults: Faults) -> list[Any]:
-    """Return the members of a file that is one JSON array.
-
-    Raises:
-        BenchmarkFileError: it is not.
-    """
-    rows: object = None
-    try:
-        rows = parse_json(read_whole(faults))
-    except ValueError as error:
-        faults.add(0, "one JSON array", str(error))
-    else:
-        if not isinstance(rows, list):
-            faults.add(0, "one JSON array", rows)
-    faults.raise_if_any()
-    return rows if isinstance(rows, list) else []
 
 
 def _opening(messages: tuple[Message, ...]) -> tuple[str, ...]:

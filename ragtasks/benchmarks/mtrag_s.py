@@ -15,13 +15,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ragtasks.benchmarks._mtrag_rows import DOMAINS, Counts, facts_of, read_tasks
+from ragtasks.benchmarks._mtrag_rows import DOMAINS, Counts, facts_of, read_tasks, reference_contexts
 from ragtasks.benchmarks._rows import labels_of
 from ragtasks.benchmarks.benchmark import Benchmark
 from ragtasks.benchmarks.mtrag_source import MTRAG_SOURCE
 from ragtasks.benchmarks.sources import SourceFile
-from ragtasks.errors import ConfigurationError, clear_error
-from ragtasks.records import Contexts, Setting, Task
 
 _TASK_FILE = "mtrag-synthetic/generation_tasks/synthetic.jsonl"
 _FOLLOW_UP = {"Follow Up": "Follow-up"}
@@ -47,7 +45,7 @@ def load(root: Path) -> Benchmark:
     """
     is_sample, revision, counts = facts_of(root, SOURCE.commit, OFFICIAL_COUNTS)
     tasks = read_tasks(root / _TASK_FILE, "mtrag_s", counts, _prepared)
-    read_contexts = functools.partial(_read_contexts, tasks)
+    read_contexts = functools.partial(reference_contexts, "MTRAG-S", "mtrag_s", tasks)
     return Benchmark("mtrag_s", root, is_sample, revision, "Answerability", tasks, read_contexts, suite="mtrag_s")
 
 
@@ -61,24 +59,6 @@ def _prepared(row: dict[str, Any]) -> dict[str, Any]:
 def _once(contexts: list[Any]) -> list[Any]:
     """Return the passages without those that stand there before, id, text and all."""
     return [item for index, item in enumerate(contexts) if item not in contexts[:index]]
-
-
-def _read_contexts(tasks: tuple[Task, ...], setting: Setting) -> Contexts:
-    """Return the passages of every task.
-
-    Raises:
-        ConfigurationError: a setting with retrieved passages, of which none are published.
-    """
-    if setting is Setting.REFERENCE:
-        return Contexts("official", setting, {task.task_id: task.references for task in tasks})
-    message = clear_error(
-        "passages of MTRAG-S",
-        where=f"setting {setting.value}",
-        expected=f"setting {Setting.REFERENCE.value}: the passages of the task file, the only ones there are",
-        found=f"setting {setting.value}",
-        next_step="take mtrag_s",
-    )
-    raise ConfigurationError(message)
 
 
 __all__ = ["DOMAINS", "OFFICIAL_COUNTS", "SOURCE", "load"]

@@ -13,12 +13,12 @@ import functools
 from pathlib import Path
 
 from ragtasks.benchmarks import mtrag_retrieval
-from ragtasks.benchmarks._mtrag_rows import DOMAINS, Counts, facts_of, read_tasks
+from ragtasks.benchmarks._mtrag_rows import DOMAINS, Counts, facts_of, read_tasks, reference_contexts
 from ragtasks.benchmarks.benchmark import Benchmark
 from ragtasks.benchmarks.mtrag_source import MTRAG_UN_SOURCE
 from ragtasks.benchmarks.retrieval_side import RetrievalSide
-from ragtasks.errors import ConfigurationError, clear_error, close_matches
-from ragtasks.records import Contexts, Qrel, Setting, Task
+from ragtasks.errors import ConfigurationError, close_matches
+from ragtasks.records import Qrel
 
 SOURCE = MTRAG_UN_SOURCE
 """The official files and the commit that they are pinned to."""
@@ -43,26 +43,8 @@ def load(root: Path) -> Benchmark:
     """
     is_sample, revision, counts = facts_of(root, SOURCE.commit, OFFICIAL_COUNTS)
     tasks = read_tasks(root / _TASK_FILE, "mtrag_un", counts)
-    read_contexts = functools.partial(_read_contexts, tasks)
+    read_contexts = functools.partial(reference_contexts, "MTRAG-UN", "mtrag_un_reference", tasks)
     return Benchmark("mtrag_un", root, is_sample, revision, "answerability", tasks, read_contexts)
-
-
-def _read_contexts(tasks: tuple[Task, ...], setting: Setting) -> Contexts:
-    """Return the reference passages of every task; an unanswerable one has none.
-
-    Raises:
-        ConfigurationError: a setting with retrieved passages, of which none are published.
-    """
-    if setting is Setting.REFERENCE:
-        return Contexts("official", setting, {task.task_id: task.references for task in tasks})
-    message = clear_error(
-        "passages of MTRAG-UN",
-        where=f"setting {setting.value}",
-        expected=f"setting {Setting.REFERENCE.value}, the only one with published passages",
-        found=f"setting {setting.value}",
-        next_step="take mtrag_un_reference",
-    )
-    raise ConfigurationError(message)
 
 
 def load_qrels(root: Path, domain: str) -> tuple[Qrel, ...]:

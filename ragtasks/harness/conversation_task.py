@@ -121,7 +121,11 @@ class ConversationTask(ConfigurableTask):
         """Return the prompt: what the model's chat template makes of the messages, else plain text."""
         if not apply_chat_template or chat_template is None:
             return self._render_plain(doc, system_instruction)
-        return render_chat(chat_messages(doc, self._system_text(doc, system_instruction)), chat_template)
+        return render_chat(self._messages(doc, system_instruction), chat_template)
+
+    def _messages(self, doc: Doc, instruction: str | None) -> list[dict[str, str]]:
+        """Return what a chat model is sent."""
+        return chat_messages(doc, self._system_text(doc, instruction))
 
     def _system_text(self, doc: Doc, instruction: str | None) -> str:
         return system_text(doc, self._system_template, max_words=self._max_words, instruction=instruction)

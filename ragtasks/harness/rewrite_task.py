@@ -7,7 +7,7 @@ model rewrites the same way in both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ragtasks.benchmarks.rewriting_tasks import rewriting_tasks
@@ -40,20 +40,9 @@ class RewriteTask(ConversationTask):
         tasks = rewriting_tasks(self.benchmark, self._contract)
         self.dataset = {"test": task_dataset(tasks, dict(dataset_kwargs or {}), self.evaluation, run_store())}
 
-    def fewshot_context(  # noqa: PLR0917 (the harness's own signature)
-        self,
-        doc: Doc,
-        num_fewshot: int = 0,
-        system_instruction: str | None = None,
-        apply_chat_template: bool = False,
-        fewshot_as_multiturn: bool = False,
-        chat_template: Callable[..., Any] | None = None,
-        gen_prefix: str | None = None,
-    ) -> Any:
-        """Return the prompt: one user message in the model's chat template, else plain text."""
-        if not apply_chat_template or chat_template is None:
-            return self._render_plain(doc, system_instruction)
-        return chat_template([{"role": "user", "content": _filled(self._system_template, doc, system_instruction)}])
+    def _messages(self, doc: Doc, instruction: str | None) -> list[dict[str, str]]:
+        """Return one user message."""
+        return [{"role": "user", "content": _filled(self._system_template, doc, instruction)}]
 
     def _render_plain(self, doc: Doc, instruction: str | None) -> str:
         return _filled(self._plain_template, doc, instruction)
