@@ -13,6 +13,11 @@ trap 'rm -rf "$folder"' EXIT
 # Away from the checkout, so that nothing but the wheel can be imported.
 cd "$folder"
 "$folder/venv/bin/ragtasks" link
+"$folder/venv/bin/lm_eval" ls tasks > tasks.txt
+for file in $(find "$folder/venv" -path '*task_yamls*' -name '[!_]*.yaml'); do
+  name=$(basename "$file" .yaml)
+  grep -q "|$name *|" tasks.txt || { echo "lm_eval ls tasks does not list $name" >&2; exit 1; }
+done
 "$folder/venv/bin/lm_eval" --model dummy --tasks mtrag_full_rag --metadata '{"data": "sample"}' | tee table.txt
 for domain in clapnq fiqa govt cloud; do
   grep -q "mtrag_full_rag_$domain" table.txt || { echo "no figures for $domain" >&2; exit 1; }

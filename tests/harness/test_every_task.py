@@ -1,0 +1,29 @@
+"""Every harness task that asks for answers runs on its sample by one harness command."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.harness.test_yamls import metrics_of, own_tasks
+
+
+@pytest.fixture(scope="module")
+def results(evaluate: Callable[..., dict[str, Any]]) -> dict[str, Any]:
+    return evaluate("ragtasks-oracle", *own_tasks(), limit=2)
+
+
+@pytest.mark.parametrize("name", own_tasks())
+def test_a_task_runs_and_says_sample(name: str, results: dict[str, Any]) -> None:
+    row = results["results"][name]
+    figures = {
+        key.split(",")[0]: value for key, value in row.items() if key.endswith(",sample") and "_stderr" not in key
+    }
+    given = {metric.name for metric in metrics_of(name) if not metric.needs_judges}
+    assert figures.keys() == given
+    numbers = [value for value in figures.values() if isinstance(value, (int, float)) and not math.isnan(value)]
+    assert numbers, "nothing at all was scored"
+    assert len(results["samples"][name]) == 2
