@@ -172,7 +172,13 @@ def write_evaluation(folder: Path) -> None:
     results = {"config": {"model": "m"}, "configs": {"mtrag_reference_govt": {"metadata": {"ragtasks": facts}}}}
     (folder / "results_2026-01-01T00-00-00.json").write_text(json.dumps(results), encoding="utf-8")
     doc = {"task_id": "c<::>1", "turn": 1, "domain": "govt", "setting": "reference", "answerability": "ANSWERABLE"}
-    doc |= {"question_types": ["Factoid"], "multi_turn": "N/A"}
+    doc |= {
+        "question_types": ["Factoid"],
+        "multi_turn": "N/A",
+        "conversation_id": "c",
+        "passages": [],
+        "references": [],
+    }
     sample = {"doc": doc, "metrics": ["rb_alg", "rouge_l"], "rb_alg": float("nan"), "rouge_l": 0.5}
     path = folder / "samples_mtrag_reference_govt_2026-01-01T00-00-00.jsonl"
     path.write_text(json.dumps(sample), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Commands on evaluations: set-up, harness runs, reports, judges. Each parses, calls one function, and prints."""
+"""Commands on evaluations: set-up, harness runs, judges. Each parses, calls one function, and prints."""
 
 from __future__ import annotations
 
@@ -84,18 +84,6 @@ def doctor(
 
 
 @app.command()
-def report(
-    results: Annotated[list[Path], typer.Argument(help="Folders that lm_eval wrote with --output_path --log_samples.")],
-    metric: Annotated[str, typer.Option(help="Metric of the tables by dimension.")] = "rb_alg",
-) -> None:
-    """Print the figures by setting and by dimension, from the logged samples of one or more evaluations."""
-    from ragtasks.reports.results import read_evaluations
-    from ragtasks.reports.tables import render_report
-
-    say(render_report(read_evaluations(results), metric))
-
-
-@app.command()
 def judge(
     paths: Annotated[
         list[Path], typer.Argument(help="Folders that lm_eval wrote with --log_samples, or predictions (JSON lines).")
@@ -134,4 +122,4 @@ def calibrate(
     say(calibrate_judges(root, judge or [], key=endpoint_key(), cache_file=reply_cache_file(), picture=plot))
 
 
-__all__ = ["calibrate", "doctor", "fetch", "judge", "link", "path", "report", "run", "unlink"]
+__all__ = ["calibrate", "doctor", "fetch", "judge", "link", "path", "run", "unlink"]

@@ -6,12 +6,12 @@ Items are tasks, and their clusters are the conversations that they were cut fro
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.records import Setting
+from ragtasks.reports.merging import merge_evaluations
 from ragtasks.reports.results import Evaluation, Kind, Row
 from ragtasks.statistics.comparison import Column, Comparisons, compare_columns
 
@@ -41,8 +41,7 @@ def compare_evaluations(
 ) -> Comparisons:
     """Return every column's mean, and the difference of every pair.
 
-    Evaluations of one model that have no task of a setting in common are put together; where they do, the later ones
-    are called `NAME #2` and so on, in the order given.
+    Evaluations of one model are put together first (see `merge_evaluations`).
 
     Args:
         evaluations: as from `read_evaluations`.
@@ -75,25 +74,11 @@ def _chosen(evaluations: Sequence[Evaluation], metrics: Sequence[str]) -> Sequen
 def _parts(evaluations: Sequence[Evaluation]) -> list[_Part]:
     """Return the parts in the order of kinds, settings and evaluations."""
     rows_of: dict[tuple[Kind, str, str], dict[str, Row]] = {}
-    for (kind, model), rows in _merged(evaluations).items():
-        for (setting, task_id), row in rows.items():
-            rows_of.setdefault((kind, setting, model), {})[task_id] = row
+    for evaluation in merge_evaluations(evaluations):
+        for row in evaluation.rows:
+            rows_of.setdefault((evaluation.kind, row.setting, evaluation.model), {})[row.task_id] = row
     parts = [_Part(*key, rows) for key, rows in rows_of.items()]
     return sorted(parts, key=lambda part: (part.kind, _ORDER.get(part.setting, len(_ORDER)), part.setting))
-
-
-def _merged(evaluations: Sequence[Evaluation]) -> Mapping[tuple[Kind, str], Mapping[tuple[str, str], Row]]:
-    """Return kind and model -> setting and task id -> row."""
-    merged: dict[tuple[Kind, str], dict[tuple[str, str], Row]] = {}
-    for evaluation in evaluations:
-        rows = {(row.setting, row.task_id): row for row in evaluation.rows}
-        for number in itertools.count(1):
-            label = evaluation.model if number == 1 else f"{evaluation.model} #{number}"
-            own = merged.setdefault((evaluation.kind, label), {})
-            if own.keys().isdisjoint(rows):
-                own.update(rows)
-                break
-    return merged
 
 
 def _columns(part: _Part, metrics: Sequence[str], by: str) -> Iterator[Column]:

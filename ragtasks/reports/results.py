@@ -15,12 +15,14 @@ from typing import Any
 
 from ragtasks.benchmarks._rows import Faults, json_lines, parse_json
 from ragtasks.errors import BenchmarkFileError, clear_error
+from ragtasks.judges.verdicts import VerdictOutcome
 from ragtasks.metrics.metric import Metric
 from ragtasks.runs import OFFICIAL
 from ragtasks.saved_answers import DEFAULT_SUITE
 from ragtasks.suites.suite import suite_named
 
 _TIME = re.compile(r"results_(?P<time>.+)\.json")
+_OUR_PROMPTS = "ours"
 _NEXT_STEP = "run the evaluation again with --output_path DIR --log_samples"
 
 
@@ -50,6 +52,10 @@ class Row:
     """Label of the turn."""
     n_passages: int
     """Passages that the model was shown."""
+    n_references: int
+    """Passages that the reference answer rests on."""
+    n_found: int
+    """Of these, how many the model was shown."""
     idk: str | None
     """Whether the response says that it does not know: `yes`, `partial`, `no`; None without a verdict."""
     values: Mapping[str, float | None]
@@ -57,7 +63,7 @@ class Row:
     unscored: Mapping[str, str]
     """Metric -> why it has no value."""
     verdicts: Mapping[tuple[str, str], float | None]
-    """(Rubric, judge) -> what that judge made of it, 0 to 1; None where it gave no verdict. Empty without judges."""
+    """(Rubric, judge) -> what that judge made of it, 0 to 1; None where it was asked and gave no value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +89,11 @@ class Evaluation:
     def metrics(self) -> tuple[Metric, ...]:
         """The metrics of its suite, in the order of tables."""
         return suite_named(self.suite).metrics
+
+    @property
+    def revision(self) -> str:
+        """Version of the benchmark's files; empty where the results do not say."""
+        return ", ".join(sorted({str(facts["revision"]) for facts in self.facts.values() if "revision" in facts}))
 
 
 def read_evaluations(paths: Sequence[Path]) -> list[Evaluation]:
@@ -162,8 +173,11 @@ def _kinds(results: Mapping[str, Any]) -> dict[str, tuple[str, str, Kind]]:
 
 def _judging(scoring: Mapping[str, Any]) -> str:
     """Return who decided on refusals, and the judges where there were any."""
-    judges = scoring.get("judges")
-    return f"{scoring['idk_detector']}; judges: {judges}" if judges else str(scoring["idk_detector"])
+    judges, prompts = scoring.get("judges"), scoring.get("judge_prompts") or _OUR_PROMPTS
+    if not judges:
+        return str(scoring["idk_detector"])
+    words = "" if prompts == _OUR_PROMPTS else f" (prompts: {prompts})"
+    return f"{scoring['idk_detector']}; judges: {judges}{words}"
 
 
 def _model_name(results: Mapping[str, Any]) -> str:
@@ -189,6 +203,8 @@ def _rows(path: Path) -> list[Row]:
 def _row(sample: Mapping[str, Any]) -> Row:
     doc = sample["doc"]
     notes = doc.get("scoring", {})
+    references = set(doc["references"])
+    verdicts = [item for item in notes.get("verdicts", ()) if item.get("outcome") != VerdictOutcome.NOT_ASKED.value]
     return Row(
         task_id=doc["task_id"],
         conversation_id=doc["conversation_id"],
@@ -199,10 +215,12 @@ def _row(sample: Mapping[str, Any]) -> Row:
         question_types=tuple(doc["question_types"]),
         multi_turn=doc["multi_turn"],
         n_passages=len(doc["passages"]),
+        n_references=len(references),
+        n_found=len(references.intersection(passage["passage_id"] for passage in doc["passages"])),
         idk=notes.get("idk"),
         values={name: _number(sample[name]) for name in sample["metrics"] if not _is_pair(sample[name])},
         unscored=notes.get("unscored", {}),
-        verdicts={(item["rubric"], item["judge"]): item["value"] for item in notes.get("verdicts", ())},
+        verdicts={(item["rubric"], item["judge"]): item["value"] for item in verdicts},
     )
 
 

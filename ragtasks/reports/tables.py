@@ -1,83 +1,117 @@
-"""Tables for people: settings side by side, then one metric by every dimension of the benchmark.
+"""The tables of a report: settings side by side, one metric by every dimension, losses, judges.
 
-Evaluations on other data, with another encoder or another IDK detector never share a table. Every mean that leaves a
-response out says how many it covers.
+Evaluations on other data, with another encoder or another IDK detector never share a table: each kind is a section of
+its own. Every mean that leaves a response out says how many it covers.
 """
 
 from __future__ import annotations
 
-import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
-
 from ragtasks.errors import ConfigurationError, close_matches
-from ragtasks.records import Setting
-from ragtasks.reports.results import Evaluation, Row
+from ragtasks.metrics.metric import Metric
+from ragtasks.metrics.ranking import RANKED_BY, ranking_figure
+from ragtasks.records import Score, Setting
+from ragtasks.reports.baselines import is_baseline, missing_baselines, with_baselines
+from ragtasks.reports.figures import Draft, Slot, draft, fill, slot
+from ragtasks.reports.judging import judge_tables
+from ragtasks.reports.losses import loss_tables
+from ragtasks.reports.merging import merge_evaluations
+from ragtasks.reports.rated_answers import RATED_KIND, rated_table
+from ragtasks.reports.results import Evaluation, Kind, Row
+from ragtasks.reports.slices import slices_of
+from ragtasks.reports.table import Cell, Figure, Section, Table
+from ragtasks.reports.uncertainty import error_table
+from ragtasks.statistics.bootstrap import MIN_CLUSTERS
 
 _SETTINGS = tuple(setting.value for setting in Setting)
+_MOST_OVERVIEW = 9
 _OVERVIEW = ("rl_f", "rb_llm", "rb_alg", "rb_alg_raw", "rb_alg_ibm", "ans_acc", "rouge_l", "coverage", "judge_coverage")
-_WIDTH = 1_000_000  # Markdown is for files: nothing is wrapped or cut to fit a screen
+_LEAK = (
+    "Passages none: tasks that are given no passage. Where exactly the unanswerable ones are (MTRAG-UN's reference "
+    "setting), an empty list alone tells what to refuse."
+)
 
 
 @dataclass(frozen=True, slots=True)
-class _Slice:
-    """A part of the tasks: one value of one dimension."""
+class ReportOptions:
+    """What a report shows."""
 
-    dimension: str
-    """Such as `domain`."""
-    value: str
-    """Such as `fiqa`."""
-    holds: Callable[[Row], bool]
-    """Whether a row belongs to it."""
+    metrics: tuple[str, ...] = ()
+    """Metrics of the tables by dimension; empty: the first of the suite that has values."""
+    intervals: bool = True
+    """Whether means come with 95 % intervals over conversations."""
+    n_examples: int = 3
+    """Tasks named for each kind of loss."""
 
 
-def render_report(evaluations: Sequence[Evaluation], metric: str = "rb_alg") -> str:
-    """Return the report as Markdown tables: one part for each kind of evaluation.
+def report_sections(evaluations: Sequence[Evaluation], options: ReportOptions | None = None) -> list[Section]:
+    """Return one section for each kind of evaluation, suite, and version of the benchmark's files.
 
     Args:
         evaluations: as from `read_evaluations`.
-        metric: what the tables by dimension show.
+        options: what to show.
 
     Raises:
-        ConfigurationError: unknown metric.
+        ConfigurationError: a metric that no evaluation has.
     """
-    known = {item.name: item for evaluation in evaluations for item in evaluation.metrics}
-    if metric not in known:
-        raise ConfigurationError(f"unknown metric {metric!r}: {close_matches(metric, known)}")
-    console = Console(file=io.StringIO(), width=_WIDTH, color_system=None, markup=False, emoji=False)
-    for kind in sorted({evaluation.kind for evaluation in evaluations}):
-        group = [evaluation for evaluation in evaluations if evaluation.kind == kind]
-        for part in _part(group, metric):
-            console.print(part)
-    output = console.file
-    assert isinstance(output, io.StringIO)
-    return "\n".join(line.rstrip() for line in output.getvalue().splitlines())
+    chosen = options or ReportOptions()
+    known = {metric.name for evaluation in evaluations for metric in evaluation.metrics}
+    for name in chosen.metrics:
+        if name not in known:
+            raise ConfigurationError(f"unknown metric {name!r}: {close_matches(name, known)}")
+    merged = merge_evaluations(evaluations)
+    alike: dict[tuple[Kind, str, str], list[Evaluation]] = {}
+    for item in merged:
+        alike.setdefault((item.kind, item.suite, item.revision), []).append(item)
+    return [_section(alike[key], chosen) for key in sorted(alike)]
 
 
-def _part(evaluations: Sequence[Evaluation], metric: str) -> Iterator[Table | str]:
-    benchmark, encoder, detector = evaluations[0].kind
-    yield f"# {benchmark}\n\nencoder of BERTScore: {encoder}; IDK detector: {detector}"
-    yield "profiles: rb_alg and ans_acc follow the paper, rb_alg_ibm the official scripts\n"
-    yield from _overview(evaluations)
-    description = next((item.description for item in evaluations[0].metrics if item.name == metric), "")
-    for setting in _SETTINGS:
-        if any(row.setting == setting for evaluation in evaluations for row in evaluation.rows):
-            yield f"\n## {metric} in setting {setting}\n\n{description}\n"
-            yield _dimension_table(evaluations, setting, metric)
+def _section(given: Sequence[Evaluation], options: ReportOptions) -> Section:
+    benchmark, encoder, detector = given[0].kind
+    everyone = with_baselines(given)
+    present = _present(given)
+    metrics = [name for name in options.metrics if name in present] or list(present)[:1]
+    settings = [name for name in _SETTINGS if any(row.setting == name for item in given for row in item.rows)]
+    drafts = [*_overview(everyone, present), *([rated_table(given)] if given[0].kind == RATED_KIND else [])]
+    by_dimension = [_by_dimension(everyone, setting, present[name]) for name in metrics for setting in settings]
+    filled = fill([*drafts, *by_dimension], intervals=options.intervals)
+    overview, dimensions = filled[: len(drafts)], filled[len(drafts) :]
+    losses = [table for name in metrics for table in loss_tables(given, name, n_examples=options.n_examples)]
+    errors = error_table(everyone, metrics)
+    tables = (*overview, *_ranking(overview), *judge_tables(given), *losses, *dimensions, errors)
+    revision = {"files": given[0].revision} if given[0].revision else {}
+    facts = {**revision, "encoder of BERTScore": encoder, "IDK detector": detector, **_notes(given, options)}
+    return Section(benchmark, facts, tables)
 
 
-def _overview(evaluations: Sequence[Evaluation]) -> Iterator[Table | str]:
+def _present(evaluations: Sequence[Evaluation]) -> dict[str, Metric]:
+    """Return the metrics that any response has a value of, in the order of the suite."""
+    valued = {
+        name for item in evaluations for row in item.rows for name, value in row.values.items() if value is not None
+    }
+    return {metric.name: metric for metric in evaluations[0].metrics if metric.name in valued}
+
+
+def _notes(evaluations: Sequence[Evaluation], options: ReportOptions) -> Mapping[str, str]:
+    intervals = (
+        f"over conversations (symmetric bootstrap-t), none for fewer than {MIN_CLUSTERS} or where too few differ"
+        if options.intervals
+        else "not asked for"
+    )
+    profiles = {"profiles": "rb_alg and ans_acc follow the paper, rb_alg_ibm the official scripts"}
+    has_profiles = any(metric.name == "rb_alg_ibm" for metric in evaluations[0].metrics)
+    return {**(profiles if has_profiles else {}), "95 % intervals": intervals}
+
+
+def _overview(evaluations: Sequence[Evaluation], present: Mapping[str, Metric]) -> Iterator[Draft]:
     """Yield the settings side by side, on all their tasks and on those that all of them share (paper, Table 5)."""
-    yield "## By setting\n"
-    yield _overview_table(evaluations, None)
+    yield _overview_table(evaluations, present, None, "By setting", missing_baselines(evaluations))
     common = _common_tasks(evaluations)
     if common is not None:
-        yield f"\n## By setting, on the {len(common)} tasks that the settings share\n"
-        yield _overview_table(evaluations, common)
+        title = f"By setting, on the {len(common)} tasks that the settings share"
+        yield _overview_table(evaluations, present, common, title, "")
 
 
 def _common_tasks(evaluations: Sequence[Evaluation]) -> frozenset[str] | None:
@@ -90,62 +124,57 @@ def _common_tasks(evaluations: Sequence[Evaluation]) -> frozenset[str] | None:
     return frozenset.intersection(*present) if len(present) > 1 else None
 
 
-def _overview_table(evaluations: Sequence[Evaluation], only: frozenset[str] | None) -> Table:
-    shown = [name for name in _OVERVIEW if any(name in row.values for e in evaluations for row in e.rows)]
-    table = _table("setting", "model", "n", *shown)
+def _overview_table(
+    evaluations: Sequence[Evaluation], present: Mapping[str, Metric], only: frozenset[str] | None, title: str, note: str
+) -> Draft:
+    names = [name for name in _OVERVIEW if name in present] if "rb_alg" in evaluations[0].rows[0].values else []
+    columns = names or list(present)[:_MOST_OVERVIEW]
+    rows: list[list[Cell | Slot]] = []
     for setting in _SETTINGS:
         for evaluation in evaluations:
-            rows = [r for r in evaluation.rows if r.setting == setting and (only is None or r.task_id in only)]
-            if rows:
-                table.add_row(setting, evaluation.model, str(len(rows)), *(_cell(rows, name) for name in shown))
-    return table
+            chosen = [r for r in evaluation.rows if r.setting == setting and (only is None or r.task_id in only)]
+            if chosen:
+                figures = [slot(chosen, name) for name in columns]
+                rows.append([setting, evaluation.model, len(chosen), *figures])
+    return draft(title, ["setting", "model", "n", *columns], rows, note)
 
 
-def _dimension_table(evaluations: Sequence[Evaluation], setting: str, metric: str) -> Table:
-    rows_of = [[row for row in evaluation.rows if row.setting == setting] for evaluation in evaluations]
-    chosen = [(evaluation, rows) for evaluation, rows in zip(evaluations, rows_of, strict=True) if rows]
-    table = _table("dimension", "value", "n", *(evaluation.model for evaluation, _ in chosen))
-    for part in _slices([row for _, rows in chosen for row in rows]):
+def _ranking(overview: Sequence[Table]) -> Iterator[Table]:
+    """Yield MTRAGEval's ranking figure, from the means of the first table, where all three are there."""
+    table = overview[0]
+    if not set(RANKED_BY) <= set(table.columns):
+        return
+    rows = []
+    for row in table.rows:
+        means = {name: row[table.columns.index(name)] for name in RANKED_BY}
+        scores = {name: Score(cell.value) for name, cell in means.items() if isinstance(cell, Figure)}
+        figure = ranking_figure(scores).value
+        rows.append((row[0], row[1], "-" if figure is None else f"{figure:.3f}"))
+    note = "Harmonic mean of the means of rl_f, rb_llm and rb_alg: what MTRAGEval ranks tasks B and C by."
+    yield Table("Ranking figure", ("setting", "model", "harmonic mean"), tuple(rows), note)
+
+
+def _by_dimension(evaluations: Sequence[Evaluation], setting: str, metric: Metric) -> Draft:
+    """Return one metric by every dimension: models side by side."""
+    rows_of = [(item, [row for row in item.rows if row.setting == setting]) for item in evaluations]
+    chosen = [(item, rows) for item, rows in rows_of if rows and _has_column(item, rows, metric.name)]
+    lines: list[list[Cell | Slot]] = []
+    splits = False
+    for part in slices_of([row for _, rows in chosen for row in rows]):
         parts = [[row for row in rows if part.holds(row)] for _, rows in chosen]
+        splits = splits or part.dimension == "passages"
         n = max(len(rows) for rows in parts)
-        table.add_row(part.dimension, part.value, str(n), *(_cell(rows, metric) for rows in parts))
-    return table
+        lines.append([part.dimension, part.value, n, *(slot(rows, metric.name) for rows in parts)])
+    heads = ["dimension", "value", "n", *(item.model for item, _ in chosen)]
+    note = f"{metric.description[:1].upper()}{metric.description[1:]}." + (f" {_LEAK}" if splits else "")
+    return draft(f"{metric.name} in setting {setting}", heads, lines, note)
 
 
-def _slices(rows: Sequence[Row]) -> Iterator[_Slice]:
-    """Yield every slice that the rows have, by the dimensions of the paper's Table 16 and Figures 9 and 10."""
-    yield _Slice("all", "", lambda _: True)
-    yield from _labelled("answerability", rows, lambda row: (row.answerability,))
-    yield _Slice("turn", "first", lambda row: row.turn == 1)
-    yield _Slice("turn", "later", lambda row: row.turn > 1)
-    yield from _labelled("domain", rows, lambda row: (row.domain,))
-    yield from _labelled("question type", rows, lambda row: row.question_types)
-    yield from _labelled("multi-turn type", rows, lambda row: (row.multi_turn,))
+def _has_column(evaluation: Evaluation, rows: Sequence[Row], metric: str) -> bool:
+    """Return whether a table of a metric has a place for an evaluation: a rule that says nothing of it has none."""
+    return bool(evaluation.samples or not is_baseline(evaluation.model)) or any(
+        row.values.get(metric) is not None for row in rows
+    )
 
 
-def _labelled(dimension: str, rows: Sequence[Row], labels: Callable[[Row], tuple[str, ...]]) -> Iterator[_Slice]:
-    """Yield one slice for each label; a row with several labels is in several."""
-
-    def having(label: str) -> _Slice:
-        return _Slice(dimension, label, lambda row: label in labels(row))
-
-    yield from (having(label) for label in sorted({label for row in rows for label in labels(row)}))
-
-
-def _cell(rows: Sequence[Row], metric: str) -> str:
-    """Return a mean over the scored rows, with the coverage where a row is not scored; a dash where none is."""
-    scored = [value for row in rows if (value := row.values.get(metric)) is not None]
-    if not scored:
-        return "-"
-    mean = f"{sum(scored) / len(scored):.3f}"
-    return mean if len(scored) == len(rows) else f"{mean} ({len(scored)}/{len(rows)})"
-
-
-def _table(*headers: str) -> Table:
-    table = Table(box=box.MARKDOWN)
-    for index, header in enumerate(headers):
-        table.add_column(header, justify="left" if index < 2 else "right", no_wrap=True)
-    return table
-
-
-__all__ = ["render_report"]
+__all__ = ["ReportOptions", "report_sections"]

@@ -22,7 +22,7 @@ from ._evaluations import LIMIT
 
 KIND: Kind = ("mtrag", "minilm", "rules")
 EVALUATION = Evaluation("m", KIND, (), "mtrag", {}, Path("results.json"), {})
-ROW = Row("", "", 1, "govt", "reference", "ANSWERABLE", (), "N/A", 0, None, {}, {}, {})
+ROW = Row("", "", 1, "govt", "reference", "ANSWERABLE", (), "N/A", 0, 0, 0, None, {}, {}, {})
 
 
 def rows(name: str, settings: tuple[str, ...] = ("reference",), n: int = 20, **values: Any) -> tuple[Row, ...]:

@@ -148,3 +148,37 @@ def test_a_metric_that_is_no_number_is_refused(folder: Path, value: object) -> N
     rows[0]["rouge_l"] = value
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     assert "line 1: expected a sample of a ragtasks task" in message_of(folder)
+
+
+@pytest.mark.parametrize(
+    ("scoring", "label"),
+    [
+        ({"judges": ""}, "rules"),
+        ({"judges": "a, b", "judge_prompts": "ours"}, "rules; judges: a, b"),
+        ({"judges": "a, b"}, "rules; judges: a, b"),
+        ({"judges": "a, b", "judge_prompts": "official"}, "rules; judges: a, b (prompts: official)"),
+    ],
+)
+def test_other_judges_or_other_prompts_are_another_kind(folder: Path, scoring: dict[str, str], label: str) -> None:
+    def change(results: Any) -> None:
+        for config in results["configs"].values():
+            facts = config["metadata"]["ragtasks"]["scoring"]
+            facts.pop("judge_prompts", None)
+            facts.update(scoring)
+
+    rewrite(results_file(folder), change)
+    (evaluation,) = read_evaluations([folder])
+    assert evaluation.kind == ("mtrag (sample)", "none", label)
+
+
+def test_the_version_of_the_files_is_read(folder: Path) -> None:
+    (before,) = read_evaluations([folder])
+    assert before.revision
+
+    def forget(results: Any) -> None:
+        for config in results["configs"].values():
+            del config["metadata"]["ragtasks"]["revision"]
+
+    rewrite(results_file(folder), forget)
+    (evaluation,) = read_evaluations([folder])
+    assert evaluation.revision == ""

@@ -1,127 +1,270 @@
-"""The tables: what stands together, what a mean covers, and nothing cut."""
+"""The tables of a report: what stands together, what each mean is over, and how far it may be trusted."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
+import statistics
 from pathlib import Path
-from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ragtasks.errors import ConfigurationError
-from ragtasks.reports.results import Evaluation, Row, read_evaluations
-from ragtasks.reports.tables import render_report
+from ragtasks.reports.renderers import Format, render
+from ragtasks.reports.results import Evaluation, Kind, read_evaluations
+from ragtasks.reports.table import Cell, Figure, Section, Table
+from ragtasks.reports.tables import ReportOptions, report_sections
+from ragtasks.statistics.bootstrap import estimate_means
+from ragtasks.statistics.clusters import cluster
 
 from ._evaluations import LIMIT
+from ._rows import KIND, evaluation, row
 
-KIND = ("mtrag", "minilm", "rules")
-
-
-def row(number: int, value: float | None, **changes: Any) -> Row:
-    made = Row(
-        task_id=f"c<::>{number}",
-        turn=number,
-        domain="govt",
-        setting="reference",
-        answerability="ANSWERABLE",
-        question_types=("Factoid",),
-        multi_turn="N/A" if number == 1 else "Follow-up",
-        values={"rb_alg": value, "rouge_l": 0.25},
-    )
-    return replace(made, **changes)
+SETTINGS = ("reference", "reference_rag", "full_rag")
 
 
-def cells(report: str, *first: str) -> list[list[str]]:
-    """Return the rows of all tables that begin with these cells."""
-    lines = [line for line in report.splitlines() if line.startswith("|")]
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    return [found for found in rows if found[: len(first)] == list(first)]
+def section(*given: Evaluation, metrics: tuple[str, ...] = (), intervals: bool = True) -> Section:
+    (found,) = report_sections(given, ReportOptions(metrics, intervals))
+    return found
 
 
-def dimension(rows: list[Row], dimension: str, value: str, metric: str = "rb_alg") -> list[str]:
-    """Return n and figure of one slice of one model."""
-    (found,) = cells(render_report([Evaluation("m", KIND, tuple(rows))], metric), dimension, value)
-    return found[2:]
+def titles(found: Section) -> list[str]:
+    return [table.title for table in found.tables]
 
 
-def test_a_mean_says_what_it_covers() -> None:
-    assert dimension([row(1, 0.5), row(2, 1.0)], "all", "") == ["2", "0.750"]
-    assert dimension([row(1, 0.5), row(2, None), row(3, None)], "all", "") == ["3", "0.500 (1/3)"]
-    assert dimension([row(1, None)], "all", "") == ["1", "-"]
-    assert dimension([row(1, 0.0), row(2, None)], "all", "") == ["2", "0.000 (1/2)"]  # unscored is not zero
+def named(found: Section, title: str) -> Table:
+    (table,) = (table for table in found.tables if table.title == title)
+    return table
+
+
+def cells(table: Table, *first: str) -> list[tuple[Cell, ...]]:
+    """Return the rows of a table that begin with these cells, without them."""
+    return [line[len(first) :] for line in table.rows if line[: len(first)] == first]
+
+
+def values(table: Table, *first: str) -> list[float | None]:
+    """Return the figures of the one row that begins with these cells."""
+    (line,) = cells(table, *first)
+    return [cell.value for cell in line if isinstance(cell, Figure)]
+
+
+def dimension(rows: Evaluation, *first: str, metric: str = "rb_alg") -> tuple[Cell, float | None]:
+    """Return n and the model's mean of one slice."""
+    table = named(section(rows, metrics=(metric,)), f"{metric} in setting reference")
+    ((n, figure, *_),) = cells(table, *first)
+    assert isinstance(figure, Figure)
+    return n, figure.value
 
 
 def test_slices_by_every_dimension() -> None:
-    rows = [
-        row(1, 1.0, question_types=("Factoid", "Keyword"), domain="fiqa"),
-        row(2, 0.0, answerability="UNANSWERABLE"),
-        row(3, 0.5, multi_turn="Clarification"),
-    ]
-    assert dimension(rows, "turn", "first") == ["1", "1.000"]
-    assert dimension(rows, "turn", "later") == ["2", "0.250"]
-    assert dimension(rows, "domain", "govt") == ["2", "0.250"]
-    assert dimension(rows, "answerability", "UNANSWERABLE") == ["1", "0.000"]
-    assert dimension(rows, "multi-turn type", "Clarification") == ["1", "0.500"]
+    given = evaluation(
+        [
+            row(1, 1.0, question_types=("Factoid", "Keyword"), domain="fiqa"),
+            row(2, 0.0, answerability="UNANSWERABLE", n_passages=0),
+            row(3, 0.5, multi_turn="Clarification"),
+        ]
+    )
+    assert dimension(given, "all", "") == (3, 0.5)
+    assert dimension(given, "turn", "first") == (1, 1.0)
+    assert dimension(given, "turn", "later") == (2, 0.25)
+    assert dimension(given, "turn by turn", "2") == (1, 0.0)
+    assert dimension(given, "domain", "govt") == (2, 0.25)
+    assert dimension(given, "answerability", "UNANSWERABLE") == (1, 0.0)
+    assert dimension(given, "multi-turn type", "Clarification") == (1, 0.5)
+    assert dimension(given, "passages", "none") == (1, 0.0)
+    assert dimension(given, "passages", "some") == (2, 0.75)
     # A question with two types counts in both.
-    assert dimension(rows, "question type", "Factoid") == ["3", "0.500"]
-    assert dimension(rows, "question type", "Keyword") == ["1", "1.000"]
-    assert dimension(rows, "all", "", metric="rouge_l") == ["3", "0.250"]
+    assert dimension(given, "question type", "Factoid") == (3, 0.5)
+    assert dimension(given, "question type", "Keyword") == (1, 1.0)
+    assert dimension(given, "all", "", metric="rouge_l") == (3, 0.25)
+
+
+def test_a_dimension_without_a_choice_is_left_out() -> None:
+    table = named(section(evaluation([row(1, 0.5), row(2, 0.5)])), "rb_alg in setting reference")
+    assert list(dict.fromkeys(line[0] for line in table.rows)) == ["all", "turn", "turn by turn", "multi-turn type"]
+
+
+def test_turns_are_in_the_order_of_numbers() -> None:
+    table = named(section(evaluation([row(number, 0.5) for number in (10, 2, 1)])), "rb_alg in setting reference")
+    assert [line[0] for line in cells(table, "turn by turn")] == ["1", "2", "10"]
+
+
+def test_the_leak_is_named_where_tasks_without_passages_stand_apart() -> None:
+    rows = [row(1, 1.0), row(2, 0.0, answerability="UNANSWERABLE", n_passages=0)]
+    leaking, usual = section(evaluation(rows)), section(evaluation(rows[:1]))
+    title = "rb_alg in setting reference"
+    assert "an empty list alone tells what to refuse" in named(leaking, title).note
+    assert "an empty list" not in named(usual, title).note
+
+
+def test_unscored_is_neither_zero_nor_hidden() -> None:
+    table = named(section(evaluation([row(1, 0.5), row(2, None), row(3, None)])), "rb_alg in setting reference")
+    ((n, figure, *_),) = cells(table, "all", "")
+    assert n == 3
+    assert figure == Figure(0.5, 1, 3)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 11), st.none() | st.floats(0, 1, allow_subnormal=False)), min_size=1, max_size=60)
+)
+def test_means_and_intervals_are_those_of_the_statistics(drawn: list[tuple[int, float | None]]) -> None:
+    rows = [
+        row(number, value, conversation_id=f"c{conversation}")
+        for number, (conversation, value) in enumerate(drawn, start=1)
+    ]
+    table = named(section(evaluation(rows), metrics=("rouge_l",)), "By setting")
+    scored = [value for _, value in drawn if value is not None]
+    if not scored:
+        assert "rb_alg" not in table.columns
+        return
+    ((_, figure, *_),) = cells(table, "reference", "m")
+    (expected,) = estimate_means([cluster([value for _, value in drawn], [item.conversation_id for item in rows])])
+    assert isinstance(figure, Figure)
+    assert figure.value == pytest.approx(statistics.fmean(scored))
+    assert (figure.low, figure.high) == (pytest.approx(expected.low), pytest.approx(expected.high))
+    assert (figure.n_scored, figure.n) == (len(scored), len(drawn))
+
+
+def test_intervals_are_over_conversations_and_can_be_left_out() -> None:
+    # Twelve conversations, three equal tasks each: were tasks independent, the interval would be much shorter.
+    rows = [
+        row(number * 3 + turn, number / 12, conversation_id=f"c{number}") for number in range(12) for turn in (1, 2, 3)
+    ]
+    ((_, figure, *_),) = cells(named(section(evaluation(rows)), "By setting"), "reference", "m")
+    assert isinstance(figure, Figure)
+    assert figure.low is not None
+    assert figure.high is not None
+    spread = statistics.stdev([number / 12 for number in range(12)]) / math.sqrt(12)
+    assert figure.high - figure.low > 2 * 1.96 * spread
+    without = section(evaluation(rows), intervals=False)
+    ((_, plain, *_),) = cells(named(without, "By setting"), "reference", "m")
+    assert plain == Figure(figure.value, 36, 36)
+    assert without.facts["95 % intervals"] == "not asked for"
 
 
 @pytest.mark.parametrize(
-    "other", [("mtrag (sample)", "minilm", "rules"), ("mtrag", "none", "rules"), ("mtrag", "minilm", "judge")]
+    "other",
+    [
+        ("mtrag (sample)", "minilm", "rules"),
+        ("mtrag", "none", "rules"),
+        ("mtrag", "minilm", "judge a; judges: a"),
+    ],
 )
-def test_two_kinds_never_share_a_table(other: tuple[str, str, str]) -> None:
-    mine, theirs = Evaluation("mine", KIND, (row(1, 1.0),)), Evaluation("theirs", other, (row(1, 0.0),))
-    report = render_report([mine, theirs])
-    assert report.count("## By setting") == 2
-    for table in report.split("\n\n"):
-        assert not ("mine" in table and "theirs" in table and table.startswith("|"))
-    assert f"# {other[0]}\n" in report
-    assert f"encoder of BERTScore: {other[1]}; IDK detector: {other[2]}" in report
-    assert len(cells(report, "reference", "mine")) == len(cells(report, "reference", "theirs")) == 1
-    assert [len(found) for found in cells(report, "all", "")] == [4, 4]
+def test_two_kinds_never_share_a_table(other: Kind) -> None:
+    sections = report_sections([evaluation([row(1, 1.0)], "mine"), evaluation([row(1, 0.0)], "theirs", other)])
+    assert len(sections) == 2
+    assert {item.title for item in sections} == {"mtrag", other[0]}
+    for item, model, absent in zip(
+        sorted(sections, key=lambda item: "mine" not in str(item)), ("mine", "theirs"), ("theirs", "mine"), strict=True
+    ):
+        assert f"'{model}'" in str(item)
+        assert f"'{absent}'" not in str(item)
+    assert [item.facts["IDK detector"] for item in sections] == [kind[2] for kind in sorted([KIND, other])]
 
 
-def test_models_of_one_kind_stand_side_by_side() -> None:
-    report = render_report([Evaluation(name, KIND, (row(1, value),)) for name, value in (("a", 1.0), ("b", 0.5))])
-    assert cells(report, "dimension") == [["dimension", "value", "n", "a", "b"]]
-    assert cells(report, "all", "") == [["all", "", "1", "1.000", "0.500"]]
+def test_other_suites_and_other_versions_of_the_files_have_sections_of_their_own() -> None:
+    given = [
+        evaluation([row(1, 1.0)], "a", revision="v1"),
+        evaluation([row(1, 1.0)], "a", revision="v2"),
+        evaluation([row(1, 1.0)], "a", suite="mtrag_s"),
+    ]
+    sections = report_sections(given)
+    assert [item.facts.get("files") for item in sections] == ["v1", "v2", None]
+    models = [line[1] for item in sections for line in item.tables[0].rows if "labels" not in str(line[1])]
+    assert models == ["a", "a #2", "a"]
+
+
+def test_settings_of_one_model_that_were_run_one_by_one_are_one_model() -> None:
+    given = [evaluation([row(1, 0.5, setting=setting)]) for setting in SETTINGS]
+    table = named(section(*given), "By setting")
+    assert [line[:2] for line in table.rows if line[1] == "m"] == [(setting, "m") for setting in SETTINGS]
+    again = named(section(*given, given[0]), "By setting")
+    assert [line[0] for line in again.rows if line[1] == "m #2"] == ["reference"]
 
 
 def test_settings_are_compared_on_the_tasks_that_they_share() -> None:
-    rows = (row(1, 1.0), row(2, 0.0), row(1, 0.5, setting="full_rag"))
-    report = render_report([Evaluation("m", KIND, rows)])
-    assert "on the 1 tasks that the settings share" in report
-    assert [found[2:4] for found in cells(report, "reference", "m")] == [["2", "0.500"], ["1", "1.000"]]
-    assert [found[2:4] for found in cells(report, "full_rag", "m")] == [["1", "0.500"]] * 2
-    assert "the settings share" not in render_report([Evaluation("m", KIND, rows[:2])])
+    rows = [row(1, 1.0), row(2, 0.0), row(1, 0.5, setting="full_rag")]
+    found = section(evaluation(rows))
+    title = "By setting, on the 1 tasks that the settings share"
+    assert values(named(found, "By setting"), "reference", "m")[0] == 0.5
+    assert values(named(found, title), "reference", "m")[0] == 1.0
+    assert values(named(found, title), "full_rag", "m")[0] == 0.5
+    assert "the settings share" not in str(titles(section(evaluation(rows[:2]))))
 
 
-def test_names_are_neither_cut_nor_read_as_markup() -> None:
-    names = [f"organisation/a-model-with-quite-a-long-name-{n}-[bold]:smile:" for n in range(12)]
-    report = render_report([Evaluation(name, KIND, (row(1, 1.0),)) for name in names])
-    assert cells(report, "dimension") == [["dimension", "value", "n", *names]]
-    assert [len(cells(report, "reference", name)) for name in names] == [1] * 12
-    assert "…" not in report
+def judged(number: int, rl_f: float, rb_llm: float, rb_alg: float) -> Evaluation:
+    figures: dict[str, float | None] = {"rl_f": rl_f, "rb_llm": rb_llm, "rb_alg": rb_alg}
+    return evaluation([row(1, None, values=figures)], f"m{number}")
+
+
+def test_the_ranking_figure_is_the_harmonic_mean_of_the_three_means() -> None:
+    table = named(section(judged(1, 0.6, 0.5, 0.4), judged(2, 0.0, 0.5, 0.4)), "Ranking figure")
+    assert table.rows[:2] == (("reference", "m1", "0.486"), ("reference", "m2", "0.000"))
+    assert "Ranking figure" not in titles(section(evaluation([row(1, 0.5)])))
+
+
+def test_every_table_has_the_null_baselines() -> None:
+    rows = [row(1, 0.5), row(2, 0.5, answerability="UNANSWERABLE")]
+    found = section(evaluation(rows))
+    by_setting = named(found, "By setting")
+    assert values(by_setting, "reference", "refuse always (from the labels)")[0] == 0.5
+    assert "ragtasks-oracle" in by_setting.note
+    by_dimension = named(found, "rb_alg in setting reference")
+    # Refusing on empty says nothing of rb_alg, so it has no column of dashes there.
+    assert by_dimension.columns[3:] == ("m", "refuse always (from the labels)")
+
+
+def test_the_metric_of_the_tables_can_be_chosen_and_several() -> None:
+    found = section(evaluation([row(1, 0.5)]), metrics=("rouge_l", "rb_alg"))
+    assert [title for title in titles(found) if "in setting" in title] == [
+        "rouge_l in setting reference",
+        "rb_alg in setting reference",
+    ]
+    assert [line[2] for line in named(found, "Standard errors").rows[:2]] == ["rouge_l", "rb_alg"]
 
 
 def test_an_unknown_metric_is_answered_with_close_matches() -> None:
     with pytest.raises(ConfigurationError, match="unknown metric 'rb_algo': did you mean 'rb_alg'"):
-        render_report([Evaluation("m", KIND, (row(1, 1.0),))], "rb_algo")
+        section(evaluation([row(1, 1.0)]), metrics=("rb_algo",))
 
 
-def test_no_evaluations_give_no_tables() -> None:
-    assert render_report([]) == ""
+def test_a_benchmark_with_other_metrics_shows_its_own() -> None:
+    rows = [row(number, None, values={"accuracy": 1.0, "accuracy_null": None}) for number in (1, 2)]
+    found = section(evaluation(rows, suite="multihop_rag"))
+    assert named(found, "By setting").columns == ("setting", "model", "n", "accuracy")
+    assert "profiles" not in found.facts
+
+
+def test_nothing_scored_at_all_is_still_a_report() -> None:
+    found = section(evaluation([row(1, None, values={"rb_alg": None})]))
+    table = named(found, "By setting")
+    assert cells(table, "reference", "m")[0][0] == 1
+    assert not [title for title in titles(found) if "in setting" in title]
+
+
+def test_no_evaluations_give_no_sections() -> None:
+    assert report_sections([]) == []
+
+
+def test_names_are_neither_cut_nor_read_as_markup() -> None:
+    names = [f"organisation/a-model-with-quite-a-long-name-{n}-[bold]:smile:" for n in range(12)]
+    text = render(report_sections([evaluation([row(1, 1.0)], name) for name in names]), Format.MARKDOWN)
+    assert all(text.count(name) >= 3 for name in names)
+    assert "…" not in text
 
 
 def test_real_evaluations_make_one_report_that_says_sample(evaluations: Path) -> None:
-    report = render_report(read_evaluations([evaluations]), "rouge_l")
-    assert report.startswith("# mtrag (sample)\n")
-    assert "encoder of BERTScore: none; IDK detector: rules" in report
-    n = str(4 * LIMIT)
-    for setting in ("reference", "reference_rag", "full_rag"):
-        oracle = cells(report, setting, "ragtasks-oracle")[0]
-        assert (oracle[2], oracle[3]) == (n, "-")  # rb_alg needs an encoder
-        assert f"## rouge_l in setting {setting}" in report
-    assert [found[3] for found in cells(report, "all", "")] == ["1.000"] * 3
+    found = section(*read_evaluations([evaluations]), metrics=("rouge_l",))
+    assert found.title == "mtrag (sample)"
+    assert found.facts["encoder of BERTScore"] == "none"
+    by_setting = named(found, "By setting")
+    assert "rb_alg" not in by_setting.columns  # it needs an encoder
+    place = by_setting.columns.index("rouge_l")
+    for setting in SETTINGS:
+        (line,) = (line for line in by_setting.rows if line[:2] == (setting, "ragtasks-oracle"))
+        assert line[2] == 4 * LIMIT
+        figure = line[place]
+        assert isinstance(figure, Figure)
+        assert figure.value == 1.0
+        assert f"rouge_l in setting {setting}" in titles(found)

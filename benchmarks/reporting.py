@@ -1,0 +1,136 @@
+"""Seconds and peak memory of `ragtasks report` over many models, in a process of its own.
+
+The results are those of one evaluation, logged with all its passages, written once for each model: every figure is
+drawn anew, and every judge gives a verdict with a reply of usual length on every rubric. Where a setting has fewer
+tasks than asked for, as in the sample, its conversations are repeated under other ids.
+
+    ragtasks run --model ragtasks-extractive --tasks mtrag --log_samples --output_path RESULTS
+    python benchmarks/reporting.py RESULTS [--models 10] [--tasks 842] [--judges 3] [-- options of `ragtasks report`]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+RUBRICS = {"rb_llm": 10, "rl_f": 24, "idk": 2}  # and how many steps its verdicts have
+REPLY = "The answer follows the passages in most points and leaves one condition out. " * 5
+METRICS = ("rb_alg", "rb_alg_raw", "rb_alg_ibm", "rb_llm", "rb_llm_raw", "rl_f", "rl_f_raw", "bert_recall")
+CONDITIONED = {"rb_alg", "rb_llm", "rl_f"}
+COMMAND = "from ragtasks.cli import main; main()"
+
+
+def read(folder: Path) -> tuple[Path, dict[str, list[dict[str, Any]]]]:
+    """Return the one results file below a folder, and harness task -> its logged samples."""
+    (results,) = folder.rglob("results_*.json")
+    samples = {
+        path.name.removeprefix("samples_").rpartition("_")[0]: [
+            json.loads(line) for line in path.read_text("utf-8").splitlines()
+        ]
+        for path in sorted(results.parent.glob("samples_*.jsonl"))
+    }
+    return results, samples
+
+
+def enlarge(samples: dict[str, list[dict[str, Any]]], n_tasks: int) -> None:
+    """Repeat conversations until each setting has as many tasks; nothing is left out."""
+    of_setting: dict[str, list[tuple[str, dict[str, Any]]]] = defaultdict(list)
+    for task, rows in samples.items():
+        for row in rows:
+            of_setting[row["doc"]["setting"]].append((task, row))
+    for given in of_setting.values():
+        for number in range(n_tasks - len(given)):
+            task, row = given[number % len(given)]
+            copy = number // len(given) + 1
+            doc = row["doc"]
+            renamed = {key: f"{copy}_{doc[key]}" for key in ("conversation_id", "task_id")}
+            samples[task].append({**row, "doc": {**doc, **renamed}})
+
+
+def sample_of(row: dict[str, Any], level: float, judges: list[str], draw: random.Random) -> dict[str, Any]:
+    """Return a sample with figures of its own around a level, and a verdict of each judge on each rubric."""
+    values = {name: min(1.0, max(0.0, draw.gauss(level, 0.25))) for name in METRICS}
+    idk = "yes" if draw.random() < 0.1 else "no"
+    if idk == "yes":
+        refused = float(row["doc"]["answerability"] == "UNANSWERABLE")
+        values |= dict.fromkeys(CONDITIONED, refused)
+    verdicts = [
+        {
+            "rubric": rubric,
+            "judge": judge,
+            "value": round(min(1.0, max(0.0, values["rb_llm"] + draw.gauss(0, 0.1))) * steps) / steps,
+            "outcome": "scored",
+            "label": "8",
+            "reason": "",
+            "replies": [REPLY],
+        }
+        for rubric, steps in RUBRICS.items()
+        for judge in judges
+    ]
+    scoring = {"idk": idk, "idk_reason": "", "unscored": {}, "verdicts": verdicts}
+    names = list(dict.fromkeys([*row["metrics"], *METRICS]))
+    return {**row, **values, "metrics": names, "doc": {**row["doc"], "scoring": scoring}}
+
+
+def write(source: Path, target: Path, n_models: int, n_tasks: int, judges: list[str]) -> int:
+    """Write the results of all models below a folder, and return how many samples these are."""
+    results, samples = read(source)
+    content = json.loads(results.read_text("utf-8"))
+    enlarge(samples, n_tasks)
+    draw = random.Random(0)
+    n_samples = 0
+    for number in range(n_models):
+        folder = target / f"model-{number}"
+        folder.mkdir()
+        content["config"]["model_args"] = {"model": f"org/model-{number}"}
+        (folder / results.name).write_text(json.dumps(content), "utf-8")
+        for task, rows in samples.items():
+            time_of_run = results.stem.removeprefix("results_")
+            with (folder / f"samples_{task}_{time_of_run}.jsonl").open("w", encoding="utf-8") as lines:
+                for row in rows:
+                    lines.write(json.dumps(sample_of(row, 0.4 + 0.02 * number, judges, draw)) + "\n")
+            n_samples += len(rows)
+    return n_samples
+
+
+def main() -> None:
+    """Make the results, run the command once, and print seconds and memory."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("results", type=Path)
+    parser.add_argument("--models", type=int, default=10)
+    parser.add_argument("--tasks", type=int, default=842)
+    parser.add_argument("--judges", type=int, default=3)
+    parser.add_argument("options", nargs="*")
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        judges = [f"judge-{number}" for number in range(chosen.judges)]
+        n_samples = write(chosen.results, folder, chosen.models, chosen.tasks, judges)
+        size = sum(path.stat().st_size for path in folder.rglob("*.jsonl"))
+        print(f"{chosen.models} models, {n_samples} samples, {size / 1e6:.0f} MB; {os.cpu_count()} cores", flush=True)
+        begin = time.perf_counter()
+        done = subprocess.run(
+            [sys.executable, "-c", COMMAND, "report", str(folder), *chosen.options],
+            check=True,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        seconds = time.perf_counter() - begin
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    memory = usage.ru_maxrss / 1024**2  # Linux counts in KiB
+    print(f"{seconds:.1f} s, {usage.ru_utime + usage.ru_stime:.1f} s of processor, peak {memory:.2f} GiB")
+    print(f"{len(done.stdout.splitlines())} lines of report")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+"""The report: tables, pictures and the page, of harness results, of the human evaluation, and of stored runs."""
+
+from __future__ import annotations
+
+import tempfile
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ragtasks.cli.app import app, say
+from ragtasks.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from ragtasks.reports.results import Evaluation
+    from ragtasks.reports.table import Section
+
+
+class _Format(str, Enum):
+    MARKDOWN = "markdown"
+    CSV = "csv"
+    LATEX = "latex"
+
+
+@app.command()
+def report(  # noqa: PLR0917 (one parameter an option)
+    results: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Folders that lm_eval wrote with --output_path --log_samples, or that `judge` wrote."),
+    ] = None,
+    metric: Annotated[
+        list[str] | None, typer.Option(help="Metric of the tables by dimension; repeat for several.")
+    ] = None,
+    form: Annotated[_Format, typer.Option("--format", help="How the tables are written.")] = _Format.MARKDOWN,
+    intervals: Annotated[bool, typer.Option(help="95 % intervals over conversations beside each mean.")] = True,
+    examples: Annotated[int, typer.Option(min=0, help="Tasks named for each kind of loss.")] = 3,
+    output: Annotated[Path | None, typer.Option(help="File for the tables, in place of the screen.")] = None,
+    plots: Annotated[Path | None, typer.Option(help="Folder for pictures of the tables.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Page to write: tables, pictures, every conversation.")] = None,
+    human_evaluation: Annotated[
+        bool, typer.Option("--human-evaluation", help="Add the three systems of MTRAG's human evaluation.")
+    ] = False,
+    run: Annotated[list[str] | None, typer.Option(help="Stored run to add the tables of; repeatable.")] = None,
+    benchmark: Annotated[str, typer.Option(help="Benchmark of the runs.")] = "mtrag",
+    data: Annotated[
+        str | None, typer.Option(help="`sample`, or a folder with the official files: for runs and human evaluation.")
+    ] = None,
+) -> None:
+    """Print the figures by setting and by dimension, from the logged samples of one or more evaluations."""
+    from ragtasks.reports.renderers import Format, render
+    from ragtasks.reports.tables import ReportOptions, report_sections
+
+    if run and form is not _Format.MARKDOWN:
+        raise ConfigurationError("--run: tables of runs are Markdown only. Next step: leave out --format")
+    evaluations = _evaluations(results or [], human_evaluation, data)
+    if not evaluations and not run:
+        raise ConfigurationError("nothing to report. Next step: name results, --human-evaluation, or --run NAME")
+    if not evaluations and (plots or html):
+        raise ConfigurationError(
+            "--plots, --html: there are no results to show. Next step: name some, or leave out both"
+        )
+    sections = report_sections(evaluations, ReportOptions(tuple(metric or ()), intervals, examples))
+    tables = [render(sections, Format(form.value))] if evaluations else []
+    _put("\n".join([*tables, *_of_runs(run or [], benchmark, data)]), output)
+    if plots is not None:
+        from ragtasks.reports.plots import plot_sections
+
+        say(*(f"wrote {path}" for path in plot_sections(sections, plots)))
+    if html is not None:
+        _write_page(evaluations, sections, html)
+        say(f"wrote {html}")
+
+
+def _evaluations(results: list[Path], human_evaluation: bool, data: str | None) -> list[Evaluation]:
+    from ragtasks.reports.results import read_evaluations
+
+    found = read_evaluations(results) if results else []
+    if human_evaluation:
+        from ragtasks.benchmarks.human_evaluation import HUMAN_EVALUATION_FILE, load_human_evaluation
+        from ragtasks.benchmarks.registry import benchmark_folder
+        from ragtasks.environment import data_folder
+        from ragtasks.reports.rated_answers import rated_evaluations
+
+        root = benchmark_folder("mtrag", data, data_folder())
+        found += rated_evaluations(load_human_evaluation(root), root / HUMAN_EVALUATION_FILE)
+    return found
+
+
+def _of_runs(names: list[str], benchmark: str, data: str | None) -> list[str]:
+    if not names:
+        return []
+    from ragtasks.environment import data_folder, run_store
+    from retrieval_cache.service import Place, evaluate_runs
+
+    return [evaluate_runs(Place(benchmark, data, data_folder(), run_store()), names)]
+
+
+def _write_page(evaluations: list[Evaluation], sections: list[Section], path: Path) -> None:
+    from ragtasks.reports.page import write_page
+    from ragtasks.reports.plots import plot_sections
+
+    with tempfile.TemporaryDirectory() as folder:
+        pictures = {picture.stem: picture.read_bytes() for picture in plot_sections(sections, Path(folder))}
+    write_page(evaluations, sections, path, pictures)
+
+
+def _put(text: str, output: Path | None) -> None:
+    from ragtasks.runs import write_atomically
+
+    if output is None:
+        say(text.removesuffix("\n"))
+    else:
+        write_atomically(output, (text.removesuffix("\n") + "\n").encode())
+        say(f"wrote {output}")
+
+
+__all__ = ["report"]

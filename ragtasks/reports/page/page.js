@@ -1,0 +1,517 @@
+"use strict";
+(() => {
+  // Texts of models, judges and corpora go into the page as text nodes only: nothing here parses HTML.
+  const ROW = 72; // height of a task in the list, in pixels; as in the style
+  const KEPT = 24; // unpacked blocks that stay in memory
+  const FIELDS = ["id", "conversation", "turn", "domain", "answerability", "types", "multi", "question", "target", "references", "history"];
+  const QUIET = new Set(["no statements", "not asked"]); // outcomes without a verdict that are no failure
+  const root = document.documentElement;
+  const at = (id) => document.getElementById(id);
+  const form = at("choice").elements;
+
+  function make(name, className, ...children) {
+    const element = document.createElement(name);
+    if (className) element.className = className;
+    element.append(...children.filter((child) => child !== null));
+    return element;
+  }
+
+  // --- blocks -----------------------------------------------------------------------------------------------------
+  const cache = new Map();
+
+  async function unpack(id) {
+    const packed = atob(at(`block-${id}`).textContent);
+    const bytes = new Uint8Array(packed.length);
+    for (let place = 0; place < packed.length; place += 1) bytes[place] = packed.charCodeAt(place);
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+    return JSON.parse(await new Response(stream).text());
+  }
+
+  function block(id) {
+    const found = cache.get(id) ?? unpack(id);
+    cache.delete(id);
+    cache.set(id, found);
+    if (cache.size > KEPT) cache.delete(cache.keys().next().value);
+    return found;
+  }
+
+  // --- theme and views --------------------------------------------------------------------------------------------
+  const THEMES = ["system", "light", "dark"];
+
+  function setTheme(theme) {
+    if (theme === "system") delete root.dataset.theme;
+    else root.dataset.theme = theme;
+    at("theme").textContent = `Theme: ${theme}`;
+    try { localStorage.setItem("ragtasks-theme", theme); } catch { /* a page without storage forgets the choice */ }
+  }
+
+  function storedTheme() {
+    try { return localStorage.getItem("ragtasks-theme") ?? "system"; } catch { return "system"; }
+  }
+
+  at("theme").addEventListener("click", () => {
+    setTheme(THEMES[(THEMES.indexOf(root.dataset.theme ?? "system") + 1) % THEMES.length]);
+  });
+
+  function setView(name) {
+    for (const view of document.querySelectorAll(".view")) view.classList.toggle("now", view.id === name);
+    for (const link of document.querySelectorAll("nav a")) {
+      if (link.hash === `#view=${name}`) link.setAttribute("aria-current", "page");
+      else link.removeAttribute("aria-current");
+    }
+  }
+
+  // --- tables that sort -------------------------------------------------------------------------------------------
+  function sortKey(cell) {
+    if (cell.dataset.value === undefined) return cell.textContent.trim();
+    return cell.dataset.value === "" ? null : Number(cell.dataset.value);
+  }
+
+  function compareKeys(left, right) {
+    if (typeof left === "number" && typeof right === "number") return left - right;
+    return String(left).localeCompare(String(right), "en", { numeric: true });
+  }
+
+  function sortTable(head) {
+    const column = head.cellIndex;
+    const body = head.closest("table").tBodies[0];
+    const isNumber = [...body.rows].some((row) => row.cells[column].dataset.value !== undefined);
+    const before = head.getAttribute("aria-sort");
+    const sign = before === "none" ? (isNumber ? -1 : 1) : before === "ascending" ? -1 : 1;
+    for (const other of head.parentNode.cells) other.setAttribute("aria-sort", "none");
+    head.setAttribute("aria-sort", sign === 1 ? "ascending" : "descending");
+    const keyed = [...body.rows].map((row) => [sortKey(row.cells[column]), row]);
+    keyed.sort(([left], [right]) => {
+      if (left === null || right === null) return (left === null) - (right === null); // no figure: always last
+      return sign * compareKeys(left, right);
+    });
+    body.append(...keyed.map(([, row]) => row));
+  }
+
+  for (const head of document.querySelectorAll("thead th")) {
+    const cells = [...head.closest("table").tBodies[0].rows].map((row) => row.cells[head.cellIndex]);
+    head.classList.toggle("number", cells.some((cell) => cell.dataset.value !== undefined));
+    head.firstElementChild.addEventListener("click", () => sortTable(head));
+  }
+
+  // --- what is shown ----------------------------------------------------------------------------------------------
+  let book = null; // what the blocks are
+  let parts = []; // all parts, under labels that tell their models apart
+  let part = null; // the part whose tasks are listed, with its columns and tasks
+  let rival = null; // the part that it is compared with
+  let visible = []; // places in it that pass the filters, in order
+  let chosen = -1; // place of the task that is shown
+  let latest = 0; // number of the newest request: slower ones before it are dropped
+
+  function options(select, pairs, keep) {
+    select.replaceChildren(...pairs.map(([value, text]) => new Option(text, value)));
+    select.value = keep;
+    if (select.selectedIndex < 0) select.selectedIndex = 0;
+  }
+
+  const distinct = (values) => [...new Set(values)];
+  const partNamed = (model, setting) => parts.find((item) => item.label === model && item.setting === setting);
+
+  async function loadPart(item) {
+    const [figures, tasks] = await Promise.all([block(item.figures), block(book.benchmarks[item.benchmark].tasks)]);
+    const own = figures.task.map((place) => Object.fromEntries(FIELDS.map((field, column) => [field, tasks[place][column]])));
+    const haystack = own.map((task, place) => `${task.id}\n${task.question}\n${figures.answer[place]}`.toLowerCase());
+    const placeOf = new Map(own.map((task, place) => [task.id, place]));
+    return { ...item, ...figures, id: item.figures, metrics: Object.keys(figures.values), tasks: own, haystack, placeOf };
+  }
+
+  // --- filters ----------------------------------------------------------------------------------------------------
+  const FILTERS = {
+    failure: (place) => book.failures.filter((_, bit) => part.failures[place] & (1 << bit)).map((item) => item.name),
+    answerability: (place) => [part.tasks[place].answerability],
+    domain: (place) => [part.tasks[place].domain],
+    turn: (place) => [part.tasks[place].turn === 1 ? "first" : "later", String(part.tasks[place].turn)],
+    type: (place) => part.tasks[place].types,
+    multi: (place) => [part.tasks[place].multi],
+  };
+
+  function fillFilters() {
+    part.labels = {};
+    for (const [name, labelsAt] of Object.entries(FILTERS)) {
+      const all = part.tasks.map((_, place) => labelsAt(place));
+      part.labels[name] = all.map((own) => new Set(own));
+      const counts = new Map();
+      for (const label of all.flat()) counts.set(label, (counts.get(label) ?? 0) + 1);
+      const order = name === "failure" ? book.failures.map((item) => item.name) : [...counts.keys()].sort(compareKeys);
+      const pairs = order.filter((label) => counts.has(label)).map((label) => [label, `${label} (${counts.get(label)})`]);
+      if (name === "failure") pairs.unshift(["any", `any (${part.failures.filter(Boolean).length})`]);
+      options(form[name], [["", "all"], ...pairs], form[name].value);
+    }
+    const orders = part.metrics.flatMap((name) => [[`${name} up`, `${name}, lowest first`], [`${name} down`, `${name}, highest first`]]);
+    options(form.order, [["", "as evaluated"], ...orders], form.order.value);
+  }
+
+  function passes(place, words, active) {
+    if (!words.every((word) => part.haystack[place].includes(word))) return false;
+    return active.every(([name, value]) => {
+      if (name === "failure" && value === "any") return part.failures[place] !== 0;
+      return part.labels[name][place].has(value);
+    });
+  }
+
+  function inOrder(places) {
+    const [metric, direction] = form.order.value.split(" ");
+    if (!metric) return places;
+    const values = part.values[metric];
+    const sign = direction === "up" ? 1 : -1;
+    return places.sort((left, right) => {
+      const [a, b] = [values[left], values[right]];
+      if (a === null || b === null) return (a === null) - (b === null);
+      return sign * (a - b) || left - right;
+    });
+  }
+
+  function wordsSearched() {
+    return form.query.value.toLowerCase().split(/\s+/).filter(Boolean);
+  }
+
+  function filter() {
+    const active = Object.keys(FILTERS).map((name) => [name, form[name].value]).filter(([, value]) => value);
+    const words = wordsSearched();
+    visible = inOrder(part.tasks.map((_, place) => place).filter((place) => passes(place, words, active)));
+    at("count").textContent = `${visible.length} of ${part.tasks.length} tasks`;
+    at("active").textContent = active.length ? ` (${active.length} active)` : "";
+    at("list").scrollTop = 0;
+    drawList();
+  }
+
+  // --- the list: only rows in sight are in the page ------------------------------------------------------------------
+  function rowOf(place, index) {
+    const task = part.tasks[place];
+    const metric = form.order.value.split(" ")[0];
+    const value = metric ? `${metric} ${figure(part.values[metric][place])}` : part.idk[place] === "yes" ? "refused" : "";
+    const row = make(
+      "div", "row",
+      make("div", "question", task.question),
+      make("div", "under", make("span", "", `${task.domain} · turn ${task.turn} · ${task.answerability.toLowerCase()}`), make("b", "", value)),
+      make("div", "faults", FILTERS.failure(place).join(" · ")),
+    );
+    row.style.top = `${index * ROW}px`;
+    row.id = `task-${place}`;
+    row.title = task.id;
+    row.setAttribute("role", "option");
+    row.setAttribute("aria-selected", String(place === chosen));
+    row.setAttribute("aria-setsize", String(visible.length));
+    row.setAttribute("aria-posinset", String(index + 1));
+    row.addEventListener("click", () => choose(place, true));
+    return row;
+  }
+
+  function drawList() {
+    const list = at("list");
+    const first = Math.max(0, Math.floor(list.scrollTop / ROW) - 4);
+    const end = Math.min(visible.length, first + Math.ceil(list.clientHeight / ROW) + 9);
+    at("spacer").style.height = `${visible.length * ROW}px`;
+    at("spacer").replaceChildren(...visible.slice(first, end).map((place, index) => rowOf(place, first + index)));
+    if (visible.includes(chosen)) list.setAttribute("aria-activedescendant", `task-${chosen}`);
+    else list.removeAttribute("aria-activedescendant");
+  }
+
+  function bringIntoSight() {
+    const list = at("list");
+    const top = visible.indexOf(chosen) * ROW;
+    if (top < 0) return;
+    if (top < list.scrollTop) list.scrollTop = top;
+    if (top + ROW > list.scrollTop + list.clientHeight) list.scrollTop = top + ROW - list.clientHeight;
+  }
+
+  function step(by) {
+    if (!visible.length) return;
+    const index = visible.indexOf(chosen);
+    const next = index < 0 ? (by > 0 ? 0 : visible.length - 1) : Math.min(visible.length - 1, Math.max(0, index + by));
+    choose(visible[next], false);
+  }
+
+  function choose(place, byHand) {
+    chosen = place;
+    bringIntoSight();
+    drawList();
+    writeHash();
+    showDetail(byHand);
+  }
+
+  // --- one task -----------------------------------------------------------------------------------------------------
+  const figure = (value) => (value === null || value === undefined ? "–" : value.toFixed(3));
+
+  function marked(text) {
+    const words = wordsSearched().filter((word) => word.length > 1).map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
+    if (!words.length) return [text];
+    return text.split(new RegExp(`(${words.join("|")})`, "i")).map((piece, index) => (index % 2 ? make("mark", "", piece) : piece));
+  }
+
+  function conversation(task, history) {
+    const said = (role, text, extra) => make("div", `said ${role}${extra}`, make("b", "", role), ...marked(text));
+    return [
+      make("h3", "", "Conversation"),
+      ...history.map(([role, text]) => said(role === "user" ? "user" : "assistant", text, "")),
+      said("user", task.question, " asked"),
+    ];
+  }
+
+  function sides(items, content) {
+    const named = (item) => (items.length > 1 ? make("p", "quiet", item.label) : null);
+    return make("div", "sides", ...items.map((item) => make("div", "", named(item), ...content(item))));
+  }
+
+  function answers(task, items) {
+    const idk = (item) => {
+      const verdict = item.idk[item.place];
+      const says = { yes: "says that it does not know", partial: "says so of a part", no: "does not say that it does not know" };
+      return `${says[verdict] ?? "no verdict on whether it says that it does not know"}${item.idk_reason[item.place] ? ` (${item.idk_reason[item.place]})` : ""}`;
+    };
+    const text = (item) => (item.answer[item.place] ? marked(item.answer[item.place]) : [make("i", "", "empty")]);
+    return [
+      make("h3", "", items.length > 1 ? "Answers" : "Answer"),
+      sides(items, (item) => [
+        make("div", "text answer", ...text(item)),
+        make("p", "quiet", idk(item)),
+        make("div", "badges", ...failuresOf(item)),
+      ]),
+      make("h3", "", "Reference answer"),
+      make("div", "text target", task.target || make("i", "", "none")),
+    ];
+  }
+
+  function failuresOf(item) {
+    return book.failures.filter((_, bit) => item.failures[item.place] & (1 << bit)).map((failure) => {
+      const badge = make("span", "badge warn", failure.name);
+      badge.title = failure.meaning;
+      return badge;
+    });
+  }
+
+  function tableOf(heads, rows) {
+    const cellOf = (content, index) => make(index ? "td" : "th", index ? "number" : "", ...content);
+    const head = make("tr", "", ...heads.map((text, index) => make("th", index ? "number" : "", text)));
+    for (const cell of head.cells) cell.scope = "col";
+    const body = make("tbody", "", ...rows.map((row) => make("tr", "", ...row.map(cellOf))));
+    for (const row of body.rows) row.cells[0].scope = "row";
+    const wide = make("div", "wide", make("table", "", make("thead", "", head), body));
+    wide.tabIndex = 0;
+    return wide;
+  }
+
+  function metrics(items) {
+    const names = distinct(items.flatMap((item) => item.metrics));
+    const valueOf = (item, name) => {
+      const value = item.values[name]?.[item.place] ?? null;
+      const reason = item.unscored[name]?.[item.place] ?? (item.values[name] ? "no reason is logged" : "not computed");
+      return value === null ? ["–", make("small", "", reason)] : [figure(value)];
+    };
+    const nameOf = (name) => {
+      const [description, higher] = book.metrics[name] ?? ["", true];
+      return [name, make("small", "", `${description}${higher ? "" : " (lower is better)"}`)];
+    };
+    const heads = items.length > 1 ? items.map((item) => item.label) : ["value"];
+    return [
+      make("h3", "", "Metrics"),
+      tableOf(["metric", ...heads], names.map((name) => [nameOf(name), ...items.map((item) => valueOf(item, name))])),
+    ];
+  }
+
+  function verdictOf([, judge, outcome, label, value, reason, replies, attempts]) {
+    const notes = [reason, attempts > 1 ? `asked ${attempts} times` : "", replies.length ? "" : "no reply"].filter(Boolean).join("; ");
+    return make(
+      "details", "verdict",
+      make("summary", "", make("span", "", judge), label === null ? make("span", `badge ${QUIET.has(outcome) ? "" : "warn"}`, outcome) : make("b", "", label), make("span", "quiet", notes), make("span", "number", figure(value))),
+      ...replies.map((reply) => make("pre", "", reply)),
+    );
+  }
+
+  function judges(items) {
+    const rubrics = (item) => distinct(item.given.map(([rubric]) => rubric));
+    const under = (item, rubric) => item.given.filter(([name]) => name === rubric).map(verdictOf);
+    const none = make("p", "quiet", "No judge was asked.");
+    return [
+      make("h3", "", "Judges and their raw replies"),
+      sides(items, (item) => (item.given.length ? rubrics(item).flatMap((rubric) => [make("p", "rubric", rubric), ...under(item, rubric)]) : [none.cloneNode(true)])),
+    ];
+  }
+
+  // In the setting `reference` passages are given, not retrieved; in `reference_rag` the reference ones are.
+  function sourceOf(item, isReference) {
+    if (!isReference) return item.setting === "reference" ? "shown" : "retrieved";
+    return item.setting === "full_rag" ? "both" : "reference";
+  }
+
+  function passageOf([id, title, text], badges) {
+    const details = make(
+      "details", "passage",
+      make("summary", "", ...badges, " ", make("b", "", title || id), title && title !== id ? ` ${id}` : "", make("span", "snippet", text)),
+      make("div", "body", text),
+    );
+    return details;
+  }
+
+  function passages(task, items, texts) {
+    const references = new Set(task.references);
+    const badge = (kind) => make("span", `badge ${kind}`, kind === "both" ? "both: reference and retrieved" : kind);
+    return [
+      make("h3", "", "Passages"),
+      sides(items, (item) => {
+        const shown = item.shown[item.place].map((place) => texts.passages[place]);
+        const ids = new Set(shown.map(([id]) => id));
+        const unseen = task.references.filter((id) => !ids.has(id)).map((id) => texts.byId.get(id) ?? [id, "", "Its text is not among these results: add those of the setting `reference`."]);
+        return [
+          make("p", "quiet", `${shown.length} shown to the model${references.size ? `, ${references.size - unseen.length} of ${references.size} reference passages among them` : "; the task has no reference passage"}`),
+          ...shown.map((passage, index) => passageOf(passage, [make("span", "badge", String(index + 1)), " ", badge(sourceOf(item, references.has(passage[0])))])),
+          ...unseen.map((passage) => passageOf(passage, [badge("reference"), " ", make("span", "badge warn", "not shown")])),
+        ];
+      }),
+    ];
+  }
+
+  function heading(task) {
+    const button = (text, by) => {
+      const element = make("button", "", text);
+      element.type = "button";
+      element.addEventListener("click", () => step(by));
+      return element;
+    };
+    const labelsOf = [task.domain, `turn ${task.turn}`, task.answerability, ...task.types, ...(task.multi === "N/A" ? [] : [task.multi])];
+    return [
+      make("div", "head", make("h2", "", task.id), button("Previous", -1), button("Next", 1)),
+      make("div", "badges", ...labelsOf.map((label) => make("span", "badge", label))),
+    ];
+  }
+
+  async function withVerdicts(item, task) {
+    const place = item.placeOf.get(task.id);
+    if (place === undefined) return null;
+    const verdicts = item.verdicts === null ? null : await block(item.verdicts);
+    return { ...item, place, given: verdicts?.[place] ?? [] };
+  }
+
+  async function compared(task) {
+    const other = partNamed(form.compare.value, part.setting);
+    if (!other) return null;
+    if (rival?.id !== other.figures) rival = await loadPart(other);
+    return withVerdicts(rival, task);
+  }
+
+  async function textsOf(task) {
+    const texts = await block(book.benchmarks[part.benchmark].texts[task.domain]);
+    texts.byId ??= new Map(texts.passages.map((passage) => [passage[0], passage]));
+    return texts;
+  }
+
+  async function showDetail(byHand) {
+    const detail = at("detail");
+    const task = part.tasks[chosen];
+    if (!task) return detail.replaceChildren(make("p", "quiet", "Choose a task from the list."));
+    const own = (latest += 1);
+    const [texts, ...found] = await Promise.all([textsOf(task), withVerdicts(part, task), compared(task)]);
+    if (own !== latest) return undefined;
+    const items = found.filter(Boolean);
+    detail.replaceChildren(
+      ...heading(task),
+      ...conversation(task, texts.histories[task.history]),
+      ...answers(task, items),
+      ...passages(task, items, texts),
+      ...metrics(items),
+      ...judges(items),
+    );
+    detail.dataset.task = task.id;
+    if (byHand && matchMedia("(max-width: 48rem)").matches) detail.scrollIntoView();
+    return undefined;
+  }
+
+  // --- choices, links, keys -----------------------------------------------------------------------------------------
+  let written = ""; // the address that this script wrote last
+
+  function writeHash() {
+    const entries = { task: part.tasks[chosen]?.id, model: part.label, setting: part.setting, compare: form.compare.value };
+    const fields = Object.entries(entries).filter(([, value]) => value);
+    written = `#${fields.map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join("&")}`;
+    history.replaceState(null, "", written);
+  }
+
+  async function openPart(model, setting, compare, taskId) {
+    const item = partNamed(model, setting) ?? parts.find((other) => other.label === model) ?? parts[0];
+    const own = (latest += 1);
+    const loaded = await loadPart(item);
+    if (own !== latest) return;
+    part = loaded;
+    const settings = parts.filter((other) => other.label === part.label).map((other) => [other.setting, other.setting]);
+    const rivals = parts.filter((other) => other.setting === part.setting && other.label !== part.label && other.benchmark === part.benchmark);
+    options(form.model, distinct(parts.map((other) => other.label)).map((label) => [label, label]), part.label);
+    options(form.setting, settings, part.setting);
+    options(form.compare, [["", "no other model"], ...rivals.map((other) => [other.label, other.label])], compare);
+    fillFilters();
+    chosen = part.placeOf.get(taskId) ?? -1;
+    filter();
+    if (chosen < 0 && visible.length) chosen = visible[0];
+    bringIntoSight();
+    drawList();
+    await showDetail(false);
+  }
+
+  async function readHash() {
+    const fields = new URLSearchParams(location.hash.slice(1).replaceAll("+", "%2B"));
+    const view = fields.get("view") ?? (fields.has("task") || fields.has("model") ? "conversations" : "tables");
+    setView(at(view)?.classList.contains("view") ? view : "tables");
+    if (view !== "conversations") return;
+    if (!parts.length) at("detail").replaceChildren(make("p", "quiet", "There are no responses."));
+    else if (!part || fields.has("task") || fields.has("model")) {
+      await openPart(fields.get("model"), fields.get("setting"), fields.get("compare") ?? "", fields.get("task"));
+    } else drawList();
+    root.dataset.ready = "conversations";
+  }
+
+  function onChoice(event) {
+    if (!part) return;
+    const { name } = event.target;
+    if (name === "model" || name === "setting") {
+      openPart(form.model.value, form.setting.value, form.compare.value, part.tasks[chosen]?.id).then(writeHash);
+    } else if (name === "compare") {
+      writeHash();
+      showDetail(false);
+    } else {
+      filter();
+      if (name === "query") showDetail(false);
+    }
+  }
+
+  function onKey(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || !part || !at("conversations").classList.contains("now")) return;
+    const isField = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName);
+    if (isField) {
+      if (event.key === "Escape") event.target.blur();
+      return;
+    }
+    const arrows = at("list").contains(document.activeElement) ? { ArrowDown: 1, ArrowUp: -1 } : {}; // else they scroll
+    const steps = { j: 1, k: -1, ...arrows };
+    if (event.key === "/") form.query.focus();
+    else if (event.key in steps) step(steps[event.key]);
+    else return;
+    event.preventDefault();
+  }
+
+  at("choice").addEventListener("submit", (event) => event.preventDefault());
+  at("choice").addEventListener("input", onChoice);
+  at("clear").addEventListener("click", () => {
+    for (const name of [...Object.keys(FILTERS), "order", "query"]) form[name].value = "";
+    filter();
+    showDetail(false);
+  });
+  at("list").addEventListener("scroll", drawList, { passive: true });
+  window.addEventListener("resize", () => part && drawList());
+  window.addEventListener("hashchange", () => location.hash !== written && readHash());
+  document.addEventListener("keydown", onKey);
+
+  async function start() {
+    root.classList.add("js");
+    setTheme(storedTheme());
+    book = await block(0);
+    parts = book.parts;
+    await readHash();
+    root.dataset.started = "yes";
+  }
+
+  start();
+})();

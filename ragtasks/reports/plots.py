@@ -1,0 +1,257 @@
+"""Pictures of a report's tables: settings side by side as bars, every dimension as points, turn by turn as lines.
+
+Only what stands in a table is drawn, with its interval, and no mean is computed here. Baselines are grey. Drawn on
+figures of their own, without pyplot, so that no window system and no state of the caller is involved.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragtasks.errors import ConfigurationError, MissingExtraError, clear_error
+from ragtasks.reports.baselines import is_baseline
+from ragtasks.reports.table import Cell, Figure, Section, Table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Okabe and Ito's palette, which colour-blind readers can tell apart too; marks tell models apart where colours run out.
+_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
+_GREYS = ("#8a8a8a", "#bbbbbb", "#5a5a5a", "#d5d5d5")
+_MARKS = ("o", "s", "^", "D", "v", "P")
+_HATCHES = ("", "//", "..", "xx")
+_GROUP_WIDTH = 0.8
+_WIDTH_INCHES, _ROW_INCHES, _LINE_INCHES = 12.0, 3.2, 0.25
+_MANY_GROUPS = 9  # labels below so many groups are printed smaller
+_ROW_SLOTS = 80  # bars or points of one row of panels that can still be told apart
+_STYLE: dict[Any, Any] = {
+    "font.size": 9,
+    "axes.edgecolor": "#444444",
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.6,
+    "hatch.color": "white",
+    "text.parse_math": False,  # a model's name is the user's own text: dollar signs in it are no formula
+}
+_SETTINGS_HEADS, _DIMENSION_HEADS = ("setting", "model", "n"), ("dimension", "value", "n")
+_TURNS = "turn by turn"
+_WHISKERS = "lines: 95 % intervals over conversations"
+_FACTS = ("encoder of BERTScore", "IDK detector")
+
+_Looks = Mapping[str, tuple[str, str, str]]
+"""Model -> colour, mark, hatch: the same in all panels of a picture."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Panel:
+    """One pair of axes."""
+
+    title: str
+    """A metric, or a dimension."""
+    groups: tuple[str, ...]
+    """Labels along the axis."""
+    series: Mapping[str, Mapping[str, Figure]]
+    """Model -> group -> figure that has a value; a model may lack a group."""
+    is_of_settings: bool
+    """Whether the groups are settings; else they are the values of a dimension."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Picture:
+    """One file."""
+
+    name: str
+    """Its name, without the ending."""
+    title: str
+    """What stands above the panels."""
+    rows: tuple[tuple[_Panel, ...], ...]
+    """Panels, row by row."""
+    models: tuple[str, ...]
+    """All models of the panels, in the order of the table."""
+
+
+def plot_sections(sections: Sequence[Section], folder: Path) -> list[Path]:
+    """Return the pictures (PNG) that were drawn into a folder, which is made where it is not there; [] without tables.
+
+    One picture a table of settings, one a table of dimensions; other tables are not drawn. The same tables give the
+    same bytes. Existing files of these names are replaced.
+
+    Args:
+        sections: as from `report_sections`.
+        folder: where the pictures go.
+
+    Raises:
+        ConfigurationError: the folder cannot be written to.
+        MissingExtraError: matplotlib is not installed.
+    """
+    try:
+        import matplotlib as mpl
+    except ImportError as error:
+        raise MissingExtraError("matplotlib", "report", "a picture of a report") from error
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with mpl.rc_context({**mpl.rcParamsDefault, **_STYLE}):
+            return [_draw(picture, folder) for picture in _pictures(sections)]
+    except OSError as error:
+        where, found = str(error.filename or folder), error.strerror or str(error)
+        next_step = "name another folder"
+        message = clear_error("plots", where=where, expected="a folder to write to", found=found, next_step=next_step)
+        raise ConfigurationError(message) from error
+
+
+def _pictures(sections: Sequence[Section]) -> Iterator[_Picture]:
+    """Yield every picture; two sections of one title still have names of their own."""
+    for number, section in enumerate(sections, start=1):
+        facts = "; ".join(f"{name}: {section.facts[name]}" for name in _FACTS if name in section.facts)
+        for table in section.tables:
+            panels = [panel for panel in _panels(table) if panel.series]
+            if panels:
+                name = re.sub(r"[^a-z0-9]+", "_", f"{number} {section.title} {table.title}".lower()).strip("_")
+                whiskers = _WHISKERS if any(map(_has_interval, panels)) else ""
+                title = "\n".join(line for line in (f"{section.title}: {table.title}", facts, whiskers) if line)
+                models = tuple(dict.fromkeys(model for panel in panels for model in panel.series))
+                yield _Picture(name, title, tuple(_rows(panels)), models)
+
+
+def _panels(table: Table) -> Iterator[_Panel]:
+    """Yield a panel a metric, or a panel a dimension; nothing for a table of another shape."""
+    if table.columns[:3] == _SETTINGS_HEADS:
+        for place, metric in enumerate(table.columns[3:], start=3):
+            cells = [(str(row[0]), str(row[1]), row[place]) for row in table.rows]
+            if not metric.endswith("coverage"):
+                yield _panel(metric, cells, is_of_settings=True)
+    if table.columns[:3] == _DIMENSION_HEADS:
+        models = table.columns[3:]
+        for dimension in dict.fromkeys(str(row[0]) for row in table.rows):
+            rows = [row for row in table.rows if row[0] == dimension]
+            cells = [
+                (f"{row[1] or 'tasks'}\nn={row[2]}", model, cell)
+                for row in rows
+                for model, cell in zip(models, row[3:], strict=True)
+            ]
+            yield _panel(dimension, cells, is_of_settings=False)
+
+
+def _panel(title: str, cells: Sequence[tuple[str, str, Cell]], *, is_of_settings: bool) -> _Panel:
+    """Return a panel of (group, model, cell); what has no value leaves a gap: a bar of no height would read as 0."""
+    series: dict[str, dict[str, Figure]] = {}
+    for group, model, cell in cells:
+        if isinstance(cell, Figure) and cell.value is not None:
+            series.setdefault(model, {})[group] = cell
+    return _Panel(title, tuple(dict.fromkeys(group for group, *_ in cells)), series, is_of_settings)
+
+
+def _has_interval(panel: _Panel) -> bool:
+    return any(figure.low is not None for figures in panel.series.values() for figure in figures.values())
+
+
+def _rows(panels: Sequence[_Panel]) -> Iterator[tuple[_Panel, ...]]:
+    """Yield the panels in rows that have room for their bars and points."""
+    row: list[_Panel] = []
+    for panel in panels:
+        if row and sum(map(_slots, row)) + _slots(panel) > _ROW_SLOTS:
+            yield tuple(row)
+            row = []
+        row.append(panel)
+    yield tuple(row)
+
+
+def _slots(panel: _Panel) -> float:
+    return len(panel.groups) * max(3, len(panel.series) + 1)
+
+
+def _draw(picture: _Picture, folder: Path) -> Path:
+    from matplotlib.figure import Figure as Canvas
+
+    n_columns = 3
+    n_lines = -(-len(picture.models) // n_columns)
+    height = _ROW_INCHES * len(picture.rows) + _LINE_INCHES * (n_lines + 3)
+    canvas = Canvas(figsize=(_WIDTH_INCHES, height), dpi=120, facecolor="white", layout="constrained")
+    looks, handles = _looks(picture.models), dict[str, Any]()
+    parts = canvas.subfigures(len(picture.rows), 1, squeeze=False)[:, 0]
+    for part, row in zip(parts, picture.rows, strict=True):
+        widths = [_slots(panel) for panel in row]
+        for axes, panel in zip(part.subplots(1, len(row), squeeze=False, width_ratios=widths)[0], row, strict=True):
+            handles |= _draw_panel(axes, panel, looks)
+    _align(canvas.get_axes(), to_each_other=not picture.rows[0][0].is_of_settings)
+    canvas.suptitle(picture.title, fontsize=11)
+    # Given by hand: a legend that is made of labels leaves out names that begin with an underscore.
+    shown = [handles[model] for model in picture.models]
+    canvas.legend(shown, picture.models, loc="outside lower center", ncols=n_columns, frameon=False)
+    path = folder / f"{picture.name}.png"
+    canvas.savefig(path, metadata={"Software": "ragtasks"})
+    return path
+
+
+def _looks(models: Sequence[str]) -> _Looks:
+    """Return how each model looks; colours begin anew with another mark and hatch where they run out."""
+    looks = {}
+    for colours, chosen in (
+        (_COLOURS, [model for model in models if not is_baseline(model)]),
+        (_GREYS, [model for model in models if is_baseline(model)]),
+    ):
+        for index, model in enumerate(chosen):
+            again = index // len(colours)
+            looks[model] = (colours[index % len(colours)], _MARKS[again % len(_MARKS)], _HATCHES[again % len(_HATCHES)])
+    return looks
+
+
+def _draw_panel(axes: Axes, panel: _Panel, looks: _Looks) -> dict[str, Any]:
+    """Return model -> what the legend shows for it."""
+    handles = {}
+    width = _GROUP_WIDTH / len(panel.series)
+    for index, (model, figures) in enumerate(panel.series.items()):
+        shift = (index + 0.5) * width - _GROUP_WIDTH / 2
+        points = {place + shift: figures[group] for place, group in enumerate(panel.groups) if group in figures}
+        handles[model] = _draw_series(axes, panel, model, points, looks[model])
+    axes.set_title(panel.title, loc="left", fontsize=10)
+    size = 8 if len(panel.groups) < _MANY_GROUPS else 6.5
+    axes.set_xticks(range(len(panel.groups)), panel.groups, fontsize=size)
+    axes.set_xlim(-0.5, len(panel.groups) - 0.5)
+    return handles
+
+
+def _draw_series(
+    axes: Axes, panel: _Panel, model: str, points: Mapping[float, Figure], look: tuple[str, str, str]
+) -> Any:
+    colour, mark, hatch = look
+    places, values = list(points), [figure.value or 0.0 for figure in points.values()]
+    whiskers: dict[str, Any] = {"elinewidth": 1.0, "capsize": 2.0, "yerr": _reaches(points.values())}
+    if panel.is_of_settings:
+        width = 0.92 * _GROUP_WIDTH / len(panel.series)
+        axes.errorbar(places, values, fmt="none", ecolor="#222222", **whiskers)
+        return axes.bar(places, values, width, color=colour, hatch=hatch, label=model)
+    line = "-" if panel.title == _TURNS else "none"
+    style: dict[str, Any] = {"color": colour, "marker": mark, "markersize": 4, "linestyle": line, "linewidth": 1.0}
+    return axes.errorbar(places, values, label=model, **style, **whiskers)
+
+
+def _align(panels: Sequence[Axes], *, to_each_other: bool) -> None:
+    """Let every axis reach down to 0, and where all panels show one metric, let them have one scale."""
+    ends = [axes.get_ylim() for axes in panels]
+    highest = max(high for _, high in ends)
+    lowest = min(0.0, *(low for low, _ in ends))
+    for axes, (low, high) in zip(panels, ends, strict=True):
+        axes.set_ylim(*((lowest, highest) if to_each_other else (min(0.0, low), high)))
+
+
+def _reaches(figures: Iterable[Figure]) -> list[list[float]]:
+    """Return how far each interval reaches below and above its mean; 0 where there is none, which draws nothing."""
+    below, above = [], []
+    for figure in figures:
+        value, low, high = figure.value, figure.low, figure.high
+        known = None if value is None or low is None or high is None else (value - low, high - value)
+        below.append(known[0] if known else 0.0)
+        above.append(known[1] if known else 0.0)
+    return [below, above]
+
+
+__all__ = ["plot_sections"]

@@ -1,0 +1,55 @@
+"""A table of a report, apart from how it is written: Markdown, CSV, LaTeX and the page all take the same record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A mean with what it covers and how far it may be trusted."""
+
+    value: float | None
+    """The mean over what is scored; None where nothing is."""
+    n_scored: int
+    """Values in the mean."""
+    n: int
+    """Values that there would be if everything were scored."""
+    low: float | None = None
+    """Lower end of the 95 % interval over conversations; None where there is none."""
+    high: float | None = None
+    """Upper end of it."""
+
+
+Cell = str | int | Figure
+"""What stands in a cell: words, a count, or a figure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table."""
+
+    title: str
+    """Heading."""
+    columns: tuple[str, ...]
+    """Heads of the columns."""
+    rows: tuple[tuple[Cell, ...], ...]
+    """Cells, one a column."""
+    note: str = ""
+    """What a reader must know before the figures; empty where the title says it all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """What belongs together in a report: all tables of evaluations of one kind."""
+
+    title: str
+    """Benchmark, which says `sample` where it is one."""
+    facts: Mapping[str, str]
+    """What the figures rest on, such as encoder and judges."""
+    tables: tuple[Table, ...]
+    """In the order of the report."""
+
+
+__all__ = ["Cell", "Figure", "Section", "Table"]

@@ -1,0 +1,274 @@
+"""The page as a file: what it holds, that it is the same for the same results, and that no text becomes markup."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import zlib
+from dataclasses import replace
+from html.parser import HTMLParser
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtasks.errors import BenchmarkFileError, ConfigurationError
+from ragtasks.reports.losses import ANSWERED, MISSED, NO_VERDICT, NOT_USED, REFUSED, UNSCORED
+from ragtasks.reports.page import write_page
+from ragtasks.reports.page.blocks import Stream, packed
+from ragtasks.reports.page.failures import FAILURES, failures_of
+from ragtasks.reports.page.naming import group_labels, name_evaluations
+from ragtasks.reports.results import Evaluation, Row, read_evaluations
+
+from ._pages import HOSTILE, SVG, TURNS, blocks_of, known_results, poison, write
+from ._saved import save
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | TEXTS,
+    lambda inner: st.lists(inner) | st.dictionaries(TEXTS, inner),
+)
+
+
+def unpacked(text: str) -> Any:
+    return json.loads(zlib.decompress(base64.b64decode(text)))
+
+
+@given(VALUES)
+def test_a_block_gives_back_what_was_packed_and_cannot_end_its_element(value: Any) -> None:
+    assert unpacked(packed(value)) == value
+    assert re.fullmatch(r"[A-Za-z0-9+/=]*", packed(value))
+
+
+@given(st.lists(TEXTS | st.none() | st.lists(TEXTS, max_size=3), max_size=8))
+def test_a_stream_is_the_array_of_its_items(items: list[Any]) -> None:
+    stream = Stream()
+    for item in items:
+        stream.add(item)
+    assert unpacked(stream.finish()) == items
+
+
+def row(**changes: Any) -> Row:
+    """Return an answered, answerable response that was shown its only reference passage."""
+    known: dict[str, Any] = {"task_id": "a<::>1", "conversation_id": "a", "turn": 1, "domain": "govt"}
+    known |= {"setting": "full_rag", "answerability": "ANSWERABLE", "question_types": (), "multi_turn": "N/A"}
+    known |= {"n_passages": 1, "n_references": 1, "n_found": 1, "idk": "no", "values": {"rb_alg": 0.5}}
+    return Row(**known | {"unscored": {}, "verdicts": {}} | changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "loss", "outcomes", "expected"),
+    [
+        ({}, None, [], []),
+        ({}, 0.0, ["given", "no statements", "not asked"], []),
+        ({}, 0.1, [], [NOT_USED]),
+        ({"n_found": 0}, 0.1, [], [MISSED]),
+        ({"idk": "yes", "n_found": 0}, 0.1, [], [REFUSED]),
+        ({"idk": "partial", "answerability": "UNANSWERABLE"}, None, [], [ANSWERED]),
+        ({"idk": "yes", "answerability": "UNANSWERABLE", "n_references": 0}, None, [], []),
+        ({"values": {"rb_alg": None}}, None, [], [UNSCORED]),
+        ({"idk": "yes", "values": {"rb_alg": None}}, None, ["failed"], [REFUSED, UNSCORED, NO_VERDICT]),
+        ({}, None, ["given", "unparsable"], [NO_VERDICT]),
+        ({"verdicts": {("rl_f", "a"): None}}, None, ["no statements"], []),
+    ],
+)
+def test_failures(changes: dict[str, Any], loss: float | None, outcomes: list[str], expected: list[str]) -> None:
+    assert failures_of(row(**changes), loss, outcomes) == expected
+
+
+def test_every_failure_is_explained_in_other_words_than_its_name() -> None:
+    assert len({failure.name for failure in FAILURES}) == len(FAILURES)
+    assert all(failure.meaning and failure.meaning != failure.name for failure in FAILURES)
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return known_results(tmp_path_factory.mktemp("results"))
+
+
+@pytest.fixture(scope="module")
+def page(results: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write(results, tmp_path_factory.mktemp("page") / "page.html")
+
+
+def test_settings_of_one_model_have_one_name_and_a_second_answer_another(results: Path) -> None:
+    once = read_evaluations([results])
+    assert [item.model for item in name_evaluations(once)] == ["high", "high", "low", "low"]
+    twice = name_evaluations([*once, *once])
+    assert [item.model for item in twice[4:]] == ["high #2", "high #2", "low #2", "low #2"]
+
+
+def test_a_loss_is_measured_from_the_same_models_reference_setting(results: Path) -> None:
+    losses = {
+        (item.model, own.setting): item.loss(own)
+        for item in name_evaluations(read_evaluations([results]))
+        for own in item.evaluation.rows
+    }
+    assert losses == pytest.approx(
+        {("high", "reference"): 0, ("high", "full_rag"): 0, ("low", "reference"): 0, ("low", "full_rag"): 0.3}
+    )
+
+
+def test_without_the_reference_setting_no_loss_is_made_up(tmp_path: Path) -> None:
+    save(tmp_path, setting="full_rag")
+    (named,) = name_evaluations(read_evaluations([tmp_path]))
+    assert [named.loss(own) for own in named.evaluation.rows] == [None] * 4
+
+
+def test_labels_of_groups_say_only_where_they_differ() -> None:
+    one, two = (("mtrag", "minilm", "rules"), "mtrag"), (("mtrag", "none", "rules"), "mtrag")
+    assert group_labels([one, one]) == {one: ""}
+    assert group_labels([one, two]) == {one: "encoder minilm", two: "encoder none"}
+
+
+def test_every_text_and_figure_is_in_the_blocks(page: Path) -> None:
+    book, *_ = blocks = blocks_of(page)
+    assert [(part["label"], part["setting"]) for part in book["parts"]] == [
+        (model, setting) for model in ("high", "low") for setting in ("reference", "full_rag")
+    ]
+    low = book["parts"][3]
+    figures = blocks[low["figures"]]
+    tasks = [blocks[book["benchmarks"]["mtrag"]["tasks"]][place] for place in figures["task"]]
+    assert [task[0] for task in tasks] == [f"{conversation}<::>{turn}" for conversation, turn in TURNS]
+    assert figures["answer"][0] == "answer to a 1"
+    assert figures["values"] == {"rb_alg": [0.3] * 12, "rouge_l": [None] * 12}
+    assert figures["unscored"] == {"rouge_l": {str(place): "why not" for place in range(12)}}
+    names = [failure["name"] for failure in book["failures"]]
+    found = [[name for bit, name in enumerate(names) if bits >> bit & 1] for bits in figures["failures"][:4]]
+    assert found == [[NOT_USED, UNSCORED], [REFUSED, UNSCORED], [ANSWERED, UNSCORED], [MISSED, UNSCORED]]
+    assert [len(own) for own in blocks[low["verdicts"]]] == [0] * 4 + [2] * 4 + [0] * 4
+    assert blocks[low["verdicts"]][4][1] == [
+        "rb_llm", "flaky", "unparsable", None, None, "no rating", ["hm", "Rating 1: 7"], 2,
+    ]  # fmt: skip
+
+
+def test_tasks_passages_and_histories_are_there_once(page: Path) -> None:
+    book, *_ = blocks = blocks_of(page)
+    shelf = book["benchmarks"]["mtrag"]
+    texts = {domain: blocks[place] for domain, place in shelf["texts"].items()}
+    # `vary` changes the passages of turn 4 only, and the domain of b only; two models and settings share the rest.
+    assert len(blocks[shelf["tasks"]]) == 12
+    assert {domain: len(own["passages"]) for domain, own in texts.items()} == {"govt": 4, "fiqa": 4}
+    assert {domain: len(own["histories"]) for domain, own in texts.items()} == {"govt": 4, "fiqa": 4}
+
+
+def test_the_same_results_give_the_same_bytes(page: Path, results: Path, tmp_path: Path) -> None:
+    assert write(results, tmp_path / "again.html").read_bytes() == page.read_bytes()
+
+
+def test_the_digest_is_that_of_the_file(results: Path, tmp_path: Path) -> None:
+    digest = write_page(read_evaluations([results]), [], tmp_path / "page.html")
+    assert digest == hashlib.sha256((tmp_path / "page.html").read_bytes()).hexdigest()
+
+
+class Elements(HTMLParser):
+    """The elements that a browser would make of a page, those of data blocks apart."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+
+def test_hostile_texts_add_no_element_and_stand_in_the_blocks_as_they_are(tmp_path: Path) -> None:
+    save(tmp_path, "model" + HOSTILE, change_sample=poison)
+    text = write(tmp_path, tmp_path / "page.html", hostile=True).read_text(encoding="utf-8")
+    scripts = [attributes for tag, attributes in Elements(text).found if tag == "script"]
+    assert [own for own in scripts if "type" not in own] == [{}]
+    assert not [attributes for _, attributes in Elements(text).found if any(name[:2] == "on" for name in attributes)]
+    assert "<script>window.harmed" not in text
+    assert HOSTILE in blocks_of(tmp_path / "page.html")[2]["passages"][0][2]
+
+
+def test_the_content_policy_lets_only_our_own_style_and_script_run(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', text)
+    for tag, directive in (("style", "style-src"), ("script", "script-src")):
+        (inner,) = re.findall(rf"<{tag}>(.*?)</{tag}>", text, flags=re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(inner.encode()).digest()).decode()
+        assert f"{directive} 'sha256-{digest}'" in policy
+    assert policy.startswith("default-src 'none'")
+
+
+def test_our_own_files_parse_no_markup_and_load_nothing() -> None:
+    folder = resources.files("ragtasks.reports.page")
+    script, style, template = (folder.joinpath(f"page.{end}").read_text() for end in ("js", "css", "html.jinja"))
+    assert not re.search(r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(|Function\(|fetch\(|</", script)
+    assert not re.search(r"url\(|@import|</", style)
+    assert not re.search(r"https?:|\bsrc=\"(?!{{ picture }})|\|\s*safe", template)
+
+
+def test_the_page_names_no_path_of_the_machine_and_no_secret(page: Path) -> None:
+    text = page.read_text(encoding="utf-8") + json.dumps(blocks_of(page))
+    assert "/home/someone" not in text
+    assert "sk-secret" not in text
+
+
+def test_evaluations_without_logged_samples_have_tables_only(results: Path, tmp_path: Path) -> None:
+    given = [replace(evaluation, samples={}) for evaluation in read_evaluations([results])]
+    write_page(given, [], tmp_path / "page.html")
+    assert blocks_of(tmp_path / "page.html")[0]["parts"] == []
+
+
+def test_a_page_of_nothing_is_a_page(tmp_path: Path) -> None:
+    write_page([], [], tmp_path / "page.html")
+    assert blocks_of(tmp_path / "page.html")[0]["parts"] == []
+
+
+def changed(evaluation: Evaluation, n_rows: int, first: str | None = None) -> Evaluation:
+    rows = list(evaluation.rows[:n_rows])
+    if first is not None:
+        rows[0] = replace(rows[0], task_id=first)
+    return replace(evaluation, rows=tuple(rows))
+
+
+@pytest.mark.parametrize(("n_rows", "first", "message"), [(3, None, "no more line"), (4, "z<::>1", "task z<::>1")])
+def test_samples_that_changed_since_they_were_read_are_an_error(
+    tmp_path: Path, n_rows: int, first: str | None, message: str
+) -> None:
+    save(tmp_path)
+    (evaluation,) = read_evaluations([tmp_path])
+    with pytest.raises(BenchmarkFileError, match=message):
+        write_page([changed(evaluation, n_rows, first)], [], tmp_path / "page.html")
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_samples_that_lost_lines_since_they_were_read_are_an_error(tmp_path: Path) -> None:
+    save(tmp_path)
+    (evaluation,) = read_evaluations([tmp_path])
+    (path,) = evaluation.samples.values()
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:2]))
+    with pytest.raises(BenchmarkFileError, match="ends before"):
+        write_page([evaluation], [], tmp_path / "page.html")
+
+
+def test_plots_may_come_when_all_else_is_ready(results: Path, tmp_path: Path) -> None:
+    found = read_evaluations([results])
+    assert write_page(found, [], tmp_path / "a.html", lambda: {"one": SVG}) == write_page(
+        found, [], tmp_path / "b.html", {"one": SVG}
+    )
+
+
+def test_a_plot_of_another_kind_is_an_error(results: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="SVG or PNG"):
+        write_page(read_evaluations([results]), [], tmp_path / "page.html", {"fine": SVG, "plot": b"GIF89a"})
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_the_page_of_the_harness_own_output(evaluations: Path, tmp_path: Path) -> None:
+    found = read_evaluations([evaluations])
+    write_page(found, [], tmp_path / "page.html")
+    book, *_ = blocks = blocks_of(tmp_path / "page.html")
+    assert "Sample data" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert len(book["parts"]) == 6
+    assert sum(len(blocks[part["figures"]]["task"]) for part in book["parts"]) == sum(len(item.rows) for item in found)
+    shown = blocks[book["parts"][0]["figures"]]
+    assert all(len(column) == len(shown["task"]) for column in shown["values"].values())

@@ -1,0 +1,327 @@
+"""The page in a real browser: opened, searched, filtered, sorted, clicked through; both themes, two sizes of screen.
+
+Needs Chromium and its driver; no request may leave the page, and the console must stay empty.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from ._pages import HOSTILE, known_results, poison, write
+from ._saved import save
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+BROWSER, DRIVER = next(filter(None, map(shutil.which, BROWSERS)), None), shutil.which("chromedriver")
+pytestmark = pytest.mark.skipif(
+    not (BROWSER and DRIVER), reason=f"no browser: none of {', '.join(BROWSERS)} with chromedriver"
+)
+WIDE, NARROW = (1280, 900), (390, 844)
+BACKGROUNDS = {"light": "rgb(251, 251, 249)", "dark": "rgb(22, 24, 26)"}
+
+
+class Tab:
+    """One tab of the browser, with what the tests do in it."""
+
+    def __init__(self, driver: Any) -> None:
+        self.driver = driver
+
+    def run(self, script: str, *arguments: Any) -> Any:
+        """Return what a script returns."""
+        return self.driver.execute_script(script, *arguments)
+
+    def wait(self, condition: str, *arguments: Any) -> None:
+        """Wait until an expression is true."""
+        from selenium.webdriver.support.wait import WebDriverWait
+
+        waiting = WebDriverWait(self.driver, 10, poll_frequency=0.02)
+        waiting.until(lambda _: self.run(f"return Boolean({condition})", *arguments), condition)
+
+    def open(self, page: Path, fragment: str = "", *, size: tuple[int, int] = WIDE, scheme: str = "light") -> None:
+        """Open a page anew, on a screen of a size and under a system's colour scheme."""
+        width, height = size
+        screen = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
+        media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+        self.driver.get("about:blank")
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+        self.driver.get(page.as_uri() + fragment)
+        self.wait("document.documentElement.dataset.started")
+
+    def set(self, name: str, value: str) -> None:
+        """Choose a value of a filter, as a hand would: with an event."""
+        script = "const field = document.getElementById('choice').elements[arguments[0]]; field.value = arguments[1];"
+        self.run(script + "field.dispatchEvent(new Event('input', {bubbles: true}))", name, value)
+
+    def press(self, *keys: str) -> None:
+        """Press keys one after the other, wherever the focus is."""
+        from selenium.webdriver.common.action_chains import ActionChains
+
+        ActionChains(self.driver, duration=0).send_keys(*keys).perform()
+
+    def click(self, selector: str) -> None:
+        """Click the first element of a selector that is in sight."""
+        from selenium.webdriver.common.by import By
+
+        self.driver.find_element(By.CSS_SELECTOR, selector).click()
+
+    def texts(self, selector: str) -> list[str]:
+        """Return the texts of all elements of a selector."""
+        found: list[str] = self.run(
+            "return [...document.querySelectorAll(arguments[0])].map((item) => item.textContent)", selector
+        )
+        return found
+
+    def shows(self, task_id: str) -> None:
+        """Wait until a task is shown."""
+        self.wait("document.getElementById('detail').dataset.task === arguments[0]", task_id)
+
+    @property
+    def tasks(self) -> list[str]:
+        """Ids of the tasks in the list."""
+        found: list[str] = self.run("return [...document.querySelectorAll('.row')].map((row) => row.title)")
+        return found
+
+
+@pytest.fixture(scope="module")
+def driver() -> Iterator[Any]:
+    pytest.importorskip("selenium", reason="selenium is not installed")
+    from selenium import webdriver
+    from selenium.webdriver.chrome.options import Options
+    from selenium.webdriver.chrome.service import Service
+
+    options = Options()
+    options.binary_location = str(BROWSER)
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    running = webdriver.Chrome(options=options, service=Service(str(DRIVER)))
+    yield running
+    running.quit()
+
+
+@pytest.fixture
+def tab(driver: Any) -> Iterator[Tab]:
+    """A tab; afterwards its console must be empty, and nothing but the file itself asked for."""
+    for kind in ("browser", "performance"):
+        driver.get_log(kind)
+    tab = Tab(driver)
+    yield tab
+    assert driver.get_log("browser") == []
+    events = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
+    asked = [event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"]
+    assert asked, "the page itself is asked for"
+    assert not [address for address in asked if not address.startswith(("file:", "data:", "about:"))]
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("results")
+    return write(known_results(folder), folder / "page.html")
+
+
+def test_tables_sort_by_figure_with_the_unscored_last(tab: Tab, page: Path) -> None:
+    tab.open(page)
+    head = "#tables article:first-of-type thead th:nth-child({}) button"
+    tab.click(head.format(3))
+    first = "#tables article:first-of-type tbody th"
+    assert tab.texts(first) == ["two", "ten", "one", "nine"]
+    tab.click(head.format(3))
+    assert tab.texts(first) == ["one", "ten", "two", "nine"]
+    assert tab.run(
+        "return [...document.querySelectorAll('#tables thead')[0].rows[0].cells].map((e) => e.ariaSort)"
+    ) == [
+        "none",
+        "none",
+        "ascending",
+    ]
+    tab.click(head.format(1))
+    assert tab.texts(first) == ["nine", "one", "ten", "two"]
+    assert "1 of 2" in tab.texts("#tables article:first-of-type tbody tr:last-child")[0]
+
+
+def test_views_follow_the_links(tab: Tab, page: Path) -> None:
+    tab.open(page)
+    for name in ("plots", "conversations", "tables"):
+        tab.click(f"nav a[href='#view={name}']")
+        tab.wait("document.querySelector('.view.now').id === arguments[0]", name)
+        assert tab.texts("nav a[aria-current]") == [name.capitalize()]
+    assert tab.run("return document.querySelector('#plots img').naturalWidth") == 40
+
+
+def test_search_looks_into_questions_answers_and_ids(tab: Tab, page: Path) -> None:
+    tab.open(page, "#view=conversations")
+    for words, expected in {
+        "question 2 of": ["a<::>2", "b<::>2", "c<::>2"],
+        "answer to C 4": ["c<::>4"],
+        "b<::>3": ["b<::>3"],
+        "nowhere": [],
+        "": [f"{conversation}<::>{turn}" for conversation in "abc" for turn in range(1, 5)],
+    }.items():
+        tab.set("query", words)
+        assert tab.tasks == expected, words
+        assert tab.texts("#count") == [f"{len(expected)} of 12 tasks"]
+
+
+@pytest.mark.parametrize(
+    ("choices", "expected"),
+    [
+        ({"domain": "fiqa"}, ["b1", "b2", "b3", "b4"]),
+        ({"answerability": "UNANSWERABLE"}, ["a3", "b3", "c3"]),
+        ({"turn": "first"}, ["a1", "b1", "c1"]),
+        ({"turn": "4"}, ["a4", "b4", "c4"]),
+        ({"type": "Keyword", "turn": "later"}, ["b2", "b3", "b4"]),
+        ({"multi": "Follow-up", "query": "2 of"}, ["b2"]),
+        ({"failure": "refused what could be answered"}, ["a2", "b2", "c2"]),
+        ({"failure": "answered what should be refused"}, ["a3", "b3", "c3"]),
+        ({"failure": "retrieval missed it"}, ["a4", "b4", "c4"]),
+        ({"failure": "retrieved but not used"}, ["a1", "b1", "c1"]),
+        ({"failure": "judge gave no verdict", "domain": "fiqa"}, ["b1", "b2", "b3", "b4"]),
+        ({"failure": "unscored", "domain": "fiqa", "turn": "1"}, ["b1"]),
+        ({"failure": "any", "domain": "fiqa", "turn": "1", "query": "nowhere"}, []),
+    ],
+)
+def test_filters(tab: Tab, page: Path, choices: dict[str, str], expected: list[str]) -> None:
+    tab.open(page, "#model=low&setting=full_rag")
+    for name, value in choices.items():
+        tab.set(name, value)
+    assert [task.replace("<::>", "") for task in tab.tasks] == expected
+    tab.run("document.getElementById('clear').click()")
+    assert len(tab.tasks) == 12
+
+
+def test_one_task_shows_all_that_is_known_of_it(tab: Tab, page: Path) -> None:
+    tab.open(page, f"#task={quote('b<::>2')}&model=low&setting=full_rag")
+    tab.shows("b<::>2")
+    assert tab.texts(".said") == ["userfirst", "assistantreply", "userquestion 2 of b"]
+    assert tab.texts(".answer") == ["answer to b 2"]
+    assert tab.texts(".target") == ["the target"]
+    assert {"refused what could be answered", "unscored", "judge gave no verdict"} <= set(tab.texts(".badge"))
+    assert [text.split("text")[0].strip() for text in tab.texts(".passage summary")] == [
+        "1 both: reference and retrieved t1 p1",
+        "2 retrieved t2 p2",
+    ]
+    metrics = dict(zip(tab.texts("#detail tbody th"), tab.texts("#detail tbody td"), strict=True))
+    assert {name.split("harmonic")[0].split("ROUGE-L")[0]: text for name, text in metrics.items()} == {
+        "rb_alg": "0.300",
+        "rouge_l": "\u2013why not",
+    }
+    assert tab.texts(".verdict summary") == ["steady70.700", "flakyunparsableno rating; asked 2 times\u2013"]
+    assert tab.texts(".verdict pre") == ["Rating 1: 7", "hm", "Rating 1: 7"]
+
+
+def test_a_reference_that_was_not_shown_has_its_text_from_other_samples(tab: Tab, page: Path) -> None:
+    tab.open(page, f"#task={quote('a<::>4')}&model=low&setting=full_rag")
+    tab.shows("a<::>4")
+    assert tab.texts(".passage:last-child summary .badge") == ["reference", "not shown"]
+    assert tab.texts(".passage:last-child .body") == ["text 1"]
+
+
+def test_two_models_stand_side_by_side(tab: Tab, page: Path) -> None:
+    tab.open(page, f"#task={quote('a<::>1')}&model=low&setting=full_rag")
+    tab.set("compare", "high")
+    tab.wait("document.querySelectorAll('.answer').length === 2")
+    assert tab.texts("#detail thead th") == ["metric", "low", "high"]
+    assert tab.texts("#detail tbody tr:first-child td") == ["0.300", "0.900"]
+    assert "compare=high" in tab.run("return location.hash")
+
+
+def test_keys_move_between_tasks_and_reach_the_search(tab: Tab, page: Path) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    tab.open(page, "#view=conversations")
+    tab.shows("a<::>1")
+    tab.press("j", "j")
+    tab.shows("a<::>3")
+    tab.press("k")
+    tab.shows("a<::>2")
+    tab.run("document.getElementById('list').focus()")
+    tab.press(Keys.ARROW_DOWN)
+    tab.shows("a<::>3")
+    assert tab.run("return document.querySelector('[aria-selected=true]').title") == "a<::>3"
+    tab.press("/", "4 of c", Keys.ESCAPE, "j")
+    tab.shows("c<::>4")
+    assert "task=c%3C%3A%3A%3E4" in tab.run("return location.hash")
+
+
+def test_a_click_shows_a_task_and_its_link_opens_it_again(tab: Tab, page: Path) -> None:
+    tab.open(page, "#view=conversations")
+    tab.set("setting", "full_rag")
+    tab.wait("document.querySelector('[name=setting]').value === 'full_rag' && location.hash.includes('full_rag')")
+    tab.click("#task-5")
+    tab.shows("b<::>2")
+    link = tab.run("return location.hash")
+    tab.open(page, link)
+    tab.shows("b<::>2")
+    assert tab.run("return document.querySelector('[name=setting]').value") == "full_rag"
+
+
+@pytest.mark.parametrize("fragment", ["#task=gone&model=gone&setting=gone", "#view=gone", "#%", "#model=low"])
+def test_a_link_that_leads_nowhere_still_opens_the_page(tab: Tab, page: Path, fragment: str) -> None:
+    tab.open(page, fragment)
+    assert len(tab.run("return [...document.querySelectorAll('.view.now')].map((view) => view.id)")) == 1
+
+
+def test_hostile_texts_stay_texts(tab: Tab, tmp_path: Path) -> None:
+    save(tmp_path, "model" + HOSTILE, setting="full_rag", change_sample=poison)
+    save(tmp_path, "other" + HOSTILE, setting="full_rag", day=2, change_sample=poison)
+    tab.open(write(tmp_path, tmp_path / "page.html", hostile=True), "#view=conversations")
+    tab.set("compare", "other" + HOSTILE)
+    tab.wait("document.querySelectorAll('.answer').length === 2")
+    tab.set("query", "<script>")
+    assert tab.texts(".answer") == [HOSTILE, HOSTILE]
+    assert tab.texts(".verdict pre")[0] == HOSTILE
+    assert tab.texts("#detail h2") == ["a<::>1" + HOSTILE]
+    assert (
+        tab.run("return document.querySelectorAll('#detail :is(script, img, b > b), .row :is(script, img)').length")
+        == 0
+    )
+    assert tab.run("return window.harmed") is None
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_both_themes_on_both_screens(tab: Tab, page: Path, size: tuple[int, int], scheme: str) -> None:
+    background: Callable[[], str] = lambda: tab.run("return getComputedStyle(document.body).backgroundColor")  # noqa: E731
+    for fragment in ("#view=tables", "#view=conversations"):
+        tab.open(page, fragment, size=size, scheme=scheme)
+        assert background() == BACKGROUNDS[scheme]
+        assert tab.run("return document.documentElement.scrollWidth <= innerWidth"), "nothing runs off the screen"
+    for theme in ("light", "dark"):
+        tab.click("#theme")
+        assert background() == BACKGROUNDS[theme]
+    tab.click("#theme")
+    assert background() == BACKGROUNDS[scheme]
+
+
+def test_every_field_and_button_has_a_name(tab: Tab, page: Path) -> None:
+    tab.open(page, "#view=conversations")
+    nameless = tab.run(
+        "return [...document.querySelectorAll('button, select, input, [role=listbox], [role=region], img')]"
+        ".filter((item) => !(item.textContent.trim() && item.tagName === 'BUTTON') && !item.labels?.length"
+        " && !item.getAttribute('aria-label') && !item.alt).map((item) => item.outerHTML)"
+    )
+    assert nameless == []
+    assert tab.run("return document.querySelectorAll('h1').length") == 1
+
+
+def test_a_filter_of_many_tasks_takes_less_than_a_tenth_of_a_second(tab: Tab, tmp_path: Path) -> None:
+    tasks = tuple((f"c{number}", turn) for number in range(250) for turn in (1, 2, 3, 4))
+    save(tmp_path, tasks=tasks)
+    tab.open(write(tmp_path, tmp_path / "page.html"), "#view=conversations")
+    script = (
+        "const field = document.getElementById('choice').elements.query; const times = [];"
+        "for (const text of ['question', '1 of c2', '']) { field.value = text; const start = performance.now();"
+        "field.dispatchEvent(new Event('input', {bubbles: true}));"
+        "document.getElementById('list').getBoundingClientRect();"
+        "times.push(performance.now() - start); } return [Math.max(...times), document.querySelectorAll('.row').length]"
+    )
+    milliseconds, n_rows = tab.run(script)
+    assert milliseconds < 100
+    assert n_rows < 50, "only rows in sight are in the page"

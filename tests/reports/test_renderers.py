@@ -1,0 +1,124 @@
+"""Tables as text: what a reader sees, what a program reads back, and nothing in a name that breaks either."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtasks.reports.renderers import Format, render, shown
+from ragtasks.reports.table import Figure, Section, Table
+
+TABLE = Table(
+    "By setting",
+    ("setting", "model", "n", "rb_alg"),
+    (("reference", "a", 3, Figure(0.5, 3, 3, 0.4, 0.6)), ("full_rag", "bb", 12, Figure(None, 0, 12))),
+    "A note.",
+)
+SECTION = Section("mtrag (sample)", {"encoder of BERTScore": "minilm", "IDK detector": "rules"}, (TABLE,))
+
+
+@pytest.mark.parametrize(
+    ("cell", "text"),
+    [
+        ("word", "word"),
+        (12, "12"),
+        (Figure(0.5, 2, 2), "0.500"),
+        (Figure(0.5, 1, 3), "0.500 (1/3)"),
+        (Figure(0.0, 1, 2), "0.000 (1/2)"),  # unscored is not zero
+        (Figure(0.5, 1, 3, 0.25, 1.0625), "0.500 [0.250, 1.062] (1/3)"),
+        (Figure(None, 0, 3), "-"),
+    ],
+)
+def test_a_mean_says_what_it_covers(cell: str | int | Figure, text: str) -> None:
+    assert shown(cell) == text
+
+
+def test_markdown_is_aligned_and_says_what_it_rests_on() -> None:
+    assert render([SECTION], Format.MARKDOWN).splitlines() == [
+        "# mtrag (sample)",
+        "",
+        "encoder of BERTScore: minilm; IDK detector: rules",
+        "",
+        "## By setting",
+        "",
+        "A note.",
+        "",
+        "| setting   | model |  n |               rb_alg |",
+        "|-----------|-------|---:|---------------------:|",
+        "| reference | a     |  3 | 0.500 [0.400, 0.600] |",
+        "| full_rag  | bb    | 12 |                    - |",
+    ]
+
+
+def test_csv_has_a_line_a_cell_with_intervals_in_columns_of_their_own() -> None:
+    lines = list(csv.DictReader(io.StringIO(render([SECTION], Format.CSV))))
+    assert len(lines) == 8
+    assert {line["section"] for line in lines} == {"mtrag (sample)"}
+    figure, missing = (line for line in lines if line["column"] == "rb_alg")
+    assert [figure[name] for name in ("row", "value", "low", "high", "n_scored", "n")] == [
+        "1",
+        "0.5",
+        "0.4",
+        "0.6",
+        "3",
+        "3",
+    ]
+    assert [missing[name] for name in ("row", "value", "low", "high", "n_scored", "n")] == ["2", "", "", "", "0", "12"]
+    assert [line["text"] or line["value"] for line in lines[:3]] == ["reference", "a", "3"]
+
+
+def test_latex_is_a_tabular_with_a_caption() -> None:
+    lines = render([SECTION], Format.LATEX).splitlines()
+    assert lines[0] == r"\begin{table}"
+    assert lines[1] == (
+        r"\caption{mtrag (sample). By setting. A note. encoder of BERTScore: minilm; IDK detector: rules.}"
+    )
+    assert lines[2:-2] == [
+        r"\begin{tabular}{llrr}",
+        r"\toprule",
+        r"setting & model & n & rb\_alg \\",
+        r"\midrule",
+        r"reference & a & 3 & 0.500 [0.400, 0.600] \\",
+        r"full\_rag & bb & 12 & - \\",
+        r"\bottomrule",
+    ]
+
+
+def test_signs_of_latex_are_words_in_it() -> None:
+    table = Table("x", ("model",), ((r"a_b&c%$#{}~^\d",),))
+    text = render([Section("s", {}, (table,))], Format.LATEX)
+    assert r"a\_b\&c\%\$\#\{\}\textasciitilde{}\textasciicircum{}\textbackslash{}d \\" in text
+
+
+NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\r"), min_size=1, max_size=20)
+
+
+@given(NAMES)
+def test_no_name_breaks_a_markdown_row(name: str) -> None:
+    text = render([Section("s", {}, (Table("x", ("model", "n"), ((name, 1), ("a", 2))),))], Format.MARKDOWN)
+    rows = [line for line in text.split("\n") if line.startswith("|")]
+    assert len(rows) == 4
+    assert {len(line.replace("\\|", "").split("|")) for line in rows} == {4}
+
+
+@given(NAMES)
+def test_a_csv_reader_gets_every_name_back(name: str) -> None:
+    text = render([Section("s", {}, (Table("x", ("model",), ((name,),)),))], Format.CSV)
+    (line,) = csv.DictReader(io.StringIO(text, newline=""))
+    assert line["text"] == name
+
+
+@pytest.mark.parametrize("how", [Format.MARKDOWN, Format.LATEX])
+def test_no_sections_are_no_text(how: Format) -> None:
+    assert render([], how) == ""
+
+
+def test_a_table_without_rows_keeps_its_note() -> None:
+    section = Section("s", {}, (Table("x", ("model",), (), "Nothing was scored."),))
+    assert "Nothing was scored." in render([section], Format.MARKDOWN)
+    assert "model" not in render([section], Format.MARKDOWN)
+    assert render([section], Format.LATEX) == ""

@@ -1,0 +1,109 @@
+"""The command `report`: what it prints, what it writes, and what it refuses."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from ragtasks.cli import app
+from ragtasks.errors import ConfigurationError
+
+from ._saved import save
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Results of one model in two settings."""
+    folder = tmp_path / "results"
+    for day, setting in enumerate(("reference", "full_rag"), start=1):
+        save(folder, day=day, setting=setting, values=lambda _: {"rb_alg": 0.5, "rouge_l": 0.25})
+    return folder
+
+
+def report(*arguments: object) -> str:
+    done = CliRunner().invoke(app, ["report", *map(str, arguments)], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def refusal(*arguments: object) -> str:
+    with pytest.raises(ConfigurationError) as caught:
+        report(*arguments)
+    return str(caught.value)
+
+
+def test_tables_are_markdown_by_default(folder: Path) -> None:
+    text = report(folder)
+    assert text.startswith("# mtrag\n")
+    assert "## By setting\n" in text
+    assert "## Where the loss is: rb_alg, org/model\n" in text
+    assert "## rb_alg in setting full_rag\n" in text
+    assert "## rouge_l in setting full_rag\n" in report(folder, "--metric", "rb_alg", "--metric", "rouge_l")
+
+
+def test_other_formats(folder: Path) -> None:
+    lines = list(csv.DictReader(io.StringIO(report(folder, "--format", "csv"))))
+    assert {"0.5", "0.25"} <= {line["value"] for line in lines}
+    text = report(folder, "--format", "latex")
+    assert text.startswith(r"\begin{table}")
+    assert text.count(r"\begin{tabular}") == text.count(r"\end{tabular}") > 3
+
+
+def test_intervals_can_be_left_out(tmp_path: Path) -> None:
+    tasks = tuple((f"c{number:02}", 1) for number in range(12))
+    save(tmp_path, tasks=tasks, values=lambda task_id: {"rb_alg": int(task_id[1:3]) / 12})
+    assert "0.458 [" in report(tmp_path)
+    without = report(tmp_path, "--no-intervals")
+    assert "0.458" in without
+    assert "0.458 [" not in without
+
+
+def test_examples_can_be_limited(tmp_path: Path) -> None:
+    for day, (setting, value) in enumerate((("reference", 1.0), ("full_rag", 0.0)), start=1):
+        save(tmp_path, day=day, setting=setting, values=lambda _, value=value: {"rb_alg": value})  # type: ignore[misc]
+    assert "<::>" in report(tmp_path)
+    assert "<::>" not in report(tmp_path, "--examples", 0)
+
+
+def test_files_are_written_where_they_are_asked_for(folder: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    tables, plots, page = tmp_path / "new" / "report.md", tmp_path / "plots", tmp_path / "page.html"
+    said = report(folder, "--output", tables, "--plots", plots, "--html", page)
+    assert tables.read_text(encoding="utf-8") == report(folder)
+    pictures = sorted(plots.iterdir())
+    assert [path.name for path in pictures] == [
+        "1_mtrag_by_setting.png",
+        "1_mtrag_by_setting_on_the_4_tasks_that_the_settings_share.png",
+        "1_mtrag_rb_alg_in_setting_full_rag.png",
+        "1_mtrag_rb_alg_in_setting_reference.png",
+    ]
+    assert "org/model" in page.read_text(encoding="utf-8")
+    assert sorted(said.splitlines()) == sorted(f"wrote {path}" for path in (tables, page, *pictures))
+
+
+def test_tables_of_runs_are_added_and_can_stand_alone(folder: Path, tmp_path: Path) -> None:
+    alone = report("--run", "official", "--data", "sample")
+    assert "official" in alone
+    assert "mtrag (sample)" in alone
+    assert "By setting" not in alone
+    both = report(folder, "--run", "official", "--data", "sample")
+    assert both.startswith("# mtrag\n")
+    assert alone.strip() in both
+
+
+def test_what_cannot_be_reported_is_refused_with_the_next_step(folder: Path) -> None:
+    assert "Next step: name results, --human-evaluation, or --run NAME" in refusal()
+    assert "--run" in refusal(folder, "--run", "official", "--data", "sample", "--format", "csv")
+    assert "did you mean 'rb_alg'" in refusal(folder, "--metric", "rb_algo")
+    assert "leave out" in refusal("--run", "official", "--data", "sample", "--html", "page.html")
+
+
+def test_the_human_evaluation_is_a_report_of_three_models(mtrag_root: Path) -> None:
+    text = report("--human-evaluation", "--data", mtrag_root)
+    assert text.startswith("# mtrag (human evaluation)\n")
+    assert "## Table 6: people and metrics\n" in text
+    assert "| gpt-4o                  | paper |" in text
