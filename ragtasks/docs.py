@@ -1,7 +1,8 @@
 """Task + setting -> the flat dictionary that templates, models and logs see.
 
 A doc holds plain lists, numbers and text only, so that it survives the harness's dataset, its JSON logs and its
-process boundaries; what only one benchmark has is one JSON text, since a dataset has one type a field. `response_of` turns a doc and an answer back into records for scoring.
+process boundaries; what only one benchmark has is one JSON text, since a dataset has one type a field. `response_of`
+turns a doc and an answer back into records for scoring.
 """
 
 from __future__ import annotations

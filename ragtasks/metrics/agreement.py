@@ -20,8 +20,6 @@ TOO_FEW = "fewer than two items that two raters have rated"
 NOTHING_VARIES = "the ratings do not vary, so agreement is not defined"
 """The reason of an agreement where chance alone could not have disagreed."""
 
-_Distance = Callable[[float, float], float]
-
 
 class Level(str, Enum):
     """What the differences between ratings mean."""
@@ -58,13 +56,13 @@ def krippendorff_alpha(ratings: Iterable[Sequence[float | None]], level: Level) 
         raise ValueError("a rating is NaN or infinite: write None for a rating that is not there")
     if len(items) < 2:
         return Score(None, TOO_FEW)
-    totals = Counter(rating for item in items for rating in item)
-    distance = _DISTANCES[level](totals)
-    n = totals.total()
-    expected = _disagreement(totals, distance) / (n * (n - 1))
+    everything = [rating for item in items for rating in item]
+    disagreement = _DISAGREEMENTS[level](Counter(everything))
+    n = len(everything)
+    expected = disagreement(everything) / (n * (n - 1))
     if expected == 0:
         return Score(None, NOTHING_VARIES)
-    observed = sum(_disagreement(Counter(item), distance) / (len(item) - 1) for item in items) / n
+    observed = math.fsum(disagreement(item) / (len(item) - 1) for item in items) / n
     return Score(1 - observed / expected)
 
 
@@ -174,28 +172,39 @@ def _centred(column: Sequence[float], weights: Sequence[float], total: float) ->
     return [value - mean for value in column]
 
 
-def _disagreement(counts: Counter[float], distance: _Distance) -> float:
-    """Return the sum of a distance over all ordered pairs of ratings."""
-    pairs = itertools.combinations(counts.items(), 2)
-    return 2 * math.fsum(n * m * distance(a, b) for (a, n), (b, m) in pairs)
+_Disagreement = Callable[[Sequence[float]], float]
 
 
-def _nominal(_: Counter[float]) -> _Distance:
-    return lambda a, b: float(a != b)
+def _nominal(_: Counter[float]) -> _Disagreement:
+    """Return a function: ratings -> how many ordered pairs of them differ."""
+    return lambda ratings: float(len(ratings) ** 2 - sum(n * n for n in Counter(ratings).values()))
 
 
-def _interval(_: Counter[float]) -> _Distance:
-    return lambda a, b: (a - b) ** 2
+def _interval(totals: Counter[float]) -> _Disagreement:
+    """Return a function: ratings -> sum of the squared differences over all ordered pairs of them."""
+    return _squared_differences({value: value for value in totals})
 
 
-def _ordinal(totals: Counter[float]) -> _Distance:
-    """Return the squared number of ratings from one to the other, half of those at either end."""
+def _ordinal(totals: Counter[float]) -> _Disagreement:
+    """Return the same, between two ratings the number of ratings from one to the other, half of those at either end."""
     values = sorted(totals)
-    ranks = dict(zip(values, _ranks(values, [float(totals[value]) for value in values]), strict=True))
-    return lambda a, b: (ranks[a] - ranks[b]) ** 2
+    return _squared_differences(dict(zip(values, _ranks(values, [float(totals[v]) for v in values]), strict=True)))
 
 
-_DISTANCES: Mapping[Level, Callable[[Counter[float]], _Distance]] = {
+def _squared_differences(place_of: Mapping[float, float]) -> _Disagreement:
+    """Return the sum over ordered pairs without forming pairs: twice n times the squared distances from the mean."""
+
+    def disagreement(ratings: Sequence[float]) -> float:
+        if len(set(ratings)) < 2:
+            return 0.0
+        places = [place_of[rating] for rating in ratings]
+        mean = math.fsum(places) / len(places)
+        return 2 * len(places) * math.fsum((place - mean) ** 2 for place in places)
+
+    return disagreement
+
+
+_DISAGREEMENTS: Mapping[Level, Callable[[Counter[float]], _Disagreement]] = {
     Level.NOMINAL: _nominal,
     Level.ORDINAL: _ordinal,
     Level.INTERVAL: _interval,

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragtasks.metrics.answerability import IdkLabel
-from ragtasks.metrics.conditioning import condition_paper
-from ragtasks.metrics.semantic import SemanticScore
 from ragtasks.metrics.answers import METRICS, Judged, Semantics, score_responses
+from ragtasks.metrics.conditioning import condition_paper
 from ragtasks.metrics.metric import Scores
+from ragtasks.metrics.semantic import SemanticScore
 from ragtasks.records import Answerability, IdkVerdict, Message, Passage, Response, Role, Score, Task
 
 NAMES = [metric.name for metric in METRICS]
