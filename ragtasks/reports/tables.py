@@ -81,7 +81,7 @@ def _section(given: Sequence[Evaluation], options: ReportOptions) -> Section:
     losses = [table for name in metrics for table in loss_tables(given, name, n_examples=options.n_examples)]
     errors = error_table(everyone, metrics)
     tables = (*overview, *_ranking(overview), *judge_tables(given), *losses, *dimensions, errors)
-    revision = {"files": given[0].revision} if given[0].revision else {}
+    revision = {"data revision": given[0].revision} if given[0].revision else {}
     facts = {**revision, "encoder of BERTScore": encoder, "IDK detector": detector, **_notes(given, options)}
     return Section(benchmark, facts, tables)
 

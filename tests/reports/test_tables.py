@@ -170,7 +170,7 @@ def test_other_suites_and_other_versions_of_the_files_have_sections_of_their_own
         evaluation([row(1, 1.0)], "a", suite="mtrag_s"),
     ]
     sections = report_sections(given)
-    assert [item.facts.get("files") for item in sections] == ["v1", "v2", None]
+    assert [item.facts.get("data revision") for item in sections] == ["v1", "v2", None]
     models = [line[1] for item in sections for line in item.tables[0].rows if "labels" not in str(line[1])]
     assert models == ["a", "a #2", "a"]
 
