@@ -14,6 +14,7 @@ from ragtasks.records import Setting
 from ragtasks.reports.merging import merge_evaluations
 from ragtasks.reports.results import Evaluation, Kind, Row
 from ragtasks.statistics.comparison import Column, Comparisons, compare_columns
+from ragtasks.suites.suite import suite_named
 
 MODEL, SETTING = "model", "setting"
 PAPER_METRICS = ("rl_f", "rb_llm", "rb_alg", "ans_acc")
@@ -28,6 +29,8 @@ class _Part:
 
     kind: Kind
     """What they were scored on and with."""
+    suite: str
+    """Name of the suite of metrics."""
     setting: str
     """The setting."""
     model: str
@@ -54,41 +57,51 @@ def compare_evaluations(
     """
     if by not in {MODEL, SETTING}:
         raise ConfigurationError(f"unknown way to compare {by!r}: {close_matches(by, (MODEL, SETTING))}")
-    chosen = _chosen(evaluations, metrics)
-    columns = [column for part in _parts(evaluations) for column in _columns(part, chosen, by)]
+    _check(evaluations, metrics)
+    named = list(dict.fromkeys(metrics))
+    columns = [column for part in _parts(evaluations) for column in _columns(part, named or _usual(part), by)]
     return compare_columns(columns, baseline)
 
 
-def _chosen(evaluations: Sequence[Evaluation], metrics: Sequence[str]) -> Sequence[str]:
-    """Return the metrics to compare: those of single responses only, as others have nothing to pair."""
+def _check(evaluations: Sequence[Evaluation], metrics: Sequence[str]) -> None:
+    """Refuse metrics that are unknown, or have nothing to pair because they are of all responses together."""
     offered = {metric.name: metric for evaluation in evaluations for metric in evaluation.metrics}
-    known = [name for name, metric in offered.items() if metric.aggregate is None]
     for name in metrics:
-        if name in offered and name not in known:
-            raise ConfigurationError(f"metric {name!r} is of all responses together and has no value of one to compare")
-        if name not in known:
+        if name not in offered:
+            known = [other for other, metric in offered.items() if metric.aggregate is None]
             raise ConfigurationError(f"unknown metric {name!r}: {close_matches(name, known)}")
-    return list(dict.fromkeys(metrics)) or [name for name in PAPER_METRICS if name in known] or known[:1]
+        if offered[name].aggregate is not None:
+            raise ConfigurationError(f"metric {name!r} is of all responses together and has no value of one to compare")
+
+
+def _usual(part: _Part) -> Sequence[str]:
+    """Return what is compared where nothing is named: `PAPER_METRICS`, or the first that the responses have."""
+    given = {name for row in part.rows.values() for name in row.values}
+    known = [item.name for item in suite_named(part.suite).metrics if item.aggregate is None and item.name in given]
+    return [name for name in PAPER_METRICS if name in known] or known[:1]
 
 
 def _parts(evaluations: Sequence[Evaluation]) -> list[_Part]:
     """Return the parts in the order of kinds, settings and evaluations."""
-    rows_of: dict[tuple[Kind, str, str], dict[str, Row]] = {}
+    rows_of: dict[tuple[Kind, str, str, str], dict[str, Row]] = {}
     for evaluation in merge_evaluations(evaluations):
         for row in evaluation.rows:
-            rows_of.setdefault((evaluation.kind, row.setting, evaluation.model), {})[row.task_id] = row
+            rows_of.setdefault((evaluation.kind, evaluation.suite, row.setting, evaluation.model), {})[row.task_id] = (
+                row
+            )
     parts = [_Part(*key, rows) for key, rows in rows_of.items()]
-    return sorted(parts, key=lambda part: (part.kind, _ORDER.get(part.setting, len(_ORDER)), part.setting))
+    return sorted(parts, key=lambda part: (part.kind, part.suite, _ORDER.get(part.setting, len(_ORDER)), part.setting))
 
 
 def _columns(part: _Part, metrics: Sequence[str], by: str) -> Iterator[Column]:
     """Yield a column for each metric that the rows know, if only as unscored."""
     group, name = (part.setting, part.model) if by == MODEL else (part.model, part.setting)
     benchmark, encoder, detector = part.kind
+    context = f"{benchmark}; metrics: {part.suite}; encoder of BERTScore: {encoder}; IDK detector: {detector}"
     for metric in metrics:
         if any(metric in row.values for row in part.rows.values()):
             yield Column(
-                context=f"{benchmark}; encoder of BERTScore: {encoder}; IDK detector: {detector}",
+                context=context,
                 group=group,
                 metric=metric,
                 name=name,

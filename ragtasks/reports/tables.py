@@ -82,7 +82,8 @@ def _section(given: Sequence[Evaluation], options: ReportOptions) -> Section:
     errors = error_table(everyone, metrics)
     tables = (*overview, *_ranking(overview), *judge_tables(given), *losses, *dimensions, errors)
     revision = {"data revision": given[0].revision} if given[0].revision else {}
-    facts = {**revision, "encoder of BERTScore": encoder, "IDK detector": detector, **_notes(given, options)}
+    scored = {"metrics": given[0].suite, "encoder of BERTScore": encoder, "IDK detector": detector}
+    facts = {**revision, **scored, **_notes(given, options)}
     return Section(benchmark, facts, tables)
 
 

@@ -146,7 +146,7 @@ def command(*arguments: str) -> str:
 
 def test_the_command_on_the_harness_s_own_output(evaluations: Path) -> None:
     text = command(str(evaluations), "--metric", "rouge_l", "--baseline", "ragtasks-refuse")
-    assert text.startswith("# mtrag (sample); encoder of BERTScore: none; IDK detector: rules\n")
+    assert text.startswith("# mtrag (sample); metrics: mtrag; encoder of BERTScore: none; IDK detector: rules\n")
     (oracle,) = cells(text, "full_rag", "rouge_l", "ragtasks-refuse", "ragtasks-oracle")
     assert oracle[5] == "1.000"
     assert oracle[-4] == str(4 * LIMIT)
