@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from enum import Enum
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -97,12 +98,20 @@ def _of_runs(names: list[str], benchmark: str, data: str | None) -> list[str]:
 
 
 def _write_page(evaluations: list[Evaluation], sections: list[Section], path: Path) -> None:
+    """Write the page while another process draws its pictures: each takes about as long as the other."""
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
     from ragtasks.reports.page import write_page
     from ragtasks.reports.plots import plot_sections
 
-    with tempfile.TemporaryDirectory() as folder:
-        pictures = {picture.stem: picture.read_bytes() for picture in plot_sections(sections, Path(folder))}
-    write_page(evaluations, sections, path, pictures)
+    if find_spec("matplotlib") is None:
+        write_page(evaluations, sections, path, {})
+        say("the page has no plots. Next step: pip install 'ragtasks[report]'")
+        return
+    with tempfile.TemporaryDirectory() as folder, ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        drawing = pool.submit(plot_sections, sections, Path(folder))
+        write_page(evaluations, sections, path, lambda: {drawn.stem: drawn.read_bytes() for drawn in drawing.result()})
 
 
 def _put(text: str, output: Path | None) -> None:

@@ -174,7 +174,7 @@ def _draw(picture: _Picture, folder: Path) -> Path:
     n_columns = 3
     n_lines = -(-len(picture.models) // n_columns)
     height = _ROW_INCHES * len(picture.rows) + _LINE_INCHES * (n_lines + 3)
-    canvas = Canvas(figsize=(_WIDTH_INCHES, height), dpi=120, facecolor="white", layout="constrained")
+    canvas = Canvas(figsize=(_WIDTH_INCHES, height), dpi=100, facecolor="white", layout="constrained")
     looks, handles = _looks(picture.models), dict[str, Any]()
     parts = canvas.subfigures(len(picture.rows), 1, squeeze=False)[:, 0]
     for part, row in zip(parts, picture.rows, strict=True):
