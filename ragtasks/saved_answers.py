@@ -30,6 +30,7 @@ DEFAULT_SUITE = "mtrag"
 _TIME = re.compile(r"results_(?P<time>.+)\.json")
 _RUN_AGAIN = "run the evaluation again with --output_path DIR --log_samples"
 _FILTER, _SAMPLE_FILTER = "none", "sample"
+_ANSWERS = "generate_until"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,17 @@ def evaluation_files(path: Path) -> tuple[list[Path], list[Path]]:
     raise _error("saved answers", path, "results_*.json with samples_*.jsonl, or predictions (*.jsonl)", "neither")
 
 
+def facts_of_answers(configs: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return our harness tasks that ask for answers -> what the results say of them; likelihood tasks have none.
+
+    Args:
+        configs: harness task -> its configuration, as in a results file.
+    """
+    asking = {name: config for name, config in configs.items() if config.get("output_type", _ANSWERS) == _ANSWERS}
+    own = {name: (config.get("metadata") or {}).get("ragtasks") for name, config in asking.items()}
+    return {name: facts for name, facts in own.items() if facts}
+
+
 def read_results(file: Path, folder: Path, given: Mapping[str, Any]) -> SavedEvaluation:
     """Return the answers in a results file of the harness and the samples beside it.
 
@@ -96,8 +108,7 @@ def read_results(file: Path, folder: Path, given: Mapping[str, Any]) -> SavedEva
     assert match, "evaluation_files chose it"
     try:
         results = parse_json(file.read_bytes())
-        metadata = {name: config.get("metadata") or {} for name, config in results["configs"].items()}
-        own = {name: dict(found["ragtasks"]) for name, found in metadata.items() if found.get("ragtasks")}
+        own = {name: dict(facts) for name, facts in facts_of_answers(results["configs"]).items()}
         configs = {name: _merged(file, facts["configuration"], given) for name, facts in own.items()}
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise _error("results", file, "a results file of the harness", f"{type(error).__name__}: {error}") from error
@@ -295,6 +306,7 @@ __all__ = [
     "SavedEvaluation",
     "SavedTask",
     "evaluation_files",
+    "facts_of_answers",
     "read_predictions",
     "read_results",
 ]

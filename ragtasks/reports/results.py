@@ -18,7 +18,7 @@ from ragtasks.errors import BenchmarkFileError, clear_error
 from ragtasks.judges.verdicts import VerdictOutcome
 from ragtasks.metrics.metric import Metric
 from ragtasks.runs import OFFICIAL
-from ragtasks.saved_answers import DEFAULT_SUITE
+from ragtasks.saved_answers import DEFAULT_SUITE, facts_of_answers
 from ragtasks.suites.suite import suite_named
 
 _TIME = re.compile(r"results_(?P<time>.+)\.json")
@@ -153,10 +153,8 @@ def _label(model: str, run: str) -> str:
 
 
 def _facts(results: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Return our harness tasks of a results file -> what it says of them."""
-    configs = results.get("configs", {})
-    own = {name: (config.get("metadata") or {}).get("ragtasks") for name, config in configs.items()}
-    return {name: facts for name, facts in own.items() if facts}
+    """Return our harness tasks of a results file that ask for answers -> what it says of them."""
+    return facts_of_answers(results.get("configs", {}))
 
 
 def _kinds(results: Mapping[str, Any]) -> dict[str, tuple[str, str, Kind]]:

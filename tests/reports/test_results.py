@@ -69,6 +69,21 @@ def test_values_are_the_logged_ones_and_nan_is_none(evaluations: Path) -> None:
         assert all(row.values["coverage"] == 0 for row in evaluation.rows)
 
 
+def test_likelihood_tasks_among_the_results_are_passed_over(folder: Path) -> None:
+    """They have no answers; their figures stand in the harness's own table."""
+    before, file = read_evaluations([folder]), results_file(folder)
+    sample = next(file.parent.glob("samples_mtrag_full_rag_govt_*.jsonl"))
+    other = sample.with_name(sample.name.replace("mtrag_full_rag_govt", "likelihood"))
+    other.write_text('{"word_perplexity": [-3.5, 4]}\n', encoding="utf-8")
+
+    def add(content: dict[str, Any]) -> None:
+        config = content["configs"]["mtrag_full_rag_govt"]
+        content["configs"]["likelihood"] = {**config, "task": "likelihood", "output_type": "loglikelihood"}
+
+    rewrite(file, add)
+    assert read_evaluations([folder]) == before
+
+
 def test_a_results_file_may_be_named_instead_of_its_folder(folder: Path) -> None:
     assert read_evaluations([results_file(folder)]) == read_evaluations([folder])
     assert len(read_evaluations([folder, results_file(folder)])) == 1  # named twice, read once
