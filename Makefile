@@ -28,7 +28,8 @@ test: $(VENV)/.installed-dev
 	$(BIN)/mypy
 	$(BIN)/pytest
 
-# Milvus and a Ray cluster of two nodes, of which one is killed: minutes, so apart from `make test`.
+# Milvus, a Ray cluster of two nodes of which one is killed, slow stages killed twenty times: minutes, so apart from
+# `make test`.
 engine-test: $(VENV)/.installed-dev
 	$(BIN)/pytest -m engine
 

@@ -288,6 +288,7 @@ build(killed, None)
 """
 
 
+@pytest.mark.engine
 def test_a_killed_encoding_resumes_to_the_same_bytes(tmp_path: Path) -> None:
     root = Path(__file__).resolve().parents[2]
     environment = os.environ | {"PYTHONPATH": str(root), "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}

@@ -101,6 +101,7 @@ def test_description_moves_with_prompt_model_and_decoding() -> None:
     assert specs[0]["prompt_sha256"] == shipped_template(TEMPLATE).sha256
 
 
+@pytest.mark.engine
 def test_killed_rewriting_resumes_to_the_same_bytes(tmp_path: Path) -> None:
     def script(text: str, _: int) -> Action:
         odd = len(text) % 5 == 0
