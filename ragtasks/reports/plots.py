@@ -25,7 +25,11 @@ _GREYS = ("#8a8a8a", "#bbbbbb", "#5a5a5a", "#d5d5d5")
 _MARKS = ("o", "s", "^", "D", "v", "P")
 _HATCHES = ("", "//", "..", "xx")
 _GROUP_WIDTH = 0.8
-_WIDTH_INCHES, _ROW_INCHES, _LINE_INCHES = 12.0, 3.2, 0.25
+_DOTS_PER_INCH = 100
+_WIDTH_INCHES, _ROW_INCHES, _LINE_INCHES = 12.0, 3.2, 0.22
+_PANEL_INCHES, _BELOW_INCHES = 2.4, 0.45  # of a row's height; a panel's own title stands above it
+_SCALE_INCHES, _MARGIN_INCHES = 0.55, 0.1  # left of each panel, and right of the last one
+_LEGEND_COLUMNS = 3
 _MANY_GROUPS = 9  # labels below so many groups are printed smaller
 _ROW_SLOTS = 80  # bars or points of one row of panels that can still be told apart
 _STYLE: dict[Any, Any] = {
@@ -98,7 +102,9 @@ def plot_sections(sections: Sequence[Section], folder: Path) -> list[Path]:
         raise MissingExtraError("matplotlib", "report", "a picture of a report") from error
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with mpl.rc_context({**mpl.rcParamsDefault, **_STYLE}):
+        defaults = dict[Any, Any](mpl.rcParamsDefault)
+        defaults.pop("backend", None)  # setting it loads pyplot
+        with mpl.rc_context({**defaults, **_STYLE}):
             return [_draw(picture, folder) for picture in _pictures(sections)]
     except OSError as error:
         where, found = str(error.filename or folder), error.strerror or str(error)
@@ -169,26 +175,40 @@ def _slots(panel: _Panel) -> float:
 
 
 def _draw(picture: _Picture, folder: Path) -> Path:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure as Canvas
 
-    n_columns = 3
-    n_lines = -(-len(picture.models) // n_columns)
-    height = _ROW_INCHES * len(picture.rows) + _LINE_INCHES * (n_lines + 3)
-    canvas = Canvas(figsize=(_WIDTH_INCHES, height), dpi=100, facecolor="white", layout="constrained")
+    head = _LINE_INCHES * (picture.title.count("\n") + 1.5)
+    foot = _LINE_INCHES * (-(-len(picture.models) // _LEGEND_COLUMNS) + 0.5)
+    height = head + _ROW_INCHES * len(picture.rows) + foot
+    canvas = Canvas(figsize=(_WIDTH_INCHES, height), dpi=_DOTS_PER_INCH, facecolor="white")
     looks, handles = _looks(picture.models), dict[str, Any]()
-    parts = canvas.subfigures(len(picture.rows), 1, squeeze=False)[:, 0]
-    for part, row in zip(parts, picture.rows, strict=True):
-        widths = [_slots(panel) for panel in row]
-        for axes, panel in zip(part.subplots(1, len(row), squeeze=False, width_ratios=widths)[0], row, strict=True):
-            handles |= _draw_panel(axes, panel, looks)
+    for number, row in enumerate(picture.rows, start=1):
+        bottom = height - head - number * _ROW_INCHES + _BELOW_INCHES
+        for panel, (left, width) in zip(row, _widths(row), strict=True):
+            box = (left / _WIDTH_INCHES, bottom / height, width / _WIDTH_INCHES, _PANEL_INCHES / height)
+            handles |= _draw_panel(canvas.add_axes(box), panel, looks)
     _align(canvas.get_axes(), to_each_other=not picture.rows[0][0].is_of_settings)
-    canvas.suptitle(picture.title, fontsize=11)
+    canvas.suptitle(picture.title, fontsize=11, y=1 - _LINE_INCHES / 2 / height)
     # Given by hand: a legend that is made of labels leaves out names that begin with an underscore.
     shown = [handles[model] for model in picture.models]
-    canvas.legend(shown, picture.models, loc="outside lower center", ncols=n_columns, frameon=False)
+    canvas.legend(shown, picture.models, loc="lower center", ncols=_LEGEND_COLUMNS, frameon=False)
     path = folder / f"{picture.name}.png"
-    canvas.savefig(path, metadata={"Software": "ragtasks"})
+    # Not `savefig`, which draws everything once more beforehand: these places are known without a trial.
+    agg: Any = FigureCanvasAgg(canvas)  # no type is known of its method
+    agg.print_png(path, metadata={"Software": "ragtasks"})
     return path
+
+
+def _widths(row: Sequence[_Panel]) -> Iterator[tuple[float, float]]:
+    """Yield left edge and width of each panel in inches: wide as it has bars or points, with room for its scale."""
+    room = _WIDTH_INCHES - _MARGIN_INCHES - _SCALE_INCHES * len(row)
+    left = 0.0
+    for panel in row:
+        left += _SCALE_INCHES
+        width = room * _slots(panel) / sum(map(_slots, row))
+        yield left, width
+        left += width
 
 
 def _looks(models: Sequence[str]) -> _Looks:

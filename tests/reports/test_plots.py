@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +17,7 @@ from ragtasks.reports.table import Cell, Figure, Section, Table
 pytest.importorskip("matplotlib")
 from matplotlib import rcParams
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure as Canvas
 
 FACTS = {"encoder of BERTScore": "minilm", "IDK detector": "rules"}
@@ -36,13 +40,13 @@ def dimensions(*rows: tuple[Cell, ...], models: tuple[str, ...] = ("a", "b")) ->
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Canvas]:
     """The canvases that were saved."""
     saved: list[Canvas] = []
-    save = Canvas.savefig
+    save = FigureCanvasAgg.print_png
 
-    def keep(canvas: Canvas, *given: object, **options: object) -> None:
-        saved.append(canvas)
+    def keep(canvas: FigureCanvasAgg, *given: Any, **options: Any) -> None:
+        saved.append(canvas.figure)
         save(canvas, *given, **options)
 
-    monkeypatch.setattr(Canvas, "savefig", keep)
+    monkeypatch.setattr(FigureCanvasAgg, "print_png", keep)
     return saved
 
 
@@ -132,6 +136,36 @@ def test_no_interval_draws_no_whisker_and_promises_none(tmp_path: Path, drawn: l
     plot_sections([Section("mtrag", {}, (settings(("reference", "a", 5, Figure(0.5, 5, 5))),))], tmp_path)
     assert drawn[0].get_suptitle() == "mtrag: By setting"
     assert whiskers(panel(drawn[0], "rb_alg")) == [(0.5, 0.5)]
+
+
+def test_nothing_of_a_picture_lies_over_another_part_or_beyond_its_edges(tmp_path: Path, drawn: list[Canvas]) -> None:
+    models = tuple(f"model-{number}" for number in range(13))
+    values = {"all": ("",), "turn by turn": tuple("123456789"), "domain": ("clapnq", "cloud", "fiqa", "govt")}
+    rows = [
+        (name, value, 100, *(figure(0.1 * (number % 7)) for number in range(13)))
+        for name, own in values.items()
+        for value in own
+    ]
+    plot_sections([Section("mtrag", FACTS, (dimensions(*rows, models=models),))], tmp_path)
+    (canvas,) = drawn
+    renderer = FigureCanvasAgg(canvas).get_renderer()
+    assert len(canvas.get_axes()) == 3
+    parts = [axes.get_tightbbox(renderer) for axes in canvas.get_axes()]
+    parts += [canvas.legends[0].get_window_extent(renderer), canvas.texts[0].get_window_extent(renderer)]
+    for one, other in itertools.combinations(parts, 2):
+        assert not one.overlaps(other)
+    assert all(box.x0 >= 0 and box.y0 >= 0 and box.x1 <= canvas.bbox.x1 and box.y1 <= canvas.bbox.y1 for box in parts)
+
+
+def test_drawing_loads_no_window_system(tmp_path: Path) -> None:
+    code = f"""
+import sys
+from pathlib import Path
+from ragtasks.reports.plots import plot_sections
+plot_sections([], Path({str(tmp_path)!r}))
+sys.exit("matplotlib.pyplot" in sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_other_tables_are_not_drawn(tmp_path: Path) -> None:
