@@ -64,12 +64,14 @@ def report(  # noqa: PLR0917 (one parameter an option)
     sections = report_sections(evaluations, ReportOptions(tuple(metric or ()), intervals, examples))
     tables = [render(sections, Format(form.value))] if evaluations else []
     _put("\n".join([*tables, *_of_runs(run or [], benchmark, data)]), output)
+    drawn = None
     if plots is not None:
         from ragtasks.reports.plots import plot_sections
 
-        say(*(f"wrote {path}" for path in plot_sections(sections, plots)))
+        drawn = plot_sections(sections, plots)
+        say(*(f"wrote {path}" for path in drawn))
     if html is not None:
-        _write_page(evaluations, sections, html)
+        _write_page(evaluations, sections, html, drawn)
         say(f"wrote {html}")
 
 
@@ -97,21 +99,28 @@ def _of_runs(names: list[str], benchmark: str, data: str | None) -> list[str]:
     return [evaluate_runs(Place(benchmark, data, data_folder(), run_store()), names)]
 
 
-def _write_page(evaluations: list[Evaluation], sections: list[Section], path: Path) -> None:
-    """Write the page while another process draws its pictures: each takes about as long as the other."""
+def _write_page(evaluations: list[Evaluation], sections: list[Section], path: Path, drawn: list[Path] | None) -> None:
+    """Write the page; pictures that are not drawn yet are drawn by another process meanwhile, as both take long."""
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
     from ragtasks.reports.page import write_page
     from ragtasks.reports.plots import plot_sections
 
+    if drawn is not None:
+        write_page(evaluations, sections, path, _by_name(drawn))
+        return
     if find_spec("matplotlib") is None:
         write_page(evaluations, sections, path, {})
         say("the page has no plots. Next step: pip install 'ragtasks[report]'")
         return
     with tempfile.TemporaryDirectory() as folder, ProcessPoolExecutor(1, get_context("spawn")) as pool:
         drawing = pool.submit(plot_sections, sections, Path(folder))
-        write_page(evaluations, sections, path, lambda: {drawn.stem: drawn.read_bytes() for drawn in drawing.result()})
+        write_page(evaluations, sections, path, lambda: _by_name(drawing.result()))
+
+
+def _by_name(pictures: list[Path]) -> dict[str, bytes]:
+    return {path.stem: path.read_bytes() for path in pictures}
 
 
 def _put(text: str, output: Path | None) -> None:

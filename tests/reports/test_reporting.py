@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import io
 from pathlib import Path
@@ -81,8 +82,18 @@ def test_files_are_written_where_they_are_asked_for(folder: Path, tmp_path: Path
         "1_mtrag_rb_alg_in_setting_full_rag.png",
         "1_mtrag_rb_alg_in_setting_reference.png",
     ]
-    assert "org/model" in page.read_text(encoding="utf-8")
+    text = page.read_text(encoding="utf-8")
+    assert "org/model" in text
+    assert all(base64.b64encode(picture.read_bytes()).decode("ascii") in text for picture in pictures)
     assert sorted(said.splitlines()) == sorted(f"wrote {path}" for path in (tables, page, *pictures))
+
+
+def test_a_page_brings_its_own_pictures(folder: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    page, same = tmp_path / "page.html", tmp_path / "same.html"
+    assert report(folder, "--html", page).splitlines()[-1] == f"wrote {page}"
+    report(folder, "--html", same, "--plots", tmp_path / "plots")
+    assert page.read_bytes() == same.read_bytes()
 
 
 def test_tables_of_runs_are_added_and_can_stand_alone(folder: Path, tmp_path: Path) -> None:
