@@ -311,17 +311,12 @@ def test_every_field_and_button_has_a_name(tab: Tab, page: Path) -> None:
     assert tab.run("return document.querySelectorAll('h1').length") == 1
 
 
-def test_a_filter_of_many_tasks_takes_less_than_a_tenth_of_a_second(tab: Tab, tmp_path: Path) -> None:
+def test_a_list_of_many_tasks_has_only_the_rows_in_sight(tab: Tab, tmp_path: Path) -> None:
     tasks = tuple((f"c{number}", turn) for number in range(250) for turn in (1, 2, 3, 4))
     save(tmp_path, tasks=tasks)
     tab.open(write(tmp_path, tmp_path / "page.html"), "#view=conversations")
-    script = (
-        "const field = document.getElementById('choice').elements.query; const times = [];"
-        "for (const text of ['question', '1 of c2', '']) { field.value = text; const start = performance.now();"
-        "field.dispatchEvent(new Event('input', {bubbles: true}));"
-        "document.getElementById('list').getBoundingClientRect();"
-        "times.push(performance.now() - start); } return [Math.max(...times), document.querySelectorAll('.row').length]"
-    )
-    milliseconds, n_rows = tab.run(script)
-    assert milliseconds < 100
-    assert n_rows < 50, "only rows in sight are in the page"
+    tab.wait("document.querySelector('.row')")
+    assert 10 < len(tab.tasks) < 50
+    tab.set("query", "1 of c2")
+    found = tab.texts("#count")
+    assert "1000" in found[0].replace(",", ""), found
