@@ -1,11 +1,12 @@
-"""Seconds and peak memory of `ragtasks report` over many models, in a process of its own.
+"""Seconds and peak memory of `ragtasks report` over many models, in processes of their own.
 
-The results are those of one evaluation, logged with all its passages, written once for each model: every figure is
-drawn anew, and every judge gives a verdict with a reply of usual length on every rubric. Where a setting has fewer
-tasks than asked for, as in the sample, its conversations are repeated under other ids.
+The results are those of one evaluation, logged with all its passages, written once for each model: every figure and
+every answer is drawn anew, and every judge gives a verdict with a reply of usual length on every rubric. Words come
+from the task's own passages, so that texts compress as real ones do. Where a setting has fewer tasks than asked for, as
+in the sample, its conversations are repeated under other ids. The tables alone and with the page are measured in turn.
 
     ragtasks run --model ragtasks-extractive --tasks mtrag --log_samples --output_path RESULTS
-    python benchmarks/reporting.py RESULTS [--models 10] [--tasks 842] [--judges 3] [-- options of `ragtasks report`]
+    python benchmarks/reporting.py RESULTS [--models 10] [--tasks 842] [--judges 3] [--repeats 3]
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ import tempfile
 import time
 from collections import defaultdict
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 RUBRICS = {"rb_llm": 10, "rl_f": 24, "idk": 2}  # and how many steps its verdicts have
-REPLY = "The answer follows the passages in most points and leaves one condition out. " * 5
+REPLY_WORDS = 65
+ANSWER_WORDS = 80
 METRICS = ("rb_alg", "rb_alg_raw", "rb_alg_ibm", "rb_llm", "rb_llm_raw", "rl_f", "rl_f_raw", "bert_recall")
 CONDITIONED = {"rb_alg", "rb_llm", "rl_f"}
 COMMAND = "from ragtasks.cli import main; main()"
@@ -64,6 +67,7 @@ def sample_of(row: dict[str, Any], level: float, judges: list[str], draw: random
     if idk == "yes":
         refused = float(row["doc"]["answerability"] == "UNANSWERABLE")
         values |= dict.fromkeys(CONDITIONED, refused)
+    words = words_of(row["doc"])
     verdicts = [
         {
             "rubric": rubric,
@@ -72,14 +76,30 @@ def sample_of(row: dict[str, Any], level: float, judges: list[str], draw: random
             "outcome": "scored",
             "label": "8",
             "reason": "",
-            "replies": [REPLY],
+            "replies": [" ".join(draw.choices(words, k=REPLY_WORDS))],
         }
         for rubric, steps in RUBRICS.items()
         for judge in judges
     ]
     scoring = {"idk": idk, "idk_reason": "", "unscored": {}, "verdicts": verdicts}
     names = list(dict.fromkeys([*row["metrics"], *METRICS]))
-    return {**row, **values, "metrics": names, "doc": {**row["doc"], "scoring": scoring}}
+    answer = " ".join(draw.choices(words, k=ANSWER_WORDS))
+    texts = {"resps": [[answer]], "filtered_resps": [answer]}
+    return {**row, **values, **texts, "metrics": names, "doc": {**row["doc"], "scoring": scoring}}
+
+
+def words_of(doc: dict[str, Any]) -> list[str]:
+    """Return the words that a task shows."""
+    return " ".join([doc["question"], *(passage["text"] for passage in doc["passages"])]).split()
+
+
+def seconds_of(folder: Path, options: list[str]) -> float:
+    """Run the command once on the results below a folder; it has to end well."""
+    begin = time.perf_counter()
+    subprocess.run(
+        [sys.executable, "-c", COMMAND, "report", str(folder), *options], check=True, stdout=subprocess.DEVNULL
+    )
+    return time.perf_counter() - begin
 
 
 def write(source: Path, target: Path, n_models: int, n_tasks: int, judges: list[str]) -> int:
@@ -104,13 +124,13 @@ def write(source: Path, target: Path, n_models: int, n_tasks: int, judges: list[
 
 
 def main() -> None:
-    """Make the results, run the command once, and print seconds and memory."""
+    """Make the results, run the command on them in turn with and without the page, and print seconds and memory."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", type=Path)
     parser.add_argument("--models", type=int, default=10)
     parser.add_argument("--tasks", type=int, default=842)
     parser.add_argument("--judges", type=int, default=3)
-    parser.add_argument("options", nargs="*")
+    parser.add_argument("--repeats", type=int, default=3)
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -118,18 +138,16 @@ def main() -> None:
         n_samples = write(chosen.results, folder, chosen.models, chosen.tasks, judges)
         size = sum(path.stat().st_size for path in folder.rglob("*.jsonl"))
         print(f"{chosen.models} models, {n_samples} samples, {size / 1e6:.0f} MB; {os.cpu_count()} cores", flush=True)
-        begin = time.perf_counter()
-        done = subprocess.run(
-            [sys.executable, "-c", COMMAND, "report", str(folder), *chosen.options],
-            check=True,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        seconds = time.perf_counter() - begin
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    memory = usage.ru_maxrss / 1024**2  # Linux counts in KiB
-    print(f"{seconds:.1f} s, {usage.ru_utime + usage.ru_stime:.1f} s of processor, peak {memory:.2f} GiB")
-    print(f"{len(done.stdout.splitlines())} lines of report")
+        peers = {"tables": [], "tables and page": ["--html", str(folder / "page.html")]}
+        seconds: dict[str, list[float]] = {peer: [] for peer in peers}
+        for _ in range(chosen.repeats):
+            for peer, options in peers.items():
+                seconds[peer].append(seconds_of(folder, options))
+        page = (folder / "page.html").stat().st_size
+    for peer, taken in seconds.items():
+        print(f"{peer}: median {median(taken):.1f} s, {min(taken):.1f} to {max(taken):.1f}")
+    memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024**2  # Linux counts in KiB
+    print(f"page of {page / 1e6:.0f} MB; peak of the largest process {memory:.2f} GiB")
 
 
 if __name__ == "__main__":
