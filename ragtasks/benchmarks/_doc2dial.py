@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +30,7 @@ PROPOSITIONS = "proposition"
 
 _COLUMNS = ("Propositions", "Document_names", "Domains")
 _LINK = "files_of"
+_FETCH = "run `ragtasks fetch multidoc2dial`, or put the official zip there"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +47,22 @@ class Collection:
     """`structure`, `token` or `proposition`."""
     commit: str
     """Revision of the official files."""
+    n_dialogues: int | None = None
+    """Dialogues of the official split; None where no source says."""
+    n_documents: int | None = None
+    """Official documents; None where no source says."""
 
     def load(self, root: Path) -> Benchmark:
         """Return the benchmark whose files lie under `root` (unpacked, as official zips, or the sample).
 
         Raises:
-            BenchmarkFileError: a file is missing or broken.
+            BenchmarkFileError: a file is missing or broken, or official files have other counts than they should.
         """
         facts = sample_facts(root)
         revision = self.commit if facts is None else facts["version"]
         tasks = _tasks(self, files_root(root))
+        if facts is None:
+            self._check_counts(root, tasks)
         read_contexts = functools.partial(self._contexts, root, tasks)
         return Benchmark(
             self.name,
@@ -68,6 +75,19 @@ class Collection:
             suite="multidoc2dial",
             n_passages=N_PASSAGES,
         )
+
+    def _check_counts(self, root: Path, tasks: Sequence[Task]) -> None:
+        dialogues, documents = (
+            Faults(root / name, f"{self.name} file", _FETCH) for name in (self.dialogues, self.documents)
+        )
+        found = {
+            "dialogues": (dialogues, self.n_dialogues, len({task.conversation_id for task in tasks})),
+            "documents": (documents, self.n_documents, len(read_documents(root, self.documents))),
+        }
+        for what, (faults, expected, n) in found.items():
+            if expected not in {None, n}:
+                faults.add(0, f"{expected} {what}", n)
+            faults.raise_if_any()
 
     def retrieval(self) -> RetrievalSide:
         """Return how corpus and judgements are read."""

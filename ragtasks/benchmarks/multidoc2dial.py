@@ -36,17 +36,25 @@ OFFICIAL_DIALOGUES: Mapping[str, int] = {"train": 3474, "validation": 661, "test
 OFFICIAL_DOCUMENTS: Mapping[str, int] = {"dmv": 149, "ssa": 109, "studentaid": 92, "va": 138}
 """Documents of each domain, 488 in all."""
 
-_COLLECTION = Collection(
-    "multidoc2dial", "multidoc2dial_doc.json", "multidoc2dial_dial_test.json", STRUCTURE, SOURCE.commit
+COLLECTION = Collection(
+    "multidoc2dial",
+    "multidoc2dial_doc.json",
+    "multidoc2dial_dial_test.json",
+    STRUCTURE,
+    SOURCE.commit,
+    n_dialogues=OFFICIAL_DIALOGUES["test"],
+    n_documents=sum(OFFICIAL_DOCUMENTS.values()),
 )
+"""The test split, by sections."""
 
-load = _COLLECTION.load
+load = COLLECTION.load
 """Folder -> benchmark; see `Collection.load`."""
 
-RETRIEVAL = _COLLECTION.retrieval()
+RETRIEVAL = COLLECTION.retrieval()
 """Corpus and relevance judgements."""
 
 __all__ = [
+    "COLLECTION",
     "DOMAINS",
     "N_PASSAGES",
     "OFFICIAL_DIALOGUES",

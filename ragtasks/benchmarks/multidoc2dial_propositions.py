@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ragtasks.benchmarks import multidoc2dial
-from ragtasks.benchmarks._doc2dial import PROPOSITIONS, Collection
+from ragtasks.benchmarks._doc2dial import PROPOSITIONS
 from ragtasks.benchmarks.sources import SourceFile
 
 SOURCE = replace(
@@ -28,13 +28,7 @@ SOURCE = replace(
 OFFICIAL_PROPOSITIONS: Mapping[str, int] = {"dmv": 4949, "ssa": 3251, "studentaid": 2705, "va": 3538}
 """Propositions of each domain in the released file, 14,443 in all; 12,806 different texts."""
 
-_COLLECTION = Collection(
-    "multidoc2dial_propositions",
-    "multidoc2dial_doc.json",
-    "multidoc2dial_dial_test.json",
-    PROPOSITIONS,
-    SOURCE.commit,
-)
+_COLLECTION = replace(multidoc2dial.COLLECTION, name="multidoc2dial_propositions", unit=PROPOSITIONS)
 
 load = _COLLECTION.load
 """Folder -> benchmark; see `Collection.load`."""

@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ragtasks.benchmarks import multidoc2dial
-from ragtasks.benchmarks._doc2dial import Collection
 from ragtasks.benchmarks._doc2dial_passages import TOKEN
 
 SOURCE = replace(multidoc2dial.SOURCE, name="multidoc2dial_token")
 """The same files."""
 
-_COLLECTION = Collection(
-    "multidoc2dial_token", "multidoc2dial_doc.json", "multidoc2dial_dial_test.json", TOKEN, SOURCE.commit
-)
+_COLLECTION = replace(multidoc2dial.COLLECTION, name="multidoc2dial_token", unit=TOKEN)
 
 load = _COLLECTION.load
 """Folder -> benchmark; see `Collection.load`."""

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 import zipfile
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +33,6 @@ MODULES: dict[str, Any] = {
     "doc2dial": doc2dial,
 }
 ROOT = benchmark_folder("multidoc2dial", "sample", Path())
-SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "build_sample_multidoc2dial.py"
 DOCUMENTS, DIALOGUES = "multidoc2dial/multidoc2dial_doc.json", "multidoc2dial/multidoc2dial_dial_test.json"
 SHARED_TASK = REAL_DATA / "doc2dial" / "multidoc2dial_sharedtask_samples"
 
@@ -156,35 +153,32 @@ def test_without_a_run_the_next_step_is_named(copy: Path) -> None:
         multidoc2dial.load(copy).read_contexts(Setting.REFERENCE_RAG)
 
 
-def test_the_committed_files_are_what_the_script_builds(tmp_path: Path) -> None:
-    subprocess.run(
-        [sys.executable, str(SCRIPT), "--into", str(tmp_path)], check=True, cwd=SCRIPT.parents[1], env=_with_path()
-    )
-    for name in MODULES:
-        folder = benchmark_folder(name, "sample", Path())
-        committed = {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-        built = {
-            path.relative_to(tmp_path / name): path.read_bytes()
-            for path in (tmp_path / name).rglob("*")
-            if path.is_file()
-        }
-        assert built == committed
-
-
-def _with_path() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(SCRIPT.parents[1])}
-
-
-def test_files_are_read_from_the_official_zip(copy: Path, tmp_path: Path) -> None:
-    packed = tmp_path / "packed"
-    packed.mkdir()
-    with zipfile.ZipFile(packed / "multidoc2dial.zip", "w") as archive:
+@pytest.fixture
+def packed(copy: Path, tmp_path: Path) -> Path:
+    """The sample's files in a zip of the official name, without the facts of a sample."""
+    folder = tmp_path / "packed"
+    folder.mkdir()
+    with zipfile.ZipFile(folder / "multidoc2dial.zip", "w") as archive:
         for name in (DOCUMENTS, DIALOGUES):
             archive.write(copy / name, name)
-    unpacked = multidoc2dial.load(copy).tasks
-    assert multidoc2dial.load(packed).tasks == unpacked
-    assert not multidoc2dial.load(packed).is_sample
-    assert multidoc2dial.load(packed).revision == multidoc2dial.SOURCE.commit
+    return folder
+
+
+def test_files_are_read_from_the_official_zip(copy: Path, packed: Path) -> None:
+    collection = replace(multidoc2dial.COLLECTION, n_dialogues=None, n_documents=None)
+    benchmark = collection.load(packed)
+    assert benchmark.tasks == multidoc2dial.load(copy).tasks
+    assert not benchmark.is_sample
+    assert benchmark.revision == multidoc2dial.SOURCE.commit
+
+
+@pytest.mark.parametrize("module", [multidoc2dial, multidoc2dial_token])
+def test_official_files_of_other_counts_are_refused(packed: Path, module: Any) -> None:
+    with pytest.raises(BenchmarkFileError, match=r"dial_test.json(.|\n)*expected 661 dialogues, found \d+\n"):
+        module.load(packed)
+    few = replace(multidoc2dial.COLLECTION, n_dialogues=None)
+    with pytest.raises(BenchmarkFileError, match=r"_doc.json(.|\n)*expected 488 documents, found \d+\n"):
+        few.load(packed)
 
 
 def test_a_changed_document_makes_another_corpus_file(copy: Path) -> None:
