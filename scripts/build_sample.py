@@ -10,25 +10,22 @@ the same each time, and refuses a source that breaks its own rules. The retrieve
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import io
 import json
 import re
 import zipfile
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 from rank_bm25 import BM25Okapi
+from sample_files import SAMPLES, facts_file, json_lines, read_source, run_builder
 
 VERSION = "1"
 DOMAINS = ("clapnq", "fiqa", "govt", "cloud")
 N_PASSAGES = 5
 N_RUN = 10
-HERE = Path(__file__).resolve().parent
-SOURCES = HERE / "sample_source"
-TARGET = HERE.parent / "ragtasks" / "benchmarks" / "sample" / "mtrag"
+TARGET = SAMPLES / "mtrag"
 STOP_WORDS = frozenset(
     re.findall(r"\w+", "a an and are at be by do for from how i in is it of on or that the to was what")
 )
@@ -145,11 +142,6 @@ def query_lines(entries: list[dict[str, Any]], form: str) -> list[dict[str, str]
     return lines
 
 
-def json_lines(rows: list[dict[str, Any]]) -> bytes:
-    """Return JSON lines, UTF-8."""
-    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
-
-
 def zipped(name: str, content: bytes) -> bytes:
     """Return a zip with one file and no dates, so that the bytes never change."""
     buffer = io.BytesIO()
@@ -200,7 +192,7 @@ def build() -> dict[str, bytes]:
     entries: list[dict[str, Any]] = []
     conversations: list[dict[str, Any]] = []
     for domain in DOMAINS:
-        source = json.loads((SOURCES / f"{domain}.json").read_text(encoding="utf-8"))
+        source = read_source(domain)
         rows = passages_of(source)
         own = tasks_of(source, rows, Retriever(list(rows.values())))
         files |= domain_files(source, rows, own)
@@ -215,7 +207,7 @@ def build() -> dict[str, bytes]:
     files[f"{generation}/RAG.jsonl"] = json_lines([task_row(e, c) for e, c in zip(entries, full, strict=True)])
     text = json.dumps(conversations, ensure_ascii=False, indent=1)
     files["mtrag-human/conversations/conversations.json"] = text.encode()
-    files["sample.json"] = json.dumps(facts(entries, len(few)), indent=1).encode() + b"\n"
+    files["sample.json"] = facts_file(facts(entries, len(few)))
     return files
 
 
@@ -232,16 +224,5 @@ def facts(entries: list[dict[str, Any]], n_reference_rag: int) -> dict[str, Any]
     }
 
 
-def main() -> None:
-    """Write the files."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--into", type=Path, default=TARGET, help="folder to write to")
-    arguments = parser.parse_args()
-    for path, content in build().items():
-        target = arguments.into / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(content)
-
-
 if __name__ == "__main__":
-    main()
+    run_builder(__doc__, build, TARGET)

@@ -10,19 +10,18 @@ The files come out byte for byte the same each time.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from rank_bm25 import BM25Okapi
+from sample_files import SAMPLES, read_source, run_builder, write_files
 
 from ragtasks.benchmarks import doc2dial, multidoc2dial, multidoc2dial_propositions, multidoc2dial_token
 
-HERE = Path(__file__).resolve().parent
-SAMPLES = HERE.parent / "ragtasks" / "benchmarks" / "sample"
 VERSION = "1"
 DEPTH = 20
 UNITS = {
@@ -93,7 +92,7 @@ def as_json(value: Any) -> bytes:
 
 def official_files() -> dict[str, bytes]:
     """Return path -> content of the files in the official shapes."""
-    source = json.loads((HERE / "sample_source" / "multidoc2dial.json").read_text(encoding="utf-8"))
+    source = read_source("multidoc2dial")
     pages = source["documents"]
     ids = {key: f"{page['title']}#{number}_0" for number, (key, page) in enumerate(pages.items(), start=1)}
     made = {key: document_of(page, ids[key]) for key, page in pages.items()}
@@ -162,16 +161,14 @@ def ranking(name: str, into: Path) -> bytes:
     return ("\n".join(lines) + "\n").encode()
 
 
-def build(into: Path) -> None:
-    """Write the samples below a folder."""
-    for path, content in official_files().items():
-        (into / path).parent.mkdir(parents=True, exist_ok=True)
-        (into / path).write_bytes(content)
-    for name in UNITS:
-        (into / name / "full_rag.jsonl").write_bytes(ranking(name, into))
+def build() -> dict[str, bytes]:
+    """Return path -> bytes of every file of the samples, the derived retrieval units among them."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_files(official_files(), folder)
+        write_files({f"{unit}/full_rag.jsonl": ranking(unit, folder) for unit in UNITS}, folder)
+        return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--into", type=Path, default=SAMPLES)
-    build(parser.parse_args().into)
+    run_builder(__doc__, build, SAMPLES)

@@ -10,19 +10,19 @@ byte for byte the same each time.
 
 from __future__ import annotations
 
-import argparse
 import json
 import tempfile
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from build_sample import HERE, SOURCES, Retriever
+from build_sample import Retriever
+from sample_files import SAMPLES, facts_file, read_source, run_builder, write_files
 
 from ragtasks.benchmarks.multihop_rag import DOMAINS, corpus_file
 
 VERSION = "1"
-TARGET = HERE.parent / "ragtasks" / "benchmarks" / "sample" / "multihop_rag"
+TARGET = SAMPLES / "multihop_rag"
 CORPUS_KEYS = ("title", "author", "source", "published_at", "category", "url")
 EVIDENCE_KEYS = ("author", "category", "published_at", "source", "title", "url")
 
@@ -69,17 +69,17 @@ def array(rows: list[dict[str, Any]]) -> bytes:
 
 def build() -> dict[str, bytes]:
     """Return path -> bytes of every file of the sample."""
-    source = json.loads((SOURCES / "multihop_rag.json").read_text(encoding="utf-8"))
+    source = read_source("multihop_rag")
     queries = query_rows(source)
     by_type = dict(Counter(query["question_type"] for query in queries))
     facts = {"version": VERSION, "counts": {"articles": len(source["articles"]), "by_type": by_type}}
     files = {
         "dataset/corpus.json": array(corpus_rows(source)),
         "dataset/MultiHopRAG.json": array(queries),
-        "sample.json": json.dumps(facts, indent=1).encode() + b"\n",
+        "sample.json": facts_file(facts),
     }
     with tempfile.TemporaryDirectory() as folder:
-        write(files, Path(folder))
+        write_files(files, Path(folder))
         derived = corpus_file(Path(folder), DOMAINS[0])
         chunks = derived.read_bytes()
     files[f"derived/{derived.name}"] = chunks
@@ -87,20 +87,5 @@ def build() -> dict[str, bytes]:
     return files
 
 
-def write(files: dict[str, bytes], folder: Path) -> None:
-    """Write files below a folder."""
-    for path, content in files.items():
-        target = folder / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(content)
-
-
-def main() -> None:
-    """Write the files."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--into", type=Path, default=TARGET, help="folder to write to")
-    write(build(), parser.parse_args().into)
-
-
 if __name__ == "__main__":
-    main()
+    run_builder(__doc__, build, TARGET)

@@ -10,17 +10,16 @@ files under `ragtasks/benchmarks/sample/mtrag_s/` come out byte for byte the sam
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
-from build_sample import DOMAINS, HERE, SOURCES, passages_of
+from build_sample import DOMAINS, passages_of
+from sample_files import SAMPLES, facts_file, read_source, run_builder
 
 VERSION = "1"
-TARGET = HERE.parent / "ragtasks" / "benchmarks" / "sample" / "mtrag_s"
+TARGET = SAMPLES / "mtrag_s"
 COLLECTIONS = {
     "clapnq": "mt-rag-clapnq-sample",
     "fiqa": "mt-rag-fiqa-beir-sample",
@@ -28,12 +27,6 @@ COLLECTIONS = {
     "cloud": "mt-rag-ibmcloud-sample",
 }
 FIRST_TIME = 1728325598
-
-
-def read_source(path: Path) -> dict[str, Any]:
-    """Return one source file."""
-    source: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return source
 
 
 def hash_of(text: str, length: int) -> str:
@@ -95,26 +88,15 @@ def facts(conversations: list[dict[str, Any]], rows: list[dict[str, Any]]) -> di
 
 def build() -> dict[str, bytes]:
     """Return path -> bytes of every file of the sample."""
-    passages = {domain: passages_of(read_source(SOURCES / f"{domain}.json")) for domain in DOMAINS}
-    conversations = read_source(SOURCES / "mtrag_s.json")["conversations"]
+    passages = {domain: passages_of(read_source(domain)) for domain in DOMAINS}
+    conversations = read_source("mtrag_s")["conversations"]
     rows = [row for item in conversations for row in task_rows(item, passages[item["domain"]])]
     lines = "".join(json.dumps(row) + "\n" for row in rows)
     return {
         "mtrag-synthetic/generation_tasks/synthetic.jsonl": lines.encode(),
-        "sample.json": json.dumps(facts(conversations, rows), indent=1).encode() + b"\n",
+        "sample.json": facts_file(facts(conversations, rows)),
     }
 
 
-def main() -> None:
-    """Write the files."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--into", type=Path, default=TARGET, help="folder to write to")
-    arguments = parser.parse_args()
-    for path, content in build().items():
-        target = arguments.into / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(content)
-
-
 if __name__ == "__main__":
-    main()
+    run_builder(__doc__, build, TARGET)

@@ -10,28 +10,20 @@ nuggets that they state, and writes the files under `ragtasks/benchmarks/sample/
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 from rank_bm25 import BM25Okapi
+from sample_files import SAMPLES, facts_file, json_lines, read_source, run_builder
 
 VERSION = "1"
 WINDOW, STRIDE = 4, 2
 N_RUN = 30
-HERE = Path(__file__).resolve().parent
-SOURCE = HERE / "sample_source" / "trec_rag24.json"
-TARGET = HERE.parent / "ragtasks" / "benchmarks" / "sample" / "trec_rag24"
+TARGET = SAMPLES / "trec_rag24"
 SETS = {"test": "test", "raggy-dev": "raggy", "researchy-dev": "researchy"}
 LONGEST_NUGGET = 12
-
-
-def lines(rows: list[dict[str, Any]]) -> str:
-    """Return JSON lines."""
-    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
 def documents_of(topics: list[dict[str, Any]]) -> list[dict[str, str]]:
@@ -46,7 +38,7 @@ def documents_of(topics: list[dict[str, Any]]) -> list[dict[str, str]]:
             "headings": "\n".join(topic["headings"]),
             "body": " ".join(topic["sentences"]),
         }
-        offset += len(lines([row]).encode())
+        offset += len(json_lines([row]))
         rows.append(row)
     return rows
 
@@ -67,7 +59,7 @@ def segments_of(topics: list[dict[str, Any]]) -> list[dict[str, Any]]:
                 "start_char": starts[first],
                 "end_char": starts[first] + len(text),
             }
-            offset += len(lines([row]).encode())
+            offset += len(json_lines([row]))
             rows.append({**row, "_topic": topic["topic"], "_first": first})
     return rows
 
@@ -105,9 +97,9 @@ def check(topics: list[dict[str, Any]]) -> None:
             assert nugget["importance"] in {"vital", "okay"}, nugget
 
 
-def build() -> dict[str, str]:
-    """Return path -> content of every file of the sample."""
-    topics = json.loads(SOURCE.read_text(encoding="utf-8"))
+def build() -> dict[str, bytes]:
+    """Return path -> bytes of every file of the sample."""
+    topics = read_source("trec_rag24")
     check(topics)
     segments = segments_of(topics)
     bm25 = BM25Okapi([tokens(f"{row['title']} {row['segment']}") for row in segments], k1=0.9, b=0.4)
@@ -121,9 +113,9 @@ def build() -> dict[str, str]:
     totals = {"tasks": len(topics), "by_domain": dict(counts), "by_answerability": by_label}
     facts = {"version": VERSION, "counts": totals}
     files = {
-        "segments/segments.jsonl": lines(records),
-        "derived/segments.jsonl": "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in passages),
-        "sample.json": json.dumps(facts, indent=1) + "\n",
+        "segments/segments.jsonl": json_lines(records),
+        "derived/segments.jsonl": "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in passages).encode(),
+        "sample.json": facts_file(facts),
     }
     for name, chosen in by_set.items():
         files |= files_of_set(name, chosen, segments, bm25)
@@ -132,15 +124,15 @@ def build() -> dict[str, str]:
 
 def files_of_set(
     name: str, topics: list[dict[str, Any]], segments: list[dict[str, Any]], bm25: BM25Okapi
-) -> dict[str, str]:
+) -> dict[str, bytes]:
     """Return the files of one set of topics; only the test set has judgements."""
     end = "\r\n" if name == "test" else "\n"  # as in the official files
-    files = {f"topics/topics.rag24.{name}.txt": "".join(f"{t['topic']}\t{t['question']}{end}" for t in topics)}
+    files = {f"topics/topics.rag24.{name}.txt": "".join(f"{t['topic']}\t{t['question']}{end}" for t in topics).encode()}
     files[f"runs/run.rag24.{name}.txt"] = "".join(
         f"{topic['topic']} Q0 {segment_id} {rank} {score} bm25\n"
         for topic in topics
         for rank, (segment_id, score) in enumerate(ranking(topic["question"], segments, bm25), start=1)
-    )
+    ).encode()
     nuggets = [
         {
             "query": topic["question"],
@@ -151,14 +143,14 @@ def files_of_set(
         if topic["nuggets"]
     ]
     if nuggets:
-        files[f"nuggets/nuggets.rag24.{name}.jsonl"] = lines(nuggets)
+        files[f"nuggets/nuggets.rag24.{name}.jsonl"] = json_lines(nuggets)
     if name == "test":
         judged = [
             f"{topic['topic']} {1 + number % 5} {segment_id} {grade(topic, by_id)}\n"
             for topic in topics
             for number, (segment_id, by_id) in enumerate(pooled(topic, segments, bm25))
         ]
-        files[f"qrels/qrels.rag24.{name}.txt"] = "".join(judged)
+        files[f"qrels/qrels.rag24.{name}.txt"] = "".join(judged).encode()
     return files
 
 
@@ -170,16 +162,5 @@ def pooled(topic: dict[str, Any], segments: list[dict[str, Any]], bm25: BM25Okap
     return [(segment_id, by_id[segment_id]) for segment_id in dict.fromkeys([*first, *own])]
 
 
-def main() -> None:
-    """Write the files."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--into", type=Path, default=TARGET)
-    into = parser.parse_args().into
-    for path, content in build().items():
-        (into / path).parent.mkdir(parents=True, exist_ok=True)
-        (into / path).write_bytes(content.encode())
-    print(f"wrote {into}")
-
-
 if __name__ == "__main__":
-    main()
+    run_builder(__doc__, build, TARGET)

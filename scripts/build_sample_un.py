@@ -10,31 +10,23 @@ the passages between which it cannot decide, or none. Every turn becomes a task.
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
-from build_sample import DOMAINS, HERE, SOURCES, json_lines, passages_of
+from build_sample import DOMAINS, passages_of
+from sample_files import SAMPLES, facts_file, json_lines, read_source, run_builder
 
 VERSION = "1"
-TARGET = HERE.parent / "ragtasks" / "benchmarks" / "sample" / "mtrag_un"
+TARGET = SAMPLES / "mtrag_un"
 JUDGED = ("ANSWERABLE", "PARTIAL")
 COLLECTIONS = {"cloud": "ibmcloud"}  # the official file's word for this corpus
 
 
-def read_source(path: Path) -> dict[str, Any]:
-    """Return one source file."""
-    source: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return source
-
-
 def task_rows(domain: str) -> list[dict[str, Any]]:
     """Return the lines of the generation task file of one domain, with the keys of the official one."""
-    passages = passages_of(read_source(SOURCES / f"{domain}.json"))
+    passages = passages_of(read_source(domain))
     rows = []
-    for conversation in read_source(SOURCES / "mtrag_un" / f"{domain}.json")["conversations"]:
+    for conversation in read_source(f"mtrag_un/{domain}")["conversations"]:
         messages: list[dict[str, str]] = []
         for number, turn in enumerate(conversation["turns"], start=1):
             messages.append({"speaker": "user", "text": turn["question"]})
@@ -93,20 +85,9 @@ def build() -> dict[str, bytes]:
     files = {"mtragun-human/generation_tasks/reference.jsonl": json_lines(rows)}
     for domain, own in by_domain.items():
         files[f"mtragun-human/retrieval_tasks/qrels/{domain}.tsv"] = qrels(own)
-    files["sample.json"] = json.dumps(facts(by_domain), indent=1).encode() + b"\n"
+    files["sample.json"] = facts_file(facts(by_domain))
     return files
 
 
-def main() -> None:
-    """Write the files."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--into", type=Path, default=TARGET, help="folder to write to")
-    arguments = parser.parse_args()
-    for path, content in build().items():
-        target = arguments.into / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(content)
-
-
 if __name__ == "__main__":
-    main()
+    run_builder(__doc__, build, TARGET)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
 import shutil
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -31,12 +29,6 @@ LONGEST_COPY = 12  # words that an answer of the sample may share with a passage
 @pytest.fixture(scope="module")
 def sample() -> Benchmark:
     return load(SAMPLE)
-
-
-@pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(SCRIPTS))
-    return importlib.import_module("build_sample_s")
 
 
 @pytest.fixture
@@ -92,11 +84,6 @@ def test_sample_rows_have_the_official_keys_in_their_order() -> None:
     assert list(row["contexts"][0]) == ["document_id", "text"]
 
 
-def test_the_committed_files_are_what_the_script_builds(script: ModuleType) -> None:
-    committed = {path.relative_to(SAMPLE).as_posix(): path.read_bytes() for path in SAMPLE.rglob("*") if path.is_file()}
-    assert script.build() == committed
-
-
 def test_sample_passages_are_those_of_the_shared_corpora_and_answers_are_not_copied(sample: Benchmark) -> None:
     root = benchmark_folder("mtrag", "sample", Path())
     corpora = {domain: {item.text for item in read_passages(root, domain)} for domain in DOMAINS}
@@ -146,13 +133,6 @@ def test_another_number_of_conversations_is_a_fault(changed: Callable[..., Path]
 
     with pytest.raises(BenchmarkFileError, match="expected 6 conversations, found 7"):
         load(changed(edit))
-
-
-def test_the_sample_without_its_facts_is_no_official_copy(tmp_path: Path) -> None:
-    shutil.copytree(SAMPLE, tmp_path, dirs_exist_ok=True)
-    (tmp_path / "sample.json").unlink()
-    with pytest.raises(BenchmarkFileError, match="expected 1181 tasks, found 25"):
-        load(tmp_path)
 
 
 def test_a_missing_file_is_named_with_the_command_that_fetches_it(tmp_path: Path) -> None:

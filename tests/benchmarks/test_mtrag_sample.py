@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
-import io
 import json
 import re
-import subprocess
-import sys
-import zipfile
 from collections import Counter
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -41,37 +35,6 @@ COMMANDS = re.compile(r"\b\w+(?: [\w-]+)* --[\w-]+(?: [\w.:/=-]+)*")
 @pytest.fixture(scope="module")
 def sample() -> Benchmark:
     return load(ROOT)
-
-
-@pytest.fixture(scope="module")
-def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("build_sample", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def unpacked(content: bytes, path: str) -> object:
-    """Return what a file says: compressed bytes differ between versions of zlib, members do not."""
-    if not path.endswith(".zip"):
-        return content
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        return {name: archive.read(name) for name in archive.namelist()}
-
-
-def test_the_committed_files_are_what_the_script_builds(script: ModuleType) -> None:
-    built = {path: unpacked(content, path) for path, content in script.build().items()}
-    paths = [str(path.relative_to(ROOT).as_posix()) for path in ROOT.rglob("*") if path.is_file()]
-    committed = {path: unpacked((ROOT / path).read_bytes(), path) for path in paths}
-    assert sorted(built) == sorted(committed)
-    assert [path for path in built if built[path] != committed[path]] == []
-
-
-def test_the_script_writes_where_it_is_told(tmp_path: Path) -> None:
-    subprocess.run([sys.executable, str(SCRIPT), "--into", str(tmp_path)], check=True)
-    assert len(load(tmp_path).tasks) == len(load(ROOT).tasks)
 
 
 def test_the_sample_is_large_and_varied_enough(sample: Benchmark) -> None:

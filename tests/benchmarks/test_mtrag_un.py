@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
 import shutil
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -44,12 +40,6 @@ def official(mtrag_root: Path) -> Benchmark:
 @pytest.fixture(scope="module")
 def sample() -> Benchmark:
     return load(SAMPLE)
-
-
-@pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(SCRIPTS))
-    return importlib.import_module("build_sample_un")
 
 
 def judgements(root: Path, domain: str) -> set[tuple[str, str, str]]:
@@ -215,24 +205,7 @@ def test_a_broken_file_is_named_with_its_lines_and_counts(tmp_path: Path) -> Non
     assert "ragtasks fetch mtrag_un" in text
 
 
-def test_the_sample_without_its_facts_is_no_official_copy(tmp_path: Path) -> None:
-    shutil.copytree(SAMPLE, tmp_path, dirs_exist_ok=True)
-    (tmp_path / "sample.json").unlink()
-    with pytest.raises(BenchmarkFileError, match="expected 507 tasks, found 28"):
-        load(tmp_path)
-
-
 # The sample.
-
-
-def test_the_committed_files_are_what_the_script_builds(script: ModuleType) -> None:
-    committed = {path.relative_to(SAMPLE).as_posix(): path.read_bytes() for path in SAMPLE.rglob("*") if path.is_file()}
-    assert script.build() == committed
-
-
-def test_the_script_writes_where_it_is_told(tmp_path: Path) -> None:
-    subprocess.run([sys.executable, str(SCRIPTS / "build_sample_un.py"), "--into", str(tmp_path)], check=True)
-    assert load(tmp_path).tasks == load(SAMPLE).tasks
 
 
 def test_the_sample_has_every_label_in_enough_tasks(sample: Benchmark) -> None:

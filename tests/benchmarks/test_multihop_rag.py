@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import itertools
 import json
 import re
@@ -10,7 +9,6 @@ import shutil
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import hypothesis.strategies as st
@@ -46,12 +44,6 @@ Change = Callable[..., Path]
 @pytest.fixture(scope="module")
 def sample() -> Benchmark:
     return load(SAMPLE)
-
-
-@pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(SCRIPTS))
-    return importlib.import_module("build_sample_multihop")
 
 
 @pytest.fixture
@@ -254,13 +246,6 @@ def test_other_counts_than_expected_are_a_fault(changed: Change, file: str) -> N
         load(changed(file, lambda items: items.pop(0)))
 
 
-def test_the_sample_without_its_facts_is_no_official_copy(tmp_path: Path) -> None:
-    shutil.copytree(SAMPLE, tmp_path, dirs_exist_ok=True)
-    (tmp_path / "sample.json").unlink()
-    with pytest.raises(BenchmarkFileError, match="queries by type"):
-        load(tmp_path)
-
-
 def test_missing_files_are_named_with_the_command_that_fetches_them(tmp_path: Path) -> None:
     with pytest.raises(BenchmarkFileError, match=r"MultiHopRAG\.json(.|\n)*ragtasks fetch multihop_rag"):
         load(tmp_path)
@@ -370,11 +355,6 @@ def test_what_is_relevant_is_every_chunk_that_holds_a_fact(sample: Benchmark) ->
 
 
 # The sample.
-
-
-def test_the_committed_files_are_what_the_script_builds(script: ModuleType) -> None:
-    committed = {path.relative_to(SAMPLE).as_posix(): path.read_bytes() for path in SAMPLE.rglob("*") if path.is_file()}
-    assert script.build() == committed
 
 
 def test_the_sample_has_all_types_and_some_long_articles(sample: Benchmark) -> None:

@@ -58,13 +58,6 @@ def written(folder: Path, text: str) -> Path:
     return path
 
 
-def test_the_committed_files_are_what_the_script_builds(script: ModuleType) -> None:
-    committed = {path.relative_to(SAMPLE).as_posix(): path for path in SAMPLE.rglob("*") if path.is_file()}
-    built = script.build()
-    assert sorted(built) == sorted(committed)
-    assert [path for path, content in built.items() if committed[path].read_bytes() != content.encode()] == []
-
-
 def test_the_sample_is_large_and_varied_enough(sample: Benchmark) -> None:
     assert (len(sample.tasks), sample.is_sample, sample.suite) == (10, True, "trec_rag24")
     assert Counter(task.domain for task in sample.tasks) == {"test": 6, "raggy": 2, "researchy": 2}
@@ -96,7 +89,7 @@ def test_every_topic_is_given_its_first_twenty_segments(sample: Benchmark) -> No
 
 
 def test_segments_are_cut_as_their_offsets_say(script: ModuleType) -> None:
-    topics = json.loads(script.SOURCE.read_text())
+    topics = script.read_source("trec_rag24")
     bodies = {row["docid"]: row["body"] for row in script.documents_of(topics)}
     for line in (SAMPLE / "segments/segments.jsonl").read_text().splitlines():
         row = json.loads(line)
@@ -107,7 +100,7 @@ def test_segments_are_cut_as_their_offsets_say(script: ModuleType) -> None:
 def test_every_nugget_of_a_judged_topic_stands_in_a_good_segment(script: ModuleType) -> None:
     good = {(qrel.query_id, qrel.passage_id) for qrel in load_qrels(SAMPLE, "test") if qrel.relevance >= 2}
     segments = load_segments(SAMPLE)
-    for topic in json.loads(script.SOURCE.read_text()):
+    for topic in script.read_source("trec_rag24"):
         for nugget in topic["nuggets"] if topic["set"] == "test" else []:
             sentence = topic["sentences"][nugget["sentence"]]
             assert any(sentence in segments[item].text for query, item in good if query == topic["topic"])

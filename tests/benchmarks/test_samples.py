@@ -1,0 +1,66 @@
+"""Every sample: the committed files are what its script builds, and it never passes for the official benchmark."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from ragtasks.benchmarks.registry import benchmark_folder, benchmark_names, open_benchmark
+from ragtasks.errors import BenchmarkFileError
+
+SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
+SAMPLES = benchmark_folder("mtrag", "sample", Path()).parent
+BUILDERS = {
+    "build_sample": "mtrag",
+    "build_sample_un": "mtrag_un",
+    "build_sample_s": "mtrag_s",
+    "build_sample_multihop": "multihop_rag",
+    "build_sample_trec": "trec_rag24",
+    "build_sample_multidoc2dial": "",
+}
+"""Script -> the sample that it builds; empty for several of them, each in a folder of its name."""
+FACTS = shutil.ignore_patterns("sample.json")
+
+
+def files_of(folder: Path) -> dict[str, object]:
+    """Return path -> what each file below a folder says."""
+    return {
+        path.relative_to(folder).as_posix(): unpacked(path.read_bytes(), path.suffix)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def unpacked(content: bytes, suffix: str) -> object:
+    """Return what a file says: compressed bytes differ between versions of zlib, members do not."""
+    if suffix != ".zip":
+        return content
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+@pytest.mark.parametrize(("script", "name"), BUILDERS.items())
+def test_the_committed_files_are_what_the_script_builds(script: str, name: str, tmp_path: Path) -> None:
+    subprocess.run([sys.executable, str(SCRIPTS / f"{script}.py"), "--into", str(tmp_path)], check=True)
+    for folder in [tmp_path] if name else tmp_path.iterdir():
+        built, committed = files_of(folder), files_of(SAMPLES / (name or folder.name))
+        assert sorted(built) == sorted(committed)
+        assert [path for path in built if built[path] != committed[path]] == []
+
+
+@pytest.mark.parametrize("name", sorted(set(benchmark_names()) - {"custom", "doc2dial"}))
+def test_a_sample_without_its_facts_is_no_official_copy(name: str, tmp_path: Path) -> None:
+    shutil.copytree(SAMPLES, tmp_path, dirs_exist_ok=True)
+    facts = tmp_path / name / "sample.json"
+    files_of_another = json.loads(facts.read_text("utf-8")).get("files_of")
+    facts.unlink()
+    shutil.copytree(SAMPLES / (files_of_another or name), facts.parent, dirs_exist_ok=True, ignore=FACTS)
+    with pytest.raises(BenchmarkFileError, match=r"(?s)file: expected .*, found "):
+        open_benchmark(name, tmp_path / name)
