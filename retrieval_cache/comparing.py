@@ -36,6 +36,8 @@ def compare_runs(
             raise ConfigurationError(f"unknown metric {metric!r}: {close_matches(metric, known)}")
     if by not in {ALL, BY_DOMAIN}:
         raise ConfigurationError(f"unknown way to compare {by!r}: {close_matches(by, (ALL, BY_DOMAIN))}")
+    if len(set(names)) < 2:
+        raise ConfigurationError(f"runs to compare: expected at least two, `official` may be one; found {names[:1]}")
     benchmark, store = place.open(), RunStore(place.store)
     conversation_of = {task.task_id: task.conversation_id for task in benchmark.tasks}
     columns = []
@@ -50,6 +52,7 @@ def compare_runs(
                 name=name,
                 values={r.query_id: r.values[metric] for r in results if group in {ALL, r.domain}},
                 cluster_of=conversation_of,
+                bounds=(0.0, 1.0),
             )
             for group in groups
             for metric in dict.fromkeys(metrics or DEFAULT_METRICS)

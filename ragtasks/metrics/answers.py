@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ragtasks.metrics.answerability import NO_VERDICT, IdkLabel, answerability_accuracy
 from ragtasks.metrics.conditioning import condition_ibm, condition_paper
 from ragtasks.metrics.lexical import rouge_l_batch, token_recall
-from ragtasks.metrics.metric import Metric, Scores
+from ragtasks.metrics.metric import RESCALED, Metric, Scores
 from ragtasks.metrics.rb_alg import rb_agg_ibm, rb_alg_raw
 from ragtasks.metrics.semantic import SemanticScore
 from ragtasks.records import Answerability, IdkVerdict, Response, Score
@@ -32,9 +32,11 @@ METRICS = (
     Metric("ans_acc", "answerability accuracy: refuses exactly where it should"),
     Metric("rouge_l", "ROUGE-L F-measure against the reference answer"),
     Metric("token_recall", "share of the reference answer's words in the response"),
-    Metric("bert_recall", "BERTScore recall against the reference answer"),
-    Metric("bert_precision", "BERTScore precision against the reference answer"),
-    Metric("bert_k_precision", "largest BERTScore precision against a passage; unscored without passages"),
+    Metric("bert_recall", "BERTScore recall against the reference answer", bounds=RESCALED),
+    Metric("bert_precision", "BERTScore precision against the reference answer", bounds=RESCALED),
+    Metric(
+        "bert_k_precision", "largest BERTScore precision against a passage; unscored without passages", bounds=RESCALED
+    ),
     Metric("idk_yes", "share of responses that say that they do not know", higher_is_better=False),
     Metric("idk_partial", "share of responses that say so of a part", higher_is_better=False),
     Metric("empty", "share of responses without any text", higher_is_better=False),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -12,6 +13,13 @@ Scores = dict[str, Score]
 
 Pair = tuple[str, str]
 """A response and its reference answer."""
+
+RESCALED = (-math.inf, 1.0)
+"""Bounds of a BERTScore figure: with a baseline it is below 0 where a response is less like than chance."""
+PERCENT = (0.0, 100.0)
+"""Bounds of a figure in percent."""
+COUNT = (0.0, math.inf)
+"""Bounds of a number of words, and of a ratio of two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +34,10 @@ class Metric:
     """Direction."""
     needs_judges: bool = False
     """Whether the figure exists only where LLM judges were asked."""
+    bounds: tuple[float, float] = (0.0, 1.0)
+    """Smallest and largest value that one response can have."""
     aggregate: Callable[[Iterable[Pair]], float] | None = None
     """For a figure of all responses together, such as corpus BLEU: pairs -> figure. None: the mean over responses."""
 
 
-__all__ = ["Metric", "Pair", "Scores"]
+__all__ = ["COUNT", "PERCENT", "RESCALED", "Metric", "Pair", "Scores"]

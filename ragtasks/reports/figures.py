@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from ragtasks.reports.results import Row
 from ragtasks.reports.table import Cell, Figure, Table
 from ragtasks.statistics.bootstrap import Estimate, estimate_means
-from ragtasks.statistics.clusters import Clustered, cluster
+from ragtasks.statistics.clusters import UNBOUNDED, Clustered, cluster
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,9 +38,9 @@ def draft(title: str, columns: Sequence[str], rows: Sequence[Sequence[Cell | Slo
     return Draft(Table(title, tuple(columns), (), note), tuple(tuple(row) for row in rows))
 
 
-def slot(rows: Sequence[Row], metric: str) -> Slot:
-    """Return the place of a metric's mean over some rows."""
-    return Slot(cluster([row.values.get(metric) for row in rows], [row.conversation_id for row in rows]))
+def slot(rows: Sequence[Row], metric: str, bounds: tuple[float, float] = UNBOUNDED) -> Slot:
+    """Return the place of a metric's mean over some rows; no interval reaches beyond the bounds of its values."""
+    return Slot(cluster([row.values.get(metric) for row in rows], [row.conversation_id for row in rows], bounds))
 
 
 def fill(drafts: Sequence[Draft], *, intervals: bool = True) -> list[Table]:

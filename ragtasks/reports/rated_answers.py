@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ragtasks.benchmarks.human_evaluation import HUMAN_EVALUATION_FILE, PUBLISHED_METRICS, RatedResponse
+from ragtasks.benchmarks.human_evaluation import HUMAN_EVALUATION_FILE, PUBLISHED_METRICS, WIN_RATE, RatedResponse
 from ragtasks.metrics.conditioning import LEFT_OUT
 from ragtasks.records import Answerability, IdkVerdict, Setting
 from ragtasks.reports.calibration import consolidated
@@ -24,6 +24,8 @@ RATED_KIND: Kind = ("mtrag (human evaluation)", "as published", "the paper's jud
 _CONSOLIDATION = Consolidation.MEDIAN_HIGH
 _NO_RATER = "no rater gave all four properties"
 _COLUMNS = (*HUMAN, ALL, *PUBLISHED_METRICS)
+_BOUNDS = dict.fromkeys((*HUMAN, ALL), (1.0, 4.0)) | {WIN_RATE: (0.0, 100.0)}
+_BOUNDS |= dict.fromkeys(PUBLISHED_METRICS, (0.0, 1.0))
 _NOTE = (
     "ANSWERABLE answers only. win_rate 0 to 100; the four properties and their harmonic mean (all) 1 to 4; metrics, as "
     "the file has them, 0 to 1. Several raters' figures become one by the upper median: the paper says median, and no "
@@ -68,7 +70,7 @@ def rated_table(evaluations: Sequence[Evaluation]) -> Draft:
 def _lines(evaluations: Sequence[Evaluation]) -> Iterator[tuple[Cell | Slot, ...]]:
     for evaluation in evaluations:
         rows = [row for row in evaluation.rows if row.answerability == Answerability.ANSWERABLE.value]
-        yield (evaluation.model, "ours", len(rows), *(slot(rows, name) for name in _COLUMNS))
+        yield (evaluation.model, "ours", len(rows), *(slot(rows, name, _BOUNDS[name]) for name in _COLUMNS))
         if paper := PAPER_TABLE_6.get(evaluation.model):
             shown = (f"{paper[name]:.{2 if name in PUBLISHED_METRICS else 1}f}" for name in _COLUMNS)
             yield (evaluation.model, "paper", "", *shown)

@@ -17,6 +17,9 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 """An array of 64-bit floats."""
 
+UNBOUNDED = (-math.inf, math.inf)
+"""The range of a figure that may be any number."""
+
 ROUNDING = 1e-12
 """Sums that are no farther from 0 are 0: figures lie about between -1 and 1, and their rounding errors far below."""
 
@@ -37,6 +40,8 @@ class Clustered:
     """Values that were None: in no sum and no count."""
     spread: float
     """Sum of the squared distances of the values from their mean, clusters ignored."""
+    bounds: tuple[float, float] = UNBOUNDED
+    """Smallest and largest mean that can be: an interval never reaches beyond."""
 
     @property
     def mean(self) -> float | None:
@@ -44,12 +49,15 @@ class Clustered:
         return float(self.sums.sum() / self.counts.sum()) if self.n_values else None
 
 
-def cluster(values: Sequence[float | None], clusters: Sequence[str]) -> Clustered:
+def cluster(
+    values: Sequence[float | None], clusters: Sequence[str], bounds: tuple[float, float] = UNBOUNDED
+) -> Clustered:
     """Return the values summed by cluster.
 
     Args:
         values: one figure an item, None where it is unscored.
         clusters: the cluster of each item, such as its conversation id.
+        bounds: smallest and largest value that can be.
 
     Raises:
         ValueError: lengths differ, or a value is NaN or infinite.
@@ -72,7 +80,8 @@ def cluster(values: Sequence[float | None], clusters: Sequence[str]) -> Clustere
         n_values=len(scored),
         n_unscored=len(values) - len(scored),
         spread=math.fsum((value - mean) ** 2 for value in scored),
+        bounds=bounds,
     )
 
 
-__all__ = ["ROUNDING", "Clustered", "Floats", "cluster"]
+__all__ = ["ROUNDING", "UNBOUNDED", "Clustered", "Floats", "cluster"]

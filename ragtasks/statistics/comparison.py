@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ragtasks.errors import ConfigurationError, clear_error, close_matches
 from ragtasks.statistics.bootstrap import Estimate, estimate_means
-from ragtasks.statistics.clusters import Clustered, cluster
+from ragtasks.statistics.clusters import UNBOUNDED, Clustered, cluster
 from ragtasks.statistics.detectable import detectable_difference
 from ragtasks.statistics.holm import holm
 from ragtasks.statistics.permutation import sign_flip_p_values
@@ -35,6 +35,8 @@ class Column:
     """Item, such as a task id -> figure, None where unscored."""
     cluster_of: Mapping[str, str]
     """Item -> cluster, such as its conversation id."""
+    bounds: tuple[float, float] = UNBOUNDED
+    """Smallest and largest figure that can be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,7 @@ def compare_columns(columns: Sequence[Column], baseline: str | None = None) -> C
         raise ConfigurationError(_nothing_to_compare(columns))
     items = [_shared(first, second) for first, second in pairs]
     differences = [_differences(*pair, shared) for pair, shared in zip(pairs, items, strict=True)]
-    own = [cluster(list(c.values.values()), [c.cluster_of[item] for item in c.values]) for c in columns]
+    own = [cluster(list(c.values.values()), [c.cluster_of[item] for item in c.values], c.bounds) for c in columns]
     estimates = estimate_means([*own, *differences])
     p_values = sign_flip_p_values(differences)
     known = zip(pairs, items, estimates[len(own) :], p_values, holm(p_values), strict=True)
@@ -136,7 +138,8 @@ def _shared(first: Column, second: Column) -> list[str]:
 def _differences(first: Column, second: Column, items: Sequence[str]) -> Clustered:
     pairs = [(first.values[item], second.values[item]) for item in items]
     gaps = [None if one is None or other is None else other - one for one, other in pairs]
-    return cluster(gaps, [first.cluster_of[item] for item in items])
+    (smallest, largest), (lowest, highest) = first.bounds, second.bounds
+    return cluster(gaps, [first.cluster_of[item] for item in items], (lowest - largest, highest - smallest))
 
 
 def _comparison(

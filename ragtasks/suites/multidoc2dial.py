@@ -13,7 +13,7 @@ from ragtasks.metrics.answerability import NO_VERDICT, IdkLabel, answerability_a
 from ragtasks.metrics.generation import corpus_bleu, sentence_bleu, token_f1
 from ragtasks.metrics.lexical import rouge_l
 from ragtasks.metrics.meteor import meteor
-from ragtasks.metrics.metric import Metric, Scores
+from ragtasks.metrics.metric import PERCENT, RESCALED, Metric, Scores
 from ragtasks.metrics.semantic import SemanticScore
 from ragtasks.records import Answerability, IdkVerdict, Response, Score
 from ragtasks.suites.suite import Evidence, Suite
@@ -25,14 +25,16 @@ LEFT_OUT = "the official task leaves out questions without an answer"
 """The reason of an unanswerable task's figures of overlap."""
 
 METRICS = (
-    Metric("sacrebleu", "SacreBLEU of all answers together, 0 to 100", aggregate=corpus_bleu),
-    Metric("sentence_bleu", "mean of the answers' own SacreBLEU, 0 to 100: not the figure of the papers"),
+    Metric("sacrebleu", "SacreBLEU of all answers together, 0 to 100", bounds=PERCENT, aggregate=corpus_bleu),
+    Metric(
+        "sentence_bleu", "mean of the answers' own SacreBLEU, 0 to 100: not the figure of the papers", bounds=PERCENT
+    ),
     Metric("meteor", "METEOR with stems and WordNet; unscored without a WordNet"),
     Metric("rouge_l", "ROUGE-L F-measure against the reference answer"),
     Metric("token_f1", "F1 of normalised tokens, as in SQuAD"),
-    Metric("bert_f1", "BERTScore F1 against the reference answer"),
-    Metric("bert_precision", "BERTScore precision against the reference answer"),
-    Metric("bert_recall", "BERTScore recall against the reference answer"),
+    Metric("bert_f1", "BERTScore F1 against the reference answer", bounds=RESCALED),
+    Metric("bert_precision", "BERTScore precision against the reference answer", bounds=RESCALED),
+    Metric("bert_recall", "BERTScore recall against the reference answer", bounds=RESCALED),
     Metric("ans_acc", "answerability accuracy: refuses exactly where it should"),
     Metric("cannot_answer", "share of responses that are the token <cannot_answer>", higher_is_better=False),
     Metric("idk_yes", "share of responses that refuse, by the token or in words", higher_is_better=False),

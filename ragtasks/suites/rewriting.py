@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from functools import partial
 
 from ragtasks.benchmarks.registry import retrieval_side
-from ragtasks.metrics.metric import Metric, Scores
+from ragtasks.metrics.metric import COUNT, Metric, Scores
 from ragtasks.metrics.rewriting import FIGURES, Searched, is_changed, length_ratio, n_words, query_figures
 from ragtasks.records import Qrel, Response, Score, Task
 from ragtasks.rewrite_replies import JSON_CONTRACT, Contract, Reading, read_reply
@@ -37,9 +37,9 @@ METRICS = (
         for figure in FIGURES
     ),
     Metric("invalid_reply", "share of replies that break the contract: the last turn is searched", False),
-    Metric("length_ratio", "words of the rewrite over words of the last turn; valid replies only", False),
+    Metric("length_ratio", "words of the rewrite over words of the last turn; valid replies only", False, bounds=COUNT),
     Metric("unneeded_rewrite", "share of first turns, and later ones labelled standalone, that were changed", False),
-    Metric("reply_words", "words of the whole reply: what was generated", False),
+    Metric("reply_words", "words of the whole reply: what was generated", False, bounds=COUNT),
     Metric("coverage", "share of responses whose query was searched"),
 )
 """Every metric, in the order of the harness's table."""

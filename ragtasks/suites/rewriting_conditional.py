@@ -6,7 +6,7 @@ which a rewriter without this way out would have had to write. Tokens and second
 
 from __future__ import annotations
 
-from ragtasks.metrics.metric import Metric, Scores
+from ragtasks.metrics.metric import COUNT, Metric, Scores
 from ragtasks.metrics.rewriting import n_words
 from ragtasks.records import Response, Score
 from ragtasks.rewrite_replies import CONDITIONAL_CONTRACT, QuestionClass, read_reply
@@ -17,7 +17,7 @@ from ragtasks.suites.suite import Evidence, Suite
 METRICS = (
     *REWRITING_METRICS,
     Metric("no_rewrite", "share of replies that say `no_rewrite`"),
-    Metric("saved_words", "words of the official rewrite where the reply is `no_rewrite`, 0 elsewhere"),
+    Metric("saved_words", "words of the official rewrite where the reply is `no_rewrite`, 0 elsewhere", bounds=COUNT),
 )
 """Every metric, in the order of the harness's table."""
 

@@ -19,7 +19,7 @@ from ragtasks.judges.verdicts import Verdict, VerdictOutcome, Verdicts
 from ragtasks.metrics.answerability import IdkLabel
 from ragtasks.metrics.citations import Support, citation_validity, cited_share, support_precision, support_recall
 from ragtasks.metrics.cited_answer import CitedSentence, n_words, parse_cited
-from ragtasks.metrics.metric import Metric, Scores
+from ragtasks.metrics.metric import COUNT, Metric, Scores
 from ragtasks.metrics.nuggets import NUGGET_SCORES, nugget_scores
 from ragtasks.records import IdkVerdict, Response, Score
 from ragtasks.suites.suite import Evidence, Suite
@@ -36,7 +36,7 @@ METRICS = (
     Metric("citation_validity", "share of citations that name a passage; unscored without citations"),
     Metric("cited_sentences", "share of sentences that cite a passage; unscored without sentences"),
     Metric("within_length", f"share of answers of at most {MAX_WORDS} words"),
-    Metric("response_length", "words, as the track counts them", higher_is_better=False),
+    Metric("response_length", "words, as the track counts them", higher_is_better=False, bounds=COUNT),
     Metric("idk_yes", "share of answers that say that they do not know", higher_is_better=False),
     Metric("empty", "share of answers without a sentence", higher_is_better=False),
     Metric("judge_coverage", "share of the verdicts asked of judges that they gave", needs_judges=True),
