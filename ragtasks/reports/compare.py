@@ -1,6 +1,7 @@
 """Evaluations compared in pairs: models in each setting, or the settings of each model.
 
-Only evaluations of one kind are compared (data, encoder, IDK detector, judges); others stand in sections of their own.
+Only evaluations that were scored alike are compared (data and its version, encoder, IDK detector, judges); others stand
+in sections of their own. Where they were asked otherwise (prompts, answer length), the heading says whose.
 Items are tasks, and their clusters are the conversations that they were cut from.
 """
 
@@ -11,8 +12,9 @@ from dataclasses import dataclass
 
 from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.records import Setting
-from ragtasks.reports.merging import merge_evaluations
-from ragtasks.reports.results import Evaluation, Kind, Row
+from ragtasks.reports.merging import comparable_evaluations
+from ragtasks.reports.provenance import asked_otherwise, scored_on
+from ragtasks.reports.results import Evaluation, Row
 from ragtasks.statistics.comparison import Column, Comparisons, compare_columns
 from ragtasks.suites.suite import suite_named
 
@@ -27,8 +29,8 @@ _ORDER = {setting.value: place for place, setting in enumerate(Setting)}
 class _Part:
     """The rows of one model in one setting."""
 
-    kind: Kind
-    """What they were scored on and with."""
+    context: str
+    """What they were scored on and with, and what else differs from the rows that they are compared with."""
     suite: str
     """Name of the suite of metrics."""
     setting: str
@@ -82,31 +84,39 @@ def _usual(part: _Part) -> Sequence[str]:
 
 
 def _parts(evaluations: Sequence[Evaluation]) -> list[_Part]:
-    """Return the parts in the order of kinds, settings and evaluations."""
-    rows_of: dict[tuple[Kind, str, str, str], dict[str, Row]] = {}
-    for evaluation in merge_evaluations(evaluations):
-        for row in evaluation.rows:
-            rows_of.setdefault((evaluation.kind, evaluation.suite, row.setting, evaluation.model), {})[row.task_id] = (
-                row
-            )
-    parts = [_Part(*key, rows) for key, rows in rows_of.items()]
-    return sorted(parts, key=lambda part: (part.kind, part.suite, _ORDER.get(part.setting, len(_ORDER)), part.setting))
+    """Return the parts in the order of what compares, settings and evaluations."""
+    parts = []
+    for alike in comparable_evaluations(evaluations):
+        context, suite = _context(alike), alike[0].suite
+        rows_of: dict[tuple[str, str], dict[str, Row]] = {}
+        for evaluation in alike:
+            for row in evaluation.rows:
+                rows_of.setdefault((row.setting, evaluation.model), {})[row.task_id] = row
+        own = [_Part(context, suite, *key, rows) for key, rows in rows_of.items()]
+        parts += sorted(own, key=lambda part: (_ORDER.get(part.setting, len(_ORDER)), part.setting))
+    return parts
+
+
+def _context(alike: Sequence[Evaluation]) -> str:
+    """Return what evaluations that compare share, and where they were asked otherwise, as a heading."""
+    facts = {**scored_on(alike[0]), **asked_otherwise(alike)}
+    return "; ".join([alike[0].kind[0], *(f"{name}: {text}" for name, text in facts.items())])
 
 
 def _columns(part: _Part, metrics: Sequence[str], by: str) -> Iterator[Column]:
     """Yield a column for each metric that the rows know, if only as unscored."""
     group, name = (part.setting, part.model) if by == MODEL else (part.model, part.setting)
-    benchmark, encoder, detector = part.kind
-    context = f"{benchmark}; metrics: {part.suite}; encoder of BERTScore: {encoder}; IDK detector: {detector}"
+    bounds = {metric.name: metric.bounds for metric in suite_named(part.suite).metrics}
     for metric in metrics:
         if any(metric in row.values for row in part.rows.values()):
             yield Column(
-                context=context,
+                context=part.context,
                 group=group,
                 metric=metric,
                 name=name,
                 values={task_id: row.values.get(metric) for task_id, row in part.rows.items()},
                 cluster_of={task_id: row.conversation_id for task_id, row in part.rows.items()},
+                bounds=bounds[metric],
             )
 
 

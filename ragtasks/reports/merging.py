@@ -3,36 +3,58 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
+from ragtasks.reports.provenance import asked_with, scored_on
 from ragtasks.reports.results import Evaluation, Kind
+
+_Value = TypeVar("_Value")
 
 
 def merge_evaluations(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
-    """Return one evaluation for each model and kind.
+    """Return one evaluation for each kind, suite and name of a model (see `model_names`).
 
-    Evaluations of one model on one version of the files that have no task of a setting in common are put together;
-    others are called `NAME #2` and so on, in the order given.
+    What is put together keeps all rows, facts and samples: a harness task that stands in several of its evaluations is
+    called `TASK #2` and so on from the second.
     """
     merged: dict[tuple[Kind, str, str], Evaluation] = {}
-    for evaluation in evaluations:
-        for number in itertools.count(1):
-            name = evaluation.model if number == 1 else f"{evaluation.model} #{number}"
-            key = (evaluation.kind, evaluation.suite, name)
-            before = merged.get(key)
-            if before is None or _fit(before, evaluation):
-                merged[key] = _together(before, evaluation, name)
-                break
+    for evaluation, name in zip(evaluations, model_names(evaluations), strict=True):
+        key = (evaluation.kind, evaluation.suite, name)
+        merged[key] = _together(merged.get(key), evaluation, name)
     return list(merged.values())
 
 
-def _fit(before: Evaluation, evaluation: Evaluation) -> bool:
-    return before.revision == evaluation.revision and _places(before).isdisjoint(_places(evaluation))
+def model_names(evaluations: Sequence[Evaluation]) -> list[str]:
+    """Return the name of each evaluation's model in tables, in the order given.
+
+    Evaluations of one model that were asked and scored alike and have no task of a setting in common share its name;
+    others are called `NAME #2` and so on.
+    """
+    taken: dict[tuple[Kind, str, str], tuple[object, set[tuple[str, str]]]] = {}
+    names = []
+    for evaluation in evaluations:
+        alike = (scored_on(evaluation), asked_with(evaluation))
+        own = {(row.setting, row.task_id) for row in evaluation.rows}
+        for name in _numbered(evaluation.model):
+            others, places = taken.setdefault((evaluation.kind, evaluation.suite, name), (alike, set()))
+            if others == alike and places.isdisjoint(own):
+                places.update(own)
+                names.append(name)
+                break
+    return names
 
 
-def _places(evaluation: Evaluation) -> set[tuple[str, str]]:
-    return {(row.setting, row.task_id) for row in evaluation.rows}
+def comparable_evaluations(evaluations: Sequence[Evaluation]) -> list[list[Evaluation]]:
+    """Return the evaluations put together (see `merge_evaluations`), those whose figures compare in one list.
+
+    They share the kind, the suite and all that `scored_on` says; the lists are in the order of these.
+    """
+    alike: dict[tuple[Kind, str, tuple[tuple[str, str], ...]], list[Evaluation]] = {}
+    for item in merge_evaluations(evaluations):
+        alike.setdefault((item.kind, item.suite, tuple(scored_on(item).items())), []).append(item)
+    return [alike[key] for key in sorted(alike)]
 
 
 def _together(before: Evaluation | None, evaluation: Evaluation, name: str) -> Evaluation:
@@ -41,9 +63,23 @@ def _together(before: Evaluation | None, evaluation: Evaluation, name: str) -> E
     return replace(
         before,
         rows=before.rows + evaluation.rows,
-        facts={**before.facts, **evaluation.facts},
-        samples={**before.samples, **evaluation.samples},
+        facts=_joined(before.facts, evaluation.facts),
+        samples=_joined(before.samples, evaluation.samples),
     )
 
 
-__all__ = ["merge_evaluations"]
+def _joined(before: Mapping[str, _Value], more: Mapping[str, _Value]) -> dict[str, _Value]:
+    """Return the values of harness tasks, first one then the other; no value takes the place of another."""
+    joined = dict(before)
+    for task, value in more.items():
+        joined[next(name for name in _numbered(task) if name not in joined)] = value
+    return joined
+
+
+def _numbered(name: str) -> Iterator[str]:
+    """Yield `NAME`, `NAME #2`, `NAME #3` and so on."""
+    yield name
+    yield from (f"{name} #{number}" for number in itertools.count(2))
+
+
+__all__ = ["comparable_evaluations", "merge_evaluations", "model_names"]

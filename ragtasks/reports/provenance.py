@@ -24,6 +24,7 @@ CAUSES: Mapping[str, tuple[str, ...]] = {
 """Cause -> the fields that make figures incomparable where they differ."""
 DECISIVE = tuple(field for fields in CAUSES.values() for field in fields)
 """The fields of all causes."""
+_ASKED = ("max_words", "conversational", "end_of_thinking")  # of the configuration
 _SHORT = 16
 # Of the model's arguments only these are shown: others may hold a key, a header or a private address.
 _PUBLIC_ARGUMENTS = ("model", "pretrained", "revision", "dtype", "quantization", "peft", "max_length", "max_model_len")
@@ -79,6 +80,60 @@ def provenance_of(
     }
 
 
+def scored_on(evaluation: Evaluation) -> dict[str, str]:
+    """Return field -> text of what figures must share to stand in one table, as a heading says it.
+
+    The benchmark is the heading's title. What the results do not say, or did not use, has no field.
+    """
+    _, encoder, detector = evaluation.kind
+    is_rescaled = _said(evaluation, "scoring", "rescaled") == "true"
+    rubrics = _said(evaluation, "scoring", "rubrics")
+    fields = {
+        "data revision": evaluation.revision,
+        "metrics": evaluation.suite,
+        "encoder of BERTScore": f"{encoder}, rescaled" if is_rescaled else encoder,
+        "retriever": _said(evaluation, "scoring", "retriever", "line"),
+        "IDK detector": detector,
+        "rubrics": UNKNOWN if rubrics == UNKNOWN else canonical_hash(rubrics)[:_SHORT],
+    }
+    return {name: text for name, text in fields.items() if text not in {"", UNKNOWN}}
+
+
+def asked_with(evaluation: Evaluation) -> dict[str, str]:
+    """Return field -> text of how answers were asked for: what a comparison may be about, and must be said then.
+
+    The model's name has its run; the run's key is here, under a field of its own for each run. Of the path of a prompt
+    only the file is named.
+    """
+    prompts = {
+        f"{name} prompt": [_text(value_at(facts, "prompts", name)) for facts in evaluation.facts.values()]
+        for name in ("system", "plain")
+    }
+    fields = {
+        **{field: _distinct(text.rpartition("/")[2] for text in texts) for field, texts in prompts.items()},
+        **{name: _said(evaluation, "configuration", name) for name in _ASKED},
+    }
+    run, key = _said(evaluation, "configuration", "run"), _said(evaluation, "run_key")
+    return fields if key == UNKNOWN else {**fields, f"key of run {run}": key[:_SHORT]}
+
+
+def asked_otherwise(evaluations: Sequence[Evaluation]) -> dict[str, str]:
+    """Return the fields of `asked_with` that differ -> each text and whose it is; empty where all were asked alike.
+
+    Args:
+        evaluations: that share a table, one a model.
+    """
+    models_of: dict[str, dict[str, list[str]]] = {}
+    for evaluation in evaluations:
+        for name, text in asked_with(evaluation).items():
+            models_of.setdefault(name, {}).setdefault(text, []).append(evaluation.model)
+    return {
+        name: ", but ".join(f"{text} for {', '.join(models)}" for text, models in own.items())
+        for name, own in models_of.items()
+        if len(own) > 1
+    }
+
+
 def causes_of(fields: Iterable[str]) -> list[str]:
     """Return the causes that any of the fields belongs to: none where figures stay comparable."""
     given = set(fields)
@@ -90,6 +145,11 @@ def value_at(found: Any, *keys: str) -> Any:
     for key in keys:
         found = found.get(key) if isinstance(found, Mapping) else None
     return found
+
+
+def _said(evaluation: Evaluation, *keys: str) -> str:
+    """Return what the results of all harness tasks say, each text once."""
+    return _distinct(value_at(facts, *keys) for facts in evaluation.facts.values())
 
 
 def _text(value: Any) -> str:
@@ -120,4 +180,14 @@ def _public(arguments: Any) -> dict[str, Any]:
     return {key: arguments[key] for key in _PUBLIC_ARGUMENTS if key in arguments}
 
 
-__all__ = ["CAUSES", "DECISIVE", "UNKNOWN", "causes_of", "provenance_of", "value_at"]
+__all__ = [
+    "CAUSES",
+    "DECISIVE",
+    "UNKNOWN",
+    "asked_otherwise",
+    "asked_with",
+    "causes_of",
+    "provenance_of",
+    "scored_on",
+    "value_at",
+]

@@ -41,6 +41,10 @@ def evaluation(model: str, found: tuple[Row, ...] | None = None, kind: Kind = KI
     return replace(EVALUATION, model=model, kind=kind, rows=rows(model) if found is None else found)
 
 
+def facts_added(given: Evaluation, **facts: Any) -> Evaluation:
+    return replace(given, facts={"mtrag_reference": facts})
+
+
 def pairs(*evaluations: Evaluation, **options: Any) -> list[tuple[str, str, str, str]]:
     found = compare_evaluations(evaluations, **options)
     return [(p.first.group, p.first.metric, p.first.name, p.second.name) for p in found.pairs]
@@ -81,6 +85,26 @@ def test_other_kinds_are_never_compared(kind: Kind) -> None:
     text = render_comparisons(found, group="setting", name="model", items="tasks")
     assert "Nothing else was scored alike: not compared." in text
     assert len(cells(text, "reference", "strange")) == 1
+
+
+def test_other_versions_of_the_files_are_never_compared() -> None:
+    one, two = (facts_added(evaluation(name), revision=name) for name in ("v1", "v2"))
+    with pytest.raises(ConfigurationError, match=r"v1 in reference \(mtrag; data revision: v1;.*data revision: v2"):
+        compare_evaluations([one, two])
+    found = compare_evaluations([one, two, facts_added(evaluation("b"), revision="v2")])
+    assert [(pair.first.name, pair.second.name) for pair in found.pairs] == [("v2", "b")]
+    text = render_comparisons(found, group="setting", name="model", items="tasks")
+    headings = [line.partition("; metrics")[0] for line in text.splitlines() if line.startswith("# ")]
+    assert headings == ["# mtrag; data revision: v1", "# mtrag; data revision: v2"]
+
+
+def test_what_was_asked_otherwise_is_compared_and_said() -> None:
+    usual, changed = (facts_added(evaluation("a"), configuration={"max_words": n}) for n in (150, 50))
+    said = "max_words: 150 for a, b, but 50 for a #2"
+    found = compare_evaluations([usual, changed, facts_added(evaluation("b"), configuration={"max_words": 150})])
+    assert [(p.first.name, p.second.name) for p in found.pairs] == [("a", "a #2"), ("a", "b"), ("a #2", "b")]
+    assert render_comparisons(found, group="setting", name="model", items="tasks").splitlines()[0].endswith(said)
+    assert all(line["context"].endswith(said) for line in csv.DictReader(io.StringIO(comparisons_csv(found))))
 
 
 def test_parts_of_one_model_are_put_together_and_repeats_are_told_apart() -> None:
@@ -146,7 +170,8 @@ def command(*arguments: str) -> str:
 
 def test_the_command_on_the_harness_s_own_output(evaluations: Path) -> None:
     text = command(str(evaluations), "--metric", "rouge_l", "--baseline", "ragtasks-refuse")
-    assert text.startswith("# mtrag (sample); metrics: mtrag; encoder of BERTScore: none; IDK detector: rules\n")
+    heading = "# mtrag (sample); data revision: 1; metrics: mtrag; encoder of BERTScore: none; IDK detector: rules\n"
+    assert text.startswith(heading)
     (oracle,) = cells(text, "full_rag", "rouge_l", "ragtasks-refuse", "ragtasks-oracle")
     assert oracle[5] == "1.000"
     assert oracle[-4] == str(4 * LIMIT)
