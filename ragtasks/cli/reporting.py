@@ -31,7 +31,7 @@ def report(  # noqa: PLR0917 (one parameter an option)
         typer.Argument(help="Folders that lm_eval wrote with --output_path --log_samples, or that `judge` wrote."),
     ] = None,
     metric: Annotated[
-        list[str] | None, typer.Option(help="Metric of the tables by dimension; repeat for several.")
+        list[str] | None, typer.Option(help="Metric of the tables by dimension and of losses; repeat for several.")
     ] = None,
     form: Annotated[_Format, typer.Option("--format", help="How the tables are written.")] = _Format.MARKDOWN,
     intervals: Annotated[bool, typer.Option(help="95 % intervals over conversations beside each mean.")] = True,
@@ -61,7 +61,8 @@ def report(  # noqa: PLR0917 (one parameter an option)
         raise ConfigurationError(
             "--plots, --html: there are no results to show. Next step: name some, or leave out both"
         )
-    sections = report_sections(evaluations, ReportOptions(tuple(metric or ()), intervals, examples))
+    options = ReportOptions(tuple(metric or ()), intervals, examples)
+    sections = report_sections(evaluations, options)
     tables = [render(sections, Format(form.value))] if evaluations else []
     _put("\n".join([*tables, *_of_runs(run or [], benchmark, data)]), output)
     drawn = None
@@ -71,7 +72,7 @@ def report(  # noqa: PLR0917 (one parameter an option)
         drawn = plot_sections(sections, plots)
         say(*(f"wrote {path}" for path in drawn))
     if html is not None:
-        _write_page(evaluations, sections, html, drawn)
+        _write_page(evaluations, sections, html, drawn, options.metrics)
         say(f"wrote {html}")
 
 
@@ -99,7 +100,13 @@ def _of_runs(names: list[str], benchmark: str, data: str | None) -> list[str]:
     return [evaluate_runs(Place(benchmark, data, data_folder(), run_store()), names)]
 
 
-def _write_page(evaluations: list[Evaluation], sections: list[Section], path: Path, drawn: list[Path] | None) -> None:
+def _write_page(
+    evaluations: list[Evaluation],
+    sections: list[Section],
+    path: Path,
+    drawn: dict[Path, str] | None,
+    metrics: tuple[str, ...],
+) -> None:
     """Write the page; pictures that are not drawn yet are drawn by another process meanwhile, as both take long."""
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
@@ -108,19 +115,19 @@ def _write_page(evaluations: list[Evaluation], sections: list[Section], path: Pa
     from ragtasks.reports.plots import plot_sections
 
     if drawn is not None:
-        write_page(evaluations, sections, path, _by_name(drawn))
+        write_page(evaluations, sections, path, _plots(drawn), metrics=metrics)
         return
     if find_spec("matplotlib") is None:
-        write_page(evaluations, sections, path, {})
+        write_page(evaluations, sections, path, metrics=metrics)
         say("the page has no plots. Next step: pip install 'ragtasks[report]'")
         return
     with tempfile.TemporaryDirectory() as folder, ProcessPoolExecutor(1, get_context("spawn")) as pool:
         drawing = pool.submit(plot_sections, sections, Path(folder))
-        write_page(evaluations, sections, path, lambda: _by_name(drawing.result()))
+        write_page(evaluations, sections, path, lambda: _plots(drawing.result()), metrics=metrics)
 
 
-def _by_name(pictures: list[Path]) -> dict[str, bytes]:
-    return {path.stem: path.read_bytes() for path in pictures}
+def _plots(drawn: dict[Path, str]) -> list[tuple[str, bytes]]:
+    return [(caption, path.read_bytes()) for path, caption in drawn.items()]
 
 
 def _put(text: str, output: Path | None) -> None:

@@ -11,8 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ragtasks.records import Answerability, IdkVerdict, Setting
+from ragtasks.reports.figures import Draft, Slot, draft
 from ragtasks.reports.results import Evaluation, Row
-from ragtasks.reports.table import Cell, Figure, Table
+from ragtasks.reports.table import Cell, Figure
+from ragtasks.statistics.clusters import cluster
 
 ANSWERED = "answered what should be refused"
 """UNANSWERABLE, and the response does not wholly refuse."""
@@ -43,9 +45,9 @@ _COLUMNS = ("class", "tasks", "share", "contribution", "mean loss", "reference s
 _LEGEND = (
     "Each task is in one class, by its full_rag response; a refusal counts first, also where retrieval had missed. "
     "Contribution: loss summed over the class / all tasks; they add up to the whole loss, and a value that rose "
-    "counts against it. Reference shown: tasks where at least one reference passage was shown. Other loss: "
-    "conversational and underspecified tasks, right refusals, tasks without reference passages. Examples: the largest "
-    "losses."
+    "counts against it. Share and mean loss come without intervals. Reference shown: tasks where at least one "
+    "reference passage was shown. Other loss: conversational and underspecified tasks, right refusals, tasks without "
+    "reference passages. Examples: the largest losses."
 )
 
 
@@ -76,17 +78,18 @@ class _Split:
         """Return the tasks of a class."""
         return [item for item in self.losses if item.name == name]
 
-    def part(self, losses: Sequence[_Loss]) -> Figure:
-        """Return what some tasks contribute to the mean loss."""
-        n = len(self.losses)
-        return Figure(math.fsum(item.loss for item in losses) / n if n else None, n, n)
+    def part(self, name: str | None = None) -> Slot:
+        """Return the place of what a class contributes to the mean loss: its losses, and 0 for every other task."""
+        values = [item.loss if name in {None, item.name} else 0.0 for item in self.losses]
+        return Slot(cluster(values, [item.row.conversation_id for item in self.losses]))
 
 
-def loss_tables(evaluations: Sequence[Evaluation], metric: str, *, n_examples: int = 3) -> list[Table]:
+def loss_tables(evaluations: Sequence[Evaluation], metric: str, *, n_examples: int = 3) -> list[Draft]:
     """Return where the loss from `reference` to `full_rag` is: models side by side, then one table a model.
 
     A model without one of the two settings has no part in it; without any that has both, []. One model needs no table
-    side by side. Of a metric of which less is better, the loss is what the value rose by.
+    side by side. Of a metric of which less is better, the loss is what the value rose by. The contributions wait for
+    `fill`.
 
     Args:
         evaluations: of one kind and suite, one a model.
@@ -151,21 +154,21 @@ def _by_task(evaluation: Evaluation, setting: Setting) -> dict[str, Row]:
     return {row.task_id: row for row in evaluation.rows if row.setting == setting.value}
 
 
-def _side_by_side(splits: Sequence[_Split], metric: str) -> Table:
+def _side_by_side(splits: Sequence[_Split], metric: str) -> Draft:
     """Return the contributions of all models' classes."""
     names = [name for name in CLASSES if name not in _ONLY_WITH_TASKS or any(split.of(name) for split in splits)]
-    rows: list[tuple[Cell, ...]] = [(name, *(split.part(split.of(name)) for split in splits)) for name in names]
-    rows.append(("all", *(split.part(split.losses) for split in splits)))
+    rows: list[tuple[Cell | Slot, ...]] = [(name, *(split.part(name) for split in splits)) for name in names]
+    rows.append(("all", *(split.part() for split in splits)))
     rows.append(("tasks", *(len(split.losses) for split in splits)))
     note = (
         "Loss from reference to full_rag: what each class contributes to the mean over the tasks that both settings "
         "scored."
     )
     columns = ("class", *(split.model for split in splits))
-    return Table(f"Where the loss is: {metric}, all models", columns, tuple(rows), note)
+    return draft(f"Where the loss is: {metric}, all models", columns, rows, note)
 
 
-def _by_class(split: _Split, metric: str, n_examples: int) -> Table:
+def _by_class(split: _Split, metric: str, n_examples: int) -> Draft:
     n = len(split.losses)
     counts = f"Loss from reference to full_rag, on {n} of the {split.n_shared} tasks that both have"
     note = (
@@ -173,25 +176,25 @@ def _by_class(split: _Split, metric: str, n_examples: int) -> Table:
         if n < split.n_shared
         else f"{counts}. {_LEGEND}"
     )
-    rows = tuple(_lines(split, n_examples)) if n else ()
+    rows = list(_lines(split, n_examples)) if n else []
     if not n:
         note = f"Not told apart: none of the {split.n_shared} tasks that both settings have has a value in both."
-    return Table(f"Where the loss is: {metric}, {split.model}", _COLUMNS, rows, note)
+    return draft(f"Where the loss is: {metric}, {split.model}", _COLUMNS, rows, note)
 
 
-def _lines(split: _Split, n_examples: int) -> Iterator[tuple[Cell, ...]]:
+def _lines(split: _Split, n_examples: int) -> Iterator[tuple[Cell | Slot, ...]]:
     for name in CLASSES:
         own = split.of(name)
         if own or name not in _ONLY_WITH_TASKS:
-            yield (name, *_cells(split, own), _examples(own, n_examples))
-    yield ("all", *_cells(split, split.losses), "")
+            yield (name, *_cells(split, own, split.part(name)), _examples(own, n_examples))
+    yield ("all", *_cells(split, split.losses, split.part()), "")
 
 
-def _cells(split: _Split, own: Sequence[_Loss]) -> tuple[Cell, ...]:
+def _cells(split: _Split, own: Sequence[_Loss], part: Slot) -> tuple[Cell | Slot, ...]:
     n, n_all = len(own), len(split.losses)
     mean = math.fsum(item.loss for item in own) / n if n else None
     n_shown = sum(item.row.n_found > 0 for item in own)
-    return (n, Figure(n / n_all, n_all, n_all), split.part(own), Figure(mean, n, n), n_shown)
+    return (n, Figure(n / n_all, n_all, n_all), part, Figure(mean, n, n), n_shown)
 
 
 def _examples(own: Sequence[_Loss], n: int) -> str:

@@ -74,23 +74,25 @@ class _Picture:
 
     name: str
     """Its name, without the ending."""
+    caption: str
+    """Titles of its section and its table."""
     title: str
-    """What stands above the panels."""
+    """What stands above the panels: the caption, and what the figures rest on."""
     rows: tuple[tuple[_Panel, ...], ...]
     """Panels, row by row."""
     models: tuple[str, ...]
     """All models of the panels, in the order of the table."""
 
 
-def plot_sections(sections: Sequence[Section], folder: Path) -> list[Path]:
-    """Return the pictures (PNG) that were drawn into a folder, which is made where it is not there; [] without tables.
+def plot_sections(sections: Sequence[Section], folder: Path) -> dict[Path, str]:
+    """Return picture -> caption: the pictures (PNG) that were drawn into a folder; {} without tables.
 
     One picture a table of settings, one a table of dimensions; other tables are not drawn. The same tables give the
-    same bytes. Existing files of these names are replaced.
+    same bytes. A caption says the titles of section and table. Existing files of these names are replaced.
 
     Args:
         sections: as from `report_sections`.
-        folder: where the pictures go.
+        folder: where the pictures go; made where it is not there.
 
     Raises:
         ConfigurationError: the folder cannot be written to.
@@ -105,7 +107,7 @@ def plot_sections(sections: Sequence[Section], folder: Path) -> list[Path]:
         defaults = dict[Any, Any](mpl.rcParamsDefault)
         defaults.pop("backend", None)  # setting it loads pyplot
         with mpl.rc_context({**defaults, **_STYLE}):
-            return [_draw(picture, folder) for picture in _pictures(sections)]
+            return {_draw(picture, folder): picture.caption for picture in _pictures(sections)}
     except OSError as error:
         where, found = str(error.filename or folder), error.strerror or str(error)
         next_step = "name another folder"
@@ -122,9 +124,10 @@ def _pictures(sections: Sequence[Section]) -> Iterator[_Picture]:
             if panels:
                 name = re.sub(r"[^a-z0-9]+", "_", f"{number} {section.title} {table.title}".lower()).strip("_")
                 whiskers = _WHISKERS if any(map(_has_interval, panels)) else ""
-                title = "\n".join(line for line in (f"{section.title}: {table.title}", facts, whiskers) if line)
+                caption = f"{section.title}: {table.title}"
+                title = "\n".join(line for line in (caption, facts, whiskers) if line)
                 models = tuple(dict.fromkeys(model for panel in panels for model in panel.series))
-                yield _Picture(name, title, tuple(_rows(panels)), models)
+                yield _Picture(name, caption, title, tuple(_rows(panels)), models)
 
 
 def _panels(table: Table) -> Iterator[_Panel]:

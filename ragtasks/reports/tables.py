@@ -17,9 +17,10 @@ from ragtasks.reports.baselines import is_baseline, missing_baselines, with_base
 from ragtasks.reports.figures import Draft, Slot, draft, fill, slot
 from ragtasks.reports.judging import judge_tables
 from ragtasks.reports.losses import loss_tables
-from ragtasks.reports.merging import merge_evaluations
+from ragtasks.reports.merging import comparable_evaluations
+from ragtasks.reports.provenance import asked_otherwise, scored_on
 from ragtasks.reports.rated_answers import RATED_KIND, rated_table
-from ragtasks.reports.results import Evaluation, Kind, Row
+from ragtasks.reports.results import Evaluation, Row
 from ragtasks.reports.slices import slices_of
 from ragtasks.reports.table import Cell, Figure, Section, Table
 from ragtasks.reports.uncertainty import error_table
@@ -39,7 +40,7 @@ class ReportOptions:
     """What a report shows."""
 
     metrics: tuple[str, ...] = ()
-    """Metrics of the tables by dimension; empty: the first of the suite that has values."""
+    """Metrics of the tables by dimension and of losses; empty: the first of the suite that has values."""
     intervals: bool = True
     """Whether means come with 95 % intervals over conversations."""
     n_examples: int = 3
@@ -47,7 +48,7 @@ class ReportOptions:
 
 
 def report_sections(evaluations: Sequence[Evaluation], options: ReportOptions | None = None) -> list[Section]:
-    """Return one section for each kind of evaluation, suite, and version of the benchmark's files.
+    """Return one section for all evaluations whose figures compare; its facts say where they were asked otherwise.
 
     Args:
         evaluations: as from `read_evaluations`.
@@ -61,30 +62,23 @@ def report_sections(evaluations: Sequence[Evaluation], options: ReportOptions | 
     for name in chosen.metrics:
         if name not in known:
             raise ConfigurationError(f"unknown metric {name!r}: {close_matches(name, known)}")
-    merged = merge_evaluations(evaluations)
-    alike: dict[tuple[Kind, str, str], list[Evaluation]] = {}
-    for item in merged:
-        alike.setdefault((item.kind, item.suite, item.revision), []).append(item)
-    return [_section(alike[key], chosen) for key in sorted(alike)]
+    return [_section(alike, chosen) for alike in comparable_evaluations(evaluations)]
 
 
 def _section(given: Sequence[Evaluation], options: ReportOptions) -> Section:
-    benchmark, encoder, detector = given[0].kind
     everyone = with_baselines(given)
     present = _present(given)
     metrics = [name for name in options.metrics if name in present] or list(present)[:1]
     settings = [name for name in _SETTINGS if any(row.setting == name for item in given for row in item.rows)]
     drafts = [*_overview(everyone, present), *([rated_table(given)] if given[0].kind == RATED_KIND else [])]
     by_dimension = [_by_dimension(everyone, setting, present[name]) for name in metrics for setting in settings]
-    filled = fill([*drafts, *by_dimension], intervals=options.intervals)
-    overview, dimensions = filled[: len(drafts)], filled[len(drafts) :]
     losses = [table for name in metrics for table in loss_tables(given, name, n_examples=options.n_examples)]
+    filled = fill([*drafts, *losses, *by_dimension], intervals=options.intervals)
+    overview, others = filled[: len(drafts)], filled[len(drafts) :]
     errors = error_table(everyone, metrics)
-    tables = (*overview, *_ranking(overview), *judge_tables(given), *losses, *dimensions, errors)
-    revision = {"data revision": given[0].revision} if given[0].revision else {}
-    scored = {"metrics": given[0].suite, "encoder of BERTScore": encoder, "IDK detector": detector}
-    facts = {**revision, **scored, **_notes(given, options)}
-    return Section(benchmark, facts, tables)
+    tables = (*overview, *_ranking(overview), *judge_tables(given), *others, errors)
+    facts = {**scored_on(given[0]), **asked_otherwise(given), **_notes(given, options)}
+    return Section(given[0].kind[0], facts, tables)
 
 
 def _present(evaluations: Sequence[Evaluation]) -> dict[str, Metric]:
@@ -135,7 +129,7 @@ def _overview_table(
         for evaluation in evaluations:
             chosen = [r for r in evaluation.rows if r.setting == setting and (only is None or r.task_id in only)]
             if chosen:
-                figures = [slot(chosen, name) for name in columns]
+                figures = [slot(chosen, name, present[name].bounds) for name in columns]
                 rows.append([setting, evaluation.model, len(chosen), *figures])
     return draft(title, ["setting", "model", "n", *columns], rows, note)
 
@@ -165,7 +159,7 @@ def _by_dimension(evaluations: Sequence[Evaluation], setting: str, metric: Metri
         parts = [[row for row in rows if part.holds(row)] for _, rows in chosen]
         splits = splits or part.dimension == "passages"
         n = max(len(rows) for rows in parts)
-        lines.append([part.dimension, part.value, n, *(slot(rows, metric.name) for rows in parts)])
+        lines.append([part.dimension, part.value, n, *(slot(rows, metric.name, metric.bounds) for rows in parts)])
     heads = ["dimension", "value", "n", *(item.model for item, _ in chosen)]
     note = f"{metric.description[:1].upper()}{metric.description[1:]}." + (f" {_LEAK}" if splits else "")
     return draft(f"{metric.name} in setting {setting}", heads, lines, note)

@@ -91,7 +91,7 @@ def write(folder: Path, page: Path, *, hostile: bool = False) -> Path:
     """Write the page of the results in a folder, and return its path."""
     title = HOSTILE if hostile else "mtrag"
     table = Table(title, (title, "n"), ((title, 1),), title) if hostile else TABLE
-    write_page(read_evaluations([folder]), [Section(title, {title: title}, (table,))], page, {title: SVG})
+    write_page(read_evaluations([folder]), [Section(title, {title: title}, (table,))], page, [(title, SVG)])
     return page
 
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragtasks.reports.figures import fill
 from ragtasks.reports.losses import (
     ANSWERED,
     CLASSES,
@@ -27,6 +28,8 @@ from ragtasks.reports.losses import (
 )
 from ragtasks.reports.results import Evaluation, Row, read_evaluations
 from ragtasks.reports.table import Cell, Figure, Table
+from ragtasks.statistics.bootstrap import MIN_CLUSTERS, estimate_means
+from ragtasks.statistics.clusters import cluster
 
 from ._saved import save
 
@@ -63,6 +66,11 @@ def pair(task_id: str, before: float | None, after: float | None, **changes: Any
     return [row(task_id, before, "reference"), row(task_id, after, **changes)]
 
 
+def tables(evaluations: Sequence[Evaluation], metric: str = METRIC, *, n_examples: int = 3) -> list[Table]:
+    """Return the tables with their figures, without intervals."""
+    return fill(loss_tables(evaluations, metric, n_examples=n_examples), intervals=False)
+
+
 def number(cell: Cell) -> float | None:
     assert isinstance(cell, Figure)
     return cell.value
@@ -75,7 +83,7 @@ def line(table: Table, name: str) -> tuple[Cell, ...]:
 
 def class_of(before: float, after: float, **changes: Any) -> str:
     """Return the class of one task, as a table says it."""
-    (table,) = loss_tables([evaluation(pair("t", before, after, **changes))], METRIC)
+    (table,) = tables([evaluation(pair("t", before, after, **changes))])
     (name,) = (cells[0] for cells in table.rows[:-1] if cells[1] == 1)
     return str(name)
 
@@ -118,7 +126,7 @@ def test_a_table_by_hand() -> None:
         row("only after", 0.0),
         row("c", 0.0, "reference_rag"),
     ]
-    (table,) = loss_tables([evaluation(rows)], METRIC)
+    (table,) = tables([evaluation(rows)])
     assert table.title == "Where the loss is: rb_alg, m"
     assert "on 4 of the 5 tasks that both have" in table.note
     shown = {str(cells[0]): [cells[1], *map(number, cells[2:5]), *cells[5:]] for cells in table.rows}
@@ -136,7 +144,7 @@ def test_examples_are_the_largest_losses_and_no_task_that_lost_nothing() -> None
     losses = {"b": 0.5, "a": 0.5, "d": 1.0, "c": 0.25, "kept": 0.0, "risen": -0.5}
     rows = [part for name, loss in losses.items() for part in pair(name, 0.5 + loss / 2, 0.5 - loss / 2, n_found=0)]
     for n, expected in ((0, ""), (2, "d, a"), (9, "d, a, b, c")):
-        (table,) = loss_tables([evaluation(rows)], METRIC, n_examples=n)
+        (table,) = tables([evaluation(rows)], n_examples=n)
         assert line(table, MISSED)[-1] == expected
     with pytest.raises(ValueError, match="n_examples must be 0 or more, not -1"):
         loss_tables([evaluation(rows)], METRIC, n_examples=-1)
@@ -146,7 +154,7 @@ def test_models_stand_side_by_side_each_on_its_own_tasks() -> None:
     first = evaluation([*pair("a", 1.0, 0.0, n_found=0), *pair("b", 0.5, 0.5)], "first")
     second = evaluation(pair("a", 0.5, 0.25, answerability="UNDERSPECIFIED"), "second")
     alone = evaluation([row("a", 1.0, "reference")], "alone")
-    together, *single = loss_tables([first, second, alone], METRIC)
+    together, *single = tables([first, second, alone])
     assert together.columns == ("class", "first", "second")
     assert [number(cell) for cell in line(together, MISSED)[1:]] == [0.5, 0.0]
     assert [number(cell) for cell in line(together, OTHER)[1:]] == [0.0, 0.25]
@@ -158,7 +166,7 @@ def test_models_stand_side_by_side_each_on_its_own_tasks() -> None:
 
 def test_nothing_scored_in_both_settings_is_said_and_not_counted_as_no_loss() -> None:
     scored = evaluation(pair("a", 1.0, 0.0), "scored")
-    together, _, table = loss_tables([scored, evaluation([*pair("a", None, 1.0), *pair("b", 1.0, None)])], METRIC)
+    together, _, table = tables([scored, evaluation([*pair("a", None, 1.0), *pair("b", 1.0, None)])])
     assert table.rows == ()
     assert "none of the 2 tasks" in table.note
     assert [number(cells[2]) for cells in together.rows[:-1]] == [None] * (len(together.rows) - 1)
@@ -166,8 +174,41 @@ def test_nothing_scored_in_both_settings_is_said_and_not_counted_as_no_loss() ->
 
 def test_where_less_is_better_a_rise_is_the_loss() -> None:
     before, after = row("a", None, "reference", values={"idk_yes": 0.0}), row("a", None, values={"idk_yes": 1.0})
-    (table,) = loss_tables([evaluation([before, after])], "idk_yes")
+    (table,) = tables([evaluation([before, after])], "idk_yes")
     assert (line(table, NOT_USED)[1], number(line(table, NOT_USED)[3])) == (1, 1.0)
+
+
+def test_contributions_have_the_intervals_of_a_mean_over_all_tasks() -> None:
+    # Twelve conversations of two tasks: the first is always answered, the second refused in every other one.
+    losses = {(n, turn): n / 24 if turn == 1 else 0.5 + n / 48 for n in range(12) for turn in (1, 2)}
+    rows = []
+    for (n, turn), loss in losses.items():
+        changes = {"conversation_id": f"c{n}", "idk": "yes" if turn == 2 and n % 2 else "no"}
+        rows += pair(f"{n} {turn}", 0.75, 0.75 - loss, **changes)
+    together, single, _ = fill(loss_tables([evaluation(rows, "one"), evaluation(rows, "other")], METRIC))
+    conversations = [f"c{n}" for n, _ in losses]
+    parts = {
+        "all": list(losses.values()),
+        REFUSED: [loss if turn == 2 and n % 2 else 0.0 for (n, turn), loss in losses.items()],
+    }
+    for name, values in parts.items():
+        (expected,) = estimate_means([cluster(values, conversations)])
+        assert expected.low is not None
+        for cell in (line(single, name)[3], *line(together, name)[1:]):
+            assert isinstance(cell, Figure)
+            assert (cell.n_scored, cell.n) == (24, 24)
+            found = (cell.value, cell.low, cell.high)
+            assert found == pytest.approx((expected.value, expected.low, expected.high), abs=1e-12)
+
+
+def test_too_few_conversations_have_contributions_without_intervals() -> None:
+    for n, has_interval in ((MIN_CLUSTERS - 1, False), (MIN_CLUSTERS, True)):
+        rows = [part for number in range(n) for part in pair(str(number), 1.0, number / 20, n_found=0)]
+        (table,) = fill(loss_tables([evaluation(rows)], METRIC))
+        for name in (MISSED, "all"):
+            cell = line(table, name)[3]
+            assert isinstance(cell, Figure)
+            assert (cell.low is not None, cell.high is not None) == (has_interval, has_interval)
 
 
 VALUES = st.one_of(st.none(), st.floats(0, 1))
@@ -200,7 +241,7 @@ def test_classes_add_up_to_the_difference_of_the_means(one: Any, other: Any) -> 
         scored = [(before, after) for before, after, _ in tasks if before is not None and after is not None]
         means = [math.fsum(side) / len(scored) for side in zip(*scored, strict=True)]
         expected.append((len(scored), means[0] - means[1] if scored else None))
-    together, *single = loss_tables(evaluations, METRIC)
+    together, *single = tables(evaluations)
     for index, (table, (n, difference)) in enumerate(zip(single, expected, strict=True), start=1):
         parts = [cells for cells in table.rows if cells[0] in CLASSES]
         beside = [number(cells[index]) for cells in together.rows if cells[0] in CLASSES]

@@ -21,12 +21,12 @@ from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.reports.losses import ANSWERED, MISSED, NO_VERDICT, NOT_USED, REFUSED, UNSCORED
 from ragtasks.reports.page import write_page
 from ragtasks.reports.page.blocks import Stream, packed
-from ragtasks.reports.page.failures import FAILURES, failures_of
+from ragtasks.reports.page.failures import FAILURES, explained, failures_of
 from ragtasks.reports.page.naming import group_labels, name_evaluations
 from ragtasks.reports.results import Evaluation, Row, read_evaluations
 
-from ._pages import HOSTILE, SVG, TURNS, blocks_of, known_results, poison, write
-from ._saved import save
+from ._pages import HOSTILE, SVG, TURNS, always, blocks_of, known_results, poison, write
+from ._saved import Values, facts_of, save
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 VALUES = st.recursive(
@@ -82,8 +82,10 @@ def test_failures(changes: dict[str, Any], loss: float | None, outcomes: list[st
 
 
 def test_every_failure_is_explained_in_other_words_than_its_name() -> None:
-    assert len({failure.name for failure in FAILURES}) == len(FAILURES)
-    assert all(failure.meaning and failure.meaning != failure.name for failure in FAILURES)
+    failures = explained("rb_alg")
+    assert tuple(failure.name for failure in failures) == FAILURES
+    assert len(set(FAILURES)) == len(FAILURES)
+    assert all(failure.meaning and failure.meaning != failure.name for failure in failures)
 
 
 @pytest.fixture(scope="module")
@@ -112,6 +114,50 @@ def test_a_loss_is_measured_from_the_same_models_reference_setting(results: Path
     assert losses == pytest.approx(
         {("high", "reference"): 0, ("high", "full_rag"): 0, ("low", "reference"): 0, ("low", "full_rag"): 0.3}
     )
+
+
+def of_metrics(folder: Path) -> Path:
+    """Save one model whose rb_alg falls from reference to full RAG, and whose rouge_l rises."""
+    for day, (setting, rb_alg, rouge_l) in enumerate((("reference", 0.75, 0.25), ("full_rag", 0.25, 0.5)), start=1):
+        values: Values = {"rb_alg": rb_alg, "rouge_l": rouge_l}
+        save(folder, day=day, setting=setting, values=always(values))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("metrics", "metric", "is_not_used"),
+    [
+        ((), "rb_alg", True),
+        (("rb_alg",), "rb_alg", True),
+        (("rouge_l",), "rouge_l", False),
+        (("rouge_l", "rb_alg"), "rouge_l", False),
+        (("rl_f", "rouge_l", "rb_alg"), "rouge_l", False),  # known to the suite, and without a value here
+        (("accuracy",), "rb_alg", True),  # of another suite
+    ],
+)
+def test_a_loss_is_of_the_first_metric_asked_for_that_has_values_and_the_page_says_which(
+    metrics: tuple[str, ...], metric: str, is_not_used: bool, tmp_path: Path
+) -> None:
+    page = tmp_path / "page.html"
+    write_page(read_evaluations([of_metrics(tmp_path)]), [], page, metrics=metrics)
+    book, *_ = blocks = blocks_of(page)
+    meanings = {item["name"]: item["meaning"] for item in book["failures"]}
+    assert meanings[NOT_USED].endswith(f"and {metric} is worse than in setting reference")
+    assert f"<dd>{meanings[NOT_USED]}</dd>" in page.read_text(encoding="utf-8")
+    (full_rag,) = (part for part in book["parts"] if part["setting"] == "full_rag")
+    bit = 1 << FAILURES.index(NOT_USED)
+    assert {bool(bits & bit) for bits in blocks[full_rag["figures"]]["failures"]} == {is_not_used}
+
+
+def test_where_parts_have_losses_of_several_metrics_the_page_says_which_is_whose(tmp_path: Path) -> None:
+    def without_encoder(results: dict[str, Any]) -> None:
+        facts_of(results)["scoring"]["encoder"] = "none"
+
+    save(tmp_path / "a", values=always({"rb_alg": 0.5}))
+    save(tmp_path / "b", values=always({"rb_alg": None, "rouge_l": 0.5}), change=without_encoder)
+    write_page(read_evaluations([tmp_path]), [], tmp_path / "page.html")
+    meanings = {item["name"]: item["meaning"] for item in blocks_of(tmp_path / "page.html")[0]["failures"]}
+    assert "and rb_alg (encoder minilm) or rouge_l (encoder none) is worse" in meanings[NOT_USED]
 
 
 def test_without_the_reference_setting_no_loss_is_made_up(tmp_path: Path) -> None:
@@ -252,14 +298,21 @@ def test_samples_that_lost_lines_since_they_were_read_are_an_error(tmp_path: Pat
 
 def test_plots_may_come_when_all_else_is_ready(results: Path, tmp_path: Path) -> None:
     found = read_evaluations([results])
-    assert write_page(found, [], tmp_path / "a.html", lambda: {"one": SVG}) == write_page(
-        found, [], tmp_path / "b.html", {"one": SVG}
+    assert write_page(found, [], tmp_path / "a.html", lambda: [("one", SVG)]) == write_page(
+        found, [], tmp_path / "b.html", [("one", SVG)]
     )
+
+
+def test_plots_of_one_caption_are_all_there(tmp_path: Path) -> None:
+    other = SVG.replace(b"40", b"41")
+    write_page([], [], tmp_path / "page.html", [("same", SVG), ("same", other)])
+    sources = [own["src"] for tag, own in Elements((tmp_path / "page.html").read_text()).found if tag == "img"]
+    assert sources == [f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}" for svg in (SVG, other)]
 
 
 def test_a_plot_of_another_kind_is_an_error(results: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="SVG or PNG"):
-        write_page(read_evaluations([results]), [], tmp_path / "page.html", {"fine": SVG, "plot": b"GIF89a"})
+        write_page(read_evaluations([results]), [], tmp_path / "page.html", [("fine", SVG), ("plot", b"GIF89a")])
     assert not (tmp_path / "page.html").exists()
 
 

@@ -171,14 +171,15 @@ sys.exit("matplotlib.pyplot" in sys.modules)
 def test_other_tables_are_not_drawn(tmp_path: Path) -> None:
     empty = settings(("reference", "a", 5, NOTHING))
     other = Table("Where the loss is", ("class", "tasks"), (("no loss", 3),))
-    assert plot_sections([Section("mtrag", FACTS, (empty, other))], tmp_path) == []
-    assert plot_sections([], tmp_path) == []
+    assert plot_sections([Section("mtrag", FACTS, (empty, other))], tmp_path) == {}
+    assert plot_sections([], tmp_path) == {}
 
 
 def test_sections_of_one_name_have_pictures_of_their_own(tmp_path: Path) -> None:
     sections = [Section("mtrag", FACTS, (settings(("reference", "a", 5, figure(0.5))),))] * 2
-    paths = plot_sections(sections, tmp_path)
-    assert [path.name for path in paths] == ["1_mtrag_by_setting.png", "2_mtrag_by_setting.png"]
+    drawn = plot_sections(sections, tmp_path)
+    assert [path.name for path in drawn] == ["1_mtrag_by_setting.png", "2_mtrag_by_setting.png"]
+    assert list(drawn.values()) == ["mtrag: By setting"] * 2
 
 
 def test_the_same_tables_give_the_same_bytes_whatever_the_callers_style(

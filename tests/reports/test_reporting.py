@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import csv
 import io
+import re
 from pathlib import Path
 
 import pytest
@@ -57,7 +58,10 @@ def test_other_formats(folder: Path) -> None:
 def test_intervals_can_be_left_out(tmp_path: Path) -> None:
     tasks = tuple((f"c{number:02}", 1) for number in range(12))
     save(tmp_path, tasks=tasks, values=lambda task_id: {"rb_alg": int(task_id[1:3]) / 12})
-    assert "0.458 [" in report(tmp_path)
+    save(tmp_path, day=2, setting="full_rag", tasks=tasks, values=lambda _: {"rb_alg": 0.0})
+    text = report(tmp_path)
+    assert "0.458 [" in text.partition("## Where the loss is")[0]
+    assert "0.458 [" in text.partition("## Where the loss is")[2].partition("## rb_alg")[0]
     without = report(tmp_path, "--no-intervals")
     assert "0.458" in without
     assert "0.458 [" not in without
@@ -94,6 +98,29 @@ def test_a_page_brings_its_own_pictures(folder: Path, tmp_path: Path) -> None:
     assert report(folder, "--html", page).splitlines()[-1] == f"wrote {page}"
     report(folder, "--html", same, "--plots", tmp_path / "plots")
     assert page.read_bytes() == same.read_bytes()
+
+
+@pytest.mark.parametrize("with_plots", [False, True])
+def test_captions_of_pictures_are_the_titles_of_their_tables(folder: Path, tmp_path: Path, with_plots: bool) -> None:
+    pytest.importorskip("matplotlib")
+    page = tmp_path / "page.html"
+    report(folder, "--html", page, *(("--plots", tmp_path / "plots") if with_plots else ()))
+    assert re.findall(r"<figcaption>(.*?)</figcaption>", page.read_text(encoding="utf-8")) == [
+        "mtrag: By setting",
+        "mtrag: By setting, on the 4 tasks that the settings share",
+        "mtrag: rb_alg in setting reference",
+        "mtrag: rb_alg in setting full_rag",
+    ]
+
+
+@pytest.mark.parametrize("with_plots", [False, True])
+def test_losses_on_the_page_are_of_the_metric_asked_for(folder: Path, tmp_path: Path, with_plots: bool) -> None:
+    pytest.importorskip("matplotlib")
+    page = tmp_path / "page.html"
+    options = ("--plots", tmp_path / "plots") if with_plots else ()
+    for metrics, expected in (((), "rb_alg"), (("--metric", "rouge_l", "--metric", "rb_alg"), "rouge_l")):
+        report(folder, "--html", page, *metrics, *options)
+        assert f"and {expected} is worse than in setting reference</dd>" in page.read_text(encoding="utf-8")
 
 
 def test_tables_of_runs_are_added_and_can_stand_alone(folder: Path, tmp_path: Path) -> None:

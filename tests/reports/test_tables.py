@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -119,11 +120,19 @@ def test_means_and_intervals_are_those_of_the_statistics(drawn: list[tuple[int, 
         assert "rb_alg" not in table.columns
         return
     ((_, figure, *_),) = cells(table, "reference", "m")
-    (expected,) = estimate_means([cluster([value for _, value in drawn], [item.conversation_id for item in rows])])
+    values, conversations = [value for _, value in drawn], [item.conversation_id for item in rows]
+    (expected,) = estimate_means([cluster(values, conversations, (0, 1))])
     assert isinstance(figure, Figure)
     assert figure.value == pytest.approx(statistics.fmean(scored))
     assert (figure.low, figure.high) == (pytest.approx(expected.low), pytest.approx(expected.high))
     assert (figure.n_scored, figure.n) == (len(scored), len(drawn))
+
+
+def test_no_interval_reaches_beyond_the_range_of_its_metric() -> None:
+    rows = [row(number, float(number > 4), conversation_id=f"c{number}") for number in range(1, 51)]
+    ((_, figure, *_),) = cells(named(section(evaluation(rows)), "By setting"), "reference", "m")
+    assert isinstance(figure, Figure)
+    assert figure.high == 1.0
 
 
 def test_intervals_are_over_conversations_and_can_be_left_out() -> None:
@@ -173,6 +182,15 @@ def test_other_suites_and_other_versions_of_the_files_have_sections_of_their_own
     assert [item.facts.get("data revision") for item in sections] == ["v1", "v2", None]
     models = [line[1] for item in sections for line in item.tables[0].rows if "labels" not in str(line[1])]
     assert models == ["a", "a #2", "a"]
+
+
+def test_models_that_were_asked_otherwise_share_tables_that_say_so() -> None:
+    usual, changed = (
+        replace(evaluation([row(1, 1.0)], name), facts={"mtrag_reference": {"configuration": {"conversational": flag}}})
+        for name, flag in (("a", False), ("b", True))
+    )
+    assert section(usual, changed).facts["conversational"] == "false for a, but true for b"
+    assert "conversational" not in section(usual).facts
 
 
 def test_settings_of_one_model_that_were_run_one_by_one_are_one_model() -> None:

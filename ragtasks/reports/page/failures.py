@@ -22,17 +22,25 @@ class Failure:
     """When a response has it."""
 
 
-FAILURES = (
-    Failure(REFUSED, "the passages have an answer, at least of a part, and the response wholly refuses"),
-    Failure(ANSWERED, "the passages have no answer, and the response does not wholly refuse"),
-    Failure(MISSED, "answered, and none of the reference passages was shown"),
-    Failure(
-        NOT_USED, "answered, a reference passage was shown, and the first metric fell from that of setting reference"
-    ),
-    Failure(UNSCORED, "a metric has no value: the reason stands beside it"),
-    Failure(NO_VERDICT, "a judge was asked and gave none"),
-)
-"""All kinds, in the order in which they are shown; a response has at most one of the first four."""
+FAILURES = (REFUSED, ANSWERED, MISSED, NOT_USED, UNSCORED, NO_VERDICT)
+"""Names of all kinds, in the order in which they are shown; a response has at most one of the first four."""
+
+
+def explained(metric: str) -> list[Failure]:
+    """Return all kinds, in the order of `FAILURES`.
+
+    Args:
+        metric: what losses are measured by, in words.
+    """
+    meanings = (
+        "the passages have an answer, at least of a part, and the response wholly refuses",
+        "the passages have no answer, and the response does not wholly refuse",
+        "answered, and none of the reference passages was shown",
+        f"answered, a reference passage was shown, and {metric} is worse than in setting reference",
+        "a metric has no value: the reason stands beside it",
+        "a judge was asked and gave none",
+    )
+    return [Failure(*both) for both in zip(FAILURES, meanings, strict=True)]
 
 
 def failures_of(row: Row, loss: float | None, outcomes: Iterable[str]) -> list[str]:
@@ -48,7 +56,7 @@ def failures_of(row: Row, loss: float | None, outcomes: Iterable[str]) -> list[s
         found.add(UNSCORED)
     if any(outcome not in _NO_FAULT for outcome in outcomes):
         found.add(NO_VERDICT)
-    return [failure.name for failure in FAILURES if failure.name in found]
+    return [name for name in FAILURES if name in found]
 
 
-__all__ = ["FAILURES", "Failure", "failures_of"]
+__all__ = ["FAILURES", "Failure", "explained", "failures_of"]

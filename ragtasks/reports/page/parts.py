@@ -14,16 +14,17 @@ from ragtasks.reports.results import Evaluation
 
 _DIGITS = 4  # of a figure on the page; the logs have them all
 _VERDICT = ("rubric", "judge", "outcome", "label", "value", "reason", "replies", "attempts")
-_BITS = {failure.name: 1 << place for place, failure in enumerate(FAILURES)}
+_BITS = {name: 1 << place for place, name in enumerate(FAILURES)}
 
 
 class Part:
     """Collects the responses of one model in one setting."""
 
-    def __init__(self, group: Group, model: str, setting: str) -> None:
+    def __init__(self, group: Group, model: str, setting: str, metric: str) -> None:
         self.group = group
         self.model = model
         self.setting = setting
+        self.metric = metric
         self._columns: dict[str, list[Any]] = {
             name: [] for name in ("task", "answer", "shown", "idk", "idk_reason", "failures")
         }
@@ -66,17 +67,23 @@ class Part:
         return self._verdicts.finish() if self._has_verdicts else None
 
 
-def collect_parts(evaluations: Sequence[Evaluation]) -> tuple[list[Part], dict[str, Shelf]]:
+def collect_parts(
+    evaluations: Sequence[Evaluation], metrics: Sequence[str] = ()
+) -> tuple[list[Part], dict[str, Shelf]]:
     """Return the parts in order of evaluations and settings, and benchmark -> its tasks and passages.
 
     Evaluations without logged samples have no part.
+
+    Args:
+        evaluations: as from `read_evaluations`.
+        metrics: names of those that losses may be of, as for `name_evaluations`.
 
     Raises:
         BenchmarkFileError: logged samples that are broken or have changed.
     """
     parts: dict[tuple[Group, str, str], Part] = {}
     shelves: dict[str, Shelf] = {}
-    for named in name_evaluations(evaluations):
+    for named in name_evaluations(evaluations, metrics):
         shelf = shelves.setdefault(named.evaluation.kind[0], Shelf())
         for logged in read_logged(named.evaluation):
             _part_of(named, logged, parts).add(logged, shelf, named.loss(logged.row))
@@ -86,7 +93,7 @@ def collect_parts(evaluations: Sequence[Evaluation]) -> tuple[list[Part], dict[s
 def _part_of(named: Named, logged: Logged, parts: dict[tuple[Group, str, str], Part]) -> Part:
     key = (named.group, named.model, logged.row.setting)
     if key not in parts:
-        parts[key] = Part(*key)
+        parts[key] = Part(*key, named.metric.name if named.metric else "")
     return parts[key]
 
 

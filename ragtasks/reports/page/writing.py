@@ -20,13 +20,16 @@ from markupsafe import Markup
 
 from ragtasks.errors import ConfigurationError, clear_error
 from ragtasks.reports.page.blocks import packed
-from ragtasks.reports.page.failures import FAILURES
+from ragtasks.reports.page.failures import Failure, explained
 from ragtasks.reports.page.naming import group_labels
 from ragtasks.reports.page.parts import Part, collect_parts
 from ragtasks.reports.page.shelf import Shelf
 from ragtasks.reports.results import Evaluation
 from ragtasks.reports.table import Figure, Section, Table
 from ragtasks.runs import write_atomically
+
+Plot = tuple[str, bytes]
+"""Caption and picture (SVG or PNG)."""
 
 _TIME = re.compile(r"results_(\d{4}-\d{2}-\d{2})T(\d{2})-(\d{2})")
 _UNKNOWN = "-"
@@ -38,7 +41,9 @@ def write_page(
     evaluations: Sequence[Evaluation],
     tables: Sequence[Section],
     path: Path,
-    plots: Mapping[str, bytes] | Callable[[], Mapping[str, bytes]] | None = None,
+    plots: Sequence[Plot] | Callable[[], Sequence[Plot]] = (),
+    *,
+    metrics: Sequence[str] = (),
 ) -> str:
     """Write the page, whole or not at all, and return the sha256 of its bytes.
 
@@ -46,16 +51,18 @@ def write_page(
         evaluations: as from `read_evaluations`; their logged samples are read again for the texts.
         tables: the tables of the report.
         path: the file to write.
-        plots: caption -> picture (SVG or PNG); or a function that returns them, called when all texts are packed, so
-            that another process may draw them meanwhile.
+        plots: captions and pictures; or a function that returns them, called when all texts are packed, so that
+            another process may draw them meanwhile.
+        metrics: names of those that losses may be of, the first that has values; empty: the first of the suite.
 
     Raises:
         BenchmarkFileError: logged samples that are broken or have changed since.
         CacheError: the file cannot be written.
         ConfigurationError: a plot that is neither SVG nor PNG.
     """
-    parts, shelves = collect_parts(evaluations)
-    drawn = plots() if callable(plots) else plots or {}
+    parts, shelves = collect_parts(evaluations, metrics)
+    failures = explained(_measured_by(parts))
+    drawn = plots() if callable(plots) else plots
     style, script = _own("page.css"), _own("page.js")
     template = _environment().from_string(_own("page.html.jinja"))
     page = template.render(
@@ -65,18 +72,31 @@ def write_page(
         sections=tables,
         facts=_facts(evaluations),
         is_figure=lambda cell: isinstance(cell, Figure),
-        plots={caption: _picture(caption, content) for caption, content in drawn.items()},
-        failures=FAILURES,
+        plots=[(caption, _picture(caption, content)) for caption, content in drawn],
+        failures=failures,
         style=Markup(style),
         script=Markup(script),
         style_hash=_hash(style),
         script_hash=_hash(script),
-        blocks=_blocks(evaluations, parts, shelves),
+        blocks=_blocks(evaluations, parts, shelves, failures),
     )
     return write_atomically(path, page.encode("utf-8", errors="replace"))  # halves of surrogate pairs have no UTF-8
 
 
-def _blocks(evaluations: Sequence[Evaluation], parts: Sequence[Part], shelves: Mapping[str, Shelf]) -> list[str]:
+def _measured_by(parts: Sequence[Part]) -> str:
+    """Return the metric that losses are of, in words: with what it is of, where parts have several."""
+    labels = group_labels([part.group for part in parts])
+    metrics = {part.group: part.metric for part in parts if part.metric}
+    names = list(dict.fromkeys(metrics.values())) or ["the metric of the tables"]
+    return names[0] if len(names) == 1 else " or ".join(f"{metrics[group]} ({labels[group]})" for group in metrics)
+
+
+def _blocks(
+    evaluations: Sequence[Evaluation],
+    parts: Sequence[Part],
+    shelves: Mapping[str, Shelf],
+    failures: Sequence[Failure],
+) -> list[str]:
     """Return the packed blocks; the first one says what the others are."""
     blocks: list[str] = [""]
 
@@ -110,7 +130,7 @@ def _blocks(evaluations: Sequence[Evaluation], parts: Sequence[Part], shelves: M
             "benchmarks": benchmarks,
             "parts": described,
             "metrics": {name: [item.description, item.higher_is_better] for name, item in metrics.items()},
-            "failures": [asdict(failure) for failure in FAILURES],
+            "failures": [asdict(failure) for failure in failures],
         }
     )
     return blocks
@@ -184,4 +204,4 @@ def _hash(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
 
 
-__all__ = ["write_page"]
+__all__ = ["Plot", "write_page"]
