@@ -31,7 +31,9 @@ _PANEL_INCHES, _BELOW_INCHES = 2.4, 0.45  # of a row's height; a panel's own tit
 _SCALE_INCHES, _MARGIN_INCHES = 0.55, 0.1  # left of each panel, and right of the last one
 _LEGEND_COLUMNS = 3
 _MANY_GROUPS = 9  # labels below so many groups are printed smaller
+_LABEL_SIZE, _SMALL_LABEL_SIZE = 8.0, 6.5
 _ROW_SLOTS = 80  # bars or points of one row of panels that can still be told apart
+_LETTER_SLOTS = 0.58  # what a letter of a label is wide, capitals included
 _STYLE: dict[Any, Any] = {
     "font.size": 9,
     "axes.edgecolor": "#444444",
@@ -162,19 +164,27 @@ def _has_interval(panel: _Panel) -> bool:
     return any(figure.low is not None for figures in panel.series.values() for figure in figures.values())
 
 
-def _rows(panels: Sequence[_Panel]) -> Iterator[tuple[_Panel, ...]]:
-    """Yield the panels in rows that have room for their bars and points."""
-    row: list[_Panel] = []
+def _rows(panels: Sequence[_Panel]) -> list[tuple[_Panel, ...]]:
+    """Return the panels in rows, each panel in the first that has room for it."""
+    rows: list[list[_Panel]] = []
     for panel in panels:
-        if row and sum(map(_slots, row)) + _slots(panel) > _ROW_SLOTS:
-            yield tuple(row)
-            row = []
+        room = (row for row in rows if sum(map(_slots, row)) + _slots(panel) <= _ROW_SLOTS)
+        row = next(room, None)
+        if row is None:
+            rows.append(row := [])
         row.append(panel)
-    yield tuple(row)
+    return [tuple(row) for row in rows]
 
 
 def _slots(panel: _Panel) -> float:
-    return len(panel.groups) * max(3, len(panel.series) + 1)
+    """Return the room that a panel needs: for its bars or points, and for the labels below them."""
+    longest = max(len(line) for group in panel.groups for line in group.split("\n"))
+    label = (longest + 1) * _LETTER_SLOTS * _label_size(panel) / _LABEL_SIZE
+    return len(panel.groups) * max(3, len(panel.series) + 1, label)
+
+
+def _label_size(panel: _Panel) -> float:
+    return _LABEL_SIZE if len(panel.groups) < _MANY_GROUPS else _SMALL_LABEL_SIZE
 
 
 def _draw(picture: _Picture, folder: Path) -> Path:
@@ -236,8 +246,7 @@ def _draw_panel(axes: Axes, panel: _Panel, looks: _Looks) -> dict[str, Any]:
         points = {place + shift: figures[group] for place, group in enumerate(panel.groups) if group in figures}
         handles[model] = _draw_series(axes, panel, model, points, looks[model])
     axes.set_title(panel.title, loc="left", fontsize=10)
-    size = 8 if len(panel.groups) < _MANY_GROUPS else 6.5
-    axes.set_xticks(range(len(panel.groups)), panel.groups, fontsize=size)
+    axes.set_xticks(range(len(panel.groups)), panel.groups, fontsize=_label_size(panel))
     axes.set_xlim(-0.5, len(panel.groups) - 0.5)
     return handles
 

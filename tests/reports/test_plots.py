@@ -157,6 +157,22 @@ def test_nothing_of_a_picture_lies_over_another_part_or_beyond_its_edges(tmp_pat
     assert all(box.x0 >= 0 and box.y0 >= 0 and box.x1 <= canvas.bbox.x1 and box.y1 <= canvas.bbox.y1 for box in parts)
 
 
+def test_labels_of_an_axis_never_meet(tmp_path: Path, drawn: list[Canvas]) -> None:
+    labels = ("ANSWERABLE", "PARTIAL", "UNANSWERABLE", "UNDERSPECIFIED")
+    kinds = ("Comparative", "Composite", "Explanation", "Factoid", "How-To", "Keyword", "Non-Question", "Opinion")
+    values = {"all": ("",), "answerability": labels, "turn": ("first", "later"), "question type": (*kinds, *labels)}
+    rows = [(name, value, 842, figure(0.5)) for name, own in values.items() for value in own]
+    of_settings = tuple((name, "m", 842, *[figure(0.5)] * 5) for name in ("reference", "reference_rag", "full_rag"))
+    tables = (dimensions(*rows, models=("m",)), settings(*of_settings, metrics=tuple("abcde")))
+    plot_sections([Section("mtrag", FACTS, tables)], tmp_path)
+    for canvas in drawn:
+        renderer = FigureCanvasAgg(canvas).get_renderer()
+        for axes in canvas.get_axes():
+            boxes = [label.get_window_extent(renderer) for label in axes.get_xticklabels()]
+            assert len(boxes) == len(axes.get_xticks()) > 0
+            assert all(one.x1 < other.x0 for one, other in itertools.pairwise(boxes))
+
+
 def test_drawing_loads_no_window_system(tmp_path: Path) -> None:
     code = f"""
 import sys
