@@ -54,12 +54,14 @@ def read_corpus(location: str, fields: Fields = DEFAULT_FIELDS, blank: Blank = "
             passages of its pooled copy), and so have corpora of BEIR: there say `skip`.
 
     Raises:
-        BenchmarkFileError: nothing there, a torn container, no passages, or passages that cannot be used: no JSON, an
-            id or text that is missing, an id that holds white space (a TREC run could not name it) or stands twice.
+        BenchmarkFileError: nothing there, a torn container, no passages or none with a text, or passages that cannot
+            be used: no JSON, an id or text that is missing, an id that holds white space (a TREC run could not name
+            it) or stands twice.
         ConfigurationError: a name of no known kind.
     """
     digests = array("Q")
     faults: list[str] = []
+    n_kept = 0
     for source, number, row in placed_rows(location, fields):
         passage = row if isinstance(row, str) else passage_of(row, fields, blank)
         if isinstance(passage, str):
@@ -70,9 +72,10 @@ def read_corpus(location: str, fields: Fields = DEFAULT_FIELDS, blank: Blank = "
         elif not faults:
             digests.append(_digest(passage.passage_id))
             if blank != "skip" or passage.text.strip():
+                n_kept += 1
                 yield passage
-    if not (faults or digests):
-        faults.append("no passage at all")
+    if not (faults or n_kept):
+        faults.append(_nothing(len(digests)))
     _raise(location, faults or _duplicates(location, fields, digests))
 
 
@@ -92,8 +95,14 @@ def survey_corpus(
         sha256.update(_framed(passage))
         if n_passages % _PROGRESS_EVERY == 0:
             progress("corpus", n_passages, None)
+    if not n_passages:
+        _raise(location, [_nothing(n_blank)])
     progress("corpus", n_passages, n_passages)
     return Survey(sha256.hexdigest(), n_passages, n_blank, n_characters)
+
+
+def _nothing(n_blank: int) -> str:
+    return f"no text in any of {n_blank} passages" if n_blank else "no passage at all"
 
 
 def corpus_checksum(location: str, fields: Fields = DEFAULT_FIELDS, blank: Blank = "refuse") -> str:
@@ -175,7 +184,7 @@ def _raise(location: str, faults: list[str]) -> None:
             where=location,
             expected="one passage a line or row: a unique id and a text",
             found="\n    ".join(faults),
-            next_step="correct the corpus, or name its fields (`Fields`)",
+            next_step="correct the corpus; fields of other names can be given in Python (`Fields`)",
         )
         raise BenchmarkFileError(message)
 

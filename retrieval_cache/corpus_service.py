@@ -26,7 +26,7 @@ def describe_corpus(location: str) -> list[str]:
     """
     with progress_bars() as progress:
         survey = survey_corpus(location, blank="skip", progress=progress)
-    mean = survey.n_characters / survey.n_passages if survey.n_passages else 0
+    mean = survey.n_characters / survey.n_passages
     return [
         f"{survey.n_passages} passages of {mean:.0f} characters on average; {survey.n_blank} without text are left out",
         f"sha256 of what decides them: {survey.checksum}",
@@ -34,7 +34,7 @@ def describe_corpus(location: str) -> list[str]:
 
 
 def describe_duplicates(location: str, threshold: float) -> list[str]:
-    """Return the groups of near-duplicates of a corpus, the largest first.
+    """Return the groups of near-duplicates of a corpus, the largest first, a line each below one that says so.
 
     Raises:
         BenchmarkFileError: as `describe_corpus`.
@@ -48,11 +48,18 @@ def describe_duplicates(location: str, threshold: float) -> list[str]:
         )
         for group in found.groups[:_SHOWN_GROUPS]
     ]
-    more = [f"and {len(found.groups) - _SHOWN_GROUPS} more groups"] if len(found.groups) > _SHOWN_GROUPS else []
-    head = (
-        f"{len(found.groups)} groups at a similarity of {threshold}: {found.n_redundant} of {found.n_passages} passages"
-    )
-    return [f"{head} repeat another", *shown, *more]
+    counts = {
+        "passages without a word, which were not compared": found.n_without_words,
+        "times that more than 64 passages met, each compared with 64 only": found.n_crowded,
+        "groups not shown": len(found.groups) - len(shown),
+    }
+    return [
+        f"groups at a Jaccard similarity of {threshold}: {len(found.groups)}",
+        f"passages that repeat another: {found.n_redundant} of {found.n_passages}",
+        *(f"{what}: {count}" for what, count in counts.items() if count),
+        *(["a group a line, with the similarity to its first passage:"] if shown else []),
+        *shown,
+    ]
 
 
 def segment_corpus(location: str, target: Path, size: int, overlap: int, tokenizer: str | None) -> int:

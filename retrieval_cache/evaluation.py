@@ -59,6 +59,8 @@ class Evaluation:
     """Metric name -> figure as the official script computes it (profile `ibm`)."""
     corpus_sizes: Mapping[str, int] = field(default_factory=dict)
     """Domain -> passages that were searched; empty where unknown."""
+    depth: int | None = None
+    """Most passages that the run ranks for a query; None where unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +141,7 @@ def evaluate(
         standalone_source=standalone.source,
         ibm=score_run_ibm(run, judgements, {task_id: task.domain for task_id, task in task_of.items()}),
         corpus_sizes=dict(corpus_sizes or {}),
+        depth=max(map(len, run.values()), default=0),
     )
 
 

@@ -34,6 +34,7 @@ _PAPER_METRICS = tuple(metric.name for metric in IBM_METRICS)
 _COMPARED = ("recall_5", "ndcg_5", "map", "mrr")
 _TITLES = {metric.name: metric.title for metric in RETRIEVAL_METRICS}
 _MOST_NAMED = 10
+_DEEPEST = 20  # the largest cut-off of the tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +135,13 @@ def _notes(evaluations: Sequence[Evaluation]) -> Iterator[str]:
             yield f"judged, but without a relevant passage (counted 0): {_some(evaluation.without_relevant)}"
         if evaluation.n_unjudged:
             yield f"{evaluation.name}: {evaluation.n_unjudged} of its queries are not judged (ignored)."
-        yield _standalone_note(evaluation)
+        if evaluation.depth is not None and evaluation.depth < _DEEPEST:
+            yield (
+                f"{evaluation.name} ranks at most {evaluation.depth} passages a query: its figures at larger cut-offs, "
+                "MAP and MRR know of no others."
+            )
+        if _names_paper(evaluation) or _n_labelled(evaluation):
+            yield _standalone_note(evaluation)
 
 
 def _standalone_note(evaluation: Evaluation) -> str:

@@ -23,7 +23,7 @@ from retrieval_cache.retrievers.protocol import Progress, Retriever, no_progress
 from retrieval_cache.retrievers.spec import Value, canonical
 
 Connect = Callable[[Endpoint, Decoding], Client]
-"""(endpoint, decoding) -> who answers there; the caller adds the key and a cache of replies."""
+"""(endpoint, decoding) -> who answers there; the caller adds the key and the file that keeps replies."""
 
 
 class ListwiseRetriever:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +13,6 @@ from ragtasks.benchmarks.registry import benchmark_folder, open_benchmark, retri
 from ragtasks.benchmarks.standalone import NO_LABELS, read_standalone_labels
 from ragtasks.clients.endpoint import endpoint_of
 from ragtasks.clients.openai_client import OpenAIClient
-from ragtasks.clients.reply_cache import CachedClient, ReplyCache
 from ragtasks.errors import CacheError, ConfigurationError, JudgeError
 from ragtasks.progress import progress_bars
 from ragtasks.records import Setting
@@ -22,15 +20,13 @@ from ragtasks.runs import OFFICIAL, Ranked, Run, in_rank_order, tasks_checksum
 from retrieval_cache.evaluation import Evaluation, evaluate
 from retrieval_cache.evaluation_tables import PAPER_BENCHMARK, render_evaluations
 from retrieval_cache.evidence import evidence_section
-from retrieval_cache.listwise_retriever import Connect
+from retrieval_cache.kept_replies import KeptReplies
 from retrieval_cache.query_forms import LLM_REWRITE, Queries, build_queries
 from retrieval_cache.retrievers.protocol import Progress
 from retrieval_cache.retrievers.spec import parse
 from retrieval_cache.rewriting import rewrite_queries
 from retrieval_cache.stage import Request, build_run, read_run
-from retrieval_cache.store import RunStore, StoredRun
-
-_REPLIES = "replies.sqlite"
+from retrieval_cache.store import RunStore, StoredRun, data_label
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,43 +90,32 @@ def retrieve(
     Raises:
         RagtasksError: unknown names, missing files or libraries, a full disk.
     """
-    benchmark = place.open()
-    with contextlib.ExitStack() as open_until_done:
-        connect = _connector(place, open_until_done)
-        parse(retriever, place.secrets, connect)  # a slip in the line shows before anything is read
-        progress = open_until_done.enter_context(progress_bars())
-        queries, facts = _queries(place, benchmark, form, rewriter or Rewriter(None), progress)
-        make = functools.partial(parse, retriever, place.secrets, connect)
-        request = Request(benchmark, queries, make, depth, name, corpora, facts)
-        return build_run(request, RunStore(place.store), progress)
-
-
-def _connector(place: Place, open_until_done: contextlib.ExitStack) -> Connect:
-    """Return who answers at an endpoint; replies are kept and reused, in a file that opens when one is asked for."""
-
-    @functools.cache
-    def cache() -> ReplyCache:
-        return open_until_done.enter_context(ReplyCache(place.store / _REPLIES))
-
-    return lambda endpoint, decoding: CachedClient(
-        OpenAIClient(endpoint, place.secrets.get("listwise"), decoding), cache()
-    )
+    benchmark, store = place.open(), RunStore(place.store)
+    make = functools.partial(parse, retriever, place.secrets, store.replies)
+    make()  # a slip in the line shows before anything is read
+    with progress_bars() as progress:
+        queries, facts = _queries(store, benchmark, form, rewriter or Rewriter(None), progress)
+        return build_run(Request(benchmark, queries, make, depth, name, corpora, facts), store, progress)
 
 
 def _queries(
-    place: Place, benchmark: Benchmark, form: str, rewriter: Rewriter, progress: Progress
+    store: RunStore, benchmark: Benchmark, form: str, rewriter: Rewriter, progress: Progress
 ) -> tuple[Queries, dict[str, Any]]:
     """Return the queries of a form and what the manifest keeps about them; a model's replies are kept and reused."""
     if form != LLM_REWRITE:
+        if rewriter.model or rewriter.base_url:
+            raise ConfigurationError(
+                f"--rewriter and --base-url are for the query form {LLM_REWRITE!r}, and the form is {form!r}: "
+                f"add --queries {LLM_REWRITE}, or leave them out"
+            )
         return build_queries(benchmark, form), {}
     if not rewriter.model:
         raise ConfigurationError(
             f"query form {LLM_REWRITE!r} needs a model: --rewriter openai/NAME, or NAME and --base-url"
         )
     endpoint = endpoint_of({"model": rewriter.model, "base_url": rewriter.base_url})
-    with ReplyCache(place.store / _REPLIES) as cache:
-        client = CachedClient(OpenAIClient(endpoint, rewriter.key), cache)
-        rewrites = rewrite_queries(benchmark.tasks, client, progress=progress)
+    client = KeptReplies(OpenAIClient(endpoint, rewriter.key), store.replies)
+    rewrites = rewrite_queries(benchmark.tasks, client, progress=progress)
     if rewrites.n_unanswered:
         raise JudgeError(
             f"{rewrites.n_unanswered} of {len(benchmark.tasks)} questions got no reply from {rewriter.model}; what was "
@@ -146,6 +131,7 @@ def evaluate_runs(place: Place, names: Sequence[str]) -> str:
         RagtasksError: a run is missing or was made for other data; the benchmark's judgements are missing.
     """
     benchmark, store = place.open(), RunStore(place.store)
+    names = list(dict.fromkeys(names))
     tables = render_evaluations([evaluate_stored(benchmark, store, name) for name in names])
     runs = {name: None if name == OFFICIAL else read_run(store.named(name)) for name in names}
     return tables + evidence_section(benchmark, retrieval_side(benchmark.name), runs)
@@ -160,13 +146,19 @@ def evaluate_stored(benchmark: Benchmark, store: RunStore, name: str) -> Evaluat
     side = retrieval_side(benchmark.name)
     domains = side.domains_of(benchmark.tasks)
     qrels = [qrel for domain in domains for qrel in side.load_qrels(benchmark.root, domain)]
+    standalone = read_standalone_labels(benchmark.root) if benchmark.name == PAPER_BENCHMARK else NO_LABELS
     if name == OFFICIAL:
-        return evaluate(_official(benchmark), qrels, benchmark.tasks, name=name, benchmark=benchmark.label)
+        published, label = _official(benchmark), benchmark.label
+        return evaluate(published, qrels, benchmark.tasks, name=name, benchmark=label, standalone=standalone)
     stored = store.named(name)
     spec = stored.manifest.spec
     here = (benchmark.name, benchmark.is_sample, tasks_checksum(benchmark.tasks))
     if (spec["benchmark"], spec["is_sample"], spec["tasks"]) != here:
-        raise CacheError(f"run {name!r} was made for other data than {benchmark.label}; name it with --data")
+        made_for = data_label(stored.manifest)
+        raise CacheError(
+            f"run {name!r} was made for other data ({made_for}) than {benchmark.label}; next step: name the data of "
+            "the run with --benchmark and --data"
+        )
     sizes = {domain: corpus["n_passages"] for domain, corpus in spec["corpora"].items() if "n_passages" in corpus}
     return evaluate(
         read_run(stored),
@@ -176,7 +168,7 @@ def evaluate_stored(benchmark: Benchmark, store: RunStore, name: str) -> Evaluat
         query_form=spec["queries"]["form"],
         benchmark=benchmark.label,
         corpus_sizes=sizes,
-        standalone=read_standalone_labels(benchmark.root) if benchmark.name == PAPER_BENCHMARK else NO_LABELS,
+        standalone=standalone,
     )
 
 

@@ -38,7 +38,7 @@ from retrieval_cache.indexes import indexed
 from retrieval_cache.passage_sources import PassageSource, open_source
 from retrieval_cache.query_forms import Queries
 from retrieval_cache.retrievers.protocol import Progress, Retriever, facts_of, no_progress, wanted_passages
-from retrieval_cache.store import RunStore, StoredRun, checked_name
+from retrieval_cache.store import RunStore, StoredRun, checked_name, file_fault
 
 DEPTH = 100
 """Passages kept for each query."""
@@ -71,8 +71,11 @@ def build_run(request: Request, store: RunStore, progress: Progress = no_progres
 
     Raises:
         CacheError: the name is taken by a run of other content, or the store cannot be written.
+        ConfigurationError: the name is no name for a run.
         RagtasksError: as the corpora, the retriever.
     """
+    if request.name is not None:
+        checked_name(request.name)
     work = _Work(request, retrieval_side(request.benchmark.name), store, progress)
     spec = work.spec()
     key = canonical_hash(spec)
@@ -89,6 +92,8 @@ def build_run(request: Request, store: RunStore, progress: Progress = no_progres
             "seconds": round(time.time() - started, 1),
             "fallbacks": len(request.queries.fallbacks),
         }
+        if request.benchmark.copy:
+            facts["copy"] = request.benchmark.copy
         if counted := work.facts(folder):
             facts["retrieval"] = counted
         write_manifest(folder, Manifest(name, spec, files, facts | dict(request.facts or {})))
@@ -214,11 +219,13 @@ def read_run(stored: StoredRun) -> Run:
     """Return the rankings of a stored run, all domains together; queries that found nothing are left out.
 
     Raises:
-        CacheError: a file is torn or missing.
+        CacheError: a file is missing, or has other bytes than were written.
     """
     run: dict[str, Any] = {}
-    for path in stored.manifest.files:
+    for path, sha256 in stored.manifest.files.items():
         if path.endswith(".trec"):
+            if fault := file_fault(stored.folder / path, sha256):
+                raise CacheError(f"{fault}; next step: `ragtasks runs remove {stored.folder.name}`, and make it again")
             run |= read_trec(stored.folder / path)
     return run
 

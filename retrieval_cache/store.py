@@ -5,6 +5,7 @@
                         contexts/<setting>.jsonl
     <store>/indexes/<hash of corpus and retriever>/     shared by all query forms
     <store>/building/<key>/                             an unfinished run, taken up again by the next call
+    <store>/replies.sqlite                              what language models replied
 
 A run is published by one rename of its folder, after everything in it was written.
 """
@@ -16,7 +17,7 @@ import fcntl
 import hashlib
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from ragtasks.runs import MANIFEST, Manifest, read_manifest
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _RESERVED = "official"
+_SHORT = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,11 @@ class RunStore:
         """Folder of the finished runs."""
         return self.root / "runs"
 
+    @property
+    def replies(self) -> Path:
+        """File that keeps what language models replied, as rewriters, rerankers and judges; it need not exist."""
+        return self.root / "replies.sqlite"
+
     def index_folder(self, key: str) -> Path:
         """Return the folder that one retriever may use for one corpus, by the hash of both."""
         return self.root / "indexes" / key[:32]
@@ -63,19 +70,25 @@ class RunStore:
         Raises:
             CacheError: a manifest is torn.
         """
-        folders = sorted(path.parent for path in self.runs.glob(f"*/{MANIFEST}"))
-        return [StoredRun(folder, read_manifest(folder)) for folder in folders]
+        return [StoredRun(folder, read_manifest(folder)) for folder in self._folders()]
+
+    def _folders(self) -> list[Path]:
+        return sorted(path.parent for path in self.runs.glob(f"*/{MANIFEST}"))
 
     def named(self, name: str) -> StoredRun:
         """Return the run of that name.
 
         Raises:
-            CacheError: there is none, with the close matches.
+            CacheError: there is none, with the close matches, or its manifest is torn.
         """
+        folder = self._folder(name)
+        return StoredRun(folder, read_manifest(folder))
+
+    def _folder(self, name: str) -> Path:
         folder = self.runs / checked_name(name)
         if (folder / MANIFEST).is_file():
-            return StoredRun(folder, read_manifest(folder))
-        names = [run.folder.name for run in self.all()]
+            return folder
+        names = [path.name for path in self._folders()]
         hint = close_matches(name, names) if names else "there are no runs yet: make one with `ragtasks retrieve`"
         raise CacheError(f"no run {name!r} in {self.runs}: {hint}")
 
@@ -100,12 +113,12 @@ class RunStore:
         return StoredRun(folder, read_manifest(folder))
 
     def remove(self, name: str) -> None:
-        """Delete a run; its index stays for other runs.
+        """Delete a run, a torn one too; its index stays for other runs.
 
         Raises:
             CacheError: there is none of that name.
         """
-        shutil.rmtree(self.named(name).folder)
+        shutil.rmtree(self._folder(name))
 
     @contextlib.contextmanager
     def only_builder(self, key: str) -> Iterator[None]:
@@ -140,16 +153,41 @@ def checked_name(name: str) -> str:
     return name
 
 
+def list_runs(runs: Sequence[StoredRun]) -> list[str]:
+    """Return a header and a line a run, in columns: name, data and their revision, retriever, query form.
+
+    A folder of one's own is called as it was when the run was made; the revision tells two of one name apart.
+    """
+    rows = [("run", "data", "revision", "retriever", "queries"), *map(_cells, runs)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _cells(run: StoredRun) -> tuple[str, ...]:
+    spec = run.manifest.spec
+    name, revision = run.folder.name, spec["revision"][:_SHORT]
+    return name, data_label(run.manifest), revision, spec["retriever"]["name"], spec["queries"]["form"]
+
+
+def data_label(manifest: Manifest) -> str:
+    """Return the data that a run was made for as tables call them, see `Benchmark.label`."""
+    spec, facts = manifest.spec, manifest.facts
+    copy = f": {facts['copy']}" if "copy" in facts else ""
+    return f"{spec['benchmark']}{copy}{' (sample)' if spec['is_sample'] else ''}"
+
+
 def verify_run(run: StoredRun) -> list[str]:
     """Return what is wrong with a stored run's files, a line each; [] for a whole one."""
-    faults = []
-    for path, sha256 in run.manifest.files.items():
-        file = run.folder / path
-        if not file.is_file():
-            faults.append(f"{file}: missing")
-        elif hashlib.sha256(file.read_bytes()).hexdigest() != sha256:
-            faults.append(f"{file}: other bytes than were written")
-    return faults
+    faults = (file_fault(run.folder / path, sha256) for path, sha256 in run.manifest.files.items())
+    return [fault for fault in faults if fault]
+
+
+def file_fault(file: Path, sha256: str) -> str:
+    """Return what is wrong with one file of a stored run; "" where it has the bytes that were written."""
+    if not file.is_file():
+        return f"{file}: missing"
+    is_same = hashlib.sha256(file.read_bytes()).hexdigest() == sha256
+    return "" if is_same else f"{file}: other bytes than were written"
 
 
 def diff_runs(first: Manifest, second: Manifest) -> list[str]:
@@ -170,4 +208,4 @@ def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
         yield path, str(value)
 
 
-__all__ = ["RunStore", "StoredRun", "checked_name", "diff_runs", "verify_run"]
+__all__ = ["RunStore", "StoredRun", "checked_name", "data_label", "diff_runs", "file_fault", "list_runs", "verify_run"]

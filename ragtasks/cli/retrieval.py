@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -63,7 +65,21 @@ def retrieve(  # noqa: PLR0917 (one parameter an option)
     run = make(
         _place(benchmark, data), retriever, queries, name=name, depth=depth, rewriter=model, corpora=_pairs(corpus)
     )
-    say(f"run {run.folder.name} in {run.folder}", f'use it with --metadata \'{{"run": "{run.folder.name}"}}\'')
+    made = run.folder.name
+    say(f"run {made} in {run.folder}")
+    if name not in (None, made):
+        say(f"this very run was there under that name: {name} is not made")
+    say(*_next_steps(made, benchmark, data))
+
+
+def _next_steps(run: str, benchmark: str, data: str | None) -> tuple[str, str]:
+    """Return how to go on with a run on the data that it was made for, to be pasted into a shell."""
+    place = ["--benchmark", benchmark, *(["--data", data] if data else [])]
+    metadata = shlex.quote(json.dumps({**({"data": data} if data else {}), "run": run}, ensure_ascii=False))
+    return (
+        f"next: {shlex.join(['ragtasks', 'evaluate-run', run, *place])}",
+        f"use it in tasks of {benchmark} with --metadata {metadata}",
+    )
 
 
 @app.command()
@@ -122,10 +138,11 @@ app.add_typer(runs, name="runs")
 @runs.command("list")
 def runs_list() -> None:
     """List the stored runs."""
-    for run in _store().all():
-        spec = run.manifest.spec
-        sample = " (sample)" if spec["is_sample"] else ""
-        say(f"{run.folder.name}\t{spec['benchmark']}{sample}\t{spec['retriever']['name']}\t{spec['queries']['form']}")
+    from retrieval_cache.store import list_runs
+
+    store = _store()
+    stored = store.all()
+    say(*list_runs(stored) if stored else [f"no runs in {store.runs}: make one with `ragtasks retrieve`"])
 
 
 @runs.command("show")

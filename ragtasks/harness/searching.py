@@ -34,17 +34,19 @@ class CorpusSearch:
         Args:
             benchmark: whose corpora are searched.
             line: the retriever, as `ragtasks retrieve --retriever` takes it.
-            store: the run store, where indexes are kept.
+            store: the run store, where indexes and the replies of listwise rerankers are kept.
             secrets: retriever -> key of its server.
 
         Raises:
             ConfigurationError: an unknown retriever or option. A missing library is none: it makes `missing`.
+            CacheError: the file of replies is needed and cannot be used.
         """
         from retrieval_cache.retrievers.spec import parse
+        from retrieval_cache.store import RunStore
 
         self._benchmark = benchmark
-        self._make = partial(parse, line, secrets)
-        self._store = store
+        self._store = RunStore(store)
+        self._make = partial(parse, line, secrets, self._store.replies)
         self._retrievers: dict[str, Retriever] = {}
         self._reasons: dict[str, str] = {}
         self._facts: dict[str, Any] = {"line": line}
@@ -59,8 +61,12 @@ class CorpusSearch:
             _LOGGER.warning("rewrites will not be searched: their retrieval figures will be unscored. %s", error)
 
     def describe(self) -> dict[str, Any]:
-        """Return retriever, parameters and versions, and why anything could not be searched."""
-        return {**self._facts, "unsearched": {"all": self.missing} if self.missing else dict(self._reasons)}
+        """Return retriever, parameters and versions, what it counted, and why anything could not be searched."""
+        from retrieval_cache.retrievers.protocol import facts_of
+
+        counted = {domain: dict(facts) for domain, item in self._retrievers.items() if (facts := facts_of(item))}
+        unsearched = {"all": self.missing} if self.missing else dict(self._reasons)
+        return {**self._facts, **({"facts": counted} if counted else {}), "unsearched": unsearched}
 
     def prepare(self, domains: Iterable[str]) -> None:
         """Index the corpora of some domains; a warning says which cannot be searched, and why.
@@ -74,11 +80,12 @@ class CorpusSearch:
 
     def _open(self, domain: str) -> None:
         from retrieval_cache.indexes import domain_retriever
-        from retrieval_cache.store import RunStore
+        from retrieval_cache.stage import DEPTH
 
         try:
             with progress_bars() as progress:
-                found = domain_retriever(self._benchmark, domain, self._make, RunStore(self._store), progress)
+                found = domain_retriever(self._benchmark, domain, self._make, self._store, progress)
+                found.search({}, DEPTH)  # a retriever that does not go as deep is refused before a model runs
         except ConfigurationError:
             raise
         except (RagtasksError, OSError) as error:

@@ -101,7 +101,8 @@ class RunFileRetriever:
 
     def _rankings(self, run: Run, queries: Mapping[str, str]) -> dict[str, tuple[Ranked, ...]]:
         if queries and not any(_key(query_id) in run for query_id in queries):
-            raise self._refused("at least one of the queries", f"queries such as {sorted(run)[:3]}")
+            others = f"others, such as {', '.join(sorted(run)[:3])}" if run else "no query at all"
+            raise self._refused("at least one of the queries", others)
         return {query_id: run.get(_key(query_id), ()) for query_id in queries}
 
     def _refused(self, expected: str, found: str) -> CacheError:

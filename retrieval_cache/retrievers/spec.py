@@ -18,12 +18,15 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ragtasks.errors import ConfigurationError, clear_error, close_matches
 from retrieval_cache.retrievers.protocol import Retriever
 
 if TYPE_CHECKING:
+    from ragtasks.clients.endpoint import Endpoint
+    from ragtasks.clients.protocol import Client, Decoding
     from retrieval_cache.listwise_retriever import Connect
 
 Value = str | int | float | bool
@@ -39,27 +42,27 @@ _OPTION = re.compile(r"([A-Za-z][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _SPECIAL = re.compile(r'[,;()"\\]|^\s|\s$|^$')
 
 
-def parse(line: str, secrets: Mapping[str, str] = NO_SECRETS, connect: Connect | None = None) -> Retriever:
+def parse(line: str, secrets: Mapping[str, str] = NO_SECRETS, replies: Path | None = None) -> Retriever:
     """Return the retriever that a line chooses.
 
     Args:
         line: see the module.
         secrets: `elser`, `milvus` and `listwise` -> key of that server. A line is printed and stored, so it may not
             hold one.
-        connect: who answers at the endpoint of a listwise reranker; default: its server, and no reply is kept.
+        replies: file that keeps what the models of listwise rerankers reply; default: none is kept.
 
     Raises:
         ConfigurationError: unknown retriever or option, a key in the line, or a line that cannot be read.
+        CacheError: the file of replies is needed and cannot be used.
         MissingExtraError: a library that it needs is not installed.
     """
     text = line.strip()
     composed = re.fullmatch(r"(hybrid|rerank)\s*\((.*)\)", text, re.DOTALL)
     if composed:
-        chosen = connect or _connector(secrets)
-        inner = partial(parse, secrets=secrets, connect=chosen)
-        return (
-            _hybrid(composed[2], line, inner) if composed[1] == "hybrid" else _rerank(composed[2], line, inner, chosen)
-        )
+        inner = partial(parse, secrets=secrets, replies=replies)
+        if composed[1] == "hybrid":
+            return _hybrid(composed[2], line, inner)
+        return _rerank(composed[2], line, inner, _connector(secrets, replies))
     head, *parts = split(text, ",", line)
     kind, colon, argument = head.partition(":")
     if kind in _NAMED:
@@ -87,10 +90,15 @@ def _refuse_key(kind: str, parts: Sequence[str]) -> None:
         raise ConfigurationError(f"retriever {kind!r}: the key may not stand in the line; set {variable} instead")
 
 
-def _connector(secrets: Mapping[str, str]) -> Connect:
+def _connector(secrets: Mapping[str, str], replies: Path | None) -> Connect:
     from ragtasks.clients.openai_client import OpenAIClient
+    from retrieval_cache.kept_replies import KeptReplies
 
-    return lambda endpoint, decoding: OpenAIClient(endpoint, secrets.get("listwise"), decoding)
+    def connect(endpoint: Endpoint, decoding: Decoding) -> Client:
+        client = OpenAIClient(endpoint, secrets.get("listwise"), decoding)
+        return client if replies is None else KeptReplies(client, replies)
+
+    return connect
 
 
 def _hybrid(inside: str, line: str, inner: Callable[[str], Retriever]) -> Retriever:

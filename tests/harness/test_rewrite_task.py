@@ -12,12 +12,16 @@ from typing import Any
 import pytest
 
 from ragtasks.benchmarks.benchmark import Benchmark
-from ragtasks.errors import ConfigurationError, MissingExtraError
+from ragtasks.environment import reply_cache_file
+from ragtasks.errors import CacheError, ConfigurationError, MissingExtraError
 from ragtasks.harness.rewrite_task import RewriteTask
+from ragtasks.harness.scoring import shared_scorer
 from ragtasks.harness.searching import CorpusSearch
 from retrieval_cache.evaluation import mean
 from retrieval_cache.service import Place, evaluate_stored, retrieve
 from retrieval_cache.store import RunStore
+from tests.clients._server import chat_server
+from tests.retrieval_cache.test_listwise import by_overlap
 
 GROUP, CONDITIONAL = "mtrag_rewrite", "mtrag_rewrite_conditional"
 DOMAINS = ("clapnq", "fiqa", "govt", "cloud")
@@ -144,6 +148,41 @@ def test_a_search_that_fails_after_the_answers_leaves_a_reason(benchmark_sample:
     found = CorpusSearch(benchmark_sample, "bm25", Path("/dev/null/store"), {})("govt", ["permit"])
     assert found.rankings is None
     assert found.reason.startswith("corpus of govt: ")
+
+
+def test_replies_of_a_listwise_reranker_are_kept_and_a_second_evaluation_asks_nothing(
+    evaluate: Callable[..., dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path))
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    name = f"{GROUP}_govt"
+    with chat_server(by_overlap) as server:
+        metadata = {"retriever": f"rerank(bm25,listwise:m,base_url={server.base_url})"}
+        first = evaluate("ragtasks-oracle", name, metadata=metadata)
+        n_asked = len(server.asked)
+        assert n_asked > 0
+        shared_scorer.cache_clear()  # what another process would begin with
+        second = evaluate("ragtasks-oracle", name, metadata=metadata)
+        assert len(server.asked) == n_asked
+    assert second["results"][name] == first["results"][name]
+    for results in (first, second):
+        retriever = results["configs"][name]["metadata"]["ragtasks"]["scoring"]["retriever"]
+        assert retriever["facts"] == {"govt": {"windows": n_asked, "ok": n_asked, "reasons": {}}}
+    assert b"sk-secret" not in reply_cache_file().read_bytes()
+
+
+def test_replies_that_cannot_be_kept_are_said_before_a_model_runs(benchmark_sample: Benchmark, tmp_path: Path) -> None:
+    RunStore(tmp_path).replies.write_text("no database", encoding="utf-8")
+    with pytest.raises(CacheError, match="reply cache"):
+        CorpusSearch(benchmark_sample, "rerank(bm25,listwise:openai/m)", tmp_path, {})
+
+
+def test_a_reranker_that_does_not_go_deep_enough_is_refused_before_a_model_runs(
+    benchmark_sample: Benchmark, tmp_path: Path
+) -> None:
+    search = CorpusSearch(benchmark_sample, "rerank(bm25,listwise:openai/m,depth=20)", tmp_path, {})
+    with pytest.raises(ConfigurationError, match="set depth to at least 100"):
+        search.prepare(["govt"])
 
 
 def test_one_command_runs_it(command: Callable[..., Any]) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from ragtasks.benchmarks.benchmark import Benchmark
 from ragtasks.benchmarks.mtrag_retrieval import read_passages
-from ragtasks.errors import ConfigurationError
+from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from retrieval_cache.corpus_service import describe_corpus, describe_duplicates, segment_corpus
 from retrieval_cache.service import Place, retrieve
 from retrieval_cache.stage import read_run
@@ -31,9 +31,38 @@ def test_repeated_passages_are_listed(tmp_path: Path) -> None:
     ]
     path = tmp_path / "corpus.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    head, group = describe_duplicates(str(path), 0.7)
-    assert head.startswith("1 groups")
-    assert "a (1.00), b (" in group
+    *counts, head, group = describe_duplicates(str(path), 0.7)
+    assert counts == ["groups at a Jaccard similarity of 0.7: 1", "passages that repeat another: 1 of 3"]
+    assert head == "a group a line, with the similarity to its first passage:"
+    assert group.startswith("a (1.00), b (0.")
+
+
+def test_what_was_not_compared_or_not_shown_is_counted(tmp_path: Path) -> None:
+    path = tmp_path / "corpus.jsonl"
+    texts = [f"the ferry to place{number} leaves the harbour at nine" for number in range(21)] * 2
+    rows = [{"_id": f"p{place}", "text": text} for place, text in enumerate([*texts, "?!"])]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    lines = describe_duplicates(str(path), 1.0)
+    assert lines[:4] == [
+        "groups at a Jaccard similarity of 1.0: 21",
+        "passages that repeat another: 21 of 43",
+        "passages without a word, which were not compared: 1",
+        "groups not shown: 1",
+    ]
+    assert lines[5:] == [f"p{place} (1.00), p{place + 21} (1.00)" for place in range(20)]
+
+
+def test_a_corpus_without_any_text_is_refused(tmp_path: Path) -> None:
+    path, target = tmp_path / "corpus.jsonl", tmp_path / "passages.jsonl"
+    path.write_text('{"_id": "a", "text": " "}\n{"_id": "b", "text": ""}\n')
+    for call in (
+        lambda: describe_corpus(str(path)),
+        lambda: describe_duplicates(str(path), 0.8),
+        lambda: segment_corpus(str(path), target, 40, 10, None),
+    ):
+        with pytest.raises(BenchmarkFileError, match="no text in any of 2 passages"):
+            call()
+    assert not target.exists()
 
 
 def test_documents_are_cut_into_passages_that_can_be_read_back(tmp_path: Path) -> None:

@@ -182,6 +182,18 @@ def test_what_a_run_leaves_out_is_counted_and_named() -> None:
     assert "mine: 3 of its queries are not judged (ignored)." in text
 
 
+def test_a_shallow_run_is_said_to_be_one() -> None:
+    notes = {depth: "ranks at most" in render_evaluations([replace(evaluation(), depth=depth)]) for depth in (19, 20)}
+    assert notes == {19: True, 20: False}
+    assert "mine ranks at most 5 passages a query" in render_evaluations([replace(evaluation(), depth=5)])
+    assert "ranks at most" not in render_evaluations([evaluation()])
+
+
+def test_nothing_is_said_of_labels_where_neither_paper_nor_data_have_any() -> None:
+    assert "labelled" in render_evaluations([evaluation()])
+    assert "labelled" not in render_evaluations([evaluation(benchmark="custom: mine")])
+
+
 def test_runs_stand_side_by_side_with_paired_counts() -> None:
     text = render_evaluations([evaluation("old"), evaluation("new|er", value=0.75)])
     subset = section(text, "R@5 by subset")

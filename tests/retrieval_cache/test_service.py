@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ from typing import Any
 import pytest
 
 from ragtasks.benchmarks.benchmark import Benchmark
-from ragtasks.errors import ConfigurationError, JudgeError
+from ragtasks.errors import CacheError, ConfigurationError, JudgeError
 from retrieval_cache.service import Place, Rewriter, evaluate_runs, retrieve
 
 
@@ -70,6 +72,30 @@ def test_slips_in_names_show_before_anything_is_read(place: Place) -> None:
         retrieve(place, "bm25", "rewrites", depth=20)
     with pytest.raises(ConfigurationError, match="--rewriter"):
         retrieve(place, "bm25", "llm_rewrite", depth=20)
+    with pytest.raises(ConfigurationError, match="add --queries llm_rewrite"):
+        retrieve(place, "bm25", "last_turn", depth=20, rewriter=Rewriter("openai/m"))
+    retrieve(place, "bm25", "last_turn", depth=20)
+    with pytest.raises(ConfigurationError, match="run name 'my run'"):
+        retrieve(place, "bm25", "last_turn", depth=20, name="my run")
+
+
+def test_a_run_that_is_named_twice_stands_once_and_one_of_other_data_says_which(place: Place) -> None:
+    run = retrieve(place, "bm25", "last_turn", depth=3, name="mine")
+    text = evaluate_runs(place, ["mine", "mine"])
+    assert text == evaluate_runs(place, ["mine"])
+    assert "- mine ranks at most 3 passages a query: " in text
+    with pytest.raises(CacheError, match=r"other data \(mtrag \(sample\)\) than custom \(sample\); .*--data"):
+        evaluate_runs(replace(place, benchmark="custom"), ["mine"])
+    file = next(run.folder.glob("*.trec"))
+    file.write_bytes(file.read_bytes().replace(b" 1 ", b" 2 ", 1))  # a rank, which no figure rests on
+    with pytest.raises(CacheError, match="other bytes than were written; next step: `ragtasks runs remove mine`"):
+        evaluate_runs(place, ["mine"])
+
+
+def test_labels_of_questions_that_stand_alone_are_the_same_for_every_run(place: Place) -> None:
+    retrieve(place, "bm25", "last_turn", depth=20, name="mine")
+    text = evaluate_runs(place, ["mine", "official"])
+    assert re.findall(r"- (\w+): 76 of 76 later turns", text) == ["mine", "official"]
 
 
 def test_rewriting_model_is_asked_once_for_each_later_turn(place: Place, model: Any, sample: Benchmark) -> None:

@@ -129,6 +129,16 @@ def test_run_for_other_data_is_refused_with_what_differs(sample: Benchmark, stor
         contexts_of_run(store.root, folder.name, other, Setting.FULL_RAG)
 
 
+def test_a_torn_run_can_be_removed(sample: Benchmark, tmp_path: Path) -> None:
+    store = RunStore(tmp_path)
+    run = build_run(_request(sample, name="mine"), store)
+    (run.folder / "manifest.json").write_text("{", encoding="utf-8")
+    with pytest.raises(CacheError, match=r"torn.*remove the run"):
+        store.named("mine")
+    store.remove("mine")
+    assert store.all() == []
+
+
 def test_unknown_run_lists_close_names(sample: Benchmark, stored: tuple[RunStore, Path]) -> None:
     store, folder = stored
     with pytest.raises(CacheError, match=folder.name):

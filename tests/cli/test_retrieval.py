@@ -1,0 +1,91 @@
+"""What the commands on runs print: how to go on, on which data, and which runs there are."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ragtasks.benchmarks.registry import benchmark_folder, open_benchmark
+from ragtasks.cli import main
+from ragtasks.records import Setting
+from ragtasks.runs import contexts_of_run
+
+BY_BM25 = ("retrieve", "--retriever", "bm25", "--benchmark", "custom")
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
+    return tmp_path / "store"
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
+    """Return the lines that a command prints, which ends well."""
+    with pytest.raises(SystemExit) as stop:
+        main(list(arguments))
+    assert not stop.value.code
+    return capsys.readouterr().out.splitlines()
+
+
+def own_data(name: str, domain: str = "lending") -> Path:
+    """Copy the sample of one's own data to a folder here, with another name for one of its domains."""
+    folder = Path(name)
+    folder.mkdir(parents=True)
+    sample = benchmark_folder("custom", "sample", Path())
+    for file in ("conversations.jsonl", "passages.jsonl"):
+        text = (sample / file).read_text(encoding="utf-8")
+        (folder / file).write_text(text.replace('"lending"', f'"{domain}"'), encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("data", ["sample", "it's\tmine é", "", "~/mine"])
+def test_the_next_steps_can_be_pasted_and_name_the_same_data(
+    data: str, store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOME", str(store.parent))
+    monkeypatch.setenv("RAGTASKS_DATA", "of-the-environment")
+    if data != "sample":
+        own_data(data.replace("~", str(store.parent)) or "of-the-environment")
+    given = ["--data", data] if data else []
+    place, following, use = printed(capsys, *BY_BM25, *given, "--name", "mine")
+    assert place == f"run mine in {store / 'runs' / 'mine'}"
+    words = shlex.split(following.removeprefix("next: "))
+    assert words == ["ragtasks", "evaluate-run", "mine", "--benchmark", "custom", *given]
+    assert any(line.startswith("| mine ") for line in printed(capsys, *words[1:]))
+    start = "use it in tasks of custom with --metadata "
+    assert use.startswith(start)
+    (metadata,) = (json.loads(word) for word in shlex.split(use.removeprefix(start)))
+    assert metadata == {**({"data": data} if data else {}), "run": "mine"}
+    root = benchmark_folder("custom", metadata.get("data"), Path("of-the-environment")).resolve()
+    assert contexts_of_run(store, "mine", open_benchmark("custom", root), Setting.FULL_RAG).passages
+
+
+def test_a_name_that_is_not_used_is_said(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first = printed(capsys, *BY_BM25, "--data", "sample", "--name", "first")
+    again = printed(capsys, *BY_BM25, "--data", "sample", "--name", "second")
+    assert first == [*again[:1], *again[2:]]
+    assert again[1] == "this very run was there under that name: second is not made"
+    assert printed(capsys, *BY_BM25, "--data", "sample") == first
+
+
+def test_runs_on_data_of_ones_own_are_told_apart(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert printed(capsys, "runs", "list") == [f"no runs in {store / 'runs'}: make one with `ragtasks retrieve`"]
+    for name, data in (("a", "one"), ("b", "two"), ("c", "other/one")):
+        printed(capsys, *BY_BM25, "--name", name, "--data", str(own_data(data, f"lending-{name}")))
+    printed(capsys, *BY_BM25, "--name", "sampled", "--data", "sample")
+    header, *rows = (line.split("  ") for line in printed(capsys, "runs", "list"))
+    cells = [[cell.strip() for cell in row if cell.strip()] for row in rows]
+    assert [cell.strip() for cell in header if cell.strip()] == ["run", "data", "revision", "retriever", "queries"]
+    data_of = {row[0]: row[1] for row in cells}
+    assert data_of == {"a": "custom: one", "b": "custom: two", "c": "custom: one", "sampled": "custom (sample)"}
+    assert len({row[2] for row in cells}) == 4
+    shown = json.loads("\n".join(printed(capsys, "runs", "show", "b")))
+    assert shown["facts"]["copy"] == "two"
+    assert shown["spec"]["revision"].startswith(next(row[2] for row in cells if row[0] == "b"))
+    shutil.rmtree(store / "runs")
+    assert printed(capsys, "runs", "list")[0].startswith("no runs in ")
