@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.records import Setting
 from ragtasks.reports.merging import comparable_evaluations
-from ragtasks.reports.provenance import asked_otherwise, scored_on
+from ragtasks.reports.provenance import asked_otherwise, heading, scored_on
 from ragtasks.reports.results import Evaluation, Row
 from ragtasks.statistics.comparison import Column, Comparisons, compare_columns
 from ragtasks.suites.suite import suite_named
@@ -99,8 +99,7 @@ def _parts(evaluations: Sequence[Evaluation]) -> list[_Part]:
 
 def _context(alike: Sequence[Evaluation]) -> str:
     """Return what evaluations that compare share, and where they were asked otherwise, as a heading."""
-    facts = {**scored_on(alike[0]), **asked_otherwise(alike)}
-    return "; ".join([alike[0].kind[0], *(f"{name}: {text}" for name, text in facts.items())])
+    return heading(alike[0].kind[0], {**scored_on(alike[0]), **asked_otherwise(alike)})
 
 
 def _columns(part: _Part, metrics: Sequence[str], by: str) -> Iterator[Column]:

@@ -1,7 +1,7 @@
 """What differs between two evaluations: their provenance first, then their means.
 
 A difference of means says something only where both rest on the same data, encoder, judges and prompts; where they do
-not, the causes are named.
+not, the causes are named. What else answers were asked with may be what a comparison is about: it is named too.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ragtasks.errors import ConfigurationError
 from ragtasks.reports.history_entries import Entry, Mean
-from ragtasks.reports.provenance import causes_of
+from ragtasks.reports.provenance import ASKED, causes_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +60,13 @@ class Difference:
 
     @property
     def causes(self) -> list[str]:
-        """Why the figures do not compare: `data`, `encoder`, `judges`, `prompts`; empty where they do."""
+        """Why the figures do not compare: `data`, `encoder`, `retriever`, `judges`, `prompts`; empty where they do."""
         return causes_of(field.name for field in self.fields)
+
+    @property
+    def asked(self) -> list[str]:
+        """The fields of `ASKED` that differ: the figures compare, but their answers were asked for otherwise."""
+        return [field.name for field in self.fields if field.name in ASKED]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -10,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from ragtasks.benchmarks._rows import parse_json
-from ragtasks.errors import BenchmarkFileError
 from ragtasks.metrics.metric import Metric
-from ragtasks.reports.provenance import UNKNOWN, provenance_of, value_at
-from ragtasks.reports.results import Evaluation, Row, read_evaluations
+from ragtasks.reports.provenance import UNKNOWN, provenance_of
+from ragtasks.reports.results import Evaluation, Row, read_evaluations, value_at
 
 _PAPER_METRICS = ("rl_f", "rb_llm", "rb_alg", "ans_acc")  # of the MTRAG paper's Table 5
 SAMPLE = " (sample)"
@@ -92,7 +90,6 @@ def _entries(evaluation: Evaluation, results: Mapping[str, Any]) -> Iterator[Ent
     for row in evaluation.rows:
         rows_of.setdefault(row.setting, []).append(row)
     for setting, rows in rows_of.items():
-        _require_each_task_once(rows)
         tasks = _tasks(evaluation, setting, results)
         means = {metric.name: _mean(metric, rows, tasks, results) for metric in evaluation.metrics}
         kept = {name: mean for name, mean in means.items() if mean is not None}
@@ -106,15 +103,6 @@ def _entries(evaluation: Evaluation, results: Mapping[str, Any]) -> Iterator[Ent
             n=len(rows),
             provenance=provenance_of(evaluation, tasks, rows, results),
         )
-
-
-def _require_each_task_once(rows: Sequence[Row]) -> None:
-    """Refuse several harness tasks over the same questions: their answers would share one mean."""
-    counts = Counter(row.task_id for row in rows)
-    again = [task_id for task_id, count in counts.items() if count > 1]
-    if again:
-        found = f"{len(again)} tasks more than once in setting {rows[0].setting}, the first is {again[0]}"
-        raise BenchmarkFileError(f"{found}: evaluate harness tasks over the same questions in calls of their own")
 
 
 def _tasks(evaluation: Evaluation, setting: str, results: Mapping[str, Any]) -> list[str]:

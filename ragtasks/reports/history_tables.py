@@ -95,7 +95,13 @@ def _pair(pair: Difference) -> Iterator[str]:
     ]
     yield from _table(["metric", "first", "second", "second - first"], means)
     yield ""
-    yield f"not comparable: other {', '.join(pair.causes)}" if pair.causes else "comparable"
+    yield _verdict(pair)
+
+
+def _verdict(pair: Difference) -> str:
+    if pair.causes:
+        return f"not comparable: other {', '.join(pair.causes)}"
+    return f"comparable, but asked with other {', '.join(pair.asked)}" if pair.asked else "comparable"
 
 
 def _title(entry: Entry) -> str:

@@ -2,14 +2,14 @@
 
 That viewer takes a task away from every model where one model has no result or no value for one metric. So the choice
 is made here, and told: a metric that many tasks lack is left out, and then the tasks that lack any of the others.
-One file holds one kind of evaluation, and a task in several settings counts as several.
+One file holds evaluations that were scored alike, and a task in several settings counts as several; where they were
+asked otherwise, the file's name for the viewer says whose.
 
 Source of the format: IBM/InspectorRAGet at 2542139, `src/validators.ts`, `src/processor.ts`, `src/types.ts`.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +21,8 @@ import orjson
 from ragtasks.benchmarks._rows import Faults, json_lines
 from ragtasks.errors import ConfigurationError
 from ragtasks.reports.inspector_choice import Key, Scores, ScoreTable, choose
+from ragtasks.reports.merging import merge_evaluations, model_names
+from ragtasks.reports.provenance import asked_otherwise, heading, scored_on
 from ragtasks.reports.results import Evaluation, Row
 from ragtasks.runs import write_atomically
 
@@ -85,21 +87,21 @@ def export_inspector(
     """Write one file with all models, atomically, and return what stands in it.
 
     Args:
-        evaluations: as from `read_evaluations`; all of one kind.
+        evaluations: as from `read_evaluations`; all scored alike.
         path: where to write it.
         setting: only this one; None: all.
         most_unscored: largest share of tasks without a value that a metric may have; with more it is left out, with
             fewer those tasks are.
 
     Raises:
-        ConfigurationError: evaluations of several kinds, a task twice in one, or nothing that the viewer would show.
+        ConfigurationError: evaluations that were not scored alike, or nothing that the viewer would show.
         BenchmarkFileError: broken samples.
         CacheError: the file cannot be written.
     """
     if not 0 <= most_unscored <= 1:
         raise ConfigurationError(f"largest unscored share {most_unscored}: it must be between 0 and 1")
-    _require_one_kind(evaluations)
-    labels = _labels(evaluations)
+    _require_alike(evaluations)
+    labels = model_names(evaluations)
     table = _scores(evaluations, labels, setting)
     chosen = choose(table, most_unscored)
     settings = list(dict.fromkeys(key[0] for key in chosen.keys))
@@ -116,7 +118,9 @@ def export_inspector(
     models = [*table.cells]
     head = {
         "schema_version": SCHEMA_VERSION,
-        "name": "; ".join([evaluations[0].kind[0], *settings]),
+        "name": heading(
+            "; ".join([evaluations[0].kind[0], *settings]), asked_otherwise(merge_evaluations(evaluations))
+        ),
         "models": [_model(name) for name in models],
         "metrics": [_metric(name, evaluations[0], table, chosen.keys) for name in chosen.metrics],
         "filters": list(_FILTERS),
@@ -126,24 +130,11 @@ def export_inspector(
     return Exported(path, tuple(models), tuple(chosen.metrics), *counts, tuple(chosen.left_out))
 
 
-def _require_one_kind(evaluations: Sequence[Evaluation]) -> None:
-    kinds = sorted({(*evaluation.kind, evaluation.suite) for evaluation in evaluations})
-    if len(kinds) != 1:
-        found = "\n  ".join(" | ".join(kind) for kind in kinds) or "none"
-        raise ConfigurationError(f"one file holds evaluations of one benchmark, encoder and judges; found:\n  {found}")
-
-
-def _labels(evaluations: Sequence[Evaluation]) -> list[str]:
-    """Return a name for each evaluation's model: parts of one share it, repeats are numbered."""
-    taken: dict[str, set[Key]] = {}
-    labels = []
-    for evaluation in evaluations:
-        keys = {(row.setting, row.task_id) for row in evaluation.rows}
-        names = itertools.chain([evaluation.model], (f"{evaluation.model} #{number}" for number in itertools.count(2)))
-        label = next(name for name in names if keys.isdisjoint(taken.get(name, ())))
-        taken.setdefault(label, set()).update(keys)
-        labels.append(label)
-    return labels
+def _require_alike(evaluations: Sequence[Evaluation]) -> None:
+    found = sorted({heading(evaluation.kind[0], scored_on(evaluation)) for evaluation in evaluations})
+    if len(found) != 1:
+        lines = "\n  ".join(found) or "none"
+        raise ConfigurationError(f"one file holds evaluations that were scored alike; found:\n  {lines}")
 
 
 def _scores(evaluations: Sequence[Evaluation], labels: Sequence[str], setting: str | None) -> ScoreTable:
@@ -156,10 +147,7 @@ def _scores(evaluations: Sequence[Evaluation], labels: Sequence[str], setting: s
         for row in evaluation.rows:
             if setting not in {None, row.setting}:
                 continue
-            key = (row.setting, row.task_id)
-            if key in own:
-                raise ConfigurationError(f"{evaluation.source}: task {row.task_id} twice in setting {row.setting}")
-            own[key] = _scores_of(row)
+            own[row.setting, row.task_id] = _scores_of(row)
             known.update(dict.fromkeys(row.values))
             rubrics.update((_JUDGES + rubric, None) for rubric, _ in row.verdicts)
     suite = [metric.name for metric in evaluations[0].metrics if metric.name in known]

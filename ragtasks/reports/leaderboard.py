@@ -1,7 +1,8 @@
 """A leaderboard of the evaluations in a folder, as one page that needs nothing else.
 
-Only evaluations that compare share a table: same data, encoder, judges and prompts, as in `ragtasks results diff`. The
-page asks nothing of the network, names no clock, and escapes every text: the same results give the same bytes.
+Only evaluations that compare share a table: same data, encoder, judges and prompts, as in `ragtasks results diff`. What
+else they were asked with stands below a model's name where it differs in a table. The page asks nothing of the network,
+names no clock, and escapes every text: the same results give the same bytes.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ragtasks.metrics.metric import Metric
 from ragtasks.reports.history import History
 from ragtasks.reports.history_entries import Entry
 from ragtasks.reports.history_tables import SAMPLE_NOTE, below, mean_text, time_text
-from ragtasks.reports.provenance import DECISIVE, UNKNOWN
+from ragtasks.reports.provenance import ASKED, DECISIVE, UNKNOWN
 from ragtasks.runs import write_atomically
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ class Table:
 
     shared: dict[str, str]
     """What all of them rest on: the fields of `DECISIVE`."""
+    asked: tuple[str, ...]
+    """The fields of `ASKED` in which they differ."""
     metrics: tuple[Metric, ...]
     """What any of them was scored with; the first one ranks."""
     standings: tuple[Standing, ...]
@@ -89,7 +92,8 @@ def _table(entries: Sequence[Entry]) -> Table:
     scored = [m for m in offered if any(e.means[m.name].value is not None for e in entries if m.name in e.means)]
     order = [*scored, *(metric for metric in offered if metric not in scored)]
     shared = {field: entries[0].provenance[field] for field in DECISIVE}
-    return Table(shared, tuple(order), tuple(_standings(entries, order[0])) if order else ())
+    asked = tuple(field for field in ASKED if len({entry.provenance[field] for entry in entries}) > 1)
+    return Table(shared, asked, tuple(order), tuple(_standings(entries, order[0])) if order else ())
 
 
 def _standings(entries: Sequence[Entry], metric: Metric) -> list[Standing]:

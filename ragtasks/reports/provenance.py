@@ -7,24 +7,35 @@ missing or of another shape shows as a dash, and nothing here can fail on it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ragtasks.reports.results import Evaluation, Row
+from ragtasks.reports.results import Evaluation, Row, value_at
 from ragtasks.runs import canonical_hash
 
 UNKNOWN = "-"
 """What stands for a fact that the results do not hold."""
 CAUSES: Mapping[str, tuple[str, ...]] = {
-    "data": ("benchmark", "data revision", "suite", "setting", "tasks", "harness task versions"),
+    "data": ("benchmark", "data revision", "suite", "setting", "tasks"),
     "encoder": ("encoder", "rescaled"),
+    "retriever": ("retriever",),
     "judges": ("idk detector", "judges"),
-    "prompts": ("system prompt", "plain prompt", "system instruction", "judge prompts", "rubrics"),
+    "prompts": ("system prompt", "plain prompt", "system instruction", "max_words", "judge prompts", "rubrics"),
 }
 """Cause -> the fields that make figures incomparable where they differ."""
 DECISIVE = tuple(field for fields in CAUSES.values() for field in fields)
 """The fields of all causes."""
-_ASKED = ("max_words", "conversational", "end_of_thinking")  # of the configuration
+ASKED = (
+    "harness task version",
+    "conversational",
+    "end_of_thinking",
+    "chat template applied",
+    "generation options",
+    "run key",
+)
+"""The fields of `provenance_of` that leave figures comparable, and must be said beside them where they differ."""
+_CONFIGURED = ("max_words", "conversational", "end_of_thinking")  # fields of the configuration, under their own names
+_YES_NO = {"true": "yes", "false": "no"}
 _SHORT = 16
 # Of the model's arguments only these are shown: others may hold a key, a header or a private address.
 _PUBLIC_ARGUMENTS = ("model", "pretrained", "revision", "dtype", "quantization", "peft", "max_length", "max_model_len")
@@ -42,6 +53,7 @@ def provenance_of(
         results: the results file.
     """
     own = {task: evaluation.facts[task] for task in tasks}
+    asked = _asked(own.values())
 
     def shared(*keys: str) -> str:
         return _distinct(value_at(facts, *keys) for facts in own.values())
@@ -52,14 +64,16 @@ def provenance_of(
         "suite": evaluation.suite,
         "setting": _distinct(row.setting for row in rows),
         "tasks": _tasks(rows),
-        "harness task versions": _distinct(value_at(results, "versions", task) for task in tasks),
+        "harness task version": asked["harness task version"],
         "encoder": shared("scoring", "encoder"),
         "rescaled": shared("scoring", "rescaled"),
+        "retriever": shared("scoring", "retriever", "line"),
         "idk detector": shared("scoring", "idk_detector"),
         "judges": shared("scoring", "judges"),
-        "system prompt": shared("prompts", "system"),
-        "plain prompt": shared("prompts", "plain"),
-        "system instruction": _text(value_at(results, "system_instruction_sha")),
+        "system prompt": asked["system prompt"],
+        "plain prompt": asked["plain prompt"],
+        "system instruction": asked["system instruction"],
+        "max_words": asked["max_words"],
         "judge prompts": shared("scoring", "judge_prompts"),
         "rubrics": shared("scoring", "rubrics"),
         "run": shared("configuration", "run"),
@@ -67,8 +81,11 @@ def provenance_of(
         "requests": _requests({task: value_at(facts, "fingerprint") for task, facts in own.items()}),
         "model": evaluation.model,
         "model arguments": _text(_public(value_at(results, "config", "model_args"))),
+        "chat template applied": asked["chat template applied"],
         "chat template": _text(value_at(results, "chat_template_sha")),
-        "generation options": _distinct(value_at(results, "configs", task, "generation_kwargs") for task in tasks),
+        "generation options": asked["generation options"],
+        "conversational": asked["conversational"],
+        "end_of_thinking": asked["end_of_thinking"],
         "limit": _text(value_at(results, "config", "limit")),
         "texts that the encoder cut": shared("scoring", "n_truncated"),
         "judge usage": shared("scoring", "judge_usage"),
@@ -105,16 +122,29 @@ def asked_with(evaluation: Evaluation) -> dict[str, str]:
     The model's name has its run; the run's key is here, under a field of its own for each run. Of the path of a prompt
     only the file is named.
     """
-    prompts = {
-        f"{name} prompt": [_text(value_at(facts, "prompts", name)) for facts in evaluation.facts.values()]
-        for name in ("system", "plain")
-    }
-    fields = {
-        **{field: _distinct(text.rpartition("/")[2] for text in texts) for field, texts in prompts.items()},
-        **{name: _said(evaluation, "configuration", name) for name in _ASKED},
-    }
+    fields = _asked(evaluation.facts.values())
     run, key = _said(evaluation, "configuration", "run"), _said(evaluation, "run_key")
     return fields if key == UNKNOWN else {**fields, f"key of run {run}": key[:_SHORT]}
+
+
+def _asked(of_tasks: Collection[Mapping[str, Any]]) -> dict[str, str]:
+    """Return field -> text of how harness tasks were asked, each text once."""
+
+    def said(*keys: str) -> Iterator[str]:
+        return (_text(value_at(facts, *keys)) for facts in of_tasks)
+
+    return {
+        "harness task version": _distinct(said("harness", "version")),
+        **{f"{name} prompt": _distinct(map(_file_name, said("prompts", name))) for name in ("system", "plain")},
+        "system instruction": _distinct(text[:_SHORT] for text in said("harness", "system_instruction_sha")),
+        "chat template applied": _distinct(_YES_NO.get(text, text) for text in said("harness", "has_chat_template")),
+        "generation options": _distinct(said("harness", "generation_kwargs")),
+        **{name: _distinct(said("configuration", name)) for name in _CONFIGURED},
+    }
+
+
+def _file_name(prompt: str) -> str:
+    return prompt.rpartition("/")[2]
 
 
 def asked_otherwise(evaluations: Sequence[Evaluation]) -> dict[str, str]:
@@ -134,17 +164,15 @@ def asked_otherwise(evaluations: Sequence[Evaluation]) -> dict[str, str]:
     }
 
 
+def heading(benchmark: str, facts: Mapping[str, str]) -> str:
+    """Return a benchmark and what figures on it rest on, as one line."""
+    return "; ".join([benchmark, *(f"{name}: {text}" for name, text in facts.items())])
+
+
 def causes_of(fields: Iterable[str]) -> list[str]:
     """Return the causes that any of the fields belongs to: none where figures stay comparable."""
     given = set(fields)
     return [cause for cause, own in CAUSES.items() if given & set(own)]
-
-
-def value_at(found: Any, *keys: str) -> Any:
-    """Return what stands in nested JSON objects under some keys; None where there is nothing."""
-    for key in keys:
-        found = found.get(key) if isinstance(found, Mapping) else None
-    return found
 
 
 def _said(evaluation: Evaluation, *keys: str) -> str:
@@ -181,13 +209,14 @@ def _public(arguments: Any) -> dict[str, Any]:
 
 
 __all__ = [
+    "ASKED",
     "CAUSES",
     "DECISIVE",
     "UNKNOWN",
     "asked_otherwise",
     "asked_with",
     "causes_of",
+    "heading",
     "provenance_of",
     "scored_on",
-    "value_at",
 ]

@@ -7,13 +7,14 @@ import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 
+from ragtasks.reports.provenance import heading
 from ragtasks.reports.table import Cell, Figure, Section, Table
 
 _LATEX = str.maketrans(
     {sign: f"\\{sign}" for sign in "&%$#_{}"}
     | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 )
-_CSV_COLUMNS = ("section", "table", "row", "column", "text", "value", "low", "high", "n_scored", "n")
+_CSV_COLUMNS = ("context", "section", "table", "row", "column", "text", "value", "low", "high", "n_scored", "n")
 
 
 class Format(str, Enum):
@@ -81,15 +82,16 @@ def _grid(table: Table) -> Iterator[str]:
 
 
 def _csv(sections: Sequence[Section]) -> str:
-    """Return one line a cell, so that every table has the same columns."""
+    """Return one line a cell, so that every table has the same columns; `context` tells sections of one title apart."""
     output = io.StringIO()
     writer = csv.writer(output, lineterminator="\n")
     writer.writerow(_CSV_COLUMNS)
     for section in sections:
+        context = heading(section.title, section.facts)
         for table in section.tables:
             for number, row in enumerate(table.rows, start=1):
                 for column, cell in zip(table.columns, row, strict=True):
-                    writer.writerow((section.title, table.title, number, column, *_csv_cell(cell)))
+                    writer.writerow((context, section.title, table.title, number, column, *_csv_cell(cell)))
     return output.getvalue()
 
 

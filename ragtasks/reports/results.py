@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from ragtasks.suites.suite import suite_named
 _TIME = re.compile(r"results_(?P<time>.+)\.json")
 _OUR_PROMPTS = "ours"
 _NEXT_STEP = "run the evaluation again with --output_path DIR --log_samples"
+_ONCE = "each task once in a setting (harness tasks over the same questions need calls of their own)"
 
 
 Kind = tuple[str, str, str]
@@ -79,7 +80,9 @@ class Evaluation:
     suite: str
     """Name of the suite of metrics."""
     facts: Mapping[str, Mapping[str, Any]]
-    """Harness task -> what its results say of data, run, configuration, prompts and scoring."""
+    """Harness task -> what its results say of data, run, configuration, prompts and scoring; under `harness`, what the
+    harness itself says of how the task was asked.
+    """
     source: Path
     """The results file."""
     samples: Mapping[str, Path]
@@ -103,7 +106,7 @@ def read_evaluations(paths: Sequence[Path]) -> list[Evaluation]:
         paths: folders that the harness wrote to, or results files in them.
 
     Raises:
-        BenchmarkFileError: no results, no logged samples, or a broken file.
+        BenchmarkFileError: no results, no logged samples, a broken file, or a task more than once in a setting.
     """
     files = sorted({file for path in paths for file in _results_files(path)})
     return [evaluation for file in files for evaluation in _evaluations(file)]
@@ -137,7 +140,7 @@ def _evaluations(file: Path) -> list[Evaluation]:
         Evaluation(
             model=_label(model, run),
             kind=kind,
-            rows=tuple(row for path in own.values() for row in _rows(path)),
+            rows=tuple(_rows(own.values())),
             suite=suite,
             facts={task: facts[task] for task in own},
             source=file,
@@ -154,7 +157,25 @@ def _label(model: str, run: str) -> str:
 
 def _facts(results: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Return our harness tasks of a results file that ask for answers -> what it says of them."""
-    return facts_of_answers(results.get("configs", {}))
+    return {
+        task: {**facts, "harness": _asked_by_harness(results, task)}
+        for task, facts in facts_of_answers(results.get("configs", {})).items()
+    }
+
+
+def _asked_by_harness(results: Mapping[str, Any], task: str) -> dict[str, Any]:
+    """Return what a call of the harness may change in how a task is asked, and the version of the task.
+
+    The number of few-shot examples is not among it: our tasks take none, whatever the harness notes.
+    """
+    # Of a chat endpoint, which applies its template itself, the harness notes the empty text.
+    is_templated = results["chat_template"] is not None if "chat_template" in results else None
+    return {
+        "version": value_at(results, "versions", task),
+        "system_instruction_sha": value_at(results, "system_instruction_sha"),
+        "has_chat_template": is_templated,
+        "generation_kwargs": value_at(results, "configs", task, "generation_kwargs"),
+    }
 
 
 def _kinds(results: Mapping[str, Any]) -> dict[str, tuple[str, str, Kind]]:
@@ -186,16 +207,22 @@ def _model_name(results: Mapping[str, Any]) -> str:
     return str(named[0]) if named else str(config.get("model", "unknown"))
 
 
-def _rows(path: Path) -> list[Row]:
-    faults = Faults(path, "logged samples", _NEXT_STEP)
-    rows = []
-    for line, sample in json_lines(faults):
-        try:
-            rows.append(_row(sample))
-        except (LookupError, TypeError, AttributeError) as error:
-            faults.add(line, "a sample of a ragtasks task", f"{type(error).__name__}: {error}")
-    faults.raise_if_any()
-    return rows
+def _rows(paths: Iterable[Path]) -> Iterator[Row]:
+    """Yield the samples of one evaluation, each task once in a setting: else its answers would share one mean."""
+    places: dict[tuple[str, str], tuple[Path, int]] = {}
+    for path in paths:
+        faults = Faults(path, "logged samples", _NEXT_STEP)
+        for line, sample in json_lines(faults):
+            try:
+                row = _row(sample)
+                first = places.setdefault((row.setting, row.task_id), (path, line))
+            except (LookupError, TypeError, AttributeError) as error:
+                faults.add(line, "a sample of a ragtasks task", f"{type(error).__name__}: {error}")
+                continue
+            if first != (path, line):
+                faults.add(line, _ONCE, f"one that line {first[1]} of {first[0].name} has", row.task_id)
+            yield row
+        faults.raise_if_any()
 
 
 def _row(sample: Mapping[str, Any]) -> Row:
@@ -222,6 +249,13 @@ def _row(sample: Mapping[str, Any]) -> Row:
     )
 
 
+def value_at(found: Any, *keys: str) -> Any:
+    """Return what stands in nested JSON objects under some keys; None where there is nothing."""
+    for key in keys:
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return found
+
+
 def _is_pair(value: Any) -> bool:
     """Return whether a metric has no value of one response: what stands there are response and reference answer."""
     return isinstance(value, list) and [type(part) for part in value] == [str, str]
@@ -236,4 +270,4 @@ def _error(where: str, expected: str, found: str) -> BenchmarkFileError:
     return BenchmarkFileError(clear_error("results", where=where, expected=expected, found=found, next_step=_NEXT_STEP))
 
 
-__all__ = ["Evaluation", "Kind", "Row", "read_evaluations"]
+__all__ = ["Evaluation", "Kind", "Row", "read_evaluations", "value_at"]

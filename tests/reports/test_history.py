@@ -50,7 +50,7 @@ def test_a_metric_without_any_value_has_no_mean(tmp_path: Path) -> None:
 def test_provenance_names_what_the_figures_rest_on(tmp_path: Path) -> None:
     (entry,) = read_file(save(tmp_path))
     known = {"data revision": "cc5b1d4", "run": "official", "encoder": "minilm", "harness version": "0.4.13"}
-    known |= {"system prompt": "generation/system (aa)", "git commit": "abc1234", "harness task versions": "1.0"}
+    known |= {"system prompt": "system (aa)", "git commit": "abc1234", "harness task version": "1.0"}
     assert {field: entry.provenance[field] for field in known} == known
     assert set(DECISIVE) <= entry.provenance.keys()
     assert entry.provenance["run key"] == entry.provenance["ragtasks version"] == UNKNOWN
@@ -77,11 +77,11 @@ def test_harness_tasks_that_differ_show_every_value(tmp_path: Path) -> None:
     (tmp_path / "samples_mtrag_reference_govt_2026-01-01.jsonl").write_text(lines.replace("<::>", "<::>1"), "utf-8")
     (entry,) = read_file(path)
     assert entry.n == 8
-    assert entry.provenance["system prompt"] == "generation/system (aa); mine (cc)"
+    assert entry.provenance["system prompt"] == "system (aa); mine (cc)"
 
 
 def test_a_task_twice_in_a_setting_is_no_evaluation(tmp_path: Path) -> None:
-    with pytest.raises(BenchmarkFileError, match="4 tasks more than once in setting reference"):
+    with pytest.raises(BenchmarkFileError, match=r"4 faults line 5 \(a<::>1\): expected each task once"):
         read_file(save(tmp_path, tasks=(("a", 1), ("a", 2), ("b", 1), ("b", 2)) * 2))
 
 

@@ -39,9 +39,9 @@ def pair_of(first: Path, second: Path) -> Difference:
     [
         (facts(benchmark="mtrag (sample)"), "benchmark", "data"),
         (facts(revision="0000000"), "data revision", "data"),
-        (top(versions={"mtrag_reference": 2.0}), "harness task versions", "data"),
         (scoring(encoder="none"), "encoder", "encoder"),
         (scoring(rescaled=True), "rescaled", "encoder"),
+        (scoring(retriever={"line": "bm25 k1=2"}), "retriever", "retriever"),
         (scoring(idk_detector="judge j"), "idk detector", "judges"),
         (scoring(judges="j"), "judges", "judges"),
         (scoring(judge_prompts="official"), "judge prompts", "prompts"),
@@ -53,6 +53,7 @@ def pair_of(first: Path, second: Path) -> Difference:
         ),
         (facts(prompts={"system": "generation/system (aa)", "plain": "mine (bb)"}), "plain prompt", "prompts"),
         (top(system_instruction_sha="e3"), "system instruction", "prompts"),
+        (facts(configuration={"run": "official", "max_words": 50}), "max_words", "prompts"),
         (facts(fingerprint="44"), "requests", None),
         (facts(configuration={"run": "bm25", "data": "/home/someone/private"}), "run", None),
         (top(lm_eval_version="0.5"), "harness version", None),
@@ -73,6 +74,24 @@ def test_a_field_that_differs_is_named_and_decides_by_its_cause(
     assert field in text
 
 
+def test_what_leaves_figures_comparable_is_said_beside_them(tmp_path: Path) -> None:
+    def change(results: dict[str, Any]) -> None:
+        results["chat_template"] = ""
+        results["configs"]["mtrag_reference"]["generation_kwargs"] = {"temperature": 0.5}
+
+    status, text = command("diff", save(tmp_path / "a"), save(tmp_path / "b", change=change))
+    assert status == 0
+    assert "\ncomparable, but asked with other chat template applied, generation options\n" in text
+
+
+def test_a_prompt_is_the_same_wherever_its_file_lies(tmp_path: Path) -> None:
+    paths = [
+        save(tmp_path / home, change=facts(prompts={"system": f"/home/{home}/mine.jinja (cc)", "plain": "p (bb)"}))
+        for home in ("one", "two")
+    ]
+    assert pair_of(*paths).fields == ()
+
+
 def test_other_tasks_are_other_data(tmp_path: Path) -> None:
     shorter = pair_of(save(tmp_path / "a"), save(tmp_path / "b", tasks=TASKS[:3]))
     others = pair_of(save(tmp_path / "c"), save(tmp_path / "d", tasks=(*TASKS[:3], ("c", 1))))
@@ -82,7 +101,7 @@ def test_other_tasks_are_other_data(tmp_path: Path) -> None:
 
 
 def test_causes_cover_every_decisive_field() -> None:
-    assert causes_of(DECISIVE) == [*CAUSES] == ["data", "encoder", "judges", "prompts"]
+    assert causes_of(DECISIVE) == [*CAUSES] == ["data", "encoder", "retriever", "judges", "prompts"]
     assert causes_of(["run", "requests"]) == []
 
 

@@ -18,7 +18,7 @@ from ragtasks.reports.inspector_choice import Key, ScoreTable, choose
 from ragtasks.reports.results import read_evaluations
 
 from ._inspector_format import dropped, migrated, refusals
-from ._saved import TASKS, save
+from ._saved import TASKS, facts_of, save
 from .test_history import command
 
 HUMAN_FILE = "mtrag-human/evaluations/reference_subset_with_human_evaluations.json"
@@ -195,8 +195,6 @@ def test_what_the_viewer_could_not_show_is_refused(tmp_path: Path) -> None:
         written(tmp_path, setting="full_rag")
     with pytest.raises(ConfigurationError, match="between 0 and 1"):
         written(tmp_path, most_unscored=1.5)
-    with pytest.raises(ConfigurationError, match="task x<::>1 twice in setting reference"):
-        written(save(tmp_path / "c", "C", tasks=(("x", 1), ("x", 1))).parent)
     assert not (tmp_path / "inspector.out").exists()
 
 
@@ -206,8 +204,29 @@ def test_other_kinds_need_files_of_their_own(tmp_path: Path) -> None:
 
     save(tmp_path / "a", "A")
     save(tmp_path / "b", "B", change=without_encoder)
-    with pytest.raises(ConfigurationError, match=r"mtrag \| minilm \| rules \| mtrag\n  mtrag \| none"):
+    with pytest.raises(ConfigurationError, match=r"encoder of BERTScore: minilm.*\n  mtrag;.*BERTScore: none"):
         written(tmp_path)
+
+
+def test_other_versions_of_the_files_need_files_of_their_own(tmp_path: Path) -> None:
+    save(tmp_path / "a", "A")
+    save(tmp_path / "b", "B", change=lambda results: facts_of(results).update(revision="other"))
+    with pytest.raises(ConfigurationError, match=r"scored alike; found:\n  mtrag; data revision: cc5b1d4.*\n.*: other"):
+        written(tmp_path)
+
+
+def test_what_was_asked_otherwise_is_another_model_and_the_name_says_so(tmp_path: Path) -> None:
+    def shorter(results: dict[str, Any]) -> None:
+        facts_of(results)["configuration"].update(max_words=50)
+
+    save(tmp_path / "1", "A")
+    save(tmp_path / "2", "A", setting="full_rag", change=shorter)
+    with pytest.raises(ConfigurationError, match="8 tasks that not every model answered"):
+        written(tmp_path)
+    save(tmp_path / "2", "A", change=shorter, day=2)
+    done, found = written(tmp_path)
+    assert done.models == ("A", "A #2")
+    assert found["name"] == "mtrag; reference; max_words: - for A, but 50 for A #2"
 
 
 def test_the_command_exports_the_harness_s_own_output(evaluations: Path, tmp_path: Path) -> None:

@@ -86,22 +86,39 @@ def test_only_what_compares_shares_a_table(tmp_path: Path) -> None:
         {"change": lambda results: facts_of(results)["scoring"].update(encoder="none")},
         {"change": lambda results: facts_of(results)["scoring"].update(judges="j")},
         {"change": lambda results: facts_of(results)["prompts"].update(system="mine (cc)")},
+        {"change": lambda results: facts_of(results)["configuration"].update(max_words=50)},
     ]
     for number, options in enumerate(changes):
         add(tmp_path, f"m{number}", 0.5, **options)
     tables = leaderboard_tables(read_history(tmp_path).entries)
-    assert sorted(len(table.standings) for table in tables) == [1, 1, 1, 1, 1, 1, 1, 2]
+    assert sorted(len(table.standings) for table in tables) == [1, 1, 1, 1, 1, 1, 1, 1, 2]
     text = page_of(tmp_path)
     assert text.count("<table>") == len(tables)
     assert text.count("no benchmark figures") == 1
 
 
+def test_what_else_answers_were_asked_with_stands_below_the_model_where_it_differs(tmp_path: Path) -> None:
+    for model, template in (("a", None), ("b", "{{ messages }}"), ("c", "")):  # c: a chat endpoint
+        add(tmp_path, model, 0.5, change=lambda results, template=template: results.update(chat_template=template))
+    (table,) = leaderboard_tables(read_history(tmp_path).entries)
+    assert table.asked == ("chat template applied",)
+    assert re.findall(r"<small>(.*)</small>", page_of(tmp_path)) == [
+        f"chat template applied: {word}" for word in ("no", "yes", "yes")
+    ]
+
+
 def test_the_page_shows_figures_coverage_and_provenance_but_nothing_private(tmp_path: Path) -> None:
     scores = {"a<::>1": 0.5, "a<::>2": 0.25, "b<::>1": None, "b<::>2": 0.0}
-    save(tmp_path / "m", "org/m", values=lambda task_id: {"rb_alg": scores[task_id]})
+    prompts = {"system": "/home/someone/mine.jinja (aa)", "plain": "generation/plain (bb)"}
+    save(
+        tmp_path / "m",
+        "org/m",
+        values=lambda task_id: {"rb_alg": scores[task_id]},
+        change=lambda results: facts_of(results).update(prompts=prompts),
+    )
     text = page_of(tmp_path)
     assert re.search(r'data-number="0\.25">0\.250 <small title="scored / all">\(3/4\)</small>', text)
-    for shown in ("cc5b1d4", "generation/system (aa)", "0.4.13", "m/results_2026-01-01.json", "2026-01-01 00:00"):
+    for shown in ("cc5b1d4", "mine.jinja (aa)", "0.4.13", "m/results_2026-01-01.json", "2026-01-01 00:00"):
         assert shown in text
     for hidden in ("sk-secret", "/home/someone", str(tmp_path)):
         assert hidden not in text

@@ -34,6 +34,14 @@ def facts(**fields: object) -> Change:
     return lambda results: facts_of(results).update(fields)
 
 
+def top(**fields: object) -> Change:
+    return lambda results: results.update(fields)
+
+
+def options(**fields: object) -> Change:
+    return lambda results: results["configs"]["mtrag_reference"].update(generation_kwargs=fields)
+
+
 def read(*folders: Path) -> list[Evaluation]:
     return [item for folder in folders for item in read_evaluations([folder])]
 
@@ -108,7 +116,8 @@ def test_figures_that_were_scored_otherwise_do_not_compare(
     groups = comparable_evaluations(two_models(tmp_path, change))
     assert sorted([item.model for item in own] for own in groups) == [["A"], ["B"]]
     headings = {own[0].model: scored_on(own[0]) for own in groups}
-    usual = {"data revision": "cc5b1d4", "metrics": "mtrag", "encoder of BERTScore": "minilm", "IDK detector": "rules"}
+    usual = {"data revision": "cc5b1d4", "metrics": "mtrag"}
+    usual |= {"encoder of BERTScore": "minilm", "IDK detector": "rules"}
     assert headings["A"] == usual
     assert headings["B"] == usual | {field: text}
 
@@ -124,6 +133,15 @@ def test_figures_that_were_scored_otherwise_do_not_compare(
             {"system prompt": "system (aa) for A, but mine.jinja (cc) for B"},
         ),
         (configuration(data="/elsewhere", encoder_device="cpu"), {}),
+        (
+            top(system_instruction_sha="0123456789abcdef0123"),
+            {"system instruction": "- for A, but 0123456789abcdef for B"},
+        ),
+        (top(versions={"mtrag_reference": 2.0}), {"harness task version": "1.0 for A, but 2.0 for B"}),
+        (top(chat_template=""), {"chat template applied": "- for A, but yes for B"}),
+        (top(chat_template=None), {"chat template applied": "- for A, but no for B"}),
+        (options(temperature=0.5), {"generation options": '- for A, but {"temperature": 0.5} for B'}),
+        (top(**{"n-shot": {"mtrag_reference": 5}}), {}),  # our tasks take no examples
     ],
 )
 def test_answers_that_were_asked_for_otherwise_compare_and_it_is_said(

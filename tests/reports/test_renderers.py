@@ -54,6 +54,16 @@ def test_markdown_is_aligned_and_says_what_it_rests_on() -> None:
     ]
 
 
+def test_csv_tells_sections_of_one_title_apart() -> None:
+    other = Section("mtrag (sample)", {"encoder of BERTScore": "none", "IDK detector": "rules"}, (TABLE,))
+    lines = list(csv.DictReader(io.StringIO(render([SECTION, other], Format.CSV))))
+    assert [line["context"] for line in lines] == [
+        f"mtrag (sample); encoder of BERTScore: {encoder}; IDK detector: rules"
+        for encoder in ("minilm", "none")
+        for _ in range(8)
+    ]
+
+
 def test_csv_has_a_line_a_cell_with_intervals_in_columns_of_their_own() -> None:
     lines = list(csv.DictReader(io.StringIO(render([SECTION], Format.CSV))))
     assert len(lines) == 8

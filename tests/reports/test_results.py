@@ -156,6 +156,22 @@ def test_a_broken_sample_is_named_by_line(folder: Path, line: str) -> None:
     assert f"line {LIMIT + 1}: expected" in text  # both at once
 
 
+def test_a_task_twice_in_a_setting_is_named_by_file_line_and_task(folder: Path) -> None:
+    first, second, *_ = samples_of(folder)
+    rows = first.read_text(encoding="utf-8").splitlines()
+    task_id = json.loads(rows[0])["doc"]["task_id"]
+    first.write_text("\n".join([*rows, rows[0]]), encoding="utf-8")
+    text = message_of(folder)
+    assert f"{first}: 1 fault\n  line {LIMIT + 1} ({task_id}): expected each task once in a setting" in text
+    assert f"found 'one that line 1 of {first.name} has'" in text
+    # Harness tasks over the same questions are in files of their own.
+    first.write_text("\n".join(rows), encoding="utf-8")
+    second.write_text(rows[1], encoding="utf-8")
+    text = message_of(folder)
+    assert f"{second}: 1 fault\n  line 1 (" in text
+    assert f"found 'one that line 2 of {first.name} has'" in text
+
+
 @pytest.mark.parametrize("value", ["high", [1], {}])
 def test_a_metric_that_is_no_number_is_refused(folder: Path, value: object) -> None:
     path = samples_of(folder)[0]
@@ -184,6 +200,25 @@ def test_other_judges_or_other_prompts_are_another_kind(folder: Path, scoring: d
     rewrite(results_file(folder), change)
     (evaluation,) = read_evaluations([folder])
     assert evaluation.kind == ("mtrag (sample)", "none", label)
+
+
+def test_the_harness_s_own_notes_of_how_it_asked_are_read(folder: Path) -> None:
+    usual = {
+        "version": 1.0,
+        "system_instruction_sha": None,
+        "has_chat_template": False,
+        "generation_kwargs": {
+            "until": ["</s>", "\nUser:"],
+            "max_gen_toks": 1024,
+            "do_sample": False,
+            "temperature": 0.0,
+        },
+    }
+    (evaluation,) = read_evaluations([folder])
+    assert [facts["harness"] for facts in evaluation.facts.values()] == [usual] * 12
+    rewrite(results_file(folder), lambda results: results.update(chat_template=""))  # as of a chat endpoint
+    (evaluation,) = read_evaluations([folder])
+    assert all(facts["harness"]["has_chat_template"] for facts in evaluation.facts.values())
 
 
 def test_the_version_of_the_files_is_read(folder: Path) -> None:
