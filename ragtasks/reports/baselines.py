@@ -26,7 +26,7 @@ class _Rule:
     name: str
     """For the tables."""
     model: str
-    """The model of ours that does the same in an evaluation; where that is there, the rule is not needed."""
+    """The model of ours that does the same in an evaluation; in a setting that it ran in, the rule is not needed."""
     values: Callable[[Row], dict[str, float | None]]
     """Row -> metric -> value."""
 
@@ -69,12 +69,12 @@ def _ruled(evaluations: Sequence[Evaluation]) -> Iterator[Evaluation]:
     first = evaluations[0]
     if not any(metric.name == CONDITIONED[0] for metric in first.metrics):
         return
-    names = {item.model for item in evaluations}
+    ran = {(item.model, row.setting) for item in evaluations for row in item.rows}
     tasks = {(row.setting, row.task_id): row for item in evaluations for row in item.rows}
     shown = {name for item in evaluations for row in item.rows[:1] for name in row.values}
     for rule in _RULES:
-        if rule.model not in names:
-            rows = tuple(_as(row, rule, shown) for row in tasks.values())
+        rows = tuple(_as(row, rule, shown) for row in tasks.values() if (rule.model, row.setting) not in ran)
+        if rows:
             yield replace(first, model=rule.name, rows=rows, facts={}, samples={})
 
 

@@ -105,7 +105,7 @@ def _context(alike: Sequence[Evaluation]) -> str:
 def _columns(part: _Part, metrics: Sequence[str], by: str) -> Iterator[Column]:
     """Yield a column for each metric that the rows know, if only as unscored."""
     group, name = (part.setting, part.model) if by == MODEL else (part.model, part.setting)
-    bounds = {metric.name: metric.bounds for metric in suite_named(part.suite).metrics}
+    known = {metric.name: metric for metric in suite_named(part.suite).metrics}
     for metric in metrics:
         if any(metric in row.values for row in part.rows.values()):
             yield Column(
@@ -115,7 +115,8 @@ def _columns(part: _Part, metrics: Sequence[str], by: str) -> Iterator[Column]:
                 name=name,
                 values={task_id: row.values.get(metric) for task_id, row in part.rows.items()},
                 cluster_of={task_id: row.conversation_id for task_id, row in part.rows.items()},
-                bounds=bounds[metric],
+                bounds=known[metric].bounds,
+                higher_is_better=known[metric].higher_is_better,
             )
 
 

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from ragtasks.reports.table import fixed, plain
 from ragtasks.statistics.bootstrap import Estimate
-from ragtasks.statistics.comparison import Comparison, Comparisons, Mean
+from ragtasks.statistics.comparison import Column, Comparison, Comparisons, Mean
 
 _WIDTH = 1_000_000  # Markdown is for files: nothing is wrapped or cut to fit a screen
 _SMALLEST_P = 0.001
@@ -51,7 +52,7 @@ def render_comparisons(found: Comparisons, *, group: str, name: str, items: str)
     output = io.StringIO()
     console = Console(file=output, width=_WIDTH, color_system=None, markup=False, emoji=False, highlight=False)
     for context in dict.fromkeys(mean.column.context for mean in found.means):
-        console.print(f"# {context}\n\n## Means")
+        console.print(f"# {plain(context)}\n\n## Means")
         console.print(_means([mean for mean in found.means if mean.column.context == context], group, name, items))
         pairs = [pair for pair in found.pairs if pair.first.context == context]
         console.print("## Differences")
@@ -87,7 +88,7 @@ def _means(means: list[Mean], group: str, name: str, items: str) -> Table:
         column, found = mean.column, mean.estimate
         errors = (_number(found.standard_error), _number(found.independent_error))
         counts = (str(found.n_values), str(found.n_clusters), str(found.n_unscored))
-        names = (column.group, column.name, column.metric)
+        names = (column.group, column.name, _metric(column))
         _add(table, *names, _number(found.value), _interval(found), *errors, *counts)
     return table
 
@@ -99,20 +100,29 @@ def _differences(pairs: list[Comparison], group: str, items: str) -> Table:
         first, gap = pair.first, pair.difference
         tested = (_p(pair.p), _p(pair.adjusted_p), _number(pair.detectable))
         counts = (str(gap.n_values), str(gap.n_clusters), str(gap.n_unscored), str(pair.n_unshared))
-        names = (first.group, first.metric, first.name, pair.second.name)
+        names = (first.group, _metric(first), first.name, pair.second.name)
         sides = (_number(pair.first_mean), _number(pair.second_mean))
-        _add(table, *names, *sides, _number(gap.value, "+.3f"), _interval(gap, "+.3f"), *tested, *counts)
+        _add(table, *names, *sides, _number(gap.value, _signed), _interval(gap, _signed), *tested, *counts)
     return table
 
 
-def _number(value: float | None, form: str = ".3f") -> str:
-    return "-" if value is None else format(value, form)
+def _metric(column: Column) -> str:
+    return column.metric if column.higher_is_better else f"{column.metric} (lower is better)"
 
 
-def _interval(found: Estimate, form: str = ".3f") -> str:
+def _number(value: float | None, write: Callable[[float], str] = fixed) -> str:
+    return "-" if value is None else write(value)
+
+
+def _interval(found: Estimate, write: Callable[[float], str] = fixed) -> str:
     if found.low is None or found.high is None:
         return f"- ({found.reason})"
-    return f"{found.low:{form}} to {found.high:{form}}"
+    return f"{write(found.low)} to {write(found.high)}"
+
+
+def _signed(value: float) -> str:
+    text = fixed(value)
+    return f"+{text}" if float(text) > 0 else text
 
 
 def _p(value: float | None) -> str:
@@ -129,8 +139,8 @@ def _table(names: tuple[str, ...], figures: tuple[str, ...]) -> Table:
 
 
 def _add(table: Table, *cells: str) -> None:
-    # A model's name is the user's own text, and a bar in it would end its cell.
-    table.add_row(*(cell.replace("|", "\\|") for cell in cells))
+    # A model's name is the user's own text: a bar in it would end its cell, a newline its row.
+    table.add_row(*(plain(cell).replace("|", "\\|") for cell in cells))
 
 
 __all__ = ["comparisons_csv", "render_comparisons"]

@@ -38,9 +38,17 @@ def draft(title: str, columns: Sequence[str], rows: Sequence[Sequence[Cell | Slo
     return Draft(Table(title, tuple(columns), (), note), tuple(tuple(row) for row in rows))
 
 
-def slot(rows: Sequence[Row], metric: str, bounds: tuple[float, float] = UNBOUNDED) -> Slot:
-    """Return the place of a metric's mean over some rows; no interval reaches beyond the bounds of its values."""
-    return Slot(cluster([row.values.get(metric) for row in rows], [row.conversation_id for row in rows], bounds))
+def slot(rows: Sequence[Row], metric: str, bounds: tuple[float, float] = UNBOUNDED, *, n_absent: int = 0) -> Slot:
+    """Return the place of a metric's mean over some rows; no interval reaches beyond the bounds of its values.
+
+    Args:
+        rows: responses.
+        metric: name.
+        bounds: smallest and largest value of the metric.
+        n_absent: tasks of the same line of the table without a response here; the figure counts them as unscored.
+    """
+    values = [row.values.get(metric) for row in rows] + [None] * n_absent
+    return Slot(cluster(values, [row.conversation_id for row in rows] + [""] * n_absent, bounds))
 
 
 def fill(drafts: Sequence[Draft], *, intervals: bool = True) -> list[Table]:

@@ -52,4 +52,15 @@ class Section:
     """In the order of the report."""
 
 
-__all__ = ["Cell", "Figure", "Section", "Table"]
+def fixed(value: float, digits: int = 3) -> str:
+    """Return a number with so many decimals; what rounds to zero has no sign."""
+    text = f"{value:.{digits}f}"
+    return text if float(text) else text.removeprefix("-")
+
+
+def plain(text: str) -> str:
+    """Return a text on one line, with what a terminal would act on as an escape."""
+    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
+
+
+__all__ = ["Cell", "Figure", "Section", "Table", "fixed", "plain"]

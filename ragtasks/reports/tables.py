@@ -29,6 +29,11 @@ from ragtasks.statistics.bootstrap import MIN_CLUSTERS
 _SETTINGS = tuple(setting.value for setting in Setting)
 _MOST_OVERVIEW = 9
 _OVERVIEW = ("rl_f", "rb_llm", "rb_alg", "rb_alg_raw", "rb_alg_ibm", "ans_acc", "rouge_l", "coverage", "judge_coverage")
+_RANKED_SETTINGS = (Setting.REFERENCE.value, Setting.FULL_RAG.value)
+_RANKING_NOTE = (
+    "Harmonic mean of the means of rl_f, rb_llm and rb_alg, as MTRAGEval ranks its tasks B and C (paper profile; B is "
+    "reference, C is full_rag). In brackets: the fewest tasks that one of the three means covers."
+)
 _LEAK = (
     "Passages none: tasks that are given no passage. Where exactly the unanswerable ones are (MTRAG-UN's reference "
     "setting), an empty list alone tells what to refuse."
@@ -135,18 +140,23 @@ def _overview_table(
 
 
 def _ranking(overview: Sequence[Table]) -> Iterator[Table]:
-    """Yield MTRAGEval's ranking figure, from the means of the first table, where all three are there."""
+    """Yield MTRAGEval's ranking figure in its settings, from the means of the first table, where it has all three."""
     table = overview[0]
     if not set(RANKED_BY) <= set(table.columns):
         return
     rows = []
     for row in table.rows:
-        means = {name: row[table.columns.index(name)] for name in RANKED_BY}
-        scores = {name: Score(cell.value) for name, cell in means.items() if isinstance(cell, Figure)}
-        figure = ranking_figure(scores).value
-        rows.append((row[0], row[1], "-" if figure is None else f"{figure:.3f}"))
-    note = "Harmonic mean of the means of rl_f, rb_llm and rb_alg: what MTRAGEval ranks tasks B and C by."
-    yield Table("Ranking figure", ("setting", "model", "harmonic mean"), tuple(rows), note)
+        means = {name: cell for name, cell in zip(table.columns, row, strict=True) if isinstance(cell, Figure)}
+        if row[0] in _RANKED_SETTINGS:
+            rows.append((*row[:2], _harmonic_mean({name: means[name] for name in RANKED_BY})))
+    if rows:
+        yield Table("Ranking figure", ("setting", "model", "harmonic mean"), tuple(rows), _RANKING_NOTE)
+
+
+def _harmonic_mean(means: Mapping[str, Figure]) -> Figure:
+    """Return the ranking figure, which covers no more than the one of its means that covers least."""
+    value = ranking_figure({name: Score(mean.value) for name, mean in means.items()}).value
+    return Figure(value, min(mean.n_scored for mean in means.values()), max(mean.n for mean in means.values()))
 
 
 def _by_dimension(evaluations: Sequence[Evaluation], setting: str, metric: Metric) -> Draft:
@@ -158,8 +168,9 @@ def _by_dimension(evaluations: Sequence[Evaluation], setting: str, metric: Metri
     for part in slices_of([row for _, rows in chosen for row in rows]):
         parts = [[row for row in rows if part.holds(row)] for _, rows in chosen]
         splits = splits or part.dimension == "passages"
-        n = max(len(rows) for rows in parts)
-        lines.append([part.dimension, part.value, n, *(slot(rows, metric.name, metric.bounds) for rows in parts)])
+        n = len({row.task_id for rows in parts for row in rows})
+        figures = (slot(rows, metric.name, metric.bounds, n_absent=n - len(rows)) for rows in parts)
+        lines.append([part.dimension, part.value, n, *figures])
     heads = ["dimension", "value", "n", *(item.model for item, _ in chosen)]
     note = f"{metric.description[:1].upper()}{metric.description[1:]}." + (f" {_LEAK}" if splits else "")
     return draft(f"{metric.name} in setting {setting}", heads, lines, note)

@@ -1,4 +1,4 @@
-"""The two standard errors of a mean side by side: over conversations, and as the harness computes its own."""
+"""The two standard errors of a mean side by side: over conversations, and by the harness's own formula."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ragtasks.statistics.clusters import cluster
 
 _COLUMNS = ("setting", "model", "metric", "mean", "stderr", "harness stderr", "conversations", "no interval because")
 _NOTE = (
-    "stderr: over conversations. harness stderr: by the formula of lm_eval, which takes tasks for independent; it is "
-    "what the harness prints, and too small where the tasks of one conversation are alike."
+    "stderr: over conversations. harness stderr: by the formula of lm_eval, which takes tasks for independent: too "
+    "small where the tasks of one conversation are alike."
 )
 
 
@@ -40,8 +40,8 @@ def error_table(evaluations: Sequence[Evaluation], metrics: Sequence[str]) -> Ta
 
 def _cells(found: Estimate) -> tuple[Figure, Figure, Figure, int, str]:
     n = found.n_values
-    figures = (Figure(value, n, n) for value in (found.value, found.standard_error, found.independent_error))
-    mean, over_conversations, harness = figures
+    mean = Figure(found.value, n, n + found.n_unscored)
+    over_conversations, harness = (Figure(value, n, n) for value in (found.standard_error, found.independent_error))
     return mean, over_conversations, harness, found.n_clusters, found.reason
 
 

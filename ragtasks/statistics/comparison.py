@@ -37,6 +37,8 @@ class Column:
     """Item -> cluster, such as its conversation id."""
     bounds: tuple[float, float] = UNBOUNDED
     """Smallest and largest figure that can be."""
+    higher_is_better: bool = True
+    """Direction of the metric."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,6 +68,12 @@ def test_baselines_stand_last_and_a_run_takes_the_place_of_its_rule() -> None:
     assert [is_baseline(name) for name in names] == [False, False, True, True, True]
 
 
+def test_a_rule_stands_in_every_setting_that_no_run_covers() -> None:
+    other = evaluation([row(1, 0.5), row(1, 0.5, setting="full_rag")], "a")
+    ran = evaluation([row(1, 0.5)], "ragtasks-refuse")
+    assert [item.setting for item in rule(ALWAYS, other, ran).rows] == ["full_rag"]
+
+
 def test_other_suites_have_no_rules() -> None:
     given = [evaluation([row(1, None, values={"accuracy": 1.0})], suite="multihop_rag")]
     assert with_baselines(given) == given

@@ -106,6 +106,22 @@ def test_unscored_is_neither_zero_nor_hidden() -> None:
     assert figure == Figure(0.5, 1, 3)
 
 
+def test_a_line_of_a_dimension_says_whose_mean_covers_fewer_tasks() -> None:
+    whole = evaluation([row(number, 0.5) for number in (1, 2, 3)], "whole")
+    fewer = evaluation([row(1, 1.0), row(2, None)], "fewer")
+    table = named(section(whole, fewer), "rb_alg in setting reference")
+    ((n, *figures),) = cells(table, "all", "")
+    assert (n, figures[:2]) == (3, [Figure(0.5, 3, 3), Figure(1.0, 1, 3)])
+    ((n, *figures),) = cells(table, "turn by turn", "3")
+    assert (n, figures[:2]) == (1, [Figure(0.5, 1, 1), Figure(None, 0, 1)])
+
+
+def test_models_on_other_tasks_each_say_what_they_cover() -> None:
+    given = [evaluation([row(number, 0.5) for number in numbers], f"m{numbers}") for numbers in ((1, 2), (2, 3))]
+    ((n, *figures),) = cells(named(section(*given), "rb_alg in setting reference"), "all", "")
+    assert (n, figures[:2]) == (3, [Figure(0.5, 2, 3)] * 2)
+
+
 @given(
     st.lists(st.tuples(st.integers(0, 11), st.none() | st.floats(0, 1, allow_subnormal=False)), min_size=1, max_size=60)
 )
@@ -211,15 +227,34 @@ def test_settings_are_compared_on_the_tasks_that_they_share() -> None:
     assert "the settings share" not in str(titles(section(evaluation(rows[:2]))))
 
 
-def judged(number: int, rl_f: float, rb_llm: float, rb_alg: float) -> Evaluation:
-    figures: dict[str, float | None] = {"rl_f": rl_f, "rb_llm": rb_llm, "rb_alg": rb_alg}
-    return evaluation([row(1, None, values=figures)], f"m{number}")
+def judged(name: str, *figures: tuple[float | None, float, float], setting: str = "reference") -> Evaluation:
+    """Return an evaluation with these values of rl_f, rb_llm and rb_alg, one triple a task."""
+    values = [dict(zip(("rl_f", "rb_llm", "rb_alg"), given, strict=True)) for given in figures]
+    return evaluation([row(n, None, values=own, setting=setting) for n, own in enumerate(values, start=1)], name)
 
 
 def test_the_ranking_figure_is_the_harmonic_mean_of_the_three_means() -> None:
-    table = named(section(judged(1, 0.6, 0.5, 0.4), judged(2, 0.0, 0.5, 0.4)), "Ranking figure")
-    assert table.rows[:2] == (("reference", "m1", "0.486"), ("reference", "m2", "0.000"))
+    table = named(section(judged("a", (0.6, 0.5, 0.4)), judged("b", (0.0, 0.5, 0.4))), "Ranking figure")
+    assert [line[:2] for line in table.rows[:2]] == [("reference", "a"), ("reference", "b")]
+    assert values(table, "reference", "a") == [pytest.approx(3 / (1 / 0.6 + 1 / 0.5 + 1 / 0.4))]
+    assert values(table, "reference", "b") == [0.0]
     assert "Ranking figure" not in titles(section(evaluation([row(1, 0.5)])))
+
+
+def test_the_ranking_figure_covers_what_the_least_covered_of_its_means_does() -> None:
+    found = section(judged("a", (1.0, 1.0, 1.0), (None, 1.0, 1.0)), judged("b", (None, 1.0, 1.0)))
+    table = named(found, "Ranking figure")
+    assert cells(table, "reference", "a") == [(Figure(1.0, 1, 2),)]
+    assert cells(table, "reference", "b") == [(Figure(None, 0, 1),)]
+    assert "1.000 (1/2)" in render([replace(found, tables=(table,))], Format.MARKDOWN)
+
+
+def test_only_what_mtrageval_ranks_has_a_ranking_figure() -> None:
+    given = [judged("a", (0.5, 0.5, 0.5), setting=setting) for setting in SETTINGS]
+    table = named(section(*given), "Ranking figure")
+    assert [line[0] for line in table.rows if line[1] == "a"] == ["reference", "full_rag"]
+    assert "paper profile; B is reference, C is full_rag" in table.note
+    assert "Ranking figure" not in titles(section(given[1]))
 
 
 def test_every_table_has_the_null_baselines() -> None:

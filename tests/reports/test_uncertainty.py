@@ -53,6 +53,13 @@ def test_tasks_of_one_conversation_that_are_alike_count_once() -> None:
     assert mean.n_scored == mean.n == 36
 
 
+def test_the_mean_says_what_it_covers_and_the_note_claims_no_more_than_a_formula() -> None:
+    table = error_table([evaluation(row("a", 1, 0.5), row("b", 1, None))], ["rb_alg"])
+    assert table.rows[0][3] == Figure(0.5, 1, 2)
+    assert "by the formula of lm_eval" in table.note
+    assert "prints" not in table.note  # a group's standard error is pooled over its domains there
+
+
 def test_what_has_no_value_has_no_line_and_settings_are_in_order() -> None:
     rows = (row("a", 1, 0.5, "full_rag"), row("a", 1, 0.5), row("b", 1, None))
     table = error_table([evaluation(*rows), evaluation(row("a", 1, None), model="unscored")], ["rl_f", "rb_alg"])
