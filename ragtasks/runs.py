@@ -22,7 +22,7 @@ from typing import Any
 import orjson
 
 from ragtasks.benchmarks.benchmark import Benchmark
-from ragtasks.errors import CacheError, clear_error, close_matches
+from ragtasks.errors import CacheError, ConfigurationError, clear_error, close_matches
 from ragtasks.records import Contexts, Passage, Setting, Task
 
 OFFICIAL = "official"
@@ -123,7 +123,8 @@ def read_trec(path: Path) -> dict[str, tuple[Ranked, ...]]:
             rankings[query_id][passage_id] = score
     if faults:
         shown = [*faults[:20], *([f"and {len(faults) - 20} more"] if len(faults) > 20 else [])]
-        raise CacheError(f"TREC run {path}: {len(faults)} faults\n  " + "\n  ".join(shown))
+        n_faults = f"{len(faults)} fault{'s' if len(faults) > 1 else ''}"
+        raise CacheError(f"TREC run {path}: {n_faults}\n  " + "\n  ".join(shown))
     return {query: in_rank_order(Ranked(*item) for item in ranking.items()) for query, ranking in rankings.items()}
 
 
@@ -185,6 +186,27 @@ def contexts_for(benchmark: Benchmark, setting: Setting, run: str, store: Path) 
     if run == OFFICIAL or setting is Setting.REFERENCE:
         return benchmark.read_contexts(setting)
     return contexts_of_run(store, run, benchmark, setting)
+
+
+def published_passages(benchmark: Benchmark) -> Mapping[str, tuple[Passage, ...]]:
+    """Return task id -> passages that the benchmark itself publishes as retrieved, best first: the run `OFFICIAL`.
+
+    Raises:
+        BenchmarkFileError: their file is missing or broken.
+        ConfigurationError: it publishes none.
+    """
+    try:
+        return benchmark.read_contexts(Setting.FULL_RAG).passages
+    except ConfigurationError as error:
+        command = f"ragtasks retrieve --retriever bm25 --benchmark {benchmark.name}"
+        message = clear_error(
+            f"run {OFFICIAL!r}",
+            where=benchmark.label,
+            expected="retrieved passages that the benchmark publishes",
+            found=f"none ({str(error).splitlines()[0]})",
+            next_step=f"name a run of yours; `{command}` makes one",
+        )
+        raise ConfigurationError(message) from error
 
 
 def run_key(store: Path, name: str) -> str | None:
@@ -270,6 +292,7 @@ __all__ = [
     "contexts_for",
     "contexts_of_run",
     "in_rank_order",
+    "published_passages",
     "read_contexts",
     "read_manifest",
     "read_trec",

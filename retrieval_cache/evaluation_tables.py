@@ -1,4 +1,4 @@
-"""Markdown tables of evaluated runs, in the shape of the MTRAG paper's Tables 3, 4 and 15, beside its own figures.
+"""Markdown tables of evaluated runs, in the shape of the MTRAG paper's Tables 3, 4 and 15; on MTRAG beside its own.
 
 The paper searched the whole corpora. Where ours are smaller, or nobody says how large they were, a line above the
 tables says that the figures do not compare; for the sample, or for other queries than the paper's, its figures are
@@ -87,7 +87,7 @@ PAPER_SUBSETS = {
 
 
 def render_evaluations(evaluations: Sequence[Evaluation]) -> str:
-    """Return Markdown: notes, all queries (Table 3), subsets (Table 4), domains (Table 15), profile `ibm`, pairs.
+    """Return Markdown: notes, all queries, subsets, domains (on MTRAG: Tables 3, 4, 15), profile `ibm`, pairs.
 
     Args:
         evaluations: runs over the same judged queries; the first is the one that others are compared with.
@@ -101,14 +101,15 @@ def render_evaluations(evaluations: Sequence[Evaluation]) -> str:
     if not evaluations:
         return ""
     check_same_queries(evaluations)
+    of_paper = _is_of_paper(evaluations[0])
     parts = [
         f"# Retrieval on {evaluations[0].benchmark or 'unnamed data'}",
         "\n".join(f"- {note}" for note in dict.fromkeys(_notes(evaluations))),
-        "## All queries (as Table 3)",
+        "## All queries" + " (as Table 3)" * of_paper,
         _all_queries(evaluations),
-        "## R@5 by subset (as Table 4)",
+        "## R@5 by subset" + " (as Table 4)" * of_paper,
         _by_subset(evaluations),
-        "## By domain (as Table 15)",
+        "## By domain" + " (as Table 15)" * of_paper,
         _by_domain(evaluations),
         "## Profile `ibm`",
         "Unlike above: omitted queries left out, means of domains rounded and weighted by predictions.",
@@ -124,9 +125,9 @@ def _notes(evaluations: Sequence[Evaluation]) -> Iterator[str]:
     if _names_paper(evaluations[0]):
         yield "Rows and columns headed `paper` are figures printed in the paper (Elser is version 1)."
     for evaluation in evaluations:
-        if not _names_paper(evaluation):
+        if _is_of_paper(evaluation) and not _names_paper(evaluation):
             yield f"{evaluation.name}: other data than the paper's, so its figures are left out."
-        elif problem := not_comparable(evaluation):
+        elif _names_paper(evaluation) and (problem := not_comparable(evaluation)):
             yield f"**{evaluation.name} does not compare with the paper**: {problem}."
         if evaluation.omitted:
             n, total = len(evaluation.omitted), len(evaluation.results)
@@ -171,6 +172,11 @@ def _size_of(domain: str, evaluation: Evaluation) -> str:
     found = evaluation.corpus_sizes.get(domain)
     searched = "unknown" if found is None else f"{found:,}"
     return f"{domain}: {searched} of {OFFICIAL_CORPUS_SIZES.get(domain, 0):,} passages searched"
+
+
+def _is_of_paper(evaluation: Evaluation) -> bool:
+    """Return whether the benchmark is the paper's, be it in part or the sample."""
+    return evaluation.benchmark.removesuffix(" (sample)") == PAPER_BENCHMARK
 
 
 def _names_paper(evaluation: Evaluation) -> bool:

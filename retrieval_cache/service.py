@@ -13,10 +13,9 @@ from ragtasks.benchmarks.registry import benchmark_folder, open_benchmark, retri
 from ragtasks.benchmarks.standalone import NO_LABELS, read_standalone_labels
 from ragtasks.clients.endpoint import endpoint_of
 from ragtasks.clients.openai_client import OpenAIClient
-from ragtasks.errors import CacheError, ConfigurationError, JudgeError
+from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, JudgeError
 from ragtasks.progress import progress_bars
-from ragtasks.records import Setting
-from ragtasks.runs import OFFICIAL, Ranked, Run, in_rank_order, tasks_checksum
+from ragtasks.runs import OFFICIAL, Ranked, Run, in_rank_order, published_passages, tasks_checksum
 from retrieval_cache.evaluation import Evaluation, evaluate
 from retrieval_cache.evaluation_tables import PAPER_BENCHMARK, render_evaluations
 from retrieval_cache.evidence import evidence_section
@@ -137,6 +136,22 @@ def evaluate_runs(place: Place, names: Sequence[str]) -> str:
     return tables + evidence_section(benchmark, retrieval_side(benchmark.name), runs)
 
 
+def has_judgements(place: Place) -> bool:
+    """Return whether runs of a benchmark can be judged; judgements that are only missing on this machine count.
+
+    Raises:
+        RagtasksError: as `Place.open`.
+    """
+    benchmark = place.open()
+    side = retrieval_side(benchmark.name)
+    try:
+        return any(side.load_qrels(benchmark.root, domain) for domain in side.domains_of(benchmark.tasks))
+    except ConfigurationError:
+        return False
+    except BenchmarkFileError:
+        return True
+
+
 def evaluate_stored(benchmark: Benchmark, store: RunStore, name: str) -> Evaluation:
     """Return a stored run, or the benchmark's own, judged by the benchmark's judgements.
 
@@ -175,11 +190,11 @@ def evaluate_stored(benchmark: Benchmark, store: RunStore, name: str) -> Evaluat
 def _official(benchmark: Benchmark) -> Run:
     """Return the published top passages as a run: their order is the ranking, their scores were not kept."""
     read_rankings = retrieval_side(benchmark.name).load_rankings
-    contexts = read_rankings(benchmark.root) if read_rankings else benchmark.read_contexts(Setting.FULL_RAG).passages
+    contexts = read_rankings(benchmark.root) if read_rankings else published_passages(benchmark)
     return {
         task_id: in_rank_order(Ranked(item.passage_id, float(-rank)) for rank, item in enumerate(passages))
         for task_id, passages in contexts.items()
     }
 
 
-__all__ = ["Place", "Rewriter", "evaluate_runs", "evaluate_stored", "retrieve"]
+__all__ = ["Place", "Rewriter", "evaluate_runs", "evaluate_stored", "has_judgements", "retrieve"]

@@ -66,7 +66,7 @@ def test_broken_trec_lines_are_named(tmp_path: Path, line: str, found: str) -> N
     path.write_text(f"q0 Q0 d0 1 3.5 t\n{line}\n")
     with pytest.raises(CacheError) as error:
         read_trec(path)
-    assert "line " in str(error.value)
+    assert str(error.value).startswith(f"TREC run {path}: 1 fault\n  line ")
     assert found in str(error.value)
 
 

@@ -145,7 +145,8 @@ class Collection:
             where=f"setting {setting.value}",
             expected="a run of your own: none is published",
             found="no run",
-            next_step=f"ragtasks retrieve bm25 --benchmark {self.name}, then --metadata '{{\"run\": NAME}}'",
+            next_step=f"ragtasks retrieve --benchmark {self.name} --retriever bm25, then --metadata "
+            "'{\"run\": NAME}'",
         )
         raise ConfigurationError(message)
 

@@ -62,7 +62,10 @@ class Faults:
 
 
 def _short(value: object) -> str:
-    text = value if isinstance(value, str) and value.startswith("no ") else repr(value)
+    try:
+        text = value if isinstance(value, str) and value.startswith("no ") else repr(value)
+    except RecursionError:
+        return "a value that is nested too deeply"
     return text if len(text) <= 120 else text[:117] + "..."
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,7 +101,8 @@ def _checked(root: Path) -> Folder:
     """
     faults = Faults(root)
     folder = _read(root, faults)
-    faults.raise_if_any(f"run `ragtasks validate {root}`, which lists every fault; `data` names another folder")
+    command = shlex.join(["ragtasks", "validate", str(root)])
+    faults.raise_if_any(f"run `{command}`, which lists every fault; `data` names another folder")
     return folder
 
 

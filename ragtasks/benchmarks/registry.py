@@ -52,12 +52,13 @@ def benchmark_folder(name: str, data: str | None, data_folder: Path) -> Path:
     if folder.is_dir():
         return folder
     way_out = f"run `ragtasks fetch {name}`" if source.files else "name your folder as `data` (docs/bring-your-own.md)"
+    sample = f'--data {SAMPLE} (harness tasks: --metadata \'{{"data": "{SAMPLE}"}}\')'
     message = clear_error(
         f"data of {name}",
         where=str(folder),
         expected=f"a folder with {'the official' if source.files else 'your'} files",
         found="no folder",
-        next_step=f'{way_out}, or try the sample: --metadata \'{{"data": "{SAMPLE}"}}\'',
+        next_step=f"{way_out}, or try the sample: {sample}",
     )
     raise BenchmarkFileError(message)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +14,7 @@ from ragtasks.cli.app import app, say
 from ragtasks.errors import ConfigurationError
 
 _BENCHMARK = Annotated[str, typer.Option(help="Benchmark.")]
+_RETRIEVED = ("reference_rag", "full_rag")
 _DATA = Annotated[str | None, typer.Option(help="`sample`, or a folder with the official files.")]
 
 
@@ -58,28 +60,38 @@ def retrieve(  # noqa: PLR0917 (one parameter an option)
 ) -> None:
     """Make a run of a retriever over a benchmark's queries, once; a killed call is taken up again."""
     from ragtasks.environment import endpoint_key
-    from retrieval_cache.service import Rewriter
+    from retrieval_cache.service import Rewriter, has_judgements
     from retrieval_cache.service import retrieve as make
 
-    model = Rewriter(rewriter, base_url, endpoint_key())
-    run = make(
-        _place(benchmark, data), retriever, queries, name=name, depth=depth, rewriter=model, corpora=_pairs(corpus)
-    )
+    model, place = Rewriter(rewriter, base_url, endpoint_key()), _place(benchmark, data)
+    run = make(place, retriever, queries, name=name, depth=depth, rewriter=model, corpora=_pairs(corpus))
     made = run.folder.name
     say(f"run {made} in {run.folder}")
     if name not in (None, made):
         say(f"this very run was there under that name: {name} is not made")
-    say(*_next_steps(made, benchmark, data))
+    say(*_next_steps(made, benchmark, data, has_judgements(place)))
 
 
-def _next_steps(run: str, benchmark: str, data: str | None) -> tuple[str, str]:
-    """Return how to go on with a run on the data that it was made for, to be pasted into a shell."""
-    place = ["--benchmark", benchmark, *(["--data", data] if data else [])]
-    metadata = shlex.quote(json.dumps({**({"data": data} if data else {}), "run": run}, ensure_ascii=False))
-    return (
-        f"next: {shlex.join(['ragtasks', 'evaluate-run', run, *place])}",
-        f"use it in tasks of {benchmark} with --metadata {metadata}",
-    )
+def _next_steps(run: str, benchmark: str, data: str | None, is_judged: bool) -> Iterator[str]:
+    """Yield how to go on with a run on the data that it was made for, to be pasted into a shell."""
+    if is_judged:
+        place = ["--benchmark", benchmark, *(["--data", data] if data else [])]
+        yield f"next: {shlex.join(['ragtasks', 'evaluate-run', run, *place])}"
+    if _has_tasks_on_runs(benchmark):
+        metadata = shlex.quote(json.dumps({**({"data": data} if data else {}), "run": run}, ensure_ascii=False))
+        yield f"use it in tasks of {benchmark} with --metadata {metadata}"
+
+
+def _has_tasks_on_runs(benchmark: str) -> bool:
+    """Return whether a harness task of the benchmark is given retrieved passages."""
+    import yaml
+
+    from ragtasks.harness.link import task_folder
+
+    # The base loader leaves the harness's `!function` tags alone.
+    files = (yaml.load(path.read_text("utf-8"), yaml.BaseLoader) for path in task_folder().rglob("*.yaml"))
+    options = (file.get("dataset_kwargs", {}) for file in files)
+    return any(one.get("benchmark") == benchmark and one.get("setting") in _RETRIEVED for one in options)
 
 
 @app.command()

@@ -85,9 +85,15 @@ def endpoint_of(named: str | Mapping[str, Any]) -> Endpoint:
     try:
         return Endpoint.model_validate(fields)
     except ValidationError as error:
-        faults = [f"{'.'.join(map(str, fault['loc'])) or 'endpoint'}: {fault['msg']}" for fault in error.errors()]
+        faults = [_told(".".join(map(str, fault["loc"])), fault["msg"]) for fault in error.errors()]
     # Outside the handler: the chained error would show the values, and with them a key in an address.
     raise ConfigurationError("endpoint: " + "; ".join(faults))
+
+
+def _told(field: str, message: str) -> str:
+    """Return a fault of a field, or of the whole where `field` is empty, without pydantic's name for our own errors."""
+    message = message.removeprefix("Value error, ")
+    return f"{field}: {message}" if field else message
 
 
 __all__ = ["OPENAI_URL", "Endpoint", "endpoint_of"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +13,7 @@ from typing import Any
 from ragtasks.errors import BenchmarkFileError, clear_error
 from ragtasks.ids import normalise_task_id
 from ragtasks.submissions.documents import Documents
-from ragtasks.submissions.findings import Finding, Report, SubmissionTask
+from ragtasks.submissions.findings import Finding, Report, SubmissionTask, Words
 from ragtasks.submissions.inputs import Inputs
 from ragtasks.submissions.line_rules import LINE_RULES, Line, Slip
 from ragtasks.submissions.rules import MAX_BYTES, RULES
@@ -55,14 +57,15 @@ def check_lines(lines: Iterable[bytes], name: str, task: SubmissionTask, against
     """Return what is wrong with a submission.
 
     Args:
-        lines: its lines, with their ends.
+        lines: its lines, as line feeds end them, with their ends.
         name: name of the file.
         task: what it is handed in for.
         against: what it is compared with.
         n_bytes: size of the file.
     """
     checker = _Checker(task, against)
-    found = [finding for number, line in enumerate(lines, start=1) for finding in checker.line(number, line)]
+    parts = itertools.chain.from_iterable(map(checker.parts, lines))
+    found = [finding for number, line in enumerate(parts, start=1) for finding in checker.line(number, line)]
     whole = [*checker.file(name, n_bytes), *checker.missing()]
     return Report(name, task, checker.n_rows, (*whole, *found), against.unchecked)
 
@@ -72,6 +75,7 @@ class _Checker:
 
     def __init__(self, task: SubmissionTask, against: Against) -> None:
         self.n_rows = 0
+        self._n_carriage_returns = 0
         self._task = task
         self._against = against
         self._line_of: dict[str, int] = {}
@@ -83,18 +87,32 @@ class _Checker:
         if n_bytes > MAX_BYTES:
             yield self._found(0, "", ("file_size", f"at most {MAX_BYTES} bytes", n_bytes))
         if not self.n_rows:
-            yield self._found(0, "", ("no_tasks", "a line for each task", "no task"))
+            yield self._found(0, "", ("no_tasks", "a line for each task", Words("no task")))
+        if n := self._n_carriage_returns:
+            found = Words(f"only a carriage return {n} times")
+            yield self._found(0, "", ("carriage_returns", "a line feed between lines", found))
 
     def missing(self) -> Iterator[Finding]:
         """Yield the tasks that no line answers."""
         for key, given in (self._against.inputs or {}).items():
             if key not in self._line_of:
-                yield self._found(0, given.task_id, ("missing_task", "a line for this task", "no line"))
+                yield self._found(0, given.task_id, ("missing_task", "a line for this task", Words("no line")))
+
+    def parts(self, raw: bytes) -> list[bytes]:
+        """Return the lines in what a line feed ends: those that carriage returns end too, as text mode reads them.
+
+        A carriage return within an object stays where it is, so that the line's fault can be named.
+        """
+        raw = raw.rstrip(b"\r\n")
+        if b"\r" not in raw:
+            return [raw]
+        groups = itertools.groupby(raw.split(b"\r"), _is_whole)
+        lines = [line for whole, group in groups for line in (group if whole else [b"\r".join(group)])]
+        self._n_carriage_returns += max(0, sum(bool(line.strip()) for line in lines) - 1)
+        return lines
 
     def line(self, number: int, raw: bytes) -> Iterator[Finding]:
         """Yield what is wrong with a line; blank ones are passed over, as they are officially."""
-        if not raw.strip():
-            return
         row, slips = _parse(raw)
         task_id = row.get("task_id") if row is not None else None
         name = task_id if isinstance(task_id, str) else ""
@@ -136,37 +154,75 @@ def _key(name: str) -> str:
 
 
 def _parse(raw: bytes) -> tuple[dict[str, Any] | None, list[Slip]]:
-    """Return the object in a line, None where there is none, and what is wrong with the JSON.
+    """Return the object in a line, None where there is none, and what is wrong with it: nothing with a blank line."""
+    if b"\r" in raw:
+        return None, [("line_end", "a line without a carriage return in it", raw.decode("utf-8", errors="replace"))]
+    try:
+        text = raw.decode("utf-8").strip()
+    except UnicodeDecodeError as error:
+        return None, [("utf8", "UTF-8", str(error))]
+    return _object(text) if text else (None, [])
+
+
+def _object(text: str) -> tuple[dict[str, Any] | None, list[Slip]]:
+    """Return the object that a text is, None where it is none, and what is wrong with it.
 
     NaN is let through: official files have it in fields that nobody reads. In a score it is found there.
     """
-    if b"\r" in raw.rstrip(b"\r\n"):
-        return None, [("line_end", "a line without a carriage return in it", raw.decode("utf-8", errors="replace"))]
     twice: list[str] = []
 
     def one_of_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         content = dict(pairs)
         if len(content) < len(pairs):
-            keys = [key for key, _ in pairs]
-            twice.extend(sorted({key for key in keys if keys.count(key) > 1}))
+            counts = Counter(key for key, _ in pairs)
+            twice.extend(sorted(key for key, n in counts.items() if n > 1))
         return content
 
     try:
-        row = json.loads(raw.decode("utf-8"), object_pairs_hook=one_of_each)
-    except UnicodeDecodeError as error:
-        return None, [("utf8", "UTF-8", str(error))]
-    except RecursionError:
-        return None, [("json", "one JSON object", "JSON that is nested too deeply")]
-    except ValueError as error:
-        return None, [("json", "one JSON object", str(error))]
+        row = json.loads(text, object_pairs_hook=one_of_each)
+    except (RecursionError, ValueError) as error:
+        return None, [_json_slip(error)]
     if not isinstance(row, dict):
         return None, [("object", "one JSON object", row)]
     slips: list[Slip] = [("duplicate_key", "each key of an object once", twice)] if twice else []
-    try:
-        json.dumps(row, ensure_ascii=False).encode("utf-8")
-    except UnicodeEncodeError as error:
-        slips.append(("encoding", "texts that UTF-8 can hold", str(error)))
+    if fault := _encoding_fault(row):
+        slips.append(("encoding", "texts that UTF-8 can hold", fault))
     return row, slips
+
+
+def _json_slip(error: RecursionError | ValueError) -> Slip:
+    """Return what is wrong with JSON that cannot be read: the official checker notes only what is no JSON at all."""
+    if isinstance(error, json.JSONDecodeError):
+        return "json", "one JSON object", str(error)
+    found = "JSON that is nested too deeply" if isinstance(error, RecursionError) else str(error)
+    return "json_limit", "JSON that Python can read", found
+
+
+def _is_whole(line: bytes) -> bool:
+    """Return whether a line is blank or one JSON value."""
+    try:
+        if text := line.decode("utf-8").strip():
+            json.loads(text)
+    except (RecursionError, ValueError):
+        return False
+    return True
+
+
+def _encoding_fault(row: dict[str, Any]) -> str:
+    """Return why a text in an object is none that UTF-8 can hold, "" where all are; however deep it is nested."""
+    waiting: list[Any] = [row]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += [*value, *value.values()]
+        elif isinstance(value, list):
+            waiting += value
+        elif isinstance(value, str):
+            try:
+                value.encode("utf-8")
+            except UnicodeEncodeError as error:
+                return str(error)
+    return ""
 
 
 __all__ = ["Against", "check_file", "check_lines"]

@@ -32,20 +32,26 @@ def describe_answers(values: Mapping[str, Sequence[float | None]]) -> Iterator[s
         values: metric -> one value a task handed in, None where unscored, for the names in `RANKED_BY`.
     """
     means = {name: dataset_mean(column) for name, column in values.items()}
+    partial = []
     for name in RANKED_BY:
         column = values.get(name, ())
         n_scored = sum(value is not None and not math.isnan(value) for value in column)
         yield f"{name}: {_shown(means.get(name, Score(None)))} over {n_scored} scored of {len(column)} tasks"
+        if n_scored < len(column):
+            partial.append(f"{name} {n_scored}/{len(column)}")
     figure = ranking_figure(means)
-    reason = f" ({figure.reason}; `ragtasks judge` adds what judges give)" if figure.value is None else ""
-    yield f"ranking figure, harmonic mean of the three (paper profile): {_shown(figure)}{reason}"
+    if figure.value is None:
+        note = f" ({figure.reason}; `ragtasks judge` adds what judges give)"
+    else:
+        note = f" ({', '.join(partial)})" if partial else ""
+    yield f"ranking figure, harmonic mean of the three (paper profile): {_shown(figure)}{note}"
 
 
 def describe_ranking(rows: Sequence[Mapping[str, Any]], qrels: Sequence[Qrel], domains: Mapping[str, str]) -> list[str]:
     """Return lines with the figures of task A, from the rows as they are handed in.
 
-    Two ways of averaging stand side by side: the official script's (a mean over collections, weighted by predictions)
-    and the plain mean over judged queries. Judgements of tasks that are not handed in do not count.
+    Two ways of averaging stand side by side: the official script's (a mean over collections, weighted by predictions),
+    which ranks, and the plain mean over judged queries. Judgements of tasks that are not handed in do not count.
 
     Args:
         rows: the submission.
@@ -62,8 +68,8 @@ def describe_ranking(rows: Sequence[Mapping[str, Any]], qrels: Sequence[Qrel], d
     for name, title in (("ndcg", "nDCG"), ("recall", "Recall")):
         for k in CUTOFFS:
             plain = dataset_mean([values[f"{name}_{k}"] for values in own.values()])
-            mark = "  <- ranking figure" if (name, k) == ("ndcg", _RANKING_CUTOFF) else ""
-            lines.append(f"{title}@{k}: {_shown(official[f'{name}_{k}'])} | {_shown(plain)}{mark}")
+            mark = " (ranking figure)" if (name, k) == ("ndcg", _RANKING_CUTOFF) else ""
+            lines.append(f"{title}@{k}: {_shown(official[f'{name}_{k}'])}{mark} | {_shown(plain)}")
     return lines
 
 

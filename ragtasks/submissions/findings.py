@@ -17,6 +17,12 @@ _LINES_SHOWN = 10
 _LONGEST = 120
 
 
+class Words(str):
+    """What a check says in its own words where a value would stand: shown without quotes."""
+
+    __slots__ = ()
+
+
 class SubmissionTask(str, Enum):
     """The tasks of MTRAGEval (SemEval-2026 task 8)."""
 
@@ -61,7 +67,7 @@ class Finding:
     def __str__(self) -> str:
         """Return one line."""
         place = f"line {self.line}" if self.line else "file"
-        task = f" ({self.task_id})" if self.task_id else ""
+        task = f" ({_cut(_plain(self.task_id))})" if self.task_id else ""
         said = f"expected {self.expected}, found {self.found}"
         return f"{place}{task}: {self.severity.value} {self.rule}: {said} [{self.consequence}]"
 
@@ -92,18 +98,27 @@ class Report:
 
 
 def shown(value: object) -> str:
-    """Return a value as messages show it: short, as JSON writes it where JSON can."""
+    """Return a value of a JSON line as messages show it: one short line of ASCII, as JSON writes it."""
     try:
-        text = value if isinstance(value, str) and value.startswith("no ") else json.dumps(value, ensure_ascii=True)
-    except (TypeError, ValueError):
-        text = repr(value)
+        text = value if isinstance(value, Words) else json.dumps(value, ensure_ascii=True)
+    except RecursionError:
+        text = "a value that is nested too deeply to be shown"
+    return _cut(text)
+
+
+def _cut(text: str) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+
+
+def _plain(text: str) -> str:
+    """Return a text that keeps to its line and can be printed: as it is, or with escapes."""
+    return text if text.isprintable() else json.dumps(text)[1:-1]
 
 
 def render_text(report: Report) -> Iterator[str]:
     """Yield a report's lines: the counts, every fault and warning, the notes by rule, what was not checked."""
     counts = ", ".join(f"{report.count(severity)} {severity.value}s" for severity in Severity)
-    yield f"{report.name}: task {report.task.value}, {report.n_rows} tasks: {counts}"
+    yield f"{_plain(report.name)}: task {report.task.value}, {report.n_rows} tasks: {counts}"
     yield from (f"  {finding}" for finding in report.findings if finding.severity is not Severity.NOTE)
     notes = [finding for finding in report.findings if finding.severity is Severity.NOTE]
     for rule, n in Counter(finding.rule for finding in notes).items():
@@ -128,4 +143,4 @@ def render_json(report: Report) -> dict[str, Any]:
     }
 
 
-__all__ = ["Finding", "Report", "Severity", "SubmissionTask", "render_json", "render_text", "shown"]
+__all__ = ["Finding", "Report", "Severity", "SubmissionTask", "Words", "render_json", "render_text", "shown"]

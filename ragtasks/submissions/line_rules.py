@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from typing import Any
 from ragtasks.benchmarks._mtrag_rows import domain_of
 from ragtasks.ids import split_task_id
 from ragtasks.submissions.documents import Documents
-from ragtasks.submissions.findings import SubmissionTask
+from ragtasks.submissions.findings import SubmissionTask, Words
 from ragtasks.submissions.inputs import InputTask, messages_of
 from ragtasks.submissions.rules import MAX_CONTEXTS, RECOMMENDED_CONTEXTS
 from ragtasks.submissions.scores import single
@@ -32,7 +33,8 @@ _FIELDS: tuple[tuple[str, str, type, str], ...] = (
     ("predictions", "BC", list, "a list of objects"),
 )
 _SPEAKERS = ("user", "agent")
-_END_OF_THINKING = "</think>"
+_THINKING = re.compile(r"</?think>", re.IGNORECASE)
+_ABSENT = Words("no such field")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +82,8 @@ def fields(line: Line) -> Iterator[Slip]:
             continue
         if name not in line.row:
             near = [key for key in line.row if key.lower() == name.lower()]
-            yield (
-                "required_field",
-                f"the field {name!r}",
-                f"no such field, but {near[0]!r}" if near else "no such field",
-            )
+            found = Words(f"no such field, but {near[0]!r}") if near else _ABSENT
+            yield "required_field", f"the field {name!r}", found
         elif not isinstance(line.row[name], kind):
             yield "field_type", f"{name!r} to be {described}", line.row[name]
 
@@ -99,23 +98,23 @@ def number_of_contexts(line: Line) -> Iterator[Slip]:
     elif line.task is SubmissionTask.C and len(contexts) > RECOMMENDED_CONTEXTS:
         yield "many_contexts", f"{RECOMMENDED_CONTEXTS} contexts or fewer", len(contexts)
     elif line.task is not SubmissionTask.B and not contexts:
-        yield "no_contexts", "contexts", "no contexts"
+        yield "no_contexts", "contexts", Words("no contexts")
 
 
 def shape_of_contexts(line: Line) -> Iterator[Slip]:
-    """A context is an object with a text as document id and a number as score."""
+    """A context is an object with a text as document id and a number as score; with answers, its text is there."""
     contexts = line.row.get("contexts")
     for index, item in enumerate(contexts if isinstance(contexts, list) else []):
         if not isinstance(item, dict):
             yield "context_object", f"contexts[{index}] to be an object", item
             continue
         if not isinstance(item.get("document_id"), str):
-            found = item.get("document_id", "no such field")
-            yield "document_id", f"a text as contexts[{index}].document_id", found
+            yield "document_id", f"a text as contexts[{index}].document_id", item.get("document_id", _ABSENT)
         if not isinstance(item.get("score"), (int, float)):
-            yield "score", f"a number as contexts[{index}].score", item.get("score", "no such field")
-        if line.answers and not isinstance(item.get("text"), str):
-            yield "context_text", f"a text as contexts[{index}].text", item.get("text", "no such field")
+            yield "score", f"a number as contexts[{index}].score", item.get("score", _ABSENT)
+        text = item.get("text", _ABSENT)
+        if line.answers and (text is _ABSENT or not isinstance(text, str) or not text.strip()):
+            yield "context_text", f"a text that says something as contexts[{index}].text", text
 
 
 def values_of_scores(line: Line) -> Iterator[Slip]:
@@ -168,14 +167,14 @@ def predictions(line: Line) -> Iterator[Slip]:
     if len(found) != 1:
         yield "n_predictions", "one prediction", f"{len(found)} predictions"
     for index, item in enumerate(found):
-        text = item.get("text", "no such field") if isinstance(item, dict) else None
+        text = item.get("text", _ABSENT) if isinstance(item, dict) else None
         if not isinstance(item, dict):
             yield "prediction_object", f"predictions[{index}] to be an object", item
-        elif not isinstance(item.get("text"), str):
+        elif text is _ABSENT or not isinstance(text, str):
             yield "prediction_text", f"a text as predictions[{index}].text", text
-        elif not item["text"].strip():
+        elif not text.strip():
             yield "empty_prediction", f"an answer as predictions[{index}].text", text
-        elif _END_OF_THINKING in item["text"]:
+        elif _THINKING.search(text):
             yield "thinking_text", f"predictions[{index}].text without the model's thinking", text
 
 
@@ -191,8 +190,9 @@ def identity(line: Line) -> Iterator[Slip]:
         return
     if line.row.get("conversation_id", conversation_id) != conversation_id:
         yield "conversation_id", f"'conversation_id' {conversation_id!r}", line.row["conversation_id"]
-    if str(line.row.get("turn", turn)) != str(turn):
-        yield "turn", f"'turn' {turn}", line.row["turn"]
+    written = line.row.get("turn", turn)
+    if not isinstance(written, (str, int)) or str(written) != str(turn):
+        yield "turn", f"'turn' {turn}", written
 
 
 def collection(line: Line) -> Iterator[Slip]:
@@ -214,7 +214,7 @@ def conversation(line: Line) -> Iterator[Slip]:
         return
     messages = messages_of(raw)
     if not messages or any(speaker not in _SPEAKERS for speaker, _ in messages):
-        bad: object = "no messages"
+        bad: object = Words("no messages")
         with suppress(StopIteration):
             bad = next(item for item in raw if not messages_of([item]) or item["speaker"] not in _SPEAKERS)
         yield "message", "messages with a speaker, user or agent, and a text", bad
@@ -233,6 +233,24 @@ def given_contexts(line: Line) -> Iterator[Slip]:
         yield "other_contexts", f"the {len(theirs)} contexts of the input file", found
 
 
+def given_texts(line: Line) -> Iterator[Slip]:
+    """Of task B's contexts, those that the input gives have the texts that it gives them."""
+    given = line.given.contexts if line.task is SubmissionTask.B and line.given else None
+    theirs = {passage.passage_id: passage.text for passage in given or ()}
+    for index, item in line.objects:
+        document_id, text = item.get("document_id"), item.get("text")
+        known = theirs.get(document_id) if isinstance(document_id, str) else None
+        if known is not None and isinstance(text, str) and text.strip() and _words(text) != _words(known):
+            same = sum(1 for _ in itertools.takewhile(bool, map(str.__eq__, text, known)))
+            expected = f"contexts[{index}].text as in the input file, from character {same + 1} on too"
+            yield "other_context_text", expected, text[same:]
+
+
+def _words(text: str) -> list[str]:
+    """Return what a text says: IBM's own sample writes capitals otherwise than its input file."""
+    return text.casefold().split()
+
+
 LINE_RULES: tuple[Callable[[Line], Iterator[Slip]], ...] = (
     fields,
     identity,
@@ -244,6 +262,7 @@ LINE_RULES: tuple[Callable[[Line], Iterator[Slip]], ...] = (
     order_of_scores,
     documents,
     given_contexts,
+    given_texts,
     predictions,
 )
 """Every check of one line."""
@@ -257,6 +276,7 @@ __all__ = [
     "documents",
     "fields",
     "given_contexts",
+    "given_texts",
     "identity",
     "number_of_contexts",
     "order_of_scores",

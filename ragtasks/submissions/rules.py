@@ -51,9 +51,11 @@ _TABLE = (
     Rule("duplicate_task", Severity.FAULT, "the official checker sees only that the numbers of tasks differ"),
     # A line.
     Rule("line_end", Severity.FAULT, "read as the end of the line: " + _REJECTS),
+    Rule("carriage_returns", Severity.WARNING, "passed; the official evaluation ends lines at line feeds only"),
     Rule("utf8", Severity.FAULT, _STOPS),
     Rule("json", Severity.FAULT, _REJECTS),
-    Rule("object", Severity.FAULT, _STOPS + ", and passes over null"),
+    Rule("json_limit", Severity.FAULT, _STOPS),
+    Rule("object", Severity.FAULT, _STOPS),
     Rule("required_field", Severity.FAULT, _REJECTS),
     Rule("field_type", Severity.FAULT, _REJECTS),
     Rule("duplicate_key", Severity.WARNING, "only the last value is read"),
@@ -87,6 +89,7 @@ _TABLE = (
     Rule("message", Severity.WARNING, "passed; judges are shown the conversation"),
     Rule("other_input", Severity.WARNING, "passed; judged by another question than was asked"),
     Rule("other_contexts", Severity.WARNING, "passed; task B answers from the passages that it is given"),
+    Rule("other_context_text", Severity.WARNING, "passed; judged by another text than was given"),
 )
 
 RULES = {rule.name: rule for rule in _TABLE}

@@ -10,7 +10,7 @@ from typing import Any
 from ragtasks.benchmarks.benchmark import Benchmark
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, clear_error
 from ragtasks.records import Passage, Setting
-from ragtasks.runs import OFFICIAL, Ranked, contexts_of_run, read_manifest, read_trec
+from ragtasks.runs import OFFICIAL, Ranked, contexts_of_run, published_passages, read_manifest, read_trec
 from ragtasks.saved_answers import SavedEvaluation, evaluation_files, read_results
 from ragtasks.submissions.building import Entry
 from ragtasks.submissions.findings import SubmissionTask
@@ -35,8 +35,7 @@ def entries_of_run(store: Path, name: str, benchmark: Benchmark) -> dict[str, En
         ConfigurationError: the benchmark publishes no retrieved passages.
     """
     if name == OFFICIAL:
-        published = benchmark.read_contexts(Setting.FULL_RAG).passages
-        return {task_id: Entry(passages) for task_id, passages in published.items() if passages}
+        return {task_id: Entry(passages) for task_id, passages in published_passages(benchmark).items() if passages}
     contexts_of_run(store, name, benchmark, Setting.FULL_RAG)  # refuses a run of other data
     folder = store / "runs" / name
     rankings: dict[str, tuple[Ranked, ...]] = {}

@@ -222,7 +222,8 @@ def _raise(path: Path, faults: Iterable[str]) -> None:
             *listed[:_MOST_SHOWN],
             *([f"and {len(listed) - _MOST_SHOWN} more"] if len(listed) > _MOST_SHOWN else []),
         ]
-        raise CacheError(f"run {path}: {len(listed)} faults\n  " + "\n  ".join(shown))
+        n_faults = f"{len(listed)} fault{'s' if len(listed) > 1 else ''}"
+        raise CacheError(f"run {path}: {n_faults}\n  " + "\n  ".join(shown))
 
 
 __all__ = ["RunFileRetriever", "read_run"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -246,6 +247,14 @@ def test_every_kind_of_fault_is_found_alone_and_by_its_line(
         assert found[0].startswith(expected), name
         with pytest.raises(BenchmarkFileError, match="next step: run `ragtasks validate"):
             custom.load(root)
+
+
+def test_the_command_that_lists_every_fault_can_be_pasted(tmp_path: Path) -> None:
+    root = the_turn(answer=...).write(tmp_path / "it's mine")
+    with pytest.raises(BenchmarkFileError) as caught:
+        custom.load(root)
+    command = str(caught.value).split("run `")[1].split("`")[0]
+    assert shlex.split(command) == ["ragtasks", "validate", str(root)]
 
 
 def test_a_folder_without_a_fault_has_none(tmp_path: Path) -> None:
@@ -595,5 +604,5 @@ def test_a_run_is_not_judged_with_the_questions_of_another_folder(tmp_path: Path
     stored = retrieve(places["first"], "bm25", "rewrite", name="mine", depth=5)
     assert sorted(path.name for path in stored.folder.glob("*.trec")) == ["a.trec", "b.trec"]
     assert "| mine" in evaluate_runs(places["first"], ["mine"])
-    with pytest.raises(CacheError, match="'mine' was made for other data than custom: second"):
+    with pytest.raises(CacheError, match=r"'mine' was made for other data \(custom: first\) than custom: second"):
         evaluate_runs(places["second"], ["mine"])

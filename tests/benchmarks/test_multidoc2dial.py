@@ -147,7 +147,7 @@ def test_the_sample_shows_twenty_retrieved_units(name: str) -> None:
 
 def test_without_a_run_the_next_step_is_named(copy: Path) -> None:
     (copy / "full_rag.jsonl").unlink()
-    with pytest.raises(ConfigurationError, match="ragtasks retrieve bm25 --benchmark multidoc2dial"):
+    with pytest.raises(ConfigurationError, match="ragtasks retrieve --benchmark multidoc2dial"):
         multidoc2dial.load(copy).read_contexts(Setting.FULL_RAG)
     with pytest.raises(ConfigurationError, match="reference_rag"):
         multidoc2dial.load(copy).read_contexts(Setting.REFERENCE_RAG)

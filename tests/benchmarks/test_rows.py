@@ -139,3 +139,13 @@ def test_a_passage_may_lack_title_and_address() -> None:
     assert passage_of({"_id": "p", "text": "", "title": None}, "_id") == Passage("p", "")
     assert passage_of({"_id": "p", "text": "x"}, "document_id") is None
     assert passage_of(math.nan, "_id") is None
+
+
+def test_a_value_that_cannot_be_shown_is_still_a_fault(tmp_path: Path) -> None:
+    deep: list[object] = []
+    for _ in range(100_000):
+        deep = [deep]
+    faults = Faults(tmp_path / "rows.jsonl", "test file", "do this")
+    faults.add(1, "a text", deep)
+    with pytest.raises(BenchmarkFileError, match="found a value that is nested too deeply"):
+        faults.raise_if_any()

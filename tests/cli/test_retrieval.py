@@ -11,8 +11,10 @@ import pytest
 
 from ragtasks.benchmarks.registry import benchmark_folder, open_benchmark
 from ragtasks.cli import main
+from ragtasks.errors import ConfigurationError
 from ragtasks.records import Setting
 from ragtasks.runs import contexts_of_run
+from retrieval_cache.service import Place, evaluate_runs
 
 BY_BM25 = ("retrieve", "--retriever", "bm25", "--benchmark", "custom")
 
@@ -63,6 +65,27 @@ def test_the_next_steps_can_be_pasted_and_name_the_same_data(
     assert metadata == {**({"data": data} if data else {}), "run": "mine"}
     root = benchmark_folder("custom", metadata.get("data"), Path("of-the-environment")).resolve()
     assert contexts_of_run(store, "mine", open_benchmark("custom", root), Setting.FULL_RAG).passages
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "judged", "used"),
+    [
+        ("mtrag", True, True),
+        ("mtrag_un", True, False),
+        ("doc2dial", True, False),
+        ("multidoc2dial_propositions", False, True),
+    ],
+)
+def test_only_next_steps_that_lead_on_are_proposed(
+    benchmark: str, judged: bool, used: bool, store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = printed(capsys, "retrieve", "--retriever", "bm25", "--benchmark", benchmark, "--data", "sample")
+    assert [line.split(" ")[0] for line in lines] == ["run", *["next:"] * judged, *["use"] * used]
+    if judged:
+        assert printed(capsys, *shlex.split(lines[1])[2:])
+    else:
+        with pytest.raises(ConfigurationError, match="no relevance judgements"):
+            evaluate_runs(Place(benchmark, "sample", store, store), [Path(lines[0]).name])
 
 
 def test_a_name_that_is_not_used_is_said(store: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -36,6 +36,14 @@ def test_what_cannot_be_used_is_refused(named: object, message: str) -> None:
         endpoint_of(named)  # type: ignore[arg-type]
 
 
+def test_a_fault_is_told_in_our_words_alone() -> None:
+    told = "endpoint: base_url must begin with http:// or https:// and name a host"
+    with pytest.raises(ConfigurationError, match=f"^{told}$"):
+        endpoint_of({"model": "m", "base_url": "foo"})
+    with pytest.raises(ConfigurationError, match=r"^endpoint: slots: Input should be greater than or equal to 1$"):
+        endpoint_of({"model": "m", "base_url": "http://h", "slots": 0})
+
+
 @pytest.mark.parametrize("url", ["http://user:hunter2@host/v1", "http://host/v1?api-key=hunter2", "ftp://hunter2"])
 def test_address_with_a_secret_is_refused_without_showing_it(url: str) -> None:
     with pytest.raises(ConfigurationError) as caught:

@@ -155,6 +155,17 @@ def test_other_data_is_not_set_beside_the_paper() -> None:
         assert "paper: " not in text
 
 
+def test_the_paper_is_named_where_the_data_are_its_own() -> None:
+    for benchmark in ("mtrag", "mtrag (sample)"):
+        text = render_evaluations([evaluation(benchmark=benchmark, sizes={})])
+        assert all(f"(as Table {n})\n" in text for n in (3, 4, 15))
+    for benchmark in ("mtrag_un", "mtrag_un (sample)", "custom: mtrag", "multihop_rag (sample)"):
+        text = render_evaluations([evaluation(benchmark=benchmark, sizes={})])
+        assert "## All queries\n" in text
+        assert "Table" not in text
+        assert "paper" not in text
+
+
 def test_one_domain_is_set_beside_its_own_figures_only() -> None:
     text = render_evaluations([evaluation(domains=["govt"])])
     assert not cells(section(text, "All queries"), "paper: BM25")

@@ -65,6 +65,14 @@ def test_tables_of_two_runs_and_the_official_one(place: Place) -> None:
         assert f"| {name} " in text
 
 
+def test_a_benchmark_without_a_published_ranking_says_how_to_get_one(place: Place) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        evaluate_runs(replace(place, benchmark="mtrag_un"), ["official"])
+    assert str(caught.value).startswith("run 'official': mtrag_un (sample)\n")
+    step = "name a run of yours; `ragtasks retrieve --retriever bm25 --benchmark mtrag_un` makes one"
+    assert str(caught.value).splitlines()[-1] == f"  next step: {step}"
+
+
 def test_slips_in_names_show_before_anything_is_read(place: Place) -> None:
     with pytest.raises(ConfigurationError, match="bm25"):
         retrieve(place, "bm52", "rewrite", depth=20)

@@ -25,8 +25,8 @@ def rejections(content: bytes, mode: str, input_ids: list[str], name: str = "fil
     try:
         for line in io.TextIOWrapper(io.BytesIO(content), encoding="utf-8"):
             if line.strip():
-                slips += _row(line, mode, ids)
-    except (UnicodeDecodeError, AttributeError, RecursionError) as error:
+                slips += _row(line.strip(), mode, ids)
+    except (ValueError, AttributeError, RecursionError) as error:
         return [*slips, f"stopped: {error!r}"]
     slips += ["number of tasks"] if len(ids) != len(input_ids) else []
     return slips + [f"task {task_id}" for task_id in set(ids) ^ set(input_ids)]

@@ -86,7 +86,7 @@ def test_scores_are_kept_where_they_rank_and_replaced_where_they_tie(tmp_path: P
     assert set(map(tuple, scores.values())) == {(10.0, 9.0, 8.0)}
     assert "1 tasks: scores tie as 32-bit numbers, replaced by scores from the rank" in said
     assert said[0] == "mtrag (sample): no benchmark figures, and nothing to hand in"
-    assert any(line.endswith("<- ranking figure") for line in said)
+    assert [line.split(":")[0] for line in said if "(ranking figure) |" in line] == ["nDCG@5"]
 
 
 def test_a_row_holds_the_input_and_no_target_or_label(tmp_path: Path) -> None:
@@ -125,6 +125,13 @@ def test_the_ranking_figure_is_printed_where_the_results_have_all_three(tmp_path
     write_answers(tmp_path / "all", BENCHMARK, Setting.REFERENCE, figures=figures)
     said = submit(Request(SubmissionTask.B, tmp_path / "b.jsonl", results=tmp_path / "all"), BENCHMARK, tmp_path)
     assert "ranking figure, harmonic mean of the three (paper profile): 0.4286" in said
+    results = write_answers(tmp_path / "part", BENCHMARK, Setting.REFERENCE, figures=figures)
+    samples = next(results.parent.glob("samples_*"))
+    whole = samples.read_text(encoding="utf-8")
+    samples.write_text(whole.replace('"rl_f": 1.0', '"rl_f": NaN', len(IDS) - 23), encoding="utf-8")
+    said = submit(Request(SubmissionTask.B, tmp_path / "b.jsonl", results=results), BENCHMARK, tmp_path)
+    end = f"harmonic mean of the three (paper profile): 0.4286 (rl_f 23/{len(IDS)})"
+    assert [line.endswith(end) for line in said if line.startswith("ranking figure")] == [True]
     write_answers(tmp_path / "two", BENCHMARK, Setting.REFERENCE, figures={"rl_f": 1.0, "rb_alg": float("nan")})
     said = submit(Request(SubmissionTask.B, tmp_path / "b.jsonl", results=tmp_path / "two"), BENCHMARK, tmp_path)
     assert any("no mean of rb_llm, rb_alg" in line for line in said)
@@ -233,6 +240,12 @@ def test_options_that_do_not_fit_are_refused(
     with pytest.raises(RagtasksError, match=message):
         submit(Request(SubmissionTask(letter), tmp_path / "f.jsonl", **options), BENCHMARK, tmp_path)
     assert not (tmp_path / "f.jsonl").exists()
+
+
+def test_a_benchmark_that_publishes_no_ranking_has_none_to_submit(tmp_path: Path) -> None:
+    request = Request(SubmissionTask.A, tmp_path / "f.jsonl", run="official")
+    with pytest.raises(ConfigurationError, match=r"run 'official': mtrag_un(.|\n)*name a run of yours"):
+        submit(request, sample("mtrag_un"), tmp_path)
 
 
 def test_a_run_or_results_of_other_data_are_refused(tmp_path: Path) -> None:
