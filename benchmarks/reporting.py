@@ -107,6 +107,7 @@ def write(source: Path, target: Path, n_models: int, n_tasks: int, judges: list[
     results, samples = read(source)
     content = json.loads(results.read_text("utf-8"))
     enlarge(samples, n_tasks)
+    content["n-samples"] = {task: {"original": len(rows), "effective": len(rows)} for task, rows in samples.items()}
     draw = random.Random(0)
     n_samples = 0
     for number in range(n_models):

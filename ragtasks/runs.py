@@ -265,7 +265,12 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def write_atomically(path: Path, content: bytes) -> str:
-    """Write a file so that it is either whole or not there, and return the sha256 of its content."""
+    """Write a file so that it is either whole or not there, and return the sha256 of its content.
+
+    A target that is there and no file, such as a device or a pipe, is written to as it is.
+    """
+    if path.exists() and not path.is_file():
+        return _write_through(path, content)
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
@@ -276,6 +281,14 @@ def write_atomically(path: Path, content: bytes) -> str:
         part.replace(path)
     except OSError as error:
         part.unlink(missing_ok=True)
+        raise CacheError(f"cannot write {path}: {error.strerror or error}") from error
+    return hashlib.sha256(content).hexdigest()
+
+
+def _write_through(path: Path, content: bytes) -> str:
+    try:
+        path.write_bytes(content)
+    except OSError as error:
         raise CacheError(f"cannot write {path}: {error.strerror or error}") from error
     return hashlib.sha256(content).hexdigest()
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
+import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -90,6 +93,16 @@ def test_manifest_reads_back_and_refuses_changes(tmp_path: Path) -> None:
     path.write_text(path.read_text()[:40])
     with pytest.raises(CacheError, match="torn"):
         read_manifest(tmp_path)
+
+
+def test_a_pipe_is_written_to_and_stays(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as reading:
+        read = reading.submit(pipe.read_bytes)
+        assert write_atomically(pipe, b"content") == hashlib.sha256(b"content").hexdigest()
+        assert read.result() == b"content"
+    assert pipe.is_fifo()
 
 
 def test_write_that_fails_leaves_the_old_file_and_no_part(tmp_path: Path) -> None:
