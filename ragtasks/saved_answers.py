@@ -6,7 +6,6 @@ care which it was. A file is checked whole before anything is said about it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error
 from ragtasks.ids import normalise_task_id
 from ragtasks.metrics.thinking import answer_text
 from ragtasks.records import Answerability, Contexts, Passage, Response, Setting, Task
+from ragtasks.saved_results import RUN_AGAIN, LoggedSamples, logged_samples, time_of
 
 OWN_CONTEXTS = "file"
 """Stands for the run where the predictions file itself says which passages the model was shown."""
@@ -27,8 +27,6 @@ OWN_CONTEXTS = "file"
 DEFAULT_SUITE = "mtrag"
 """The suite of evaluations that do not name theirs: they were made when there was only one."""
 
-_TIME = re.compile(r"results_(?P<time>.+)\.json")
-_RUN_AGAIN = "run the evaluation again with --output_path DIR --log_samples"
 _FILTER, _SAMPLE_FILTER = "none", "sample"
 _ANSWERS = "generate_until"
 
@@ -74,7 +72,7 @@ def evaluation_files(path: Path) -> tuple[list[Path], list[Path]]:
         BenchmarkFileError: there is neither.
     """
     files = [path] if path.is_file() else [file for file in sorted(path.rglob("*")) if file.is_file()]
-    results = [file for file in files if _TIME.fullmatch(file.name)]
+    results = [file for file in files if time_of(file)]
     predictions = [file for file in files if file.suffix == ".jsonl" and not file.name.startswith("samples_")]
     if results or predictions:
         return results, predictions
@@ -101,22 +99,20 @@ def read_results(file: Path, folder: Path, given: Mapping[str, Any]) -> SavedEva
         given: options of the new scoring; what is not among them stays as the evaluation had it.
 
     Raises:
-        BenchmarkFileError: a broken file, with all its faults by line, or no logged samples of ours.
+        BenchmarkFileError: a broken file, with all its faults by line, or logged samples that are not all there.
         ConfigurationError: an unknown option, or one that would change how the answers were made.
     """
-    match = _TIME.fullmatch(file.name)
-    assert match, "evaluation_files chose it"
+    time = time_of(file)
+    assert time, "evaluation_files chose it"
     try:
         results = parse_json(file.read_bytes())
         own = {name: dict(facts) for name, facts in facts_of_answers(results["configs"]).items()}
         configs = {name: _merged(file, facts["configuration"], given) for name, facts in own.items()}
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise _error("results", file, "a results file of the harness", f"{type(error).__name__}: {error}") from error
-    samples = {name: file.with_name(f"samples_{name}_{match['time']}.jsonl") for name in configs}
-    tasks = [_read_task(name, path, own[name], configs[name]) for name, path in samples.items() if path.is_file()]
-    if not tasks:
-        raise _error("results", file, "logged samples of a ragtasks task beside it (samples_*.jsonl)", "none")
-    return SavedEvaluation(file, folder, match["time"], results, tuple(tasks))
+    samples = logged_samples(file, results, configs)
+    tasks = tuple(_read_task(name, logged, own[name], configs[name]) for name, logged in samples.items())
+    return SavedEvaluation(file, folder, time, results, tasks)
 
 
 def _merged(file: Path, saved: Mapping[str, Any], given: Mapping[str, Any]) -> EvaluationConfig:
@@ -130,8 +126,8 @@ def _merged(file: Path, saved: Mapping[str, Any], given: Mapping[str, Any]) -> E
     return config_from_options({**saved, **given})
 
 
-def _read_task(name: str, path: Path, facts: Mapping[str, Any], config: EvaluationConfig) -> SavedTask:
-    faults = Faults(path, "logged samples", _RUN_AGAIN)
+def _read_task(name: str, logged: LoggedSamples, facts: Mapping[str, Any], config: EvaluationConfig) -> SavedTask:
+    faults = Faults(logged.path, "logged samples", RUN_AGAIN)
     rows: list[Mapping[str, Any]] = []
     responses: list[Response] = []
     for line, row in json_lines(faults):
@@ -146,6 +142,7 @@ def _read_task(name: str, path: Path, facts: Mapping[str, Any], config: Evaluati
     if len({row["doc"].get("benchmark") for row in rows}) > 1:
         faults.add(0, "samples of one benchmark", sorted({str(row["doc"].get("benchmark")) for row in rows}))
     faults.raise_if_any()
+    logged.require(len(rows))
     return SavedTask(name, str(rows[0]["doc"].get("benchmark")), config, facts, tuple(rows), tuple(responses))
 
 
@@ -297,7 +294,7 @@ def _results_of(file: Path, benchmark: Benchmark, setting: Setting, tasks: Seque
 
 
 def _error(what: str, where: Path, expected: str, found: str) -> BenchmarkFileError:
-    return BenchmarkFileError(clear_error(what, where=str(where), expected=expected, found=found, next_step=_RUN_AGAIN))
+    return BenchmarkFileError(clear_error(what, where=str(where), expected=expected, found=found, next_step=RUN_AGAIN))
 
 
 __all__ = [

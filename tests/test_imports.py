@@ -26,6 +26,7 @@ LAYERS = {
     "ragtasks.benchmarks": 1,
     "ragtasks.prompts": 1,
     "ragtasks.statistics": 1,
+    "ragtasks.saved_results": 1,
     "ragtasks.runs": 2,
     "ragtasks.clients": 3,
     "ragtasks.config": 4,

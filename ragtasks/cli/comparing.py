@@ -45,7 +45,12 @@ def _say(found: Comparisons, form: _Format, group: str, name: str, items: str) -
 
 @app.command()
 def compare(
-    results: Annotated[list[Path], typer.Argument(help="Folders that lm_eval wrote with --output_path --log_samples.")],
+    results: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Folders that lm_eval wrote with --output_path --log_samples; the earlier one is the first."
+        ),
+    ],
     metric: _METRIC = None,
     by: Annotated[
         _By, typer.Option(help="Compare the models in each setting, or the settings of each model.")

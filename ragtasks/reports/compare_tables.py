@@ -14,7 +14,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from ragtasks.reports.table import fixed, plain
+from ragtasks.reports.table import csv_text, fixed, plain
 from ragtasks.statistics.bootstrap import Estimate
 from ragtasks.statistics.comparison import Column, Comparison, Comparisons, Mean
 
@@ -75,7 +75,7 @@ def comparisons_csv(found: Comparisons) -> str:
 
 def _csv_row(pair: Comparison) -> Iterator[object]:
     first, gap = pair.first, pair.difference
-    yield from (first.context, first.group, first.metric, first.name, pair.second.name)
+    yield from map(csv_text, (first.context, first.group, first.metric, first.name, pair.second.name))
     yield from (pair.first_mean, pair.second_mean, gap.value, gap.low, gap.high, gap.standard_error)
     yield from (pair.p, pair.adjusted_p, pair.detectable)
     yield from (gap.n_values, gap.n_clusters, gap.n_unscored, pair.n_unshared, gap.reason)
@@ -107,7 +107,7 @@ def _differences(pairs: list[Comparison], group: str, items: str) -> Table:
 
 
 def _metric(column: Column) -> str:
-    return column.metric if column.higher_is_better else f"{column.metric} (lower is better)"
+    return f"{column.metric} (lower is better)" if column.higher_is_better is False else column.metric
 
 
 def _number(value: float | None, write: Callable[[float], str] = fixed) -> str:

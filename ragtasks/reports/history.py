@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
-from ragtasks.errors import BenchmarkFileError, ConfigurationError, RagtasksError, clear_error
+from ragtasks.benchmarks.registry import benchmark_names
+from ragtasks.errors import BenchmarkFileError, ConfigurationError, RagtasksError, clear_error, close_matches
+from ragtasks.records import Setting
 from ragtasks.reports.history_entries import SAMPLE, Entry, entries_of
 
 _RESULTS = re.compile(r"results_(?P<time>.+)\.json")
@@ -49,10 +51,7 @@ def read_history(folder: Path) -> History:
     Raises:
         BenchmarkFileError: there is no such folder or file.
     """
-    if not folder.exists():
-        raise _nothing(folder, "nothing")
-    files = [folder] if folder.is_file() else sorted(path for path in folder.rglob("*") if path.is_file())
-    files = [path for path in files if path.suffix in _READ]
+    files = _files(folder)
     entries: list[Entry] = []
     skipped: list[Skipped] = []
     used: set[Path] = set()
@@ -76,14 +75,23 @@ def read_file(path: Path) -> tuple[Entry, ...]:
     Raises:
         BenchmarkFileError: there is none, or several, or it cannot be read; the message says why.
     """
-    history = read_history(path)
-    sources = {entry.source for entry in history.entries}
-    sources |= {item.path for item in history.skipped if _RESULTS.fullmatch(item.path.name)}
-    if len(sources) > 1:
-        raise _nothing(path, f"{len(sources)} of them: " + ", ".join(sorted(map(str, sources))))
-    if not history.entries:
-        raise _nothing(path, "; ".join(f"{item.path.name}: {item.reason}" for item in history.skipped) or "none")
-    return history.entries
+    files = [file for file in _files(path) if _RESULTS.fullmatch(file.name)]
+    if len(files) != 1:
+        raise _nothing(path, f"{len(files)} of them: {', '.join(map(str, files))}" if files else "none")
+    try:
+        return tuple(entries_of(files[0])[0])
+    except RagtasksError:
+        raise
+    except _BROKEN as error:
+        raise _nothing(files[0], f"{type(error).__name__}: {error}") from error
+
+
+def _files(folder: Path) -> list[Path]:
+    """Return the files in a folder that may belong to an evaluation, by name; or the one that is given."""
+    if not folder.exists():
+        raise _nothing(folder, "nothing")
+    files = [folder] if folder.is_file() else sorted(path for path in folder.rglob("*") if path.is_file())
+    return [path for path in files if path.suffix in _READ]
 
 
 def select_entries(
@@ -104,8 +112,11 @@ def select_entries(
         since: day or time (ISO 8601; UTC unless it says otherwise). Entries without a time do not fit.
 
     Raises:
-        ConfigurationError: `since` is no day or time.
+        ConfigurationError: `since` is no day or time, or a benchmark or setting that is neither known nor in an entry.
     """
+    entries = list(entries)
+    _check("benchmark", benchmark, {*benchmark_names(), *(entry.benchmark for entry in entries)})
+    _check("setting", setting, {*(item.value for item in Setting), *(entry.setting for entry in entries)})
     start = None if since is None else _start(since)
     return [
         entry
@@ -115,6 +126,11 @@ def select_entries(
         and setting in {None, entry.setting}
         and (start is None or (entry.time is not None and entry.time >= start))
     ]
+
+
+def _check(what: str, name: str | None, known: set[str]) -> None:
+    if name is not None and name not in {*known, *(other.removesuffix(SAMPLE) for other in known)}:
+        raise ConfigurationError(f"unknown {what} {name!r}: {close_matches(name, known)}")
 
 
 def _start(text: str) -> datetime:

@@ -11,7 +11,8 @@ from typing import Any
 from ragtasks.benchmarks._rows import parse_json
 from ragtasks.metrics.metric import Metric
 from ragtasks.reports.provenance import UNKNOWN, provenance_of
-from ragtasks.reports.results import Evaluation, Row, read_evaluations, value_at
+from ragtasks.reports.results import Evaluation, Row, read_evaluations
+from ragtasks.saved_results import value_at
 
 _PAPER_METRICS = ("rl_f", "rb_llm", "rb_alg", "ans_acc")  # of the MTRAG paper's Table 5
 SAMPLE = " (sample)"

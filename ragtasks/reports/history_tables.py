@@ -12,6 +12,7 @@ from ragtasks.reports.history import Skipped
 from ragtasks.reports.history_diff import Difference, Differences
 from ragtasks.reports.history_entries import Entry, Mean
 from ragtasks.reports.provenance import CAUSES, UNKNOWN
+from ragtasks.reports.table import fixed, plain
 
 SAMPLE_NOTE = "Figures on a sample are no benchmark figures."
 _INTERVALS = "Differences without intervals: `ragtasks compare` gives them, over conversations."
@@ -29,7 +30,7 @@ def render_list(entries: Sequence[Entry], folder: Path) -> str:
 
 def render_skipped(skipped: Sequence[Skipped], folder: Path) -> str:
     """Return one line a file that was left out, with the reason; empty where none was."""
-    lines = [f"  {_plain(below(item.path, folder))}: {_plain(item.reason)}" for item in skipped]
+    lines = [f"  {plain(below(item.path, folder))}: {plain(item.reason)}" for item in skipped]
     return "\n".join([f"skipped files: {len(lines)}", *lines]) if lines else ""
 
 
@@ -55,7 +56,7 @@ def mean_text(mean: Mean | None) -> str:
     """Return a mean, with the coverage where a response is not scored; a dash where none is."""
     if mean is None or mean.value is None:
         return UNKNOWN
-    return f"{mean.value:.3f}" + ("" if mean.n_scored == mean.n else f" ({mean.n_scored}/{mean.n})")
+    return fixed(mean.value) + ("" if mean.n_scored == mean.n else f" ({mean.n_scored}/{mean.n})")
 
 
 def time_text(entry: Entry) -> str:
@@ -72,16 +73,16 @@ def _line(entry: Entry, folder: Path) -> list[str]:
 
 def _entry(entry: Entry) -> Iterator[str]:
     yield f"# {_title(entry)}"
-    yield f"{time_text(entry)} UTC, {_plain(str(entry.source))}"
+    yield f"{time_text(entry)} UTC, {plain(str(entry.source))}"
     if entry.is_sample:
         yield SAMPLE_NOTE
     yield ""
     yield from _table(["metric", "mean", "n"], [[name, mean_text(m), str(m.n)] for name, m in entry.means.items()])
     reasons = [f"  {name}: {n} {reason}" for name, own in entry.unscored.items() for reason, n in own.items()]
-    yield from ["", "unscored:", *map(_plain, reasons)] if reasons else []
+    yield from ["", "unscored:", *map(plain, reasons)] if reasons else []
     yield ""
     widest = max(map(len, entry.provenance))
-    yield from (f"{name.ljust(widest)}  {_plain(value)}" for name, value in entry.provenance.items())
+    yield from (f"{name.ljust(widest)}  {plain(value)}" for name, value in entry.provenance.items())
 
 
 def _pair(pair: Difference) -> Iterator[str]:
@@ -105,23 +106,22 @@ def _verdict(pair: Difference) -> str:
 
 
 def _title(entry: Entry) -> str:
-    return _plain(f"{entry.model}: {entry.benchmark}, {entry.setting}")
+    return plain(f"{entry.model}: {entry.benchmark}, {entry.setting}")
 
 
 def _signed(value: float | None) -> str:
-    return UNKNOWN if value is None else f"{value:+.3f}"
+    if value is None:
+        return UNKNOWN
+    text = fixed(value)
+    return f"+{text}" if float(text) > 0 else text
 
 
 def _table(header: Sequence[str], rows: Iterable[Iterable[str]]) -> list[str]:
     """Return the lines of a Markdown table whose columns are aligned."""
-    cells = [list(header), *([_plain(cell).replace("|", "\\|") for cell in row] for row in rows)]
+    cells = [list(header), *([plain(cell).replace("|", "\\|") for cell in row] for row in rows)]
     widths = [max(len(row[place]) for row in cells) for place in range(len(header))]
     lines = ["| " + " | ".join(map(str.ljust, row, widths)) + " |" for row in cells]
     return [lines[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *lines[1:]]
-
-
-def _plain(text: str) -> str:
-    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
 
 
 __all__ = [

@@ -10,6 +10,9 @@ from typing import TypeVar
 from ragtasks.reports.provenance import asked_with, scored_on
 from ragtasks.reports.results import Evaluation, Kind
 
+Group = tuple[Kind, str, tuple[tuple[str, str], ...]]
+"""Kind, suite and the fields of `scored_on` of evaluations: what may be compared."""
+
 _Value = TypeVar("_Value")
 
 
@@ -30,7 +33,7 @@ def model_names(evaluations: Sequence[Evaluation]) -> list[str]:
     """Return the name of each evaluation's model in tables, in the order given.
 
     Evaluations of one model that were asked and scored alike and have no task of a setting in common share its name;
-    others are called `NAME #2` and so on.
+    others are called `NAME #2` and so on (`asked_otherwise` says which files these are).
     """
     taken: dict[tuple[Kind, str, str], tuple[object, set[tuple[str, str]]]] = {}
     names = []
@@ -49,12 +52,17 @@ def model_names(evaluations: Sequence[Evaluation]) -> list[str]:
 def comparable_evaluations(evaluations: Sequence[Evaluation]) -> list[list[Evaluation]]:
     """Return the evaluations put together (see `merge_evaluations`), those whose figures compare in one list.
 
-    They share the kind, the suite and all that `scored_on` says; the lists are in the order of these.
+    They share their `group_of`, by which the lists are in order; in a list they are in the order given.
     """
-    alike: dict[tuple[Kind, str, tuple[tuple[str, str], ...]], list[Evaluation]] = {}
+    alike: dict[Group, list[Evaluation]] = {}
     for item in merge_evaluations(evaluations):
-        alike.setdefault((item.kind, item.suite, tuple(scored_on(item).items())), []).append(item)
+        alike.setdefault(group_of(item), []).append(item)
     return [alike[key] for key in sorted(alike)]
+
+
+def group_of(evaluation: Evaluation) -> Group:
+    """Return what an evaluation shares with all that its figures compare with."""
+    return evaluation.kind, evaluation.suite, tuple(scored_on(evaluation).items())
 
 
 def _together(before: Evaluation | None, evaluation: Evaluation, name: str) -> Evaluation:
@@ -65,6 +73,7 @@ def _together(before: Evaluation | None, evaluation: Evaluation, name: str) -> E
         rows=before.rows + evaluation.rows,
         facts=_joined(before.facts, evaluation.facts),
         samples=_joined(before.samples, evaluation.samples),
+        files=before.files + evaluation.files,
     )
 
 
@@ -82,4 +91,4 @@ def _numbered(name: str) -> Iterator[str]:
     yield from (f"{name} #{number}" for number in itertools.count(2))
 
 
-__all__ = ["comparable_evaluations", "merge_evaluations", "model_names"]
+__all__ = ["Group", "comparable_evaluations", "group_of", "merge_evaluations", "model_names"]

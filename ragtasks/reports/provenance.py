@@ -7,11 +7,13 @@ missing or of another shape shows as a dash, and nothing here can fail on it.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ragtasks.reports.results import Evaluation, Row, value_at
+from ragtasks.reports.results import Evaluation, Row
 from ragtasks.runs import canonical_hash
+from ragtasks.saved_results import value_at
 
 UNKNOWN = "-"
 """What stands for a fact that the results do not hold."""
@@ -37,6 +39,7 @@ ASKED = (
 _CONFIGURED = ("max_words", "conversational", "end_of_thinking")  # fields of the configuration, under their own names
 _YES_NO = {"true": "yes", "false": "no"}
 _SHORT = 16
+_NUMBERED = re.compile(r"(.+) #\d+", re.DOTALL)  # as `ragtasks.reports.merging.model_names` does it
 # Of the model's arguments only these are shown: others may hold a key, a header or a private address.
 _PUBLIC_ARGUMENTS = ("model", "pretrained", "revision", "dtype", "quantization", "peft", "max_length", "max_model_len")
 
@@ -150,6 +153,8 @@ def _file_name(prompt: str) -> str:
 def asked_otherwise(evaluations: Sequence[Evaluation]) -> dict[str, str]:
     """Return the fields of `asked_with` that differ -> each text and whose it is; empty where all were asked alike.
 
+    Where only a number tells two names apart, a field `files` says which results each of them stands for.
+
     Args:
         evaluations: that share a table, one a model.
     """
@@ -157,11 +162,24 @@ def asked_otherwise(evaluations: Sequence[Evaluation]) -> dict[str, str]:
     for evaluation in evaluations:
         for name, text in asked_with(evaluation).items():
             models_of.setdefault(name, {}).setdefault(text, []).append(evaluation.model)
-    return {
+    differing = {
         name: ", but ".join(f"{text} for {', '.join(models)}" for text, models in own.items())
         for name, own in models_of.items()
         if len(own) > 1
     }
+    return {**_numbered(evaluations), **differing}
+
+
+def _numbered(evaluations: Sequence[Evaluation]) -> dict[str, str]:
+    """Return `files` -> the results behind `NAME #2` and its like, and behind `NAME`; empty without a number."""
+    numbers = {found[0]: found[1] for item in evaluations if (found := _NUMBERED.fullmatch(item.model))}
+    named = [item for item in evaluations if item.model in {*numbers, *numbers.values()}]
+    return {"files": ", ".join(f"{item.model} is {files_of(item)}" for item in named)} if named else {}
+
+
+def files_of(evaluation: Evaluation) -> str:
+    """Return the results files of an evaluation, as seen from what was named to read."""
+    return " and ".join(evaluation.files or (evaluation.source.name,))
 
 
 def heading(benchmark: str, facts: Mapping[str, str]) -> str:
@@ -216,6 +234,7 @@ __all__ = [
     "asked_otherwise",
     "asked_with",
     "causes_of",
+    "files_of",
     "heading",
     "provenance_of",
     "scored_on",

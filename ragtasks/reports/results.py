@@ -7,9 +7,9 @@ is one such set: a model's rows, with the facts that decide whether two evaluati
 from __future__ import annotations
 
 import math
-import re
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,10 @@ from ragtasks.judges.verdicts import VerdictOutcome
 from ragtasks.metrics.metric import Metric
 from ragtasks.runs import OFFICIAL
 from ragtasks.saved_answers import DEFAULT_SUITE, facts_of_answers
+from ragtasks.saved_results import RUN_AGAIN, LoggedSamples, logged_samples, value_at
 from ragtasks.suites.suite import suite_named
 
-_TIME = re.compile(r"results_(?P<time>.+)\.json")
 _OUR_PROMPTS = "ours"
-_NEXT_STEP = "run the evaluation again with --output_path DIR --log_samples"
 _ONCE = "each task once in a setting (harness tasks over the same questions need calls of their own)"
 
 
@@ -87,6 +86,8 @@ class Evaluation:
     """The results file."""
     samples: Mapping[str, Path]
     """Harness task -> the file with its logged samples; `rows` are theirs, in this order."""
+    files: tuple[str, ...] = field(default=(), compare=False)
+    """Its results files as seen from what was named to read; several where evaluations were put together."""
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -100,16 +101,27 @@ class Evaluation:
 
 
 def read_evaluations(paths: Sequence[Path]) -> list[Evaluation]:
-    """Return the evaluations found below the paths, in order of their names.
+    """Return the evaluations found at the paths, in the order given; those of one folder in order of their names.
+
+    A file that several paths lead to is read once.
 
     Args:
         paths: folders that the harness wrote to, or results files in them.
 
     Raises:
-        BenchmarkFileError: no results, no logged samples, a broken file, or a task more than once in a setting.
+        BenchmarkFileError: no results, logged samples that are missing or fewer than the results say, a broken file, or
+            a task more than once in a setting.
     """
-    files = sorted({file for path in paths for file in _results_files(path)})
-    return [evaluation for file in files for evaluation in _evaluations(file)]
+    files: dict[Path, Path] = {}
+    for path in paths:
+        for file in _results_files(path):
+            files.setdefault(file.resolve(), file)
+    folder = os.path.commonpath([_folder(path).absolute() for path in paths]) if paths else ""
+    return [item for file in files.values() for item in _evaluations(file, Path(os.path.relpath(file, folder)))]
+
+
+def _folder(path: Path) -> Path:
+    return path if path.is_dir() else path.parent
 
 
 def _results_files(path: Path) -> list[Path]:
@@ -119,32 +131,24 @@ def _results_files(path: Path) -> list[Path]:
     raise _error(str(path), "a results file of the harness (results_*.json)", "none")
 
 
-def _evaluations(file: Path) -> list[Evaluation]:
+def _evaluations(file: Path, seen: Path) -> list[Evaluation]:
     """Return one evaluation for each kind in a results file: a call may have run several benchmarks."""
-    match = _TIME.fullmatch(file.name)
     try:
         results = parse_json(file.read_bytes())
-        kinds = _kinds(results)
+        model, facts, parts = _model_name(results), _facts(results), _parts(results)
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise _error(str(file), "a results file of the harness", f"{type(error).__name__}: {error}") from error
-    samples = sorted(file.parent.glob(f"samples_*_{match['time']}.jsonl")) if match else []
-    task_of = {sample.name.removeprefix("samples_").rpartition("_")[0]: sample for sample in samples}
-    parts: dict[tuple[str, str, Kind], dict[str, Path]] = {}
-    for task, sample in task_of.items():
-        if task in kinds:
-            parts.setdefault(kinds[task], {})[task] = sample
-    if not parts:
-        raise _error(str(file), "logged samples of a ragtasks task beside it (samples_*.jsonl)", "none")
-    model, facts = _model_name(results), _facts(results)
+    samples = logged_samples(file, results, [task for own in parts.values() for task in own])
     return [
         Evaluation(
             model=_label(model, run),
             kind=kind,
-            rows=tuple(_rows(own.values())),
+            rows=tuple(_rows(samples[task] for task in own)),
             suite=suite,
             facts={task: facts[task] for task in own},
             source=file,
-            samples=own,
+            samples={task: samples[task].path for task in own},
+            files=(seen.as_posix(),),
         )
         for (run, suite, kind), own in parts.items()
     ]
@@ -178,16 +182,14 @@ def _asked_by_harness(results: Mapping[str, Any], task: str) -> dict[str, Any]:
     }
 
 
-def _kinds(results: Mapping[str, Any]) -> dict[str, tuple[str, str, Kind]]:
-    """Return our harness tasks of a results file -> run, suite and kind of evaluation that each says it is."""
-    return {
-        name: (
-            facts.get("configuration", {}).get("run", OFFICIAL),
-            facts.get("suite", DEFAULT_SUITE),
-            (facts["benchmark"], facts["scoring"]["encoder"], _judging(facts["scoring"])),
-        )
-        for name, facts in _facts(results).items()
-    }
+def _parts(results: Mapping[str, Any]) -> dict[tuple[str, str, Kind], list[str]]:
+    """Return (run, suite, kind of evaluation) -> our harness tasks of a results file that say they are of it."""
+    parts: dict[tuple[str, str, Kind], list[str]] = {}
+    for task, facts in sorted(_facts(results).items()):
+        kind = (facts["benchmark"], facts["scoring"]["encoder"], _judging(facts["scoring"]))
+        key = (facts.get("configuration", {}).get("run", OFFICIAL), facts.get("suite", DEFAULT_SUITE), kind)
+        parts.setdefault(key, []).append(task)
+    return parts
 
 
 def _judging(scoring: Mapping[str, Any]) -> str:
@@ -207,12 +209,15 @@ def _model_name(results: Mapping[str, Any]) -> str:
     return str(named[0]) if named else str(config.get("model", "unknown"))
 
 
-def _rows(paths: Iterable[Path]) -> Iterator[Row]:
+def _rows(samples: Iterable[LoggedSamples]) -> Iterator[Row]:
     """Yield the samples of one evaluation, each task once in a setting: else its answers would share one mean."""
     places: dict[tuple[str, str], tuple[Path, int]] = {}
-    for path in paths:
-        faults = Faults(path, "logged samples", _NEXT_STEP)
+    for logged in samples:
+        path = logged.path
+        faults = Faults(path, "logged samples", RUN_AGAIN)
+        n_found = 0
         for line, sample in json_lines(faults):
+            n_found += 1
             try:
                 row = _row(sample)
                 first = places.setdefault((row.setting, row.task_id), (path, line))
@@ -223,6 +228,7 @@ def _rows(paths: Iterable[Path]) -> Iterator[Row]:
                 faults.add(line, _ONCE, f"one that line {first[1]} of {first[0].name} has", row.task_id)
             yield row
         faults.raise_if_any()
+        logged.require(n_found)
 
 
 def _row(sample: Mapping[str, Any]) -> Row:
@@ -249,13 +255,6 @@ def _row(sample: Mapping[str, Any]) -> Row:
     )
 
 
-def value_at(found: Any, *keys: str) -> Any:
-    """Return what stands in nested JSON objects under some keys; None where there is nothing."""
-    for key in keys:
-        found = found.get(key) if isinstance(found, Mapping) else None
-    return found
-
-
 def _is_pair(value: Any) -> bool:
     """Return whether a metric has no value of one response: what stands there are response and reference answer."""
     return isinstance(value, list) and [type(part) for part in value] == [str, str]
@@ -267,7 +266,7 @@ def _number(value: Any) -> float | None:
 
 
 def _error(where: str, expected: str, found: str) -> BenchmarkFileError:
-    return BenchmarkFileError(clear_error("results", where=where, expected=expected, found=found, next_step=_NEXT_STEP))
+    return BenchmarkFileError(clear_error("results", where=where, expected=expected, found=found, next_step=RUN_AGAIN))
 
 
-__all__ = ["Evaluation", "Kind", "Row", "read_evaluations", "value_at"]
+__all__ = ["Evaluation", "Kind", "Row", "read_evaluations"]

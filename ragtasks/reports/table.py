@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a cell begins that a spreadsheet may compute
+
 
 @dataclass(frozen=True, slots=True)
 class Figure:
@@ -63,4 +65,12 @@ def plain(text: str) -> str:
     return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
 
 
-__all__ = ["Cell", "Figure", "Section", "Table", "fixed", "plain"]
+def csv_text(text: str) -> str:
+    """Return a text as a cell of CSV: behind a quote where a spreadsheet would take it for a formula.
+
+    A lone dash, which stands for what is not known, is none.
+    """
+    return f"'{text}" if text.startswith(_FORMULA) and text != "-" else text
+
+
+__all__ = ["Cell", "Figure", "Section", "Table", "csv_text", "fixed", "plain"]

@@ -37,7 +37,7 @@ def save(
         tasks: conversation and turn of each.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    results = _results(model, day, setting)
+    results = _results(model, day, setting, len(tasks))
     change(results)
     samples = [
         _sample(conversation, turn, setting, values(f"{conversation}<::>{turn}")) for conversation, turn in tasks
@@ -58,7 +58,7 @@ def facts_of(results: dict[str, Any]) -> dict[str, Any]:
     return facts
 
 
-def _results(model: str, day: int, setting: str) -> dict[str, Any]:
+def _results(model: str, day: int, setting: str, n_tasks: int) -> dict[str, Any]:
     facts = {
         "benchmark": "mtrag",
         "suite": "mtrag",
@@ -80,6 +80,7 @@ def _results(model: str, day: int, setting: str) -> dict[str, Any]:
         "results": {task: {}},
         "configs": {task: {"dataset_kwargs": {"setting": setting}, "metadata": {"version": 1.0, "ragtasks": facts}}},
         "versions": {task: 1.0},
+        "n-samples": {task: {"original": 842, "effective": n_tasks}},
         "config": {"model": "local-chat-completions", "model_args": {"model": model, "api_key": "sk-secret"}},
         "date": START + 86_400 * (day - 1) + 0.5,
         "lm_eval_version": "0.4.13",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from ragtasks.reports.compare import compare_evaluations
 from ragtasks.reports.compare_tables import comparisons_csv, render_comparisons
 from ragtasks.reports.results import Evaluation, Kind, Row, read_evaluations
 
-from ._evaluations import LIMIT
+from ._evaluations import LIMIT, results_file
 
 KIND: Kind = ("mtrag", "minilm", "rules")
 EVALUATION = Evaluation("m", KIND, (), "mtrag", {}, Path("results.json"), {})
@@ -177,6 +178,23 @@ def test_the_command_on_the_harness_s_own_output(evaluations: Path) -> None:
     assert oracle[-4] == str(4 * LIMIT)
     lines = command(str(evaluations), "--by", "setting", "--format", "csv").splitlines()
     assert len(lines) == 1 + 2 * 3 * 2  # a header; two models, three pairs of settings, rb_alg and ans_acc
+
+
+def test_models_are_compared_in_the_order_given(evaluations: Path) -> None:
+    folders = [str(evaluations / name) for name in ("refuse", "oracle")]
+    given, turned = (
+        [line[3:5] for line in csv.reader(io.StringIO(command(*names, "--format", "csv", "--metric", "rouge_l")))]
+        for names in (folders, folders[::-1])
+    )
+    assert given[1:] == [["ragtasks-refuse", "ragtasks-oracle"]] * 3
+    assert turned[1:] == [["ragtasks-oracle", "ragtasks-refuse"]] * 3
+
+
+def test_the_heading_says_which_file_a_number_stands_for(evaluations: Path, tmp_path: Path) -> None:
+    first, again = (Path(shutil.copytree(evaluations / "refuse", tmp_path / name)) for name in ("first", "again"))
+    heading = command(str(first), str(again), "--metric", "rouge_l").splitlines()[0]
+    places = [results_file(folder).relative_to(tmp_path) for folder in (first, again)]
+    assert heading.endswith(f"; files: ragtasks-refuse is {places[0]}, ragtasks-refuse #2 is {places[1]}")
 
 
 def test_ten_models_in_three_settings_are_45_pairs_in_each() -> None:

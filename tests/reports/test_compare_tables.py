@@ -6,7 +6,7 @@ import itertools
 from dataclasses import replace
 
 from ragtasks.reports.compare import compare_evaluations
-from ragtasks.reports.compare_tables import render_comparisons
+from ragtasks.reports.compare_tables import comparisons_csv, render_comparisons
 from ragtasks.statistics.comparison import Column, compare_columns
 
 from ._rows import evaluation, row
@@ -29,7 +29,7 @@ def cells(lines: list[str], *holding: str) -> list[list[str]]:
 
 
 def test_a_metric_says_where_lower_is_better() -> None:
-    for higher_is_better, shown in ((True, "empty"), (False, "empty (lower is better)")):
+    for higher_is_better, shown in ((True, "empty"), (None, "empty"), (False, "empty (lower is better)")):
         sides = (column("a", 0.0, metric="empty"), column("b", 1.0, metric="empty"))
         lines = rendered(*(replace(side, higher_is_better=higher_is_better) for side in sides))
         assert [row[2] for row in cells(lines, "empty") if len(row) == 10] == [shown, shown]
@@ -39,11 +39,13 @@ def test_a_metric_says_where_lower_is_better() -> None:
 
 def test_evaluations_bring_the_direction_of_their_metrics() -> None:
     rows = [row(number, float(number > 1), conversation_id=f"c{number}") for number in range(1, 4)]
-    rows = [replace(item, values={**item.values, "empty": 0.0}) for item in rows]
-    found = compare_evaluations([evaluation(rows, model=model) for model in "ab"], metrics=["rb_alg", "empty"])
+    rows = [replace(item, values={**item.values, "empty": 0.0, "idk_yes": 0.0}) for item in rows]
+    sides = [evaluation(rows, model=model) for model in "ab"]
+    found = compare_evaluations(sides, metrics=["rb_alg", "empty", "idk_yes"])
     assert {mean.column.metric: mean.column.higher_is_better for mean in found.means} == {
         "rb_alg": True,
         "empty": False,
+        "idk_yes": None,
     }
 
 
@@ -54,6 +56,11 @@ def test_a_newline_or_an_escape_in_a_name_breaks_neither_row_nor_heading() -> No
     (pair,) = cells(lines, r"a\nb", r"c\x1b[2J\u2028d")
     assert pair[2:4] == [r"a\nb", r"c\x1b[2J\u2028d"]
     assert all(line.endswith("|") for line in lines if line.startswith("|"))
+
+
+def test_csv_holds_no_formulas() -> None:
+    found = compare_columns([column("=cmd()", 0.5), column("-", 0.25)])
+    assert [line.split(",")[3:5] for line in comparisons_csv(found).splitlines()[1:]] == [["'=cmd()", "-"]]
 
 
 def test_a_difference_that_rounds_to_zero_has_no_sign() -> None:

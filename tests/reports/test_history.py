@@ -81,7 +81,7 @@ def test_harness_tasks_that_differ_show_every_value(tmp_path: Path) -> None:
 
 
 def test_a_task_twice_in_a_setting_is_no_evaluation(tmp_path: Path) -> None:
-    with pytest.raises(BenchmarkFileError, match=r"4 faults line 5 \(a<::>1\): expected each task once"):
+    with pytest.raises(BenchmarkFileError, match=r"4 faults\n  line 5 \(a<::>1\): expected each task once"):
         read_file(save(tmp_path, tasks=(("a", 1), ("a", 2), ("b", 1), ("b", 2)) * 2))
 
 
@@ -157,7 +157,7 @@ def spoil(folder: Path) -> dict[str, str]:
         "samples_mtrag_reference_1999.jsonl": "without their results file",
         "one/samples_gsm8k_2026-01-01.jsonl": "not of ragtasks",
         "odd/results_2026-01-01.json": "unknown suite 'no such suite'",
-        "deep/results_2026-01-01.json": "broken: TypeError",
+        "deep/results_2026-01-01.json": "TypeError",
         "bad/results_2026-01-01.json": "4 faults",
     }
 
@@ -191,11 +191,48 @@ def test_one_file_is_wanted_where_one_is_shown(folder: Path) -> None:
     (folder / "one" / "results_torn.json").write_text("{", encoding="utf-8")
     with pytest.raises(BenchmarkFileError, match="found: 2 of them"):
         read_file(folder / "one")
-    with pytest.raises(BenchmarkFileError, match=r"results_torn\.json: results"):
-        read_file(folder / "one" / "results_torn.json")
     (folder / "empty").mkdir()
     with pytest.raises(BenchmarkFileError, match="found: none"):
         read_file(folder / "empty")
+
+
+def test_what_is_wrong_with_the_one_file_is_said_as_it_is(tmp_path: Path) -> None:
+    torn = tmp_path / "results_torn.json"
+    torn.write_text("{", encoding="utf-8")
+    odd = save(
+        tmp_path / "odd",
+        values=lambda _: {"rb_alg": None},
+        change_sample=lambda sample: sample["doc"]["scoring"].update(unscored="x"),
+    )
+    for path, found in ((torn, "JSONDecodeError"), (odd, "AttributeError")):
+        with pytest.raises(BenchmarkFileError) as caught:
+            read_file(path)
+        lines = str(caught.value).splitlines()
+        assert lines[0] == f"results: {path}"
+        assert lines[2].startswith(f"  found: {found}")
+        assert [line.partition(":")[0] for line in lines] == ["results", "  expected", "  found", "  next step"]
+
+
+def test_an_unknown_benchmark_or_setting_is_answered(folder: Path) -> None:
+    for option, name, answer in (
+        ("--benchmark", "mtragg", "unknown benchmark 'mtragg': did you mean 'mtrag'"),
+        ("--setting", "fullrag", "unknown setting 'fullrag': did you mean 'full_rag'?"),
+        ("--setting", "nosuch", "unknown setting 'nosuch': known: full_rag, reference, reference_rag"),
+    ):
+        with pytest.raises(ConfigurationError) as caught:
+            select_entries(read_history(folder).entries, **{option[2:]: name})
+        assert str(caught.value).startswith(answer)
+        assert CliRunner().invoke(app, ["results", "list", str(folder), option, name]).exit_code == 1
+    for option, name in (("--benchmark", "mtrag_un"), ("--setting", "reference_rag")):  # known, and not here
+        status, text = command("list", folder, option, name)
+        assert (status, "evaluations: 0" in text) == (0, True)
+
+
+def test_what_rounds_to_zero_has_no_sign(tmp_path: Path) -> None:
+    for number, value in ((1, 0.0), (2, -0.0004), (3, 0.25)):
+        save(tmp_path / str(number), values=lambda _, value=value: {"rb_alg": value})
+    assert "| rb_alg | 0.000 | 0.000  | 0.000          |" in command("diff", tmp_path / "1", tmp_path / "2")[1]
+    assert "| rb_alg | 0.000 | 0.250  | +0.250         |" in command("diff", tmp_path / "1", tmp_path / "3")[1]
 
 
 def test_the_list_and_the_full_view_say_what_a_reader_needs(folder: Path) -> None:

@@ -226,7 +226,10 @@ def test_what_was_asked_otherwise_is_another_model_and_the_name_says_so(tmp_path
     save(tmp_path / "2", "A", change=shorter, day=2)
     done, found = written(tmp_path)
     assert done.models == ("A", "A #2")
-    assert found["name"] == "mtrag; reference; max_words: - for A, but 50 for A #2"
+    assert found["name"] == (
+        "mtrag; reference; files: A is 1/results_2026-01-01.json, "
+        "A #2 is 2/results_2026-01-01.json and 2/results_2026-01-02.json; max_words: - for A, but 50 for A #2"
+    )
 
 
 def test_the_command_exports_the_harness_s_own_output(evaluations: Path, tmp_path: Path) -> None:

@@ -74,6 +74,32 @@ def test_a_repeat_is_numbered_and_settings_share_a_name(tmp_path: Path) -> None:
     assert [item.model for item in merge_evaluations(evaluations)] == ["org/model", "org/model #2", "other"]
 
 
+def test_it_is_said_which_files_the_numbers_stand_for(tmp_path: Path) -> None:
+    for name, model, day, setting in (
+        ("1", "A", 1, "reference"),
+        ("2", "A", 1, "reference"),
+        ("2", "A", 2, "full_rag"),
+        ("3", "B", 1, "reference"),
+    ):
+        save(tmp_path / name, model, day=day, setting=setting)
+    (together,) = comparable_evaluations(read_evaluations([tmp_path]))
+    assert [item.model for item in together] == ["A", "A #2", "B"]
+    assert asked_otherwise(together) == {
+        "files": "A is 1/results_2026-01-01.json and 2/results_2026-01-02.json, A #2 is 2/results_2026-01-01.json"
+    }
+    (together,) = comparable_evaluations(read_evaluations([tmp_path / "2", tmp_path / "1"]))
+    assert asked_otherwise(together) == {
+        "files": "A is 2/results_2026-01-01.json and 2/results_2026-01-02.json, A #2 is 1/results_2026-01-01.json"
+    }
+
+
+def test_a_number_is_said_where_the_name_itself_stands_elsewhere(tmp_path: Path) -> None:
+    save(tmp_path / "1")
+    save(tmp_path / "2", change=facts(revision="other"))
+    groups = comparable_evaluations(read_evaluations([tmp_path]))
+    assert [asked_otherwise(own) for own in groups] == [{}, {"files": "org/model #2 is 2/results_2026-01-01.json"}]
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -16,6 +16,7 @@ from ragtasks.metrics.answers import METRICS
 from ragtasks.reports.results import Evaluation, read_evaluations
 
 from ._evaluations import LIMIT, results_file
+from ._saved import save
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def message_of(path: Path) -> str:
     with pytest.raises(BenchmarkFileError) as caught:
         read_evaluations([path])
     text = str(caught.value)
-    assert "next step: run the evaluation again with --output_path DIR --log_samples" in text
+    assert "run the evaluation again with --output_path DIR --log_samples" in text.partition("next step: ")[2]
     return text
 
 
@@ -116,6 +117,57 @@ def test_results_without_logged_samples_are_refused(folder: Path) -> None:
     assert "expected: logged samples of a ragtasks task beside it" in message_of(folder)
 
 
+def test_a_task_whose_samples_are_missing_is_named_with_its_lines(folder: Path) -> None:
+    gone = [path for path in samples_of(folder) if "_govt_" in path.name]
+    for path in gone:
+        path.unlink()
+    text = message_of(folder)
+    assert f"{results_file(folder)}\n  expected: the logged samples of all its ragtasks tasks beside it" in text
+    assert f"found: {', '.join(f'no {path.name} (lines: {LIMIT})' for path in gone)}\n" in text
+    rewrite(results_file(folder), lambda results: results.pop("n-samples"))
+    assert f"no {gone[0].name} (lines: unknown)" in message_of(folder)
+
+
+@pytest.mark.parametrize("n_lines", [LIMIT - 1, LIMIT + 1])
+def test_samples_of_another_number_than_the_results_say_are_named(folder: Path, n_lines: int) -> None:
+    path = samples_of(folder)[-1]
+    rows = path.read_text(encoding="utf-8").splitlines()
+    more = rows[0].replace(json.loads(rows[0])["doc"]["task_id"], "another<::>1")
+    path.write_text("\n".join([*rows, more][:n_lines]), encoding="utf-8")
+    said = f"{path}\n  expected: {LIMIT} lines, as its results file says\n  found: {n_lines}\n"
+    assert said in message_of(folder)
+    rewrite(results_file(folder), lambda results: results.pop("n-samples"))  # as older results are
+    (evaluation,) = read_evaluations([folder])
+    assert len(evaluation.rows) == 11 * LIMIT + n_lines
+
+
+def test_results_are_read_in_the_order_given_and_each_file_once(evaluations: Path, tmp_path: Path) -> None:
+    oracle, refuse = evaluations / "oracle", evaluations / "refuse"
+
+    def read(*paths: Path) -> list[str]:
+        return [evaluation.model.removeprefix("ragtasks-") for evaluation in read_evaluations(paths)]
+
+    assert read(refuse, oracle) == ["refuse", "oracle"]
+    assert read(refuse, evaluations) == ["refuse", "oracle"]
+    link = tmp_path / "link"
+    link.symlink_to(oracle)
+    assert read(link, oracle, refuse / ".." / "oracle", results_file(oracle)) == ["oracle"]
+
+
+def test_files_are_named_as_seen_from_what_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("one", "two"):
+        save(tmp_path / "all" / name)
+    monkeypatch.chdir(tmp_path)
+
+    def files(*paths: str | Path) -> list[str]:
+        return [file for item in read_evaluations([Path(path) for path in paths]) for file in item.files]
+
+    names = ["two/results_2026-01-01.json", "one/results_2026-01-01.json"]
+    assert files("all/two", "all/one") == files("all/two", tmp_path / "all" / "one") == names
+    assert files("all") == names[::-1]
+    assert files("all/two") == files("all/two/results_2026-01-01.json") == ["results_2026-01-01.json"]
+
+
 def test_samples_of_another_time_are_not_taken(folder: Path) -> None:
     for path in samples_of(folder):
         path.rename(path.with_name(path.name.replace("_20", "_19")))
@@ -140,6 +192,22 @@ def test_samples_of_foreign_tasks_are_left_out(folder: Path) -> None:
 def test_a_broken_results_file_is_named(folder: Path, content: bytes) -> None:
     results_file(folder).write_bytes(content)
     assert results_file(folder).name in message_of(folder)
+
+
+@pytest.mark.parametrize("key", ["config", "configs"])
+@pytest.mark.parametrize("value", [None, 1, ["x"]])
+def test_results_without_an_object_where_there_must_be_one_are_named(folder: Path, key: str, value: object) -> None:
+    rewrite(results_file(folder), lambda results: results.update({key: value}))
+    assert f"{results_file(folder)}\n  expected: a results file of the harness" in message_of(folder)
+
+
+def test_scoring_that_is_no_text_is_named(folder: Path) -> None:
+    def change(results: Any) -> None:
+        for config in results["configs"].values():
+            config["metadata"]["ragtasks"]["scoring"]["encoder"] = {"name": "minilm"}
+
+    rewrite(results_file(folder), change)
+    assert f"{results_file(folder)}\n  expected: a results file of the harness" in message_of(folder)
 
 
 @pytest.mark.parametrize(
