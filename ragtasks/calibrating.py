@@ -26,11 +26,12 @@ _JUDGED = ("rb_llm", "rl_f")
 
 def calibrate_judges(
     root: Path, judges: Sequence[str], *, key: str | None, cache_file: Path, picture: Path | None = None
-) -> str:
-    """Return the calibration tables; the picture is written where one is asked for.
+) -> tuple[str, Verdicts | None]:
+    """Return the calibration tables, and what the judges said; the picture is written where one is asked for.
 
     Without judges the published figures and the rule-based detector are calibrated. With judges each one's verdicts on
-    the 477 rated answers stand beside them; what is in the reply cache is not asked again.
+    the 477 rated answers stand beside them; what is in the reply cache is not asked again. The tables do not say how
+    many verdicts are too few: `Verdicts.require_coverage` does.
 
     Args:
         root: folder with the official files.
@@ -52,6 +53,7 @@ def calibrate_judges(
         "rules": {answer: label.verdict for answer, label in rules.items()}
     }
     columns: list[Column] = []
+    found: Verdicts | None = None
     endpoints = [_endpoint(judge) for judge in judges]
     if endpoints:
         with progress_bars() as progress:
@@ -66,7 +68,7 @@ def calibrate_judges(
     calibration = calibrate(answers, columns, verdicts)
     if picture is not None:
         plot_calibration(calibration, picture)
-    return render_calibration(calibration)
+    return render_calibration(calibration), found
 
 
 def _endpoint(text: str) -> Endpoint:

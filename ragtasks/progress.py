@@ -1,12 +1,14 @@
 """Progress of long work: one line a step, with what is done, what is left, its rate or sums, and the time.
 
-Where nobody watches, only steps that end with something to remember (what was asked, failed and paid) leave a line.
+Where nobody watches, a line a minute says how far unfinished work is, also where it stands still, and only steps that
+end with something to remember (what was asked, failed and paid) leave a last one.
 """
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -17,6 +19,7 @@ from rich.progress import Progress as Bar
 from rich.table import Column
 
 _SECONDS_A_LOOK = 0.05
+_SECONDS_A_LINE = 60.0
 _WIDE = 120
 
 
@@ -25,29 +28,57 @@ def progress_bars(console: Console | None = None) -> Iterator[Callable[[str, int
     """Yield a callback that shows one line a step: (what, done, total or None).
 
     What stands after a tab in its first argument is a note on the step, shown in place of a rate. Where the output is
-    no terminal, steps with a note are shown once, at the end or when the work breaks off.
+    no terminal, unfinished steps are shown once a minute, and steps with a note once more, at the end or when the work
+    breaks off.
 
     Args:
         console: where to; default: standard error.
     """
     console = console or Console(stderr=True)
     lines: dict[str, _Line] = {}
-    with Bar(*_columns(console), console=console, disable=not console.is_terminal) as bar:
+    with (
+        _told_in_lines(console, lines),
+        Bar(*_columns(console), console=console, disable=not console.is_terminal) as bar,
+    ):
 
         def show(what: str, done: int, total: int | None) -> None:
             name, _, note = what.partition("\t")
-            if name not in lines:
-                lines[name] = _Line(bar, bar.add_task(name, total=total, count="", left="", note=""), name)
-            lines[name].tell(done, total, note)
+            line = lines.get(name) or _Line(bar, bar.add_task(name, total=total, count="", left="", note=""), name)
+            line.tell(done, total, note)
+            lines[name] = line
 
         try:
             yield show
         finally:
             for line in lines.values():
                 line.draw()
-            if not console.is_terminal:
-                for text in filter(None, (line.summary() for line in lines.values())):
-                    console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def _told_in_lines(console: Console, lines: Mapping[str, _Line]) -> Iterator[None]:
+    """Print the unfinished lines once a minute while the block runs, then those with a note; nothing on a terminal."""
+    if console.is_terminal:
+        yield
+        return
+    ended = threading.Event()
+
+    def tell() -> None:
+        while not ended.wait(_SECONDS_A_LINE):
+            _print(console, [line.text() for line in tuple(lines.values()) if line.done != line.total])
+
+    teller = threading.Thread(target=tell, name="progress", daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        teller.join()
+        _print(console, [line.text() for line in lines.values() if line.note])
+
+
+def _print(console: Console, texts: Iterable[str]) -> None:
+    for text in texts:
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def _columns(console: Console) -> list[str | ProgressColumn]:
@@ -86,16 +117,15 @@ class _Line:
     def draw(self) -> None:
         """Draw what was last told."""
         count, left = self._counts()
-        note = self.note or self._rate()
-        self.bar.update(self.row, completed=self.done, total=self.total, count=count, left=left, note=note)
+        self.bar.update(self.row, completed=self.done, total=self.total, count=count, left=left, note=self._said())
 
-    def summary(self) -> str:
-        """Return the line that stays where nobody watched, empty where there is nothing to remember."""
-        if not self.note:
-            return ""
-        count, left = self._counts()
+    def text(self) -> str:
+        """Return the line for where nobody watches, with the time that it took so far."""
         took = timedelta(seconds=round(time.monotonic() - self.begun))
-        return "  ".join(filter(None, (self.name, count, left, self.note, str(took))))
+        return "  ".join(filter(None, (self.name, *self._counts(), self._said(), str(took))))
+
+    def _said(self) -> str:
+        return self.note or self._rate()
 
     def _rate(self) -> str:
         """Return what is done a second; what was there at the first word took no time that is known."""

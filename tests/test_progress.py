@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import threading
+import time
 from io import StringIO
 
 import pytest
@@ -86,6 +88,28 @@ def test_without_a_terminal_only_a_note_stays() -> None:
         for done in range(1, 1333):
             show(f"openai/gpt-4o-mini [x]\t{NOTE}", done, 1332)
     assert text_of(console) == f"openai/gpt-4o-mini [x]  1332/1332  0 left  {NOTE}  0:00:00\n"
+
+
+def test_without_a_terminal_unfinished_work_is_told_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ragtasks.progress._SECONDS_A_LINE", 0.01)
+    console = screen(40, terminal=False)
+    with progress_bars(console) as show:
+        show("read questions", 7, 7)
+        show(f"m\t{NOTE}", 3, 9)
+        # No further word comes, as from a server that stands still.
+        deadline = time.monotonic() + 30
+        while text_of(console).count("\n") < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        told = text_of(console).splitlines()
+    assert told[:2] == [f"m  3/9  6 left  {NOTE}  0:00:00"] * 2
+
+
+def test_a_terminal_is_told_nothing_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ragtasks.progress._SECONDS_A_LINE", 0.01)
+    console = screen()
+    with progress_bars(console) as show:
+        show(f"m\t{NOTE}", 3, 9)
+        assert "progress" not in {thread.name for thread in threading.enumerate()}
 
 
 def test_work_that_breaks_off_leaves_its_line_too() -> None:

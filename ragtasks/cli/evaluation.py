@@ -119,7 +119,12 @@ def calibrate(
     from ragtasks.environment import data_folder, endpoint_key, reply_cache_file
 
     root = benchmark_folder("mtrag", str(data) if data else None, data_folder())
-    say(calibrate_judges(root, judge or [], key=endpoint_key(), cache_file=reply_cache_file(), picture=plot))
+    text, verdicts = calibrate_judges(
+        root, judge or [], key=endpoint_key(), cache_file=reply_cache_file(), picture=plot
+    )
+    say(text)
+    if verdicts is not None:
+        verdicts.require_coverage()
 
 
 __all__ = ["calibrate", "doctor", "fetch", "judge", "link", "path", "run", "unlink"]

@@ -26,6 +26,7 @@ _NO_CREDIT = "insufficient_quota"
 _FILTER = "content_filter"
 _TIMEOUT_WEIGHT = 3
 _SHOWN = 300
+_SHOWN_BODY = 80
 _KEY_SHAPE = re.compile(r"\bsk-[\w*.-]+")
 
 
@@ -77,7 +78,8 @@ def fault_of(error: Exception, key: str | None) -> Fault:
     if isinstance(error, (asyncio.TimeoutError, openai.APIConnectionError)):
         return _connection_fault(error)
     if isinstance(error, orjson.JSONDecodeError):
-        return Fault(Verdict.RETRY, "the reply is no JSON: it did not arrive whole")
+        begins = redacted(error.doc, key)[:_SHOWN_BODY]
+        return Fault(Verdict.RETRY, f"the reply is no JSON, or did not arrive whole; it begins with {begins!r}")
     raise error
 
 
@@ -103,7 +105,9 @@ def _causes(error: BaseException) -> list[BaseException]:
 
 def _status_fault(error: Any, key: str | None) -> Fault:
     status: int = error.status_code
-    reason = f"HTTP {status}: {redacted(str(error.message), key)}"
+    # The SDK says no more than the status where a body has no message in OpenAI's shape.
+    is_bare = str(error.message) == f"Error code: {status}"
+    reason = f"HTTP {status}: {redacted(str(error.body if is_bare and error.body else error.message), key)}"
     wait = retry_after_seconds(error.response.headers)
     if status in _FATAL:
         return Fault(Verdict.FATAL, f"{_FATAL[status]} ({reason})")

@@ -28,6 +28,7 @@ from ragtasks.errors import JudgeError, MissingExtraError, clear_error
 
 _T = TypeVar("_T")
 _CHARACTERS_PER_TOKEN = 4
+_ENOUGH_FAILED = 3  # one prompt that a server stumbles over says nothing about the others
 _NO_KEY = "no-key"  # servers without keys take any; the SDK refuses to start without one
 
 
@@ -61,8 +62,9 @@ class OpenAIClient:
         A prompt gives up, as FAILED, after `attempts` transport failures; every other outcome is the server's word.
 
         Raises:
-            JudgeError: wrong key, unknown model, no credit, a wait of more than ten minutes asked for, or nobody at
-                the address while a prompt used up its attempts. Nothing more is sent then.
+            JudgeError: wrong key, unknown model, no credit, a wait of more than ten minutes asked for, nobody at the
+                address while a prompt used up its attempts, or nothing but failures until several did while others
+                were still to be asked. Nothing more is sent then.
             MissingExtraError: `openai` or `aiohttp` is not installed.
         """
         if not prompts:
@@ -97,9 +99,10 @@ class _Call:
         self._decoding, self._journal, self._tally = decoding, journal, tally
         self._limiter = Limiter(endpoint.requests_per_minute, endpoint.tokens_per_minute)
         self._replies: dict[int, Reply] = {}
-        self._n_heard = 0
+        self._n_prompts = self._n_begun = self._n_heard = self._n_failed = 0
 
     async def answer(self, prompts: Sequence[Prompt]) -> list[Reply]:
+        self._n_prompts = len(prompts)
         waiting = iter(enumerate(prompts))
         n_workers = min(self._endpoint.slots, len(prompts))
         workers = [asyncio.ensure_future(self._work(waiting)) for _ in range(n_workers)]
@@ -113,6 +116,7 @@ class _Call:
 
     async def _work(self, waiting: Iterator[tuple[int, Prompt]]) -> None:
         for index, prompt in waiting:
+            self._n_begun += 1
             reply = self._journal.recall(index) if self._journal else None
             if reply is None:
                 reply = await self._ask(prompt)
@@ -134,10 +138,26 @@ class _Call:
             if outcome.verdict is Verdict.RETRY and n_used < self._endpoint.attempts:
                 await self._back_off(n_used, outcome)
                 continue
-            # Replies to others since this prompt was first sent say that the endpoint lives.
-            if outcome.verdict is Verdict.FATAL or (outcome.nobody_there and self._n_heard == n_heard_before):
-                raise JudgeError(self._fatal(outcome))
+            found = self._end_of_call(outcome, n_heard_before)
+            if found:
+                raise JudgeError(self._fatal(found))
             return _without_answer(outcome, n_used)
+
+    def _end_of_call(self, fault: Fault, n_heard_before: int) -> str:
+        """Return why the last fault of a prompt ends the whole call, empty where it does not; counts the prompt."""
+        if fault.verdict is Verdict.FATAL:
+            return fault.reason
+        if fault.verdict is not Verdict.RETRY:
+            self._n_heard += 1
+            return ""
+        self._n_failed += 1
+        # Replies to others since this prompt was first sent say that the endpoint lives.
+        if fault.nobody_there and self._n_heard == n_heard_before:
+            return fault.reason
+        # Where no prompt is left to be sent, ending would spare nobody's time and cost the replies that still come.
+        if not self._n_heard and self._n_failed >= _ENOUGH_FAILED and self._n_begun < self._n_prompts:
+            return f"not one reply; what came last: {fault.reason}"
+        return ""
 
     async def _attempt(self, prompt: Prompt) -> Reply | Fault:
         n_characters = sum(len(message.content) for message in prompt.messages)
@@ -174,13 +194,14 @@ class _Call:
         longest = min(self._endpoint.backoff_seconds * 2 ** (n_used - 1), self._endpoint.longest_backoff_seconds)
         await asyncio.sleep(longest * random.uniform(0.5, 1.0))
 
-    def _fatal(self, fault: Fault) -> str:
+    def _fatal(self, found: str) -> str:
         return clear_error(
             "endpoint",
             where=f"{self._endpoint.model} at {self._endpoint.address}",
             expected="replies to prompts",
-            found=fault.reason,
-            next_step="check address, model and key (OPENAI_API_KEY), then run the same again: stored replies are kept",
+            found=found,
+            next_step="check address, model and key (OPENAI_API_KEY), then ask again: stored replies are kept. Saved "
+            "answers are scored without their model by `ragtasks judge RESULTS --output-path FOLDER`",
         )
 
 

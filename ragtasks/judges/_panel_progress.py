@@ -29,6 +29,12 @@ class PanelProgress:
         self._lanes.append(Lane(self, name, price, Usage(cost=None if price is None else 0.0)))
         return self._lanes[-1]
 
+    def begin(self, lane: Lane, n_prompts: int) -> None:
+        """Tell of a judge's new call before its first reply, which may be long in coming."""
+        with self._lock:
+            lane.total = lane.n_done + n_prompts
+            self._show()
+
     def add(self, lane: Lane, reply: Reply) -> None:
         """Count a judge's reply, and tell of all judges."""
         with self._lock:
@@ -66,7 +72,7 @@ class Lane:
 
     def begin(self, n_prompts: int) -> None:
         """Begin a new call of so many prompts."""
-        self.total = self.n_done + n_prompts
+        self.bar.begin(self, n_prompts)
 
     def add(self, reply: Reply) -> None:
         """Count a reply."""

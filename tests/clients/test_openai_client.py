@@ -119,6 +119,50 @@ def test_storm_ends_after_the_attempts_with_a_reason(fault: Action, n_requests: 
     assert len(server.asked) == n_requests
 
 
+PAGE = Action(b"<html>sign in first</html>", headers={"Content-Type": "text/html"})
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (refusal(500, "boom"), "HTTP 500: .*boom"),
+        (refusal(429, "slower"), "HTTP 429: .*slower"),
+        (Action(PAGE.body, 502, PAGE.headers), "HTTP 502: .*sign in first"),
+        (Action(b'{"detail": "no such deployment"}', 503), "HTTP 503: .*no such deployment"),
+        (PAGE, "no JSON.*<html>sign in first</html>"),
+        (Action(reset=True), "the connection broke"),
+    ],
+)
+def test_a_server_that_only_fails_ends_the_call_and_says_what_came_back(fault: Action, said: str) -> None:
+    with chat_server(lambda *_: fault) as server, pytest.raises(JudgeError, match=said) as caught:
+        client_for(server, slots=4).answer([Prompt.of(str(number)) for number in range(200)])
+    # Three of four slots have used up the attempts of their prompts, two of them are at their next one.
+    assert len(server.asked) <= 4 * 4 + 2 * 4
+    assert "`ragtasks judge RESULTS --output-path FOLDER`" in str(caught.value)
+
+
+def test_few_prompts_that_all_fail_cost_no_other_reply() -> None:
+    """What is asked again is often only what a server stumbles over: the call ends as soon, and without an error."""
+    with chat_server(lambda *_: refusal(500)) as server:
+        replies = client_for(server, slots=8).answer([Prompt.of(str(number)) for number in range(8)])
+    assert {reply.outcome for reply in replies} == {Outcome.FAILED}
+
+
+@pytest.mark.parametrize("word", [completion(), refusal(400, "too long"), refusal(400, "policy", "content_filter")])
+def test_a_server_that_once_said_something_is_asked_on(word: Action) -> None:
+    script = lambda text, _: word if text == "0" else refusal(500)  # noqa: E731
+    with chat_server(script) as server:
+        replies = client_for(server, slots=2).answer([Prompt.of(str(number)) for number in range(9)])
+    assert [reply.outcome is Outcome.FAILED for reply in replies[1:]] == [True] * 8
+
+
+def test_a_first_prompt_that_always_fails_disturbs_no_other() -> None:
+    script = lambda text, _: refusal(500) if text == "0" else completion()  # noqa: E731
+    with chat_server(script) as server:
+        replies = client_for(server, slots=1).answer([Prompt.of(str(number)) for number in range(5)])
+    assert [reply.outcome is Outcome.ANSWERED for reply in replies] == [False, True, True, True, True]
+
+
 def test_hanging_server_uses_up_the_attempts_sooner() -> None:
     reply, server = ask_one(Action(delay_seconds=1.0), timeout_seconds=0.1)
     assert (reply.outcome, len(server.asked)) == (Outcome.FAILED, 2)
