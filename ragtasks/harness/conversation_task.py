@@ -26,7 +26,8 @@ from ragtasks.benchmarks.registry import benchmark_folder, open_benchmark
 from ragtasks.config import config_from_metadata
 from ragtasks.docs import Doc, response_of
 from ragtasks.environment import data_folder, run_store
-from ragtasks.harness.chat import chat_messages, refuse_chat_endpoint, render_chat, system_text
+from ragtasks.harness.averaging import mean_of_scored
+from ragtasks.harness.chat import ChatRenderer, chat_messages, refuse_chat_endpoint, system_text
 from ragtasks.harness.dataset import task_dataset
 from ragtasks.harness.scoring import ScoredResponse, shared_scorer
 from ragtasks.metrics.metric import Pair
@@ -42,16 +43,6 @@ _FILTER = "none"  # what the harness calls the filter that takes a model's first
 _SAMPLE_FILTER = "sample"  # the same under a name that stands in every row of the harness's tables
 _MAX_WORDS = 150  # what the MTRAG prompts ask for
 _OWN_PROCESS_RESULTS = "ConversationTask.process_results"
-
-
-def mean_of_scored(values: Iterable[float]) -> float:
-    """Return the mean of the values that are numbers; NaN where none is.
-
-    The harness's own `nanmean` gives the same figure, but bootstraps its standard error 100,000 times for each metric
-    of each task, which takes minutes. Items of one conversation are not independent, so that error is too small anyway.
-    """
-    scored = [value for value in values if not math.isnan(value)]
-    return sum(scored) / len(scored) if scored else math.nan
 
 
 class ConversationTask(ConfigurableTask):
@@ -81,6 +72,8 @@ class ConversationTask(ConfigurableTask):
         self._max_words = self.evaluation.max_words or options.get("max_words", _MAX_WORDS)
         self._results: dict[str, ScoredResponse] = {}
         self._is_distributed = False
+        self._renderer = ChatRenderer()
+        self._run_key = run_key(run_store(), self.evaluation.run)
         root = benchmark_folder(options["benchmark"], self.evaluation.data, data_folder())
         self.benchmark = open_benchmark(options["benchmark"], root.resolve())
         self._suite_name = options.get("suite", self.benchmark.suite)
@@ -121,7 +114,7 @@ class ConversationTask(ConfigurableTask):
         """Return the prompt: what the model's chat template makes of the messages, else plain text."""
         if not apply_chat_template or chat_template is None:
             return self._render_plain(doc, system_instruction)
-        return render_chat(self._messages(doc, system_instruction), chat_template)
+        return self._renderer.render(self._messages(doc, system_instruction), chat_template)
 
     def _messages(self, doc: Doc, instruction: str | None) -> list[dict[str, str]]:
         """Return what a chat model is sent."""
@@ -146,6 +139,7 @@ class ConversationTask(ConfigurableTask):
         if not options.get("apply_chat_template"):
             refuse_chat_endpoint(self._foreign_metadata)
         self._is_distributed = options.get("world_size", 1) > 1
+        self._renderer = ChatRenderer()
         options["tokenizer_name"] = f"{options.get('tokenizer_name', '')}-ragtasks-{self._requests_key(options)}"
         self._results = {}
         _ANSWERED_TOGETHER.add(self)
@@ -179,6 +173,8 @@ class ConversationTask(ConfigurableTask):
 
         The harness asks a model for all answers before the first task's filters are applied.
         """
+        for instance in self._instances:
+            instance.resps = [_writable(reply) if isinstance(reply, str) else reply for reply in instance.resps]
         super().apply_filters()
         for instance in self._instances:
             instance.filtered_resps[self._filter] = self._answer(instance)
@@ -253,12 +249,20 @@ class ConversationTask(ConfigurableTask):
                 "revision": self.benchmark.revision,
                 "configuration": json.loads(self.evaluation.model_dump_json()),
                 "fingerprint": self.fingerprint(),
-                "run_key": run_key(run_store(), self.evaluation.run),
+                "run_key": self._run_key,
                 "ragtasks_version": __version__,
                 "prompts": {"system": _named(self._system_template), "plain": _named(self._plain_template)},
                 "scoring": self.scorer.provenance(),
             },
         }
+
+
+def _writable(reply: str) -> str:
+    """Return a reply whose halves of a character are replaced: a server that cuts at a token limit may send one.
+
+    No UTF-8 holds it, so one such reply would keep the harness from saving all of them.
+    """
+    return reply.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _named(template: PromptTemplate) -> str:
@@ -277,4 +281,4 @@ def _score_together(tasks: Sequence[ConversationTask]) -> None:
         task.take_results([next(results) for _ in responses], responses)
 
 
-__all__ = ["ConversationTask", "mean_of_scored"]
+__all__ = ["ConversationTask"]

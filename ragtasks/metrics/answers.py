@@ -37,8 +37,8 @@ METRICS = (
     Metric(
         "bert_k_precision", "largest BERTScore precision against a passage; unscored without passages", bounds=RESCALED
     ),
-    Metric("idk_yes", "share of responses that say that they do not know", higher_is_better=False),
-    Metric("idk_partial", "share of responses that say so of a part", higher_is_better=False),
+    Metric("idk_yes", "share of responses that say that they do not know", higher_is_better=None),
+    Metric("idk_partial", "share of responses that say so of a part", higher_is_better=None),
     Metric("empty", "share of responses without any text", higher_is_better=False),
     Metric("coverage", "share of responses whose rb_alg is scored"),
     Metric("judge_coverage", "share of the verdicts asked of judges that they gave", needs_judges=True),

@@ -30,8 +30,8 @@ class Metric:
     """Name in YAML, tables and logs."""
     description: str
     """One line for tables' legends."""
-    higher_is_better: bool = True
-    """Direction."""
+    higher_is_better: bool | None = True
+    """Direction; None where neither is better."""
     needs_judges: bool = False
     """Whether the figure exists only where LLM judges were asked."""
     bounds: tuple[float, float] = (0.0, 1.0)

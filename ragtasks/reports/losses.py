@@ -33,11 +33,6 @@ NO_LOSS = "no loss"
 CLASSES = (ANSWERED, REFUSED, MISSED, NOT_USED, NO_IDK, OTHER, NO_LOSS)
 """All classes, in the order in which they are shown."""
 
-UNSCORED = "unscored"
-"""At least one metric has no value, and nothing worse is known of the response."""
-NO_VERDICT = "judge gave no verdict"
-"""A judge was asked and gave no value, and nothing worse is known of the response."""
-
 _FAILURES = (ANSWERED, REFUSED, MISSED, NOT_USED)
 _ONLY_WITH_TASKS = (NO_IDK, OTHER)
 _HAVE_ANSWERS = (Answerability.ANSWERABLE.value, Answerability.PARTIAL.value)
@@ -88,8 +83,8 @@ def loss_tables(evaluations: Sequence[Evaluation], metric: str, *, n_examples: i
     """Return where the loss from `reference` to `full_rag` is: models side by side, then one table a model.
 
     A model without one of the two settings has no part in it; without any that has both, []. One model needs no table
-    side by side. Of a metric of which less is better, the loss is what the value rose by. The contributions wait for
-    `fill`.
+    side by side. Of a metric of which less is better, the loss is what the value rose by; of one of which neither is
+    better there is none, and one table says so. The contributions wait for `fill`.
 
     Args:
         evaluations: of one kind and suite, one a model.
@@ -101,13 +96,19 @@ def loss_tables(evaluations: Sequence[Evaluation], metric: str, *, n_examples: i
     """
     if n_examples < 0:
         raise ValueError(f"n_examples must be 0 or more, not {n_examples}")
-    splits = [split for split in (_split(item, metric) for item in evaluations) if split.n_shared]
+    directions = {own.name: own.higher_is_better for item in evaluations for own in item.metrics}
+    higher_is_better = directions.get(metric, True)
+    sign = -1 if higher_is_better is False else 1
+    splits = [split for split in (_split(item, metric, sign) for item in evaluations) if split.n_shared]
+    if splits and higher_is_better is None:
+        note = f"Nothing is lost by it: neither a higher nor a lower {metric} is better."
+        return [draft(f"Where the loss is: {metric}", _COLUMNS, [], note)]
     together = [_side_by_side(splits, metric)] if len(splits) > 1 else []
     return [*together, *(_by_class(split, metric, n_examples) for split in splits)]
 
 
 def failure_kind(row: Row, loss: float | None = None) -> str:
-    """Return what is wrong with one response: one of the first four classes, `UNSCORED`, `NO_VERDICT`, or "".
+    """Return what is wrong with one response: one of the first four classes, or "".
 
     Args:
         row: figures and labels of the response, in any setting.
@@ -115,11 +116,7 @@ def failure_kind(row: Row, loss: float | None = None) -> str:
             the response is never `NOT_USED`.
     """
     name = _class_of(row, loss or 0.0)
-    if name in _FAILURES:
-        return name
-    if any(value is None for value in row.verdicts.values()):
-        return NO_VERDICT
-    return UNSCORED if any(value is None for value in row.values.values()) else ""
+    return name if name in _FAILURES else ""
 
 
 def _class_of(row: Row, loss: float) -> str:
@@ -137,8 +134,7 @@ def _class_of(row: Row, loss: float) -> str:
     return OTHER if loss > 0 else NO_LOSS
 
 
-def _split(evaluation: Evaluation, metric: str) -> _Split:
-    sign = -1 if any(item.name == metric and not item.higher_is_better for item in evaluation.metrics) else 1
+def _split(evaluation: Evaluation, metric: str, sign: int) -> _Split:
     before, after = (_by_task(evaluation, setting) for setting in (Setting.REFERENCE, Setting.FULL_RAG))
     shared = [(before[task_id], row) for task_id, row in after.items() if task_id in before]
     losses = []
@@ -210,10 +206,8 @@ __all__ = [
     "NOT_USED",
     "NO_IDK",
     "NO_LOSS",
-    "NO_VERDICT",
     "OTHER",
     "REFUSED",
-    "UNSCORED",
     "failure_kind",
     "loss_tables",
 ]

@@ -37,8 +37,8 @@ class Column:
     """Item -> cluster, such as its conversation id."""
     bounds: tuple[float, float] = UNBOUNDED
     """Smallest and largest figure that can be."""
-    higher_is_better: bool = True
-    """Direction of the metric."""
+    higher_is_better: bool | None = True
+    """Direction of the metric; None where neither is better."""
 
 
 @dataclass(frozen=True, slots=True)

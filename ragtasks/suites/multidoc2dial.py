@@ -36,8 +36,8 @@ METRICS = (
     Metric("bert_precision", "BERTScore precision against the reference answer", bounds=RESCALED),
     Metric("bert_recall", "BERTScore recall against the reference answer", bounds=RESCALED),
     Metric("ans_acc", "answerability accuracy: refuses exactly where it should"),
-    Metric("cannot_answer", "share of responses that are the token <cannot_answer>", higher_is_better=False),
-    Metric("idk_yes", "share of responses that refuse, by the token or in words", higher_is_better=False),
+    Metric("cannot_answer", "share of responses that are the token <cannot_answer>", higher_is_better=None),
+    Metric("idk_yes", "share of responses that refuse, by the token or in words", higher_is_better=None),
     Metric("empty", "share of responses without any text", higher_is_better=False),
     Metric("coverage", "share of the responses to answerable questions that have METEOR and BERTScore"),
 )

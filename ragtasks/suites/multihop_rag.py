@@ -22,7 +22,7 @@ METRICS = (
     Metric("accuracy_official", "share of replies that share a word with the reference answer, as the official script"),
     Metric("accuracy_judged", "share of replies with the reference answer, by LLM judges", needs_judges=True),
     *(Metric(f"accuracy_{kind}", f"accuracy on {kind} queries; unscored on others") for kind in KINDS),
-    Metric("idk_yes", "share of responses that say that they do not know", higher_is_better=False),
+    Metric("idk_yes", "share of responses that say that they do not know", higher_is_better=None),
     Metric("empty", "share of responses without any text", higher_is_better=False),
     Metric("coverage", "share of responses whose accuracy is scored"),
     Metric("judge_coverage", "share of the verdicts asked of judges that they gave", needs_judges=True),

@@ -37,7 +37,7 @@ METRICS = (
         for figure in FIGURES
     ),
     Metric("invalid_reply", "share of replies that break the contract: the last turn is searched", False),
-    Metric("length_ratio", "words of the rewrite over words of the last turn; valid replies only", False, bounds=COUNT),
+    Metric("length_ratio", "words of the rewrite over words of the last turn; valid replies only", None, bounds=COUNT),
     Metric("unneeded_rewrite", "share of first turns, and later ones labelled standalone, that were changed", False),
     Metric("reply_words", "words of the whole reply: what was generated", False, bounds=COUNT),
     Metric("coverage", "share of responses whose query was searched"),

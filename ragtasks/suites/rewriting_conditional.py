@@ -16,7 +16,7 @@ from ragtasks.suites.suite import Evidence, Suite
 
 METRICS = (
     *REWRITING_METRICS,
-    Metric("no_rewrite", "share of replies that say `no_rewrite`"),
+    Metric("no_rewrite", "share of replies that say `no_rewrite`", higher_is_better=None),
     Metric("saved_words", "words of the official rewrite where the reply is `no_rewrite`, 0 elsewhere", bounds=COUNT),
 )
 """Every metric, in the order of the harness's table."""

@@ -36,8 +36,8 @@ METRICS = (
     Metric("citation_validity", "share of citations that name a passage; unscored without citations"),
     Metric("cited_sentences", "share of sentences that cite a passage; unscored without sentences"),
     Metric("within_length", f"share of answers of at most {MAX_WORDS} words"),
-    Metric("response_length", "words, as the track counts them", higher_is_better=False, bounds=COUNT),
-    Metric("idk_yes", "share of answers that say that they do not know", higher_is_better=False),
+    Metric("response_length", "words, as the track counts them", higher_is_better=None, bounds=COUNT),
+    Metric("idk_yes", "share of answers that say that they do not know", higher_is_better=None),
     Metric("empty", "share of answers without a sentence", higher_is_better=False),
     Metric("judge_coverage", "share of the verdicts asked of judges that they gave", needs_judges=True),
 )

@@ -14,7 +14,7 @@ from lm_eval.utils import make_table
 
 from ragtasks.benchmarks.benchmark import Benchmark
 from ragtasks.errors import ConfigurationError, RagtasksError
-from ragtasks.harness.conversation_task import ConversationTask, mean_of_scored
+from ragtasks.harness.conversation_task import ConversationTask
 from ragtasks.records import Role, Task
 from tests.harness._endpoint import Endpoint, Request
 from tests.harness.conftest import CHATML, NO_SYSTEM, QUESTION_ONLY
@@ -466,12 +466,6 @@ def test_a_replayed_request_of_other_data_never_appears(
     sample_prompts = cached_prompts(evaluate)
     real_prompts = cached_prompts(evaluate, metadata={"data": str(mtrag_root)})
     assert not set(sample_prompts) & set(real_prompts)
-
-
-def test_the_mean_leaves_out_what_is_unscored() -> None:
-    assert mean_of_scored([1.0, math.nan, 0.0]) == 0.5
-    assert math.isnan(mean_of_scored([math.nan]))
-    assert math.isnan(mean_of_scored([]))
 
 
 def test_the_endpoint_of_these_tests_records_what_arrives(endpoint: Endpoint) -> None:

@@ -96,8 +96,9 @@ def test_question_back_decides_on_underspecified_tasks_only() -> None:
 def test_metrics_are_defined_once_and_described() -> None:
     assert len(set(NAMES)) == len(NAMES)
     assert all(metric.description for metric in METRICS)
-    falling = {metric.name for metric in METRICS if not metric.higher_is_better}
-    assert falling == {"idk_yes", "idk_partial", "empty"}
+    assert {metric.name for metric in METRICS if metric.higher_is_better is False} == {"empty"}
+    # To refuse is right where a question cannot be answered.
+    assert {metric.name for metric in METRICS if metric.higher_is_better is None} == {"idk_yes", "idk_partial"}
 
 
 def test_figures_of_an_answer() -> None:

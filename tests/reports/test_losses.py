@@ -18,11 +18,9 @@ from ragtasks.reports.losses import (
     MISSED,
     NO_IDK,
     NO_LOSS,
-    NO_VERDICT,
     NOT_USED,
     OTHER,
     REFUSED,
-    UNSCORED,
     failure_kind,
     loss_tables,
 )
@@ -173,9 +171,17 @@ def test_nothing_scored_in_both_settings_is_said_and_not_counted_as_no_loss() ->
 
 
 def test_where_less_is_better_a_rise_is_the_loss() -> None:
-    before, after = row("a", None, "reference", values={"idk_yes": 0.0}), row("a", None, values={"idk_yes": 1.0})
-    (table,) = tables([evaluation([before, after])], "idk_yes")
+    before, after = row("a", None, "reference", values={"empty": 0.0}), row("a", None, values={"empty": 1.0})
+    (table,) = tables([evaluation([before, after])], "empty")
     assert (line(table, NOT_USED)[1], number(line(table, NOT_USED)[3])) == (1, 1.0)
+
+
+def test_where_neither_direction_is_better_nothing_is_a_loss() -> None:
+    before, after = row("a", None, "reference", values={"idk_yes": 0.0}), row("a", None, values={"idk_yes": 1.0})
+    (table,) = tables([evaluation([before, after], model) for model in "mn"], "idk_yes")
+    assert (table.title, table.rows) == ("Where the loss is: idk_yes", ())
+    assert table.note == "Nothing is lost by it: neither a higher nor a lower idk_yes is better."
+    assert loss_tables([evaluation([before])], "idk_yes") == []
 
 
 def test_contributions_have_the_intervals_of_a_mean_over_all_tasks() -> None:
@@ -275,11 +281,9 @@ def test_reference_passages_are_counted_once_however_often_they_stand_there(tmp_
         ({"n_found": 0}, None, MISSED),
         ({"answerability": "UNANSWERABLE"}, None, ANSWERED),
         ({"answerability": "UNANSWERABLE", "idk": "yes"}, 0.5, ""),
-        ({"values": {METRIC: None, "rouge_l": 1.0}}, None, UNSCORED),
-        ({"verdicts": {("rl_f", "a"): None, ("rl_f", "b"): 1.0}}, None, NO_VERDICT),
-        ({"idk": None, "values": {METRIC: None}, "verdicts": {("idk", "a"): None}}, 0.5, NO_VERDICT),
+        ({"idk": None, "values": {METRIC: None}, "verdicts": {("idk", "a"): None}}, 0.5, ""),
         ({"n_found": 0, "values": {METRIC: None}}, None, MISSED),
-        ({"answerability": "CONVERSATIONAL", "idk": None, "values": {METRIC: None}}, None, UNSCORED),
+        ({"answerability": "CONVERSATIONAL", "idk": None, "values": {METRIC: None}}, None, ""),
     ],
 )
 def test_what_is_wrong_with_one_response(changes: dict[str, Any], loss: float | None, expected: str) -> None:

@@ -1,0 +1,97 @@
+"""Means over what is scored, and groups that have the mean over all the scored responses of their tasks."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lm_eval import simple_evaluate
+from lm_eval.api.metrics import aggregate_subtask_metrics, mean
+from lm_eval.tasks import TaskManager
+
+from ragtasks.harness.averaging import mean_of_scored
+from ragtasks.harness.link import task_folder
+from tests.harness.conftest import SAMPLE
+
+TASKS = st.lists(st.lists(st.one_of(st.just(math.nan), st.floats(-10, 10)), min_size=1, max_size=8), min_size=1)
+
+
+def expected_mean(values: list[float]) -> float:
+    scored = [value for value in values if not math.isnan(value)]
+    return math.fsum(scored) / len(scored) if scored else math.nan
+
+
+def samples_mean(results: dict[str, Any], tasks: list[str], metric: str) -> float:
+    return expected_mean([sample[metric] for task in tasks for sample in results["samples"][task]])
+
+
+def test_the_mean_leaves_out_what_is_unscored() -> None:
+    assert mean_of_scored([1.0, math.nan, 0.0]) == 0.5
+    assert math.isnan(mean_of_scored([math.nan]))
+    assert math.isnan(mean_of_scored([]))
+
+
+@given(TASKS)
+def test_the_formula_of_the_harness_makes_the_mean_over_all_scored_documents(tasks: list[list[float]]) -> None:
+    # Where all is scored, a task has the harness's own mean, a plain float, for the sake of its standard error.
+    means = [mean_of_scored(task) if any(map(math.isnan, task)) else mean(task) for task in tasks]
+    group = aggregate_subtask_metrics(means, [len(task) for task in tasks])
+    assert type(group) is float
+    assert group == pytest.approx(expected_mean([value for task in tasks for value in task]), abs=1e-9, nan_ok=True)
+
+
+def test_in_every_other_way_it_is_a_number() -> None:
+    found = mean_of_scored([1.0, math.nan, 0.0])
+    assert json.dumps({"a": found}) == '{"a": 0.5}'
+    assert (found * 2, found * 100 + 1, f"{found * 3:.2f}") == (1.0, 51.0, "1.50")
+    assert copy.deepcopy(found) * 3 / 3 == 0.5
+    # `weight_by_size: false`: every task counts once.
+    assert aggregate_subtask_metrics([found, mean_of_scored([1.0, 1.0])], [3, 2], weight_by_size=False) == 0.75
+
+
+@pytest.mark.parametrize(
+    ("model", "group", "partly_scored"),
+    [
+        ("ragtasks-extractive", "mtrag_un_reference", "ans_acc"),
+        ("ragtasks-oracle", "mtrag_rewrite", "unneeded_rewrite"),
+    ],
+)
+def test_a_group_has_the_mean_over_its_scored_responses(
+    model: str, group: str, partly_scored: str, evaluate: Callable[..., dict[str, Any]]
+) -> None:
+    results = evaluate(model, group, limit=None, bootstrap_iters=10)
+    figures, samples = results["groups"][group], results["samples"]
+    shares = {sum(math.isnan(row[partly_scored]) for row in rows) / len(rows) for rows in samples.values()}
+    assert len(shares) > 1  # else any weights do
+    for key in [key for key in figures if key.endswith(",sample") and "_stderr" not in key]:
+        expected = samples_mean(results, list(samples), key.partition(",")[0])
+        assert figures[key] == pytest.approx(expected, nan_ok=True), key
+        assert type(figures[key]) is float
+    assert figures[f"{partly_scored}_stderr,sample"] == "N/A"
+
+
+def test_a_group_without_any_scored_response_has_no_figure(evaluate: Callable[..., dict[str, Any]]) -> None:
+    figures = evaluate("ragtasks-extractive", "mtrag_un_reference")["groups"]["mtrag_un_reference"]
+    assert math.isnan(figures["rb_alg,sample"])  # no encoder
+
+
+def test_a_group_of_groups_has_it_too(tmp_path: Path) -> None:
+    (tmp_path / "both.yaml").write_text(
+        "group: both\ntask: [mtrag_un_reference, mtrag_reference]\n"
+        "aggregate_metric_list:\n  - {metric: ans_acc, aggregation: mean, weight_by_size: true}\n"
+    )
+    manager = TaskManager(include_path=[task_folder(), tmp_path], include_defaults=False, metadata=SAMPLE)
+    results = simple_evaluate("ragtasks-extractive", tasks=["both"], task_manager=manager, bootstrap_iters=10)
+    assert results is not None
+    tasks = list(results["samples"])
+    assert len(tasks) == 8
+    assert results["groups"]["both"]["ans_acc,sample"] == pytest.approx(samples_mean(dict(results), tasks, "ans_acc"))
+    # Every task of this one is scored: the harness's own mean and standard error.
+    assert results["groups"]["mtrag_reference"]["ans_acc_stderr,sample"] > 0
