@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import (
@@ -26,6 +26,8 @@ from ragtasks.errors import ConfigurationError, close_matches
 
 _SLIP = 0.84  # similarity from which a foreign key is taken for a misspelt one of ours
 _HARNESS_KEYS = frozenset({"version", "config", "config_source", "think_end_token", "prompt"})
+# What stands in results, or lies near, for what is given as one of our keys.
+_OTHER_NAMES = {"idk_detector": "idk", "judge_prompts": "prompts", "retrieval_run": "run"}
 _SECRETS = frozenset({"api_key", "auth_token", "header", "headers", "hf_token", "password", "token", "use_auth_token"})
 
 
@@ -121,7 +123,9 @@ class EvaluationConfig(BaseModel):
     @classmethod
     def _name_judges(cls, value: Any) -> tuple[Judge, ...]:
         given = [value] if isinstance(value, (str, Mapping)) else list(value or [])
-        return tuple(_judge_of(item) for item in given)
+        judges = tuple(_judge_of(item) for item in given)
+        _refuse_namesakes([judge.model for judge in judges])
+        return judges
 
     @model_validator(mode="after")
     def _judges_for_idk(self) -> EvaluationConfig:
@@ -154,6 +158,15 @@ def _judge_of(named: Any) -> Judge:
     raise ConfigurationError("judges: " + "; ".join(faults))
 
 
+def _refuse_namesakes(names: Sequence[str]) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ConfigurationError(
+            f"judges: named twice: {', '.join(twice)}. Next step: leave one out: a judge is known by its model's name, "
+            "and the same model says the same again"
+        )
+
+
 KEYS = frozenset(EvaluationConfig.model_fields)
 
 
@@ -163,12 +176,21 @@ def config_from_metadata(metadata: Mapping[str, Any]) -> EvaluationConfig:
     Raises:
         ConfigurationError: a value that does not fit, or a key that looks like a misspelt one of ours.
     """
-    foreign = sorted(str(key) for key in metadata.keys() - KEYS - _HARNESS_KEYS)
-    nearest = {key: difflib.get_close_matches(key, KEYS, n=1, cutoff=_SLIP) for key in foreign}
-    slips = [f"{key!r} (did you mean {near[0]!r}?)" for key, near in nearest.items() if near]
+    slips = [f"{key!r} (did you mean {meant!r}?)" for key in foreign_keys(metadata) if (meant := _key_meant_by(key))]
     if slips:
         raise ConfigurationError(f"unknown metadata key: {', '.join(slips)}")
     return _validated({key: metadata[key] for key in KEYS & metadata.keys()})
+
+
+def foreign_keys(metadata: Mapping[str, Any]) -> list[str]:
+    """Return the keys of the metadata that are neither ours nor the harness's own, sorted."""
+    return sorted(str(key) for key in metadata.keys() - KEYS - _HARNESS_KEYS)
+
+
+def _key_meant_by(key: str) -> str | None:
+    """Return the key of ours that a foreign one looks like a slip for, or None."""
+    near = difflib.get_close_matches(key.lower(), KEYS, n=1, cutoff=_SLIP)
+    return near[0] if near else _OTHER_NAMES.get(key.lower())
 
 
 def config_from_options(options: Mapping[str, Any]) -> EvaluationConfig:
@@ -194,4 +216,12 @@ def _validated(options: Mapping[str, Any]) -> EvaluationConfig:
         raise ConfigurationError("evaluation options: " + "; ".join(faults)) from error
 
 
-__all__ = ["KEYS", "EvaluationConfig", "HarnessModel", "Judge", "config_from_metadata", "config_from_options"]
+__all__ = [
+    "KEYS",
+    "EvaluationConfig",
+    "HarnessModel",
+    "Judge",
+    "config_from_metadata",
+    "config_from_options",
+    "foreign_keys",
+]

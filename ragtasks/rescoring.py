@@ -16,8 +16,9 @@ from typing import Any
 from ragtasks.benchmarks.benchmark import Benchmark
 from ragtasks.benchmarks.registry import benchmark_folder, open_benchmark
 from ragtasks.config import config_from_options
-from ragtasks.errors import BenchmarkFileError, ConfigurationError, JudgeError, clear_error
-from ragtasks.harness.scoring import ResponseScorer, ScoredResponse, shared_scorer, take_problems
+from ragtasks.errors import BenchmarkFileError, ConfigurationError, RagtasksError, clear_error
+from ragtasks.harness.problems import take_problems
+from ragtasks.harness.scoring import ResponseScorer, ScoredResponse, shared_scorer
 from ragtasks.metrics.metric import Metric
 from ragtasks.records import Setting
 from ragtasks.runs import contexts_for, write_atomically
@@ -71,8 +72,9 @@ def rescore(
         BenchmarkFileError: a file cannot be read, or has faults: all of them, by line.
         ConfigurationError: an option that cannot be used, or an output that would replace what is read.
         CacheError: the output cannot be written.
-        JudgeError: judges gave too few verdicts; raised after everything is saved.
+        RagtasksError: a part of the scoring failed, or judges gave too few verdicts; raised after everything is saved.
     """
+    take_problems()  # what an earlier evaluation left in this process
     given = _parsed(metadata)
     evaluations = [found for path in paths for found in _read(path, given, place, benchmark, setting)]
     files = [_results_file(output, evaluation) for evaluation in evaluations]
@@ -85,7 +87,7 @@ def rescore(
         lines.append(f"wrote {file} ({sum(len(task.rows) for task in evaluation.tasks)} answers)")
     problems = take_problems()
     if problems:
-        raise JudgeError(f"everything is saved in {output}, and the scoring failed:\n" + "\n".join(problems))
+        raise RagtasksError(f"everything is saved in {output}, and the scoring failed:\n" + "\n".join(problems))
     return lines
 
 
@@ -241,7 +243,7 @@ def _metrics(facts: Mapping[str, Any]) -> tuple[Metric, ...]:
     return suite_named(facts.get("suite", DEFAULT_SUITE)).metrics
 
 
-def _directions(facts: Mapping[str, Any]) -> dict[str, bool]:
+def _directions(facts: Mapping[str, Any]) -> dict[str, bool | None]:
     return {metric.name: metric.higher_is_better for metric in _metrics(facts)}
 
 

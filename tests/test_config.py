@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -58,11 +59,26 @@ def test_keys_of_the_harness_and_its_models_are_left_alone() -> None:
         ("datas", "data"),
         ("retreiver", "retriever"),
         ("idks", "idk"),
+        ("RUN", "run"),
+        ("Judges", "judges"),
+        ("JUDGE", "judges"),
+        ("judge_prompts", "prompts"),
+        ("idk_detector", "idk"),
+        ("retrieval_run", "run"),
     ],
 )
 def test_a_slip_is_refused_with_the_key_that_was_meant(key: str, meant: str) -> None:
     with pytest.raises(ConfigurationError, match=f"unknown metadata key: '{key}' \\(did you mean '{meant}'\\?\\)"):
         config_from_metadata({key: "x", "data": "sample"})
+
+
+@pytest.mark.parametrize("read", [config_from_metadata, config_from_options])
+def test_judges_of_one_name_are_refused(read: Callable[[dict[str, Any]], EvaluationConfig]) -> None:
+    model = {"lm_eval": "hf", "model_args": {"pretrained": "x"}}
+    judges = ["openai/a", {"model": "openai/a", "base_url": "http://127.0.0.1:1/v1"}, model, "openai/b", model]
+    with pytest.raises(ConfigurationError, match=r"judges: named twice: hf/x, openai/a\. Next step: leave one out"):
+        read({"judges": judges})
+    assert len(read({"judges": judges[1:4]}).judges) == 3
 
 
 def test_all_slips_are_named_at_once_and_in_order() -> None:

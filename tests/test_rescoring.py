@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,8 +14,8 @@ from typing import Any
 import pytest
 
 from ragtasks.benchmarks.registry import benchmark_folder, open_benchmark
-from ragtasks.errors import BenchmarkFileError, ConfigurationError, JudgeError, RagtasksError
-from ragtasks.harness.scoring import take_problems
+from ragtasks.errors import BenchmarkFileError, ConfigurationError, RagtasksError
+from ragtasks.harness.problems import take_problems
 from ragtasks.records import Setting
 from ragtasks.reports.results import read_evaluations
 from ragtasks.rescoring import Place, rescore
@@ -119,7 +120,7 @@ def test_judges_add_their_figures_and_verdicts_and_the_second_time_nothing_is_as
 
 def test_all_is_saved_before_dead_judges_end_the_scoring(saved: Path, again: Rescore, tmp_path: Path) -> None:
     dead = {"model": "dead", "base_url": f"http://127.0.0.1:{closed_port()}/v1", "attempts": 2, "backoff_seconds": 0.01}
-    with pytest.raises(JudgeError, match=r"everything is saved in .*out") as caught:
+    with pytest.raises(RagtasksError, match=r"everything is saved in .*out") as caught:
         again(saved / "oracle", judges=[dead])
     assert "nobody answers" in str(caught.value)
     rows = rows_in(tmp_path / "out")
@@ -199,6 +200,24 @@ def test_broken_samples_are_told_all_at_once_and_by_line(saved: Path, again: Res
         again(copy)
     assert [f"line {number}:" in str(caught.value) for number in (1, 2, 3, 4)] == [True] * 4
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("edit", "told"),
+    [
+        (lambda file: file.unlink(), r"found: no samples_mtrag_full_rag_fiqa_\S+ \(lines: 3\)"),
+        (lambda file: file.write_text(file.read_text().splitlines()[0] + "\n"), "expected: 3 lines(.|\n)*found: 1"),
+    ],
+)
+def test_answers_are_scored_all_or_not_at_all(
+    saved: Path, again: Rescore, tmp_path: Path, edit: Callable[[Path], object], told: str
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(saved / "oracle", copy)
+    (file,) = copy.rglob("samples_mtrag_full_rag_fiqa_*.jsonl")
+    edit(file)
+    with pytest.raises(BenchmarkFileError, match=told):
+        again(copy)
 
 
 @pytest.mark.parametrize("made", ["nothing", "empty", "no samples", "torn"])

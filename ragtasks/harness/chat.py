@@ -43,20 +43,37 @@ def fold_system(messages: ChatMessages) -> ChatMessages:
     return [{"role": "user", "content": f"{system['content']}\n\n{first['content']}"}, *rest]
 
 
-def render_chat(messages: ChatMessages, chat_template: Callable[[ChatMessages], Any]) -> Any:
-    """Return what the model's own chat template makes of the messages, with nothing left out.
+class ChatRenderer:
+    """Puts conversations into one model's chat template, and knows after the first whether it has a system role.
 
-    Raises:
-        ConfigurationError: the template leaves the system text out, even in front of the first user message.
+    The harness's models warn each time that they drop a system message, which sounds as if passages were gone.
     """
-    rendered = chat_template(messages)
-    if _holds(rendered, messages[0]["content"]):
+
+    def __init__(self) -> None:
+        self._folds = False
+
+    def render(self, messages: ChatMessages, chat_template: Callable[[ChatMessages], Any]) -> Any:
+        """Return what the model's own chat template makes of the messages, with nothing left out.
+
+        Raises:
+            ConfigurationError: the template leaves the system text out, even in front of the first user message.
+        """
+        system = messages[0]["content"]
+        if not self._folds:
+            rendered = chat_template(messages)
+            if _holds(rendered, system):
+                return rendered
+        rendered = chat_template(fold_system(messages))
+        if not _holds(rendered, system):
+            raise ConfigurationError(
+                "the model's chat template leaves out the passages; try without --apply_chat_template"
+            )
+        if not self._folds:
+            self._folds = True
+            _LOGGER.warning(
+                "No passage is lost: the template has no system role, so they go in front of the first user message."
+            )
         return rendered
-    rendered = chat_template(fold_system(messages))
-    if not _holds(rendered, messages[0]["content"]):
-        raise ConfigurationError("the model's chat template leaves out the passages; try without --apply_chat_template")
-    _LOGGER.debug("the chat template has no system role: passages go in front of the first user message")
-    return rendered
 
 
 def _holds(rendered: Any, text: str) -> bool:
@@ -85,9 +102,9 @@ def refuse_chat_endpoint(metadata: Mapping[str, Any]) -> None:
 __all__ = [
     "REFUSAL",
     "ChatMessages",
+    "ChatRenderer",
     "chat_messages",
     "fold_system",
     "refuse_chat_endpoint",
-    "render_chat",
     "system_text",
 ]

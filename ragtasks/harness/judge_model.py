@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 # Models share one machine, and libraries under them are not made for several at once.
 _ONE_AT_A_TIME = threading.Lock()
-# What libraries raise for memory, devices, files and tokens that do not fit; arguments that a model does not take are
-# TypeErrors, at loading only: later they would be bugs of ours.
-_FAULTS = (RuntimeError, ValueError, OSError, LookupError)
+# What libraries raise for memory, devices (torch asserts that it has them), files and tokens that do not fit.
+# Arguments that a model does not take are TypeErrors, at loading only: later they would be bugs of ours.
+_FAULTS = (RuntimeError, ValueError, OSError, LookupError, MemoryError, AssertionError)
 _FAULTS_OF_LOADING = (*_FAULTS, ImportError, TypeError, AttributeError)
 
 
@@ -82,7 +82,7 @@ class JudgeModel:
             where=self.name,
             expected="a model that loads and replies",
             found=f"{type(error).__name__}: {error}",
-            next_step="check model_args, the model's files and the memory, then run the same again: replies are kept",
+            next_step="check model_args, the model's files and the memory, then ask again: replies are kept",
         )
 
 

@@ -1,55 +1,71 @@
 """`ragtasks run`: the harness's own command line, with our models known and only our tasks indexed.
 
-The harness's code does the work, so that every one of its options means the same here. Two things are put in its place
-while it runs. Its task manager, which reads 14,000 YAML files at each start, reads ours first and its own only where a
-name is asked for that we do not have. And torch is not imported for its seed alone.
+The harness's code does the work, so that every one of its options means the same here. Three things are put in its
+place while it runs. Its task manager, which reads 14,000 YAML files at each start, reads ours first and its own only
+where a name is asked for that we do not have. Torch is not imported for its seed alone. And common slips end in one
+line.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import logging
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+import lm_eval.api.registry
+import lm_eval.config.evaluate_config
 import lm_eval.evaluator
+import lm_eval.loggers.evaluation_tracker
 import lm_eval.tasks
 from lm_eval._cli import HarnessCLI
 from lm_eval.config.evaluate_config import EvaluatorConfig
 from lm_eval.tasks import TaskManager
 from lm_eval.utils import setup_logging
 
-from ragtasks.errors import ConfigurationError, JudgeError
+from ragtasks.config import KEYS, foreign_keys
+from ragtasks.errors import ConfigurationError, RagtasksError
 from ragtasks.harness import models
 from ragtasks.harness.link import task_folder
-from ragtasks.harness.scoring import take_problems
+from ragtasks.harness.problems import take_problems
+from ragtasks.harness.slips import ClearConfig, clear_model, in_one_line, parse_in_one_line, unknown_task
+
+_LOGGER = logging.getLogger(__name__)
 
 
 def run_harness(arguments: Sequence[str]) -> None:
     """Run the harness with its own arguments, as after `lm_eval run`.
 
     Raises:
-        ConfigurationError: a chat endpoint without `--apply_chat_template`.
-        RagtasksError: as the tasks that are run.
-        JudgeError: judges gave too few verdicts; raised after everything is printed and saved.
+        ConfigurationError: a chat endpoint without `--apply_chat_template`, or another slip in the arguments.
+        RagtasksError: as the tasks that are run; or, after everything is printed and saved, a part of the scoring
+            failed, or judges gave too few verdicts.
         SystemExit: the harness's own refusal of its arguments.
     """
     assert models.__all__  # imported for the names that it registers
     setup_logging()
-    parsed = _parse(arguments)
-    _refuse_plain_text_for_chat(parsed)
-    model = str(_settings(parsed).get("model", ""))
-    with _replaced(lm_eval.tasks, "TaskManager", _OwnTasksFirst):
-        if _is_free_of_torch(model):
+    take_problems()  # what an evaluation that ended early, or the stock harness, left in this process
+    parsed = parse_in_one_line(lambda: _parse(arguments), arguments)
+    settings = _settings(parsed)
+    _refuse_plain_text_for_chat(settings)
+    _warn_of_unread_metadata(settings)
+    _check_output(settings)
+    with contextlib.ExitStack() as replaced:
+        unsaved = replaced.enter_context(_what_is_not_saved())
+        replaced.enter_context(_replaced(lm_eval.tasks, "TaskManager", _OwnTasksFirst))
+        replaced.enter_context(_replaced(lm_eval.config.evaluate_config, "EvaluatorConfig", ClearConfig))
+        replaced.enter_context(_replaced(lm_eval.api.registry, "get_model", clear_model))
+        if _is_free_of_torch(str(settings.get("model", ""))):
             # Seeding torch is the one reason to import it here, which takes longer than all the rest of the start.
-            with _replaced(lm_eval.evaluator, "set_torch_seed", lambda _: None):
-                parsed.func(parsed)
-        else:
-            parsed.func(parsed)
+            replaced.enter_context(_replaced(lm_eval.evaluator, "set_torch_seed", lambda _: None))
+        parsed.func(parsed)
     problems = take_problems()
-    if problems:
-        raise JudgeError("everything is saved, and the evaluation failed:\n" + "\n".join(problems))
+    if problems or unsaved:
+        kept = "not everything could be saved" if unsaved else _kept(settings)
+        raise RagtasksError(f"{kept}, and the evaluation failed:\n" + "\n".join([*problems, *unsaved]))
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -63,9 +79,8 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
         sys.argv = before
 
 
-def _refuse_plain_text_for_chat(parsed: argparse.Namespace) -> None:
+def _refuse_plain_text_for_chat(settings: Mapping[str, Any]) -> None:
     """Refuse a chat model without the flag that makes the harness send it messages, wherever both were given."""
-    settings = _settings(parsed)
     model = str(settings.get("model", ""))
     if "chat" in model and not settings.get("apply_chat_template"):
         raise ConfigurationError(f"--model {model} takes chat messages; next step: add --apply_chat_template")
@@ -74,7 +89,58 @@ def _refuse_plain_text_for_chat(parsed: argparse.Namespace) -> None:
 def _settings(parsed: argparse.Namespace) -> dict[str, Any]:
     """Return what was given on the command line, over what a configuration file gives."""
     given = {key: value for key, value in vars(parsed).items() if value}
-    return EvaluatorConfig.load_yaml_config(given["config"]) | given if "config" in given else given
+    if "config" not in given:
+        return given
+    with in_one_line("--config", ValueError, TypeError, OSError):
+        in_file: dict[str, Any] = EvaluatorConfig.load_yaml_config(given["config"])
+    return in_file | given
+
+
+def _warn_of_unread_metadata(settings: Mapping[str, Any]) -> None:
+    """Say which keys of the metadata are not ours; those among the model's arguments are the model's."""
+    metadata, arguments = settings.get("metadata"), settings.get("model_args")
+    if not isinstance(metadata, Mapping):
+        return
+    theirs = arguments if isinstance(arguments, Mapping) else {}
+    unread = [repr(key) for key in foreign_keys(metadata) if key not in theirs]
+    if unread:
+        _LOGGER.warning("--metadata: our tasks do not read %s, only %s", ", ".join(unread), ", ".join(sorted(KEYS)))
+
+
+def _check_output(settings: Mapping[str, Any]) -> None:
+    """Make the folder that the harness will write to: it would find out that it cannot once the model has run."""
+    if settings.get("output_path"):
+        output = Path(settings["output_path"])
+        with in_one_line(f"--output_path {output}", OSError):
+            (output.parent if output.suffix == ".json" else output).mkdir(parents=True, exist_ok=True)
+
+
+@contextlib.contextmanager
+def _what_is_not_saved() -> Iterator[list[str]]:
+    """Yield a list that fills with what the harness could not save, which it only logs."""
+    unsaved: list[str] = []
+
+    def note(record: logging.LogRecord) -> bool:
+        if record.getMessage().startswith("Could not save"):
+            unsaved.append(f"{record.getMessage()}; the log says why")
+        return True
+
+    logger = logging.getLogger(lm_eval.loggers.evaluation_tracker.__name__)
+    logger.addFilter(note)
+    try:
+        yield unsaved
+    finally:
+        logger.removeFilter(note)
+
+
+def _kept(settings: Mapping[str, Any]) -> str:
+    """Return what the harness has written by the end, as far as its arguments say."""
+    if not settings.get("output_path"):
+        return "nothing is saved (no --output_path)"
+    logged = settings.get("log_samples") or settings.get("predict_only")
+    return f"everything is saved in {settings['output_path']}" + (
+        "" if logged else " but the answers (no --log_samples)"
+    )
 
 
 def _is_free_of_torch(model: str) -> bool:
@@ -92,11 +158,14 @@ class _OwnTasksFirst(TaskManager):
 
     def match_tasks(self, task_list: list[str]) -> list[str]:
         found: list[str] = super().match_tasks(task_list)
-        if found or self._knows_built_in:
-            return found
-        self._knows_built_in = True
-        super().__init__(include_path=self.include_path, metadata=self.metadata)
-        return list(super().match_tasks(task_list))
+        if not found and not self._knows_built_in:
+            self._knows_built_in = True
+            super().__init__(include_path=self.include_path, metadata=self.metadata)
+            found = super().match_tasks(task_list)
+        # The harness asks for one name at a time; that of a folder with YAML files may match nothing.
+        if not found and not Path(task_list[0]).is_dir():
+            raise unknown_task(task_list[0], self.all_tasks)
+        return found
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ import functools
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,15 @@ from ragtasks.clients.endpoint import Endpoint
 from ragtasks.clients.protocol import Client
 from ragtasks.config import EvaluationConfig, Judge
 from ragtasks.environment import endpoint_key, engine_keys, reply_cache_file, run_store
-from ragtasks.errors import JudgeError, RagtasksError
+from ragtasks.errors import JudgeError, MissingExtraError, RagtasksError
+from ragtasks.harness.problems import note_problem, survive
 from ragtasks.harness.searching import CorpusSearch
 from ragtasks.judges.session import judge_responses
 from ragtasks.judges.verdicts import IDK, JudgeIdk, Verdicts
 from ragtasks.metrics.answerability import IdkLabel, RuleBasedIdk
 from ragtasks.metrics.answers import Semantics
 from ragtasks.metrics.metric import Scores
-from ragtasks.metrics.semantic import BertScorer, check_encoder, resolve_encoder, semantic_scores
+from ragtasks.metrics.semantic import BertScorer, check_device, check_encoder, resolve_encoder, semantic_scores
 from ragtasks.progress import progress_bars
 from ragtasks.records import Response, Score
 from ragtasks.suites.suite import Evidence, Suite, suite_named
@@ -58,8 +60,9 @@ class ResponseScorer:
         that rest on it are unscored, which a warning says now and the coverage says in every table.
 
         Raises:
-            RagtasksError: the encoder that the configuration names is unknown, not there, or lacks a library; or the
-                harness does not know a judge's kind of model.
+            RagtasksError: the encoder that the configuration names is unknown, not there, or lacks a library; its
+                device cannot be had; a judge's endpoint lacks a library, or the harness does not know its kind of
+                model.
         """
         default = _SAMPLE_ENCODER if benchmark.is_sample else _DEFAULT_ENCODER
         self.encoder = config.encoder or default
@@ -80,6 +83,7 @@ class ResponseScorer:
         self._missing = "encoder: none"
         if self.encoder == NO_ENCODER or not self.suite.uses_encoder:
             return
+        check_device(config.encoder_device)
         try:
             self._bert = _shared_bert(self.encoder, config.encoder_device)
         except RagtasksError as error:
@@ -98,7 +102,12 @@ class ResponseScorer:
             self._search.prepare(domains)
 
     def score(self, responses: Sequence[Response]) -> list[ScoredResponse]:
-        """Return scores and notes of each response, in order; nothing is lost where encoder or judges fail."""
+        """Return scores and notes of each response, in order; what fails on the way is unscored, and a problem."""
+        return survive(
+            "scoring", lambda: self._score(responses), lambda reason: [self._unscored(reason) for _ in responses]
+        )
+
+    def _score(self, responses: Sequence[Response]) -> list[ScoredResponse]:
         verdicts = self._verdicts(responses)
         detector = JudgeIdk(verdicts) if verdicts and self._idk_by_judges else RuleBasedIdk()
         self._idk_detector = detector.name  # rules where no judge could be had
@@ -107,6 +116,11 @@ class ResponseScorer:
         scores = [self._complete(own, verdicts) for own in self.suite.score(evidence)]
         rows = _verdict_rows(verdicts, len(responses))
         return [ScoredResponse(*row) for row in zip(scores, map(_notes, scores, labels, rows), strict=True)]
+
+    def _unscored(self, reason: str) -> ScoredResponse:
+        names = [item.name for item in self.suite.metrics if self._config.judges or not item.needs_judges]
+        scores = {name: Score(None, reason) for name in names}
+        return ScoredResponse(scores, _notes(scores, IdkLabel(None, reason), []))
 
     def _complete(self, scores: Scores, verdicts: Verdicts | None) -> Scores:
         """Return the scores with those that need judges: none without judges, unscored where none could be had.
@@ -125,18 +139,8 @@ class ResponseScorer:
         """Return what the judges said; None where there are no judges, or nothing is asked of them, or none answers."""
         if not self._rubrics:
             return None
-        try:
-            with progress_bars() as progress:
-                verdicts = judge_responses(
-                    responses,
-                    self._clients,
-                    key=endpoint_key(),
-                    cache_file=reply_cache_file(),
-                    rubrics=self._rubrics,
-                    progress=progress,
-                )
-        except RagtasksError as error:
-            note_problem(str(error))
+        verdicts = survive("judging", lambda: self._asked(responses), lambda _: None)
+        if verdicts is None:
             return None
         try:
             verdicts.require_coverage(self._config.min_judge_coverage)
@@ -144,25 +148,35 @@ class ResponseScorer:
             note_problem(str(error))
         return verdicts
 
+    def _asked(self, responses: Sequence[Response]) -> Verdicts | None:
+        with progress_bars() as progress:
+            return judge_responses(
+                responses,
+                self._clients,
+                key=endpoint_key(),
+                cache_file=reply_cache_file(),
+                rubrics=self._rubrics,
+                progress=progress,
+            )
+
     def _semantics(self, responses: Sequence[Response]) -> Semantics:
-        if self._bert is None:
+        bert = self._bert
+        if bert is None:
             return Semantics(None, self._missing)
+        # Whatever an encoder fails of (memory, a device, a token without a vector), the other figures are kept.
+        return survive("encoder", lambda: self._encoded(bert, responses), lambda reason: Semantics(None, reason))
+
+    def _encoded(self, bert: BertScorer, responses: Sequence[Response]) -> Semantics:
         # Settings of one task share its target and passages: side by side they are encoded once and then let go.
         order = sorted(range(len(responses)), key=lambda index: responses[index].task.task_id)
         chosen = [responses[index] for index in order]
-        try:
-            scores = semantic_scores(
-                [response.text for response in chosen],
-                [response.task.target for response in chosen],
-                [[passage.text for passage in response.passages] for response in chosen],
-                self._bert,
-            )
-        except (RagtasksError, RuntimeError, OSError, LookupError, ValueError) as error:
-            # The answers are paid for by now: the other figures are kept, and these say why they are missing.
-            # A token that the encoder has no vector for is an IndexError on a processor, a RuntimeError on a GPU.
-            _LOGGER.error("BERTScore failed, what rests on it is unscored: %s", error)
-            return Semantics(None, f"encoder failed: {type(error).__name__}: {error}")
-        self._count_texts(self._bert)
+        scores = semantic_scores(
+            [response.text for response in chosen],
+            [response.task.target for response in chosen],
+            [[passage.text for passage in response.passages] for response in chosen],
+            bert,
+        )
+        self._count_texts(bert)
         by_index = dict(zip(order, scores, strict=True))
         return Semantics([by_index[index] for index in range(len(responses))])
 
@@ -211,6 +225,9 @@ def shared_scorer(benchmark: str, root: Path, config: EvaluationConfig, suite: s
 def _ready(judge: Judge) -> Endpoint | Client:
     """Return what can be asked: an endpoint as it is, a model of this process as a client."""
     if isinstance(judge, Endpoint):
+        for library in ("openai", "aiohttp"):
+            if find_spec(library) is None:
+                raise MissingExtraError(library, "judge", f"the judge {judge.model}")
         return judge
     from ragtasks.harness.judge_model import JudgeModel  # brings the harness's models, which endpoints do not need
 
@@ -240,21 +257,6 @@ def _verdict_rows(verdicts: Verdicts | None, n_responses: int) -> list[list[dict
     ]
 
 
-_PROBLEMS: list[str] = []
-
-
-def note_problem(message: str) -> None:
-    """Remember a failure that must end the evaluation, once everything is saved."""
-    _LOGGER.error(message)
-    _PROBLEMS.append(message)
-
-
-def take_problems() -> list[str]:
-    """Return what was remembered since the last call."""
-    taken, _PROBLEMS[:] = list(_PROBLEMS), []
-    return taken
-
-
 @functools.lru_cache(maxsize=2)
 def _shared_bert(name: str, device: str | None) -> BertScorer:
     """Return the scorer on an encoder that is there; its weights are loaded at first use."""
@@ -263,4 +265,4 @@ def _shared_bert(name: str, device: str | None) -> BertScorer:
     return BertScorer(spec, device=device)
 
 
-__all__ = ["NO_ENCODER", "ResponseScorer", "ScoredResponse", "note_problem", "shared_scorer", "take_problems"]
+__all__ = ["NO_ENCODER", "ResponseScorer", "ScoredResponse", "shared_scorer"]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragtasks.benchmarks.benchmark import Benchmark
 from ragtasks.errors import ConfigurationError, MissingExtraError, RagtasksError
+from ragtasks.harness.problems import survive
 from ragtasks.metrics.retrieval import score_run
 from ragtasks.metrics.rewriting import Searched
 from ragtasks.progress import progress_bars
@@ -96,19 +97,19 @@ class CorpusSearch:
 
     def __call__(self, domain: str, texts: Collection[str]) -> Searched:
         """Return what is found for each text in the corpus of a domain, or why nothing can be searched."""
+        return survive(
+            f"search of {domain}", lambda: self._search(domain, texts), lambda reason: Searched(None, reason)
+        )
+
+    def _search(self, domain: str, texts: Collection[str]) -> Searched:
         from retrieval_cache.stage import DEPTH
 
         self.prepare([domain])
         if domain not in self._retrievers:
             return Searched(None, self.missing or self._reasons[domain])
-        try:
-            with progress_bars() as progress:
-                # The depth of stored runs: reranking and fusion depend on it, and figures are to be the same.
-                return Searched(self._retrievers[domain].search({text: text for text in texts}, DEPTH, progress))
-        except (RagtasksError, OSError) as error:
-            # The answers are paid for by now: the other figures are kept, and these say why they are missing.
-            _LOGGER.error("searching %s failed, its retrieval figures are unscored: %s", domain, error)
-            return Searched(None, f"search failed: {error}")
+        with progress_bars() as progress:
+            # The depth of stored runs: reranking and fusion depend on it, and figures are to be the same.
+            return Searched(self._retrievers[domain].search({text: text for text in texts}, DEPTH, progress))
 
 
 __all__ = ["CorpusSearch"]

@@ -94,7 +94,7 @@ def judge(
 def _check_names(what: str, names: Sequence[str]) -> None:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise ConfigurationError(f"{what}: named twice: {', '.join(twice)}. Next step: give each a name of its own")
+        raise ConfigurationError(f"{what}: named twice: {', '.join(twice)}. Next step: leave one out")
 
 
 def _all_lost(seats: Sequence[_Seat]) -> str:
@@ -103,7 +103,8 @@ def _all_lost(seats: Sequence[_Seat]) -> str:
         where=", ".join(seat.client.name for seat in seats),
         expected="at least one judge that can be had to the end",
         found="; ".join(f"{seat.client.name}: {seat.lost}" for seat in seats),
-        next_step="mend what the judges say, then run the same again: cached replies are not asked for again",
+        next_step="mend what the judges say, then ask again: replies are kept. Saved answers are scored without their "
+        "model by `ragtasks judge RESULTS --output-path FOLDER`",
     )
 
 

@@ -214,7 +214,8 @@ class Verdicts:
                 where=", ".join(sorted({item.judge for item in low})),
                 expected=f"verdicts on at least {limit:.0%} of the responses",
                 found="; ".join(map(self._shortfall, low)),
-                next_step="run the same again: what was answered is kept, and only the rest is asked",
+                next_step="ask again: what was answered is kept, and only the rest is asked. Saved answers are scored "
+                "without their model by `ragtasks judge RESULTS --output-path FOLDER`",
             )
             raise JudgeError(message)
 

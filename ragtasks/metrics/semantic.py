@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ragtasks.metrics._devices import check_device
 from ragtasks.metrics._encoders import Encoder, EncoderSpec, check_encoder, resolve_encoder
 from ragtasks.records import Score
 
@@ -278,6 +279,7 @@ __all__ = [
     "EncoderSpec",
     "SemanticScore",
     "bert_k_precision",
+    "check_device",
     "check_encoder",
     "resolve_encoder",
     "semantic_scores",

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,13 +14,14 @@ from ragtasks.errors import ConfigurationError
 from ragtasks.harness.chat import (
     REFUSAL,
     ChatMessages,
+    ChatRenderer,
     chat_messages,
     fold_system,
     refuse_chat_endpoint,
-    render_chat,
     system_text,
 )
 from ragtasks.templates import shipped_template
+from tests.harness.conftest import NO_SYSTEM
 
 DOC: dict[str, Any] = {
     "history": [{"role": "user", "content": "Who built it?"}, {"role": "assistant", "content": "A guild."}],
@@ -80,22 +83,51 @@ def test_folding_loses_no_message_and_no_text(system: str, contents: list[str]) 
 
 
 def test_a_template_with_a_system_role_is_used_as_it_is() -> None:
-    assert render_chat(MESSAGES, joined) == joined(MESSAGES)
+    assert ChatRenderer().render(MESSAGES, joined) == joined(MESSAGES)
 
 
 def test_passages_go_into_the_first_user_message_where_there_is_no_system_role() -> None:
-    rendered = render_chat(MESSAGES, without_system)
+    rendered = ChatRenderer().render(MESSAGES, without_system)
     assert rendered == f"<user>{SYSTEM}\n\nWho built it?<assistant>A guild.<user>When?"
+
+
+def test_a_system_role_is_looked_for_once(caplog: pytest.LogCaptureFixture) -> None:
+    seen: list[str] = []
+
+    def template(messages: ChatMessages) -> str:
+        seen.append(messages[0]["role"])
+        return without_system(messages)
+
+    renderer = ChatRenderer()
+    assert len({renderer.render(MESSAGES, template) for _ in range(3)}) == 1
+    assert seen == ["system", "user", "user", "user"]
+    (message,) = caplog.messages
+    assert "No passage is lost" in message
+
+
+def test_a_model_without_a_system_role_is_warned_of_once_a_task(
+    evaluate: Callable[..., dict[str, Any]], tiny_model: Callable[[str], Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    arguments = {"pretrained": str(tiny_model(NO_SYSTEM)), "device": "cpu", "dtype": "float32"}
+    tasks = ("mtrag_reference_fiqa", "mtrag_full_rag_fiqa")
+    results = evaluate(
+        "hf", *tasks, model_args=arguments, apply_chat_template=True, limit=4, gen_kwargs={"max_gen_toks": 1}
+    )
+    prompts = [row["arguments"][0][0] for name in tasks for row in results["samples"][name]]
+    assert len(prompts) == 8
+    assert all(prompt.startswith("<|user|>") and REFUSAL in prompt for prompt in prompts)
+    assert sum("removing the system role" in message for message in caplog.messages) == len(tasks)
+    assert sum("No passage is lost" in message for message in caplog.messages) == len(tasks)
 
 
 def test_a_template_that_drops_the_passages_anyway_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="leaves out the passages"):
-        render_chat(MESSAGES, lambda messages: f"<user>{messages[-1]['content']}")
+        ChatRenderer().render(MESSAGES, lambda messages: f"<user>{messages[-1]['content']}")
 
 
 @pytest.mark.parametrize("wrap", [lambda messages: messages, lambda messages: JsonChatStr(json.dumps(messages))])
 def test_endpoints_get_messages_not_text(wrap: Any) -> None:
-    rendered = render_chat(MESSAGES, wrap)
+    rendered = ChatRenderer().render(MESSAGES, wrap)
     prompt = getattr(rendered, "prompt", None)
     assert (json.loads(prompt) if prompt else rendered) == MESSAGES
 

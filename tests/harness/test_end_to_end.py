@@ -15,6 +15,7 @@ from ragtasks.harness.link import task_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 TASK = "mtrag_reference_clapnq"
+GROUP = "mtrag_un_reference"
 SAMPLE = '{"data": "sample"}'
 SAMPLE_WITHOUT_ENCODER = '{"data": "sample", "encoder": "none"}'
 RAGTASKS = ("-c", "from ragtasks.cli import main; main()")
@@ -83,12 +84,19 @@ def samples_of(folder: Path) -> dict[str, dict[str, Any]]:
     return by_task
 
 
+def _metric_cells(line: str) -> list[str]:
+    """Return name and direction of the metric in a line of the harness's table."""
+    return [cell.strip() for cell in line.split("|")[5:7]]
+
+
 def test_the_main_job_runs_on_the_sample_and_reports(tmp_path: Path) -> None:
     table = run(
         *RAGTASKS, "run", "--model", "ragtasks-extractive", "--tasks", "mtrag_reference", "--limit", "1",
         "--metadata", SAMPLE, "--log_samples", "--output_path", "results", cwd=tmp_path,
     )  # fmt: skip
     assert "| - mtrag_reference_clapnq|" in table
+    directions = {cells[0]: cells[1] for line in table.splitlines() if len(cells := _metric_cells(line)) == 2}
+    assert (directions["ans_acc"], directions["empty"], directions["idk_yes"]) == ("↑", "↓", "")
     figures = results_of(tmp_path / "results")["results"]["mtrag_reference"]
     assert 0 < figures["rb_alg,sample"] <= 1
     assert figures["coverage,sample"] == 1
@@ -114,7 +122,8 @@ def test_two_ranks_give_the_figures_of_one(tmp_path: Path) -> None:
     script = tmp_path / "ranked.py"
     script.write_text(RANKED)
     options = (
-        "--tasks", TASK, "--limit", "7", "--metadata", SAMPLE_WITHOUT_ENCODER, "--log_samples", "--output_path",
+        "--tasks", f"{TASK},{GROUP}", "--limit", "7", "--metadata", SAMPLE_WITHOUT_ENCODER, "--log_samples",
+        "--output_path",
     )  # fmt: skip
     start = [sys.executable, str(script)]
     ranks = [
@@ -130,9 +139,11 @@ def test_two_ranks_give_the_figures_of_one(tmp_path: Path) -> None:
 
     one, two = results_of(tmp_path / "one"), results_of(tmp_path / "two")
     assert one["n-samples"] == two["n-samples"]
-    for key, value in one["results"][TASK].items():
-        if not key.startswith(("name", "alias")) and "_stderr" not in key:
-            assert str(two["results"][TASK][key]) == str(value) or two["results"][TASK][key] == pytest.approx(value)
+    for name in (TASK, GROUP):
+        for key, value in one["results"][name].items():
+            if not key.startswith(("name", "alias")) and "_stderr" not in key:
+                other = two["results"][name][key]
+                assert str(other) == str(value) or other == pytest.approx(value)
     first, second = samples_of(tmp_path / "one"), samples_of(tmp_path / "two")
     assert len(first) == 7
     assert first.keys() == second.keys()

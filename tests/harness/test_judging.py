@@ -6,6 +6,7 @@ import json
 import logging
 import math
 import shutil
+import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -111,6 +112,8 @@ def test_a_dead_judge_leaves_the_figures_of_the_others(judging: Judging, tmp_pat
     assert "everything is saved" in done.err
     assert "dead, rb_llm: 0 of 6 (6 judge lost" in done.err
     assert "nobody answers" in done.err
+    assert "`ragtasks judge RESULTS --output-path FOLDER`" in done.err
+    assert "same again" not in done.err  # that would pay for the model twice
     assert figures["judge_coverage"] == pytest.approx(0.5)
     assert 0 < figures["rb_llm_raw"] <= 1
 
@@ -127,7 +130,7 @@ def test_all_judges_dead_end_with_an_error_after_the_rest_is_saved(judging: Judg
     done = judging(dead_judge())
     figures = figures_in(tmp_path / "out")
     assert (alone.status, done.status) == (0, 1)
-    assert "next step" in done.err
+    assert "`ragtasks judge RESULTS --output-path FOLDER`" in done.err
     assert "rouge_l" in done.out
     assert without.keys() | JUDGED == figures.keys()
     assert [figures[name] for name in without] == pytest.approx(list(without.values()), nan_ok=True)
@@ -199,11 +202,42 @@ def test_a_model_that_is_not_there_leaves_the_other_judges(judging: Judging, tmp
     assert figures_in(tmp_path / "out")["judge_coverage"] == pytest.approx(0.5)
 
 
+def test_a_model_whose_loading_asserts_leaves_the_other_judges(
+    judging: Judging, tiny_model: Callable[[str], Path], tmp_path: Path
+) -> None:
+    arguments = {"pretrained": str(tiny_model(CHATML)), "device": "cpu", "backend": "no such"}
+    with DemoServer() as server:
+        done = judging(server.judge("steady"), {"lm_eval": "hf", "model_args": arguments}, limit=2)
+    assert done.status == 1
+    assert "found: AssertionError" in done.err
+    assert figures_in(tmp_path / "out")["judge_coverage"] == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("library", ["openai", "aiohttp"])
+def test_a_library_that_judges_lack_is_told_before_the_model_runs(
+    library: str, judging: Judging, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+    with DemoServer() as server:
+        done = judging(server.judge(f"lacks-{library}"))
+    assert (done.status, server.asked) == (1, [])
+    assert f"the judge lacks-{library} needs {library}" in done.err
+    assert "pip install 'ragtasks[judge]'" in done.err
+    assert list((tmp_path / "out").rglob("*.json*")) == []
+
+
+def test_judges_of_one_name_are_refused_before_the_model_runs(judging: Judging, tmp_path: Path) -> None:
+    done = judging(dead_judge(), dead_judge())
+    assert done.status == 1
+    assert "judges: named twice: dead. Next step: leave one out" in done.err
+    assert list((tmp_path / "out").rglob("*.json*")) == []
+
+
 def test_an_unknown_kind_of_model_is_refused_before_anything_runs(judging: Judging, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="unknown kind of model 'hff'"):
         JudgeModel(HarnessModel(lm_eval="hff"))
     done = judging({"lm_eval": "hff"}, limit=1)
-    assert (done.status, (tmp_path / "out").exists()) == (1, False)
+    assert (done.status, list((tmp_path / "out").rglob("*.json*"))) == (1, [])
     assert "unknown kind of model 'hff'" in done.err
 
 

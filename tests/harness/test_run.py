@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,8 +13,9 @@ import pytest
 import yaml
 from lm_eval.tasks import TaskManager
 
-from ragtasks.errors import RagtasksError
+from ragtasks.errors import ConfigurationError, RagtasksError
 from ragtasks.harness.link import task_folder
+from ragtasks.harness.models import Oracle
 from ragtasks.harness.run import _OwnTasksFirst, run_harness
 from tests.harness._endpoint import Endpoint
 from tests.harness.conftest import CommandResult
@@ -50,7 +52,8 @@ def test_built_in_tasks_are_indexed_once_a_name_needs_them() -> None:
     assert manager.match_tasks([TASK]) == [TASK]
     n_known = len(manager.all_tasks)
     assert n_known > 1000
-    assert manager.match_tasks(["no_such_task"]) == []
+    with pytest.raises(ConfigurationError, match="did you mean 'hellaswag'"):
+        manager.match_tasks(["hella_swag"])
     assert len(manager.all_tasks) == n_known
     assert manager.metadata == {"data": "sample"}
 
@@ -170,10 +173,91 @@ def test_a_bad_option_of_ours_ends_with_status_1(command: Command) -> None:
 
 
 @pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["--model", "dummy", "--tasks", "mtrag_fullrag"],
+            "Tasks not found: mtrag_fullrag.*did you mean 'mtrag_full_rag'",
+        ),
+        (["--model", "dummy", "--tasks", "mtrag_fullrag_*"], r"Tasks not found: mtrag_fullrag_\*"),
+        (["--model", "dummy", "--tasks", "zzz"], "Tasks not found: zzz.*`lm_eval ls tasks`"),
+        (["--model", "dummy"], "no task is named.*add --tasks"),
+        (["--tasks", TASK], "--model hf needs more.*add --model_args pretrained="),
+        (["--model", "ragtasks-oracl", "--tasks", TASK], "--model ragtasks-oracl: .*did you mean 'ragtasks-oracle'"),
+        (["--model", "vllm", "--tasks", TASK], "--model vllm (lacks a library|needs more)"),
+        (["--model", "hf", "--model_args", "pretrained=./none", "--tasks", TASK], "--model hf cannot be loaded"),
+        (["--model", "dummy", "--tasks", TASK, "--log_samples"], "--output_path"),
+        (["--config", "none.yaml"], "--config: .*none.yaml"),
+    ],
+)
+def test_a_common_slip_is_one_line(
+    arguments: list[str], message: str, command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = command(*arguments)
+    assert done.status == 1
+    assert re.search(f"^ragtasks: .*{message}", done.err.splitlines()[-1])
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--metadata", f'{{"data": "sample", key: {SECRET}}}'],
+        [f"--metadata={{data: {SECRET}}}"],
+        ["--model_args", f'{{"auth_token": "{SECRET}"'],
+    ],
+)
+def test_broken_json_is_one_line_that_does_not_show_it(arguments: list[str], command: Command) -> None:
+    done = command("--model", "dummy", "--tasks", TASK, *arguments)
+    option = arguments[0].partition("=")[0]
+    assert done.status == 1
+    assert done.err.splitlines()[-1].startswith(f"ragtasks: {option} is no JSON: ")
+    assert SECRET not in done.err
+    assert "Traceback" not in done.err
+
+
+def test_the_traceback_of_a_slip_is_there_at_the_harnesses_debug_level(
+    command: Command, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG", "lm_eval")
+    arguments = ("--model", "dummy", "--tasks", TASK, "--log_samples")
+    command(*arguments)
+    assert "Traceback" not in caplog.text
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LMEVAL_LOG_LEVEL", "DEBUG")
+        command(*arguments)
+    assert "Traceback" in caplog.text
+
+
+def test_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise ValueError("a bug")
+
+    monkeypatch.setattr(Oracle, "generate_until", refuse)
+    with pytest.raises(ValueError, match="a bug"):
+        run_harness(
+            ["--model", "ragtasks-oracle", "--tasks", TASK, "--metadata", '{"data": "sample", "encoder": "none"}']
+        )
+
+
+def test_metadata_that_nobody_reads_is_told_once(command: Command, caplog: pytest.LogCaptureFixture) -> None:
+    done = command(
+        "--model", "dummy", "--tasks", "mtrag_reference", "--limit", "1", "--model_args", "revision=main",
+        metadata={"judging": "strict", "revision": "main", "run": "closed_book"},
+    )  # fmt: skip
+    assert done.status == 0, done.err
+    told = [message for message in caplog.messages if "do not read" in message]
+    assert len(told) == 1
+    assert "do not read 'judging', only conversational, data" in told[0]
+
+
+@pytest.mark.parametrize(
     ("arguments", "error"),
     [
         (["--no_such_flag"], SystemExit),
-        (["--model", "no-such-model", "--tasks", TASK], ValueError),
+        (["--model", "no-such-model", "--tasks", TASK], ConfigurationError),
+        (["--model", "dummy", "--tasks", TASK, "--seed", "0,1"], SystemExit),
         (["--model", "ragtasks-oracle", "--tasks", TASK, "--metadata", '{"data": "/nowhere"}'], RagtasksError),
     ],
 )

@@ -92,7 +92,7 @@ def test_a_fault_costs_the_verdicts_it_meets_and_no_other(
         assert counts == {verdict.rubric: {outcome.value: 1} for verdict in lost}
         with pytest.raises(JudgeError, match=rf"5 of 6 \(1 {outcome.value}: .*({reason})") as caught:
             verdicts.require_coverage()
-        assert "next step: run the same again" in str(caught.value)
+        assert "next step: ask again: what was answered is kept" in str(caught.value)
         server.script = well
         n_asked = len(server.asked)
         mended = judged(cache, judge)

@@ -1,0 +1,67 @@
+"""What goes wrong once the answers are in: everything is saved first, and the evaluation fails then.
+
+The harness saves nothing before all answers are scored, so an error on the way would cost every answer of the model.
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Callable
+from typing import TypeVar
+
+from ragtasks.environment import endpoint_key, engine_keys
+from ragtasks.errors import RagtasksError
+
+_LOGGER = logging.getLogger(__name__)
+_T = TypeVar("_T")
+_PROBLEMS: list[str] = []
+
+
+def survive(what: str, work: Callable[[], _T], otherwise: Callable[[str], _T]) -> _T:
+    """Return what a part of the scoring gives, or `otherwise` of the reason where it fails, in whatever way.
+
+    A failure is remembered as a problem; one that is no error of ours is logged with its traceback.
+
+    Args:
+        what: name of the part, for the reason.
+        work: the part.
+        otherwise: reason -> what stands for the part's result.
+
+    Raises:
+        KeyboardInterrupt, SystemExit: orders to end, which are obeyed.
+    """
+    try:
+        return work()
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # noqa: BLE001 (a panic in a library made in Rust is no `Exception`)
+        told = str(error)
+        if not isinstance(error, RagtasksError):
+            _LOGGER.error(_without_keys("".join(traceback.format_exception(error)).rstrip()))
+            told = f"{type(error).__name__}: {error}"
+        reason = _without_keys(f"{what} failed: {told}")
+        note_problem(reason)
+        return otherwise(reason)
+
+
+def note_problem(message: str) -> None:
+    """Remember a failure that must end the evaluation, once everything is saved."""
+    _LOGGER.error(message)
+    _PROBLEMS.append(message)
+
+
+def take_problems() -> list[str]:
+    """Return what was remembered since the last call."""
+    taken, _PROBLEMS[:] = list(_PROBLEMS), []
+    return taken
+
+
+def _without_keys(text: str) -> str:
+    """Return a text with every key masked: the errors of libraries may show what they were given."""
+    for key in {endpoint_key() or "", *engine_keys().values()} - {""}:
+        text = text.replace(key, "***")
+    return text
+
+
+__all__ = ["note_problem", "survive", "take_problems"]

@@ -1,0 +1,145 @@
+"""Common slips in the harness's arguments, told in one line where the harness ends in a traceback.
+
+Only what it refuses on purpose is caught, and only where it does so: anything else may be a bug and stays a traceback.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import json
+import logging
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from lm_eval.api.model import LM
+from lm_eval.api.registry import MODEL_REGISTRY
+from lm_eval.api.registry import get_model as harness_model
+from lm_eval.config.evaluate_config import EvaluatorConfig
+
+from ragtasks.errors import ConfigurationError, close_matches
+
+_HARNESS_LOGGER = logging.getLogger("lm_eval")
+
+
+@contextlib.contextmanager
+def in_one_line(what: str, *kinds: type[Exception]) -> Iterator[None]:
+    """Turn some kinds of errors into a clear one; `LMEVAL_LOG_LEVEL=DEBUG` logs the traceback.
+
+    Raises:
+        ConfigurationError: with the first line of the error; further ones may quote what the user wrote.
+    """
+    try:
+        yield
+    except kinds as error:
+        _HARNESS_LOGGER.debug(what, exc_info=True)
+        told = str(error).strip() or type(error).__name__
+        raise ConfigurationError(f"{what}: {told.splitlines()[0]}") from error
+
+
+def parse_in_one_line(parse: Callable[[], Namespace], arguments: Sequence[str]) -> Namespace:
+    """Return what the harness parses.
+
+    Raises:
+        ConfigurationError: JSON that is broken. It is not shown: it may hold a key.
+    """
+    try:
+        return parse()
+    except ValueError:
+        _HARNESS_LOGGER.debug("the harness's arguments", exc_info=True)
+        fault = _broken_json(arguments)
+        if not fault:
+            raise
+    # Outside the handler: the harness's own error shows the text.
+    raise ConfigurationError(
+        f'{fault}. Next step: double quotes inside, single quotes around, as in \'{{"data": "sample"}}\''
+    )
+
+
+def _broken_json(arguments: Sequence[str]) -> str:
+    """Return the option with broken JSON and where it breaks, empty where there is none."""
+    option = ""
+    for argument in arguments:
+        name, _, text = argument.partition("=") if argument.startswith("--") else ("", "", argument)
+        option = name or (argument if argument.startswith("-") else option)
+        if "{" not in text:
+            continue
+        try:
+            json.loads(text)
+        except ValueError as error:
+            return f"{option} is no JSON: {error}"
+    return ""
+
+
+class ClearConfig:
+    """Stands for the harness's `EvaluatorConfig` where its command line looks that up."""
+
+    @staticmethod
+    def from_cli(namespace: Namespace) -> EvaluatorConfig:
+        """Return the harness's own.
+
+        Raises:
+            ConfigurationError: arguments that do not go together, or no task.
+        """
+        with in_one_line("the harness refuses its arguments", ValueError, TypeError, OSError):
+            config = EvaluatorConfig.from_cli(namespace)
+        if not config.tasks:
+            raise ConfigurationError("no task is named. Next step: add --tasks, such as --tasks mtrag_full_rag")
+        return config
+
+
+def unknown_task(name: str, known: Sequence[str]) -> ConfigurationError:
+    """Return the error for a task that there is not, with the names nearest to it."""
+    return ConfigurationError(f"Tasks not found: {name}. Next step: {_nearest(name, known, '`lm_eval ls tasks`')}")
+
+
+def clear_model(name: str) -> _ClearModel:
+    """Return what loads the models of a kind; stands for the harness's `get_model`.
+
+    Raises:
+        ConfigurationError: the harness has no such kind of model, or a library of its is missing.
+    """
+    if name not in MODEL_REGISTRY:
+        known = list(MODEL_REGISTRY)
+        raise ConfigurationError(f"--model {name}: no such kind of model. Next step: {_nearest(name, known, 'hf')}")
+    with in_one_line(f"--model {name} lacks a library", ImportError):
+        return _ClearModel(name, harness_model(name))
+
+
+class _ClearModel:
+    """The class of a model, whose loading fails in one line."""
+
+    def __init__(self, name: str, kind: type[LM]) -> None:
+        self._name, self._kind = name, kind
+
+    def create_from_arg_obj(self, arguments: dict[str, Any], additional: dict[str, Any] | None = None) -> LM:
+        """Return the loaded model.
+
+        Raises:
+            ConfigurationError: an argument is missing, or so are its files or a library.
+        """
+        missing = _missing(self._kind, {**arguments, **(additional or {})})
+        if missing:
+            shown = ",".join(f"{argument}=..." for argument in missing)
+            raise ConfigurationError(f"--model {self._name} needs more. Next step: add --model_args {shown}")
+        with in_one_line(f"--model {self._name} cannot be loaded (check --model_args)", OSError, ImportError):
+            model: LM = self._kind.create_from_arg_obj(arguments, additional)
+            return model
+
+
+def _missing(kind: type[LM], arguments: Mapping[str, Any]) -> list[str]:
+    """Return the arguments that a model cannot do without and was not given."""
+    parameters = list(inspect.signature(kind).parameters.values())
+    variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    needed = [item.name for item in parameters if item.default is item.empty and item.kind not in variable]
+    return [name for name in needed if name not in arguments]
+
+
+def _nearest(name: str, known: Sequence[str], otherwise: str) -> str:
+    """Return a hint with the nearest known names, or where to look where none is near."""
+    hint = close_matches(name, known)
+    return hint if hint.startswith("did you mean") else f"see {otherwise}"
+
+
+__all__ = ["ClearConfig", "clear_model", "in_one_line", "parse_in_one_line", "unknown_task"]

@@ -1,0 +1,200 @@
+"""What goes wrong once the answers are in: they are saved, with the figures unscored, and the evaluation fails then."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tantivy
+
+from ragtasks.errors import CacheError
+from ragtasks.harness.problems import note_problem, survive, take_problems
+from tests.harness._endpoint import Endpoint, Request
+from tests.harness.conftest import CommandResult
+from tests.judges._demo import DemoServer
+
+TASK = "mtrag_reference_fiqa"
+KEY = "clé-4711"
+"""No header can hold it, which the judge's client finds out when it sends the first prompt."""
+Evaluating = Callable[..., CommandResult]
+
+
+@pytest.fixture
+def evaluating(
+    command: Callable[..., CommandResult], endpoint: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Evaluating:
+    """Evaluate the model of the loopback endpoint on two tasks, into `out`."""
+    monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+
+    def run(**metadata: Any) -> CommandResult:
+        return command(
+            "--model", "local-chat-completions", "--apply_chat_template", "--tasks", TASK, "--limit", "2",
+            "--model_args", f"base_url={endpoint.chat_url},model=loopback,eos_string=</s>", "--log_samples",
+            "--output_path", str(tmp_path / "out"), metadata=metadata,
+        )  # fmt: skip
+
+    return run
+
+
+def samples_in(folder: Path) -> list[dict[str, Any]]:
+    (file,) = folder.rglob("samples_*.jsonl")
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def encoder_folder(folder: Path) -> Path:
+    """Return a folder whose model is no encoder of texts: it loads, and has none of the layers that are cut."""
+    from tokenizers import Tokenizer, models
+    from transformers import CLIPConfig, CLIPModel, PreTrainedTokenizerFast
+
+    sizes: dict[str, Any] = {
+        "hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1,
+    }  # fmt: skip
+    CLIPModel(
+        CLIPConfig(text_config={**sizes, "vocab_size": 4}, vision_config=sizes, projection_dim=8)
+    ).save_pretrained(folder)
+    words = Tokenizer(models.WordLevel({"[UNK]": 0, "the": 1}, unk_token="[UNK]"))
+    PreTrainedTokenizerFast(tokenizer_object=words, unk_token="[UNK]").save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize("device", ["gpu", "cuda:99", "meta", ""])
+def test_a_device_that_is_not_there_stops_before_the_model_runs(
+    evaluating: Evaluating, endpoint: Endpoint, device: str
+) -> None:
+    done = evaluating(encoder="minilm", encoder_device=device)
+    assert (done.status, endpoint.requests) == (1, [])
+    assert f"found: {device!r}" in done.err
+    assert "leave encoder_device out" in done.err
+    assert "Traceback" not in done.err
+
+
+def test_a_device_that_is_not_there_is_no_matter_without_an_encoder(evaluating: Evaluating) -> None:
+    assert evaluating(encoder="none", encoder_device="gpu").status == 0
+
+
+def test_an_encoder_that_fails_in_an_unforeseen_way_keeps_the_answers(
+    evaluating: Evaluating, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    done = evaluating(encoder=str(encoder_folder(tmp_path / "encoder")))
+    assert done.status == 1
+    assert f"everything is saved in {tmp_path / 'out'}" in done.err
+    assert "encoder failed: AttributeError: " in done.err
+    assert "Traceback" in caplog.text  # it may be a bug of ours
+    for row in samples_in(tmp_path / "out"):
+        assert row["filtered_resps"] == ["It takes three days."]
+        assert row["rouge_l"] > 0
+        assert math.isnan(row["rb_alg"])
+        assert row["doc"]["scoring"]["unscored"]["rb_alg"].startswith("encoder failed: AttributeError: ")
+
+
+def test_a_judges_client_that_breaks_keeps_the_answers_and_its_key(
+    evaluating: Evaluating, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with DemoServer() as server:
+        judge = server.judge("steady")
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        done = evaluating(judges=[judge])
+    assert done.status == 1
+    assert f"everything is saved in {tmp_path / 'out'}" in done.err
+    for row in samples_in(tmp_path / "out"):
+        assert row["filtered_resps"] == ["It takes three days."]
+        assert row["rouge_l"] > 0
+        assert (str(row["rb_llm"]), row["judge_coverage"]) == ("nan", 0)
+        assert row["doc"]["scoring"]["unscored"]["rb_llm"] == "no judge could be had"
+    assert KEY not in done.out + done.err + caplog.text
+
+
+def test_half_a_character_in_a_reply_costs_no_answer(
+    evaluating: Evaluating, endpoint: Endpoint, tmp_path: Path
+) -> None:
+    def cut_off(_: Request) -> str:
+        return "It takes three days \ud83d"  # what is left of an emoji that a token limit cuts
+
+    endpoint.answer = cut_off
+    with DemoServer() as server:
+        done = evaluating(encoder="minilm", judges=[server.judge("steady")])
+    assert done.status == 0, done.err
+    for row in samples_in(tmp_path / "out"):
+        assert row["filtered_resps"] == ["It takes three days \ufffd"]
+        assert row["resps"] == [["It takes three days \ufffd"]]
+        assert not math.isnan(row["bert_recall"])
+        assert row["judge_coverage"] == 1
+
+
+def test_what_the_harness_cannot_save_fails_the_evaluation(
+    evaluating: Evaluating, endpoint: Endpoint, tmp_path: Path
+) -> None:
+    def fill(_: Request) -> str:
+        folder = tmp_path / "out" / "loopback"
+        if not folder.exists():
+            folder.write_text("in the way")
+        return "It takes three days."
+
+    endpoint.answer = fill
+    done = evaluating()
+    assert done.status == 1
+    assert "not everything could be saved" in done.err
+    assert "everything is saved" not in done.err
+    assert "rouge_l" in done.out
+
+
+def test_an_output_that_cannot_be_made_stops_before_the_model_runs(
+    evaluating: Evaluating, endpoint: Endpoint, tmp_path: Path
+) -> None:
+    (tmp_path / "out").write_text("a file")
+    done = evaluating()
+    assert (done.status, endpoint.requests) == (1, [])
+    assert f"--output_path {tmp_path / 'out'}: " in done.err
+    assert "Traceback" not in done.err
+
+
+def test_a_panic_in_rust_is_survived_and_told(caplog: pytest.LogCaptureFixture) -> None:
+    index = tantivy.Index(tantivy.SchemaBuilder().build())
+
+    def work() -> str:
+        index.searcher().search(tantivy.Query.all_query(), limit=0)
+        return "found"
+
+    assert survive("search", work, lambda reason: reason).startswith("search failed: PanicException: ")
+    assert len(take_problems()) == 1
+    assert "Traceback" in caplog.text
+
+
+def test_an_error_of_ours_is_told_without_a_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    def work() -> str:
+        raise CacheError("replies.sqlite: the disk is full")
+
+    assert survive("judging", work, lambda reason: reason) == "judging failed: replies.sqlite: the disk is full"
+    assert take_problems() == ["judging failed: replies.sqlite: the disk is full"]
+    assert "Traceback" not in caplog.text
+
+
+@pytest.mark.parametrize("order", [KeyboardInterrupt, SystemExit])
+def test_an_order_to_end_is_obeyed(order: type[BaseException]) -> None:
+    def work() -> str:
+        raise order
+
+    with pytest.raises(order):
+        survive("judging", work, str)
+    assert take_problems() == []
+
+
+def test_keys_are_masked_in_what_is_told(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setenv("MILVUS_TOKEN", "token-4711")
+
+    def work() -> str:
+        raise TypeError("bad header: Bearer token-4711")
+
+    assert survive("search", work, str) == "search failed: TypeError: bad header: Bearer ***"
+    assert "4711" not in caplog.text + "".join(take_problems())
+
+
+def test_problems_of_an_earlier_evaluation_are_not_told_again(evaluating: Evaluating) -> None:
+    note_problem("left behind")
+    done = evaluating()
+    assert (done.status, "left behind" in done.err) == (0, False)
