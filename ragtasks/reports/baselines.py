@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ragtasks.reports.results import Evaluation, Row
+from ragtasks.runs import CLOSED_BOOK, OFFICIAL
+from ragtasks.saved_results import value_at
 
 CONDITIONED = ("rb_alg", "rb_llm", "rl_f", "ans_acc")
 """Metrics whose value for a refusal follows from the task's label (MTRAG paper, section 6.3.3)."""
@@ -29,6 +31,8 @@ class _Rule:
     """The model of ours that does the same in an evaluation; in a setting that it ran in, the rule is not needed."""
     values: Callable[[Row], dict[str, float | None]]
     """Row -> metric -> value."""
+    reads_passages: bool = False
+    """Whether it depends on the passages: then nothing follows from rows of a run without any."""
 
 
 def _always(row: Row) -> dict[str, float | None]:
@@ -46,7 +50,7 @@ def _on_empty(row: Row) -> dict[str, float | None]:
 
 _RULES = (
     _Rule("refuse always (from the labels)", "ragtasks-refuse", _always),
-    _Rule("refuse on empty (from the labels)", "ragtasks-refuse-on-empty", _on_empty),
+    _Rule("refuse on empty (from the labels)", "ragtasks-refuse-on-empty", _on_empty, reads_passages=True),
 )
 
 
@@ -70,12 +74,25 @@ def _ruled(evaluations: Sequence[Evaluation]) -> Iterator[Evaluation]:
     if not any(metric.name == CONDITIONED[0] for metric in first.metrics):
         return
     ran = {(item.model, row.setting) for item in evaluations for row in item.rows}
-    tasks = {(row.setting, row.task_id): row for item in evaluations for row in item.rows}
+    tasks = _tasks(evaluations)
+    with_passages = _tasks([item for item in evaluations if CLOSED_BOOK not in _runs(item)])
     shown = {name for item in evaluations for row in item.rows[:1] for name in row.values}
     for rule in _RULES:
-        rows = tuple(_as(row, rule, shown) for row in tasks.values() if (rule.model, row.setting) not in ran)
+        own = with_passages if rule.reads_passages else tasks
+        rows = tuple(_as(row, rule, shown) for row in own.values() if (rule.model, row.setting) not in ran)
         if rows:
             yield replace(first, model=rule.name, rows=rows, facts={}, samples={})
+
+
+def _tasks(evaluations: Sequence[Evaluation]) -> dict[tuple[str, str], Row]:
+    """Return setting and task id -> a row of it: with the benchmark's own passages where any evaluation has them."""
+    by_run = sorted(evaluations, key=lambda item: (CLOSED_BOOK not in _runs(item), OFFICIAL in _runs(item)))
+    return {(row.setting, row.task_id): row for item in by_run for row in item.rows}
+
+
+def _runs(evaluation: Evaluation) -> set[str]:
+    """Return the names of the runs that its passages come from."""
+    return {value_at(facts, "configuration", "run") or OFFICIAL for facts in evaluation.facts.values()}
 
 
 def _as(row: Row, rule: _Rule, shown: set[str]) -> Row:

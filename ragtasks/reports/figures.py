@@ -6,13 +6,17 @@ table into a `Figure` in one pass.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from ragtasks.metrics.metric import Metric
 from ragtasks.reports.results import Row
 from ragtasks.reports.table import Cell, Figure, Table
 from ragtasks.statistics.bootstrap import Estimate, estimate_means
 from ragtasks.statistics.clusters import UNBOUNDED, Clustered, cluster
+
+EMPTY = "empty"
+"""The metric that is the share of responses without text."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,6 +55,17 @@ def slot(rows: Sequence[Row], metric: str, bounds: tuple[float, float] = UNBOUND
     return Slot(cluster(values, [row.conversation_id for row in rows] + [""] * n_absent, bounds))
 
 
+def empty_note(metrics: Iterable[Metric]) -> str:
+    """Return what a reader must know where some responses are empty; `EMPTY` is among the metrics."""
+    described = {metric.name: metric.description for metric in metrics}
+    note = f"Some responses are empty; `{EMPTY}`: {described[EMPTY]}."
+    if "ans_acc" in described:
+        note += (
+            " Rules take them for answers, not for refusals, so `ans_acc` may be high for a model that says nothing."
+        )
+    return note
+
+
 def fill(drafts: Sequence[Draft], *, intervals: bool = True) -> list[Table]:
     """Return the tables with their figures.
 
@@ -79,4 +94,4 @@ def _mean(column: Clustered) -> Figure:
     return Figure(column.mean, column.n_values, column.n_values + column.n_unscored)
 
 
-__all__ = ["Draft", "Slot", "draft", "fill", "slot"]
+__all__ = ["EMPTY", "Draft", "Slot", "draft", "empty_note", "fill", "slot"]

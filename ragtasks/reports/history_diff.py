@@ -110,7 +110,7 @@ def _place(entry: Entry) -> tuple[str, str, str]:
 
 
 def _places(entries: Iterable[Entry]) -> str:
-    return ", ".join(f"{entry.benchmark} {entry.setting}" for entry in entries)
+    return ", ".join(f"{entry.title} {entry.setting}" for entry in entries)
 
 
 def _difference(first: Entry, second: Entry) -> Difference:

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from ragtasks.benchmarks._rows import parse_json
+from ragtasks.benchmarks.registry import benchmark_names
 from ragtasks.metrics.metric import Metric
+from ragtasks.reports.figures import EMPTY
 from ragtasks.reports.provenance import UNKNOWN, provenance_of
 from ragtasks.reports.results import Evaluation, Row, read_evaluations
 from ragtasks.saved_results import value_at
@@ -58,6 +60,12 @@ class Entry:
         return self.provenance["benchmark"]
 
     @property
+    def title(self) -> str:
+        """Label of the benchmark, with the suite where that is no benchmark's: the same tasks, other metrics."""
+        suite = self.provenance["suite"]
+        return self.benchmark if suite in benchmark_names() else f"{self.benchmark}, {suite}"
+
+    @property
     def setting(self) -> str:
         """The setting."""
         return self.provenance["setting"]
@@ -68,9 +76,15 @@ class Entry:
         return self.benchmark.endswith(SAMPLE)
 
     @property
+    def has_empty(self) -> bool:
+        """Whether any response is without text."""
+        return EMPTY in self.means and bool(self.means[EMPTY].value)
+
+    @property
     def main_metrics(self) -> tuple[Metric, ...]:
-        """The paper's metrics that it has, else its suite's first."""
-        return tuple(metric for metric in self.metrics if metric.name in _PAPER_METRICS) or self.metrics[:1]
+        """The paper's metrics that it has, else its suite's first; and `empty` where any response is."""
+        own = tuple(metric for metric in self.metrics if metric.name in _PAPER_METRICS) or self.metrics[:1]
+        return (*own, *(metric for metric in self.metrics if metric.name == EMPTY and self.has_empty))
 
 
 def entries_of(path: Path) -> tuple[list[Entry], set[Path]]:

@@ -67,7 +67,7 @@ def time_text(entry: Entry) -> str:
 def _line(entry: Entry, folder: Path) -> list[str]:
     own = entry.provenance
     figures = ", ".join(f"{metric.name} {mean_text(entry.means[metric.name])}" for metric in entry.main_metrics)
-    names = [time_text(entry), entry.model, entry.benchmark, entry.setting, own["run"], str(entry.n), figures]
+    names = [time_text(entry), entry.model, entry.title, entry.setting, own["run"], str(entry.n), figures]
     return [*names, own["encoder"], own["judges"], own["requests"][:_SHORT], below(entry.source, folder)]
 
 
@@ -106,7 +106,7 @@ def _verdict(pair: Difference) -> str:
 
 
 def _title(entry: Entry) -> str:
-    return plain(f"{entry.model}: {entry.benchmark}, {entry.setting}")
+    return plain(f"{entry.model}: {entry.title}, {entry.setting}")
 
 
 def _signed(value: float | None) -> str:

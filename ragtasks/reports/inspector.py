@@ -210,7 +210,7 @@ def _model(name: str) -> dict[str, str]:
 def _metric(name: str, evaluation: Evaluation, table: ScoreTable, keys: Iterable[Key]) -> dict[str, Any]:
     """Return a metric's definition, with a range that holds every value of it."""
     own = next((metric for metric in evaluation.metrics if metric.name == name), None)
-    direction = "" if own is None or own.higher_is_better else "; lower is better"
+    direction = "; lower is better" if own is not None and own.higher_is_better is False else ""
     description = f"each judge's own, under {name.removeprefix(_JUDGES)}" if own is None else own.description
     values = [value for cells in table.cells.values() for key in keys for value in cells[key][name].values()]
     low, high = min(0, math.floor(min(values))), max(1, math.ceil(max(values)))

@@ -2,12 +2,13 @@
 
 Only evaluations that compare share a table: same data, encoder, judges and prompts, as in `ragtasks results diff`. What
 else they were asked with stands below a model's name where it differs in a table. The page asks nothing of the network,
-names no clock, and escapes every text: the same results give the same bytes.
+names no clock and no folder of a machine, and escapes every text: the same results give the same bytes.
 """
 
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -15,16 +16,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragtasks.metrics.metric import Metric
+from ragtasks.reports.figures import EMPTY, empty_note
 from ragtasks.reports.history import History
 from ragtasks.reports.history_entries import Entry
 from ragtasks.reports.history_tables import SAMPLE_NOTE, below, mean_text, time_text
 from ragtasks.reports.provenance import ASKED, DECISIVE, UNKNOWN
+from ragtasks.reports.renderers import coded
 from ragtasks.runs import write_atomically
 
 if TYPE_CHECKING:
     from jinja2 import Template
 
 _HIDDEN = {"configuration", "judge usage"}  # paths and addresses of a machine are for `ragtasks results show`
+# An absolute path, as a whole text, a member of a list, or a value of JSON: its folders are of a machine.
+_FOLDERS = re.compile(r"""(^|[;,:]\s|["'(=:])(?:/(?!/)|[A-Za-z]:[\\/])(?:[^"',;()]*[\\/])?(?=[^\s"',;()\\/])""")
 _TITLE = ("benchmark", "setting", "encoder", "judges", "idk detector")
 
 
@@ -42,12 +47,16 @@ class Standing:
 class Table:
     """The evaluations that compare with each other."""
 
+    title: str
+    """Benchmark, with the suite where it is not the benchmark's."""
     shared: dict[str, str]
     """What all of them rest on: the fields of `DECISIVE`."""
     asked: tuple[str, ...]
     """The fields of `ASKED` in which they differ."""
     metrics: tuple[Metric, ...]
-    """What any of them was scored with; the first one ranks."""
+    """What any of them was scored with; the first one ranks, and next to it stands the share of empty responses."""
+    has_empty: bool
+    """Whether any response is empty."""
     standings: tuple[Standing, ...]
     """Best first."""
 
@@ -73,13 +82,16 @@ def write_leaderboard(history: History, folder: Path, path: Path) -> None:
     """
     page = _template().render(
         tables=leaderboard_tables(history.entries),
-        skipped=[(below(item.path, folder), item.reason) for item in history.skipped],
+        skipped=[(_public(below(item.path, folder)), _public(item.reason)) for item in history.skipped],
         sample_note=SAMPLE_NOTE,
         mean_text=mean_text,
         sort_value=_sort_value,
         time_text=time_text,
         rests_on=_rests_on,
-        below=lambda source: below(source, folder),
+        below=lambda source: _public(below(source, folder)),
+        public=_public,
+        coded=coded,
+        empty_note=empty_note,
         unknown=UNKNOWN,
     )
     # Halves of surrogate pairs, as JSON may hold them, have no UTF-8.
@@ -90,16 +102,22 @@ def _table(entries: Sequence[Entry]) -> Table:
     metrics = {metric.name: metric for entry in entries for metric in entry.metrics}
     offered = list(metrics.values())
     scored = [m for m in offered if any(e.means[m.name].value is not None for e in entries if m.name in e.means)]
-    order = [*scored, *(metric for metric in offered if metric not in scored)]
+    first = next((metric for metric in scored if metric.higher_is_better is not None), None)
+    has_empty = any(entry.has_empty for entry in entries)
+    order = sorted(offered, key=lambda m: (m is not first, not has_empty or m.name != EMPTY, m not in scored))
     shared = {field: entries[0].provenance[field] for field in DECISIVE}
     asked = tuple(field for field in ASKED if len({entry.provenance[field] for entry in entries}) > 1)
-    return Table(shared, asked, tuple(order), tuple(_standings(entries, order[0])) if order else ())
+    standings = tuple(_standings(entries, order[0])) if order else ()
+    return Table(entries[0].title, shared, asked, tuple(order), has_empty, standings)
 
 
 def _standings(entries: Sequence[Entry], metric: Metric) -> list[Standing]:
-    """Return the entries best first, those without a figure last; ties by model, then time, then file."""
+    """Return the entries best first, those without a figure last; ties by model, then time, then file.
+
+    By a metric of which neither direction is better nobody has a rank.
+    """
     sign = -1 if metric.higher_is_better else 1
-    figures = {id(entry): _value(entry, metric) for entry in entries}
+    figures = {id(entry): None if metric.higher_is_better is None else _value(entry, metric) for entry in entries}
     signed = [sign * value for value in figures.values() if value is not None]
 
     def order(entry: Entry) -> tuple[bool, float, str, str, str]:
@@ -127,6 +145,11 @@ def _sort_value(entry: Entry, metric: Metric) -> str:
 def _rests_on(entry: Entry) -> dict[str, str]:
     """Return the provenance that is not shared by the whole table."""
     return {name: text for name, text in entry.provenance.items() if name not in DECISIVE and name not in _HIDDEN}
+
+
+def _public(text: str) -> str:
+    """Return a text with only the last part of each absolute path in it."""
+    return _FOLDERS.sub(r"\1", text)
 
 
 @functools.lru_cache(maxsize=1)

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from ragtasks.reports.provenance import heading
-from ragtasks.reports.table import Cell, Figure, Section, Table
+from ragtasks.reports.table import Cell, Figure, Section, Table, csv_text, fixed, plain
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 _LATEX = str.maketrans(
     {sign: f"\\{sign}" for sign in "&%$#_{}"}
     | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    | {"|": r"\textbar{}", "<": r"\textless{}", ">": r"\textgreater{}"}
+    | {'"': r"{\char34}"}  # the command for it is unknown in LaTeX's default encoding
 )
+_CODE = re.compile("`([^`]+)`")
 _CSV_COLUMNS = ("context", "section", "table", "row", "column", "text", "value", "low", "high", "n_scored", "n")
 
 
@@ -36,12 +44,25 @@ def shown(cell: Cell) -> str:
         return str(cell)
     if cell.value is None:
         return "-"
-    parts = [f"{cell.value:.3f}"]
+    parts = [fixed(cell.value)]
     if cell.low is not None and cell.high is not None:
-        parts.append(f"[{cell.low:.3f}, {cell.high:.3f}]")
+        parts.append(f"[{fixed(cell.low)}, {fixed(cell.high)}]")
     if cell.n_scored != cell.n:
         parts.append(f"({cell.n_scored}/{cell.n})")
     return " ".join(parts)
+
+
+def coded(text: str) -> Markup:
+    """Return a text of Markdown for HTML: escaped, and what stands between backticks as code."""
+    from markupsafe import Markup
+
+    pieces = (Markup("<code>{}</code>" if is_code else "{}").format(piece) for piece, is_code in _code_pieces(text))
+    return Markup("").join(pieces)
+
+
+def _code_pieces(text: str) -> list[tuple[str, bool]]:
+    """Return the pieces of a text in order, each with whether it stands between backticks."""
+    return [(piece, bool(place % 2)) for place, piece in enumerate(_CODE.split(text)) if piece]
 
 
 def _markdown(sections: Sequence[Section]) -> str:
@@ -49,20 +70,23 @@ def _markdown(sections: Sequence[Section]) -> str:
 
 
 def _markdown_section(section: Section) -> Iterator[str]:
-    yield from (f"# {section.title}", "")
-    yield from ("; ".join(f"{name}: {value}" for name, value in section.facts.items()), "")
+    yield from (f"# {plain(section.title)}", "")
+    yield from (plain(_facts(section)), "")
     for table in section.tables:
-        yield from (f"## {table.title}", "")
+        yield from (f"## {plain(table.title)}", "")
         if table.note:
-            yield from (table.note, "")
+            yield from (plain(table.note), "")
         if table.rows:
             yield from (*_grid(table), "")
 
 
+def _facts(section: Section) -> str:
+    return "; ".join(f"{name}: {value}" for name, value in section.facts.items())
+
+
 def _grid(table: Table) -> Iterator[str]:
     """Yield a Markdown table whose columns are as wide as their widest cell, words left, numbers right."""
-    rows = [[shown(cell).replace("\n", " ").replace("|", "\\|") for cell in row] for row in table.rows]
-    heads = [head.replace("|", "\\|") for head in table.columns]
+    heads, *rows = [[plain(shown(cell)).replace("|", "\\|") for cell in row] for row in (table.columns, *table.rows)]
     widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
     is_text = [all(isinstance(row[index], str) for row in table.rows) for index in range(len(heads))]
 
@@ -87,18 +111,19 @@ def _csv(sections: Sequence[Section]) -> str:
     writer = csv.writer(output, lineterminator="\n")
     writer.writerow(_CSV_COLUMNS)
     for section in sections:
-        context = heading(section.title, section.facts)
+        names = [csv_text(text) for text in (heading(section.title, section.facts), section.title)]
         for table in section.tables:
+            title, columns = csv_text(table.title), [csv_text(column) for column in table.columns]
             for number, row in enumerate(table.rows, start=1):
-                for column, cell in zip(table.columns, row, strict=True):
-                    writer.writerow((context, section.title, table.title, number, column, *_csv_cell(cell)))
+                for column, cell in zip(columns, row, strict=True):
+                    writer.writerow((*names, title, number, column, *_csv_cell(cell)))
     return output.getvalue()
 
 
 def _csv_cell(cell: Cell) -> tuple[object, ...]:
     if isinstance(cell, Figure):
         return ("", cell.value, cell.low, cell.high, cell.n_scored, cell.n)
-    return (cell, *[""] * 5) if isinstance(cell, str) else ("", cell, *[""] * 4)
+    return (csv_text(cell), *[""] * 5) if isinstance(cell, str) else ("", cell, *[""] * 4)
 
 
 def _latex(sections: Sequence[Section]) -> str:
@@ -107,11 +132,11 @@ def _latex(sections: Sequence[Section]) -> str:
 
 
 def _tabular(section: Section, table: Table) -> str:
-    facts = "; ".join(f"{name}: {value}" for name, value in section.facts.items())
-    sentences = (section.title, table.title, table.note, facts)
-    caption = ". ".join(part.rstrip(".") for part in sentences if part).translate(_LATEX)
-    lines = [" & ".join(shown(cell).translate(_LATEX) for cell in row) + r" \\" for row in table.rows]
-    heads = " & ".join(head.translate(_LATEX) for head in table.columns) + r" \\"
+    title, facts = _latex_text(f"{section.title}. {table.title}"), _latex_text(_facts(section))
+    caption = ". ".join(part.rstrip(".") for part in (title, _latex_note(table.note), facts) if part)
+    heads, *lines = [
+        " & ".join(_latex_text(shown(cell)) for cell in row) + r" \\" for row in (table.columns, *table.rows)
+    ]
     columns = "".join(
         "l" if all(isinstance(row[index], str) for row in table.rows) else "r" for index in range(len(table.columns))
     )
@@ -120,10 +145,20 @@ def _tabular(section: Section, table: Table) -> str:
     return f"{begin}\n{body}\n\\end{{tabular}}\n\\end{{table}}"
 
 
+def _latex_text(text: str) -> str:
+    words = plain(text).translate(_LATEX)
+    return f"{{}}{words}" if words.startswith(("[", "*")) else words  # after `\\\\` these would be its arguments
+
+
+def _latex_note(text: str) -> str:
+    pieces = ((_latex_text(piece), is_code) for piece, is_code in _code_pieces(text))
+    return "".join(f"\\texttt{{{piece}}}" if is_code else piece for piece, is_code in pieces)
+
+
 _RENDERERS: Mapping[Format, Callable[[Sequence[Section]], str]] = {
     Format.MARKDOWN: _markdown,
     Format.CSV: _csv,
     Format.LATEX: _latex,
 }
 
-__all__ = ["Format", "render", "shown"]
+__all__ = ["Format", "coded", "render", "shown"]

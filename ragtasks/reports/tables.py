@@ -14,7 +14,7 @@ from ragtasks.metrics.metric import Metric
 from ragtasks.metrics.ranking import RANKED_BY, ranking_figure
 from ragtasks.records import Score, Setting
 from ragtasks.reports.baselines import is_baseline, missing_baselines, with_baselines
-from ragtasks.reports.figures import Draft, Slot, draft, fill, slot
+from ragtasks.reports.figures import EMPTY, Draft, Slot, draft, empty_note, fill, slot
 from ragtasks.reports.judging import judge_tables
 from ragtasks.reports.losses import loss_tables
 from ragtasks.reports.merging import comparable_evaluations
@@ -107,11 +107,16 @@ def _notes(evaluations: Sequence[Evaluation], options: ReportOptions) -> Mapping
 
 def _overview(evaluations: Sequence[Evaluation], present: Mapping[str, Metric]) -> Iterator[Draft]:
     """Yield the settings side by side, on all their tasks and on those that all of them share (paper, Table 5)."""
-    yield _overview_table(evaluations, present, None, "By setting", missing_baselines(evaluations))
+    notes = [missing_baselines(evaluations), empty_note(present.values()) if _has_empty(evaluations) else ""]
+    yield _overview_table(evaluations, present, None, "By setting", " ".join(filter(None, notes)))
     common = _common_tasks(evaluations)
     if common is not None:
         title = f"By setting, on the {len(common)} tasks that the settings share"
         yield _overview_table(evaluations, present, common, title, "")
+
+
+def _has_empty(evaluations: Sequence[Evaluation]) -> bool:
+    return any(row.values.get(EMPTY) for item in evaluations for row in item.rows)
 
 
 def _common_tasks(evaluations: Sequence[Evaluation]) -> frozenset[str] | None:
@@ -129,6 +134,8 @@ def _overview_table(
 ) -> Draft:
     names = [name for name in _OVERVIEW if name in present] if "rb_alg" in evaluations[0].rows[0].values else []
     columns = names or list(present)[:_MOST_OVERVIEW]
+    if _has_empty(evaluations) and EMPTY not in columns:
+        columns.append(EMPTY)
     rows: list[list[Cell | Slot]] = []
     for setting in _SETTINGS:
         for evaluation in evaluations:

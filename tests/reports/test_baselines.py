@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from ragtasks.metrics.answerability import answerability_accuracy
 from ragtasks.metrics.conditioning import condition_paper
 from ragtasks.records import Answerability, IdkVerdict, Score
 from ragtasks.reports.baselines import CONDITIONED, is_baseline, missing_baselines, with_baselines
-from ragtasks.reports.results import Evaluation, read_evaluations
+from ragtasks.reports.results import Evaluation, Row, read_evaluations
 
 from ._rows import evaluation, row
 
@@ -59,6 +60,28 @@ def test_a_rule_has_every_task_once() -> None:
         ("reference", 2),
         ("reference", 3),
     ]
+
+
+def with_run(run: str, *rows: Row) -> Evaluation:
+    return replace(evaluation(rows, f"m (run {run})"), facts={"mtrag_reference": {"configuration": {"run": run}}})
+
+
+def test_what_refusing_on_empty_is_worth_does_not_follow_from_a_run_without_passages() -> None:
+    shown, hidden = row(1, None, values=VALUES), row(1, None, values=VALUES, n_passages=0)
+    closed = with_run("closed_book", hidden)
+    assert not [item for item in with_baselines([closed]) if item.model == ON_EMPTY]
+    assert len(rule(ALWAYS, closed).rows) == 1
+    for given in ((with_run("official", shown), closed), (closed, with_run("bm25.rewrite", shown))):
+        for name in (ALWAYS, ON_EMPTY):
+            assert [item.n_passages for item in rule(name, *given).rows] == [1], name
+        assert [item.values for item in rule(ON_EMPTY, *given).rows] == [{"ans_acc": 1.0}]
+
+
+def test_rules_see_the_passages_of_the_benchmark_before_those_of_another_run() -> None:
+    official = with_run("official", row(1, None, values=VALUES, n_passages=2))
+    other = with_run("bm25.rewrite", row(1, None, values=VALUES, n_passages=5))
+    for given in ((official, other), (other, official)):
+        assert [item.n_passages for item in rule(ON_EMPTY, *given).rows] == [2]
 
 
 def test_baselines_stand_last_and_a_run_takes_the_place_of_its_rule() -> None:

@@ -42,6 +42,34 @@ def test_an_entry_holds_means_over_what_is_scored_and_why_the_rest_is_not(tmp_pa
     assert not entry.is_sample
 
 
+def test_a_list_shows_the_share_of_empty_responses_where_there_are_any(tmp_path: Path) -> None:
+    for day, empty in ((1, 0.0), (2, 1.0)):
+        save(tmp_path, day=day, values=lambda _, empty=empty: {"rb_alg": 0.5, "empty": empty})
+    first, second = read_history(tmp_path).entries
+    assert [metric.name for metric in first.main_metrics] == ["rb_alg"]
+    assert [metric.name for metric in second.main_metrics] == ["rb_alg", "empty"]
+    assert "rb_alg 0.500, empty 1.000" in render_list([second], tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "suite", "title"),
+    [
+        ("mtrag (sample)", "mtrag", "mtrag (sample)"),
+        ("mtrag_un", "mtrag", "mtrag_un"),
+        ("mtrag (sample)", "rewriting_conditional", "mtrag (sample), rewriting_conditional"),
+    ],
+)
+def test_a_suite_that_is_no_benchmarks_is_named_beside_the_benchmark(
+    tmp_path: Path, benchmark: str, suite: str, title: str
+) -> None:
+    (entry,) = read_file(
+        save(tmp_path, change=lambda results: facts_of(results).update(benchmark=benchmark, suite=suite))
+    )
+    assert entry.title == title
+    assert f"| {title} " in render_list([entry], tmp_path)
+    assert render_entries([entry]).startswith(f"# org/model: {title}, reference\n")
+
+
 def test_a_metric_without_any_value_has_no_mean(tmp_path: Path) -> None:
     (entry,) = read_file(save(tmp_path, values=lambda _: {"rb_alg": None}))
     assert entry.means["rb_alg"] == Mean(None, 0, 4)

@@ -18,12 +18,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
-from ragtasks.reports.losses import ANSWERED, MISSED, NO_VERDICT, NOT_USED, REFUSED, UNSCORED
+from ragtasks.reports.losses import ANSWERED, MISSED, NOT_USED, REFUSED
+from ragtasks.reports.merging import Group
 from ragtasks.reports.page import write_page
 from ragtasks.reports.page.blocks import Stream, packed
-from ragtasks.reports.page.failures import FAILURES, explained, failures_of
+from ragtasks.reports.page.failures import FAILURES, NO_VERDICT, UNSCORED, explained, failures_of
 from ragtasks.reports.page.naming import group_labels, name_evaluations
 from ragtasks.reports.results import Evaluation, Row, read_evaluations
+from ragtasks.reports.table import Figure, Section, Table
 
 from ._pages import HOSTILE, SVG, TURNS, always, blocks_of, known_results, poison, write
 from ._saved import Values, facts_of, save
@@ -71,14 +73,16 @@ def row(**changes: Any) -> Row:
         ({"idk": "yes", "n_found": 0}, 0.1, [], [REFUSED]),
         ({"idk": "partial", "answerability": "UNANSWERABLE"}, None, [], [ANSWERED]),
         ({"idk": "yes", "answerability": "UNANSWERABLE", "n_references": 0}, None, [], []),
-        ({"values": {"rb_alg": None}}, None, [], [UNSCORED]),
+        ({"values": {"rb_alg": None, "rouge_l": 0.5}}, None, [], [UNSCORED]),
+        ({"values": {"rb_alg": 0.5, "rouge_l": None}}, None, [], []),
+        ({"values": {"rouge_l": 0.5}}, None, [], [UNSCORED]),
         ({"idk": "yes", "values": {"rb_alg": None}}, None, ["failed"], [REFUSED, UNSCORED, NO_VERDICT]),
         ({}, None, ["given", "unparsable"], [NO_VERDICT]),
         ({"verdicts": {("rl_f", "a"): None}}, None, ["no statements"], []),
     ],
 )
 def test_failures(changes: dict[str, Any], loss: float | None, outcomes: list[str], expected: list[str]) -> None:
-    assert failures_of(row(**changes), loss, outcomes) == expected
+    assert failures_of(row(**changes), "rb_alg", loss, outcomes) == expected
 
 
 def test_every_failure_is_explained_in_other_words_than_its_name() -> None:
@@ -86,6 +90,17 @@ def test_every_failure_is_explained_in_other_words_than_its_name() -> None:
     assert tuple(failure.name for failure in failures) == FAILURES
     assert len(set(FAILURES)) == len(FAILURES)
     assert all(failure.meaning and failure.meaning != failure.name for failure in failures)
+
+
+def test_without_an_encoder_only_what_the_leading_metric_lacks_is_unscored(tmp_path: Path) -> None:
+    values: dict[str, Values] = {name: {"rb_alg": None, "ans_acc": 1.0} for name in ("a<::>1", "a<::>2", "b<::>1")}
+    save(tmp_path, values=lambda task_id: values.get(task_id, {"rb_alg": None, "ans_acc": None}))
+    write_page(read_evaluations([tmp_path]), [], tmp_path / "page.html")
+    book, *_ = blocks = blocks_of(tmp_path / "page.html")
+    unscored = 1 << FAILURES.index(UNSCORED)
+    assert [bits & unscored for bits in blocks[book["parts"][0]["figures"]]["failures"]] == [0, 0, 0, unscored]
+    meanings = {item["name"]: item["meaning"] for item in book["failures"]}
+    assert meanings[UNSCORED] == "ans_acc has no value: the reason stands beside it"
 
 
 @pytest.fixture(scope="module")
@@ -160,6 +175,13 @@ def test_where_parts_have_losses_of_several_metrics_the_page_says_which_is_whose
     assert "and rb_alg (encoder minilm) or rouge_l (encoder none) is worse" in meanings[NOT_USED]
 
 
+def test_nothing_is_lost_of_a_metric_of_which_neither_direction_is_better(tmp_path: Path) -> None:
+    for day, (setting, value) in enumerate((("reference", 0.0), ("full_rag", 1.0)), start=1):
+        save(tmp_path, day=day, setting=setting, values=always({"idk_yes": value}))
+    found = name_evaluations(read_evaluations([tmp_path]))
+    assert {item.loss(own) for item in found for own in item.evaluation.rows} == {None}
+
+
 def test_without_the_reference_setting_no_loss_is_made_up(tmp_path: Path) -> None:
     save(tmp_path, setting="full_rag")
     (named,) = name_evaluations(read_evaluations([tmp_path]))
@@ -167,9 +189,60 @@ def test_without_the_reference_setting_no_loss_is_made_up(tmp_path: Path) -> Non
 
 
 def test_labels_of_groups_say_only_where_they_differ() -> None:
-    one, two = (("mtrag", "minilm", "rules"), "mtrag"), (("mtrag", "none", "rules"), "mtrag")
+    def group(encoder: str, revision: str, **more: str) -> Group:
+        scored = {"data revision": revision, "encoder of BERTScore": encoder, **more}
+        return ("mtrag", encoder, "rules"), "mtrag", tuple(scored.items())
+
+    one, two, three = group("minilm", "v1"), group("none", "v1"), group("none", "v2", retriever="bm25")
     assert group_labels([one, one]) == {one: ""}
     assert group_labels([one, two]) == {one: "encoder minilm", two: "encoder none"}
+    assert group_labels([two, three]) == {
+        two: "data revision v1; retriever -",
+        three: "data revision v2; retriever bm25",
+    }
+
+
+def test_only_what_was_scored_alike_is_offered_for_comparison(tmp_path: Path) -> None:
+    for name, revision in (("a", "v1"), ("b", "v1"), ("c", "v2")):
+        save(tmp_path / name, name, change=lambda results, own=revision: facts_of(results).update(revision=own))
+    write_page(read_evaluations([tmp_path]), [], tmp_path / "page.html")
+    parts = blocks_of(tmp_path / "page.html")[0]["parts"]
+    assert [(part["label"], part["differs"], part["group"]) for part in parts] == [
+        ("a · data revision v1", "data revision v1", 0),
+        ("b · data revision v1", "data revision v1", 0),
+        ("c · data revision v2", "data revision v2", 1),
+    ]
+
+
+def test_the_page_says_which_file_a_number_stands_for(results: Path, tmp_path: Path) -> None:
+    for name in ("1", "2"):
+        save(tmp_path / name, "A")
+    write_page(read_evaluations([tmp_path]), [], tmp_path / "page.html")
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    rows = [re.findall(r"<t[hd][^>]*>(.*)</t[hd]>", row) for row in text.split("<tr>") if "results_2026" in row]
+    assert [(row[0], row[-1]) for row in rows] == [
+        ("A", "1/results_2026-01-01.json"),
+        ("A #2", "2/results_2026-01-01.json"),
+    ]
+
+
+def test_a_figure_that_rounds_to_zero_has_no_sign(tmp_path: Path) -> None:
+    table = Table("t", ("x",), ((Figure(-0.0004, 1, 1, -0.0004, 0.0004),),))
+    write_page([], [Section("s", {}, (table,))], tmp_path / "page.html")
+    assert ">0.000<small>0.000 to 0.000</small></td>" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_a_cell_without_a_figure_is_a_dash_and_no_more(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert '<td class="number" data-value="">\u2013</td>' in text  # `Figure(None, 0, 9)`
+    assert "<small>1 of 2</small>" in text
+
+
+def test_what_stands_between_backticks_is_code_and_markup_in_it_is_text(tmp_path: Path) -> None:
+    table = Table("t", ("x",), ((1,),), 'Add `"run": "<b>"` to <i> and a ` alone.')
+    write_page([], [Section("s", {}, (table,))], tmp_path / "page.html")
+    expected = "Add <code>&#34;run&#34;: &#34;&lt;b&gt;&#34;</code> to &lt;i&gt; and a ` alone."
+    assert f'<p class="quiet">{expected}</p>' in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 def test_every_text_and_figure_is_in_the_blocks(page: Path) -> None:
@@ -186,7 +259,7 @@ def test_every_text_and_figure_is_in_the_blocks(page: Path) -> None:
     assert figures["unscored"] == {"rouge_l": {str(place): "why not" for place in range(12)}}
     names = [failure["name"] for failure in book["failures"]]
     found = [[name for bit, name in enumerate(names) if bits >> bit & 1] for bits in figures["failures"][:4]]
-    assert found == [[NOT_USED, UNSCORED], [REFUSED, UNSCORED], [ANSWERED, UNSCORED], [MISSED, UNSCORED]]
+    assert found == [[NOT_USED], [REFUSED], [ANSWERED], [MISSED]]  # rouge_l has no value, and does not lead
     assert [len(own) for own in blocks[low["verdicts"]]] == [0] * 4 + [2] * 4 + [0] * 4
     assert blocks[low["verdicts"]][4][1] == [
         "rb_llm", "flaky", "unparsable", None, None, "no rating", ["hm", "Rating 1: 7"], 2,

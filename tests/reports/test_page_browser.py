@@ -14,8 +14,8 @@ from urllib.parse import quote
 
 import pytest
 
-from ._pages import HOSTILE, known_results, poison, write
-from ._saved import save
+from ._pages import HOSTILE, always, known_results, poison, write
+from ._saved import facts_of, save
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 BROWSER, DRIVER = next(filter(None, map(shutil.which, BROWSERS)), None), shutil.which("chromedriver")
@@ -182,8 +182,7 @@ def test_search_looks_into_questions_answers_and_ids(tab: Tab, page: Path) -> No
         ({"failure": "answered what should be refused"}, ["a3", "b3", "c3"]),
         ({"failure": "retrieval missed it"}, ["a4", "b4", "c4"]),
         ({"failure": "retrieved but not used"}, ["a1", "b1", "c1"]),
-        ({"failure": "judge gave no verdict", "domain": "fiqa"}, ["b1", "b2", "b3", "b4"]),
-        ({"failure": "unscored", "domain": "fiqa", "turn": "1"}, ["b1"]),
+        ({"failure": "a judge gave no verdict", "domain": "fiqa"}, ["b1", "b2", "b3", "b4"]),
         ({"failure": "any", "domain": "fiqa", "turn": "1", "query": "nowhere"}, []),
     ],
 )
@@ -202,7 +201,7 @@ def test_one_task_shows_all_that_is_known_of_it(tab: Tab, page: Path) -> None:
     assert tab.texts(".said") == ["userfirst", "assistantreply", "userquestion 2 of b"]
     assert tab.texts(".answer") == ["answer to b 2"]
     assert tab.texts(".target") == ["the target"]
-    assert {"refused what could be answered", "unscored", "judge gave no verdict"} <= set(tab.texts(".badge"))
+    assert {"refused what could be answered", "a judge gave no verdict"} <= set(tab.texts(".badge"))
     assert [text.split("text")[0].strip() for text in tab.texts(".passage summary")] == [
         "1 both: reference and retrieved t1 p1",
         "2 retrieved t2 p2",
@@ -230,6 +229,43 @@ def test_two_models_stand_side_by_side(tab: Tab, page: Path) -> None:
     assert tab.texts("#detail thead th") == ["metric", "low", "high"]
     assert tab.texts("#detail tbody tr:first-child td") == ["0.300", "0.900"]
     assert "compare=high" in tab.run("return location.hash")
+
+
+def test_only_what_was_scored_alike_can_stand_side_by_side(tab: Tab, tmp_path: Path) -> None:
+    for model, revision in (("a", "v1"), ("b", "v1"), ("c", "v2")):
+        save(tmp_path / model, model, change=lambda results, own=revision: facts_of(results).update(revision=own))
+    tab.open(write(tmp_path, tmp_path / "page.html"), "#view=conversations")
+    tab.wait("document.querySelectorAll('[name=compare] option').length > 0")
+    assert len(tab.texts("[name=model] option")) == 3
+    assert tab.texts("[name=compare] option") == ["no other model", "b \u00b7 data revision v1"]
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+def test_what_tells_two_runs_of_one_model_apart_stands_whole_below_the_choice(
+    tab: Tab, tmp_path: Path, size: tuple[int, int]
+) -> None:
+    judges = [f"judge organisation/a-model-with-a-long-name-{number}; judges: x" for number in (1, 2)]
+    for day, judge in enumerate(judges, start=1):
+        save(tmp_path, day=day, change=lambda results, own=judge: facts_of(results)["scoring"].update(idk_detector=own))
+    tab.open(write(tmp_path, tmp_path / "page.html"), "#view=conversations", size=size)
+    labels = tab.texts("[name=model] option")
+    for label, judge in zip(labels, judges, strict=True):
+        tab.set("model", label)
+        tab.wait("document.getElementById('differs').textContent === arguments[0]", f"refusals found by {judge}")
+        assert tab.run("const own = document.getElementById('differs'); return own.scrollWidth <= own.clientWidth")
+        assert tab.run("return document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_metric_says_where_lower_is_better_and_sets_code_as_code(tab: Tab, tmp_path: Path) -> None:
+    def change(results: dict[str, Any]) -> None:
+        facts_of(results).update(suite="rewriting_conditional")
+
+    save(tmp_path, values=always({"ndcg_5": 0.5, "invalid_reply": 0.0, "no_rewrite": 0.0}), change=change)
+    tab.open(write(tmp_path, tmp_path / "page.html"), "#view=conversations")
+    tab.shows("a<::>1")
+    notes = tab.texts("#detail tbody th small")
+    assert ["(lower is better)" in note for note in notes] == [False, True, False]
+    assert tab.texts("#detail tbody th code") == ["no_rewrite"]
 
 
 def test_keys_move_between_tasks_and_reach_the_search(tab: Tab, page: Path) -> None:

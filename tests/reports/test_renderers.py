@@ -31,6 +31,7 @@ SECTION = Section("mtrag (sample)", {"encoder of BERTScore": "minilm", "IDK dete
         (Figure(0.0, 1, 2), "0.000 (1/2)"),  # unscored is not zero
         (Figure(0.5, 1, 3, 0.25, 1.0625), "0.500 [0.250, 1.062] (1/3)"),
         (Figure(None, 0, 3), "-"),
+        (Figure(-0.0004, 2, 2, -0.0004, 0.0004), "0.000 [0.000, 0.000]"),
     ],
 )
 def test_a_mean_says_what_it_covers(cell: str | int | Figure, text: str) -> None:
@@ -98,10 +99,31 @@ def test_latex_is_a_tabular_with_a_caption() -> None:
     ]
 
 
+def test_code_in_a_note_is_set_as_code_in_latex_only() -> None:
+    table = Table("t_1", ("x",), ((1,),), 'Add `"run_1": 50%` to it, and a ` alone.')
+    sections = [Section("s", {}, (table,))]
+    code = r"\texttt{{\char34}run\_1{\char34}: 50\%}"
+    assert rf"\caption{{s. t\_1. Add {code} to it, and a ` alone.}}" in render(sections, Format.LATEX)
+    assert table.note in render(sections, Format.MARKDOWN)
+
+
 def test_signs_of_latex_are_words_in_it() -> None:
-    table = Table("x", ("model",), ((r"a_b&c%$#{}~^\d",),))
+    table = Table("x", ("model",), ((r"a_b&c%$#{}~^\d",), ('|<">',), ("[x]",), ("*",)))
     text = render([Section("s", {}, (table,))], Format.LATEX)
     assert r"a\_b\&c\%\$\#\{\}\textasciitilde{}\textasciicircum{}\textbackslash{}d \\" in text
+    assert r"\textbar{}\textless{}{\char34}\textgreater{} \\" in text
+    assert "\n{}[x] \\\\\n{}* \\\\" in text  # else a length, or the star, of the row's end before
+
+
+@pytest.mark.parametrize(
+    ("how", "shown"), [(Format.MARKDOWN, r"a\x1b[2J\nb"), (Format.LATEX, r"\textbackslash{}x1b[2J")]
+)
+def test_a_name_moves_no_terminal_and_breaks_no_line(how: Format, shown: str) -> None:
+    name = "a\x1b[2J\nb"
+    text = render([Section(name, {name: name}, (Table(name, (name,), ((name,),), name),))], how)
+    assert text.count(shown) == 7  # a title, two of a fact, three of the table, and a cell
+    assert "\x1b" not in text
+    assert not [line for line in text.splitlines() if line.startswith("b")]
 
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\r"), min_size=1, max_size=20)
@@ -119,7 +141,21 @@ def test_no_name_breaks_a_markdown_row(name: str) -> None:
 def test_a_csv_reader_gets_every_name_back(name: str) -> None:
     text = render([Section("s", {}, (Table("x", ("model",), ((name,),)),))], Format.CSV)
     (line,) = csv.DictReader(io.StringIO(text, newline=""))
-    assert line["text"] == name
+    assert line["text"] in {name, f"'{name}"}
+    assert line["text"].startswith(("=", "+", "-", "@")) == (name == "-")
+
+
+def test_no_text_of_a_csv_is_a_formula_and_numbers_stay_as_they_are() -> None:
+    names = ("=cmd()", "@SUM(1)", "+1", "-1", "-", "a=1")
+    table = Table("=t", ("=c",), (*((name,) for name in names), (Figure(-0.5, 1, 1, -1.0, 0.0),), (-3,)))
+    lines = list(csv.DictReader(io.StringIO(render([Section("=s", {}, (table,))], Format.CSV))))
+    assert [line["text"] for line in lines] == ["'=cmd()", "'@SUM(1)", "'+1", "'-1", "-", "a=1", "", ""]
+    assert [(line["value"], line["low"], line["high"]) for line in lines[-2:]] == [
+        ("-0.5", "-1.0", "0.0"),
+        ("-3", "", ""),
+    ]
+    heads = {(line["context"], line["section"], line["table"], line["column"]) for line in lines}
+    assert heads == {("'=s", "'=s", "'=t", "'=c")}
 
 
 @pytest.mark.parametrize("how", [Format.MARKDOWN, Format.LATEX])

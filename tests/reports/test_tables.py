@@ -289,6 +289,25 @@ def test_a_benchmark_with_other_metrics_shows_its_own() -> None:
     assert "profiles" not in found.facts
 
 
+@pytest.mark.parametrize(("suite", "first"), [("mtrag", "rb_alg"), ("multihop_rag", "accuracy")])
+def test_empty_responses_are_shown_and_explained_where_there_are_any(suite: str, first: str) -> None:
+    def given(*empty: float) -> Section:
+        return section(
+            evaluation(
+                [row(n, None, values={first: 0.5, "ans_acc": 1.0, "empty": e}) for n, e in enumerate(empty, start=1)],
+                suite=suite,
+            )
+        )
+
+    some, none = (named(given(*empty), "By setting") for empty in ((1.0, 0.0), (0.0, 0.0)))
+    assert some.columns[-1] == "empty"
+    assert values(some, "reference", "m")[-1] == 0.5
+    assert "Some responses are empty; `empty`: share of responses without any text." in some.note
+    assert ("`ans_acc` may be high" in some.note) == (suite == "mtrag")
+    assert "are empty" not in none.note
+    assert ("empty" in none.columns) == (suite == "multihop_rag")  # where it is among the suite's first metrics
+
+
 def test_nothing_scored_at_all_is_still_a_report() -> None:
     found = section(evaluation([row(1, None, values={"rb_alg": None})]))
     table = named(found, "By setting")

@@ -6,8 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ragtasks.judges.verdicts import VerdictOutcome
-from ragtasks.reports.losses import ANSWERED, MISSED, NO_VERDICT, NOT_USED, REFUSED, UNSCORED, failure_kind
+from ragtasks.reports.losses import ANSWERED, MISSED, NOT_USED, REFUSED, failure_kind
 from ragtasks.reports.results import Row
+
+UNSCORED = "unscored"
+"""The metric that losses are of has no value."""
+NO_VERDICT = "a judge gave no verdict"
+"""A judge was asked and gave no value; others may have given theirs."""
 
 _NO_FAULT = {VerdictOutcome.GIVEN.value, VerdictOutcome.NO_STATEMENTS.value, VerdictOutcome.NOT_ASKED.value}
 
@@ -37,26 +42,27 @@ def explained(metric: str) -> list[Failure]:
         "the passages have no answer, and the response does not wholly refuse",
         "answered, and none of the reference passages was shown",
         f"answered, a reference passage was shown, and {metric} is worse than in setting reference",
-        "a metric has no value: the reason stands beside it",
-        "a judge was asked and gave none",
+        f"{metric} has no value: the reason stands beside it",
+        "at least one judge was asked and gave none",
     )
     return [Failure(*both) for both in zip(FAILURES, meanings, strict=True)]
 
 
-def failures_of(row: Row, loss: float | None, outcomes: Iterable[str]) -> list[str]:
+def failures_of(row: Row, metric: str, loss: float | None, outcomes: Iterable[str]) -> list[str]:
     """Return the names of the kinds that a response has, in the order of `FAILURES`.
 
     Args:
         row: its figures and labels.
+        metric: name of what losses are of; without its value the response is unscored.
         loss: how much worse it is than the same model's response to the reference passages; None: not known.
         outcomes: what became of each question to a judge, in the words of `VerdictOutcome`.
     """
-    found = {failure_kind(row, loss)} - {UNSCORED, NO_VERDICT}  # said there only where nothing worse is known
-    if any(value is None for value in row.values.values()):
+    found = {failure_kind(row, loss)}
+    if row.values.get(metric) is None:
         found.add(UNSCORED)
     if any(outcome not in _NO_FAULT for outcome in outcomes):
         found.add(NO_VERDICT)
     return [name for name in FAILURES if name in found]
 
 
-__all__ = ["FAILURES", "Failure", "explained", "failures_of"]
+__all__ = ["FAILURES", "NO_VERDICT", "UNSCORED", "Failure", "explained", "failures_of"]

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from ragtasks.metrics.metric import Metric
 from ragtasks.records import Setting
-from ragtasks.reports.merging import model_names
-from ragtasks.reports.results import Evaluation, Kind, Row
+from ragtasks.reports.merging import Group, group_of, model_names
+from ragtasks.reports.provenance import UNKNOWN
+from ragtasks.reports.results import Evaluation, Row
 
-Group = tuple[Kind, str]
-"""Kind and suite of evaluations: what may be compared."""
+_WORDS = {"benchmark": "", "metrics": "suite", "encoder of BERTScore": "encoder", "IDK detector": "refusals found by"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Named:
     def loss(self, row: Row) -> float | None:
         """Return how much worse a response is than that to the reference passages; None where that is not known."""
         before, after = self.references.get(row.task_id), row.values.get(self.metric.name) if self.metric else None
-        if self.metric is None or before is None or after is None:
+        if self.metric is None or self.metric.higher_is_better is None or before is None or after is None:
             return None
         return before - after if self.metric.higher_is_better else after - before
 
@@ -50,40 +50,35 @@ def name_evaluations(evaluations: Sequence[Evaluation], metrics: Sequence[str] =
             suite's first.
     """
     names_of = zip(evaluations, model_names(evaluations), strict=True)
-    named = [(evaluation, name) for evaluation, name in names_of if evaluation.samples]
-    logged = [evaluation for evaluation, _ in named]
-    first = {group: _first_metric(logged, group, metrics) for group in {_group(item) for item in logged}}
+    named = [(evaluation, name, group_of(evaluation)) for evaluation, name in names_of if evaluation.samples]
+    members: dict[Group, list[Evaluation]] = {}
+    for evaluation, _, group in named:
+        members.setdefault(group, []).append(evaluation)
+    first = {group: _first_metric(own, metrics) for group, own in members.items()}
     references: dict[tuple[Group, str], dict[str, float | None]] = {}
-    for evaluation, name in named:
-        metric = first[_group(evaluation)]
-        own = references.setdefault((_group(evaluation), name), {})
+    for evaluation, name, group in named:
+        metric, own = first[group], references.setdefault((group, name), {})
         if metric is not None:
             rows = [row for row in evaluation.rows if row.setting == Setting.REFERENCE.value]
             own.update((row.task_id, row.values.get(metric.name)) for row in rows)
-    return [
-        Named(item, name, _group(item), first[_group(item)], references[_group(item), name]) for item, name in named
-    ]
+    return [Named(item, name, group, first[group], references[group, name]) for item, name, group in named]
 
 
 def group_labels(groups: Sequence[Group]) -> dict[Group, str]:
     """Return what tells groups apart, in words: only where they differ, so nothing for a single one."""
-    parts = {
-        (kind, suite): (kind[0], f"suite {suite}", f"encoder {kind[1]}", f"refusals found by {kind[2]}")
-        for kind, suite in groups
+    facts = {group: {"benchmark": group[0][0], **dict(group[2])} for group in groups}
+    names = dict.fromkeys(name for own in facts.values() for name in own)
+    differing = [name for name in names if len({own.get(name) for own in facts.values()}) > 1]
+    return {
+        group: "; ".join(f"{_WORDS.get(name, name)} {own.get(name, UNKNOWN)}".strip() for name in differing)
+        for group, own in facts.items()
     }
-    differing = [at for at in range(4) if len({own[at] for own in parts.values()}) > 1]
-    return {group: "; ".join(own[at] for at in differing) for group, own in parts.items()}
 
 
-def _group(evaluation: Evaluation) -> Group:
-    return evaluation.kind, evaluation.suite
-
-
-def _first_metric(evaluations: Sequence[Evaluation], group: Group, metrics: Sequence[str]) -> Metric | None:
-    own = [evaluation for evaluation in evaluations if _group(evaluation) == group]
-    rows = [row for evaluation in own for row in evaluation.rows]
+def _first_metric(evaluations: Sequence[Evaluation], metrics: Sequence[str]) -> Metric | None:
+    rows = [row for evaluation in evaluations for row in evaluation.rows]
     valued = {name for row in rows for name, value in row.values.items() if value is not None}
-    present = {metric.name: metric for metric in own[0].metrics if metric.name in valued}
+    present = {metric.name: metric for metric in evaluations[0].metrics if metric.name in valued}
     return next((present[name] for name in (*metrics, *present) if name in present), None)
 
 

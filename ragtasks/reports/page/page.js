@@ -236,13 +236,16 @@
   }
 
   // --- one task -----------------------------------------------------------------------------------------------------
-  const figure = (value) => (value === null || value === undefined ? "–" : value.toFixed(3));
+  const figure = (value) => (value === null || value === undefined ? "–" : value.toFixed(3).replace(/^-(?=[0.]+$)/, ""));
 
   function marked(text) {
     const words = wordsSearched().filter((word) => word.length > 1).map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
     if (!words.length) return [text];
     return text.split(new RegExp(`(${words.join("|")})`, "i")).map((piece, index) => (index % 2 ? make("mark", "", piece) : piece));
   }
+
+  // As `code_pieces` of the tables: what stands between backticks is code.
+  const coded = (text) => text.split(/`([^`]+)`/).map((piece, index) => (index % 2 ? make("code", "", piece) : piece));
 
   function conversation(task, history) {
     const said = (role, text, extra) => make("div", `said ${role}${extra}`, make("b", "", role), ...marked(text));
@@ -305,7 +308,7 @@
     };
     const nameOf = (name) => {
       const [description, higher] = book.metrics[name] ?? ["", true];
-      return [name, make("small", "", `${description}${higher ? "" : " (lower is better)"}`)];
+      return [name, make("small", "", ...coded(description), higher === false ? " (lower is better)" : "")];
     };
     const heads = items.length > 1 ? items.map((item) => item.label) : ["value"];
     return [
@@ -356,7 +359,7 @@
       sides(items, (item) => {
         const shown = item.shown[item.place].map((place) => texts.passages[place]);
         const ids = new Set(shown.map(([id]) => id));
-        const unseen = task.references.filter((id) => !ids.has(id)).map((id) => texts.byId.get(id) ?? [id, "", "Its text is not among these results: add those of the setting `reference`."]);
+        const unseen = task.references.filter((id) => !ids.has(id)).map((id) => texts.byId.get(id) ?? [id, "", "Its text is not among these results: add those of the setting reference."]);
         return [
           make("p", "quiet", `${shown.length} shown to the model${references.size ? `, ${references.size - unseen.length} of ${references.size} reference passages among them` : "; the task has no reference passage"}`),
           ...shown.map((passage, index) => passageOf(passage, [make("span", "badge", String(index + 1)), " ", badge(sourceOf(item, references.has(passage[0])))])),
@@ -438,8 +441,9 @@
     if (own !== latest) return;
     part = loaded;
     const settings = parts.filter((other) => other.label === part.label).map((other) => [other.setting, other.setting]);
-    const rivals = parts.filter((other) => other.setting === part.setting && other.label !== part.label && other.benchmark === part.benchmark);
+    const rivals = parts.filter((other) => other.setting === part.setting && other.label !== part.label && other.group === part.group);
     options(form.model, distinct(parts.map((other) => other.label)).map((label) => [label, label]), part.label);
+    at("differs").textContent = part.differs;
     options(form.setting, settings, part.setting);
     options(form.compare, [["", "no other model"], ...rivals.map((other) => [other.label, other.label])], compare);
     fillFilters();

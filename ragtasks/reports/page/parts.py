@@ -41,7 +41,9 @@ class Part:
         """Append one response; its task and passages go to the shelf."""
         row, notes = logged.row, logged.doc.get("scoring", {})
         verdicts, place = notes.get("verdicts", ()), len(self)
-        failures = sum(_BITS[name] for name in failures_of(row, loss, (item["outcome"] for item in verdicts)))
+        failures = sum(
+            _BITS[name] for name in failures_of(row, self.metric, loss, (item["outcome"] for item in verdicts))
+        )
         shown = shelf.passages(logged.doc)
         cells = (shelf.task(logged.doc), logged.answer, shown, row.idk, notes.get("idk_reason", ""), failures)
         for column, cell in zip(self._columns.values(), cells, strict=True):

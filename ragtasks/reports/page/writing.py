@@ -19,13 +19,16 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from ragtasks.errors import ConfigurationError, clear_error
+from ragtasks.reports.merging import model_names
 from ragtasks.reports.page.blocks import packed
 from ragtasks.reports.page.failures import Failure, explained
 from ragtasks.reports.page.naming import group_labels
 from ragtasks.reports.page.parts import Part, collect_parts
 from ragtasks.reports.page.shelf import Shelf
+from ragtasks.reports.provenance import files_of
+from ragtasks.reports.renderers import coded
 from ragtasks.reports.results import Evaluation
-from ragtasks.reports.table import Figure, Section, Table
+from ragtasks.reports.table import Figure, Section, Table, fixed
 from ragtasks.runs import write_atomically
 
 Plot = tuple[str, bytes]
@@ -34,7 +37,7 @@ Plot = tuple[str, bytes]
 _TIME = re.compile(r"results_(\d{4}-\d{2}-\d{2})T(\d{2})-(\d{2})")
 _UNKNOWN = "-"
 _COLUMNS = ("model", "benchmark", "settings", "responses", "run", "encoder", "refusals found by", "judges")
-_MORE_COLUMNS = ("judge prompts", "profiles", "data revision", "ragtasks", "made")
+_MORE_COLUMNS = ("judge prompts", "profiles", "data revision", "ragtasks", "made", "file")
 
 
 def write_page(
@@ -72,6 +75,8 @@ def write_page(
         sections=tables,
         facts=_facts(evaluations),
         is_figure=lambda cell: isinstance(cell, Figure),
+        fixed=fixed,
+        coded=coded,
         plots=[(caption, _picture(caption, content)) for caption, content in drawn],
         failures=failures,
         style=Markup(style),
@@ -115,11 +120,14 @@ def _blocks(
         for name, shelf in shelves.items()
     }
     labels = group_labels([part.group for part in parts])
+    places = {group: place for place, group in enumerate(labels)}
     described = [
         {
             "label": f"{part.model} · {labels[part.group]}" if labels[part.group] else part.model,
+            "differs": labels[part.group],
             "benchmark": part.group[0][0],
             "setting": part.setting,
+            "group": places[part.group],
             "figures": place(part.pack_figures(list(metrics))),
             "verdicts": place(part.pack_verdicts()),
         }
@@ -140,7 +148,7 @@ def _facts(evaluations: Sequence[Evaluation]) -> Table:
     """Return what the figures of each evaluation rest on."""
     rows = tuple(
         (
-            evaluation.model,
+            name,
             evaluation.kind[0],
             ", ".join(dict.fromkeys(row.setting for row in evaluation.rows)),
             len(evaluation.rows),
@@ -153,8 +161,9 @@ def _facts(evaluations: Sequence[Evaluation]) -> Table:
             _said(evaluation, "revision"),
             _said(evaluation, "ragtasks_version"),
             _made(evaluation),
+            files_of(evaluation),
         )
-        for evaluation in evaluations
+        for evaluation, name in zip(evaluations, model_names(evaluations), strict=True)
     )
     return Table("What the figures rest on", (*_COLUMNS, *_MORE_COLUMNS), rows)
 
