@@ -51,16 +51,16 @@ def test_the_official_file_reads_as_the_format_says(mtrag_root: Path) -> None:
 
 
 def test_an_export_is_what_the_viewer_shows(tmp_path: Path) -> None:
-    save(tmp_path, "org/A", values=lambda task_id: {"rb_alg": 0.25, "idk_yes": float(task_id == "a<::>2")})
+    save(tmp_path, "org/A", values=lambda task_id: {"rb_alg": 0.25, "empty": float(task_id == "a<::>2")})
     done, found = written(tmp_path)
     assert done.left_out == ()
     assert found["name"] == "mtrag; reference"
     assert found["models"] == [{"model_id": "org/A", "name": "org/A", "owner": "org"}]
     assert [(metric["name"], metric["type"], metric["aggregator"], metric["range"]) for metric in found["metrics"]] == [
         ("rb_alg", "numerical", "mean", [0, 1, 0.1]),
-        ("idk_yes", "numerical", "mean", [0, 1, 0.1]),
+        ("empty", "numerical", "mean", [0, 1, 0.1]),
     ]
-    assert "lower is better" in found["metrics"][1]["description"]
+    assert [metric["description"].endswith("; lower is better") for metric in found["metrics"]] == [False, True]
     assert {document["document_id"] for document in found["documents"]} == {"p1", "p2"}
     second = next(task for task in found["tasks"] if task["task_id"] == "a<::>2")
     assert second["task_type"] == "qa"
@@ -77,7 +77,7 @@ def test_an_export_is_what_the_viewer_shows(tmp_path: Path) -> None:
         "task_id": "a<::>2",
         "model_id": "org/A",
         "output": [{"role": "assistant", "content": "answer to a 2"}],
-        "scores": {"rb_alg": {"system": {"value": 0.25}}, "idk_yes": {"system": {"value": 1.0}}},
+        "scores": {"rb_alg": {"system": {"value": 0.25}}, "empty": {"system": {"value": 1.0}}},
         "contexts": [{"document_id": "p1"}, {"document_id": "p2"}],
         "labels": {"idk": "no"},
     }
