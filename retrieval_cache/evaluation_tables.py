@@ -1,4 +1,4 @@
-"""Markdown tables of evaluated runs, in the shape of the MTRAG paper's Tables 3, 4 and 15; on MTRAG beside its own.
+"""Tables of evaluated runs, in the shape of the MTRAG paper's Tables 3, 4 and 15; on MTRAG beside its own.
 
 The paper searched the whole corpora. Where ours are smaller, or nobody says how large they were, a line above the
 tables says that the figures do not compare; for the sample, or for other queries than the paper's, its figures are
@@ -8,11 +8,12 @@ left out. No official script publishes figures of a run that could be recomputed
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ragtasks.metrics.retrieval import IBM_METRICS, RETRIEVAL_METRICS
 from ragtasks.records import Score
 from retrieval_cache.evaluation import Evaluation, QueryResult, Slice, check_same_queries, compare, mean, slices
+from retrieval_cache.retrieval_tables import RetrievalReport, RetrievalTable
 
 PAPER_BENCHMARK = "mtrag"
 
@@ -34,6 +35,7 @@ _PAPER_METRICS = tuple(metric.name for metric in IBM_METRICS)
 _COMPARED = ("recall_5", "ndcg_5", "map", "mrr")
 _TITLES = {metric.name: metric.title for metric in RETRIEVAL_METRICS}
 _MOST_NAMED = 10
+_IBM_NOTE = "Unlike above: omitted queries left out, means of domains rounded and weighted by predictions."
 _DEEPEST = 20  # the largest cut-off of the tables
 
 
@@ -86,38 +88,29 @@ PAPER_SUBSETS = {
 """Katsis et al. 2025, Table 4: slice -> (queries, R@5) of Elser with query rewrite."""
 
 
-def render_evaluations(evaluations: Sequence[Evaluation]) -> str:
-    """Return Markdown: notes, all queries, subsets, domains (on MTRAG: Tables 3, 4, 15), profile `ibm`, pairs.
+def report_evaluations(evaluations: Sequence[Evaluation]) -> RetrievalReport:
+    """Return notes and tables: all queries, subsets, domains (on MTRAG: Tables 3, 4, 15), profile `ibm`, pairs.
 
     Args:
-        evaluations: runs over the same judged queries; the first is the one that others are compared with.
-
-    Returns:
-        The text, "" for no evaluation.
+        evaluations: runs over the same judged queries, at least one; others are compared with the first.
 
     Raises:
         ConfigurationError: they were judged on different queries.
     """
-    if not evaluations:
-        return ""
     check_same_queries(evaluations)
-    of_paper = _is_of_paper(evaluations[0])
-    parts = [
-        f"# Retrieval on {evaluations[0].benchmark or 'unnamed data'}",
-        "\n".join(f"- {note}" for note in dict.fromkeys(_notes(evaluations))),
-        "## All queries" + " (as Table 3)" * of_paper,
-        _all_queries(evaluations),
-        "## R@5 by subset" + " (as Table 4)" * of_paper,
-        _by_subset(evaluations),
-        "## By domain" + " (as Table 15)" * of_paper,
-        _by_domain(evaluations),
-        "## Profile `ibm`",
-        "Unlike above: omitted queries left out, means of domains rounded and weighted by predictions.",
-        _ibm(evaluations),
-    ]
+    tables = [_all_queries(evaluations), _by_subset(evaluations), _by_domain(evaluations), _ibm(evaluations)]
     if len(evaluations) > 1:
-        parts += [f"## Against {evaluations[0].name}, query by query", _pairs(evaluations)]
-    return "\n\n".join(part for part in parts if part) + "\n"
+        tables.append(_pairs(evaluations))
+    return RetrievalReport(evaluations[0].benchmark, tuple(dict.fromkeys(_notes(evaluations))), tuple(tables))
+
+
+def _title(title: str, number: int, evaluations: Sequence[Evaluation]) -> str:
+    """Return a title, with the number of the paper's table on the paper's benchmark."""
+    return f"{title} (as Table {number})" if _is_of_paper(evaluations[0]) else title
+
+
+def _table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> RetrievalTable:
+    return RetrievalTable(title, tuple(heads), tuple(map(tuple, rows)))
 
 
 def _notes(evaluations: Sequence[Evaluation]) -> Iterator[str]:
@@ -128,7 +121,7 @@ def _notes(evaluations: Sequence[Evaluation]) -> Iterator[str]:
         if _is_of_paper(evaluation) and not _names_paper(evaluation):
             yield f"{evaluation.name}: other data than the paper's, so its figures are left out."
         elif _names_paper(evaluation) and (problem := not_comparable(evaluation)):
-            yield f"**{evaluation.name} does not compare with the paper**: {problem}."
+            yield f"{evaluation.name} does not compare with the paper: {problem}."
         if evaluation.omitted:
             n, total = len(evaluation.omitted), len(evaluation.results)
             yield f"{evaluation.name} leaves {n} of {total} judged queries out (counted 0): {_some(evaluation.omitted)}"
@@ -188,11 +181,11 @@ def _names_paper(evaluation: Evaluation) -> bool:
     return evaluation.benchmark == PAPER_BENCHMARK and known
 
 
-def _all_queries(evaluations: Sequence[Evaluation]) -> str:
+def _all_queries(evaluations: Sequence[Evaluation]) -> RetrievalTable:
     rows = [[e.name, e.query_form or "-", str(len(e.results)), *_figures(e.results)] for e in evaluations]
     if _names_paper(evaluations[0]) and len(evaluations[0].results) == sum(OFFICIAL_QUERIES.values()):
         rows += [_paper_cells(row) for row in PAPER_ROWS if row.table == 3]
-    return _markdown(["run", "query form", "n", *_TITLES.values()], rows)
+    return _table(_title("All queries", 3, evaluations), ["run", "query form", "n", *_TITLES.values()], rows)
 
 
 def _figures(results: Sequence[QueryResult]) -> list[str]:
@@ -205,7 +198,7 @@ def _paper_cells(row: PaperRow) -> list[str]:
     return [f"paper: {row.retriever}", row.query_form, "-" if row.n is None else str(row.n), *printed, *unprinted]
 
 
-def _by_subset(evaluations: Sequence[Evaluation]) -> str:
+def _by_subset(evaluations: Sequence[Evaluation]) -> RetrievalTable:
     parts = {(part.dimension, part.value): part for e in evaluations for part in slices(e.results)}
     paper = _names_paper(evaluations[0])
     rows = []
@@ -216,7 +209,8 @@ def _by_subset(evaluations: Sequence[Evaluation]) -> str:
         if paper:
             rows[-1].append(_subset_cell(part, evaluations))
     names = [f"{e.name} ({e.query_form})" if e.query_form else e.name for e in evaluations]
-    return _markdown(["subset", "", "n", *names, *(["paper: Elser, rewrite (n)"] if paper else [])], rows)
+    heads = ["subset", "value", "n", *names, *(["paper: Elser, rewrite (n)"] if paper else [])]
+    return _table(_title("R@5 by subset", 4, evaluations), heads, rows)
 
 
 def _subset_cell(part: Slice, evaluations: Sequence[Evaluation]) -> str:
@@ -237,7 +231,7 @@ def _n_labelled(evaluation: Evaluation) -> int:
     return sum(result.turn > 1 and result.standalone is not None for result in evaluation.results)
 
 
-def _by_domain(evaluations: Sequence[Evaluation]) -> str:
+def _by_domain(evaluations: Sequence[Evaluation]) -> RetrievalTable:
     rows = []
     for part in slices(evaluations[0].results):
         if part.dimension != "domain":
@@ -247,17 +241,17 @@ def _by_domain(evaluations: Sequence[Evaluation]) -> str:
             rows.append([part.value, evaluation.name, evaluation.query_form or "-", str(len(held)), *_figures(held)])
         if _names_paper(evaluations[0]):
             rows += [[part.value, *_paper_cells(row)] for row in PAPER_ROWS if row.domain == part.value]
-    return _markdown(["domain", "run", "query form", "n", *_TITLES.values()], rows)
+    return _table(_title("By domain", 15, evaluations), ["domain", "run", "query form", "n", *_TITLES.values()], rows)
 
 
-def _ibm(evaluations: Sequence[Evaluation]) -> str:
+def _ibm(evaluations: Sequence[Evaluation]) -> RetrievalTable:
     rows = [[evaluation.name, *(_cell(evaluation.ibm[name]) for name in _PAPER_METRICS)] for evaluation in evaluations]
     reasons = dict.fromkeys(f"{e.name}: {s.reason}" for e in evaluations for s in e.ibm.values() if s.value is None)
-    table = _markdown(["run", *(_TITLES[name] for name in _PAPER_METRICS)], rows)
-    return "\n\n".join([table, *(f"unscored: {reason}" for reason in reasons)])
+    table = _table("Profile `ibm`", ["run", *(_TITLES[name] for name in _PAPER_METRICS)], rows)
+    return replace(table, note=_IBM_NOTE, legend=tuple(f"unscored: {reason}" for reason in reasons))
 
 
-def _pairs(evaluations: Sequence[Evaluation]) -> str:
+def _pairs(evaluations: Sequence[Evaluation]) -> RetrievalTable:
     first, *others = evaluations
     rows = []
     for other in others:
@@ -265,7 +259,8 @@ def _pairs(evaluations: Sequence[Evaluation]) -> str:
             pair = compare(first, other, name)
             gap = "-" if pair.difference is None else f"{pair.difference:+.3f}"
             rows.append([other.name, _TITLES[name], *map(str, (pair.n, gap, pair.wins, pair.losses, pair.ties))])
-    return _markdown(["run", "metric", "n", "difference", "wins", "losses", "ties"], rows)
+    heads = ["run", "metric", "n", "difference", "wins", "losses", "ties"]
+    return _table(f"Against {first.name}, query by query", heads, rows)
 
 
 def _cell(score: Score) -> str:
@@ -277,16 +272,6 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def _markdown(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a Markdown table padded so that it reads as plain text too."""
-    lines = [[cell.replace("|", r"\|") for cell in line] for line in [headers, *rows]]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(headers))]
-    padded = [
-        "| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) + " |" for line in lines
-    ]
-    return "\n".join([padded[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *padded[1:]])
-
-
 __all__ = [
     "OFFICIAL_CORPUS_SIZES",
     "OFFICIAL_QUERIES",
@@ -296,5 +281,5 @@ __all__ = [
     "SIZE_TOLERANCE",
     "PaperRow",
     "not_comparable",
-    "render_evaluations",
+    "report_evaluations",
 ]

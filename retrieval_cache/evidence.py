@@ -13,12 +13,13 @@ from ragtasks.metrics.multihop_retrieval import DEPTH, EVIDENCE_METRICS, mean_ev
 from ragtasks.records import Score
 from ragtasks.runs import Run
 from retrieval_cache.corpora import read_corpus
+from retrieval_cache.retrieval_tables import RetrievalTable
 
 _OTHER_CORPUS = "it ranks passages that the benchmark's corpus does not have"
 
 
-def evidence_section(benchmark: Benchmark, side: RetrievalSide, runs: Mapping[str, Run | None]) -> str:
-    """Return Markdown with the evidence figures of runs, "" for a benchmark that counts none.
+def evidence_table(benchmark: Benchmark, side: RetrievalSide, runs: Mapping[str, Run | None]) -> RetrievalTable | None:
+    """Return the evidence figures of runs, None for a benchmark that counts none.
 
     Args:
         benchmark: whose tasks were searched for.
@@ -29,17 +30,17 @@ def evidence_section(benchmark: Benchmark, side: RetrievalSide, runs: Mapping[st
         RagtasksError: a file of the benchmark is missing or broken.
     """
     if side.load_facts is None:
-        return ""
+        return None
     facts = {key: own for domain in side.domains for key, own in side.load_facts(benchmark.root, domain).items()}
     texts = _passage_texts(benchmark, side, [run for run in runs.values() if run is not None])
-    rows = {name: _figures(benchmark, side, run, facts, texts) for name, run in runs.items()}
-    titles = [metric.name for metric in EVIDENCE_METRICS]
-    lines = [f"| run | n | {' | '.join(titles)} |", "|---" * (len(titles) + 2) + "|"]
-    lines += [f"| {name} | {len(facts)} | {' | '.join(map(_cell, own.values()))} |" for name, own in rows.items()]
-    reasons = dict.fromkeys(f"- {name}: {s.reason}" for name, own in rows.items() for s in own.values() if s.reason)
-    legend = [f"- {metric.name}: {metric.description}" for metric in EVIDENCE_METRICS]
-    head = f"## Evidence found (over the {len(facts)} queries that have some)"
-    return "\n" + "\n\n".join([head, "\n".join(lines), "\n".join([*legend, *reasons])]) + "\n"
+    figures = {name: _figures(benchmark, side, run, facts, texts) for name, run in runs.items()}
+    reasons = dict.fromkeys(f"{name}: {s.reason}" for name, own in figures.items() for s in own.values() if s.reason)
+    return RetrievalTable(
+        title=f"Evidence found (over the {len(facts)} queries that have some)",
+        heads=("run", "n", *(metric.name for metric in EVIDENCE_METRICS)),
+        rows=tuple((name, str(len(facts)), *map(_cell, own.values())) for name, own in figures.items()),
+        legend=(*(f"{metric.name}: {metric.description}" for metric in EVIDENCE_METRICS), *reasons),
+    )
 
 
 def _passage_texts(benchmark: Benchmark, side: RetrievalSide, runs: Sequence[Run]) -> dict[str, str]:
@@ -72,4 +73,4 @@ def _cell(score: Score) -> str:
     return "-" if score.value is None else f"{score.value:.4f}"
 
 
-__all__ = ["evidence_section"]
+__all__ = ["evidence_table"]

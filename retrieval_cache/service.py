@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,11 @@ from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, 
 from ragtasks.progress import progress_bars
 from ragtasks.runs import OFFICIAL, Ranked, Run, in_rank_order, published_passages, tasks_checksum
 from retrieval_cache.evaluation import Evaluation, evaluate
-from retrieval_cache.evaluation_tables import PAPER_BENCHMARK, render_evaluations
-from retrieval_cache.evidence import evidence_section
+from retrieval_cache.evaluation_tables import PAPER_BENCHMARK, report_evaluations
+from retrieval_cache.evidence import evidence_table
 from retrieval_cache.kept_replies import KeptReplies
 from retrieval_cache.query_forms import LLM_REWRITE, Queries, build_queries
+from retrieval_cache.retrieval_tables import RetrievalReport
 from retrieval_cache.retrievers.protocol import Progress
 from retrieval_cache.retrievers.spec import parse
 from retrieval_cache.rewriting import rewrite_queries
@@ -123,17 +124,22 @@ def _queries(
     return rewrites.queries(), {"rewriting_fallbacks": dict(rewrites.fallback_counts())}
 
 
-def evaluate_runs(place: Place, names: Sequence[str]) -> str:
+def evaluate_runs(place: Place, names: Sequence[str]) -> RetrievalReport:
     """Return the tables of several stored runs side by side.
+
+    Args:
+        place: benchmark and store.
+        names: runs, at least one.
 
     Raises:
         RagtasksError: a run is missing or was made for other data; the benchmark's judgements are missing.
     """
     benchmark, store = place.open(), RunStore(place.store)
     names = list(dict.fromkeys(names))
-    tables = render_evaluations([evaluate_stored(benchmark, store, name) for name in names])
+    report = report_evaluations([evaluate_stored(benchmark, store, name) for name in names])
     runs = {name: None if name == OFFICIAL else read_run(store.named(name)) for name in names}
-    return tables + evidence_section(benchmark, retrieval_side(benchmark.name), runs)
+    evidence = evidence_table(benchmark, retrieval_side(benchmark.name), runs)
+    return replace(report, tables=(*report.tables, evidence)) if evidence else report
 
 
 def has_judgements(place: Place) -> bool:

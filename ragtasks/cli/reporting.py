@@ -14,6 +14,8 @@ from ragtasks.cli.app import app, say
 from ragtasks.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ragtasks.reports.results import Evaluation
     from ragtasks.reports.table import Section
 
@@ -52,8 +54,6 @@ def report(  # noqa: PLR0917 (one parameter an option)
     from ragtasks.reports.renderers import Format, render
     from ragtasks.reports.tables import ReportOptions, report_sections
 
-    if run and form is not _Format.MARKDOWN:
-        raise ConfigurationError("--run: tables of runs are Markdown only. Next step: leave out --format")
     evaluations = _evaluations(results or [], human_evaluation, data)
     if not evaluations and not run:
         raise ConfigurationError("nothing to report. Next step: name results, --human-evaluation, or --run NAME")
@@ -62,9 +62,8 @@ def report(  # noqa: PLR0917 (one parameter an option)
             "--plots, --html: there are no results to show. Next step: name some, or leave out both"
         )
     options = ReportOptions(tuple(metric or ()), intervals, examples)
-    sections = report_sections(evaluations, options)
-    tables = [render(sections, Format(form.value))] if evaluations else []
-    _put("\n".join([*tables, *_of_runs(run or [], benchmark, data)]), output)
+    sections = [*report_sections(evaluations, options), *_of_runs(run or [], benchmark, data)]
+    _put(render(sections, Format(form.value)), output)
     drawn = None
     if plots is not None:
         from ragtasks.reports.plots import plot_sections
@@ -91,13 +90,22 @@ def _evaluations(results: list[Path], human_evaluation: bool, data: str | None) 
     return found
 
 
-def _of_runs(names: list[str], benchmark: str, data: str | None) -> list[str]:
+def _of_runs(names: list[str], benchmark: str, data: str | None) -> list[Section]:
+    """Return the tables of stored runs, with what must be known before them, as a section of the report."""
     if not names:
         return []
     from ragtasks.environment import data_folder, run_store
+    from ragtasks.reports.table import Section, Table
     from retrieval_cache.service import Place, evaluate_runs
 
-    return [evaluate_runs(Place(benchmark, data, data_folder(), run_store()), names)]
+    found = evaluate_runs(Place(benchmark, data, data_folder(), run_store()), names)
+    notes = [Table("Before the figures", (), (), _sentences(found.notes))] if found.notes else []
+    tables = (Table(t.title, t.heads, t.rows, _sentences([t.note, *t.legend])) for t in found.tables)
+    return [Section(f"Retrieval on {found.benchmark}", {"runs": ", ".join(names)}, (*notes, *tables))]
+
+
+def _sentences(texts: Iterable[str]) -> str:
+    return " ".join(f"{text.removesuffix('.')}." for text in texts if text)
 
 
 def _write_page(

@@ -101,9 +101,10 @@ def evaluate_run(
     data: _DATA = None,
 ) -> None:
     """Print recall, nDCG, MAP and MRR of runs, side by side, over all judged queries and by subset."""
+    from retrieval_cache.retrieval_tables import render_report
     from retrieval_cache.service import evaluate_runs
 
-    say(evaluate_runs(_place(benchmark, data), names))
+    say(render_report(evaluate_runs(_place(benchmark, data), names)))
 
 
 corpus_commands = typer.Typer(help="Look at a corpus, find what it repeats, cut documents.", no_args_is_help=True)

@@ -595,6 +595,7 @@ def test_the_command_ends_with_status_1_where_there_is_a_fault(
 
 def test_a_run_is_not_judged_with_the_questions_of_another_folder(tmp_path: Path) -> None:
     pytest.importorskip("tantivy", reason="the retriever needs tantivy (extra: retrieval)")
+    from retrieval_cache.retrieval_tables import render_report
     from retrieval_cache.service import Place, evaluate_runs, retrieve
 
     places = {
@@ -603,6 +604,6 @@ def test_a_run_is_not_judged_with_the_questions_of_another_folder(tmp_path: Path
     }
     stored = retrieve(places["first"], "bm25", "rewrite", name="mine", depth=5)
     assert sorted(path.name for path in stored.folder.glob("*.trec")) == ["a.trec", "b.trec"]
-    assert "| mine" in evaluate_runs(places["first"], ["mine"])
+    assert "| mine" in render_report(evaluate_runs(places["first"], ["mine"]))
     with pytest.raises(CacheError, match=r"'mine' was made for other data \(custom: first\) than custom: second"):
         evaluate_runs(places["second"], ["mine"])

@@ -133,9 +133,23 @@ def test_tables_of_runs_are_added_and_can_stand_alone(folder: Path, tmp_path: Pa
     assert alone.strip() in both
 
 
+def test_tables_of_runs_are_in_every_form(folder: Path, tmp_path: Path) -> None:
+    options = (folder, "--run", "official", "--data", "sample")
+    lines = list(csv.DictReader(report(*options, "--format", "csv").splitlines()))
+    found = [line for line in lines if line["section"] == "Retrieval on mtrag (sample)"]
+    assert {line["table"] for line in found} >= {"All queries (as Table 3)", "By domain (as Table 15)"}
+    (value,) = (line["text"] for line in found if line["column"] == "R@5" and line["table"].startswith("All queries"))
+    assert 0 < float(value) < 1
+    assert r"\toprule" in report(*options, "--format", "latex")
+    page = tmp_path / "page.html"
+    report(*options, "--html", page)
+    text = page.read_text(encoding="utf-8")
+    assert "Retrieval on mtrag (sample)" in text
+    assert f">{value}<" in text
+
+
 def test_what_cannot_be_reported_is_refused_with_the_next_step(folder: Path) -> None:
     assert "Next step: name results, --human-evaluation, or --run NAME" in refusal()
-    assert "--run" in refusal(folder, "--run", "official", "--data", "sample", "--format", "csv")
     assert "did you mean 'rb_alg'" in refusal(folder, "--metric", "rb_algo")
     assert "leave out" in refusal("--run", "official", "--data", "sample", "--html", "page.html")
 

@@ -18,8 +18,9 @@ from retrieval_cache.evaluation_tables import (
     PAPER_ROWS,
     PAPER_SUBSETS,
     not_comparable,
-    render_evaluations,
+    report_evaluations,
 )
+from retrieval_cache.retrieval_tables import render_report
 
 N_FIRST = 102
 
@@ -56,6 +57,10 @@ def evaluation(
     )
 
 
+def rendered(evaluations: list[Evaluation]) -> str:
+    return render_report(report_evaluations(evaluations))
+
+
 def cells(text: str, *start: str) -> list[list[str]]:
     """The table lines whose first cells are `start`."""
     lines = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in text.splitlines() if line[:1] == "|"]
@@ -89,7 +94,7 @@ def test_the_papers_subsets_average_to_its_total() -> None:
 
 
 def test_the_papers_figures_stand_beside_ours_on_the_official_corpora() -> None:
-    text = render_evaluations([evaluation()])
+    text = rendered([evaluation()])
     assert "not compar" not in text
     ours, *paper = cells(section(text, "All queries"), "mine") + cells(section(text, "All queries"), "paper: BM25")
     assert ours == ["mine", "rewrite", "777", *["0.500"] * 11]
@@ -133,8 +138,8 @@ def test_the_papers_figures_stand_beside_ours_on_the_official_corpora() -> None:
 
 
 def test_a_pooled_subset_is_said_not_to_be_comparable() -> None:
-    text = render_evaluations([evaluation(sizes={**OFFICIAL_CORPUS_SIZES, "govt": 1_258})])
-    assert "**mine does not compare with the paper**" in text
+    text = rendered([evaluation(sizes={**OFFICIAL_CORPUS_SIZES, "govt": 1_258})])
+    assert "mine does not compare with the paper" in text
     assert "govt: 1,258 of 49,607 passages searched" in text
     assert "clapnq:" not in text
     assert cells(text, "paper: BM25", "rewrite")
@@ -150,24 +155,24 @@ def test_unknown_corpora_are_said_not_to_be_comparable() -> None:
 
 def test_other_data_is_not_set_beside_the_paper() -> None:
     for other in (evaluation(benchmark="mtrag (sample)"), replace(evaluation(), results=evaluation().results[:-1])):
-        text = render_evaluations([other])
+        text = rendered([other])
         assert "mine: other data than the paper's, so its figures are left out." in text
         assert "paper: " not in text
 
 
 def test_the_paper_is_named_where_the_data_are_its_own() -> None:
     for benchmark in ("mtrag", "mtrag (sample)"):
-        text = render_evaluations([evaluation(benchmark=benchmark, sizes={})])
+        text = rendered([evaluation(benchmark=benchmark, sizes={})])
         assert all(f"(as Table {n})\n" in text for n in (3, 4, 15))
     for benchmark in ("mtrag_un", "mtrag_un (sample)", "custom: mtrag", "multihop_rag (sample)"):
-        text = render_evaluations([evaluation(benchmark=benchmark, sizes={})])
+        text = rendered([evaluation(benchmark=benchmark, sizes={})])
         assert "## All queries\n" in text
         assert "Table" not in text
         assert "paper" not in text
 
 
 def test_one_domain_is_set_beside_its_own_figures_only() -> None:
-    text = render_evaluations([evaluation(domains=["govt"])])
+    text = rendered([evaluation(domains=["govt"])])
     assert not cells(section(text, "All queries"), "paper: BM25")
     assert cells(section(text, "R@5 by subset"), "turn", "later")[0][-1] == "-"
     assert cells(section(text, "R@5 by subset"), "domain", "govt")[0][-1] == "0.56 (201)"
@@ -179,66 +184,63 @@ def test_the_papers_standalone_figures_need_labels_of_every_later_turn() -> None
     bare = evaluation()
     few = replace(bare, results=(*bare.results[:-1], replace(bare.results[-1], standalone=True)))
     everyone = replace(bare, results=tuple(replace(r, standalone=r.query_id < "d") for r in bare.results))
-    shown = [cells(render_evaluations([item]), "later turns", "standalone")[0][-1] for item in (few, everyone)]
+    shown = [cells(rendered([item]), "later turns", "standalone")[0][-1] for item in (few, everyone)]
     assert shown == ["-", "0.48 (555)"]
-    assert "1 of 675 later turns are labelled" in render_evaluations([few])
-    assert not cells(render_evaluations([bare]), "later turns")
+    assert "1 of 675 later turns are labelled" in rendered([few])
+    assert not cells(rendered([bare]), "later turns")
 
 
 def test_what_a_run_leaves_out_is_counted_and_named() -> None:
     names = tuple(r.query_id for r in evaluation().results[:12])
-    text = render_evaluations([replace(evaluation(), omitted=names, without_relevant=names[:1], n_unjudged=3)])
+    text = rendered([replace(evaluation(), omitted=names, without_relevant=names[:1], n_unjudged=3)])
     assert f"mine leaves 12 of 777 judged queries out (counted 0): {', '.join(names[:10])} and 2 more\n" in text
     assert f"without a relevant passage (counted 0): {names[0]}\n" in text
     assert "mine: 3 of its queries are not judged (ignored)." in text
 
 
 def test_a_shallow_run_is_said_to_be_one() -> None:
-    notes = {depth: "ranks at most" in render_evaluations([replace(evaluation(), depth=depth)]) for depth in (19, 20)}
+    notes = {depth: "ranks at most" in rendered([replace(evaluation(), depth=depth)]) for depth in (19, 20)}
     assert notes == {19: True, 20: False}
-    assert "mine ranks at most 5 passages a query" in render_evaluations([replace(evaluation(), depth=5)])
-    assert "ranks at most" not in render_evaluations([evaluation()])
+    assert "mine ranks at most 5 passages a query" in rendered([replace(evaluation(), depth=5)])
+    assert "ranks at most" not in rendered([evaluation()])
 
 
 def test_nothing_is_said_of_labels_where_neither_paper_nor_data_have_any() -> None:
-    assert "labelled" in render_evaluations([evaluation()])
-    assert "labelled" not in render_evaluations([evaluation(benchmark="custom: mine")])
+    assert "labelled" in rendered([evaluation()])
+    assert "labelled" not in rendered([evaluation(benchmark="custom: mine")])
 
 
 def test_runs_stand_side_by_side_with_paired_counts() -> None:
-    text = render_evaluations([evaluation("old"), evaluation("new|er", value=0.75)])
+    text = rendered([evaluation("old"), evaluation("new|er", value=0.75)])
     subset = section(text, "R@5 by subset")
     assert cells(subset, "all")[0][3:5] == ["0.500", "0.750"]
     pairs = section(text, "Against old, query by query")
     assert r"| new\|er | R@5    | 777 | +0.250     | 777  | 0      | 0    |" in pairs
-    assert "Against" not in render_evaluations([evaluation()])
+    assert "Against" not in rendered([evaluation()])
 
 
 def test_unscored_is_a_dash_with_its_reason() -> None:
     bare = evaluation()
-    text = section(
-        render_evaluations([replace(bare, ibm={k: Score(None, "no predictions") for k in bare.ibm})]), "Profile"
-    )
+    text = section(rendered([replace(bare, ibm={k: Score(None, "no predictions") for k in bare.ibm})]), "Profile")
     assert cells(text, "mine") == [["mine", *["-"] * 8]]
     assert text.count("unscored: mine: no predictions") == 1
 
 
-def test_nothing_judged_and_nothing_given() -> None:
-    assert render_evaluations([]) == ""
+def test_nothing_judged() -> None:
     empty = replace(evaluation(), results=())
-    assert cells(render_evaluations([empty]), "all")[0][:4] == ["all", "", "0", "-"]
+    assert cells(rendered([empty]), "all")[0][:4] == ["all", "", "0", "-"]
 
 
 def test_runs_over_other_queries_share_no_table() -> None:
     with pytest.raises(ConfigurationError, match="the same judged queries"):
-        render_evaluations([evaluation(), evaluation("less", domains=["govt"])])
+        rendered([evaluation(), evaluation("less", domains=["govt"])])
 
 
 def test_every_table_is_rectangular_on_real_queries(mtrag_root: Path) -> None:
     benchmark = load(mtrag_root)
     qrels = [qrel for domain in DOMAINS for qrel in load_qrels(mtrag_root, domain)]
     mine = evaluate({}, qrels, benchmark.tasks, name="empty", benchmark=benchmark.label)
-    text = render_evaluations([mine, replace(mine, name="again")])
+    text = rendered([mine, replace(mine, name="again")])
     blocks = [block.splitlines() for block in text.split("\n\n") if block.startswith("|")]
     assert len(blocks) == 5
     assert all(len({line.count("|") for line in block}) == len({len(line) for line in block}) == 1 for block in blocks)

@@ -12,7 +12,8 @@ from ragtasks.benchmarks.registry import benchmark_folder, open_benchmark, retri
 from ragtasks.metrics.multihop_retrieval import EVIDENCE_METRICS, mean_evidence_figures
 from ragtasks.records import Setting
 from ragtasks.runs import Ranked, Run, contexts_of_run
-from retrieval_cache.evidence import evidence_section
+from retrieval_cache.evidence import evidence_table
+from retrieval_cache.retrieval_tables import RetrievalReport, render_report
 from retrieval_cache.service import Place, evaluate_runs, retrieve
 
 SIDE = retrieval_side("multihop_rag")
@@ -23,14 +24,21 @@ def benchmark() -> Benchmark:
     return open_benchmark("multihop_rag", benchmark_folder("multihop_rag", "sample", Path()).resolve())
 
 
+def section(benchmark: Benchmark, runs: dict[str, Run | None]) -> str:
+    """Return the evidence figures of runs as Markdown."""
+    table = evidence_table(benchmark, SIDE, runs)
+    assert table is not None
+    return render_report(RetrievalReport(benchmark.label, (), (table,)))
+
+
 def row_of(text: str, run: str) -> list[str]:
-    (line,) = [line for line in text.splitlines() if line.startswith(f"| {run} |")]
+    (line,) = [line for line in text.splitlines() if line.startswith(f"| {run} ")]
     return [cell.strip() for cell in line.strip("| ").split("|")]
 
 
 def test_the_published_rankings_are_scored_whole(benchmark: Benchmark) -> None:
     """Ten passages of each query, not the six that a model is shown."""
-    text = evidence_section(benchmark, SIDE, {"official": None})
+    text = section(benchmark, {"official": None})
     rows = json.loads((benchmark.root / "retrieved.json").read_text(encoding="utf-8"))
     rankings = {row["query"]: [item["text"] for item in row["retrieval_list"]] for row in rows}
     facts = {row["query"]: [item["fact"] for item in row["gold_list"]] for row in rows}
@@ -44,20 +52,20 @@ def test_a_run_that_ranks_the_references_first_is_perfect_and_an_empty_one_nothi
         task.task_id: tuple(Ranked(item.passage_id, -rank) for rank, item in enumerate(task.references))
         for task in benchmark.tasks
     }
-    text = evidence_section(benchmark, SIDE, {"perfect": perfect, "empty": {}})
+    text = section(benchmark, {"perfect": perfect, "empty": {}})
     assert set(row_of(text, "perfect")[2:8]) == {"1.0000"}
     assert set(row_of(text, "empty")[2:]) == {"0.0000"}
 
 
 def test_a_run_over_another_corpus_is_not_scored_and_says_so(benchmark: Benchmark) -> None:
     foreign: Run = {benchmark.tasks[0].task_id: (Ranked("elsewhere-1", 1.0),)}
-    text = evidence_section(benchmark, SIDE, {"foreign": foreign})
+    text = section(benchmark, {"foreign": foreign})
     assert set(row_of(text, "foreign")[2:]) == {"-"}
     assert text.count("- foreign: it ranks passages that the benchmark's corpus does not have") == 1
 
 
 def test_a_benchmark_that_counts_no_evidence_has_no_such_section(sample: Benchmark) -> None:
-    assert evidence_section(sample, retrieval_side("mtrag"), {"official": None}) == ""
+    assert evidence_table(sample, retrieval_side("mtrag"), {"official": None}) is None
 
 
 def test_a_run_is_made_over_the_chunks_shown_in_tables_and_feeds_six_passages(
@@ -65,7 +73,7 @@ def test_a_run_is_made_over_the_chunks_shown_in_tables_and_feeds_six_passages(
 ) -> None:
     place = Place("multihop_rag", "sample", tmp_path / "data", tmp_path / "store")
     stored = retrieve(place, "bm25", "last_turn", depth=20)
-    text = evaluate_runs(place, [stored.folder.name, "official"])
+    text = render_report(evaluate_runs(place, [stored.folder.name, "official"]))
     assert text.index("## By domain") < text.index("## Evidence found (over the 20 queries that have some)")
     assert all(f"- {metric.name}: {metric.description}" in text for metric in EVIDENCE_METRICS)
     evidence = text.partition("## Evidence found")[2]

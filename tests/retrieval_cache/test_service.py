@@ -15,6 +15,7 @@ import pytest
 
 from ragtasks.benchmarks.benchmark import Benchmark
 from ragtasks.errors import CacheError, ConfigurationError, JudgeError
+from retrieval_cache.retrieval_tables import render_report
 from retrieval_cache.service import Place, Rewriter, evaluate_runs, retrieve
 
 
@@ -59,7 +60,7 @@ def model() -> Iterator[Any]:
 
 def test_tables_of_two_runs_and_the_official_one(place: Place) -> None:
     names = [retrieve(place, "bm25", form, depth=20).folder.name for form in ("last_turn", "rewrite")]
-    text = evaluate_runs(place, [*names, "official"])
+    text = render_report(evaluate_runs(place, [*names, "official"]))
     assert "sample" in text
     for name in (*names, "official"):
         assert f"| {name} " in text
@@ -89,8 +90,8 @@ def test_slips_in_names_show_before_anything_is_read(place: Place) -> None:
 
 def test_a_run_that_is_named_twice_stands_once_and_one_of_other_data_says_which(place: Place) -> None:
     run = retrieve(place, "bm25", "last_turn", depth=3, name="mine")
-    text = evaluate_runs(place, ["mine", "mine"])
-    assert text == evaluate_runs(place, ["mine"])
+    text = render_report(evaluate_runs(place, ["mine", "mine"]))
+    assert text == render_report(evaluate_runs(place, ["mine"]))
     assert "- mine ranks at most 3 passages a query: " in text
     with pytest.raises(CacheError, match=r"other data \(mtrag \(sample\)\) than custom \(sample\); .*--data"):
         evaluate_runs(replace(place, benchmark="custom"), ["mine"])
@@ -102,7 +103,7 @@ def test_a_run_that_is_named_twice_stands_once_and_one_of_other_data_says_which(
 
 def test_labels_of_questions_that_stand_alone_are_the_same_for_every_run(place: Place) -> None:
     retrieve(place, "bm25", "last_turn", depth=20, name="mine")
-    text = evaluate_runs(place, ["mine", "official"])
+    text = render_report(evaluate_runs(place, ["mine", "official"]))
     assert re.findall(r"- (\w+): 76 of 76 later turns", text) == ["mine", "official"]
 
 
