@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ragtasks.atomic_files import write_atomically
 from ragtasks.benchmarks.benchmark import Benchmark
 from ragtasks.benchmarks.registry import benchmark_folder, open_benchmark
 from ragtasks.config import config_from_options
@@ -21,7 +22,7 @@ from ragtasks.harness.problems import take_problems
 from ragtasks.harness.scoring import ResponseScorer, ScoredResponse, shared_scorer
 from ragtasks.metrics.metric import Metric
 from ragtasks.records import Setting
-from ragtasks.runs import contexts_for, write_atomically
+from ragtasks.runs import contexts_for
 from ragtasks.saved_answers import (
     DEFAULT_SUITE,
     OWN_CONTEXTS,

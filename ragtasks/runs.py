@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
 import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -21,6 +20,7 @@ from typing import Any
 
 import orjson
 
+from ragtasks.atomic_files import write_atomically
 from ragtasks.benchmarks.benchmark import Benchmark
 from ragtasks.errors import CacheError, ConfigurationError, clear_error, close_matches
 from ragtasks.records import Contexts, Passage, Setting, Task
@@ -264,35 +264,6 @@ def read_manifest(folder: Path) -> Manifest:
     return manifest
 
 
-def write_atomically(path: Path, content: bytes) -> str:
-    """Write a file so that it is either whole or not there, and return the sha256 of its content.
-
-    A target that is there and no file, such as a device or a pipe, is written to as it is.
-    """
-    if path.exists() and not path.is_file():
-        return _write_through(path, content)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        with part.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise CacheError(f"cannot write {path}: {error.strerror or error}") from error
-    return hashlib.sha256(content).hexdigest()
-
-
-def _write_through(path: Path, content: bytes) -> str:
-    try:
-        path.write_bytes(content)
-    except OSError as error:
-        raise CacheError(f"cannot write {path}: {error.strerror or error}") from error
-    return hashlib.sha256(content).hexdigest()
-
-
 __all__ = [
     "CLOSED_BOOK",
     "FORMAT",
@@ -311,7 +282,6 @@ __all__ = [
     "read_trec",
     "run_key",
     "tasks_checksum",
-    "write_atomically",
     "write_contexts",
     "write_manifest",
     "write_trec",

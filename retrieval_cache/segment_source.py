@@ -25,9 +25,10 @@ from typing import Any, TypeVar
 
 import orjson
 
+from ragtasks.atomic_files import write_atomically
 from ragtasks.errors import BenchmarkFileError, CacheError, clear_error
 from ragtasks.records import Passage
-from ragtasks.runs import canonical_hash, write_atomically
+from ragtasks.runs import canonical_hash
 from retrieval_cache._corpus_formats import Fields, parsed, raw_lines, shards_of
 from retrieval_cache.corpora import id_of, passage_of
 from retrieval_cache.retrievers.protocol import Progress, no_progress

@@ -17,6 +17,7 @@ from typing import Any
 
 import orjson
 
+from ragtasks.atomic_files import write_atomically
 from ragtasks.benchmarks.benchmark import Benchmark
 from ragtasks.benchmarks.registry import retrieval_side
 from ragtasks.benchmarks.retrieval_side import RetrievalSide
@@ -28,7 +29,6 @@ from ragtasks.runs import (
     canonical_hash,
     read_trec,
     tasks_checksum,
-    write_atomically,
     write_contexts,
     write_manifest,
     write_trec,

@@ -19,6 +19,7 @@ LAYERS = {
     "ragtasks": 0,
     "ragtasks.records": 0,
     "ragtasks.errors": 0,
+    "ragtasks.atomic_files": 0,
     "ragtasks.ids": 0,
     "ragtasks.environment": 0,
     "ragtasks.progress": 0,
@@ -46,6 +47,7 @@ LAYERS = {
     "ragtasks.cli": 9,
 }
 READ_BY_RETRIEVAL = {"ragtasks", "ragtasks.records", "ragtasks.errors", "ragtasks.ids"} | {
+    "ragtasks.atomic_files",
     "ragtasks.benchmarks",
     "ragtasks.runs",
     "ragtasks.clients",

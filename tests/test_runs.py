@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import json
-import os
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -21,7 +18,6 @@ from ragtasks.runs import (
     in_rank_order,
     read_manifest,
     read_trec,
-    write_atomically,
     write_manifest,
     write_trec,
 )
@@ -93,22 +89,3 @@ def test_manifest_reads_back_and_refuses_changes(tmp_path: Path) -> None:
     path.write_text(path.read_text()[:40])
     with pytest.raises(CacheError, match="torn"):
         read_manifest(tmp_path)
-
-
-def test_a_pipe_is_written_to_and_stays(tmp_path: Path) -> None:
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    with ThreadPoolExecutor(1) as reading:
-        read = reading.submit(pipe.read_bytes)
-        assert write_atomically(pipe, b"content") == hashlib.sha256(b"content").hexdigest()
-        assert read.result() == b"content"
-    assert pipe.is_fifo()
-
-
-def test_write_that_fails_leaves_the_old_file_and_no_part(tmp_path: Path) -> None:
-    target = tmp_path / "folder"
-    target.mkdir()
-    (target / "inside").touch()
-    with pytest.raises(CacheError, match="cannot write"):
-        write_atomically(target, b"content")
-    assert [path.name for path in tmp_path.iterdir()] == ["folder"]

@@ -139,7 +139,7 @@ def _plots(drawn: dict[Path, str]) -> list[tuple[str, bytes]]:
 
 
 def _put(text: str, output: Path | None) -> None:
-    from ragtasks.runs import write_atomically
+    from ragtasks.atomic_files import write_atomically
 
     if output is None:
         say(text.removesuffix("\n"))

@@ -18,13 +18,13 @@ from typing import Any
 
 import orjson
 
+from ragtasks.atomic_files import write_atomically
 from ragtasks.benchmarks._rows import Faults, json_lines
 from ragtasks.errors import ConfigurationError
 from ragtasks.reports.inspector_choice import Key, Scores, ScoreTable, choose
 from ragtasks.reports.merging import merge_evaluations, model_names
 from ragtasks.reports.provenance import asked_otherwise, heading, scored_on
 from ragtasks.reports.results import Evaluation, Row
-from ragtasks.runs import write_atomically
 
 SCHEMA_VERSION = 2
 _SYSTEM = "system"  # the viewer's name for an annotator that is no person

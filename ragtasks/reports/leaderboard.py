@@ -15,6 +15,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ragtasks.atomic_files import write_atomically
 from ragtasks.metrics.metric import Metric
 from ragtasks.reports.figures import EMPTY, empty_note
 from ragtasks.reports.history import History
@@ -22,7 +23,6 @@ from ragtasks.reports.history_entries import Entry
 from ragtasks.reports.history_tables import SAMPLE_NOTE, below, mean_text, time_text
 from ragtasks.reports.provenance import ASKED, DECISIVE, UNKNOWN
 from ragtasks.reports.renderers import coded
-from ragtasks.runs import write_atomically
 
 if TYPE_CHECKING:
     from jinja2 import Template

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from ragtasks.atomic_files import write_atomically
 from ragtasks.benchmarks.benchmark import Benchmark
 from ragtasks.benchmarks.registry import retrieval_side
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, MissingExtraError, clear_error
 from ragtasks.metrics.ranking import RANKED_BY
 from ragtasks.records import Answerability, Passage
-from ragtasks.runs import write_atomically
 from ragtasks.saved_answers import SavedEvaluation
 from ragtasks.submissions.building import Built, Entry, build
 from ragtasks.submissions.checking import Against, check_file, check_lines

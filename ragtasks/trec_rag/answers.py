@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ragtasks.atomic_files import write_atomically
 from ragtasks.benchmarks.trec_rag24 import MAX_WORDS, N_PASSAGES
 from ragtasks.errors import ConfigurationError, clear_error
 from ragtasks.metrics.cited_answer import CitedSentence, n_words, parse_cited, within
 from ragtasks.records import Response
-from ragtasks.runs import write_atomically
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,9 @@ from typing import Any
 
 import orjson
 
+from ragtasks.atomic_files import write_atomically
 from ragtasks.errors import CacheError, ConfigurationError, MissingExtraError, RagtasksError, clear_error
 from ragtasks.records import Passage
-from ragtasks.runs import write_atomically
 from retrieval_cache.engines._vectors_of import DenseVectors
 from retrieval_cache.retrievers._vectors import ShardFolder, _chunks, _passages_hash
 from retrieval_cache.retrievers.dense import DenseRetriever

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from ragtasks.atomic_files import write_atomically
 from ragtasks.errors import CacheError, clear_error
 from ragtasks.records import Passage
-from ragtasks.runs import Ranked, in_rank_order, write_atomically
+from ragtasks.runs import Ranked, in_rank_order
 from retrieval_cache.retrievers.analysers import indexed_text
 from retrieval_cache.retrievers.protocol import Progress
 

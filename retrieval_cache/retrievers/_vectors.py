@@ -16,9 +16,9 @@ from pathlib import Path
 
 import orjson
 
+from ragtasks.atomic_files import write_atomically
 from ragtasks.errors import BenchmarkFileError, CacheError, clear_error
 from ragtasks.records import Passage
-from ragtasks.runs import write_atomically
 from retrieval_cache.retrievers.protocol import Progress
 
 

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from ragtasks.atomic_files import write_atomically
 from ragtasks.errors import (
     BenchmarkFileError,
     CacheError,
@@ -26,7 +27,7 @@ from ragtasks.errors import (
     clear_error,
 )
 from ragtasks.records import Passage
-from ragtasks.runs import Ranked, Run, canonical_hash, in_rank_order, write_atomically
+from ragtasks.runs import Ranked, Run, canonical_hash, in_rank_order
 from retrieval_cache.retrievers._encoders import passage_text
 from retrieval_cache.retrievers.protocol import Progress, no_progress
 from retrieval_cache.retrievers.spec import canonical

@@ -18,6 +18,7 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
+from ragtasks.atomic_files import write_atomically
 from ragtasks.errors import ConfigurationError, clear_error
 from ragtasks.reports.merging import model_names
 from ragtasks.reports.page.blocks import packed
@@ -29,7 +30,6 @@ from ragtasks.reports.provenance import files_of
 from ragtasks.reports.renderers import coded
 from ragtasks.reports.results import Evaluation
 from ragtasks.reports.table import Figure, Section, Table, fixed
-from ragtasks.runs import write_atomically
 
 Plot = tuple[str, bytes]
 """Caption and picture (SVG or PNG)."""
