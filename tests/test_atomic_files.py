@@ -30,7 +30,7 @@ def test_a_write_that_breaks_off_leaves_the_old_file_and_no_part(tmp_path: Path)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4, before[1]))
     try:
-        with pytest.raises(CacheError, match="cannot write .*: File too large"):
+        with pytest.raises(CacheError, match=r"cannot write .*: File too large"):
             write_atomically(target, b"longer than that")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
