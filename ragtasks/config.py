@@ -23,6 +23,7 @@ from pydantic import (
 
 from ragtasks.clients.endpoint import Endpoint, endpoint_of
 from ragtasks.errors import ConfigurationError, close_matches
+from ragtasks.runs import checked_run_name
 
 _SLIP = 0.84  # similarity from which a foreign key is taken for a misspelt one of ours
 _HARNESS_KEYS = frozenset({"version", "config", "config_source", "think_end_token", "prompt"})
@@ -118,6 +119,11 @@ class EvaluationConfig(BaseModel):
     min_judge_coverage: float = Field(
         default=0.95, ge=0, le=1, description="share of verdicts below which an evaluation fails"
     )
+
+    @field_validator("run")
+    @classmethod
+    def _run_is_a_name(cls, value: str) -> str:
+        return checked_run_name(value)
 
     @field_validator("judges", mode="before")
     @classmethod

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import orjson
@@ -33,6 +34,9 @@ CLOSED_BOOK = "closed_book"
 
 MANIFEST = "manifest.json"
 FORMAT = 1
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_RESERVED = (OFFICIAL, CLOSED_BOOK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,42 @@ class Manifest:
     def key(self) -> str:
         """Hash of the canonical JSON of `spec`."""
         return canonical_hash(self.spec)
+
+
+def checked_run_name(name: str) -> str:
+    """Return the name of a run, which is that of a folder in the store and never a path.
+
+    Every run that is named anywhere passes here: a name that led out of the store would read, or remove, other files.
+
+    Raises:
+        ConfigurationError: it could be a path, or no folder can have it.
+    """
+    if not _NAME.fullmatch(name):
+        raise ConfigurationError(
+            f"run name {name[:120]!r}: expected letters, digits, `.`, `_` and `-`, at most 100, no path. Next step: "
+            "name a stored run (`ragtasks runs list`); `ragtasks retrieve --retriever run:FILE` makes one of a file"
+        )
+    return name
+
+
+def new_run_name(name: str) -> str:
+    """Return a name that a run can be stored under.
+
+    Raises:
+        ConfigurationError: as `checked_run_name`, or the name stands for something else already.
+    """
+    if name in _RESERVED:
+        raise ConfigurationError(f"run name {name!r} is taken: it stands for no stored run. Next step: choose another")
+    return checked_run_name(name)
+
+
+def run_folder(store: Path, name: str) -> Path:
+    """Return the folder of a stored run, which need not be there.
+
+    Raises:
+        ConfigurationError: as `checked_run_name`.
+    """
+    return store / "runs" / checked_run_name(name)
 
 
 def canonical_hash(value: Any) -> str:
@@ -210,8 +250,12 @@ def published_passages(benchmark: Benchmark) -> Mapping[str, tuple[Passage, ...]
 
 
 def run_key(store: Path, name: str) -> str | None:
-    """Return the key of a stored run, a hash of all it was made of; None for what is no stored run."""
-    folder = store / "runs" / name
+    """Return the key of a stored run, a hash of all it was made of; None for what is no stored run.
+
+    Raises:
+        ConfigurationError: as `checked_run_name`.
+    """
+    folder = run_folder(store, name)
     return read_manifest(folder).key if (folder / MANIFEST).is_file() else None
 
 
@@ -220,8 +264,9 @@ def contexts_of_run(store: Path, name: str, benchmark: Benchmark, setting: Setti
 
     Raises:
         CacheError: no such run, or one that was made for other data; the message says what differs.
+        ConfigurationError: a name that could be a path.
     """
-    folder = store / "runs" / name
+    folder = run_folder(store, name)
     if not (folder / MANIFEST).is_file():
         names = sorted(path.parent.name for path in (store / "runs").glob(f"*/{MANIFEST}"))
         hint = close_matches(name, [*names, OFFICIAL, CLOSED_BOOK])
@@ -257,11 +302,20 @@ def read_manifest(folder: Path) -> Manifest:
     try:
         content = orjson.loads(_text(path))
         manifest = Manifest(content["name"], content["spec"], content["files"], content["facts"])
+        outside = [file for file in manifest.files if not _lies_below(file)]
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
         raise CacheError(f"manifest {path} is torn: {error}; remove the run and make it again") from error
     if content.get("key") != manifest.key:
         raise CacheError(f"manifest {path} was changed by hand: its key does not fit its content")
+    if outside:
+        raise CacheError(f"manifest {path} names files outside of its folder ({outside[0]!r}): do not use this run")
     return manifest
+
+
+def _lies_below(file: str) -> bool:
+    """Return whether a path of a manifest stays in the run's folder."""
+    path = PurePosixPath(file)
+    return not path.is_absolute() and ".." not in path.parts
 
 
 __all__ = [
@@ -273,13 +327,16 @@ __all__ = [
     "Ranked",
     "Run",
     "canonical_hash",
+    "checked_run_name",
     "contexts_for",
     "contexts_of_run",
     "in_rank_order",
+    "new_run_name",
     "published_passages",
     "read_contexts",
     "read_manifest",
     "read_trec",
+    "run_folder",
     "run_key",
     "tasks_checksum",
     "write_contexts",

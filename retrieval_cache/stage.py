@@ -27,7 +27,9 @@ from ragtasks.runs import (
     Manifest,
     Run,
     canonical_hash,
+    new_run_name,
     read_trec,
+    run_folder,
     tasks_checksum,
     write_contexts,
     write_manifest,
@@ -38,7 +40,7 @@ from retrieval_cache.indexes import indexed
 from retrieval_cache.passage_sources import PassageSource, open_source
 from retrieval_cache.query_forms import Queries
 from retrieval_cache.retrievers.protocol import Progress, Retriever, facts_of, no_progress, wanted_passages
-from retrieval_cache.store import RunStore, StoredRun, checked_name, file_fault
+from retrieval_cache.store import RunStore, StoredRun, file_fault
 
 DEPTH = 100
 """Passages kept for each query."""
@@ -75,7 +77,7 @@ def build_run(request: Request, store: RunStore, progress: Progress = no_progres
         RagtasksError: as the corpora, the retriever.
     """
     if request.name is not None:
-        checked_name(request.name)
+        new_run_name(request.name)
     work = _Work(request, retrieval_side(request.benchmark.name), store, progress)
     spec = work.spec()
     key = canonical_hash(spec)
@@ -200,7 +202,7 @@ def _facts_file(folder: Path, domain: str) -> Path:
 def _free_name(request: Request, store: RunStore, key: str) -> str:
     """Return the name that the run will have; a default that is taken gets the start of the key behind it."""
     wanted = request.name or _slug(f"{request.make_retriever().name}.{request.queries.form}")
-    if not (store.runs / checked_name(wanted)).exists():
+    if not run_folder(store.root, wanted).exists():
         return wanted
     if request.name is not None:
         raise CacheError(

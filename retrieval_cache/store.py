@@ -15,18 +15,15 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
-import re
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ragtasks.errors import CacheError, ConfigurationError, close_matches
-from ragtasks.runs import MANIFEST, Manifest, read_manifest
+from ragtasks.errors import CacheError, close_matches
+from ragtasks.runs import MANIFEST, Manifest, new_run_name, read_manifest, run_folder
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-_RESERVED = "official"
 _SHORT = 12
 
 
@@ -85,7 +82,7 @@ class RunStore:
         return StoredRun(folder, read_manifest(folder))
 
     def _folder(self, name: str) -> Path:
-        folder = self.runs / checked_name(name)
+        folder = run_folder(self.root, name)
         if (folder / MANIFEST).is_file():
             return folder
         names = [path.name for path in self._folders()]
@@ -102,7 +99,7 @@ class RunStore:
         Raises:
             CacheError: the name is taken, or the folder cannot be moved.
         """
-        folder = self.runs / checked_name(name)
+        folder = run_folder(self.root, new_run_name(name))
         folder.parent.mkdir(parents=True, exist_ok=True)
         for part in work.rglob("*.part"):
             part.unlink()
@@ -138,19 +135,6 @@ class RunStore:
         with handle:
             fcntl.flock(handle, fcntl.LOCK_EX)
             yield
-
-
-def checked_name(name: str) -> str:
-    """Return a name that is safe as a folder's.
-
-    Raises:
-        ConfigurationError: it is not, or it is reserved.
-    """
-    if name == _RESERVED or not _NAME.fullmatch(name):
-        raise ConfigurationError(
-            f"run name {name!r}: expected letters, digits, `.`, `_` and `-`, at most 100, and not {_RESERVED!r}"
-        )
-    return name
 
 
 def list_runs(runs: Sequence[StoredRun]) -> list[str]:
@@ -208,4 +192,4 @@ def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
         yield path, str(value)
 
 
-__all__ = ["RunStore", "StoredRun", "checked_name", "data_label", "diff_runs", "file_fault", "list_runs", "verify_run"]
+__all__ = ["RunStore", "StoredRun", "data_label", "diff_runs", "file_fault", "list_runs", "verify_run"]

@@ -10,17 +10,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.errors import CacheError
+from ragtasks.benchmarks.registry import benchmark_folder, open_benchmark
+from ragtasks.config import config_from_options
+from ragtasks.errors import CacheError, ConfigurationError
+from ragtasks.records import Setting
 from ragtasks.runs import (
     Manifest,
     Ranked,
     canonical_hash,
+    contexts_for,
     in_rank_order,
     read_manifest,
     read_trec,
+    run_key,
     write_manifest,
     write_trec,
 )
+from ragtasks.submissions.sources import entries_of_run
+from retrieval_cache.store import RunStore
 
 _IDS = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=8)
 _SCORES = st.floats(-1e6, 1e6, width=32)
@@ -88,4 +95,33 @@ def test_manifest_reads_back_and_refuses_changes(tmp_path: Path) -> None:
         read_manifest(tmp_path)
     path.write_text(path.read_text()[:40])
     with pytest.raises(CacheError, match="torn"):
+        read_manifest(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["../../x", "/etc", "..", ".", "", "a/b", "a\\b", "a\n", "-x", "x" * 101])
+def test_a_run_is_named_and_never_a_path_wherever_one_is_taken(tmp_path: Path, name: str) -> None:
+    sample = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", tmp_path).resolve())
+    for take in (
+        lambda: config_from_options({"run": name}),
+        lambda: run_key(tmp_path, name),
+        lambda: contexts_for(sample, Setting.FULL_RAG, name, tmp_path),
+        lambda: entries_of_run(tmp_path, name, sample),
+        lambda: RunStore(tmp_path).named(name),
+        lambda: RunStore(tmp_path).remove(name),
+        lambda: RunStore(tmp_path).publish(tmp_path, name),
+    ):
+        with pytest.raises(ConfigurationError, match=r"run name .*no path"):
+            take()
+
+
+@pytest.mark.parametrize("name", ["official", "closed_book"])
+def test_no_run_is_stored_under_a_name_that_stands_for_something_else(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ConfigurationError, match="is taken"):
+        RunStore(tmp_path).publish(tmp_path / "work", name)
+
+
+@pytest.mark.parametrize("file", ["../other.trec", "/etc/passwd", "contexts/../../x.trec"])
+def test_a_manifest_that_leads_out_of_its_folder_is_refused(tmp_path: Path, file: str) -> None:
+    write_manifest(tmp_path, Manifest("r", {}, {file: "0" * 64}))
+    with pytest.raises(CacheError, match="outside of its folder"):
         read_manifest(tmp_path)

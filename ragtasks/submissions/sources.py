@@ -10,7 +10,7 @@ from typing import Any
 from ragtasks.benchmarks.benchmark import Benchmark
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, clear_error
 from ragtasks.records import Passage, Setting
-from ragtasks.runs import OFFICIAL, Ranked, contexts_of_run, published_passages, read_manifest, read_trec
+from ragtasks.runs import OFFICIAL, Ranked, contexts_of_run, published_passages, read_manifest, read_trec, run_folder
 from ragtasks.saved_answers import SavedEvaluation, evaluation_files, read_results
 from ragtasks.submissions.building import Entry
 from ragtasks.submissions.findings import SubmissionTask
@@ -37,7 +37,7 @@ def entries_of_run(store: Path, name: str, benchmark: Benchmark) -> dict[str, En
     if name == OFFICIAL:
         return {task_id: Entry(passages) for task_id, passages in published_passages(benchmark).items() if passages}
     contexts_of_run(store, name, benchmark, Setting.FULL_RAG)  # refuses a run of other data
-    folder = store / "runs" / name
+    folder = run_folder(store, name)
     rankings: dict[str, tuple[Ranked, ...]] = {}
     for file, sha256 in read_manifest(folder).files.items():
         if file.endswith(".trec"):
