@@ -20,7 +20,7 @@ def failure(source: str, **fields: object) -> str:
         PromptTemplate("mine.jinja", source).render(**fields)
     text = str(caught.value)
     assert "mine.jinja" in text
-    assert "next step: mend the template" in text
+    assert "next step: fix the template" in text
     return text
 
 
