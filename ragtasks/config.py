@@ -25,6 +25,13 @@ from ragtasks.clients.endpoint import Endpoint, endpoint_of
 from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.runs import checked_run_name
 
+DEFAULT_ENCODER = "microsoft/deberta-xlarge-mnli"
+"""Encoder of BERTScore where none is named: that of the paper."""
+SAMPLE_ENCODER = "minilm"
+"""The same on a sample: it comes with a package."""
+NO_ENCODER = "none"
+"""Value of `encoder` that leaves the semantic metrics unscored on purpose."""
+
 _SLIP = 0.84  # similarity from which a foreign key is taken for a misspelt one of ours
 _HARNESS_KEYS = frozenset({"version", "config", "config_source", "think_end_token", "prompt"})
 # What stands in results, or lies near, for what is given as one of our keys.
@@ -223,7 +230,10 @@ def _validated(options: Mapping[str, Any]) -> EvaluationConfig:
 
 
 __all__ = [
+    "DEFAULT_ENCODER",
     "KEYS",
+    "NO_ENCODER",
+    "SAMPLE_ENCODER",
     "EvaluationConfig",
     "HarnessModel",
     "Judge",

@@ -7,6 +7,7 @@ whatever reads an evaluation reads this too; nothing that was read is changed.
 from __future__ import annotations
 
 import json
+import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from ragtasks.config import config_from_options
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, RagtasksError, clear_error
 from ragtasks.harness.problems import take_problems
 from ragtasks.harness.scoring import ResponseScorer, ScoredResponse, shared_scorer
+from ragtasks.logs.saved_settings import say_unused
 from ragtasks.metrics.metric import Metric
 from ragtasks.records import Setting
 from ragtasks.runs import contexts_for
@@ -34,6 +36,7 @@ from ragtasks.saved_answers import (
 )
 from ragtasks.suites.suite import suite_named
 
+_LOGGER = logging.getLogger(__name__)
 _PER_TASK = ("configs", "versions", "n-shot", "n-samples", "task_hashes")
 
 
@@ -62,8 +65,8 @@ def rescore(
 
     Args:
         paths: folders that the harness wrote with `--log_samples`, predictions files, or folders of either.
-        metadata: a JSON object with the keys of `EvaluationConfig`; for the harness's samples, a key that is not there
-            keeps the value of the saved evaluation.
+        metadata: a JSON object with the keys of `EvaluationConfig`. A key that is not there keeps a saved evaluation's
+            value only where `ragtasks.logs.saved_settings` finds it harmless; a warning shows the others.
         output: a folder that holds none of what is read.
         place: where benchmarks and runs are.
         benchmark: name; for predictions only, which do not say it.
@@ -80,6 +83,7 @@ def rescore(
     evaluations = [found for path in paths for found in _read(path, given, place, benchmark, setting)]
     files = [_results_file(output, evaluation) for evaluation in evaluations]
     _refuse_replacing(paths, output, evaluations, files)
+    _show_unused(evaluations)
     scored = _score([task for evaluation in evaluations for task in evaluation.tasks], place)
     lines = []
     for evaluation, file in zip(evaluations, files, strict=True):
@@ -125,6 +129,17 @@ def _read(
     for file in predictions:
         folder = Path(top.name) / file.parent.relative_to(top) if base.is_dir() else Path(file.stem)
         yield read_predictions(file, folder, opened, Setting(setting), config=config, contexts=contexts)
+
+
+def _show_unused(evaluations: Sequence[SavedEvaluation]) -> None:
+    """Say once what results name and what is not used, as the user did not name it."""
+    sources: dict[str, list[Path]] = {}
+    for evaluation in evaluations:
+        if evaluation.unused:
+            sources.setdefault(say_unused(evaluation.unused), []).append(evaluation.source)
+    for text, files in sources.items():
+        others = f" (and {len(files) - 1} more)" if len(files) > 1 else ""
+        _LOGGER.warning("%s%s %s", files[0], others, text)
 
 
 def _open(name: str, data: str | None, place: Place) -> Benchmark:
@@ -187,7 +202,7 @@ def _write(
     facts: dict[str, dict[str, Any]] = {}
     for task, (scores, scorer) in zip(evaluation.tasks, done, strict=True):
         rows[task.name] = [_scored_row(row, result) for row, result in zip(task.rows, scores, strict=True)]
-        configuration = json.loads(task.config.model_dump_json())
+        configuration = {**json.loads(task.config.model_dump_json()), **task.recorded}
         facts[task.name] = {**task.facts, "configuration": configuration, "scoring": scorer.provenance()}
         lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows[task.name]]
         samples = file.with_name(f"samples_{task.name}_{evaluation.time}.jsonl")

@@ -17,6 +17,7 @@ from ragtasks.config import EvaluationConfig, config_from_options
 from ragtasks.docs import build_doc, response_of
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error
 from ragtasks.ids import normalise_task_id
+from ragtasks.logs.saved_settings import RECORDED, harmless, recorded, unused
 from ragtasks.metrics.thinking import answer_text
 from ragtasks.records import Answerability, Contexts, Passage, Response, Setting, Task
 from ragtasks.saved_results import RUN_AGAIN, LoggedSamples, logged_samples, time_of
@@ -43,6 +44,8 @@ class SavedTask:
     """What its answers are to be scored with."""
     facts: Mapping[str, Any]
     """What the results say of the task's origin."""
+    recorded: Mapping[str, Any]
+    """What the results say of how its answers were made, where the configuration does not."""
     rows: tuple[Mapping[str, Any], ...]
     """Logged samples, in the order of the file."""
     responses: tuple[Response, ...]
@@ -63,6 +66,8 @@ class SavedEvaluation:
     """Content of the results file."""
     tasks: tuple[SavedTask, ...]
     """Our tasks in it."""
+    unused: Mapping[str, Any]
+    """Settings that it names and that are not used, as nobody asked for them (see `ragtasks.logs.saved_settings`)."""
 
 
 def evaluation_files(path: Path) -> tuple[list[Path], list[Path]]:
@@ -96,7 +101,7 @@ def read_results(file: Path, folder: Path, given: Mapping[str, Any]) -> SavedEva
     Args:
         file: the results file.
         folder: where they belong below an output folder.
-        given: options of the new scoring; what is not among them stays as the evaluation had it.
+        given: options of the new scoring, by the user. Of those in the file only harmless ones are used unasked.
 
     Raises:
         BenchmarkFileError: a broken file, with all its faults by line, or logged samples that are not all there.
@@ -107,26 +112,35 @@ def read_results(file: Path, folder: Path, given: Mapping[str, Any]) -> SavedEva
     try:
         results = parse_json(file.read_bytes())
         own = {name: dict(facts) for name, facts in facts_of_answers(results["configs"]).items()}
-        configs = {name: _merged(file, facts["configuration"], given) for name, facts in own.items()}
+        saved = {name: dict(facts["configuration"]) for name, facts in own.items()}
+        configs = {name: _merged(file, saved[name], given) for name in own}
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise _error("results", file, "a results file of the harness", f"{type(error).__name__}: {error}") from error
     samples = logged_samples(file, results, configs)
-    tasks = tuple(_read_task(name, logged, own[name], configs[name]) for name, logged in samples.items())
-    return SavedEvaluation(file, folder, time, results, tasks)
+    tasks = tuple(
+        _read_task(name, logged, own[name], configs[name], recorded(saved[name])) for name, logged in samples.items()
+    )
+    unasked = {key: value for settings in saved.values() for key, value in unused(settings, given).items()}
+    return SavedEvaluation(file, folder, time, results, tasks, unasked)
 
 
 def _merged(file: Path, saved: Mapping[str, Any], given: Mapping[str, Any]) -> EvaluationConfig:
-    made_by = ("run", "conversational", "system_prompt", "plain_prompt", "max_words", "end_of_thinking")
-    changed = [key for key in made_by if key in given and given[key] != saved.get(key, given[key])]
+    changed = [key for key in RECORDED if key in given and given[key] != saved.get(key, given[key])]
     if changed:
         raise ConfigurationError(
             f"{file}: its answers were made with other values of {', '.join(changed)} than the metadata gives; "
             "leave these keys out, or run the evaluation again"
         )
-    return config_from_options({**saved, **given})
+    return config_from_options({**harmless(saved), **given})
 
 
-def _read_task(name: str, logged: LoggedSamples, facts: Mapping[str, Any], config: EvaluationConfig) -> SavedTask:
+def _read_task(
+    name: str,
+    logged: LoggedSamples,
+    facts: Mapping[str, Any],
+    config: EvaluationConfig,
+    made_by: Mapping[str, Any],
+) -> SavedTask:
     faults = Faults(logged.path, "logged samples", RUN_AGAIN)
     rows: list[Mapping[str, Any]] = []
     responses: list[Response] = []
@@ -143,7 +157,8 @@ def _read_task(name: str, logged: LoggedSamples, facts: Mapping[str, Any], confi
         faults.add(0, "samples of one benchmark", sorted({str(row["doc"].get("benchmark")) for row in rows}))
     faults.raise_if_any()
     logged.require(len(rows))
-    return SavedTask(name, str(rows[0]["doc"].get("benchmark")), config, facts, tuple(rows), tuple(responses))
+    benchmark = str(rows[0]["doc"].get("benchmark"))
+    return SavedTask(name, benchmark, config, facts, made_by, tuple(rows), tuple(responses))
 
 
 def read_predictions(
@@ -189,7 +204,7 @@ def read_predictions(
     }
     tasks = tuple(_tasks_of(rows, benchmark, setting, config, facts))
     return SavedEvaluation(
-        file, folder, file.stem.replace("_", "-"), _results_of(file, benchmark, setting, tasks), tasks
+        file, folder, file.stem.replace("_", "-"), _results_of(file, benchmark, setting, tasks), tasks, {}
     )
 
 
@@ -276,7 +291,7 @@ def _tasks_of(
         numbered = tuple({"doc_id": number, **row} for number, row in enumerate(chosen))
         responses = tuple(response_of(row["doc"], row["filtered_resps"][0]) for row in chosen)
         name = f"{benchmark.name}_{setting.value}_{domain}"
-        yield SavedTask(name, benchmark.name, config, facts, numbered, responses)
+        yield SavedTask(name, benchmark.name, config, facts, {}, numbered, responses)
 
 
 def _results_of(file: Path, benchmark: Benchmark, setting: Setting, tasks: Sequence[SavedTask]) -> dict[str, Any]:

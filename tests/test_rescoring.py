@@ -118,6 +118,37 @@ def test_judges_add_their_figures_and_verdicts_and_the_second_time_nothing_is_as
     assert {one.model for one in read_evaluations([tmp_path / "out"])} == {"ragtasks-oracle", "ragtasks-refuse"}
 
 
+def test_what_results_name_is_shown_and_never_used_until_the_user_names_it(
+    saved: Path, again: Rescore, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-user")
+    theirs = tmp_path / "theirs"
+    shutil.copytree(saved / "oracle", theirs)
+    with DemoServer() as server:
+        named = {
+            "judges": [server.judge("theirs")],
+            "encoder": str(tmp_path / "model"),
+            "retriever": "run:/etc/passwd",
+            "system_prompt": "/etc/passwd",
+            "run": "../../x",
+            "min_judge_coverage": 0.0,
+        }
+        file = results_file(theirs)
+        results = json.loads(file.read_text())
+        for config in results["configs"].values():
+            config["metadata"]["ragtasks"]["configuration"].update(named)
+        file.write_text(json.dumps(results))
+        again(theirs)
+        assert server.asked == []
+        (line,) = [record.getMessage() for record in caplog.records if "name them with --metadata" in record.message]
+        assert all(json.dumps(named[key]) in line for key in ("judges", "encoder", "retriever", "min_judge_coverage"))
+        again(theirs, judges=named["judges"], encoder="none")
+        assert server.asked
+    facts = json.loads(results_file(tmp_path / "out").read_text())["configs"]["mtrag_full_rag_fiqa"]["metadata"]
+    configuration = facts["ragtasks"]["configuration"]
+    assert (configuration["run"], configuration["system_prompt"]) == ("../../x", "/etc/passwd")  # how it was answered
+
+
 def test_all_is_saved_before_dead_judges_end_the_scoring(saved: Path, again: Rescore, tmp_path: Path) -> None:
     dead = {"model": "dead", "base_url": f"http://127.0.0.1:{closed_port()}/v1", "attempts": 2, "backoff_seconds": 0.01}
     with pytest.raises(RagtasksError, match=r"everything is saved in .*out") as caught:

@@ -14,7 +14,7 @@ from ragtasks.benchmarks.benchmark import Benchmark
 from ragtasks.benchmarks.registry import open_benchmark
 from ragtasks.clients.endpoint import Endpoint
 from ragtasks.clients.protocol import Client
-from ragtasks.config import EvaluationConfig, Judge
+from ragtasks.config import DEFAULT_ENCODER, NO_ENCODER, SAMPLE_ENCODER, EvaluationConfig, Judge
 from ragtasks.environment import endpoint_key, engine_keys, reply_cache_file, run_store
 from ragtasks.errors import JudgeError, MissingExtraError, RagtasksError
 from ragtasks.harness.problems import note_problem, survive
@@ -31,11 +31,6 @@ from ragtasks.suites.suite import Evidence, Suite, suite_named
 
 _LOGGER = logging.getLogger(__name__)
 
-NO_ENCODER = "none"
-"""Value of `encoder` that leaves the semantic metrics unscored on purpose."""
-
-_DEFAULT_ENCODER = "microsoft/deberta-xlarge-mnli"
-_SAMPLE_ENCODER = "minilm"
 _NO_JUDGE = "no judge could be had"
 _JUDGE_COVERAGE = "judge_coverage"
 
@@ -64,7 +59,7 @@ class ResponseScorer:
                 device cannot be had; a judge's endpoint lacks a library, or the harness does not know its kind of
                 model.
         """
-        default = _SAMPLE_ENCODER if benchmark.is_sample else _DEFAULT_ENCODER
+        default = SAMPLE_ENCODER if benchmark.is_sample else DEFAULT_ENCODER
         self.encoder = config.encoder or default
         self._config = config
         self._benchmark = benchmark
@@ -265,4 +260,4 @@ def _shared_bert(name: str, device: str | None) -> BertScorer:
     return BertScorer(spec, device=device)
 
 
-__all__ = ["NO_ENCODER", "ResponseScorer", "ScoredResponse", "shared_scorer"]
+__all__ = ["ResponseScorer", "ScoredResponse", "shared_scorer"]

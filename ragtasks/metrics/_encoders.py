@@ -107,7 +107,7 @@ def check_encoder(spec: EncoderSpec) -> None:
     from transformers import AutoConfig
 
     try:
-        AutoConfig.from_pretrained(spec.name)
+        AutoConfig.from_pretrained(spec.name, trust_remote_code=False)
     except (OSError, ValueError) as error:
         raise _not_there(spec, error) from error
 
@@ -204,7 +204,9 @@ def _load(spec: EncoderSpec) -> tuple[Any, Any]:
         raise MissingExtraError("transformers", "semantic", "BERTScore") from error
     source = _packaged_minilm() if spec.name == MINILM else spec.name
     try:
-        return AutoTokenizer.from_pretrained(source), AutoModel.from_pretrained(source)
+        # Said outright: left open, transformers asks on the terminal whether a model's own code may run.
+        tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
+        return tokenizer, AutoModel.from_pretrained(source, trust_remote_code=False)
     except (OSError, ValueError) as error:
         raise _not_there(spec, error) from error
 

@@ -1,0 +1,1 @@
+"""The one reader of what an evaluation left behind."""
