@@ -37,8 +37,8 @@ def commands(data: Path | None) -> Iterator[tuple[str, list[str]]]:
         for retriever in ("bm25", "bm25-standard"):
             yield f"retrieve_{retriever}_{form}", _retrieve(retriever, form, "sample")
     names = [f"{retriever}.{form}" for retriever in ("bm25", "bm25-standard") for form in ("last_turn", "rewrite")]
-    yield "evaluate_run", ["evaluate-run", *names, "--data", "sample", "--runs", "{out}/runs"]
-    yield "compare_runs", ["compare-runs", *names[:2], "--data", "sample", "--runs", "{out}/runs"]
+    yield "evaluate_run", ["evaluate-run", *names, "--data", "sample"]
+    yield "compare_runs", ["compare-runs", *names[:2], "--data", "sample"]
     if data is None:
         return
     for model in BASELINES[:2]:
@@ -46,8 +46,8 @@ def commands(data: Path | None) -> Iterator[tuple[str, list[str]]]:
         yield f"real_{model}", _run(model, "mtrag_reference,mtrag_un_reference", metadata, "{out}/real")
     yield "real_report", ["report", "{out}/real"]
     yield "real_human", ["report", "--human-evaluation"]
-    yield "real_retrieve", ["retrieve", "--retriever", "bm25", "--queries", "rewrite", "--runs", "{out}/real_runs"]
-    yield "real_evaluate_run", ["evaluate-run", "bm25.rewrite", "--runs", "{out}/real_runs"]
+    yield "real_retrieve", ["retrieve", "--retriever", "bm25", "--queries", "rewrite", "--name", "real"]
+    yield "real_evaluate_run", ["evaluate-run", "real"]
 
 
 def _run(model: str, tasks: str, metadata: str, output: str) -> list[str]:
@@ -56,13 +56,17 @@ def _run(model: str, tasks: str, metadata: str, output: str) -> list[str]:
 
 
 def _retrieve(retriever: str, form: str, data: str) -> list[str]:
-    return ["retrieve", "--retriever", retriever, "--queries", form, "--data", data, "--runs", "{out}/runs"]
+    return ["retrieve", "--retriever", retriever, "--queries", form, "--data", data]
 
 
 def store(folder: Path, data: Path | None) -> int:
     """Run the commands and keep what they print; return how many failed."""
     folder.mkdir(parents=True, exist_ok=True)
-    environment = os.environ | {"HF_HUB_OFFLINE": "1"} | ({"RAGTASKS_DATA": str(data)} if data else {})
+    environment = (
+        os.environ
+        | {"HF_HUB_OFFLINE": "1", "RAGTASKS_RUNS": str(folder / "runs")}
+        | ({"RAGTASKS_DATA": str(data)} if data else {})
+    )
     failed = 0
     for name, arguments in commands(data):
         command = [RAGTASKS, *(argument.replace("{out}", str(folder)) for argument in arguments)]

@@ -1,4 +1,4 @@
-"""MTRAG's retrieval side: corpora, queries in three forms, relevance judgements, and the whole conversations.
+"""MTRAG's retrieval side: corpora, queries in three forms, relevance judgements.
 
 Passages are streamed, one at a time, because a real corpus does not fit in a small machine's memory as objects.
 """
@@ -8,74 +8,22 @@ from __future__ import annotations
 import re
 import zipfile
 import zlib
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from ragtasks.benchmarks._mtrag_rows import DOMAINS, domain_of, required_file
-from ragtasks.benchmarks._rows import Faults, json_array, json_lines, parse_json, passage_of, read_whole
+from ragtasks.benchmarks._mtrag_rows import DOMAINS, required_file
+from ragtasks.benchmarks._rows import Faults, json_lines, parse_json, passage_of, read_whole
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error, close_matches
 from ragtasks.ids import normalise_task_id
-from ragtasks.records import Conversation, Message, Passage, Qrel, Role
+from ragtasks.records import Passage, Qrel
 
 QUERY_FORMS = {"last_turn": "lastturn", "rewrite": "rewrite", "all_questions": "questions"}
 """Query form -> the word that the official file names use for it."""
 
-_SPEAKERS = (("user", Role.USER), ("agent", Role.ASSISTANT))
 _SPEAKER_MARK = "|user|: "
 _GRADE = re.compile(r"[0-9]{1,9}")
 _NEXT_STEP = "delete the file and run `ragtasks fetch mtrag`"
-
-
-def load_conversations(root: Path) -> tuple[Conversation, ...]:
-    """Return all conversations, in the order of the file (110 in the official one).
-
-    Raises:
-        BenchmarkFileError: the file is missing, torn, or holds a conversation that is no dialogue.
-    """
-    from ragtasks.benchmarks.mtrag import load  # which names this module's functions as its retrieval side
-
-    path = required_file(root / "mtrag-human/conversations/conversations.json")
-    faults = Faults(path, "MTRAG conversations", _NEXT_STEP)
-    ids = {_opening(task.messages): task.conversation_id for task in load(root).tasks if task.turn == 2}
-    rows = json_array(faults)
-    conversations = tuple(_conversation(number, row, ids, faults) for number, row in enumerate(rows, start=1))
-    found = Counter(conversation.conversation_id for conversation in conversations)
-    for conversation_id in ids.values():
-        if found[conversation_id] != 1:
-            faults.add(0, f"conversation {conversation_id} once", f"{found[conversation_id]} times")
-    faults.raise_if_any()
-    return conversations
-
-
-def _opening(messages: tuple[Message, ...]) -> tuple[str, ...]:
-    """Return what tells conversations apart: official ones carry no id, their tasks do."""
-    return tuple(message.text for message in messages[:3])
-
-
-def _conversation(number: int, row: Any, ids: dict[tuple[str, ...], str], faults: Faults) -> Conversation:
-    raw = row.get("messages") if isinstance(row, dict) else None
-    messages = _messages(number, raw if isinstance(raw, list) else [], faults)
-    conversation_id = ids.get(_opening(messages), "")
-    domain = domain_of(row.get("domain")) if isinstance(row, dict) else None
-    if not conversation_id or domain is None:
-        expected = f"conversation {number} to be one that tasks were cut from, with a known domain"
-        faults.add(0, expected, messages[0].text if messages else row)
-    return Conversation(conversation_id, domain or "", messages)
-
-
-def _messages(number: int, raw: list[Any], faults: Faults) -> tuple[Message, ...]:
-    """Return a dialogue: the user first, speakers in turn, no empty text."""
-    messages = []
-    for index, item in enumerate(raw):
-        speaker, role = _SPEAKERS[index % 2]
-        text = item.get("text") if isinstance(item, dict) and item.get("speaker") == speaker else None
-        if not isinstance(text, str) or not text.strip():
-            faults.add(0, f"conversation {number}, message {index + 1} with speaker {speaker!r} and a text", item)
-            break
-        messages.append(Message(role, text))
-    return tuple(messages)
 
 
 def load_rewrites(root: Path, domain: str) -> dict[str, str]:
@@ -220,7 +168,6 @@ def _known(name: str, known: Any, what: str) -> None:
 __all__ = [
     "QUERY_FORMS",
     "corpus_file",
-    "load_conversations",
     "load_qrels",
     "load_queries",
     "load_rewrites",

@@ -6,10 +6,8 @@ import contextlib
 import json
 import shutil
 import zipfile
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -18,17 +16,15 @@ from hypothesis import strategies as st
 from ragtasks.benchmarks.mtrag import DOMAINS, load
 from ragtasks.benchmarks.mtrag_retrieval import (
     QUERY_FORMS,
-    load_conversations,
     load_qrels,
     load_queries,
     read_passages,
 )
 from ragtasks.benchmarks.registry import benchmark_folder
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
-from ragtasks.records import Qrel, Role
+from ragtasks.records import Qrel
 
 SAMPLE = benchmark_folder("mtrag", "sample", Path())
-CONVERSATIONS = "mtrag-human/conversations/conversations.json"
 QUERIES = "mtrag-human/retrieval_tasks/fiqa/fiqa_rewrite.jsonl"
 QRELS = "mtrag-human/retrieval_tasks/fiqa/qrels/dev.tsv"
 CORPUS = "corpora/passage_level/fiqa.jsonl.zip"
@@ -70,26 +66,6 @@ FIRST_TENTH_LAST = {
     "govt": ("0027bff8d2a891ff-41576-43247", "02b1baa61e22252a-1694-3851", "ffe67df745fed74d-1646-3736"),
     "cloud": ("ibmcld_00004-0-0", "ibmcld_00020-2739-4633", "ibmcld_16729-326786-328759"),
 }
-
-
-def test_the_official_conversations(mtrag_root: Path) -> None:
-    conversations = load_conversations(mtrag_root)
-    assert Counter(c.domain for c in conversations) == {"clapnq": 29, "fiqa": 27, "govt": 28, "cloud": 26}
-    ids = [conversation.conversation_id for conversation in conversations]
-    assert len(set(ids)) == 110
-    assert (ids[0], ids[9], ids[-1]) == (
-        "dd6b6ffd177f2b311abe676261279d2f",
-        "dcc0215a118ac833dfe054350df2afaa",
-        "6528deeee4180c1b2b770a2929482e82",
-    )
-    assert sum(message.role is Role.USER for c in conversations for message in c.messages) == 842
-
-
-def test_official_tasks_are_cut_from_their_conversations(mtrag_root: Path) -> None:
-    messages = {c.conversation_id: c.messages for c in load_conversations(mtrag_root)}
-    for task in load(mtrag_root).tasks:
-        assert [m.role for m in messages[task.conversation_id][: 2 * task.turn - 1]] == [m.role for m in task.messages]
-        assert messages[task.conversation_id][2 * task.turn - 2].text == task.question
 
 
 def test_official_queries_have_the_same_ids_in_three_forms(mtrag_root: Path) -> None:
@@ -140,12 +116,11 @@ def test_real_corpora(mtrag_root: Path, domain: str) -> None:
 @pytest.mark.parametrize(
     ("name", "read"),
     [
-        (CONVERSATIONS, load_conversations),
         (QUERIES, lambda root: load_queries(root, "fiqa", "rewrite")),
         (QRELS, lambda root: load_qrels(root, "fiqa")),
         (CORPUS, lambda root: list(read_passages(root, "fiqa"))),
     ],
-    ids=["conversations", "queries", "qrels", "corpus"],
+    ids=["queries", "qrels", "corpus"],
 )
 @pytest.mark.parametrize("content", [None, b"", b"\xff\xfe\x00\x01", b'{"_id": "a<::>1", "te'])
 def test_files_that_are_missing_empty_or_torn(
@@ -262,42 +237,6 @@ def test_a_bad_passage_is_named_by_line(root: Path, line: bytes) -> None:
     assert "line 3: expected" in message_of(lambda: next(passages), CORPUS)
 
 
-def change_conversations(root: Path, change: Callable[[Any], Any]) -> str:
-    path = root / CONVERSATIONS
-    rows = change(json.loads(path.read_text(encoding="utf-8")))
-    path.write_text(json.dumps(rows), encoding="utf-8")
-    return message_of(lambda: load_conversations(root), CONVERSATIONS)
-
-
-@pytest.mark.parametrize("content", [{}, "text", None, 3])
-def test_conversations_are_an_array(root: Path, content: object) -> None:
-    assert "one JSON array" in change_conversations(root, lambda _: content)
-
-
-@pytest.mark.parametrize("row", [None, 3, "text", [], {}, {"messages": None}, {"messages": [3]}, {"messages": [{}]}])
-def test_a_conversation_is_a_dialogue_that_tasks_were_cut_from(root: Path, row: object) -> None:
-    text = change_conversations(root, lambda rows: [rows[0], row, *rows[2:]])
-    assert "conversation 2" in text
-    assert "once, found '0 times'" in text  # the one that was overwritten
-
-
-def test_a_conversation_with_speakers_out_of_turn_is_refused(root: Path) -> None:
-    def swap(rows: Any) -> Any:
-        rows[1]["messages"][2]["speaker"] = "agent"
-        rows[3]["messages"][1]["text"] = ""
-        return rows
-
-    text = change_conversations(root, swap)
-    assert "conversation 2, message 3 with speaker 'user'" in text
-    assert "conversation 4, message 2 with speaker 'agent'" in text
-
-
-def test_missing_and_repeated_conversations_are_refused(root: Path) -> None:
-    text = change_conversations(root, lambda rows: [*rows[1:], rows[1]])
-    assert "found '0 times'" in text
-    assert "found '2 times'" in text
-
-
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["_id", "text", "x"]), inner),
@@ -316,12 +255,10 @@ JSON_VALUES = st.recursive(
 def test_whatever_a_file_holds_the_only_error_is_a_clear_one(root: Path, value: object, lines: list[str]) -> None:
     text = json.dumps(value).encode()
     (root / QUERIES).write_bytes(text)
-    (root / CONVERSATIONS).write_bytes(text)
     (root / QRELS).write_bytes("\n".join(lines).encode(errors="replace"))
     write_corpus(root, corpus=text)
     for read in (
         lambda: load_queries(root, "fiqa", "rewrite"),
-        lambda: load_conversations(root),
         lambda: load_qrels(root, "fiqa"),
         lambda: list(read_passages(root, "fiqa")),
     ):
