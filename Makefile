@@ -9,7 +9,7 @@ BASELINES := ragtasks-oracle ragtasks-refuse
 # Nothing here needs a model hub; without this, libraries ask one at every start.
 export HF_HUB_OFFLINE := 1
 
-.PHONY: run judge-demo test engine-test wheel-test clean
+.PHONY: run judge-demo system-packages test engine-test wheel-test clean
 
 run: $(VENV)/.installed
 	rm -rf $(SAMPLE)
@@ -21,6 +21,10 @@ run: $(VENV)/.installed
 
 judge-demo: $(VENV)/.installed-dev
 	bash scripts/judge_demo.sh $(BIN)
+
+# Chromium with its driver and Debian's WordNet, where apt and root are at hand; their tests are skipped without.
+system-packages:
+	bash scripts/system_packages.sh
 
 test: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

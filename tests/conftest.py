@@ -7,11 +7,14 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+pytest_plugins = ["pytester", "tests._skips"]
+
 # The same cases every time, and no stop-watch: how long a case takes is the machine's business.
 settings.register_profile("ragtasks", deadline=None, derandomize=True)
 settings.load_profile("ragtasks")
 
 REAL_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+"""Where the official files of benchmarks are looked for."""
 
 
 @pytest.fixture(scope="session")

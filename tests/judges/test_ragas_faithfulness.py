@@ -1,7 +1,14 @@
+"""RL_F by the prompts of ragas. The release that the official score is made with needs older libraries than the dev
+extra has, so its tests run in an environment of their own.
+"""
+
 from __future__ import annotations
 
-import importlib.util
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -11,8 +18,7 @@ from ragtasks.judges.ragas_faithfulness import ragas_rl_f
 from ragtasks.judges.verdicts import Verdict, VerdictOutcome
 from tests.judges._scripted import ScriptedClient, response
 
-HAS_RAGAS = importlib.util.find_spec("ragas") is not None
-needs_ragas = pytest.mark.skipif(not HAS_RAGAS, reason="ragas is not installed")
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def judged(*replies: str) -> tuple[Verdict, ScriptedClient]:
@@ -29,13 +35,28 @@ def verdicts_of(*values: object) -> str:
     return json.dumps({"statements": [{"statement": "s", "reason": "r", "verdict": value} for value in values]})
 
 
-@pytest.mark.skipif(HAS_RAGAS, reason="ragas is installed")
-def test_without_ragas_the_extra_is_named() -> None:
+@pytest.mark.network
+def test_the_extra_installs_alone_and_its_tests_pass(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-m", "venv", tmp_path], check=True)
+    python = tmp_path / "bin" / "python"
+    needed = [f"{ROOT}[ragas]", "pytest", "hypothesis"]
+    subprocess.run([python, "-m", "pip", "install", "--quiet", *needed], check=True, cwd=tmp_path)
+    # The checkout's tests with the installed package: the environment of this process is not theirs.
+    given = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "PYTHONPATH"))}
+    arguments = ["-m", "ragas", "-p", "no:cacheprovider", "-W", "default", str(Path(__file__).relative_to(ROOT))]
+    done = subprocess.run(
+        [python, "-m", "pytest", *arguments], check=False, cwd=ROOT, env=given, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_without_ragas_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ragas.metrics._faithfulness", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'ragtasks\[ragas\]'"):
         ragas_rl_f()
 
 
-@needs_ragas
+@pytest.mark.ragas
 @pytest.mark.parametrize(
     ("values", "figure"),
     [((1, 0), 0.5), ((1, 1), 1.0), ((0,), 0.0), ((1, 0, 0), 1 / 3), ((7, -1), 1.0)],
@@ -45,7 +66,7 @@ def test_figure_is_verdicts_not_zero_over_verdicts_returned(values: tuple[int, .
     assert verdict.value == pytest.approx(figure)
 
 
-@needs_ragas
+@pytest.mark.ragas
 def test_prompts_show_conversation_answer_and_passages_where_ragas_does() -> None:
     _, client = judged(statements("a"), verdicts_of(1))
     first, second = (prompt.messages[0].content for prompt in client.asked)
@@ -55,13 +76,13 @@ def test_prompts_show_conversation_answer_and_passages_where_ragas_does() -> Non
     assert "The ferry of Lindvik runs" in second
 
 
-@needs_ragas
+@pytest.mark.ragas
 def test_no_statements_has_no_second_question_and_no_value() -> None:
     verdict, client = judged(statements())
     assert (verdict.outcome, verdict.value, len(client.asked)) == (VerdictOutcome.NO_STATEMENTS, None, 1)
 
 
-@needs_ragas
+@pytest.mark.ragas
 @pytest.mark.parametrize("odd", ["", "no JSON", verdicts_of(), verdicts_of("maybe"), '{"statements": 3}'])
 def test_what_cannot_be_read_is_asked_again_then_unscored(odd: str) -> None:
     verdict, client = judged(statements("a"), odd, odd)

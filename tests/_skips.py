@@ -1,0 +1,37 @@
+"""In CI a test may be skipped for absent real data only: a program or a library that is missing there is an error."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+from tests.conftest import REAL_DATA
+
+
+def refuse_skip(report: Any) -> None:
+    """Turn a skip for anything but absent real data into a failure that says what was missing."""
+    if not report.skipped or hasattr(report, "wasxfail") or os.environ.get("CI") != "true":
+        return
+    *_, reason = report.longrepr
+    if str(REAL_DATA) not in reason:
+        report.outcome = "failed"
+        report.longrepr = (
+            f"{reason}\nIn CI only absent data under {REAL_DATA} may skip: run `make system-packages` first"
+        )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, Any, Any]:
+    report = yield
+    refuse_skip(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, Any, Any]:
+    report = yield
+    refuse_skip(report)
+    return report
