@@ -76,7 +76,7 @@ def _passage_dict(passage: Passage) -> dict[str, str]:
 
 
 def response_of(doc: Mapping[str, Any], text: str) -> Response:
-    """Return the response `text` to a doc as a record.
+    """Return the response `text` to a doc as a record; the doc's `no_answer` says why there is none.
 
     The reference passages of the record carry ids only: their text is not in the doc.
     """
@@ -95,7 +95,7 @@ def response_of(doc: Mapping[str, Any], text: str) -> Response:
         extra=json.loads(doc.get("extra", "{}")),  # answers that were saved before the field was there lack it
     )
     passages = tuple(Passage(item["passage_id"], item["text"], item["title"]) for item in doc["passages"])
-    return Response(task, passages, text)
+    return Response(task, passages, text, str(doc.get("no_answer") or ""))
 
 
 __all__ = ["Doc", "build_doc", "build_docs", "response_of"]

@@ -34,6 +34,10 @@ class JudgeError(RagtasksError):
     """A judge that cannot be reached or did not answer as asked."""
 
 
+class ModelError(RagtasksError):
+    """A model under test that cannot be reached, or gives no answers any more."""
+
+
 class MissingExtraError(RagtasksError):
     """A library that an optional part needs is not installed."""
 
@@ -72,6 +76,7 @@ __all__ = [
     "FetchError",
     "JudgeError",
     "MissingExtraError",
+    "ModelError",
     "RagtasksError",
     "clear_error",
     "close_matches",

@@ -115,6 +115,8 @@ class Response:
     """What the model was given, in order."""
     text: str
     """The answer, thinking text removed."""
+    no_answer: str = ""
+    """Why there is no answer, where a request failed: such a response is unscored. An empty answer is an answer."""
 
 
 @dataclass(frozen=True, slots=True)

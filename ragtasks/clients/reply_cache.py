@@ -11,7 +11,7 @@ import random
 import sqlite3
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import fields
 from pathlib import Path
@@ -111,6 +111,17 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
         stored = {name: getattr(reply, name) for name in _STORED}
         cells = (key, orjson.dumps(dict(request)).decode(), orjson.dumps(stored).decode())
         self._execute("INSERT OR IGNORE INTO replies VALUES (?, ?, ?)", cells)
+
+    def forget(self, keys: Iterable[str]) -> None:
+        """Delete the replies under some keys; a key without one is no error.
+
+        Raises:
+            CacheError: the file cannot be written.
+        """
+        self._execute("BEGIN IMMEDIATE")
+        for key in keys:
+            self._execute("DELETE FROM replies WHERE key = ?", (key,))
+        self._execute("COMMIT")
 
     def __len__(self) -> int:
         (count,) = self._execute("SELECT count(*) FROM replies")[0]

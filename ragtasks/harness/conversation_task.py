@@ -26,6 +26,7 @@ from ragtasks.benchmarks.registry import benchmark_folder, open_benchmark
 from ragtasks.config import config_from_metadata
 from ragtasks.docs import Doc, response_of
 from ragtasks.environment import data_folder, run_store
+from ragtasks.harness.answering import NoAnswer
 from ragtasks.harness.averaging import mean_of_scored
 from ragtasks.harness.chat import ChatRenderer, chat_messages, refuse_chat_endpoint, system_text
 from ragtasks.harness.dataset import task_dataset
@@ -71,6 +72,7 @@ class ConversationTask(ConfigurableTask):
         )
         self._max_words = self.evaluation.max_words or options.get("max_words", _MAX_WORDS)
         self._results: dict[str, ScoredResponse] = {}
+        self._no_answers: dict[str, str] = {}
         self._is_distributed = False
         self._renderer = ChatRenderer()
         self._run_key = run_key(run_store(), self.evaluation.run)
@@ -173,6 +175,8 @@ class ConversationTask(ConfigurableTask):
 
         The harness asks a model for all answers before the first task's filters are applied.
         """
+        replies = {instance.doc["task_id"]: instance.resps[0] for instance in self._instances}
+        self._no_answers = {name: reply.reason for name, reply in replies.items() if isinstance(reply, NoAnswer)}
         for instance in self._instances:
             instance.resps = [_writable(reply) if isinstance(reply, str) else reply for reply in instance.resps]
         super().apply_filters()
@@ -189,7 +193,12 @@ class ConversationTask(ConfigurableTask):
 
     def responses(self) -> list[Response]:
         """Return the answers to this task's docs."""
-        return [response_of(instance.doc, self._answer(instance)) for instance in self._instances]
+        return [response_of(self._told(instance.doc), self._answer(instance)) for instance in self._instances]
+
+    def _told(self, doc: Doc) -> Doc:
+        """Return a doc with the reason why there is no answer to it, where there is none."""
+        reason = self._no_answers.get(doc["task_id"])
+        return doc if reason is None else {**doc, "no_answer": reason}
 
     def take_results(self, results: Sequence[ScoredResponse], responses: Sequence[Response]) -> None:
         """Keep the scores of this task's responses until the harness asks for them document by document."""
@@ -203,10 +212,11 @@ class ConversationTask(ConfigurableTask):
 
         A figure of all responses together has a pair here, the response and its reference answer, where it is scored.
         """
+        # The harness logs this very dictionary next: the reasons and the verdict go along, and change no hash.
+        doc.update(self._told(doc))
         if _BYPASS in self._metric_fn_list:
             return dict(super().process_results(doc, results))
         result = self._results[doc["task_id"]]
-        # The harness logs this very dictionary next: the reasons and the verdict go along, and change no hash.
         doc["scoring"] = result.notes
         values = {name: math.nan if score.value is None else score.value for name, score in result.scores.items()}
         scored = [name for name, value in values.items() if not math.isnan(value)]

@@ -11,12 +11,13 @@ from typing import Any
 
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM
-from lm_eval.api.registry import MODEL_REGISTRY, get_model
+from lm_eval.api.registry import MODEL_REGISTRY
 
 from ragtasks.clients.completion import read_text
 from ragtasks.clients.protocol import Decoding, Journal, Outcome, Progress, Prompt, Reply, no_progress
 from ragtasks.clients.usage import Tally
 from ragtasks.errors import ConfigurationError, close_matches
+from ragtasks.harness.slips import harness_model
 
 _BATCH = 256  # prompts between two visits to the journal: what a killed process may lose
 
@@ -146,7 +147,7 @@ def load_model_client(kind: str, arguments: Mapping[str, Any], decoding: Decodin
     import lm_eval.models  # noqa: F401 (registers the harness's own, which it does itself only while none is known)
 
     try:
-        model_class = get_model(kind)
+        model_class = harness_model(kind)
     except (KeyError, ValueError) as error:
         raise ConfigurationError(f"unknown kind of model {kind!r}: {close_matches(kind, MODEL_REGISTRY)}") from error
     name = f"{kind}/{arguments.get('pretrained') or arguments.get('model') or 'model'}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import logging
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,6 +30,7 @@ from lm_eval.utils import setup_logging
 from ragtasks.config import KEYS, foreign_keys
 from ragtasks.errors import ConfigurationError, RagtasksError
 from ragtasks.harness import models
+from ragtasks.harness.answering import AnswerKeeper
 from ragtasks.harness.link import task_folder
 from ragtasks.harness.problems import take_problems
 from ragtasks.harness.slips import ClearConfig, clear_model, in_one_line, parse_in_one_line, unknown_task
@@ -57,12 +59,16 @@ def run_harness(arguments: Sequence[str]) -> None:
         unsaved = replaced.enter_context(_what_is_not_saved())
         replaced.enter_context(_replaced(lm_eval.tasks, "TaskManager", _OwnTasksFirst))
         replaced.enter_context(_replaced(lm_eval.config.evaluate_config, "EvaluatorConfig", ClearConfig))
-        replaced.enter_context(_replaced(lm_eval.api.registry, "get_model", clear_model))
+        keeper = replaced.enter_context(AnswerKeeper(settings.get("output_path"), settings.get("use_cache")))
+        loading = functools.partial(clear_model, loaded=keeper.keep)
+        replaced.enter_context(_replaced(lm_eval.api.registry, "get_model", loading))
         if _is_free_of_torch(str(settings.get("model", ""))):
             # Seeding torch is the one reason to import it here, which takes longer than all the rest of the start.
             replaced.enter_context(_replaced(lm_eval.evaluator, "set_torch_seed", lambda _: None))
         parsed.func(parsed)
-    problems = take_problems()
+        problems = take_problems()
+        if not problems and not unsaved:
+            keeper.finish()
     if problems or unsaved:
         kept = "not everything could be saved" if unsaved else _kept(settings)
         raise RagtasksError(f"{kept}, and the evaluation failed:\n" + "\n".join([*problems, *unsaved]))

@@ -32,6 +32,7 @@ from ragtasks.suites.suite import Evidence, Suite, suite_named
 _LOGGER = logging.getLogger(__name__)
 
 _NO_JUDGE = "no judge could be had"
+_COVERAGE = "coverage"
 _JUDGE_COVERAGE = "judge_coverage"
 
 
@@ -98,11 +99,15 @@ class ResponseScorer:
 
     def score(self, responses: Sequence[Response]) -> list[ScoredResponse]:
         """Return scores and notes of each response, in order; what fails on the way is unscored, and a problem."""
-        return survive(
-            "scoring", lambda: self._score(responses), lambda reason: [self._unscored(reason) for _ in responses]
+        answered = [response for response in responses if not response.no_answer]
+        scored = iter(
+            survive("scoring", lambda: self._score(answered), lambda reason: [self._unscored(reason) for _ in answered])
         )
+        return [self._without_answer(item.no_answer) if item.no_answer else next(scored) for item in responses]
 
     def _score(self, responses: Sequence[Response]) -> list[ScoredResponse]:
+        if not responses:
+            return []
         verdicts = self._verdicts(responses)
         detector = JudgeIdk(verdicts) if verdicts and self._idk_by_judges else RuleBasedIdk()
         self._idk_detector = detector.name  # rules where no judge could be had
@@ -116,6 +121,15 @@ class ResponseScorer:
         names = [item.name for item in self.suite.metrics if self._config.judges or not item.needs_judges]
         scores = {name: Score(None, reason) for name in names}
         return ScoredResponse(scores, _notes(scores, IdkLabel(None, reason), []))
+
+    def _without_answer(self, reason: str) -> ScoredResponse:
+        """Return the scores of a request that failed: none but that it is not covered."""
+        result = self._unscored(f"no answer: {reason}")
+        covered = {name: Score(0.0) for name in result.scores if name == _COVERAGE}
+        result.notes["unscored"] = {
+            name: told for name, told in result.notes["unscored"].items() if name not in covered
+        }
+        return ScoredResponse({**result.scores, **covered}, result.notes)
 
     def _complete(self, scores: Scores, verdicts: Verdicts | None) -> Scores:
         """Return the scores with those that need judges: none without judges, unscored where none could be had.

@@ -84,6 +84,7 @@ class ClearConfig:
         """
         with in_one_line("the harness refuses its arguments", ValueError, TypeError, OSError):
             config = EvaluatorConfig.from_cli(namespace)
+        config.use_cache = None  # our own keeping of answers takes its place
         if not config.tasks:
             raise ConfigurationError("no task is named. Next step: add --tasks, such as --tasks mtrag_full_rag")
         return config
@@ -94,8 +95,16 @@ def unknown_task(name: str, known: Sequence[str]) -> ConfigurationError:
     return ConfigurationError(f"Tasks not found: {name}. Next step: {_nearest(name, known, '`lm_eval ls tasks`')}")
 
 
-def clear_model(name: str) -> _ClearModel:
+Loaded = Callable[[str, LM, dict[str, Any]], Any]
+"""(kind, loaded model, its arguments) -> what the harness is handed in its place."""
+
+
+def clear_model(name: str, loaded: Loaded) -> _ClearModel:
     """Return what loads the models of a kind; stands for the harness's `get_model`.
+
+    Args:
+        name: the kind.
+        loaded: what is done with a model once it is loaded.
 
     Raises:
         ConfigurationError: the harness has no such kind of model, or a library of its is missing.
@@ -104,17 +113,17 @@ def clear_model(name: str) -> _ClearModel:
         known = list(MODEL_REGISTRY)
         raise ConfigurationError(f"--model {name}: no such kind of model. Next step: {_nearest(name, known, 'hf')}")
     with in_one_line(f"--model {name} lacks a library", ImportError):
-        return _ClearModel(name, harness_model(name))
+        return _ClearModel(name, harness_model(name), loaded)
 
 
 class _ClearModel:
     """The class of a model, whose loading fails in one line."""
 
-    def __init__(self, name: str, kind: type[LM]) -> None:
-        self._name, self._kind = name, kind
+    def __init__(self, name: str, kind: type[LM], loaded: Loaded) -> None:
+        self._name, self._kind, self._loaded = name, kind, loaded
 
-    def create_from_arg_obj(self, arguments: dict[str, Any], additional: dict[str, Any] | None = None) -> LM:
-        """Return the loaded model.
+    def create_from_arg_obj(self, arguments: dict[str, Any], additional: dict[str, Any] | None = None) -> Any:
+        """Return what is made of the loaded model.
 
         Raises:
             ConfigurationError: an argument is missing, or so are its files or a library.
@@ -124,8 +133,8 @@ class _ClearModel:
             shown = ",".join(f"{argument}=..." for argument in missing)
             raise ConfigurationError(f"--model {self._name} needs more. Next step: add --model_args {shown}")
         with in_one_line(f"--model {self._name} cannot be loaded (check --model_args)", OSError, ImportError):
-            model: LM = self._kind.create_from_arg_obj(arguments, additional)
-            return model
+            model: LM = self._kind.create_from_arg_obj(dict(arguments), additional)
+        return self._loaded(self._name, model, arguments)
 
 
 def _missing(kind: type[LM], arguments: Mapping[str, Any]) -> list[str]:
@@ -142,4 +151,4 @@ def _nearest(name: str, known: Sequence[str], otherwise: str) -> str:
     return hint if hint.startswith("did you mean") else f"see {otherwise}"
 
 
-__all__ = ["ClearConfig", "clear_model", "in_one_line", "parse_in_one_line", "unknown_task"]
+__all__ = ["ClearConfig", "Loaded", "clear_model", "harness_model", "in_one_line", "parse_in_one_line", "unknown_task"]

@@ -101,6 +101,8 @@ def entries_of_answers(saved: SavedEvaluation, task: SubmissionTask, benchmark: 
                 continue
             origins.add((doc.get("benchmark"), doc.get("is_sample"), part.facts.get("revision")))
             task_id = response.task.task_id
+            if response.no_answer:
+                continue  # a request that failed: the task is missing, not answered with nothing
             if task_id in entries:
                 raise BenchmarkFileError(f"{saved.source}: task {task_id} is answered twice in setting {setting.value}")
             entries[task_id] = Entry(response.passages, None, response.text)

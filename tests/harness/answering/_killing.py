@@ -1,0 +1,35 @@
+"""Evaluations that can be killed and begun again: everything is imported once, each evaluation is a process."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+
+from ragtasks.cli import main
+
+
+def serve() -> None:
+    """Begin an evaluation for each line on standard input, print its process, then how it ended."""
+    for library in ("aiohttp", "lm_eval.models.openai_completions", "ragtasks.harness.run", "ragtasks.suites.mtrag"):
+        importlib.import_module(library)
+    _say("ready")
+    for _ in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            try:
+                main(sys.argv[1:])
+            except SystemExit as stop:
+                os._exit(int(stop.code or 0))
+        _say(str(child))
+        _, status = os.waitpid(child, 0)
+        _say(str(os.waitstatus_to_exitcode(status)))
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"\n>{line}\n")
+    sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    serve()

@@ -1,0 +1,165 @@
+"""A chat server that fails in the middle of an evaluation: what was answered is kept, and only the rest is asked."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.clients._server import Action, ChatServer, chat_server, completion, refusal
+from tests.harness.conftest import CommandResult
+
+TASK = "mtrag_reference_fiqa"
+N_TASKS = 6
+SECRET = "sk-31337"
+Evaluating = Callable[..., CommandResult]
+
+FAILING: dict[str, tuple[Action, str]] = {
+    "content filter": (refusal(400, "filtered", "content_filter"), "HTTP 400 Bad Request"),
+    "server error": (refusal(500), "HTTP 500 Internal Server Error"),
+    "reset": (Action(reset=True), "the connection broke (Client"),
+    "half a reply": (Action(b'{"choices": [{"index"', sent_bytes=7), "the connection broke (Client"),
+    "no JSON": (Action(b"<html>"), "the connection broke (JSONDecodeError)"),
+    "null": (completion(None), "the reply has no content"),
+    "null at the limit": (completion(None, finish_reason="length"), "the reply reached the token limit"),
+    "empty at the limit": (completion("", finish_reason="length"), "the reply reached the token limit"),
+    "filtered reply": (completion("", finish_reason="content_filter"), "a content filter stopped the reply"),
+    "refusal": (completion(None, refusal="I will not."), "the model refused: I will not."),
+    "no choice": (Action(b'{"choices": []}'), "the reply holds no choice"),
+    "no message": (Action(b'{"choices": [{"index": 0}]}'), "no chat completion: KeyError 'message'"),
+    "an error in a 200": (Action(b'{"error": {"message": "overloaded"}}'), "no chat completion: KeyError 'choices'"),
+}
+
+
+@pytest.fixture
+def server() -> Iterator[ChatServer]:
+    with chat_server(lambda *_: completion("It takes three days.")) as running:
+        yield running
+
+
+@pytest.fixture
+def evaluating(command: Evaluating, server: ChatServer, tmp_path: Path) -> Evaluating:
+    """Evaluate the server's model on six tasks into `out`, one attempt a request."""
+
+    def run(*more: str, n_concurrent: int = 1, **arguments: Any) -> CommandResult:
+        own = {
+            "base_url": f"{server.base_url}/chat/completions", "model": "loopback", "eos_string": "</s>",
+            "max_retries": 1, "num_concurrent": n_concurrent, **arguments,
+        }  # fmt: skip
+        return command(
+            "--model", "local-chat-completions", "--apply_chat_template", "--tasks", TASK, "--limit", str(N_TASKS),
+            "--model_args", json.dumps(own), "--log_samples", "--output_path", str(tmp_path / "out"), *more,
+        )  # fmt: skip
+
+    return run
+
+
+def newest_samples(folder: Path) -> list[dict[str, Any]]:
+    file = max(folder.rglob("samples_*.jsonl"), key=lambda path: path.name)
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("n_concurrent", [1, 3])
+def test_requests_that_fail_are_unscored_responses_and_can_be_asked_again(
+    n_concurrent: int, evaluating: Evaluating, server: ChatServer, tmp_path: Path
+) -> None:
+    actions = {2 + number: action for number, (action, _) in enumerate(FAILING.values())}
+    fine = completion("It takes three days.")
+    server.script = lambda text, _: actions.get(server.asked.index(text), fine)
+    n_tasks = len(FAILING) + 4
+    done = evaluating("--limit", str(n_tasks), n_concurrent=n_concurrent)
+    victims = {server.asked[index]: reason for index, (_, reason) in enumerate(FAILING.values(), 2)}
+    assert (done.status, len(server.asked)) == (1, n_tasks)
+    assert f"{len(FAILING)} of {n_tasks} requests got no answer: " in done.err
+    assert "everything is saved in" in done.err
+    assert "Traceback" not in done.err
+    for row in newest_samples(tmp_path / "out"):
+        reason = victims.get(row["doc"]["question"])
+        assert (row["filtered_resps"] == [""]) is (reason is not None)
+        told = row["doc"].get("no_answer", "")
+        if reason is None:
+            assert (told, row["coverage"]) == ("", 0)
+            continue
+        # One at a time it is another library that names what broke.
+        assert told.startswith(reason if n_concurrent > 1 else reason.partition("(Client")[0])
+        assert all(math.isnan(row[name]) for name in row["metrics"] if name != "coverage")
+        assert row["doc"]["scoring"]["unscored"]["rouge_l"] == f"no answer: {told}"
+
+    server.script = lambda *_: completion("On Monday.")
+    again = evaluating("--limit", str(n_tasks), n_concurrent=n_concurrent)
+    assert again.status == 0
+    assert sorted(server.asked[n_tasks:]) == sorted(victims)
+    for row in newest_samples(tmp_path / "out"):
+        expected = "On Monday." if row["doc"]["question"] in victims else "It takes three days."
+        assert row["filtered_resps"] == [expected]
+    assert not list((tmp_path / "out").glob("unfinished*"))
+
+
+@pytest.mark.parametrize("n_concurrent", [1, 3])
+def test_a_server_that_refuses_the_key_in_the_middle_ends_the_evaluation_in_one_line(
+    n_concurrent: int, evaluating: Evaluating, server: ChatServer, tmp_path: Path
+) -> None:
+    server.script = lambda *_: completion("fine") if len(server.asked) <= 3 else refusal(401, f"bad key {SECRET}")
+    done = evaluating(n_concurrent=n_concurrent, auth_token=SECRET, max_retries=3)
+    assert done.status == 1
+    assert "the model gives no more answers: the server does not accept the key (HTTP 401 Unauthorized)" in done.err
+    assert "Traceback" not in done.err
+    assert len(server.asked) <= 3 + n_concurrent
+    assert not list((tmp_path / "out").rglob("results_*.json"))
+    kept = (tmp_path / "out" / "unfinished_rank0.sqlite").read_bytes()
+    assert SECRET.encode() not in kept
+
+    answered = set(server.asked[:3])
+    n_before = len(server.asked)
+    server.script = lambda *_: completion("fine")
+    assert evaluating(n_concurrent=n_concurrent).status == 0
+    assert len(server.asked[n_before:]) == N_TASKS - 3
+    assert answered.isdisjoint(server.asked[n_before:])
+
+
+def test_a_server_that_only_fails_is_left_alone_after_twenty(
+    evaluating: Evaluating, server: ChatServer, tmp_path: Path
+) -> None:
+    server.script = lambda *_: Action(reset=True)
+    done = evaluating("--limit", "27", n_concurrent=2)
+    assert done.status == 1
+    assert "20 requests in a row failed, the last with: the connection broke" in done.err
+    assert len(server.asked) <= 21
+
+
+def test_failures_that_pass_are_tried_again_and_cost_nothing(evaluating: Evaluating, server: ChatServer) -> None:
+    server.script = lambda text, n_before: refusal(503) if text == server.asked[0] and not n_before else completion("a")
+    assert evaluating(max_retries=2).status == 0
+    assert len(server.asked) == N_TASKS + 1
+
+
+def test_an_empty_answer_is_an_answer(evaluating: Evaluating, server: ChatServer, tmp_path: Path) -> None:
+    server.script = lambda *_: completion("")
+    assert evaluating(n_concurrent=2).status == 0
+    assert [row["empty"] for row in newest_samples(tmp_path / "out")] == [1] * N_TASKS
+
+
+def test_predictions_name_a_failed_request_too(evaluating: Evaluating, server: ChatServer, tmp_path: Path) -> None:
+    server.script = lambda text, _: completion(None if text == server.asked[0] else "fine")
+    assert evaluating("--predict_only").status == 1
+    named = [row["doc"].get("no_answer", "") for row in newest_samples(tmp_path / "out")]
+    assert [reason for reason in named if reason] == ["the reply has no content"]
+
+
+def test_nothing_is_kept_without_an_output_folder(
+    command: Evaluating, server: ChatServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    server.script = lambda text, _: completion(None if text == server.asked[0] else "fine")
+    arguments = f"base_url={server.base_url}/chat/completions,model=loopback,eos_string=</s>"
+    done = command(
+        "--model", "local-chat-completions", "--apply_chat_template", "--tasks", TASK, "--limit", "2",
+        "--model_args", arguments,
+    )  # fmt: skip
+    assert done.status == 1
+    assert "run the same command again" not in done.err
+    assert not list(tmp_path.iterdir())
