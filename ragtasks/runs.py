@@ -22,6 +22,7 @@ from typing import Any
 import orjson
 
 from ragtasks.atomic_files import write_atomically
+from ragtasks.benchmarks._rows import bounded_lines
 from ragtasks.benchmarks.benchmark import Benchmark
 from ragtasks.errors import CacheError, ConfigurationError, clear_error, close_matches
 from ragtasks.records import Contexts, Passage, Setting, Task
@@ -180,10 +181,11 @@ def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        message = clear_error(
-            "run", where=str(path), expected="a text file", found=str(error), next_step="check the path"
-        )
-        raise CacheError(message) from error
+        raise CacheError(_unreadable(path, str(error))) from error
+
+
+def _unreadable(path: Path, found: str) -> str:
+    return clear_error("run", where=str(path), expected="a text file", found=found, next_step="check the path")
 
 
 def write_contexts(path: Path, contexts: Mapping[str, tuple[Passage, ...]]) -> str:
@@ -200,11 +202,19 @@ def read_contexts(folder: Path, setting: Setting) -> Contexts:
     """
     manifest = read_manifest(folder)
     path = f"contexts/{setting.value}.jsonl"
-    content = _text(folder / path).encode()
-    if hashlib.sha256(content).hexdigest() != manifest.files.get(path):
+    digest = hashlib.sha256()
+    passages: dict[str, tuple[Passage, ...]] = {}
+    try:
+        with (folder / path).open("rb") as stream:
+            lines = list(bounded_lines(stream))
+    except (OSError, ValueError) as error:
+        raise CacheError(_unreadable(folder / path, str(error))) from error
+    for line in lines:
+        digest.update(line)
+    if digest.hexdigest() != manifest.files.get(path):
         raise CacheError(f"{folder / path} has other bytes than were written; remove the run and make it again")
-    rows = (orjson.loads(line) for line in content.splitlines())
-    passages = {row["task_id"]: tuple(Passage(**item) for item in row["passages"]) for row in rows}
+    for row in map(orjson.loads, lines):
+        passages[row["task_id"]] = tuple(Passage(**item) for item in row["passages"])
     return Contexts(manifest.name, setting, passages)
 
 

@@ -26,6 +26,7 @@ from typing import IO, Any, TypeAlias, cast
 
 import orjson
 
+from ragtasks.benchmarks._rows import bounded_lines
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error
 
 Row: TypeAlias = "Mapping[str, Any] | str"
@@ -40,7 +41,6 @@ _COMPRESSION = {"": None, ".gz": "gzip", ".zst": "zstd", ".zip": "zip"}
 _JSON_LINES = tuple(stem + ending for stem in (".jsonl", ".json") for ending in _COMPRESSION)
 _KINDS = (*_JSON_LINES, ".parquet")
 _BLOCK = 1 << 20
-_LONGEST_LINE = 1 << 26
 _ROWS_AT_ONCE = 512
 _TORN = (OSError, EOFError, ValueError, RuntimeError, NotImplementedError, zlib.error, zipfile.BadZipFile)
 """What pyarrow, zipfile and datasets raise for a container that is torn, locked or of another kind."""
@@ -127,11 +127,7 @@ def raw_lines(path: Path) -> Iterator[tuple[int, bytes | str]]:
     number = 0
     try:
         with _opened(path) as stream:
-            # Not `for line in stream`: a file without line ends would be read whole.
-            for number, line in enumerate(iter(lambda: stream.readline(_LONGEST_LINE), b""), start=1):
-                if len(line) == _LONGEST_LINE:
-                    yield number, f"more than {_LONGEST_LINE:,} bytes without a line end"
-                    return
+            for number, line in enumerate(bounded_lines(stream), start=1):
                 if not line.isspace():
                     yield number, line
     except _TORN as error:

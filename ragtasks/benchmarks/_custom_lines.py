@@ -12,10 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ragtasks.benchmarks._rows import bounded_lines
 from ragtasks.errors import BenchmarkFileError, close_matches
 
 _BOM = b"\xef\xbb\xbf"
 _WIDE_BOMS = (b"\xff\xfe", b"\xfe\xff")
+_MARKED = "a byte order mark before the text: save the file as UTF-8 without one"
 _MOST_IN_ERROR = 20
 _LONGEST_SHOWN = 80
 
@@ -146,39 +148,46 @@ def json_objects(path: Path, faults: Faults) -> Iterator[tuple[int, dict[str, An
 
 def text_lines(path: Path, faults: Faults) -> Iterator[tuple[int, str, bool]]:
     """Yield (line number from 1, text, whether the line has no end) of each line that is not blank and is UTF-8."""
-    content = _content(path, faults)
-    lines = content.splitlines(keepends=True)
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(_raw_lines(path, faults), start=1):
         try:
             text = line.decode("utf-8")
         except UnicodeDecodeError as error:
             faults.add(path.name, number, f"expected UTF-8, found byte {line[error.start]:#04x} at {error.start + 1}")
             continue
         if text.strip():
-            yield number, text.rstrip("\r\n"), number == len(lines) and not line.endswith((b"\n", b"\r"))
+            yield number, text.rstrip("\r\n"), not line.endswith((b"\n", b"\r"))
 
 
-def _content(path: Path, faults: Faults) -> bytes:
-    """Return the bytes of a file without a byte order mark, nothing after noting that it cannot be used."""
+def _raw_lines(path: Path, faults: Faults) -> Iterator[bytes]:
+    """Yield the lines of a file without a byte order mark; nothing after noting that it cannot be used.
+
+    A carriage return ends a line too: some editors write no line feed.
+    """
+    number = n_filled = 0
     try:
-        content = path.read_bytes()
+        with path.open("rb") as stream:
+            for ended in bounded_lines(stream):
+                first = number == 0
+                if first and ended.startswith(_WIDE_BOMS):
+                    faults.add(path.name, 1, "expected UTF-8, found UTF-16: save the file as UTF-8")
+                    return
+                if first and ended.startswith(_BOM):
+                    faults.add(path.name, 1, _MARKED)
+                for line in ended.removeprefix(_BOM if first else b"").splitlines(keepends=True):
+                    number += 1
+                    n_filled += bool(line.strip())
+                    yield line
     except FileNotFoundError:
         others = sorted(file.name for file in path.parent.glob("*") if file.is_file()) if path.parent.is_dir() else []
         found = f"; there: {', '.join(others)}" if others else ""
         faults.add(path.name, 0, f"no such file{found}")
-        return b""
     except OSError as error:
         faults.add(path.name, 0, f"cannot be read: {error.strerror or error}")
-        return b""
-    if content.startswith(_WIDE_BOMS):
-        faults.add(path.name, 1, "expected UTF-8, found UTF-16: save the file as UTF-8")
-        return b""
-    if content.startswith(_BOM):
-        faults.add(path.name, 1, "a byte order mark before the text: save the file as UTF-8 without one")
-        content = content.removeprefix(_BOM)
-    if not content.strip():
-        faults.add(path.name, 0, "the file is empty")
-    return content
+    except ValueError as error:
+        faults.add(path.name, number + 1, f"expected one JSON object, found {error}")
+    else:
+        if not n_filled:
+            faults.add(path.name, 0, "the file is empty")
 
 
 def _parsed(text: str) -> Any:

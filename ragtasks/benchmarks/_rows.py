@@ -6,12 +6,11 @@ turns them into records; only what is alike in all files is made here: passages 
 
 from __future__ import annotations
 
-import io
 import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, AnyStr
 
 import orjson
 
@@ -20,6 +19,9 @@ from ragtasks.records import Passage
 
 SAMPLE_FACTS = "sample.json"
 """The file that makes a folder a sample."""
+
+LONGEST_LINE = 1 << 26
+"""Bytes of a line, far more than any passage or logged answer has: a file without line ends would fill the memory."""
 
 _MOST_SHOWN = 20
 _NAN = b"NaN"
@@ -163,16 +165,26 @@ def broken_facts(root: Path, expected: str, found: Exception) -> BenchmarkFileEr
     return BenchmarkFileError(message)
 
 
+def bounded_lines(stream: IO[AnyStr]) -> Iterator[AnyStr]:
+    """Yield the lines of a stream with their ends: the one reader of lines that others wrote.
+
+    Raises:
+        ValueError: a line is longer than `LONGEST_LINE`; no more of it was read.
+    """
+    # Not `for line in stream`: a file without line ends would be read whole.
+    while line := stream.readline(LONGEST_LINE + 1):
+        if len(line) > LONGEST_LINE:
+            raise ValueError(f"more than {LONGEST_LINE:,} bytes without a line end")
+        yield line
+
+
 def json_lines(faults: Faults) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (line number from 1, object) of the file of `faults`; broken lines are noted there and left out.
 
     Raises:
-        BenchmarkFileError: the file is missing, cannot be read, or is empty.
+        BenchmarkFileError: the file is missing, cannot be read, is empty, or has a line that is too long.
     """
-    # One line at a time: a list of them would hold the file, which may be large, a second time.
-    for number, line in enumerate(io.BytesIO(read_whole(faults)), start=1):
-        if not line.strip():
-            continue
+    for number, line in _filled_lines(faults):
         try:
             row = parse_json(line)
         except ValueError as error:
@@ -182,6 +194,30 @@ def json_lines(faults: Faults) -> Iterator[tuple[int, dict[str, Any]]]:
             yield number, row
         else:
             faults.add(number, "one JSON object", row)
+
+
+def _filled_lines(faults: Faults) -> Iterator[tuple[int, bytes]]:
+    """Yield number and bytes of each line that is not blank.
+
+    Raises:
+        BenchmarkFileError: as `json_lines`.
+    """
+    number = n_filled = 0
+    try:
+        with faults.path.open("rb") as stream:
+            for number, line in enumerate(bounded_lines(stream), start=1):
+                if line.strip():
+                    n_filled += 1
+                    yield number, line
+    except OSError as error:
+        faults.add(0, "a readable file", error.strerror or str(error))
+        faults.raise_if_any()
+    except ValueError as error:
+        faults.add(number + 1, "one JSON object", str(error))
+        faults.raise_if_any()
+    if not n_filled:
+        faults.add(0, "at least one line", "no line")
+        faults.raise_if_any()
 
 
 def passage_of(row: object, id_key: str) -> Passage | None:
@@ -208,8 +244,10 @@ def labels_of(value: object) -> tuple[str, ...]:
 
 
 __all__ = [
+    "LONGEST_LINE",
     "SAMPLE_FACTS",
     "Faults",
+    "bounded_lines",
     "broken_facts",
     "json_array",
     "json_lines",

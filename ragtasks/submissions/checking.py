@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ragtasks.benchmarks._rows import bounded_lines
 from ragtasks.errors import BenchmarkFileError, clear_error
 from ragtasks.ids import normalise_task_id
 from ragtasks.submissions.documents import Documents
@@ -41,13 +42,13 @@ def check_file(path: Path, task: SubmissionTask, against: Against) -> Report:
     """
     try:
         with path.open("rb") as lines:
-            return check_lines(lines, path.name, task, against, n_bytes=path.stat().st_size)
-    except OSError as error:
+            return check_lines(bounded_lines(lines), path.name, task, against, n_bytes=path.stat().st_size)
+    except (OSError, ValueError) as error:
         message = clear_error(
             "submission",
             where=str(path),
-            expected="a readable file",
-            found=error.strerror or str(error),
+            expected="a readable file of JSON lines",
+            found=(error.strerror if isinstance(error, OSError) else "") or str(error),
             next_step="check the path",
         )
         raise BenchmarkFileError(message) from error

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ragtasks.benchmarks._rows import parse_json
+from ragtasks.benchmarks._rows import bounded_lines, parse_json
 from ragtasks.benchmarks._trec_rag_files import SEGMENT_ID
 from ragtasks.benchmarks.trec_rag24 import MAX_WORDS, N_PASSAGES
 from ragtasks.errors import BenchmarkFileError, clear_error
@@ -72,9 +72,10 @@ def check_answers(path: Path, topics: Mapping[str, str]) -> CheckedFile:
         BenchmarkFileError: the file cannot be read.
     """
     try:
-        lines = path.read_bytes().splitlines()
-    except OSError as error:
-        found = error.strerror or str(error)
+        with path.open("rb") as stream:
+            lines = [line for ended in bounded_lines(stream) for line in ended.splitlines()]
+    except (OSError, ValueError) as error:
+        found = (error.strerror if isinstance(error, OSError) else "") or str(error)
         message = clear_error(
             "answer file", where=str(path), expected="a file", found=found, next_step="check the path"
         )

@@ -14,6 +14,7 @@ from typing import Any
 
 import orjson
 
+from ragtasks.benchmarks._rows import bounded_lines
 from ragtasks.errors import CacheError, ConfigurationError, clear_error
 from ragtasks.ids import normalise_task_id
 from ragtasks.records import Passage
@@ -128,8 +129,9 @@ def read_run(path: Path) -> dict[str, tuple[Ranked, ...]]:
             query twice); all of them are listed.
     """
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
+        with path.open(encoding="utf-8") as stream:
+            lines = [line.removesuffix("\n") for line in bounded_lines(stream)]
+    except (OSError, ValueError) as error:
         raise CacheError(f"cannot read the run {path}: {error}; next step: check the path") from error
     if next((line for line in lines if line.strip()), "").lstrip().startswith("{"):
         return _official(path, lines)

@@ -1,0 +1,62 @@
+"""No reader of lines that others wrote takes one without an end into memory: there is one reader, with one limit."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ragtasks.benchmarks._rows import Faults, json_lines
+from ragtasks.benchmarks.custom import read_folder
+from ragtasks.benchmarks.mtrag_retrieval import read_passages
+from ragtasks.errors import RagtasksError
+from ragtasks.records import Setting
+from ragtasks.runs import Manifest, read_contexts, write_manifest
+from ragtasks.submissions.checking import Against, check_file
+from ragtasks.submissions.documents import document_ids
+from ragtasks.submissions.findings import SubmissionTask
+from ragtasks.trec_rag.checking import check_answers
+from retrieval_cache._corpus_formats import raw_lines
+from retrieval_cache.retrievers.run_file import read_run
+
+LINE = '{"_id": "' + "a" * 300 + '"}'
+READERS = {
+    "json lines": lambda folder: list(json_lines(Faults(folder / "x.jsonl", "rows", "none"))),
+    "corpus": lambda folder: list(raw_lines(folder / "x.jsonl")),
+    "zipped corpus": lambda folder: list(raw_lines(folder / "corpora/passage_level/govt.jsonl.zip")),
+    "MTRAG corpus": lambda folder: list(read_passages(folder, "govt")),
+    "documents of a corpus": lambda folder: list(document_ids(folder / "corpora/passage_level/govt.jsonl.zip")),
+    "submission": lambda folder: check_file(folder / "x.jsonl", SubmissionTask.A, Against()),
+    "TREC answers": lambda folder: check_answers(folder / "x.jsonl", {}),
+    "own benchmark": lambda folder: [str(fault) for fault in read_folder(folder)[1]],
+    "run file": lambda folder: read_run(folder / "x.jsonl"),
+    "stored run": lambda folder: read_contexts(folder, Setting.FULL_RAG),
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder whose every file is one long line without an end."""
+    for name in ("x.jsonl", "passages.jsonl", "conversations.jsonl", "contexts/full_rag.jsonl"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(LINE)
+    corpus = tmp_path / "corpora" / "passage_level" / "govt.jsonl.zip"
+    corpus.parent.mkdir(parents=True)
+    with zipfile.ZipFile(corpus, "w") as archive:
+        archive.writestr("govt.jsonl", LINE)
+    write_manifest(tmp_path, Manifest("r", {}))
+    return tmp_path
+
+
+@pytest.mark.parametrize("read", READERS.values(), ids=READERS)
+def test_a_line_without_an_end_is_told_and_not_read(
+    read: Callable[[Path], object], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ragtasks.benchmarks._rows.LONGEST_LINE", 200)
+    try:
+        found = str(read(folder))
+    except RagtasksError as error:
+        found = str(error)
+    assert "more than 200 bytes without a line end" in found
