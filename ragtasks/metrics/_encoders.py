@@ -260,19 +260,40 @@ def _cut(model: Any, spec: EncoderSpec) -> None:
     )
 
 
-def _max_tokens(tokenizer: Any, config: Any) -> int | None:
-    """Return the longest input in tokens, special ones included, or None where neither part knows a limit.
+def ibm_max_tokens(tokenizer: Any) -> int | None:
+    """Return the length in tokens, special ones included, that the official scripts cut a text to; None for no cut.
 
-    A tokeniser without a limit makes bert-score pass texts of any length on; here the model's positions bound them.
+    They leave it to bert-score, which cuts at the tokeniser's own `model_max_length` and nowhere where the tokeniser
+    names none. The one of the official encoder, deberta-xlarge-mnli, names none, so texts of over 512 tokens are read
+    whole: its positions are relative and have no end.
+
+    Source: bert-score 0.3.13 with transformers 4.55.2, the oldest that the requirements of IBM/mt-rag-benchmark at
+    commit cc5b1d4 allow (by vllm 0.10.2). Other pairs differ: transformers below 4.40 knows this encoder by name and
+    cuts at 512, and under transformers 5 bert-score fails on a tokeniser without a limit.
     """
-    if tokenizer.model_max_length < _HUGE_LENGTH:
-        return int(tokenizer.model_max_length)
+    limit = int(tokenizer.model_max_length)
+    return limit if limit < _HUGE_LENGTH else None
+
+
+def _max_tokens(tokenizer: Any, config: Any) -> int | None:
+    """Return the longest input in tokens, special ones included, or None where there is no limit.
+
+    That is `ibm_max_tokens` for both profiles: an answer is judged by all of its words, and whoever has no limit need
+    not be given one. Only a model that numbers its positions and has a tokeniser without a limit is held to the
+    positions that it has, where bert-score fails on a longer text.
+    """
+    limit = ibm_max_tokens(tokenizer)
     positions = getattr(config, "max_position_embeddings", None)
-    if positions is None or positions <= 0:
-        return None
+    if limit is not None or not positions or positions < 0 or _has_relative_positions_only(config):
+        return limit
     # RoBERTa numbers its positions from the padding id onwards, so that many are never used.
     n_reserved = config.pad_token_id + 1 if "roberta" in config.model_type else 0
     return int(positions) - n_reserved
 
 
-__all__ = ["MINILM", "Encoder", "EncoderSpec", "check_encoder", "resolve_encoder"]
+def _has_relative_positions_only(config: Any) -> bool:
+    """Return whether a model reads texts of any length: DeBERTa says so of itself (`position_biased_input`)."""
+    return bool(getattr(config, "relative_attention", False)) and not getattr(config, "position_biased_input", True)
+
+
+__all__ = ["MINILM", "Encoder", "EncoderSpec", "check_encoder", "ibm_max_tokens", "resolve_encoder"]

@@ -97,11 +97,11 @@ class BertScorer:
         should therefore stand near each other.
 
         Agrees with bert-score 0.3.13, asked for one pair at a time, to 1e-5: blanks at both ends dropped, special
-        tokens weigh nothing but can be matched, long texts cut at the tokeniser's limit, and a text without tokens
-        scores raw 0 (rescaled: below 0). Different on purpose: a tokeniser without a limit is held to the model's
-        number of positions; a text made of special tokens only scores 0 where bert-score gives no number; and in
-        batches of several pairs bert-score lets the zero similarity of padding win where all real ones are negative,
-        which cannot happen here.
+        tokens weigh nothing but can be matched, long texts cut where the tokeniser names a limit (`ibm_max_tokens`; the
+        official encoder names none, and reads them whole), and a text without tokens scores raw 0 (rescaled: below 0).
+        Different on purpose: a model that numbers its positions is held to them where its tokeniser names no limit; a
+        text made of special tokens only scores 0 where bert-score gives no number; and in batches of several pairs
+        bert-score lets the zero similarity of padding win where all real ones are negative, which cannot happen here.
 
         Args:
             pairs: candidates with their references; repeated texts cost nothing.

@@ -222,11 +222,3 @@ def test_a_folder_scores_as_its_last_layer(minilm: BertScorer) -> None:
 def test_too_high_a_layer_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="at least 7 layers"):
         BertScorer(EncoderSpec("minilm", 7, None), device="cpu").load()
-
-
-def test_a_tokeniser_without_a_limit_is_held_to_the_positions() -> None:
-    from transformers import AutoTokenizer, BertConfig, RobertaConfig
-
-    tokeniser = AutoTokenizer.from_pretrained(_encoders._packaged_minilm(), model_max_length=int(1e30))
-    assert _encoders._max_tokens(tokeniser, BertConfig(max_position_embeddings=300)) == 300
-    assert _encoders._max_tokens(tokeniser, RobertaConfig(max_position_embeddings=514, pad_token_id=1)) == 512

@@ -1,0 +1,81 @@
+"""How much of a text BERTScore reads: all of it with the official encoder, as the official scripts do."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import pytest
+
+from ragtasks.metrics import _encoders
+from ragtasks.metrics.semantic import BertScorer, EncoderSpec
+from tests.metrics._deberta import write_deberta
+
+LAYER = 2
+UNCUT = 100_000
+"""A limit that no text here reaches: bert-score 0.3.13 fails under transformers 5 where the tokeniser names none."""
+SHORT = "The ferry of Lindvik runs from April to October."
+LONG = "; ".join(f"in week {week} the ferry made {week * 7 % 23} trips" for week in range(1, 40))
+LONGER = LONG + " and then the season was over"
+PAIRS = [(SHORT, SHORT + " Not in winter."), (SHORT, LONG), (LONG, SHORT), (LONGER, LONG), (LONG, LONGER[::-1])]
+
+
+@pytest.fixture(scope="module")
+def unlimited(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_deberta(tmp_path_factory.mktemp("encoders") / "deberta")
+
+
+def ours(folder: Path) -> tuple[list[tuple[float, float, float]], int]:
+    scorer = BertScorer(EncoderSpec(str(folder), LAYER, None), device="cpu")
+    found = [(score.precision, score.recall, score.f1) for score in scorer.score(PAIRS)]
+    return found, scorer.n_truncated
+
+
+def bert_score(folder: Path) -> list[tuple[float, ...]]:
+    with warnings.catch_warnings():
+        # bert-score imports matplotlib and pandas, whose own deprecations are not ours to fix.
+        warnings.filterwarnings("ignore", category=DeprecationWarning)
+        from bert_score import BERTScorer  # type: ignore[import-untyped]
+    scorer = BERTScorer(model_type=str(folder), num_layers=LAYER, device="cpu")
+    columns = scorer.score(*map(list, zip(*PAIRS, strict=True)), batch_size=1)
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def test_a_text_over_512_tokens_is_read_whole_and_scores_as_in_bert_score(unlimited: Path, tmp_path: Path) -> None:
+    tokeniser = _encoders.Encoder(EncoderSpec(str(unlimited), LAYER, None), "cpu")
+    lengths = [len(ids) for ids in tokeniser.token_ids([SHORT, LONG, LONGER])[0]]
+    assert lengths[0] < 512 < lengths[1] < lengths[2]
+    found, n_truncated = ours(unlimited)
+    assert n_truncated == 0
+    for own, theirs in zip(found, bert_score(write_deberta(tmp_path, model_max_length=UNCUT)), strict=True):
+        assert own == pytest.approx(theirs, abs=1e-6)
+
+
+def test_a_limit_that_the_tokeniser_names_is_kept_as_in_bert_score(unlimited: Path, tmp_path: Path) -> None:
+    limited = write_deberta(tmp_path, model_max_length=512)
+    found, n_truncated = ours(limited)
+    assert n_truncated == 3  # two long texts, and one of them reversed
+    for own, theirs in zip(found, bert_score(limited), strict=True):
+        assert own == pytest.approx(theirs, abs=1e-6)
+    whole = ours(unlimited)[0]
+    assert found[0] == pytest.approx(whole[0], abs=1e-6)
+    assert all(abs(cut[0] - full[0]) > 1e-4 for cut, full in zip(found[1:], whole[1:], strict=True))
+
+
+@pytest.mark.parametrize(("named", "limit"), [(int(1e30), None), (512, 512), (8192, 8192)])
+def test_ibm_limit_is_the_tokenisers_own(named: int, limit: int | None) -> None:
+    class Tokeniser:
+        model_max_length = named
+
+    assert _encoders.ibm_max_tokens(Tokeniser()) == limit
+
+
+def test_a_tokeniser_without_a_limit_is_held_to_positions_that_are_numbered() -> None:
+    from transformers import AutoTokenizer, BertConfig, DebertaConfig, RobertaConfig
+
+    tokeniser = AutoTokenizer.from_pretrained(_encoders._packaged_minilm(), model_max_length=int(1e30))
+    relative = {"max_position_embeddings": 512, "relative_attention": True}
+    assert _encoders._max_tokens(tokeniser, BertConfig(max_position_embeddings=300)) == 300
+    assert _encoders._max_tokens(tokeniser, RobertaConfig(max_position_embeddings=514, pad_token_id=1)) == 512
+    assert _encoders._max_tokens(tokeniser, DebertaConfig(**relative, position_biased_input=True)) == 512
+    assert _encoders._max_tokens(tokeniser, DebertaConfig(**relative, position_biased_input=False)) is None
