@@ -45,7 +45,8 @@ def rl_f(statements: PromptTemplate | None = None, support: PromptTemplate | Non
 def rl_f_conversation(statements: PromptTemplate | None = None, support: PromptTemplate | None = None) -> Rubric:
     """Return the rubric `rl_f_conversation`: as `rl_f`, and the conversation so far is evidence too.
 
-    It forgives what an earlier turn established. It is no RL_F, and no figure of the paper compares with it.
+    That is how the paper defines a faithful answer (section 3.2: to passages or earlier turns), and what `rb_llm` asks
+    for. The paper's RL_F is narrower: RAGAS shows a judge the passages alone. No value of the paper compares with it.
     """
     description = "share of the answer's statements that passages or earlier turns support, judged"
     return _rubric(RL_F_CONVERSATION, description, statements, support, with_conversation=True)
