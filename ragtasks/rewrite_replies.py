@@ -64,6 +64,11 @@ def read_reply(contract: Contract, text: str, question: str) -> Reading:
     return Reading(query, question_class)
 
 
+def is_readable(contract: Contract, text: str) -> bool:
+    """Return whether a reply keeps to the contract."""
+    return not read_reply(contract, text, "").fault
+
+
 def parse_rewrite(text: str) -> tuple[QuestionClass, str]:
     """Return (class, reworded version) of a JSON reply; whitespace within the version is collapsed.
 
@@ -151,6 +156,7 @@ __all__ = [
     "Contract",
     "QuestionClass",
     "Reading",
+    "is_readable",
     "parse_conditional",
     "parse_rewrite",
     "read_reply",

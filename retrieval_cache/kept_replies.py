@@ -9,8 +9,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ragtasks.clients.cached_client import CachedClient
 from ragtasks.clients.protocol import Client, Journal, Progress, Prompt, Reply, no_progress
-from ragtasks.clients.reply_cache import CachedClient, ReplyCache
+from ragtasks.clients.reply_cache import ReplyCache, check_reply_cache
+from ragtasks.clients.served_models import ServedModels
 
 
 class KeptReplies:
@@ -20,11 +22,12 @@ class KeptReplies:
         """Put a file of replies before a client.
 
         Raises:
-            CacheError: the file cannot be used; said now, since what is asked comes after a search.
+            CacheError: the file cannot be used, or the disk is full; said now, since what is asked comes after a
+                search.
         """
         self._client, self._file = client, file
-        with ReplyCache(file):
-            pass
+        self._served = ServedModels(client.name)
+        check_reply_cache(file)
 
     @property
     def name(self) -> str:
@@ -45,7 +48,7 @@ class KeptReplies:
             RagtasksError: as the client behind; what came before is kept.
         """
         with ReplyCache(self._file) as cache:
-            return CachedClient(self._client, cache).answer(prompts, progress, journal)
+            return CachedClient(self._client, cache, self._served).answer(prompts, progress, journal)
 
 
 __all__ = ["KeptReplies"]

@@ -13,14 +13,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ragtasks.clients.protocol import Client, Prompt, Reply
 from ragtasks.errors import ConfigurationError, JudgeError, clear_error
 from ragtasks.records import Passage
 from ragtasks.templates import PromptTemplate, shipped_template
-from retrieval_cache.listwise_replies import read_order, reply_form, shown_text, windows, without_numbers
+from retrieval_cache.listwise_replies import names_any, read_order, reply_form, shown_text, windows, without_numbers
 from retrieval_cache.retrievers.protocol import Progress, no_progress
+
+_KIND = "listwise"
+"""What the prompts are called in a reply cache."""
 
 TEMPLATE = "rerank/listwise"
 """The shipped prompt; its fields are `query` and `passages`."""
@@ -140,7 +144,8 @@ class ListwiseReranker:
 
     def _prompt(self, query: str, passages: Iterable[Passage]) -> Prompt:
         texts = [shown_text(passage, self._options.words) for passage in passages]
-        return Prompt.of(self._template.render(query=without_numbers(query), passages=texts))
+        text = self._template.render(query=without_numbers(query), passages=texts)
+        return Prompt.of(text, kind=_KIND, is_readable=partial(names_any, n_passages=len(texts)))
 
     def _ordered(self, passages: list[Passage], reply: Reply) -> list[Passage]:
         self._counts["windows"] += 1

@@ -76,11 +76,21 @@ def read_order(reply: str, n_passages: int) -> list[int]:
         reply: what the model wrote; anything.
         n_passages: passages of the window, numbered from 1 in the prompt.
     """
+    return list(dict.fromkeys([*_named(reply, n_passages), *range(n_passages)]))
+
+
+def names_any(reply: str, n_passages: int) -> bool:
+    """Return whether a reply names any passage of a window: one that names none says nothing about their order."""
+    return any(True for _ in _named(reply, n_passages))
+
+
+def _named(reply: str, n_passages: int) -> Iterator[int]:
+    """Yield the places that a reply names, in its order, some of them more than once."""
     digits = "".join(map(_ascii_digit, reply.rpartition(_END_OF_THINKING)[2]))
     longest = len(str(n_passages))
     numbers = (match.lstrip("0") for match in _NUMBER.findall(digits))
-    named = (int(number) - 1 for number in numbers if 0 < len(number) <= longest)
-    return list(dict.fromkeys([*(place for place in named if place < n_passages), *range(n_passages)]))
+    places = (int(number) - 1 for number in numbers if 0 < len(number) <= longest)
+    return (place for place in places if place < n_passages)
 
 
 def _ascii_digit(sign: str) -> str:
@@ -112,4 +122,4 @@ def reply_form(reply: str, n_passages: int) -> ReplyForm:
     return ReplyForm.OK if set(numbers) == expected else ReplyForm.MISSING_DOCUMENTS
 
 
-__all__ = ["ReplyForm", "read_order", "reply_form", "shown_text", "windows", "without_numbers"]
+__all__ = ["ReplyForm", "names_any", "read_order", "reply_form", "shown_text", "windows", "without_numbers"]

@@ -11,13 +11,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ragtasks.clients.protocol import Client, Outcome, Progress, Prompt, Reply, no_progress
 from ragtasks.records import Task
-from ragtasks.rewrite_replies import PARSER_VERSION, QuestionClass, parse_rewrite
+from ragtasks.rewrite_replies import JSON_CONTRACT, PARSER_VERSION, QuestionClass, is_readable, parse_rewrite
 from ragtasks.templates import PromptTemplate, shipped_template
 from retrieval_cache.query_forms import LLM_REWRITE, Queries
+
+_KIND = "rewrite"
+"""What the prompts are called in a reply cache."""
 
 TEMPLATE = "rewrite/conversation"
 """The shipped prompt; its fields are `history` and `question`."""
@@ -101,7 +105,8 @@ def rewrite_queries(
 
 def _prompt(task: Task, template: PromptTemplate) -> Prompt:
     history = [{"role": message.role.value, "content": message.text} for message in task.messages[:-1]]
-    return Prompt.of(template.render(history=history, question=task.question))
+    text = template.render(history=history, question=task.question)
+    return Prompt.of(text, kind=_KIND, is_readable=partial(is_readable, JSON_CONTRACT))
 
 
 def _first_turn(task: Task) -> Rewrite:

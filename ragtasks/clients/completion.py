@@ -42,6 +42,7 @@ def read_text(
     prompt_tokens: int | None = None,
     completion_tokens: int | None = None,
     raw: str = "",
+    served_model: str = "",
 ) -> Reply:
     """Return the reply that a generated text makes: answered, truncated, filtered or empty.
 
@@ -52,6 +53,7 @@ def read_text(
         prompt_tokens: tokens of the prompt.
         completion_tokens: tokens of the reply.
         raw: what is kept for the record.
+        served_model: the model that the server names.
     """
     marked, answer = split_thinking(text)
     outcome, reason = _judged(answer, marked or thinking, finish_reason)
@@ -64,6 +66,7 @@ def read_text(
         prompt_tokens=prompt_tokens,
         completion_tokens=completion_tokens,
         raw=raw,
+        served_model=served_model,
     )
 
 
@@ -100,6 +103,8 @@ def _read(completion: Any, raw: str) -> Reply:
     usage = completion.get("usage") or {}
     prompt_tokens, completion_tokens = (_count(usage, key) for key in ("prompt_tokens", "completion_tokens"))
     finish_reason = _optional(choice, "finish_reason")
+    named = completion.get("model")
+    served_model = named[:_SHOWN] if isinstance(named, str) else ""
     if refusal := _optional(message, "refusal"):
         return Reply(
             Outcome.REFUSED,
@@ -108,6 +113,7 @@ def _read(completion: Any, raw: str) -> Reply:
             prompt_tokens=prompt_tokens,
             completion_tokens=completion_tokens,
             raw=raw,
+            served_model=served_model,
         )
     return read_text(
         _optional(message, "content"),
@@ -116,6 +122,7 @@ def _read(completion: Any, raw: str) -> Reply:
         prompt_tokens=prompt_tokens,
         completion_tokens=completion_tokens,
         raw=raw,
+        served_model=served_model,
     )
 
 

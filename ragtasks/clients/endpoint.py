@@ -37,6 +37,9 @@ class Endpoint(BaseModel):
     token_limit: Literal["max_tokens", "max_completion_tokens"] | None = Field(
         None, description="the server's name for the longest reply; default: by endpoint"
     )
+    shared_replies: bool = Field(
+        False, description="kept replies are those to this model's name at any address; default: at this address only"
+    )
     price: tuple[_Dollars, _Dollars] | None = Field(
         None, description="dollars for a million tokens of prompts, and of replies; for the record of the cost only"
     )
@@ -62,6 +65,15 @@ class Endpoint(BaseModel):
         return self.base_url or OPENAI_URL
 
     @property
+    def origin(self) -> str:
+        """Scheme, host, port and path of the address, as replies are kept by; empty where replies are shared."""
+        if self.shared_replies:
+            return ""
+        parts = urlsplit(self.address)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        return f"{parts.scheme}://{_host(parts.hostname)}:{port}{parts.path.rstrip('/')}"
+
+    @property
     def model_there(self) -> str:
         """The model's name at the endpoint."""
         return self.model if self.base_url else self.model.removeprefix(_OPENAI_PREFIX)
@@ -70,6 +82,11 @@ class Endpoint(BaseModel):
     def token_limit_there(self) -> str:
         """The endpoint's name for the longest reply: OpenAI's newer models refuse the older one."""
         return self.token_limit or ("max_tokens" if self.base_url else "max_completion_tokens")
+
+
+def _host(name: str | None) -> str:
+    """Return a host as it stands in an address, without the user before it; numeric ones of IPv6 have brackets."""
+    return f"[{name}]" if name and ":" in name else name or ""
 
 
 def endpoint_of(named: str | Mapping[str, Any]) -> Endpoint:

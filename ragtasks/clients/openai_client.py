@@ -50,6 +50,11 @@ class OpenAIClient:
         """The model, as the endpoint was named."""
         return self._endpoint.model
 
+    @property
+    def origin(self) -> str:
+        """What replies are kept by beside the description: the address, or nothing where they are shared."""
+        return self._endpoint.origin
+
     def describe(self) -> dict[str, Any]:
         """Return model and decoding; neither key nor address, so that a server may move to another port."""
         return {"model": self.name, "decoding": self._decoding.describe()}

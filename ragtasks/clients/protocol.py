@@ -40,12 +40,20 @@ class Prompt:
     """The chat, ending with the message to be answered."""
     key_parts: tuple[str, ...] = ()
     """What tells this request from another one with the same messages, such as `attempt 2`; it is not sent."""
+    kind: str = field(default="", compare=False)
+    """What it asks for, such as `rewrite` or the name of a rubric: for whoever looks into a cache."""
+    is_readable: Callable[[str], bool] | None = field(default=None, compare=False, repr=False)
+    """Answer -> whether it can be used; one that cannot is no answer to a cache. None where every text can."""
+    earlier: tuple[tuple[Prompt, Reply], ...] = field(default=(), compare=False, repr=False)
+    """Attempts at the same question whose replies could not be used: a cache keeps them with the reply that can be."""
 
     @classmethod
-    def of(cls, text: str, system: str = "") -> Prompt:
+    def of(
+        cls, text: str, system: str = "", *, kind: str = "", is_readable: Callable[[str], bool] | None = None
+    ) -> Prompt:
         """Return the prompt of one user message, after a system message where one is given."""
         opening = (ChatMessage("system", system),) if system else ()
-        return cls((*opening, ChatMessage("user", text)))
+        return cls((*opening, ChatMessage("user", text)), kind=kind, is_readable=is_readable)
 
     def payload(self) -> list[dict[str, str]]:
         """Return the messages as JSON values, as chat endpoints take them.
@@ -92,10 +100,12 @@ class Outcome(str, Enum):
     """The server sent something that is no chat completion."""
     FAILED = "failed"
     """No reply came: the request was refused, or every attempt failed on the way."""
+    ELSEWHERE = "asked elsewhere"
+    """Another call asks this prompt now, so it was not sent; only a journal says so, and no caller ever sees it."""
 
 
-FINAL = frozenset({Outcome.ANSWERED, Outcome.REFUSED, Outcome.FILTERED, Outcome.TRUNCATED, Outcome.EMPTY})
-"""Outcomes that the model decided: asking again in the same words would pay for the same again."""
+FINAL = frozenset({Outcome.ANSWERED, Outcome.REFUSED, Outcome.FILTERED})
+"""Outcomes that mind the content, which stays. All others may be the server's bad hour: they are asked again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +128,8 @@ class Reply:
     """Tokens of the reply, thinking included, None where not known."""
     raw: str = ""
     """The reply as it was sent, for the record."""
+    served_model: str = ""
+    """The model that the server says it answered with, empty where it does not say."""
     from_cache: bool = field(default=False, compare=False)
     """Whether it was known before it was asked for: it cost nothing this time."""
 
@@ -126,7 +138,10 @@ class Journal(Protocol):
     """Where a client leaves each reply at once, so that a killed process loses only requests in flight."""
 
     def recall(self, index: int) -> Reply | None:
-        """Return the reply to prompt `index` if it is known by now; asked just before the prompt is sent."""
+        """Return the reply to prompt `index` if it is known by now; asked just before the prompt is sent.
+
+        A reply with the outcome ELSEWHERE says that the prompt is not to be sent: somebody else asks it now.
+        """
 
     def record(self, index: int, reply: Reply) -> None:
         """Keep the reply to prompt `index`, before anything else is done with it."""

@@ -1,52 +1,82 @@
 """Replies that were paid for, in SQLite: a second call asks nothing, a killed one asks only what is not answered.
 
-A reply is stored the moment it comes, under a hash of everything that decides it: model, decoding, messages. Several
-processes may share one file. Each asks what is missing in an order of its own and looks once more before it sends, so
-that two with the same prompts share the work and ask twice only what both have in flight.
+A reply is stored the moment it comes, under a hash of everything that decides it. Several processes may share one file.
+Each says in it what it is asking, so that the others wait for that reply instead of asking the same. Such a claim is
+good for as long as its owner gives signs of life: nobody waits for a process that was killed.
 """
 
 from __future__ import annotations
 
-import random
 import sqlite3
+import tempfile
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import fields
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, fields
+from enum import Enum, auto
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
-from ragtasks.clients.protocol import FINAL, Client, Journal, Outcome, Progress, Prompt, Reply, no_progress
-from ragtasks.clients.usage import known
+from ragtasks.clients import _reply_tables as tables
+from ragtasks.clients.protocol import Outcome, Reply
 from ragtasks.errors import CacheError, clear_error
-from ragtasks.runs import canonical_hash
 
-_APPLICATION_ID = 0x72677473  # `rgts`: tells our files from other people's
-_FORMAT = 1
 _BUSY_SECONDS = 60.0
 _RETRY_SECONDS = 0.02
 _STORED = tuple(field.name for field in fields(Reply) if field.compare)
-_TABLE = "CREATE TABLE IF NOT EXISTS replies (key TEXT PRIMARY KEY, request TEXT NOT NULL, reply TEXT NOT NULL)"
+_ROOM_BYTES = 1 << 20
+
+LIFE_SECONDS = 15.0
+"""How long an owner may be silent before others take over what it claims."""
+
+
+class Claim(Enum):
+    """Whose it is to ask a prompt that nobody has answered."""
+
+    OURS = auto()
+    """The caller's, until it stores a reply or lets go."""
+    THEIRS = auto()
+    """Somebody else's, who is alive."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A reply with what is stored beside it."""
+
+    key: str
+    """Hash of everything that decides the reply."""
+    request: Mapping[str, Any]
+    """What the hash is over, for the record."""
+    reply: Reply
+    """What came back."""
+    kind: str = ""
+    """What was asked for, see `Prompt.kind`."""
+    is_history: bool = False
+    """Whether it is an earlier attempt, kept with a later one that could be used: nobody need ask it again."""
 
 
 class ReplyCache(AbstractContextManager["ReplyCache"]):
     """Replies by key, in one file; usable from any thread, closed by `close` or at the end of a `with`."""
 
-    def __init__(self, path: Path) -> None:
-        """Open the file, or make it.
+    def __init__(self, path: Path, *, life_seconds: float = LIFE_SECONDS) -> None:
+        """Open the file, or make it; one of an older version of ragtasks is brought up to date.
+
+        Args:
+            path: the file.
+            life_seconds: how long an owner of claims may be silent before it counts as gone.
 
         Raises:
-            CacheError: the file is no cache of replies, is torn, or cannot be written.
+            CacheError: the file is no cache of replies, is corrupt, or cannot be written.
         """
-        self._path = path
-        self._lock = threading.Lock()
+        self.path, self.life_seconds = path, life_seconds
+        self._lock = threading.RLock()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            # Autocommit: every statement is whole on its own, and none keeps other processes waiting.
+            # Autocommit: a statement outside of a transaction is whole on its own, and keeps nobody waiting.
             self._connection = sqlite3.connect(
                 path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
             )
@@ -60,26 +90,20 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
 
     def _prepare(self) -> None:
         # Other processes may open the same new file now: one at a time looks at it and marks it.
-        self._execute("BEGIN IMMEDIATE")
-        (application,) = self._execute("PRAGMA application_id")[0]
-        (version,) = self._execute("PRAGMA user_version")[0]
-        (n_tables,) = self._execute("SELECT count(*) FROM sqlite_master")[0]
-        if n_tables and (application, version) != (_APPLICATION_ID, _FORMAT):
-            raise CacheError(self._message("a database of something else, or of another version of ragtasks"))
-        self._execute(f"PRAGMA application_id={_APPLICATION_ID}")
-        self._execute(f"PRAGMA user_version={_FORMAT}")
-        self._execute(_TABLE)
-        self._execute("COMMIT")
+        with self._transaction() as connection:
+            found = tables.prepare(connection, self.path)
+            if found:
+                raise CacheError(self._message(found))
         self._write_ahead()
         # Enough for a killed process, which is the common case; a power cut may take the last replies with it.
-        self._execute("PRAGMA synchronous=NORMAL")
+        self.execute("PRAGMA synchronous=NORMAL")
 
     def _write_ahead(self) -> None:
         """Switch the file to write-ahead logging; SQLite's own waiting for other processes leaves this step out."""
         deadline = time.monotonic() + _BUSY_SECONDS
         while True:
             try:
-                self._execute("PRAGMA journal_mode=WAL")
+                self.execute("PRAGMA journal_mode=WAL")
             except CacheError as error:
                 if "locked" not in str(error.__cause__) or time.monotonic() > deadline:
                     raise
@@ -87,30 +111,73 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
             else:
                 return
 
-    def get(self, key: str) -> Reply | None:
-        """Return the stored reply, or None.
+    def get(self, key: str) -> Kept | None:
+        """Return the stored reply, or None; its request is not read again.
 
         Raises:
-            CacheError: the file is torn.
+            CacheError: the file is corrupt.
         """
-        rows = self._execute("SELECT reply FROM replies WHERE key = ?", (key,))
-        if not rows:
-            return None
-        try:
-            stored = orjson.loads(rows[0][0])
-            return Reply(**{**stored, "outcome": Outcome(stored["outcome"]), "from_cache": True})
-        except (ValueError, TypeError, KeyError) as error:
-            raise CacheError(self._message(f"a reply that cannot be read: {error}")) from error
+        rows = self.execute("SELECT reply, kind, is_history FROM replies WHERE key = ?", (key,))
+        return self._kept(key, *rows[0]) if rows else None
 
-    def put(self, key: str, request: Mapping[str, Any], reply: Reply) -> None:
-        """Store a reply, with the request for the record; the first one stored under a key stays.
+    def put(self, kept: Iterable[Kept], owner: str = "") -> None:
+        """Store replies at once, and end the owner's claims on them; the first one stored under a key stays.
 
         Raises:
             CacheError: the disk is full, or the file cannot be written.
         """
-        stored = {name: getattr(reply, name) for name in _STORED}
-        cells = (key, orjson.dumps(dict(request)).decode(), orjson.dumps(stored).decode())
-        self._execute("INSERT OR IGNORE INTO replies VALUES (?, ?, ?)", cells)
+        with self._transaction() as connection:
+            for item in kept:
+                stored = {name: getattr(item.reply, name) for name in _STORED}
+                cells = tables.cells(item.request, item.reply.outcome.value, item.kind, time.time())
+                row = {
+                    "key": item.key,
+                    "request": orjson.dumps(dict(item.request)).decode(),
+                    "reply": orjson.dumps(stored).decode(),
+                    "is_history": item.is_history,
+                    **cells,
+                }
+                connection.execute(tables.INSERT, row)
+                connection.execute("DELETE FROM claims WHERE key = ? AND owner = ?", (item.key, owner))
+
+    def take(self, key: str, owner: str, is_usable: Callable[[Kept], bool]) -> Kept | Claim:
+        """Return the stored reply where there is one that can be used, else whose it is to ask: one transaction.
+
+        A stored reply that cannot be used goes when the prompt becomes the owner's.
+
+        Raises:
+            CacheError: the file cannot be read or written.
+        """
+        with self._transaction() as connection:
+            kept = self.get(key)
+            if kept is not None and is_usable(kept):
+                return kept
+            holder = connection.execute(tables.HOLDER, (key, *self._alive())).fetchone()
+            if holder is not None and holder[0] != owner:
+                return Claim.THEIRS
+            connection.execute("INSERT OR REPLACE INTO claims VALUES (?, ?)", (key, owner))
+            connection.execute("DELETE FROM replies WHERE key = ?", (key,))
+            return Claim.OURS
+
+    def release(self, key: str, owner: str) -> None:
+        """Let go of a claim without a reply: others may ask."""
+        self.execute("DELETE FROM claims WHERE key = ? AND owner = ?", (key, owner))
+
+    def show_life(self, owner: str) -> None:
+        """Say that an owner of claims is alive."""
+        self.execute("INSERT OR REPLACE INTO owners VALUES (?, ?)", (owner, time.time()))
+
+    def leave(self, owner: str) -> None:
+        """Let go of everything that an owner claims, and of what the dead have left."""
+        with self._transaction() as connection:
+            connection.execute("DELETE FROM owners WHERE owner = ?", (owner,))
+            connection.execute(tables.DEAD_OWNERS, self._alive())
+            connection.execute(tables.CLAIMS_OF_NOBODY)
+
+    def _alive(self) -> tuple[float, float]:
+        """Return the times between which an owner that lives has last said so."""
+        now = time.time()
+        return now - self.life_seconds, now + self.life_seconds
 
     def forget(self, keys: Iterable[str]) -> None:
         """Delete the replies under some keys; a key without one is no error.
@@ -118,13 +185,33 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
         Raises:
             CacheError: the file cannot be written.
         """
-        self._execute("BEGIN IMMEDIATE")
-        for key in keys:
-            self._execute("DELETE FROM replies WHERE key = ?", (key,))
-        self._execute("COMMIT")
+        with self._transaction() as connection:
+            connection.executemany("DELETE FROM replies WHERE key = ?", ((key,) for key in keys))
+
+    def has_replies_without_address(self) -> bool:
+        """Return whether any reply is kept without the address that gave it, as older versions did."""
+        return bool(self.execute("SELECT 1 FROM replies WHERE address = '' LIMIT 1"))
+
+    def check(self) -> None:
+        """Return where the whole file can be read, and has room to grow; it reads all of it.
+
+        Raises:
+            CacheError: the file is corrupt, or the disk is full.
+        """
+        (found,) = self.execute("PRAGMA quick_check(1)")[0]
+        if found != "ok":
+            raise CacheError(self._message(found))
+        self.show_life("check")
+        self.leave("check")
+        try:
+            # A commit finds room in pages that are free by chance: the first replies would fit, and the others not.
+            with tempfile.TemporaryFile(dir=self.path.parent) as file:
+                file.write(bytes(_ROOM_BYTES))
+        except OSError as error:
+            raise CacheError(self._message(error)) from error
 
     def __len__(self) -> int:
-        (count,) = self._execute("SELECT count(*) FROM replies")[0]
+        (count,) = self.execute("SELECT count(*) FROM replies")[0]
         return int(count)
 
     def close(self) -> None:
@@ -136,119 +223,60 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
     ) -> None:
         self.close()
 
-    def _execute(self, statement: str, cells: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    def execute(self, statement: str, cells: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+        """Return the rows of one statement.
+
+        Raises:
+            CacheError: SQLite's error, with the file.
+        """
+        with self._told(), self._lock:
+            return self._connection.execute(statement, cells).fetchall()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._told(), self._lock:
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
         try:
-            with self._lock:
-                return self._connection.execute(statement, cells).fetchall()
+            yield
         except sqlite3.Error as error:
             raise CacheError(self._message(error)) from error
+
+    def _kept(self, key: str, reply: str, kind: str, is_history: int) -> Kept:
+        try:
+            stored = orjson.loads(reply)
+            found = Reply(**{**stored, "outcome": Outcome(stored["outcome"]), "from_cache": True})
+        except (ValueError, TypeError, KeyError) as error:
+            raise CacheError(self._message(f"a reply that cannot be read: {error}")) from error
+        return Kept(key, {}, found, kind, bool(is_history))
 
     def _message(self, found: object) -> str:
         return clear_error(
             "reply cache",
-            where=str(self._path),
+            where=str(self.path),
             expected="a reply cache of ragtasks that can be read and written",
             found=str(found),
             next_step="make room, or move the file away (its replies are then asked again), or name another one",
         )
 
 
-class CachedClient:
-    """A client that asks another one only what the cache does not hold, and each distinct prompt once."""
+def check_reply_cache(path: Path) -> None:
+    """Return where replies can be kept in a file, so that nobody finds out after a model has answered.
 
-    def __init__(self, client: Client, cache: ReplyCache) -> None:
-        self._client, self._cache = client, cache
-
-    @property
-    def name(self) -> str:
-        """The name of the client behind."""
-        return self._client.name
-
-    def describe(self) -> Mapping[str, Any]:
-        """Return what the client behind describes: a cache changes no reply."""
-        return self._client.describe()
-
-    def answer(
-        self, prompts: Sequence[Prompt], progress: Progress = no_progress, journal: Journal | None = None
-    ) -> list[Reply]:
-        """Return one reply a prompt, in order (see `Client.answer`); progress counts distinct prompts.
-
-        Replies that the model decided are stored, also those without an answer. Failures on the way are not, so that
-        the next call asks them again.
-
-        Raises:
-            CacheError: as `ReplyCache`.
-            RagtasksError: as the client behind; what came before is stored.
-        """
-        requests = [self._request(prompt) for prompt in prompts]
-        entries: dict[str, _Entry] = {}
-        for index, request in enumerate(requests):
-            entries.setdefault(canonical_hash(request), _Entry(request, [])).indexes.append(index)
-        replies: dict[int, Reply] = {}
-        missing: list[str] = []
-        for key, entry in entries.items():
-            reply = self._cache.get(key)
-            if reply is None:
-                missing.append(key)
-            else:
-                _deliver(reply, entry, replies, journal)
-        random.shuffle(missing)
-        n_known = len(entries) - len(missing)
-        if n_known:
-            progress(f"{self.name}\t{n_known:,} cached", n_known, len(entries))
-        keeper = _Keeper(self._cache, [(key, entries[key]) for key in missing], journal)
-        asked = [prompts[entries[key].indexes[0]] for key in missing]
-        for key, reply in zip(missing, self._client.answer(asked, _after(n_known, progress), keeper), strict=True):
-            _deliver(reply, entries[key], replies, None)
-        return [replies[index] for index in range(len(prompts))]
-
-    def _request(self, prompt: Prompt) -> dict[str, Any]:
-        request = {"client": dict(self.describe()), "messages": prompt.payload()}
-        return {**request, "key_parts": list(prompt.key_parts)} if prompt.key_parts else request
+    Raises:
+        CacheError: it is no cache of replies, is corrupt, cannot be written, or the disk is full.
+    """
+    with ReplyCache(path) as cache:
+        cache.check()
 
 
-def _after(n_before: int, progress: Progress) -> Progress:
-    """Return a progress that counts on from `n_before`."""
-
-    def advance(what: str, done: int, total: int | None) -> None:
-        progress(what, n_before + done, None if total is None else n_before + total)
-
-    return advance
-
-
-class _Entry(NamedTuple):
-    """One distinct request and the prompts that make it."""
-
-    request: Mapping[str, Any]
-    indexes: list[int]
-
-
-def _deliver(reply: Reply, entry: _Entry, replies: dict[int, Reply], journal: Journal | None) -> None:
-    for index in entry.indexes:
-        replies[index] = reply
-        if journal is not None:
-            journal.record(index, reply)
-        reply = known(reply)  # asked once: the same prompt again costs nothing
-
-
-class _Keeper:
-    """Stores the replies of one call as they come, and tells the caller's own journal."""
-
-    def __init__(self, cache: ReplyCache, asked: Sequence[tuple[str, _Entry]], journal: Journal | None) -> None:
-        self._cache, self._asked, self._journal = cache, asked, journal
-
-    def recall(self, index: int) -> Reply | None:
-        key, entry = self._asked[index]
-        reply = self._cache.get(key)
-        if reply is not None:
-            _deliver(reply, entry, {}, self._journal)
-        return reply
-
-    def record(self, index: int, reply: Reply) -> None:
-        key, entry = self._asked[index]
-        if reply.outcome in FINAL:
-            self._cache.put(key, entry.request, reply)
-        _deliver(reply, entry, {}, self._journal)
-
-
-__all__ = ["CachedClient", "ReplyCache"]
+__all__ = ["LIFE_SECONDS", "Claim", "Kept", "ReplyCache", "check_reply_cache"]

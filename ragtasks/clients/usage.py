@@ -74,7 +74,9 @@ class Usage:
 
 
 def usage_of(reply: Reply, price: Price | None = None) -> Usage:
-    """Return what one reply adds."""
+    """Return what one reply adds; a prompt that somebody else asks adds nothing."""
+    if reply.outcome is Outcome.ELSEWHERE:
+        return Usage()
     n_failed = int(reply.outcome is not Outcome.ANSWERED)
     nothing = None if price is None else 0.0
     if reply.from_cache:

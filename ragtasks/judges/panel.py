@@ -103,7 +103,7 @@ def _all_lost(seats: Sequence[_Seat]) -> str:
         where=", ".join(seat.client.name for seat in seats),
         expected="at least one judge that can be had to the end",
         found="; ".join(f"{seat.client.name}: {seat.lost}" for seat in seats),
-        next_step="mend what the judges say, then ask again: replies are kept. Saved answers are scored without their "
+        next_step="fix what the judges say, then ask again: replies are kept. Saved answers are scored without their "
         "model by `ragtasks judge RESULTS --output-path FOLDER`",
     )
 
@@ -118,6 +118,8 @@ class _Inquiry:
     attempts: int = 0
     prompt_hash: str = ""
     replies: list[str] = field(default_factory=list)
+    earlier: tuple[tuple[Prompt, Reply], ...] = ()
+    served_model: str = ""
     prompt_tokens: int = 0
     completion_tokens: int = 0
 
@@ -126,22 +128,31 @@ class _Inquiry:
         assert isinstance(self.step, Question)
         asked = self.step.again() if self.attempts else self.step
         # Attempts beyond the second repeat its words, so only their number tells them apart.
-        prompt = Prompt(Prompt.of(asked.text).messages, (f"attempt {self.attempts + 1}",) if self.attempts else ())
+        prompt = Prompt(
+            Prompt.of(asked.text).messages,
+            (f"attempt {self.attempts + 1}",) if self.attempts else (),
+            kind=self.rubric,
+            is_readable=asked.is_readable,
+            earlier=self.earlier,
+        )
         self.prompt_hash = self.prompt_hash or canonical_hash(prompt.payload())
         return prompt
 
-    def take(self, reply: Reply, max_attempts: int) -> None:
-        """Go on from a reply: to the next question, the same one again, or a finding."""
+    def take(self, prompt: Prompt, reply: Reply, max_attempts: int) -> None:
+        """Go on from the reply to a prompt: to the next question, the same one again, or a finding."""
         assert isinstance(self.step, Question)
+        self.served_model = reply.served_model
         self.attempts += 1
         self.replies.append(reply.raw if reply.text is None else reply.text)
         self.prompt_tokens += reply.prompt_tokens or 0
         self.completion_tokens += reply.completion_tokens or 0
         following = _follow(self.step, reply)
         if isinstance(following, Question):
-            self.step, self.attempts = following, 0
+            self.step, self.attempts, self.earlier = following, 0, ()
         elif following.outcome not in _WORTH_ASKING_AGAIN or self.attempts >= max_attempts:
             self.step = following
+        else:
+            self.earlier = (*self.earlier, (prompt, reply))
 
     def verdict(self, response: Response, seat: _Seat) -> Verdict:
         """Return the record of a finished inquiry, or of one whose judge was lost."""
@@ -160,6 +171,7 @@ class _Inquiry:
             attempts=self.attempts,
             prompt_tokens=self.prompt_tokens,
             completion_tokens=self.completion_tokens,
+            served_model=self.served_model,
         )
 
 
@@ -209,12 +221,13 @@ class _Seat:
         """Ask one question of each inquiry; replies that came before a judge was lost count too."""
         heard = _Heard(self._stop, self.lane)
         self.lane.begin(len(waiting))
+        prompts = [inquiry.prompt() for inquiry in waiting]
         try:
-            replies = self.client.answer([inquiry.prompt() for inquiry in waiting], no_progress, heard)
+            replies = self.client.answer(prompts, no_progress, heard)
             heard.replies = dict(enumerate(replies))
         finally:
             for index, reply in heard.replies.items():
-                waiting[index].take(reply, self._max_attempts)
+                waiting[index].take(prompts[index], reply, self._max_attempts)
 
 
 class _Heard:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ragtasks.judges.parsers import UnparsableReplyError
 from ragtasks.judges.verdicts import VerdictOutcome
 from ragtasks.records import Message, Response, Role
 from ragtasks.runs import canonical_hash
@@ -44,6 +45,14 @@ class Question:
     """Reply -> what follows; raises UnparsableReplyError where the reply is not as asked."""
     form: str = ""
     """The form of the verdict, repeated where the first reply lacks it; empty where only the prompt knows it."""
+
+    def is_readable(self, reply: str) -> bool:
+        """Return whether a reply is as asked: anything follows from it."""
+        try:
+            self.read(reply)
+        except UnparsableReplyError:
+            return False
+        return True
 
     def again(self) -> Question:
         """Return the question for the second time: it says that the first reply held no verdict."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from ragtasks.clients.cached_client import CachedClient
 from ragtasks.clients.endpoint import Endpoint
 from ragtasks.clients.openai_client import OpenAIClient
 from ragtasks.clients.protocol import Client, Progress, no_progress
-from ragtasks.clients.reply_cache import CachedClient, ReplyCache
+from ragtasks.clients.reply_cache import ReplyCache
 from ragtasks.judges.panel import judge
 from ragtasks.judges.question import Rubric
 from ragtasks.judges.verdicts import Verdicts

@@ -84,6 +84,8 @@ class Verdict:
     """Tokens of all prompts, as far as the server counts them."""
     completion_tokens: int = 0
     """Tokens of all replies, as far as the server counts them."""
+    served_model: str = ""
+    """The model that the server says gave the last reply, empty where it does not say."""
 
     @property
     def is_answered(self) -> bool:

@@ -1,20 +1,23 @@
-"""Asks a server through a cache, in a process that a test may kill: `python -m tests.clients._asking URL FILE N`."""
+"""Asks a server through a cache, in a process that a test may kill: `... URL FILE N [LIFE_SECONDS SLOTS]`."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
+from ragtasks.clients.cached_client import CachedClient
 from ragtasks.clients.openai_client import OpenAIClient
 from ragtasks.clients.protocol import Prompt
-from ragtasks.clients.reply_cache import CachedClient, ReplyCache
+from ragtasks.clients.reply_cache import ReplyCache
 
 
-def main(url: str, file: str, n_prompts: str) -> None:
-    """Answer prompts `0` to `n - 1`."""
-    with ReplyCache(Path(file)) as cache:
-        client = CachedClient(OpenAIClient({"model": "m", "base_url": url, "slots": 4}), cache)
-        client.answer([Prompt.of(str(number)) for number in range(int(n_prompts))])
+def main(url: str, file: str, n_prompts: str, life_seconds: str = "1", slots: str = "4") -> None:
+    """Answer prompts `0` to `n - 1`, each of which the server repeats."""
+    texts = [str(number) for number in range(int(n_prompts))]
+    with ReplyCache(Path(file), life_seconds=float(life_seconds)) as cache:
+        client = CachedClient(OpenAIClient({"model": "m", "base_url": url, "slots": int(slots)}), cache)
+        replies = client.answer([Prompt.of(text) for text in texts])
+    assert [reply.text for reply in replies] == texts
 
 
 if __name__ == "__main__":

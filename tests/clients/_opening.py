@@ -8,7 +8,7 @@ from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 from ragtasks.clients.protocol import Outcome, Reply
-from ragtasks.clients.reply_cache import ReplyCache
+from ragtasks.clients.reply_cache import Kept, ReplyCache
 
 TICK_SECONDS = 0.02
 
@@ -22,4 +22,4 @@ def open_and_put(folder: Path, n_files: int, own_key: str, together: Barrier) ->
         while time.time() < tick:
             pass
         with ReplyCache(folder / str(number)) as cache:
-            cache.put(own_key, {}, Reply(Outcome.ANSWERED, "x"))
+            cache.put([Kept(own_key, {}, Reply(Outcome.ANSWERED, "x"))])

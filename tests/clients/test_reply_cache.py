@@ -15,9 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragtasks.clients.cached_client import CachedClient
 from ragtasks.clients.openai_client import OpenAIClient
 from ragtasks.clients.protocol import FINAL, Decoding, Outcome, Prompt, Reply
-from ragtasks.clients.reply_cache import CachedClient, ReplyCache
+from ragtasks.clients.reply_cache import Kept, ReplyCache
 from ragtasks.errors import CacheError, JudgeError
 from tests.clients._opening import open_and_put
 from tests.clients._server import Action, ChatServer, chat_server, completion, refusal
@@ -74,16 +75,17 @@ def test_everything_that_decides_a_reply_is_in_the_key(tmp_path: Path) -> None:
     ("action", "is_kept"),
     [
         (completion(), True),
-        (completion("cut", finish_reason="length"), True),
+        (completion("cut", finish_reason="length"), False),
         (completion(None, refusal="no"), True),
-        (completion(""), True),
+        (completion(""), False),
+        (completion(None), False),
         (refusal(400, "policy", "content_filter"), True),
         (refusal(500), False),
         (refusal(400), False),
         (Action(b"{}"), False),
     ],
 )
-def test_what_the_model_decided_is_kept_and_failures_are_asked_again(
+def test_answers_and_refusals_are_kept_and_failures_are_asked_again(
     tmp_path: Path, action: Action, is_kept: bool
 ) -> None:
     with chat_server(lambda *_: action) as server, ReplyCache(tmp_path / "c") as cache:
@@ -175,9 +177,9 @@ def test_a_reply_says_whether_it_cost_something(tmp_path: Path) -> None:
 )
 def test_stored_reply_comes_back_equal(reply: Reply) -> None:
     with ReplyCache(Path(":memory:")) as cache:
-        cache.put("k", {}, reply)
-        cache.put("k", {}, Reply(Outcome.EMPTY))  # the first one stays
-        assert cache.get("k") == reply
+        cache.put([Kept("k", {}, reply, "rewrite")])
+        cache.put([Kept("k", {}, Reply(Outcome.EMPTY))])  # the first one stays
+        assert cache.get("k") == Kept("k", {}, reply, "rewrite")
         assert cache.get("other") is None
 
 
@@ -210,11 +212,11 @@ def _read_all(path: Path, n_replies: int) -> None:
             cache.get(str(number))
 
 
-def test_torn_file_is_named(tmp_path: Path) -> None:
+def test_corrupt_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "c"
     with ReplyCache(path) as cache:
         for number in range(200):
-            cache.put(str(number), {"text": "x" * 200}, Reply(Outcome.ANSWERED, "y" * 200))
+            cache.put([Kept(str(number), {"text": "x" * 200}, Reply(Outcome.ANSWERED, "y" * 200))])
     content = bytearray(path.read_bytes())
     content[4096:] = b"\x5a" * (len(content) - 4096)
     path.write_bytes(bytes(content))
@@ -225,14 +227,14 @@ def test_torn_file_is_named(tmp_path: Path) -> None:
 def test_full_disk_is_said_and_what_is_stored_stays(tmp_path: Path) -> None:
     path = tmp_path / "c"
     with ReplyCache(path) as cache:
-        cache.put("first", {}, Reply(Outcome.ANSWERED, "kept"))
-        (n_pages,) = cache._execute("PRAGMA page_count")[0]
-        cache._execute(f"PRAGMA max_page_count={n_pages + 1}")
+        cache.put([Kept("first", {}, Reply(Outcome.ANSWERED, "kept"))])
+        (n_pages,) = cache.execute("PRAGMA page_count")[0]
+        cache.execute(f"PRAGMA max_page_count={n_pages + 1}")
         with pytest.raises(CacheError, match="full"):
-            cache.put("second", {}, Reply(Outcome.ANSWERED, "x" * 100_000))
+            cache.put([Kept("second", {}, Reply(Outcome.ANSWERED, "x" * 100_000))])
         kept = cache.get("first")
     assert kept is not None
-    assert kept.text == "kept"
+    assert kept.reply.text == "kept"
 
 
 def test_half_a_character_in_a_prompt_disturbs_nobody(tmp_path: Path) -> None:
@@ -292,7 +294,7 @@ def test_killed_process_pays_twice_only_for_what_was_in_flight(tmp_path: Path) -
     assert len(server.asked) <= n_prompts + n_kills * SLOTS
 
 
-def test_two_processes_share_the_work(tmp_path: Path) -> None:
+def test_two_processes_ask_every_prompt_once(tmp_path: Path) -> None:
     path = tmp_path / "c"
     n_prompts = 60
     with chat_server(lambda text, _: Action(completion(text).body, delay_seconds=0.05)) as server:
@@ -300,4 +302,4 @@ def test_two_processes_share_the_work(tmp_path: Path) -> None:
         assert [process.wait() for process in processes] == [0, 0]
     with ReplyCache(path) as cache:
         assert len(cache) == n_prompts
-    assert len(server.asked) < 1.5 * n_prompts
+    assert len(server.asked) == n_prompts

@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
+from ragtasks.clients.cached_client import CachedClient
 from ragtasks.clients.openai_client import OpenAIClient
 from ragtasks.clients.protocol import Outcome, Reply
-from ragtasks.clients.reply_cache import CachedClient, ReplyCache
+from ragtasks.clients.reply_cache import ReplyCache
 from ragtasks.clients.usage import Usage
 from ragtasks.errors import ConfigurationError, JudgeError
 from ragtasks.judges.panel import judge

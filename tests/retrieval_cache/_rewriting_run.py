@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 
 from ragtasks.benchmarks.registry import SAMPLE, benchmark_folder, open_benchmark
+from ragtasks.clients.cached_client import CachedClient
 from ragtasks.clients.openai_client import OpenAIClient
-from ragtasks.clients.reply_cache import CachedClient, ReplyCache
+from ragtasks.clients.reply_cache import ReplyCache
 from retrieval_cache.rewriting import rewrite_queries
 
 SLOTS = 2

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragtasks.clients.cached_client import CachedClient
 from ragtasks.clients.openai_client import OpenAIClient
 from ragtasks.clients.protocol import Prompt, Reply
-from ragtasks.clients.reply_cache import CachedClient, ReplyCache
+from ragtasks.clients.reply_cache import ReplyCache
 from ragtasks.errors import CacheError, ConfigurationError, JudgeError
 from ragtasks.records import Passage, Setting
 from ragtasks.runs import Ranked, in_rank_order, read_contexts
