@@ -13,13 +13,14 @@ A run is published by one rename of its folder, after everything in it was writt
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock
 
 from ragtasks.errors import CacheError, close_matches
 from ragtasks.runs import MANIFEST, Manifest, new_run_name, read_manifest, run_folder
@@ -127,14 +128,17 @@ class RunStore:
             CacheError: the store cannot be written.
         """
         path = self.root / "locks" / f"{key[:32]}.lock"
+        lock = FileLock(path)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            handle = path.open("a")
-        except OSError as error:
-            raise CacheError(f"cannot write to the run store {self.root}: {error.strerror or error}") from error
-        with handle:
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            lock.acquire()
+        except (OSError, NotImplementedError) as error:
+            found = error.strerror if isinstance(error, OSError) and error.strerror else error
+            raise CacheError(f"cannot write to the run store {self.root}: {found}") from error
+        try:
             yield
+        finally:
+            lock.release()
 
 
 def list_runs(runs: Sequence[StoredRun]) -> list[str]:

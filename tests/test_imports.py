@@ -12,6 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 MODULES = sorted(path for package in ("ragtasks", "retrieval_cache") for path in (ROOT / package).rglob("*.py"))
+ONE_SYSTEM_ONLY = {"fcntl", "grp", "msvcrt", "pwd", "resource", "termios", "winreg"}
 HEAVY = ("torch", "transformers", "lm_eval", "datasets")
 
 # A part may import from parts with a smaller number, and from itself. DESIGN.md, "Imports point one way".
@@ -107,6 +108,13 @@ def test_imports_point_one_way(path: Path) -> None:
 def test_only_the_harness_part_imports_lm_eval(path: Path) -> None:
     if part_of(name_of(path)) != "ragtasks.harness":
         assert "lm_eval" not in {part_of(module) for module in imported(path)}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_every_module_imports_on_every_system(path: Path) -> None:
+    """What one system alone has stands behind a test for it, or in the function that uses it."""
+    statements = [node for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.Import)]
+    assert not {alias.name for node in statements for alias in node.names} & ONE_SYSTEM_ONLY
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
