@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from ragtasks.clients.protocol import Outcome, Reply
-from ragtasks.clients.reply_cache import ReplyCache
+from ragtasks.clients.reply_cache import Kept, ReplyCache, check_reply_cache
 from ragtasks.errors import CacheError
 from ragtasks.runs import canonical_hash
 
@@ -53,8 +53,7 @@ class AnswerLog:
         self._keys: list[str] = []
         self._file: ReplyCache | None = None
         self._is_broken = False
-        with ReplyCache(path):
-            pass
+        check_reply_cache(path)
 
     def look_up(self, asked: Sequence[Asked]) -> list[Any]:
         """Return what was answered before, in order, None where nothing was.
@@ -72,8 +71,8 @@ class AnswerLog:
                 key = f"{name}-{n_before[name]}"
                 n_before[name] += 1
                 self._keys.append(key)
-                reply = kept.get(key)
-                known.append(None if reply is None or reply.text is None else json.loads(reply.text))
+                found = kept.get(key)
+                known.append(None if found is None or found.reply.text is None else json.loads(found.reply.text))
         self._n_of = Counter(name for name, answer in zip(names, known, strict=True) if answer is not None)
         return known
 
@@ -82,11 +81,12 @@ class AnswerLog:
         name = self._name(*asked)
         key = f"{name}-{self._n_of[name]}"
         self._n_of[name] += 1
-        reply = Reply(Outcome.ANSWERED, text=json.dumps(answer))
+        request = {"method": asked[0], "arguments": _text(asked[1])}
+        kept = Kept(key, request, Reply(Outcome.ANSWERED, text=json.dumps(answer)), asked[0])
         try:
             # Opened here and not before: an evaluation that ends takes an empty file away.
             self._file = self._file or ReplyCache(self.path)
-            self._file.put(key, {"method": asked[0], "arguments": _text(asked[1])}, reply)
+            self._file.put([kept])
         except CacheError as error:
             if not self._is_broken:
                 _LOGGER.warning("the answers from here on are kept in memory only. %s", error)
