@@ -2,7 +2,8 @@
 
 Only evaluations that compare share a table: same data, encoder, judges and prompts, as in `ragtasks results diff`. What
 else they were asked with stands below a model's name where it differs in a table. The page asks nothing of the network,
-names no clock and no folder of a machine, and escapes every text: the same results give the same bytes.
+names no clock and no folder of a machine, escapes every text, and lets only its own style and script run: the same
+results give the same bytes.
 """
 
 from __future__ import annotations
@@ -15,12 +16,15 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from markupsafe import Markup
+
 from ragtasks.atomic_files import write_atomically
 from ragtasks.metrics.metric import Metric
 from ragtasks.reports.figures import EMPTY, empty_note
 from ragtasks.reports.history import History
 from ragtasks.reports.history_entries import Entry
 from ragtasks.reports.history_tables import SAMPLE_NOTE, below, mean_text, time_text
+from ragtasks.reports.page.policy import content_policy
 from ragtasks.reports.provenance import ASKED, DECISIVE, UNKNOWN
 from ragtasks.reports.renderers import coded
 
@@ -91,6 +95,7 @@ def write_leaderboard(history: History, folder: Path, path: Path) -> None:
         below=lambda source: _public(below(source, folder)),
         public=_public,
         coded=coded,
+        content_policy=lambda style, script: Markup(content_policy(style, script)),
         empty_note=empty_note,
         unknown=UNKNOWN,
     )

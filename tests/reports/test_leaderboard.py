@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from ragtasks.reports.history import History, Skipped, read_history
 from ragtasks.reports.leaderboard import leaderboard_tables, write_leaderboard
+from ragtasks.reports.page.policy import content_policy
 
 from ._saved import TASKS, facts_of, save
 from .test_history import command
@@ -209,7 +210,10 @@ def test_the_page_asks_nothing_of_the_network(tmp_path: Path) -> None:
     add(tmp_path, "m", 0.5)
     text = page_of(tmp_path)
     page = Page(text)
-    assert "default-src 'none'" in text
+    (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', text)
+    own = [re.findall(rf"<{tag}>(.*?)</{tag}>", text, flags=re.DOTALL) for tag in ("style", "script")]
+    assert policy == content_policy(*(inner for (inner,) in own))
+    assert "unsafe" not in policy
     assert not re.search(r"https?://|url\(|@import", text)
     assert not [tag for tag, attributes in page.tags if attributes.keys() & {"src", "href", "action"}]
 

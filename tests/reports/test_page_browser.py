@@ -1,4 +1,4 @@
-"""The page in a real browser: opened, searched, filtered, sorted, clicked through; both themes, two sizes of screen.
+"""The pages in a real browser: opened, searched, filtered, sorted, clicked through; both themes, two sizes of screen.
 
 Needs Chromium and its driver; no request may leave the page, and the console must stay empty.
 """
@@ -13,6 +13,9 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+
+from ragtasks.reports.history import read_history
+from ragtasks.reports.leaderboard import write_leaderboard
 
 from ._pages import HOSTILE, always, known_results, poison, write
 from ._saved import facts_of, save
@@ -356,3 +359,36 @@ def test_a_list_of_many_tasks_has_only_the_rows_in_sight(tab: Tab, tmp_path: Pat
     tab.set("query", "1 of c2")
     found = tab.texts("#count")
     assert "1000" in found[0].replace(",", ""), found
+
+
+@pytest.fixture(scope="module")
+def leaderboard(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("leaderboard")
+    for model, value in {"low": 0.25, "high" + HOSTILE: 0.75, "gone": None}.items():
+        save(folder / model[:4], model, values=lambda _, value=value: {"rb_alg": value})
+    write_leaderboard(read_history(folder), folder, folder / "page.html")
+    return folder / "page.html"
+
+
+def test_the_leaderboard_sorts_under_its_policy_and_looks_as_it_should(tab: Tab, leaderboard: Path) -> None:
+    tab.driver.get(leaderboard.as_uri())
+    names = "return [...document.querySelectorAll('tbody tr')].map((row) => row.cells[1].dataset.value.slice(0, 4))"
+    assert tab.run(names) == ["high", "low", "gone"]
+    tab.click("thead th:nth-child(3) button")
+    assert tab.run(names) == ["low", "high", "gone"]
+    assert tab.run("return window.harmed") is None
+    assert tab.run("return getComputedStyle(document.body).backgroundColor") in BACKGROUNDS.values()
+
+
+@pytest.mark.parametrize("name", ["page", "leaderboard"])
+def test_no_script_but_our_own_runs(name: str, tab: Tab, request: pytest.FixtureRequest) -> None:
+    written: Path = request.getfixturevalue(name)
+    text = written.read_text(encoding="utf-8").replace("</body>", "<script>window.harmed = 1</script></body>")
+    changed = written.with_name("changed.html")
+    changed.write_text(text.replace("<h1>", "<h1 onclick='window.harmed = 2'>"), encoding="utf-8")
+    tab.driver.get(changed.as_uri())
+    tab.click("h1")
+    assert tab.run("return window.harmed") is None
+    refused = [entry["message"] for entry in tab.driver.get_log("browser")]
+    assert len(refused) == 2
+    assert all("Content Security Policy" in message for message in refused)

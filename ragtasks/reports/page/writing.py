@@ -7,7 +7,6 @@ read: the same results give the same bytes.
 from __future__ import annotations
 
 import base64
-import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -25,6 +24,7 @@ from ragtasks.reports.page.blocks import packed
 from ragtasks.reports.page.failures import Failure, explained
 from ragtasks.reports.page.naming import group_labels
 from ragtasks.reports.page.parts import Part, collect_parts
+from ragtasks.reports.page.policy import content_policy
 from ragtasks.reports.page.shelf import Shelf
 from ragtasks.reports.provenance import files_of
 from ragtasks.reports.renderers import coded
@@ -81,8 +81,7 @@ def write_page(
         failures=failures,
         style=Markup(style),
         script=Markup(script),
-        style_hash=_hash(style),
-        script_hash=_hash(script),
+        policy=Markup(content_policy(style, script)),
         blocks=_blocks(evaluations, parts, shelves, failures),
     )
     return write_atomically(path, page.encode("utf-8", errors="replace"))  # halves of surrogate pairs have no UTF-8
@@ -206,11 +205,6 @@ def _environment() -> Environment:
 
 def _own(name: str) -> str:
     return resources.files("ragtasks.reports.page").joinpath(name).read_text(encoding="utf-8")
-
-
-def _hash(text: str) -> str:
-    """Return a content policy's source for an inline element with this text."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
 
 
 __all__ = ["Plot", "write_page"]
