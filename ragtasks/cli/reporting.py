@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from enum import Enum
 from importlib.util import find_spec
 from pathlib import Path
@@ -116,26 +115,18 @@ def _write_page(
     metrics: tuple[str, ...],
 ) -> None:
     """Write the page; pictures that are not drawn yet are drawn by another process meanwhile, as both take long."""
-    from concurrent.futures import ProcessPoolExecutor
-    from multiprocessing import get_context
-
-    from ragtasks.reports.page import write_page
-    from ragtasks.reports.plots import plot_sections
+    from ragtasks.reports.page import drawn_meanwhile, write_page
 
     if drawn is not None:
-        write_page(evaluations, sections, path, _plots(drawn), metrics=metrics)
+        plots = [(caption, picture.read_bytes()) for picture, caption in drawn.items()]
+        write_page(evaluations, sections, path, plots, metrics=metrics)
         return
     if find_spec("matplotlib") is None:
         write_page(evaluations, sections, path, metrics=metrics)
         say("the page has no plots. Next step: pip install 'ragtasks[report]'")
         return
-    with tempfile.TemporaryDirectory() as folder, ProcessPoolExecutor(1, get_context("spawn")) as pool:
-        drawing = pool.submit(plot_sections, sections, Path(folder))
-        write_page(evaluations, sections, path, lambda: _plots(drawing.result()), metrics=metrics)
-
-
-def _plots(drawn: dict[Path, str]) -> list[tuple[str, bytes]]:
-    return [(caption, path.read_bytes()) for path, caption in drawn.items()]
+    with drawn_meanwhile(sections) as plots_drawn:
+        write_page(evaluations, sections, path, plots_drawn, metrics=metrics)
 
 
 def _put(text: str, output: Path | None) -> None:
