@@ -76,7 +76,7 @@ def _endpoint(text: str) -> Endpoint:
         return endpoint_of(text)
     try:
         return endpoint_of(json.loads(text))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         # The text is not shown: it may hold an address with a password.
         raise ConfigurationError(
             f"--judge: expected openai/NAME or a JSON object, found broken JSON ({error})"

@@ -32,6 +32,7 @@ SAMPLE_ENCODER = "minilm"
 NO_ENCODER = "none"
 """Value of `encoder` that leaves the semantic metrics unscored on purpose."""
 
+_JUDGES_EXAMPLE = '["openai/gpt-4o-mini"]'
 _SLIP = 0.84  # similarity from which a foreign key is taken for a misspelt one of ours
 _HARNESS_KEYS = frozenset({"version", "config", "config_source", "think_end_token", "prompt"})
 # What stands in results, or lies near, for what is given as one of our keys.
@@ -135,7 +136,9 @@ class EvaluationConfig(BaseModel):
     @field_validator("judges", mode="before")
     @classmethod
     def _name_judges(cls, value: Any) -> tuple[Judge, ...]:
-        given = [value] if isinstance(value, (str, Mapping)) else list(value or [])
+        given = [value] if isinstance(value, (str, Mapping)) else [] if value is None else value
+        if not isinstance(given, (list, tuple)):
+            raise ValueError(f"must be a list of judges, such as {_JUDGES_EXAMPLE}")
         judges = tuple(_judge_of(item) for item in given)
         _refuse_namesakes([judge.model for judge in judges])
         return judges
@@ -160,6 +163,8 @@ def _judge_of(named: Any) -> Judge:
     """
     if isinstance(named, (Endpoint, HarnessModel)):
         return named
+    if not isinstance(named, (str, Mapping)):
+        raise ConfigurationError(f"judges: must be names or objects, such as {_JUDGES_EXAMPLE}")
     if not isinstance(named, Mapping) or "lm_eval" not in named:
         return endpoint_of(named)
     faults: list[str] = []

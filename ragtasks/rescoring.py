@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ragtasks.atomic_files import write_atomically
+from ragtasks.benchmarks._rows import parse_json
 from ragtasks.benchmarks.benchmark import Benchmark
 from ragtasks.benchmarks.registry import benchmark_folder, open_benchmark
 from ragtasks.config import config_from_options
@@ -98,9 +99,9 @@ def rescore(
 
 def _parsed(metadata: str) -> dict[str, Any]:
     try:
-        given = json.loads(metadata)
+        given = parse_json(metadata.encode())
     except ValueError as error:
-        raise ConfigurationError(f"--metadata is no JSON: {error}") from error
+        raise ConfigurationError(f"--metadata is not JSON: {error}") from error
     if not isinstance(given, dict):
         raise ConfigurationError('--metadata must be a JSON object, such as {"judges": ["openai/gpt-4o-mini"]}')
     return given

@@ -14,12 +14,13 @@ import hashlib
 import math
 import re
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import orjson
+from pydantic import BaseModel, ConfigDict, StrictStr, ValidationError
 
 from ragtasks.atomic_files import write_atomically
 from ragtasks.benchmarks._rows import bounded_lines
@@ -32,6 +33,8 @@ OFFICIAL = "official"
 
 CLOSED_BOOK = "closed_book"
 """Stands for a run that finds nothing: what a model knows without any passage."""
+
+_MOST_SHOWN = 20  # errors of one file
 
 MANIFEST = "manifest.json"
 FORMAT = 1
@@ -107,6 +110,63 @@ def run_folder(store: Path, name: str) -> Path:
         ConfigurationError: as `checked_run_name`.
     """
     return store / "runs" / checked_run_name(name)
+
+
+class _Part(BaseModel):
+    """A part of a manifest: what is read of it, and whatever else is there."""
+
+    model_config = ConfigDict(strict=True, extra="allow")
+
+
+class _Corpus(_Part):
+    n_passages: int | None = None
+
+
+class _Queries(_Part):
+    form: str
+
+
+class _Retriever(_Part):
+    name: str
+
+
+class _Spec(_Part):
+    benchmark: str
+    is_sample: bool
+    revision: str
+    tasks: str
+    corpora: dict[str, _Corpus]
+    queries: _Queries
+    retriever: _Retriever
+
+
+class _ManifestFile(_Part):
+    key: str
+    name: str
+    spec: _Spec
+    files: dict[str, str]
+    facts: dict[str, Any]
+
+
+class _ContextsRow(BaseModel):
+    """A line of the contexts of a setting."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    task_id: StrictStr
+    passages: tuple[Passage, ...]
+
+
+def _explained(error: ValidationError) -> list[str]:
+    """Return what does not fit, a line each, without the values, which may be long."""
+    return [f"{'.'.join(map(str, item['loc'])) or 'content'}: {item['msg']}" for item in error.errors()]
+
+
+def _corrupt(what: str, path: Path, expected: str, found: Sequence[str]) -> str:
+    n_more = len(found) - _MOST_SHOWN
+    shown = "; ".join(found[:_MOST_SHOWN]) + (f"; and {n_more} more" if n_more > 0 else "")
+    next_step = "remove the run with `ragtasks runs remove NAME` and make it again"
+    return clear_error(what, where=str(path), expected=expected, found=shown, next_step=next_step)
 
 
 def canonical_hash(value: Any) -> str:
@@ -203,7 +263,6 @@ def read_contexts(folder: Path, setting: Setting) -> Contexts:
     manifest = read_manifest(folder)
     path = f"contexts/{setting.value}.jsonl"
     digest = hashlib.sha256()
-    passages: dict[str, tuple[Passage, ...]] = {}
     try:
         with (folder / path).open("rb") as stream:
             lines = list(bounded_lines(stream))
@@ -213,9 +272,27 @@ def read_contexts(folder: Path, setting: Setting) -> Contexts:
         digest.update(line)
     if digest.hexdigest() != manifest.files.get(path):
         raise CacheError(f"{folder / path} has other bytes than were written; remove the run and make it again")
-    for row in map(orjson.loads, lines):
-        passages[row["task_id"]] = tuple(Passage(**item) for item in row["passages"])
-    return Contexts(manifest.name, setting, passages)
+    return Contexts(manifest.name, setting, _contexts_of(folder / path, lines))
+
+
+def _contexts_of(path: Path, lines: Iterable[bytes]) -> dict[str, tuple[Passage, ...]]:
+    """Return task id -> passages of a file of contexts, each task once."""
+    found: dict[str, tuple[Passage, ...]] = {}
+    errors: list[str] = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            row = _ContextsRow.model_validate(orjson.loads(line))
+        except orjson.JSONDecodeError as error:
+            errors.append(f"line {number}: {error}")
+        except ValidationError as error:
+            errors += [f"line {number}: {text}" for text in _explained(error)]
+        else:
+            if row.task_id in found:
+                errors.append(f"line {number}: task {row.task_id!r} is there already")
+            found[row.task_id] = row.passages
+    if errors:
+        raise CacheError(_corrupt("contexts of a stored run", path, "a task id and its passages in each line", errors))
+    return found
 
 
 def contexts_for(benchmark: Benchmark, setting: Setting, run: str, store: Path) -> Contexts:
@@ -306,17 +383,22 @@ def read_manifest(folder: Path) -> Manifest:
     """Return the manifest of a stored run.
 
     Raises:
-        CacheError: there is none, it is torn, or its key does not fit its content.
+        CacheError: there is none, it is corrupt, or its key does not fit its content.
     """
     path = folder / MANIFEST
+    expected = "the manifest that `ragtasks retrieve` wrote"
     try:
         content = orjson.loads(_text(path))
+        _ManifestFile.model_validate(content)
         manifest = Manifest(content["name"], content["spec"], content["files"], content["facts"])
-        outside = [file for file in manifest.files if not _lies_below(file)]
-    except (orjson.JSONDecodeError, KeyError, TypeError) as error:
-        raise CacheError(f"manifest {path} is torn: {error}; remove the run and make it again") from error
-    if content.get("key") != manifest.key:
+        key = manifest.key
+    except ValidationError as error:
+        raise CacheError(_corrupt("manifest of a run", path, expected, _explained(error))) from error
+    except (orjson.JSONDecodeError, TypeError) as error:  # the second: nested too deeply for a hash
+        raise CacheError(_corrupt("manifest of a run", path, expected, [str(error)])) from error
+    if content["key"] != key:
         raise CacheError(f"manifest {path} was changed by hand: its key does not fit its content")
+    outside = [file for file in manifest.files if not _lies_below(file)]
     if outside:
         raise CacheError(f"manifest {path} names files outside of its folder ({outside[0]!r}): do not use this run")
     return manifest

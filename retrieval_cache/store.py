@@ -111,12 +111,20 @@ class RunStore:
         return StoredRun(folder, read_manifest(folder))
 
     def remove(self, name: str) -> None:
-        """Delete a run, a torn one too; its index stays for other runs.
+        """Delete a run, a corrupt one too; its index stays for other runs.
 
         Raises:
-            CacheError: there is none of that name.
+            CacheError: there is none of that name, or it cannot be removed: then it is whole, as it was.
         """
-        shutil.rmtree(self._folder(name))
+        folder = self._folder(name)
+        leaving = self.root / "building" / f"removed-{folder.name}"
+        try:
+            leaving.parent.mkdir(parents=True, exist_ok=True)
+            shutil.rmtree(leaving, ignore_errors=True)
+            folder.rename(leaving)
+            shutil.rmtree(leaving)
+        except OSError as error:
+            raise CacheError(f"cannot remove run {name!r} at {folder}: {error.strerror or error}") from error
 
     @contextlib.contextmanager
     def only_builder(self, key: str) -> Iterator[None]:

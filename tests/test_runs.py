@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
+from copy import deepcopy
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -20,6 +23,7 @@ from ragtasks.runs import (
     canonical_hash,
     contexts_for,
     in_rank_order,
+    read_contexts,
     read_manifest,
     read_trec,
     run_key,
@@ -83,8 +87,74 @@ def test_hash_ignores_key_order_and_moves_with_every_value(value: dict[str, obje
         assert canonical_hash({**value, key: "another value"}) != canonical_hash(value)
 
 
+SPEC = {
+    "benchmark": "mtrag",
+    "is_sample": True,
+    "revision": "1",
+    "tasks": "00",
+    "corpora": {"govt": {"n_passages": 3}},
+    "queries": {"form": "last_turn"},
+    "retriever": {"name": "bm25"},
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "found"),
+    [
+        ("spec", None, "spec: Input should be"),
+        ("spec.benchmark", 1, "spec.benchmark: Input should be a valid string"),
+        ("spec.is_sample", "yes", "spec.is_sample: Input should be a valid boolean"),
+        ("spec.tasks", [], "spec.tasks: Input should be a valid string"),
+        ("spec.corpora", [], "spec.corpora: Input should be"),
+        ("spec.corpora.govt", 3, "spec.corpora.govt: Input should be"),
+        ("spec.queries", "last_turn", "spec.queries: Input should be"),
+        ("spec.queries.form", None, "spec.queries.form: Input should be a valid string"),
+        ("spec.retriever.name", 7, "spec.retriever.name: Input should be a valid string"),
+        ("files", ["a.trec"], "files: Input should be"),
+        ("files", {"a.trec": 1}, "files.a.trec: Input should be a valid string"),
+    ],
+)
+def test_a_manifest_of_other_types_is_refused_even_with_a_key_that_fits(
+    tmp_path: Path, path: str, value: object, found: str
+) -> None:
+    content = {"key": "", "name": "r", "spec": deepcopy(SPEC), "files": {}, "facts": {}}
+    *above, last = path.split(".")
+    inner: Any = content
+    for key in above:
+        inner = inner[key]
+    inner[last] = value
+    content["key"] = canonical_hash(content["spec"])
+    (tmp_path / "manifest.json").write_text(json.dumps(content))
+    with pytest.raises(CacheError, match="manifest of a run") as error:
+        read_manifest(tmp_path)
+    assert found in str(error.value)
+    assert "ragtasks runs remove" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        (b"{", "line 2: "),
+        (b"[]", "line 2: content: "),
+        (b'{"task_id": 1, "passages": []}', "line 2: task_id: "),
+        (b'{"task_id": "b", "passages": ["p"]}', "line 2: passages.0: "),
+        (b'{"task_id": "b", "passages": [{"passage_id": "p"}]}', "line 2: passages.0.text: "),
+        (b'{"task_id": "a", "passages": []}', "line 2: task 'a' is there already"),
+    ],
+)
+def test_contexts_of_another_shape_are_refused_by_line(tmp_path: Path, line: bytes, found: str) -> None:
+    content = b'{"task_id": "a", "passages": []}\n' + line + b"\n"
+    path = tmp_path / "contexts" / "full_rag.jsonl"
+    path.parent.mkdir()
+    path.write_bytes(content)
+    write_manifest(tmp_path, Manifest("r", SPEC, {"contexts/full_rag.jsonl": hashlib.sha256(content).hexdigest()}))
+    with pytest.raises(CacheError, match="contexts of a stored run") as error:
+        read_contexts(tmp_path, Setting.FULL_RAG)
+    assert found in str(error.value)
+
+
 def test_manifest_reads_back_and_refuses_changes(tmp_path: Path) -> None:
-    manifest = Manifest("mine", {"retriever": "bm25", "k": 5}, {"a.trec": "00"}, {"seconds": 1.5})
+    manifest = Manifest("mine", {**SPEC, "k": 5}, {"a.trec": "00"}, {"seconds": 1.5})
     write_manifest(tmp_path, manifest)
     assert read_manifest(tmp_path) == manifest
     path = tmp_path / "manifest.json"
@@ -94,7 +164,7 @@ def test_manifest_reads_back_and_refuses_changes(tmp_path: Path) -> None:
     with pytest.raises(CacheError, match="changed by hand"):
         read_manifest(tmp_path)
     path.write_text(path.read_text()[:40])
-    with pytest.raises(CacheError, match="torn"):
+    with pytest.raises(CacheError, match="manifest of a run"):
         read_manifest(tmp_path)
 
 
@@ -122,6 +192,6 @@ def test_no_run_is_stored_under_a_name_that_stands_for_something_else(tmp_path: 
 
 @pytest.mark.parametrize("file", ["../other.trec", "/etc/passwd", "contexts/../../x.trec"])
 def test_a_manifest_that_leads_out_of_its_folder_is_refused(tmp_path: Path, file: str) -> None:
-    write_manifest(tmp_path, Manifest("r", {}, {file: "0" * 64}))
+    write_manifest(tmp_path, Manifest("r", SPEC, {file: "0" * 64}))
     with pytest.raises(CacheError, match="outside of its folder"):
         read_manifest(tmp_path)

@@ -156,8 +156,11 @@ class Collection:
         found: dict[str, tuple[Passage, ...]] = {}
         for line, row in json_lines(faults):
             ids = row.get("passages")
-            if not isinstance(row.get("task_id"), str) or not isinstance(ids, list) or not {*ids} <= units.keys():
+            ids = ids if isinstance(ids, list) else [None]
+            if not isinstance(row.get("task_id"), str) or not all(isinstance(one, str) and one in units for one in ids):
                 faults.add(line, "`task_id` and ids of units as `passages`", row)
+            elif row["task_id"] in found:
+                faults.add(line, "each task once", "this task again", row["task_id"])
             else:
                 found[row["task_id"]] = tuple(units[name] for name in ids[:N_PASSAGES])
         faults.raise_if_any()

@@ -228,7 +228,7 @@ def _turn(row: Any, document_id: str) -> Turn | None:
     row = row if isinstance(row, dict) else {}
     turn_id, role, act, text = (row.get(key) for key in ("turn_id", "role", "da", "utterance"))
     references = row.get("references")
-    if not isinstance(turn_id, int) or role not in {"user", "agent"} or not isinstance(act, str):
+    if not isinstance(turn_id, int) or role not in ("user", "agent") or not isinstance(act, str):
         return None
     if not isinstance(text, str) or not text.strip() or not isinstance(references, list):
         return None

@@ -10,6 +10,9 @@ import typer
 from ragtasks import __version__
 from ragtasks.errors import RagtasksError
 
+_MOST_CHARACTERS = 6_000  # of an error
+_END_CHARACTERS = 500  # where the next step stands
+
 app = typer.Typer(
     help="Multi-turn RAG benchmarks as tasks of lm-evaluation-harness.",
     no_args_is_help=True,
@@ -33,16 +36,27 @@ def _root(version: Annotated[bool, typer.Option("--version", help="Print the ver
 
 
 def main(arguments: list[str] | None = None) -> Any:
-    """Run the command line; a clear error goes to standard error and ends with status 1."""
+    """Run the command line; a clear error goes to standard error, not too long, and ends with status 1."""
     try:
         return app(args=arguments, standalone_mode=True)
     except RagtasksError as error:
-        _fail(error)
+        _fail(str(error))
+    except OSError as error:  # a full disk, a read-only folder, a file that vanished
+        where = f"{error.filename}: " if error.filename else ""
+        _fail(f"{where}{error.strerror or error}. Next step: check the disk, the path and its permissions")
 
 
-def _fail(error: RagtasksError) -> NoReturn:
-    typer.echo(f"ragtasks: {error}", err=True)
+def _fail(text: str) -> NoReturn:
+    typer.echo(f"ragtasks: {_cut(text)}", err=True)
     sys.exit(1)
+
+
+def _cut(text: str) -> str:
+    """Return a text, or its beginning and its end with the number of characters between them that are left out."""
+    left_out = len(text) - _MOST_CHARACTERS
+    if left_out <= 0:
+        return text
+    return f"{text[: -left_out - _END_CHARACTERS]}\n[... {left_out:,} characters ...]\n{text[-_END_CHARACTERS:]}"
 
 
 __all__ = ["app", "main", "say"]

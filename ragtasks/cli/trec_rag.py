@@ -65,7 +65,7 @@ def _judge(named: list[str]) -> Any:
 def _mapping(text: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         # The text is not shown: it may hold an address with a password.
         raise ConfigurationError("--judge: expected openai/NAME or a JSON object, found broken JSON") from None
 

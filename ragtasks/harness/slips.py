@@ -67,8 +67,8 @@ def _broken_json(arguments: Sequence[str]) -> str:
             continue
         try:
             json.loads(text)
-        except ValueError as error:
-            return f"{option} is no JSON: {error}"
+        except (ValueError, RecursionError) as error:
+            return f"{option} is not JSON: {error}"
     return ""
 
 

@@ -12,6 +12,7 @@ text is never parsed: quotes, signs and colons separate words and do nothing els
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -97,10 +98,10 @@ class Bm25Retriever:
         builder = SchemaBuilder()
         builder.add_text_field("text", tokenizer_name=self.name, index_option="freq")
         builder.add_unsigned_field("row", fast=True)
-        index = Index(builder.build(), path=str(folder))
+        index = _on_disk(folder, partial(Index, path=str(folder)), builder.build())
         index.register_tokenizer(self.name, text_analyser(NAMES[self.name]))
         ids: list[str] = []
-        writer = index.writer(heap_size=_HEAP_BYTES)
+        writer = _on_disk(folder, index.writer, _HEAP_BYTES)
         for row, text in enumerate(texts_with_ids(passages, ids, f"index {self.name}", progress)):
             document = Document()
             document.add_text("text", text)
@@ -160,10 +161,10 @@ class Bm25Retriever:
         return in_rank_order(Ranked(self._ids[int(row or 0)], score) for row, (score, _) in scored)[:k]
 
 
-def _on_disk(folder: Path, call: Any, *arguments: object) -> None:
-    """Call tantivy's writer, which reports a full disk as ValueError."""
+def _on_disk(folder: Path, call: Any, *arguments: object) -> Any:
+    """Return what a call of tantivy returns, which reports a full disk as ValueError."""
     try:
-        call(*arguments)
+        return call(*arguments)
     except ValueError as error:
         raise unwritable(folder, error) from error
 

@@ -212,7 +212,7 @@ def test_broken_json_is_one_line_that_does_not_show_it(arguments: list[str], com
     done = command("--model", "dummy", "--tasks", TASK, *arguments)
     option = arguments[0].partition("=")[0]
     assert done.status == 1
-    assert done.err.splitlines()[-1].startswith(f"ragtasks: {option} is no JSON: ")
+    assert done.err.splitlines()[-1].startswith(f"ragtasks: {option} is not JSON: ")
     assert SECRET not in done.err
     assert "Traceback" not in done.err
 

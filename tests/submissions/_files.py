@@ -36,6 +36,9 @@ def store_run(store: Path, name: str, benchmark: Benchmark, run: Run) -> None:
         "is_sample": benchmark.is_sample,
         "revision": benchmark.revision,
         "tasks": tasks_checksum(benchmark.tasks),
+        "corpora": {},
+        "queries": {"form": "last_turn"},
+        "retriever": {"name": "bm25"},
     }
     write_manifest(folder, Manifest(name, spec, files))
 

@@ -1,0 +1,94 @@
+"""How a command ends whatever goes wrong: one error, not too long, and what was there is as it was."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ragtasks.cli import main
+from ragtasks.errors import RagtasksError
+from retrieval_cache.store import RunStore
+
+SAMPLE = Path(__file__).resolve().parents[2] / "ragtasks" / "benchmarks" / "sample" / "custom"
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    with pytest.raises(SystemExit) as stop:
+        main(list(arguments))
+    assert stop.value.code == 1
+    return capsys.readouterr().err
+
+
+def test_a_long_error_is_cut_with_a_count(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def fail(self: RunStore) -> None:
+        raise RagtasksError("x" * 10_000 + "\n  next step: this")
+
+    monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path))
+    monkeypatch.setattr(RunStore, "all", fail)
+    text = said(capsys, "runs", "list")
+    assert len(text) < 6_100
+    assert "\n[... 4,018 characters ...]\n" in text
+    assert text.endswith("next step: this\n")
+
+
+@pytest.mark.parametrize("value", [7, 1.5, True, [1, 2], [None], [["openai/x"]], {"model": 3}])
+def test_judges_of_another_type_are_refused(value: object, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "mine.jsonl").write_text("{}")
+    metadata = json.dumps({"judges": value, "data": "sample"})
+    places = ("--benchmark", "mtrag", "--setting", "reference", "--output_path", str(tmp_path / "out"))
+    text = said(capsys, "judge", str(tmp_path / "mine.jsonl"), "--metadata", metadata, *places)
+    assert text.startswith(("ragtasks: evaluation options: judges: ", "ragtasks: judges: ", "ragtasks: endpoint: "))
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, '{"run": "\\ud800"}', '{"run": 1e999}'])
+def test_metadata_that_cannot_be_read_is_refused(text: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "mine.jsonl").write_text("{}")
+    out = ("--benchmark", "mtrag", "--setting", "reference", "--output_path", str(tmp_path / "out"))
+    assert said(capsys, "judge", str(tmp_path / "mine.jsonl"), "--metadata", text, *out).startswith("ragtasks: ")
+
+
+@pytest.mark.parametrize("n_bytes", [1, 600, 2000])
+def test_a_full_disk_ends_retrieve_in_one_error_and_no_run(n_bytes: int, tmp_path: Path) -> None:
+    line = ["retrieve", "--retriever", "bm25", "--benchmark", "custom", "--data", str(SAMPLE), "--name", "mine"]
+    done = subprocess.run(
+        [sys.executable, "-c", "import sys; from ragtasks.cli import main; main(sys.argv[1:])", *line],
+        env={
+            "RAGTASKS_RUNS": str(tmp_path),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PATH": "/usr/bin:/bin",
+            "HOME": str(tmp_path),
+        },
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, n_bytes)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1, done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stderr.startswith("ragtasks: ")
+    assert not (tmp_path / "runs" / "mine").exists()
+
+
+def test_a_run_that_cannot_be_removed_stays_whole(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "runs" / "mine"
+    folder.mkdir(parents=True)
+    (folder / "manifest.json").write_text("{}")
+    (tmp_path / "building").write_text("a file where a folder belongs, as nobody can write here")
+    monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path))
+    assert "cannot remove run 'mine'" in said(capsys, "runs", "remove", "mine")
+    assert (folder / "manifest.json").is_file()
+
+
+def test_a_target_that_cannot_be_written_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / "nowhere" / "segments.jsonl"
+    text = said(capsys, "corpus", "segment", str(SAMPLE / "passages.jsonl"), str(target))
+    assert text.startswith(f"ragtasks: cannot write {target}: ")
