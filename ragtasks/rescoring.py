@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,6 +59,7 @@ def rescore(
     *,
     benchmark: str | None = None,
     setting: str | None = None,
+    may_replace: Callable[[Sequence[Path]], bool] = lambda _: False,
 ) -> list[str]:
     """Return one line a results file that was written below `output`.
 
@@ -72,10 +73,12 @@ def rescore(
         place: where benchmarks and runs are.
         benchmark: name; for predictions only, which do not say it.
         setting: `reference`, `reference_rag` or `full_rag`; for predictions only.
+        may_replace: asked once, before anything is scored, with the results that are there and would be replaced.
 
     Raises:
         BenchmarkFileError: a file cannot be read, or has faults: all of them, by line.
-        ConfigurationError: an option that cannot be used, or an output that would replace what is read.
+        ConfigurationError: an option that cannot be used, or an output that would replace what is read, or other
+            results without leave.
         CacheError: the output cannot be written.
         RagtasksError: a part of the scoring failed, or judges gave too few verdicts; raised after everything is saved.
     """
@@ -84,6 +87,9 @@ def rescore(
     evaluations = [found for path in paths for found in _read(path, given, place, benchmark, setting)]
     files = [_results_file(output, evaluation) for evaluation in evaluations]
     _refuse_replacing(paths, output, evaluations, files)
+    there = [file for file in dict.fromkeys(files) if file.exists()]
+    if there and not may_replace(there):
+        raise ConfigurationError(_would_replace(output, there))
     _show_unused(evaluations)
     scored = _score([task for evaluation in evaluations for task in evaluation.tasks], place)
     lines = []
@@ -166,6 +172,18 @@ def _refuse_replacing(
             raise ConfigurationError(
                 f"{sources[file]} and {evaluation.source} would both be written to {file}; score one at a time"
             )
+
+
+def _would_replace(output: Path, there: Sequence[Path]) -> str:
+    more = f" and {len(there) - 1} more" if len(there) > 1 else ""
+    return clear_error(
+        "output folder",
+        where=str(output),
+        expected="a folder without these results, which were scored before",
+        found=f"{there[0]}{more}",
+        next_step="name another folder with --output-path, or replace them with --force (what judges replied is kept "
+        "and not asked again)",
+    )
 
 
 def _score(tasks: Sequence[SavedTask], place: Place) -> Iterator[tuple[list[ScoredResponse], ResponseScorer]]:

@@ -7,14 +7,14 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ragtasks.benchmarks.registry import benchmark_folder, open_benchmark
-from ragtasks.errors import BenchmarkFileError, ConfigurationError, RagtasksError
+from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, RagtasksError
 from ragtasks.harness.problems import take_problems
 from ragtasks.records import Setting
 from ragtasks.reports.results import read_evaluations
@@ -46,7 +46,8 @@ def again(place: Place, tmp_path: Path) -> Rescore:
 
     def run(*paths: Path, output: Path | None = None, **options: Any) -> list[str]:
         named = {key: options.pop(key) for key in ("benchmark", "setting") if key in options}
-        return rescore(paths, json.dumps(options), output or tmp_path / "out", place, **named)
+        folder, may_replace = output or tmp_path / "out", options.pop("may_replace", lambda _: True)
+        return rescore(paths, json.dumps(options), folder, place, may_replace=may_replace, **named)
 
     return run
 
@@ -167,6 +168,28 @@ def test_an_output_within_what_is_read_is_refused(saved: Path, again: Rescore, t
     with pytest.raises(ConfigurationError, match="lies in what is read"):
         again(saved, output=saved / target)
     assert content_of(saved) == before
+
+
+def test_results_that_are_there_are_replaced_with_leave_only(saved: Path, again: Rescore, tmp_path: Path) -> None:
+    asked: list[Sequence[Path]] = []
+    again(saved, encoder="none", may_replace=lambda _: pytest.fail("nothing is there"))
+    before = content_of(tmp_path / "out")
+    with pytest.raises(ConfigurationError, match="--force"):
+        again(saved, encoder="none", may_replace=lambda files: bool(asked.append(files)))
+    assert content_of(tmp_path / "out") == before
+    assert {str(file.relative_to(tmp_path / "out")) for file in asked[0]} == {
+        name for name in before if "results_" in name
+    }
+    again(saved, encoder="none")
+
+
+def test_a_cache_that_cannot_be_written_is_found_before_judges_are_asked(
+    saved: Path, again: Rescore, tmp_path: Path
+) -> None:
+    (tmp_path / "store").touch()
+    with pytest.raises(CacheError, match="reply cache"):
+        again(saved, encoder="none", judges=[{"model": "m", "base_url": f"http://127.0.0.1:{closed_port()}/v1"}])
+    assert not (tmp_path / "out").exists()
 
 
 def test_an_output_that_would_replace_the_input_is_refused(saved: Path, again: Rescore) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -26,6 +28,14 @@ def say(*lines: object) -> None:
     """Print lines."""
     for line in lines:
         typer.echo(line)
+
+
+def may_be_replaced(files: Sequence[Path], *, force: bool) -> bool:
+    """Return whether files may be replaced: with `--force`, or where somebody at a terminal says so."""
+    if force or not sys.stdin.isatty():
+        return force
+    more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+    return typer.confirm(f"Replace {files[0]}{more}?", err=True)
 
 
 @app.callback(invoke_without_command=True)
@@ -59,4 +69,4 @@ def _cut(text: str) -> str:
     return f"{text[: -left_out - _END_CHARACTERS]}\n[... {left_out:,} characters ...]\n{text[-_END_CHARACTERS:]}"
 
 
-__all__ = ["app", "main", "say"]
+__all__ = ["app", "main", "may_be_replaced", "say"]

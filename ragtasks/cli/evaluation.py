@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ragtasks.cli.app import app, say
+from ragtasks.cli.app import app, may_be_replaced, say
 
 _PASS_THROUGH = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
@@ -94,13 +95,17 @@ def judge(
     setting: Annotated[
         str | None, typer.Option(help="Setting of predictions: reference, reference_rag, full_rag.")
     ] = None,
+    *,
+    force: Annotated[bool, typer.Option("--force", help="Replace results of the same answers without asking.")] = False,
 ) -> None:
     """Score saved answers again, with judges or without, and without the model that gave them."""
     from ragtasks.environment import data_folder, run_store
     from ragtasks.rescoring import Place, rescore
 
     place = Place(data_folder(), run_store())
-    say(*rescore(paths, metadata, output_path, place, benchmark=benchmark, setting=setting))
+    may_replace = partial(may_be_replaced, force=force)
+    lines = rescore(paths, metadata, output_path, place, benchmark=benchmark, setting=setting, may_replace=may_replace)
+    say(*lines)
 
 
 @app.command()

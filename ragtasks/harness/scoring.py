@@ -14,6 +14,7 @@ from ragtasks.benchmarks.benchmark import Benchmark
 from ragtasks.benchmarks.registry import open_benchmark
 from ragtasks.clients.endpoint import Endpoint
 from ragtasks.clients.protocol import Client
+from ragtasks.clients.reply_cache import check_reply_cache
 from ragtasks.config import DEFAULT_ENCODER, NO_ENCODER, SAMPLE_ENCODER, EvaluationConfig, Judge
 from ragtasks.environment import endpoint_key, engine_keys, reply_cache_file, run_store
 from ragtasks.errors import JudgeError, MissingExtraError, RagtasksError
@@ -58,7 +59,7 @@ class ResponseScorer:
         Raises:
             RagtasksError: the encoder that the configuration names is unknown, not there, or lacks a library; its
                 device cannot be had; a judge's endpoint lacks a library, or the harness does not know its kind of
-                model.
+                model; what judges reply cannot be kept.
         """
         default = SAMPLE_ENCODER if benchmark.is_sample else DEFAULT_ENCODER
         self.encoder = config.encoder or default
@@ -67,6 +68,8 @@ class ResponseScorer:
         self.suite = suite or suite_named(benchmark.suite)
         self._rubrics = self.suite.rubrics_in(config.prompts, benchmark.root) if config.judges else []
         self._clients = [_ready(item) for item in config.judges]
+        if self._rubrics:
+            check_reply_cache(reply_cache_file())
         self._judges = ", ".join(item.model for item in config.judges)
         self._idk_by_judges = config.idk_by_judges and any(rubric.name == IDK for rubric in self._rubrics)
         self._idk_detector = f"judge {self._judges}" if self._idk_by_judges else RuleBasedIdk().name

@@ -1,0 +1,86 @@
+"""`ragtasks cache` on a file with a few replies, and on none."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from ragtasks.cli import main
+from ragtasks.clients.protocol import Outcome, Reply
+from ragtasks.clients.reply_cache import Kept, ReplyCache
+from tests.cli.test_retrieval import printed
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path))
+    return tmp_path / "replies.sqlite"
+
+
+@pytest.fixture
+def filled(file: Path) -> Path:
+    request = {"client": {"model": "openai/m"}, "address": "https://api.openai.com:443/v1"}
+    answered, refused = Reply(Outcome.ANSWERED, "x"), Reply(Outcome.REFUSED)
+    with ReplyCache(file) as cache:
+        cache.put(
+            [
+                Kept("1", request, answered, "idk"),
+                Kept("2", request, answered, "idk"),
+                Kept("3", request, refused, "idk"),
+                Kept("4", request, Reply(Outcome.TRUNCATED), "idk", is_history=True),
+                Kept("5", {"client": {"model": "local"}}, answered),
+            ]
+        )
+        cache.execute("UPDATE replies SET stored = ? WHERE key = '1'", (time.time() - 10 * 86_400,))
+    return file
+
+
+def test_no_file_is_said_and_none_is_made(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert printed(capsys, "cache") == [f"{file}: no replies are kept yet"]
+    assert printed(capsys, "cache", "prune", "--model", "m") == [f"{file}: no replies are kept yet"]
+    assert not file.exists()
+
+
+def test_replies_are_counted_by_what_they_are(filled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first, *table = printed(capsys, "cache")
+    assert first.startswith(f"{filled}: 5 replies, 0.")
+    assert [line.split() for line in table] == [
+        ["model", "address", "kind", "outcome", "replies"],
+        ["local", "-", "-", "answered", "1"],
+        ["openai/m", "https://api.openai.com:443/v1", "idk", "answered", "2"],
+        ["openai/m", "https://api.openai.com:443/v1", "idk", "refused", "1"],
+        ["openai/m", "https://api.openai.com:443/v1", "idk", "truncated", "(then", "asked", "again)", "1"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "left"),
+    [
+        (["--older-than", "9"], "2345"),
+        (["--model", "openai/m"], "5"),
+        (["--outcome", "refused"], "1245"),
+        (["--model", "openai/m", "--outcome", "answered"], "345"),
+        (["--model", "other"], "12345"),
+    ],
+)
+def test_chosen_replies_go(filled: Path, capsys: pytest.CaptureFixture[str], options: list[str], left: str) -> None:
+    n_gone = 5 - len(left)
+    (line,) = printed(capsys, "cache", "prune", *options, "--dry-run")
+    assert line == f"{n_gone} replies would be removed, {len(left)} stay in {filled}"
+    (line,) = printed(capsys, "cache", "prune", *options)
+    assert line == f"{n_gone} replies removed, {len(left)} stay in {filled}"
+    with ReplyCache(filled) as cache:
+        assert "".join(key for key in "12345" if cache.get(key)) == left
+
+
+@pytest.mark.parametrize(
+    ("options", "message"), [([], "nothing is chosen"), (["--outcome", "refusd"], "did you mean 'refused'")]
+)
+def test_a_choice_that_cannot_be_is_refused(
+    filled: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["cache", "prune", *options])
+    assert message in capsys.readouterr().err
