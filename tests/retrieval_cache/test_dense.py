@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -44,6 +45,20 @@ def minilm() -> DenseRetriever:
     return DenseRetriever("minilm", shard_size=3, batch_size=2)
 
 
+@pytest.fixture(scope="module")
+def finished(minilm: DenseRetriever, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where all passages are encoded already; to be copied, not to be changed."""
+    folder = tmp_path_factory.mktemp("finished")
+    minilm.index(PASSAGES, folder)
+    return folder
+
+
+@pytest.fixture
+def folder(finished: Path, tmp_path: Path) -> Path:
+    """A copy of the finished folder that a test may harm."""
+    return Path(shutil.copytree(finished, tmp_path / "folder"))
+
+
 def folder_bytes(folder: Path) -> dict[str, str]:
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())}
 
@@ -78,18 +93,16 @@ def test_scores_are_cosines_of_the_stored_vectors(minilm: DenseRetriever, tmp_pa
     np.testing.assert_allclose([found[passage.passage_id] for passage in PASSAGES], expected, atol=2e-3)
 
 
-def test_finished_shards_are_used_again(minilm: DenseRetriever, tmp_path: Path) -> None:
-    minilm.index(PASSAGES, tmp_path)
-    before = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
-    minilm.index(PASSAGES, tmp_path)
-    assert {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == before
+def test_finished_shards_are_used_again(minilm: DenseRetriever, folder: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
+    minilm.index(PASSAGES, folder)
+    assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == before
 
 
 @pytest.mark.parametrize("harm", ["torn", "flipped", "no seal", "torn seal", "no vectors", "part", "extra shard"])
-def test_a_harmed_folder_is_put_right(minilm: DenseRetriever, tmp_path: Path, harm: str) -> None:
-    minilm.index(PASSAGES, tmp_path)
-    good = folder_bytes(tmp_path)
-    shard, seal = tmp_path / "shard-000001.npy", tmp_path / "shard-000001.json"
+def test_a_harmed_folder_is_put_right(minilm: DenseRetriever, folder: Path, harm: str) -> None:
+    good = folder_bytes(folder)
+    shard, seal = folder / "shard-000001.npy", folder / "shard-000001.json"
     content = shard.read_bytes()
     harms = {
         "torn": lambda: shard.write_bytes(content[:-10]),
@@ -97,31 +110,29 @@ def test_a_harmed_folder_is_put_right(minilm: DenseRetriever, tmp_path: Path, ha
         "no seal": seal.unlink,
         "torn seal": lambda: seal.write_bytes(seal.read_bytes()[:20]),
         "no vectors": shard.unlink,
-        "part": lambda: (tmp_path / "shard-000001.npy.1.part").write_bytes(b"x"),
-        "extra shard": lambda: (tmp_path / "shard-000009.npy").write_bytes(content),
+        "part": lambda: (folder / "shard-000001.npy.1.part").write_bytes(b"x"),
+        "extra shard": lambda: (folder / "shard-000009.npy").write_bytes(content),
     }
     harms[harm]()
-    assert folder_bytes(tmp_path) != good
-    minilm.index(PASSAGES, tmp_path)
-    assert folder_bytes(tmp_path) == good
+    assert folder_bytes(folder) != good
+    minilm.index(PASSAGES, folder)
+    assert folder_bytes(folder) == good
 
 
-def test_a_changed_passage_is_encoded_again_and_no_other(minilm: DenseRetriever, tmp_path: Path) -> None:
-    minilm.index(PASSAGES, tmp_path)
-    before = {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+def test_a_changed_passage_is_encoded_again_and_no_other(minilm: DenseRetriever, folder: Path) -> None:
+    before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
     changed = [Passage(item.passage_id, "Saturn has rings.") if item.passage_id == "p4" else item for item in PASSAGES]
-    minilm.index(changed, tmp_path)
-    touched = {path.name for path in tmp_path.iterdir() if path.stat().st_mtime_ns != before[path.name]}
+    minilm.index(changed, folder)
+    touched = {path.name for path in folder.iterdir() if path.stat().st_mtime_ns != before[path.name]}
     assert touched == {"shard-000001.npy", "shard-000001.json"}
     assert minilm.search({"q": "rings of Saturn"}, 1)["q"][0].passage_id == "p4"
 
 
-def test_vectors_of_another_width_are_refused(minilm: DenseRetriever, tmp_path: Path) -> None:
-    minilm.index(PASSAGES, tmp_path)
-    seal = tmp_path / "shard-000000.json"
+def test_vectors_of_another_width_are_refused(minilm: DenseRetriever, folder: Path) -> None:
+    seal = folder / "shard-000000.json"
     seal.write_text(json.dumps({**json.loads(seal.read_text()), "dimension": 768}))
     with pytest.raises(CacheError, match=r"(?s)384 dimensions.*768 dimensions"):
-        minilm.index(PASSAGES, tmp_path)
+        minilm.index(PASSAGES, folder)
 
 
 def test_bad_input_gives_clear_errors(minilm: DenseRetriever, tmp_path: Path) -> None:
