@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from jinja2 import TemplateError
+
 from ragtasks.docs import Doc
 from ragtasks.errors import ConfigurationError
 from ragtasks.templates import PromptTemplate
@@ -56,14 +58,15 @@ class ChatRenderer:
         """Return what the model's own chat template makes of the messages, with nothing left out.
 
         Raises:
-            ConfigurationError: the template leaves the system text out, even in front of the first user message.
+            ConfigurationError: there is no template, it refuses the conversation, or it leaves the system text out even
+                in front of the first user message.
         """
         system = messages[0]["content"]
         if not self._folds:
-            rendered = chat_template(messages)
+            rendered = _applied(chat_template, messages)
             if _holds(rendered, system):
                 return rendered
-        rendered = chat_template(fold_system(messages))
+        rendered = _applied(chat_template, fold_system(messages))
         if not _holds(rendered, system):
             raise ConfigurationError(
                 "the model's chat template leaves out the passages; try without --apply_chat_template"
@@ -74,6 +77,18 @@ class ChatRenderer:
                 "No passage is lost: the template has no system role, so they go in front of the first user message."
             )
         return rendered
+
+
+def _applied(chat_template: Callable[[ChatMessages], Any], messages: ChatMessages) -> Any:
+    """Return what a template makes of messages; what it refuses, or that there is none, is one line."""
+    try:
+        return chat_template(messages)
+    except (ValueError, TemplateError) as error:
+        told = str(error).splitlines()[0] if str(error) else type(error).__name__
+    raise ConfigurationError(
+        f"--apply_chat_template: the model has no chat template that takes the conversation ({told}).\n"
+        "  next step: leave the flag out (plain text), or name a tokenizer with one in --model_args (tokenizer=...)"
+    )
 
 
 def _holds(rendered: Any, text: str) -> bool:

@@ -139,7 +139,7 @@ def command(capsys: pytest.CaptureFixture[str]) -> Callable[..., CommandResult]:
 
 @pytest.fixture(scope="session")
 def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Return a folder with a language model of a few thousand random weights and the given chat template."""
+    """Return a folder with a language model of a few thousand random weights and the given chat template, if any."""
     folders: dict[str, Path] = {}
 
     def build(chat_template: str) -> Path:
@@ -163,7 +163,7 @@ def _save_tiny_model(folder: Path, chat_template: str) -> Path:
     core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     core.decoder = decoders.ByteLevel()
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=core, bos_token="<s>", eos_token="</s>", pad_token="</s>")
-    tokenizer.chat_template = chat_template
+    tokenizer.chat_template = chat_template or None
     tokenizer.save_pretrained(folder)
     config = LlamaConfig(
         vocab_size=len(tokens),

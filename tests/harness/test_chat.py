@@ -21,7 +21,7 @@ from ragtasks.harness.chat import (
     system_text,
 )
 from ragtasks.templates import shipped_template
-from tests.harness.conftest import NO_SYSTEM
+from tests.harness.conftest import NO_SYSTEM, CommandResult
 
 DOC: dict[str, Any] = {
     "history": [{"role": "user", "content": "Who built it?"}, {"role": "assistant", "content": "A guild."}],
@@ -118,6 +118,27 @@ def test_a_model_without_a_system_role_is_warned_of_once_a_task(
     assert all(prompt.startswith("<|user|>") and REFUSAL in prompt for prompt in prompts)
     assert sum("removing the system role" in message for message in caplog.messages) == len(tasks)
     assert sum("No passage is lost" in message for message in caplog.messages) == len(tasks)
+
+
+@pytest.mark.parametrize(
+    ("template", "reason"),
+    [
+        ("", "tokenizer.chat_template is not set"),
+        ("{{ raise_exception('roles must alternate') }}", "roles must alternate"),
+    ],
+)
+def test_a_model_without_a_template_that_takes_the_conversation_is_one_clear_error(
+    template: str, reason: str, command: Callable[..., CommandResult], tiny_model: Callable[[str], Path]
+) -> None:
+    done = command(
+        "--model", "hf", "--model_args", f"pretrained={tiny_model(template)}", "--device", "cpu", "--limit", "1",
+        "--tasks", "mtrag_reference_fiqa", "--apply_chat_template",
+    )  # fmt: skip
+    assert done.status == 1
+    told = done.err[done.err.index("ragtasks: --apply_chat_template: ") :]
+    assert reason in told
+    assert "next step: leave the flag out (plain text)" in told
+    assert "Traceback" not in done.err
 
 
 def test_a_template_that_drops_the_passages_anyway_is_refused() -> None:
