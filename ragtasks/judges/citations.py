@@ -80,7 +80,7 @@ def _judge(
         return _judge(prompt, sentences, passages, [*done, level])
 
     shown = f"{cited.title}\n{cited.text}".strip()
-    return ask(prompt, _LABEL_FORM, read, sentence=sentences[len(done)].text, passage=shown)
+    return ask(prompt, _LABEL_FORM, read, passage=shown, sentence=sentences[len(done)].text)
 
 
 __all__ = ["CITATION_SUPPORT", "NOTHING_CITED", "Sentences", "citation_support", "sentences_of"]

@@ -79,13 +79,15 @@ class Rubric:
         return canonical_hash(list(self.prompts))[:16]
 
 
-def code_of(*texts: str) -> str:
-    """Return 8 hexadecimal digits that follow from some texts and stand in none of them.
+def code_of(first: str, *others: str) -> str:
+    """Return 8 hexadecimal digits that follow from the first text and stand in none of all.
 
     They mark where shown text ends and which line of a reply is the verdict: whoever wrote the texts cannot have
-    written them. The same texts give the same code, so that a cached reply is found again.
+    written them. The same texts give the same code, so that a cached reply is found again; the same first text gives
+    it nearly always, so that prompts about one conversation begin alike, and a server reads their beginning once.
     """
-    content = "\x00".join(texts).encode("utf-8", errors="surrogatepass")
+    texts = (first, *others)
+    content = first.encode("utf-8", errors="surrogatepass")
     salt = 0
     while True:
         code = hashlib.sha256(content + salt.to_bytes(4, "big")).hexdigest()[:_CODE_LENGTH]
@@ -116,12 +118,16 @@ def ask(
     Raises:
         ConfigurationError: the template cannot be filled in.
     """
-    listed = [value if isinstance(value, list) else [value] for value in texts.values()]
-    code = code_of(*(message.text for message in conversation), *passages, *(text for part in listed for text in part))
+    spoken = [*(message.text for message in conversation), *_flat(texts.get("question", []))]
+    code = code_of(*spoken, *passages, *(text for part in texts.values() for text in _flat(part)))
     messages = [{"speaker": _SPEAKERS[message.role], "text": message.text} for message in conversation]
     filled = form.replace("CODE", code)
     text = template.render(code=code, form=filled, conversation=messages, passages=list(passages), **texts)
     return Question(text, lambda reply: read(reply, code), filled)
+
+
+def _flat(value: Any) -> list[str]:
+    return value if isinstance(value, list) else [value]
 
 
 __all__ = ["Finding", "Question", "Rubric", "ask", "code_of"]

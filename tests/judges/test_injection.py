@@ -118,18 +118,27 @@ def test_material_beside_the_response_is_fenced_in_too(place: str) -> None:
 
 
 @given(st.lists(st.text(), min_size=1, max_size=4))
-def test_a_code_stands_in_no_shown_text_and_follows_from_them(texts: list[str]) -> None:
+def test_a_code_stands_in_no_shown_text_and_follows_from_the_first(texts: list[str]) -> None:
     code = code_of(*texts)
     assert re.fullmatch("[0-9a-f]{8}", code)
     assert not any(code in text.lower() for text in texts)
     assert code == code_of(*texts)
-    assert code != code_of(*texts, "more")
+    assert code_of("before", *texts) != code
+    assert code_of(*texts, "after") == code  # prompts that begin alike go on alike
+
+
+@given(st.text(), st.integers(1, 5))
+def test_whoever_works_a_code_out_and_writes_it_gets_another(text: str, n_foreseen: int) -> None:
+    foreseen: list[str] = []
+    for _ in range(n_foreseen):
+        foreseen.append(code_of(text, *foreseen))
+    assert code_of(text, " ".join(foreseen)) not in foreseen
 
 
 def test_a_code_that_stands_in_a_text_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     # One digit is found in most texts: the search must go on until it is not.
     monkeypatch.setattr("ragtasks.judges.question._CODE_LENGTH", 1)
-    assert {code_of("0123456789abcd", "g" * length) for length in range(30)} == {"e", "f"}
+    assert {code_of("0123456789abcd" + "g" * length) for length in range(30)} == {"e", "f"}
 
 
 @given(st.text(max_size=60))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -107,10 +108,20 @@ def test_evidence_is_the_passages_and_for_the_variant_the_conversation_too() -> 
     assert ["Yes, one." in text for text in texts] == [False, True]
 
 
-def test_equal_material_makes_an_equal_prompt_and_other_material_another_code() -> None:
-    first, again, other = (asked(idk().open(response(text))) for text in ("one", "one", "two"))
+def test_equal_material_makes_an_equal_prompt_and_another_conversation_another_code() -> None:
+    first, again, other = (asked(idk().open(response("one", question=text))) for text in ("when?", "when?", "who?"))
     assert first.text == again.text
     assert code_in(first.text) != code_in(other.text)
+
+
+def test_prompts_about_one_conversation_begin_alike_up_to_what_differs() -> None:
+    rubric = rb_llm()
+    one, other = (asked(rubric.open(response(text))).text for text in ("It is red.", "It is blue."))
+    n_alike = sum(takewhile(bool, map(str.__eq__, one, other)))
+    assert one.index("It is red.") == other.index("It is blue.") == n_alike - len("It is ")
+    first_turn = asked(rubric.open(response(history=(), question="opening"))).text
+    later_turn = asked(rubric.open(response(history=("opening", "reply"), question="and then?"))).text
+    assert code_in(first_turn) == code_in(later_turn)
 
 
 @pytest.mark.parametrize("rating", range(1, 11))
