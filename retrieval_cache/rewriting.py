@@ -21,6 +21,7 @@ from ragtasks.templates import PromptTemplate, shipped_template
 from retrieval_cache.query_forms import LLM_REWRITE, Queries
 
 _KIND = "rewrite"
+_MOST_WITHOUT_TEXT = 0.05  # of the questions that are asked: a run of last turns would pass for one of rewrites
 """What the prompts are called in a reply cache."""
 
 TEMPLATE = "rewrite/conversation"
@@ -68,8 +69,14 @@ class Rewrites:
 
     @property
     def n_unanswered(self) -> int:
-        """Tasks whose prompt never reached a decision of the model: the next call asks them again."""
-        return sum(rewrite.outcome in (Outcome.FAILED, Outcome.MALFORMED) for rewrite in self.rewrites)
+        """Tasks that the next call asks again before there can be a run.
+
+        Those whose prompt got no reply; and those whose reply was empty or cut off, where they are more than a few.
+        """
+        outcomes = Counter(rewrite.outcome for rewrite in self.rewrites if rewrite.outcome is not None)
+        n_without_reply = outcomes[Outcome.FAILED] + outcomes[Outcome.MALFORMED]
+        n_without_text = outcomes[Outcome.EMPTY] + outcomes[Outcome.TRUNCATED]
+        return n_without_reply + (n_without_text if n_without_text > _MOST_WITHOUT_TEXT * outcomes.total() else 0)
 
 
 def rewrite_queries(

@@ -118,8 +118,8 @@ def _queries(
     rewrites = rewrite_queries(benchmark.tasks, client, progress=progress)
     if rewrites.n_unanswered:
         raise JudgeError(
-            f"{rewrites.n_unanswered} of {len(benchmark.tasks)} questions got no reply from {rewriter.model}; what was "
-            "answered is kept. Next step: run the same command again"
+            f"{rewrites.n_unanswered} of {len(benchmark.tasks)} questions got no reply from {rewriter.model}, or an "
+            "empty or cut-off one; what was answered is kept. Next step: run the same command again"
         )
     return rewrites.queries(), {"rewriting_fallbacks": dict(rewrites.fallback_counts())}
 

@@ -54,6 +54,7 @@ class VerdictOutcome(str, Enum):
 
 
 _ANSWERS = frozenset({VerdictOutcome.GIVEN, VerdictOutcome.NO_STATEMENTS})
+_STAYING = frozenset({VerdictOutcome.REFUSED, VerdictOutcome.FILTERED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,8 +217,7 @@ class Verdicts:
                 where=", ".join(sorted({item.judge for item in low})),
                 expected=f"verdicts on at least {limit:.0%} of the responses",
                 found="; ".join(map(self._shortfall, low)),
-                next_step="ask again: what was answered is kept, and only the rest is asked. Saved answers are scored "
-                "without their model by `ragtasks judge RESULTS --output-path FOLDER`",
+                next_step=_next_step(low),
             )
             raise JudgeError(message)
 
@@ -227,6 +227,16 @@ class Verdicts:
         reasons = list(dict.fromkeys(row.reason for row in rows if row.reason and not row.is_answered))
         shown = "; ".join(reasons[:_SHOWN_REASONS])
         return f"{item.judge}, {item.rubric}: {item.n_answered} of {item.n_asked} ({counts}: {shown})"
+
+
+def _next_step(low: Sequence[Coverage]) -> str:
+    """Return what helps against missing verdicts: refusals stay until they are removed, all others are asked again."""
+    missing = {VerdictOutcome(outcome) for item in low for outcome in item.missing}
+    staying = [outcome.value for outcome in (VerdictOutcome.REFUSED, VerdictOutcome.FILTERED) if outcome in missing]
+    steps = ["ask again: what was answered is kept, and only the rest is asked"] if missing - _STAYING else []
+    steps += [f"`ragtasks cache prune --outcome {outcome}` has those asked again too" for outcome in staying]
+    steps.append("Saved answers are scored without their model by `ragtasks judge RESULTS --output-path FOLDER`")
+    return ". ".join(steps)
 
 
 def _reasons(verdicts: Sequence[Verdict]) -> str:

@@ -71,7 +71,7 @@ FAULTS = [
     pytest.param(completion("Rat", finish_reason="length"), WORD.TRUNCATED, "token limit", id="length"),
     pytest.param(completion("", finish_reason="content_filter"), WORD.FILTERED, "filter", id="content filter"),
 ]
-DECIDED_BY_THE_MODEL = {WORD.EMPTY, WORD.TRUNCATED, WORD.FILTERED}
+DECIDED_BY_THE_MODEL = {WORD.REFUSED, WORD.FILTERED}
 
 
 @pytest.mark.parametrize(("fault", "outcome", "reason"), FAULTS)
@@ -92,7 +92,9 @@ def test_a_fault_costs_the_verdicts_it_meets_and_no_other(
         assert counts == {verdict.rubric: {outcome.value: 1} for verdict in lost}
         with pytest.raises(JudgeError, match=rf"5 of 6 \(1 {outcome.value}: .*({reason})") as caught:
             verdicts.require_coverage()
-        assert "next step: ask again: what was answered is kept" in str(caught.value)
+        stays = "`ragtasks cache prune --outcome filtered`"
+        step = stays if outcome in DECIDED_BY_THE_MODEL else "ask again: what was answered is kept"
+        assert f"next step: {step}" in str(caught.value)
         server.script = well
         n_asked = len(server.asked)
         mended = judged(cache, judge)
@@ -130,7 +132,7 @@ def test_a_judge_that_ends_leaves_the_others_and_what_it_said(tmp_path: Path, fa
         with pytest.raises(JudgeError, match=reason) as caught:
             verdicts.require_coverage()
         assert "a-key" not in str(caught.value)
-        with pytest.raises(JudgeError, match=rf"{reason}[\s\S]*next step: mend"):
+        with pytest.raises(JudgeError, match=rf"{reason}[\s\S]*next step: fix"):
             judged(cache, judges[1])
         ending.script = well
         n_asked = len(ending.asked)
