@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["pytester", "tests._skips"]
 
 # The same cases every time, and no stop-watch: how long a case takes is the machine's business.
-settings.register_profile("ragtasks", deadline=None, derandomize=True)
+settings.register_profile("ragtasks", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("ragtasks")
 
 REAL_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
