@@ -24,6 +24,7 @@ from pydantic import (
 from ragtasks.clients.endpoint import Endpoint, endpoint_of
 from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.runs import checked_run_name
+from ragtasks.secrets import is_secret_name
 
 DEFAULT_ENCODER = "microsoft/deberta-xlarge-mnli"
 """Encoder of BERTScore where none is named: that of the paper."""
@@ -37,7 +38,6 @@ _SLIP = 0.84  # similarity from which a foreign key is taken for a misspelt one 
 _HARNESS_KEYS = frozenset({"version", "config", "config_source", "think_end_token", "prompt"})
 # What stands in results, or lies near, for what is given as one of our keys.
 _OTHER_NAMES = {"idk_detector": "idk", "judge_prompts": "prompts", "retrieval_run": "run"}
-_SECRETS = frozenset({"api_key", "auth_token", "header", "headers", "hf_token", "password", "token", "use_auth_token"})
 
 
 class HarnessModel(BaseModel):
@@ -54,7 +54,7 @@ class HarnessModel(BaseModel):
     def _canonical(cls, value: Any) -> str:
         if not isinstance(value, Mapping):
             raise ValueError('must be an object, such as {"pretrained": "Qwen/Qwen2.5-7B-Instruct"}')
-        secrets = sorted(_SECRETS & value.keys())
+        secrets = sorted(str(key) for key in value if is_secret_name(key))
         if secrets:
             raise ValueError(f"must hold no {', '.join(secrets)}: keys come from the environment")
         try:

@@ -25,6 +25,7 @@ LAYERS = {
     "ragtasks.environment": 0,
     "ragtasks.progress": 0,
     "ragtasks.rewrite_replies": 0,
+    "ragtasks.secrets": 0,
     "ragtasks.benchmarks": 1,
     "ragtasks.prompts": 1,
     "ragtasks.statistics": 1,

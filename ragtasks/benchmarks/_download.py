@@ -6,11 +6,13 @@ a later one, asks for the rest with a Range header. Whether the bytes are the ri
 
 from __future__ import annotations
 
+import base64
 import http.client
 import re
 import ssl
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +22,7 @@ from ragtasks.benchmarks._files import storing
 from ragtasks.benchmarks._progress import ProgressCallback
 from ragtasks.benchmarks.sources import SourceFile
 from ragtasks.errors import FetchError, clear_error
+from ragtasks.secrets import masked_text
 
 _BLOCK = 1 << 16
 _RANGE = re.compile(r"bytes (?P<first>[0-9]+)-[0-9]+/(?P<total>[0-9]+)")
@@ -52,7 +55,8 @@ class Download:
     """The transfer of one file; `n_received` and `resumed` tell how it went."""
 
     def __init__(self, url: str, part: Path, file: SourceFile, limits: Limits, progress: ProgressCallback) -> None:
-        self.url = url
+        self._address = url
+        self.url = masked_text(url)
         self.part = part
         self.file = file
         self.limits = limits
@@ -106,7 +110,11 @@ class Download:
         headers = {"User-Agent": f"ragtasks/{__version__}", "Accept-Encoding": "identity"}
         if offset:
             headers["Range"] = f"bytes={offset}-"
-        request = urllib.request.Request(self.url, headers=headers)
+        address, authorization = _split_address(self._address)
+        request = urllib.request.Request(address, headers=headers)
+        if authorization:
+            # A redirect would carry any other header to another host.
+            request.add_unredirected_header("Authorization", authorization)
         try:
             response: http.client.HTTPResponse = urllib.request.urlopen(request, timeout=self.limits.timeout_seconds)
         except urllib.error.HTTPError:
@@ -230,6 +238,16 @@ class Download:
         size = "the file" if self.file.n_bytes is None else f"{self.file.n_bytes} bytes"
         where = f"{self.file.path} from {self.url}"
         return FetchError(clear_error(what, where=where, expected=size, found=found, next_step=next_step))
+
+
+def _split_address(address: str) -> tuple[str, str]:
+    """Return an address without user and password, and the header that says them; "" where there are none."""
+    parts = urllib.parse.urlsplit(address)
+    credentials, at, host = parts.netloc.rpartition("@")
+    if not at:
+        return address, ""
+    encoded = base64.b64encode(urllib.parse.unquote(credentials).encode()).decode()
+    return urllib.parse.urlunsplit(parts._replace(netloc=host)), f"Basic {encoded}"
 
 
 __all__ = ["Download", "Limits"]

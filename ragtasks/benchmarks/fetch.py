@@ -25,6 +25,7 @@ from ragtasks.benchmarks._sums import (
 )
 from ragtasks.benchmarks.sources import Source, SourceFile, locate
 from ragtasks.errors import FetchError, clear_error
+from ragtasks.secrets import masked_text
 
 DEFAULT_GROUPS = ("tasks",)
 
@@ -248,7 +249,7 @@ def _checked_address(base_url: str) -> str:
         raise FetchError(
             clear_error(
                 "cannot fetch from this base URL",
-                where=repr(base_url),
+                where=repr(masked_text(base_url)),
                 expected="an address that starts with https:// or http://",
                 found=f"scheme {parts.scheme!r}",
                 next_step="correct the address; files on this machine are taken from a checkout instead",

@@ -7,6 +7,7 @@ once) and gives each document its figures in `process_results`, so that `--log_s
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import logging
@@ -35,6 +36,7 @@ from ragtasks.metrics.metric import Pair
 from ragtasks.metrics.thinking import answer_text
 from ragtasks.records import Response
 from ragtasks.runs import CLOSED_BOOK, run_key
+from ragtasks.secrets import masked
 from ragtasks.suites.suite import suite_named
 from ragtasks.templates import PromptTemplate, load_template
 
@@ -63,6 +65,7 @@ class ConversationTask(ConfigurableTask):
         """
         own = {key: value for key, value in dict(config or {}).items() if key != "class"}
         self._foreign_metadata = dict(own.get("metadata") or {})
+        _warn_of_secrets(_secrets_in(self._foreign_metadata))
         self.evaluation = config_from_metadata(self._foreign_metadata)
         options = dict(own.get("dataset_kwargs") or {})
         usual = "generation/closed_book" if self.evaluation.run == CLOSED_BOOK else "generation/system"
@@ -265,6 +268,22 @@ class ConversationTask(ConfigurableTask):
                 "scoring": self.scorer.provenance(),
             },
         }
+
+
+def _secrets_in(metadata: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the model's arguments that hold a key and are not masked: the stock harness merges them in as they are."""
+    return tuple(sorted(str(key) for key, value in metadata.items() if masked({key: value}) != {key: value}))
+
+
+@functools.lru_cache(maxsize=1)
+def _warn_of_secrets(names: tuple[str, ...]) -> None:
+    """Say once, before the model runs, that the harness writes what stands in some arguments."""
+    if names:
+        _LOGGER.warning(
+            "--model_args %s: lm_eval writes this with its results, and prints it. Next step: name keys in the "
+            "environment (OPENAI_API_KEY), or take `ragtasks run`, which masks them",
+            ", ".join(names),
+        )
 
 
 def _writable(reply: str) -> str:

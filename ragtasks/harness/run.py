@@ -55,12 +55,13 @@ def run_harness(arguments: Sequence[str]) -> None:
     _refuse_plain_text_for_chat(settings)
     _warn_of_unread_metadata(settings)
     _check_output(settings)
+    config = ClearConfig()
     with contextlib.ExitStack() as replaced:
         unsaved = replaced.enter_context(_what_is_not_saved())
         replaced.enter_context(_replaced(lm_eval.tasks, "TaskManager", _OwnTasksFirst))
-        replaced.enter_context(_replaced(lm_eval.config.evaluate_config, "EvaluatorConfig", ClearConfig))
+        replaced.enter_context(_replaced(lm_eval.config.evaluate_config, "EvaluatorConfig", config))
         keeper = replaced.enter_context(AnswerKeeper(settings.get("output_path"), settings.get("use_cache")))
-        loading = functools.partial(clear_model, loaded=keeper.keep)
+        loading = functools.partial(clear_model, loaded=keeper.keep, config=config)
         replaced.enter_context(_replaced(lm_eval.api.registry, "get_model", loading))
         if _is_free_of_torch(str(settings.get("model", ""))):
             # Seeding torch is the one reason to import it here, which takes longer than all the rest of the start.

@@ -19,6 +19,7 @@ from lm_eval.api.registry import get_model as harness_model
 from lm_eval.config.evaluate_config import EvaluatorConfig
 
 from ragtasks.errors import ConfigurationError, close_matches
+from ragtasks.secrets import masked, masked_text
 
 _HARNESS_LOGGER = logging.getLogger("lm_eval")
 
@@ -34,7 +35,7 @@ def in_one_line(what: str, *kinds: type[Exception]) -> Iterator[None]:
         yield
     except kinds as error:
         _HARNESS_LOGGER.debug(what, exc_info=True)
-        told = str(error).strip() or type(error).__name__
+        told = masked_text(str(error).strip()) or type(error).__name__
         raise ConfigurationError(f"{what}: {told.splitlines()[0]}") from error
 
 
@@ -73,10 +74,17 @@ def _broken_json(arguments: Sequence[str]) -> str:
 
 
 class ClearConfig:
-    """Stands for the harness's `EvaluatorConfig` where its command line looks that up."""
+    """Stands for the harness's `EvaluatorConfig` where its command line looks that up, and keeps the model's secrets.
 
-    @staticmethod
-    def from_cli(namespace: Namespace) -> EvaluatorConfig:
+    The harness logs, prints and saves a model's arguments. It is handed `***` for every key in them; the model alone is
+    given them as they are.
+    """
+
+    def __init__(self) -> None:
+        self.model_args: dict[str, Any] = {}
+        """The model's arguments as they were given."""
+
+    def from_cli(self, namespace: Namespace) -> EvaluatorConfig:
         """Return the harness's own.
 
         Raises:
@@ -87,6 +95,8 @@ class ClearConfig:
         config.use_cache = None  # our own keeping of answers takes its place
         if not config.tasks:
             raise ConfigurationError("no task is named. Next step: add --tasks, such as --tasks mtrag_full_rag")
+        self.model_args = dict(config.model_args or {})
+        config.model_args, config.metadata = masked(self.model_args), masked(config.metadata)
         return config
 
 
@@ -99,12 +109,13 @@ Loaded = Callable[[str, LM, dict[str, Any]], Any]
 """(kind, loaded model, its arguments) -> what the harness is handed in its place."""
 
 
-def clear_model(name: str, loaded: Loaded) -> _ClearModel:
+def clear_model(name: str, loaded: Loaded, config: ClearConfig) -> _ClearModel:
     """Return what loads the models of a kind; stands for the harness's `get_model`.
 
     Args:
         name: the kind.
-        loaded: what is done with a model once it is loaded.
+        loaded: what is done with a model once it is loaded; its arguments are masked.
+        config: has them as they were given.
 
     Raises:
         ConfigurationError: the harness has no such kind of model, or a library of its is missing.
@@ -113,14 +124,14 @@ def clear_model(name: str, loaded: Loaded) -> _ClearModel:
         known = list(MODEL_REGISTRY)
         raise ConfigurationError(f"--model {name}: no such kind of model. Next step: {_nearest(name, known, 'hf')}")
     with in_one_line(f"--model {name} lacks a library", ImportError):
-        return _ClearModel(name, harness_model(name), loaded)
+        return _ClearModel(name, harness_model(name), loaded, config)
 
 
 class _ClearModel:
     """The class of a model, whose loading fails in one line."""
 
-    def __init__(self, name: str, kind: type[LM], loaded: Loaded) -> None:
-        self._name, self._kind, self._loaded = name, kind, loaded
+    def __init__(self, name: str, kind: type[LM], loaded: Loaded, config: ClearConfig) -> None:
+        self._name, self._kind, self._loaded, self._config = name, kind, loaded, config
 
     def create_from_arg_obj(self, arguments: dict[str, Any], additional: dict[str, Any] | None = None) -> Any:
         """Return what is made of the loaded model.
@@ -133,7 +144,8 @@ class _ClearModel:
             shown = ",".join(f"{argument}=..." for argument in missing)
             raise ConfigurationError(f"--model {self._name} needs more. Next step: add --model_args {shown}")
         with in_one_line(f"--model {self._name} cannot be loaded (check --model_args)", OSError, ImportError):
-            model: LM = self._kind.create_from_arg_obj(dict(arguments), additional)
+            given = {key: self._config.model_args.get(key, value) for key, value in arguments.items()}
+            model: LM = self._kind.create_from_arg_obj(given, additional)
         return self._loaded(self._name, model, arguments)
 
 

@@ -22,6 +22,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
+from ragtasks.benchmarks._download import _split_address
 from ragtasks.benchmarks._files import only_writer
 from ragtasks.benchmarks._progress import shown
 from ragtasks.benchmarks._sums import RECORD_NAME
@@ -487,3 +488,15 @@ def test_the_bar_is_drawn_on_a_terminal_only(
         advance(FREE, 45_000, 90_000)
     assert "reference+RAG.jsonl" in screen.getvalue()
     assert "245.0/290.0 kB" in screen.getvalue()
+
+
+def test_user_and_password_of_a_mirror_are_sent_to_it_and_shown_nowhere(server: FileServer, tmp_path: Path) -> None:
+    address = server.url.replace("http://", "http://me:pass-4711@")
+    fetch(TOY, tmp_path, base_url=address, **QUICK)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and b"4711" in path.read_bytes()]
+    server.bodies.clear()
+    with pytest.raises(FetchError) as refused:
+        fetch(TOY, tmp_path / "again", base_url=address, **QUICK)
+    assert "***@127.0.0.1" in str(refused.value)
+    assert "4711" not in str(refused.value)
+    assert _split_address("https://me:a%40b@host/x") == ("https://host/x", "Basic bWU6YUBi")

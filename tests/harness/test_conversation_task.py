@@ -14,7 +14,7 @@ from lm_eval.utils import make_table
 
 from ragtasks.benchmarks.benchmark import Benchmark
 from ragtasks.errors import ConfigurationError, RagtasksError
-from ragtasks.harness.conversation_task import ConversationTask
+from ragtasks.harness.conversation_task import ConversationTask, _warn_of_secrets
 from ragtasks.records import Role, Task
 from tests.harness._endpoint import Endpoint, Request
 from tests.harness.conftest import CHATML, NO_SYSTEM, QUESTION_ONLY
@@ -163,8 +163,11 @@ def test_no_secret_of_the_model_reaches_our_results_or_logs(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-environment-31337")
+    _warn_of_secrets.cache_clear()
     arguments = chat_arguments(endpoint, **SECRETS)
     results = evaluate("local-chat-completions", TASK, model_args=arguments, apply_chat_template=True)
+    (warning,) = [record.getMessage() for record in caplog.records if "--model_args" in record.getMessage()]
+    assert warning.startswith("--model_args api_key, auth_token, header: lm_eval writes this")
     assert endpoint.requests[0].headers["Authorization"] == "Bearer sk-header-31337"
     # The harness itself writes `model_args` under `config`: that is its own, and the only place.
     ours = {key: value for key, value in results.items() if key != "config"}

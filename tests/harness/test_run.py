@@ -137,9 +137,14 @@ def test_the_flag_may_stand_in_the_harnesses_config_file(
     assert len(endpoint.requests) == 1
 
 
-def test_secrets_stay_in_the_harnesses_own_record(
-    command: Command, endpoint: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_no_secret_of_the_model_is_written_logged_or_printed(
+    command: Command,
+    endpoint: Endpoint,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    caplog.set_level("INFO")
     monkeypatch.setenv("OPENAI_API_KEY", f"{SECRET}-environment")
     arguments = json.dumps(
         {
@@ -156,13 +161,13 @@ def test_secrets_stay_in_the_harnesses_own_record(
     )  # fmt: skip
     assert done.status == 0, done.err
     assert endpoint.requests[0].headers["Authorization"] == f"Bearer {SECRET}-header"
-    samples = written(tmp_path, "samples_*.jsonl")
-    assert len(samples) == 4
-    assert not any(SECRET in path.read_text() for path in samples)
+    assert len(written(tmp_path, "samples_*.jsonl")) == 4
     (results,) = written(tmp_path, "results_*.json")
-    content = json.loads(results.read_text())
-    assert content["config"].pop("model_args")["auth_token"] == f"{SECRET}-token"
-    assert SECRET not in json.dumps(content)
+    arguments_there = json.loads(results.read_text())["config"]["model_args"]
+    assert (arguments_there["auth_token"], arguments_there["header"]) == ("***", "***")
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
+    assert SECRET not in done.out + done.err
+    assert not [record for record in caplog.records if SECRET in record.getMessage()]
 
 
 def test_a_bad_option_of_ours_ends_with_status_1(command: Command) -> None:
