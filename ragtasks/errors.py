@@ -8,6 +8,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 
 class RagtasksError(Exception):
@@ -60,6 +64,11 @@ def clear_error(what: str, *, where: str, expected: str, found: str, next_step: 
     return f"{what}: {where}\n  expected: {expected}\n  found: {found}\n  next step: {next_step}"
 
 
+def misfits(error: ValidationError) -> list[str]:
+    """Return what does not fit a typed model, a line each, without the values, which may be long or secret."""
+    return [f"{'.'.join(map(str, item['loc'])) or 'content'}: {item['msg']}" for item in error.errors()]
+
+
 def close_matches(name: str, known: Iterable[str]) -> str:
     """Return a hint with the known names nearest to `name`, or with all of them where none is near."""
     names = sorted(known)
@@ -80,4 +89,5 @@ __all__ = [
     "RagtasksError",
     "clear_error",
     "close_matches",
+    "misfits",
 ]

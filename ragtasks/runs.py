@@ -25,7 +25,7 @@ from pydantic import BaseModel, ConfigDict, StrictStr, ValidationError
 from ragtasks.atomic_files import write_atomically
 from ragtasks.benchmarks._rows import bounded_lines
 from ragtasks.benchmarks.benchmark import Benchmark
-from ragtasks.errors import CacheError, ConfigurationError, clear_error, close_matches
+from ragtasks.errors import CacheError, ConfigurationError, clear_error, close_matches, misfits
 from ragtasks.records import Contexts, Passage, Setting, Task
 
 OFFICIAL = "official"
@@ -157,11 +157,6 @@ class _ContextsRow(BaseModel):
     passages: tuple[Passage, ...]
 
 
-def _explained(error: ValidationError) -> list[str]:
-    """Return what does not fit, a line each, without the values, which may be long."""
-    return [f"{'.'.join(map(str, item['loc'])) or 'content'}: {item['msg']}" for item in error.errors()]
-
-
 def _corrupt(what: str, path: Path, expected: str, found: Sequence[str]) -> str:
     n_more = len(found) - _MOST_SHOWN
     shown = "; ".join(found[:_MOST_SHOWN]) + (f"; and {n_more} more" if n_more > 0 else "")
@@ -285,7 +280,7 @@ def _contexts_of(path: Path, lines: Iterable[bytes]) -> dict[str, tuple[Passage,
         except orjson.JSONDecodeError as error:
             errors.append(f"line {number}: {error}")
         except ValidationError as error:
-            errors += [f"line {number}: {text}" for text in _explained(error)]
+            errors += [f"line {number}: {text}" for text in misfits(error)]
         else:
             if row.task_id in found:
                 errors.append(f"line {number}: task {row.task_id!r} is there already")
@@ -393,7 +388,7 @@ def read_manifest(folder: Path) -> Manifest:
         manifest = Manifest(content["name"], content["spec"], content["files"], content["facts"])
         key = manifest.key
     except ValidationError as error:
-        raise CacheError(_corrupt("manifest of a run", path, expected, _explained(error))) from error
+        raise CacheError(_corrupt("manifest of a run", path, expected, misfits(error))) from error
     except (orjson.JSONDecodeError, TypeError) as error:  # the second: nested too deeply for a hash
         raise CacheError(_corrupt("manifest of a run", path, expected, [str(error)])) from error
     if content["key"] != key:

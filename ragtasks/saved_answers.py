@@ -17,6 +17,7 @@ from ragtasks.config import EvaluationConfig, config_from_options
 from ragtasks.docs import build_doc, response_of
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error
 from ragtasks.ids import normalise_task_id
+from ragtasks.logs.logged_samples import require_origin, require_sample
 from ragtasks.logs.saved_settings import RECORDED, harmless, recorded, unused
 from ragtasks.metrics.thinking import answer_text
 from ragtasks.records import Answerability, Contexts, Passage, Response, Setting, Task
@@ -89,10 +90,16 @@ def facts_of_answers(configs: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]
 
     Args:
         configs: harness task -> its configuration, as in a results file.
+
+    Raises:
+        ValueError, TypeError, AttributeError: it is no such mapping, or something in it has another type.
     """
     asking = {name: config for name, config in configs.items() if config.get("output_type", _ANSWERS) == _ANSWERS}
     own = {name: (config.get("metadata") or {}).get("ragtasks") for name, config in asking.items()}
-    return {name: facts for name, facts in own.items() if facts}
+    found = {name: facts for name, facts in own.items() if facts}
+    for name, facts in found.items():
+        require_origin(name, facts)
+    return found
 
 
 def read_results(file: Path, folder: Path, given: Mapping[str, Any]) -> SavedEvaluation:
@@ -149,9 +156,10 @@ def _read_task(
             text = row["filtered_resps"][0]
             if not isinstance(text, str):
                 raise TypeError("filtered_resps holds no text")
+            require_sample(row)
             responses.append(response_of(row["doc"], text))
             rows.append(row)
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
+        except (LookupError, TypeError, ValueError, RecursionError) as error:
             faults.add(line, "a logged sample of a ragtasks task", f"{type(error).__name__}: {error}")
     if len({row["doc"].get("benchmark") for row in rows}) > 1:
         faults.add(0, "samples of one benchmark", sorted({str(row["doc"].get("benchmark")) for row in rows}))

@@ -16,6 +16,7 @@ from typing import Any
 from ragtasks.benchmarks._rows import Faults, json_lines, parse_json
 from ragtasks.errors import BenchmarkFileError, clear_error
 from ragtasks.judges.verdicts import VerdictOutcome
+from ragtasks.logs.logged_samples import require_sample
 from ragtasks.metrics.metric import Metric
 from ragtasks.runs import OFFICIAL
 from ragtasks.saved_answers import DEFAULT_SUITE, facts_of_answers
@@ -219,10 +220,11 @@ def _rows(samples: Iterable[LoggedSamples]) -> Iterator[Row]:
         for line, sample in json_lines(faults):
             n_found += 1
             try:
+                require_sample(sample)
                 row = _row(sample)
                 first = places.setdefault((row.setting, row.task_id), (path, line))
-            except (LookupError, TypeError, AttributeError) as error:
-                faults.add(line, "a sample of a ragtasks task", f"{type(error).__name__}: {error}")
+            except (LookupError, TypeError, ValueError, OverflowError) as error:
+                faults.add(line, "a sample of a ragtasks task", _said(error))
                 continue
             if first != (path, line):
                 faults.add(line, _ONCE, f"one that line {first[1]} of {first[0].name} has", row.task_id)
@@ -262,7 +264,16 @@ def _is_pair(value: Any) -> bool:
 
 def _number(value: Any) -> float | None:
     """Return a number; None for NaN, which the harness's JSON has as NaN and the reader as None."""
-    return None if value is None or math.isnan(value) else float(value)
+    if value is None or math.isnan(value):
+        return None
+    if math.isinf(value):
+        raise ValueError("a score that is not finite")
+    return float(value)
+
+
+def _said(error: Exception) -> str:
+    """Return what an error says; the key alone says nothing."""
+    return str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
 
 
 def _error(where: str, expected: str, found: str) -> BenchmarkFileError:

@@ -300,3 +300,44 @@ def test_the_version_of_the_files_is_read(folder: Path) -> None:
     rewrite(results_file(folder), forget)
     (evaluation,) = read_evaluations([folder])
     assert evaluation.revision == ""
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "found"),
+    [
+        ("doc.answerability", None, "doc.answerability: Input should be a valid string"),
+        ("doc.answerability", 3, "doc.answerability: Input should be a valid string"),
+        ("doc.domain", None, "doc.domain: "),
+        ("doc.turn", "1", "doc.turn: "),
+        ("doc.question_types", [None], "doc.question_types.0: "),
+        ("doc.passages", ["p1"], "doc.passages.0: "),
+        ("doc.references", [1], "doc.references.0: "),
+        ("doc.scoring", {"unscored": {"rb_alg": 1}}, "doc.scoring.unscored.rb_alg: "),
+        ("doc.scoring", {"verdicts": [{"rubric": "r", "judge": 1, "value": 1.0}]}, "doc.scoring.verdicts.0.judge: "),
+        ("metrics", {"rb_alg": 1}, "metrics: "),
+        ("rb_alg", 10**400, "OverflowError"),
+        ("rb_alg", "high", "TypeError"),
+    ],
+)
+def test_samples_of_other_types_are_refused_by_line(tmp_path: Path, path: str, value: object, found: str) -> None:
+    def change(sample: dict[str, Any]) -> None:
+        *above, last = path.split(".")
+        for key in above:
+            sample = sample[key]
+        sample[last] = value
+
+    save(tmp_path, change_sample=change)
+    with pytest.raises(BenchmarkFileError, match="line 1") as error:
+        read_evaluations([tmp_path])
+    assert found in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["mtrag/reference", "../mtrag", "m" * 300, ""])
+def test_a_task_whose_name_is_no_file_s_is_refused(tmp_path: Path, name: str) -> None:
+    def rename(results: dict[str, Any]) -> None:
+        (config,) = results["configs"].values()
+        results["configs"] = {name: config}
+
+    save(tmp_path, change=rename)
+    with pytest.raises(BenchmarkFileError, match="no name of a task"):
+        read_evaluations([tmp_path])
