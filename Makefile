@@ -9,7 +9,7 @@ BASELINES := ragtasks-oracle ragtasks-refuse
 # Nothing here needs a model hub; without this, libraries ask one at every start.
 export HF_HUB_OFFLINE := 1
 
-.PHONY: run judge-demo system-packages test engine-test wheel-test clean
+.PHONY: run judge-demo system-packages test engine-test mutation-test wheel-test clean
 
 run: $(VENV)/.installed
 	rm -rf $(SAMPLE)
@@ -36,6 +36,10 @@ test: $(VENV)/.installed-dev
 # `make test`.
 engine-test: $(VENV)/.installed-dev
 	$(BIN)/pytest -m engine
+
+# 5,000 broken files, each read by a command: no traceback, no hang, no row that is lost in silence. Minutes, so apart.
+mutation-test: $(VENV)/.installed-dev
+	$(BIN)/pytest -m mutation -s tests/mutations
 
 # The wheel as a user gets it: base install, linked, found by the stock command with no include path.
 wheel-test: $(VENV)/.installed-dev
