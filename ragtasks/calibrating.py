@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
 from ragtasks.benchmarks.human_evaluation import RatedResponse, load_human_evaluation
-from ragtasks.clients.endpoint import Endpoint, endpoint_of
-from ragtasks.errors import ConfigurationError
+from ragtasks.clients.credentials import Secrets
+from ragtasks.clients.endpoint import endpoint_of
 from ragtasks.judges.session import judge_responses
 from ragtasks.judges.verdicts import JudgeIdk, Verdicts
 from ragtasks.metrics.answerability import RuleBasedIdk
@@ -25,7 +24,7 @@ _JUDGED = ("rb_llm", "rl_f")
 
 
 def calibrate_judges(
-    root: Path, judges: Sequence[str], *, key: str | None, cache_file: Path, picture: Path | None = None
+    root: Path, judges: Sequence[str], *, secrets: Secrets, cache_file: Path, picture: Path | None = None
 ) -> tuple[str, Verdicts | None]:
     """Return the calibration tables, and what the judges said; the picture is written where one is asked for.
 
@@ -35,8 +34,8 @@ def calibrate_judges(
 
     Args:
         root: folder with the official files.
-        judges: `openai/NAME`, or a JSON object with `model` and `base_url`, each.
-        key: key of the endpoints; goes nowhere else.
+        judges: endpoints, each as `endpoint_of` reads it.
+        secrets: variable -> key of an endpoint.
         cache_file: SQLite file of replies.
         picture: PNG or SVG to write.
 
@@ -54,11 +53,11 @@ def calibrate_judges(
     }
     columns: list[Column] = []
     found: Verdicts | None = None
-    endpoints = [_endpoint(judge) for judge in judges]
+    endpoints = [endpoint_of(judge) for judge in judges]
     if endpoints:
         with progress_bars() as progress:
             found = judge_responses(
-                responses, endpoints, key=key, cache_file=cache_file, rubrics=SUITE.rubrics(), progress=progress
+                responses, endpoints, secrets=secrets, cache_file=cache_file, rubrics=SUITE.rubrics(), progress=progress
             )
         labels = JudgeIdk(found).detect(responses)
         verdicts["judges"] = {row.key: label.verdict for row, label in zip(answers, labels, strict=True)}
@@ -69,18 +68,6 @@ def calibrate_judges(
     if picture is not None:
         plot_calibration(calibration, picture)
     return render_calibration(calibration), found
-
-
-def _endpoint(text: str) -> Endpoint:
-    if not text.lstrip().startswith("{"):
-        return endpoint_of(text)
-    try:
-        return endpoint_of(json.loads(text))
-    except (ValueError, RecursionError) as error:
-        # The text is not shown: it may hold an address with a password.
-        raise ConfigurationError(
-            f"--judge: expected openai/NAME or a JSON object, found broken JSON ({error})"
-        ) from None
 
 
 def _column(

@@ -17,7 +17,8 @@ from pathlib import Path
 from ragtasks.benchmarks.fetch import FileStatus, verify
 from ragtasks.benchmarks.registry import benchmark_names, source_of
 from ragtasks.benchmarks.sources import Source, locate
-from ragtasks.environment import DATA_VARIABLE, data_folder, data_folder_is_named, endpoint_key
+from ragtasks.clients.credentials import DEFAULT_KEY, gets_default_key
+from ragtasks.environment import DATA_VARIABLE, data_folder, data_folder_is_named, secret
 from ragtasks.errors import RagtasksError
 from ragtasks.harness.link import LinkState, link_state, task_folder
 
@@ -102,8 +103,11 @@ def _endpoints(endpoints: Sequence[str]) -> Iterator[str]:
 
 
 def _answer(address: str) -> str:
-    """Return what a server says to a request for its models; a key comes from OPENAI_API_KEY and is never shown."""
-    key = endpoint_key()
+    """Return what a server says to a request for its models.
+
+    OPENAI_API_KEY goes to OpenAI's address only, or to the one in OPENAI_BASE_URL, and is never shown.
+    """
+    key = secret(DEFAULT_KEY) if gets_default_key(address, secret) else None
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     request = urllib.request.Request(address.rstrip("/") + "/models", headers=headers)
     try:

@@ -13,6 +13,9 @@ DATA_VARIABLE = "RAGTASKS_DATA"
 RUNS_VARIABLE = "RAGTASKS_RUNS"
 """Names the folder that `ragtasks retrieve` writes runs to and the harness tasks read them from."""
 
+_SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD")
+_SECRET_LENGTH = 6  # shorter ones are placeholders, and words of any message
+
 
 def data_folder() -> Path:
     """Return the data folder: RAGTASKS_DATA, else a folder in the user's cache directory. It need not exist."""
@@ -31,19 +34,15 @@ def reply_cache_file() -> Path:
     return run_store() / "replies.sqlite"
 
 
-def endpoint_key() -> str | None:
-    """Return the key for OpenAI-compatible endpoints, if one is set. Never printed, logged or stored."""
-    return os.environ.get("OPENAI_API_KEY")
+def secret(name: str) -> str | None:
+    """Return the value of a variable that holds a key, None where it is not set. Never printed, logged or stored."""
+    return os.environ.get(name) or None
 
 
-def engine_keys() -> dict[str, str]:
-    """Return retriever -> key of its server, for those that are set. Never printed, logged or stored."""
-    named = {
-        "elser": os.environ.get("ELASTIC_API_KEY"),
-        "milvus": os.environ.get("MILVUS_TOKEN"),
-        "listwise": endpoint_key(),
-    }
-    return {retriever: key for retriever, key in named.items() if key}
+def known_secrets() -> frozenset[str]:
+    """Return what the environment's variables for keys hold: what may show in no message."""
+    named = {value for name, value in os.environ.items() if name.upper().endswith(_SECRET_NAMES)}
+    return frozenset(value for value in named if len(value) >= _SECRET_LENGTH)
 
 
 def data_folder_is_named() -> bool:
@@ -56,8 +55,8 @@ __all__ = [
     "RUNS_VARIABLE",
     "data_folder",
     "data_folder_is_named",
-    "endpoint_key",
-    "engine_keys",
+    "known_secrets",
     "reply_cache_file",
     "run_store",
+    "secret",
 ]

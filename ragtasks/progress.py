@@ -27,9 +27,9 @@ _WIDE = 120
 def progress_bars(console: Console | None = None) -> Iterator[Callable[[str, int, int | None], None]]:
     """Yield a callback that shows one line a step: (what, done, total or None).
 
-    What stands after a tab in its first argument is a note on the step, shown in place of a rate. Where the output is
-    no terminal, unfinished steps are shown once a minute, and steps with a note once more, at the end or when the work
-    breaks off.
+    What stands after a tab in its first argument is a note on the step, shown in place of a rate, and after a second
+    tab what is being waited for. Where the output is no terminal, unfinished steps are shown once a minute, and steps
+    with a note once more, at the end or when the work breaks off.
 
     Args:
         console: where to; default: standard error.
@@ -44,7 +44,7 @@ def progress_bars(console: Console | None = None) -> Iterator[Callable[[str, int
         def show(what: str, done: int, total: int | None) -> None:
             name, _, note = what.partition("\t")
             line = lines.get(name) or _Line(bar, bar.add_task(name, total=total, count="", left="", note=""), name)
-            line.tell(done, total, note)
+            line.tell(done, total, note.replace("\t", "  "))
             lines[name] = line
 
         try:

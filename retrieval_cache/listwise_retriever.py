@@ -12,9 +12,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ragtasks.clients.endpoint import Endpoint, endpoint_of
+from ragtasks.clients.endpoint import Endpoint
 from ragtasks.clients.protocol import Client, Decoding
-from ragtasks.errors import ConfigurationError
 from ragtasks.records import Passage
 from ragtasks.runs import Ranked, Run
 from retrieval_cache._candidates import Candidates
@@ -118,16 +117,14 @@ def falling_scores(scores: Iterable[float]) -> list[float]:
 
 
 _DEFAULT = ListwiseOptions()
-_MAX_TOKENS = Decoding().max_tokens
+_UNNAMED = frozenset({"model", "price"})
 
 
 def listwise_retriever(
     first: Retriever,
-    model: str,
+    endpoint: Endpoint,
     connect: Connect,
     *,
-    base_url: str | None = None,
-    max_tokens: int = _MAX_TOKENS,
     window: int = _DEFAULT.window,
     stride: int = _DEFAULT.stride,
     passes: int = _DEFAULT.passes,
@@ -135,14 +132,12 @@ def listwise_retriever(
     max_unanswered: float = _DEFAULT.max_unanswered,
     depth: int = 100,
 ) -> ListwiseRetriever:
-    """Return the retriever that the line `rerank(FIRST,listwise:MODEL[,option=value])` chooses.
+    """Return the retriever that the line `rerank(FIRST,listwise:ENDPOINT[,option=value])` chooses.
 
     Args:
         first: names the candidates.
-        model: `openai/NAME`, or a model of the server at `base_url`.
+        endpoint: the model that orders.
         connect: who answers at an endpoint.
-        base_url: address of an OpenAI-compatible server.
-        max_tokens: longest reply in tokens, thinking included.
         window: see `ListwiseOptions`, as the next four.
         stride: ranks between two windows.
         passes: how often the list is gone through.
@@ -153,16 +148,14 @@ def listwise_retriever(
     Raises:
         ConfigurationError: a value that does not fit.
     """
-    if isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 1:
-        raise ConfigurationError(f"listwise reranking: max_tokens must be a whole number from 1, found {max_tokens!r}")
     options = ListwiseOptions(window, stride, passes, words, max_unanswered)
-    client = connect(endpoint_of({"model": model, "base_url": base_url}), Decoding(max_tokens=max_tokens))
+    client = connect(endpoint, Decoding())
     changed: dict[str, Value] = {
         name: value for name, value in asdict(options).items() if value != getattr(_DEFAULT, name)
     }
-    changed |= {} if base_url is None else {"base_url": base_url}
-    changed |= {} if max_tokens == _MAX_TOKENS else {"max_tokens": max_tokens}
-    name = canonical("listwise", model, **changed)
+    given = endpoint.model_fields_set - _UNNAMED
+    changed |= {name: getattr(endpoint, name) for name in given if getattr(endpoint, name) is not None}
+    name = canonical("listwise", endpoint.model, **changed)
     return ListwiseRetriever(first, ListwiseReranker(client, options), depth=depth, name=name)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from ragtasks.benchmarks.benchmark import Benchmark
 from ragtasks.benchmarks.registry import benchmark_folder, open_benchmark, retrieval_side
 from ragtasks.benchmarks.standalone import NO_LABELS, read_standalone_labels
+from ragtasks.clients.credentials import Secrets, credentials_for, no_secrets
 from ragtasks.clients.endpoint import endpoint_of
 from ragtasks.clients.openai_client import OpenAIClient
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, JudgeError
@@ -41,8 +42,8 @@ class Place:
     """Where fetched files are."""
     store: Path
     """Where runs are."""
-    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Retriever -> key of its server."""
+    secrets: Secrets = field(default=no_secrets, repr=False)
+    """Variable -> key of a server."""
 
     def open(self) -> Benchmark:
         """Return the benchmark.
@@ -59,11 +60,9 @@ class Rewriter:
     """The model that rewrites questions for the query form `llm_rewrite`."""
 
     model: str | None
-    """`openai/NAME`, or a model of the server at `base_url`."""
+    """An endpoint as `endpoint_of` reads it, or a model of the server at `base_url`."""
     base_url: str | None = None
     """Address of an OpenAI-compatible server."""
-    key: str | None = field(default=None, repr=False)
-    """Key of the endpoint; goes nowhere else."""
 
 
 def retrieve(
@@ -94,12 +93,12 @@ def retrieve(
     make = functools.partial(parse, retriever, place.secrets, store.replies)
     make()  # a slip in the line shows before anything is read
     with progress_bars() as progress:
-        queries, facts = _queries(store, benchmark, form, rewriter or Rewriter(None), progress)
+        queries, facts = _queries(place, benchmark, form, rewriter or Rewriter(None), progress)
         return build_run(Request(benchmark, queries, make, depth, name, corpora, facts), store, progress)
 
 
 def _queries(
-    store: RunStore, benchmark: Benchmark, form: str, rewriter: Rewriter, progress: Progress
+    place: Place, benchmark: Benchmark, form: str, rewriter: Rewriter, progress: Progress
 ) -> tuple[Queries, dict[str, Any]]:
     """Return the queries of a form and what the manifest keeps about them; a model's replies are kept and reused."""
     if form != LLM_REWRITE:
@@ -113,12 +112,14 @@ def _queries(
         raise ConfigurationError(
             f"query form {LLM_REWRITE!r} needs a model: --rewriter openai/NAME, or NAME and --base-url"
         )
-    endpoint = endpoint_of({"model": rewriter.model, "base_url": rewriter.base_url})
-    client = KeptReplies(OpenAIClient(endpoint, rewriter.key), store.replies)
+    endpoint = endpoint_of(rewriter.model, base_url=rewriter.base_url)
+    client = KeptReplies(
+        OpenAIClient(endpoint, credentials_for(endpoint, place.secrets)), RunStore(place.store).replies
+    )
     rewrites = rewrite_queries(benchmark.tasks, client, progress=progress)
     if rewrites.n_unanswered:
         raise JudgeError(
-            f"{rewrites.n_unanswered} of {len(benchmark.tasks)} questions got no reply from {rewriter.model}, or an "
+            f"{rewrites.n_unanswered} of {len(benchmark.tasks)} questions got no reply from {endpoint.model}, or an "
             "empty or cut-off one; what was answered is kept. Next step: run the same command again"
         )
     return rewrites.queries(), {"rewriting_fallbacks": dict(rewrites.fallback_counts())}

@@ -11,6 +11,7 @@ import pytest
 
 from ragtasks.calibrating import calibrate_judges
 from ragtasks.cli import main
+from ragtasks.clients.credentials import no_secrets
 from ragtasks.errors import ConfigurationError
 from tests.clients._server import chat_server, refusal
 
@@ -19,7 +20,9 @@ SERVER = Path(__file__).resolve().parents[1] / "scripts" / "judge_demo_server.py
 
 def test_published_figures_stand_beside_the_papers(mtrag_root: Path, tmp_path: Path) -> None:
     picture = tmp_path / "calibration.png"
-    text, verdicts = calibrate_judges(mtrag_root, [], key=None, cache_file=tmp_path / "replies.sqlite", picture=picture)
+    text, verdicts = calibrate_judges(
+        mtrag_root, [], secrets=no_secrets, cache_file=tmp_path / "replies.sqlite", picture=picture
+    )
     assert verdicts is None
     assert "| reference | rb_alg | published | 0.87 | 0.87 |" in text
     assert "| rules | 471 of 471 | 0.992 |" in text
@@ -31,7 +34,9 @@ def test_judges_are_calibrated_beside_the_published_figures(mtrag_root: Path, tm
     try:
         assert server.stdout is not None
         judge = json.dumps({"model": "steady", "base_url": server.stdout.readline().strip() + "/v1"})
-        text, verdicts = calibrate_judges(mtrag_root, [judge], key=None, cache_file=tmp_path / "replies.sqlite")
+        text, verdicts = calibrate_judges(
+            mtrag_root, [judge], secrets=no_secrets, cache_file=tmp_path / "replies.sqlite"
+        )
     finally:
         server.kill()
         server.communicate()
@@ -59,6 +64,9 @@ def test_a_judge_without_verdicts_fails_the_command_after_the_tables(
 def test_broken_judge_is_refused_without_showing_it(mtrag_root: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError) as error:
         calibrate_judges(
-            mtrag_root, ['{"model": "m", "base_url": "http://u:hunter2@h"'], key=None, cache_file=tmp_path / "r"
+            mtrag_root,
+            ['{"model": "m", "base_url": "http://u:hunter2@h"'],
+            secrets=no_secrets,
+            cache_file=tmp_path / "r",
         )
     assert "hunter2" not in str(error.value)

@@ -110,11 +110,17 @@ def endpoint_line(endpoint: str) -> str:
     return line
 
 
-def test_an_endpoint_that_answers_names_its_models(server: _Server) -> None:
+def test_an_endpoint_that_answers_names_its_models(server: _Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", f"http://{server.authority}/v1")
     for slash in ("", "/"):
         line = endpoint_line(f"http://{server.authority}/v1{slash}")
         assert line == f"endpoint http://{server.authority}/v1{slash}: answers, models: org/model-1, model-2"
     assert server.asked == [("/v1/models", f"Bearer {KEY}")] * 2
+
+
+def test_the_key_of_openai_goes_to_no_other_server(server: _Server) -> None:
+    assert "answers" in endpoint_line(f"http://{server.authority}/v1")
+    assert server.asked == [("/v1/models", None)]
 
 
 def test_without_a_key_none_is_sent(server: _Server, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -121,12 +121,10 @@ def calibrate(
     """Print how far metrics and judges agree with the people who rated MTRAG's answers."""
     from ragtasks.benchmarks.registry import benchmark_folder
     from ragtasks.calibrating import calibrate_judges
-    from ragtasks.environment import data_folder, endpoint_key, reply_cache_file
+    from ragtasks.environment import data_folder, reply_cache_file, secret
 
     root = benchmark_folder("mtrag", str(data) if data else None, data_folder())
-    text, verdicts = calibrate_judges(
-        root, judge or [], key=endpoint_key(), cache_file=reply_cache_file(), picture=plot
-    )
+    text, verdicts = calibrate_judges(root, judge or [], secrets=secret, cache_file=reply_cache_file(), picture=plot)
     say(text)
     if verdicts is not None:
         verdicts.require_coverage()

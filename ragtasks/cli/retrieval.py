@@ -19,10 +19,10 @@ _DATA = Annotated[str | None, typer.Option(help="`sample`, or a folder with the 
 
 
 def _place(benchmark: str, data: str | None) -> Any:
-    from ragtasks.environment import data_folder, engine_keys, run_store
+    from ragtasks.environment import data_folder, run_store, secret
     from retrieval_cache.service import Place
 
-    return Place(benchmark, data, data_folder(), run_store(), engine_keys())
+    return Place(benchmark, data, data_folder(), run_store(), secret)
 
 
 def _pairs(options: list[str] | None) -> dict[str, str]:
@@ -51,7 +51,7 @@ def retrieve(  # noqa: PLR0917 (one parameter an option)
     name: Annotated[str | None, typer.Option(help="Name of the run; default: retriever and query form.")] = None,
     depth: Annotated[int, typer.Option(min=1, help="Passages kept for each query.")] = 100,
     rewriter: Annotated[
-        str | None, typer.Option(help="Model for the query form llm_rewrite, such as openai/NAME.")
+        str | None, typer.Option(help="Endpoint for the query form llm_rewrite, such as openai/NAME.")
     ] = None,
     base_url: Annotated[str | None, typer.Option(help="Address of the rewriter's OpenAI-compatible server.")] = None,
     corpus: Annotated[
@@ -59,11 +59,10 @@ def retrieve(  # noqa: PLR0917 (one parameter an option)
     ] = None,
 ) -> None:
     """Make a run of a retriever over a benchmark's queries, once; a killed call is taken up again."""
-    from ragtasks.environment import endpoint_key
     from retrieval_cache.service import Rewriter, has_judgements
     from retrieval_cache.service import retrieve as make
 
-    model, place = Rewriter(rewriter, base_url, endpoint_key()), _place(benchmark, data)
+    model, place = Rewriter(rewriter, base_url), _place(benchmark, data)
     run = make(place, retriever, queries, name=name, depth=depth, rewriter=model, corpora=_pairs(corpus))
     made = run.folder.name
     say(f"run {made} in {run.folder}")

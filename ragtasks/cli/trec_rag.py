@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -42,32 +41,24 @@ def _topics(tasks: dict[str, Any]) -> dict[str, str]:
 def _judge(named: list[str]) -> Any:
     """Return the function that asks the named judges."""
     from ragtasks.clients.endpoint import endpoint_of
-    from ragtasks.environment import endpoint_key, reply_cache_file
+    from ragtasks.environment import reply_cache_file, secret
     from ragtasks.judges.session import judge_responses
     from ragtasks.progress import progress_bars
 
-    endpoints = [endpoint_of(_mapping(text) if text.lstrip().startswith("{") else text) for text in named]
+    endpoints = [endpoint_of(text) for text in named]
 
     def ask(responses: Any, rubrics: Any) -> Any:
         with progress_bars() as progress:
             return judge_responses(
                 responses,
                 endpoints,
-                key=endpoint_key(),
+                secrets=secret,
                 cache_file=reply_cache_file(),
                 rubrics=rubrics,
                 progress=progress,
             )
 
     return ask
-
-
-def _mapping(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        # The text is not shown: it may hold an address with a password.
-        raise ConfigurationError("--judge: expected openai/NAME or a JSON object, found broken JSON") from None
 
 
 @commands.command()

@@ -1,21 +1,26 @@
-"""Names an endpoint in one line or a small mapping: model, address, limits, how patient to be.
+"""Names an endpoint in one line or a small mapping: model, address, what is sent, limits, how patient to be.
 
-Keys never stand here: they come from the environment, through the outermost layer. An address that carries one is
-refused, because addresses end up in logs.
+Judges, rewriters and rerankers are all named by this one reader (docs/endpoints.md has the table). Keys never stand
+here: they come from the environment, through the outermost layer. An address that carries one is refused, because
+addresses end up in logs.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_serializer, field_validator, model_validator
 
 from ragtasks.errors import ConfigurationError, close_matches
 
 OPENAI_URL = "https://api.openai.com/v1"
 _OPENAI_PREFIX = "openai/"
+_LONGEST_REPLY_SECONDS, _LONGEST_THOUGHT_SECONDS = 180.0, 600.0
+_NO_THINKING = frozenset({"none", "minimal"})
+_OWN_FIELDS = frozenset({"model", "messages", "stream", "n"})
 _Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
@@ -30,10 +35,33 @@ class Endpoint(BaseModel):
     slots: int = Field(64, ge=1, description="requests open at once")
     requests_per_minute: int | None = Field(None, ge=1, description="limit of the account")
     tokens_per_minute: int | None = Field(None, ge=1, description="limit of the account, prompt and reply together")
-    timeout_seconds: float = Field(300.0, gt=0, description="longest wait for one whole reply")
+    timeout_seconds: float | None = Field(
+        None, gt=0, description="longest wait for one whole reply; default: 180, or 600 where reasoning_effort is set"
+    )
+    patience_seconds: float | None = Field(
+        None,
+        gt=0,
+        description="longest time for one prompt over all attempts, waits for rate limits apart; default: twice "
+        "timeout_seconds",
+    )
+    rate_limit_patience_seconds: float = Field(
+        3600.0, gt=0, description="longest time in which the server only refuses because of its rate limit"
+    )
     attempts: int = Field(10, ge=1, description="requests for one prompt, the first included, where transport fails")
     backoff_seconds: float = Field(0.5, gt=0, description="wait before the second attempt; doubles each time")
     longest_backoff_seconds: float = Field(30.0, gt=0, description="where the doubling ends")
+    temperature: float | Literal["server"] | None = Field(
+        None, description="0 by default; `server` leaves it out, for the server's own"
+    )
+    max_tokens: int | None = Field(None, ge=1, description="longest answer in tokens; default: 1024")
+    reasoning_effort: str | None = Field(None, min_length=1, description="how much to think, such as `low`")
+    thinking_tokens: int = Field(
+        8192, ge=0, description="added to max_tokens where reasoning_effort is set or a reply was nothing but thinking"
+    )
+    extra_body: str = Field("{}", description="object with any further fields of the request's body")
+    api_key_env: str | None = Field(
+        None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", description="environment variable that holds the server's key"
+    )
     token_limit: Literal["max_tokens", "max_completion_tokens"] | None = Field(
         None, description="the server's name for the longest reply; default: by endpoint"
     )
@@ -43,6 +71,30 @@ class Endpoint(BaseModel):
     price: tuple[_Dollars, _Dollars] | None = Field(
         None, description="dollars for a million tokens of prompts, and of replies; for the record of the cost only"
     )
+
+    @field_validator("extra_body", mode="before")
+    @classmethod
+    def _canonical(cls, value: Any) -> str:
+        fields = _object_in(value) if isinstance(value, str) else value
+        if not isinstance(fields, Mapping) or not all(isinstance(name, str) for name in fields):
+            raise ValueError('must be an object, such as {"top_p": 0.9}')
+        if own := sorted(_OWN_FIELDS & fields.keys()):
+            raise ValueError(f"must not hold {', '.join(own)}")
+        try:
+            return json.dumps(fields, sort_keys=True, ensure_ascii=False, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise ValueError("must hold plain JSON values") from error
+
+    @field_serializer("extra_body")
+    def _as_object(self, value: str) -> Any:
+        return json.loads(value)
+
+    @field_validator("api_key_env")
+    @classmethod
+    def _is_a_name(cls, value: str | None) -> str | None:
+        if value is not None and value.startswith("sk"):
+            raise ValueError("must be the name of an environment variable, not the key itself")
+        return value
 
     @model_validator(mode="after")
     def _address_is_plain(self) -> Endpoint:
@@ -74,6 +126,27 @@ class Endpoint(BaseModel):
         return f"{parts.scheme}://{_host(parts.hostname)}:{port}{parts.path.rstrip('/')}"
 
     @property
+    def extra_fields(self) -> dict[str, Any]:
+        """The further fields of a request's body."""
+        found: dict[str, Any] = json.loads(self.extra_body)
+        return found
+
+    @property
+    def thinks(self) -> bool:
+        """Whether the model is asked to think before it answers."""
+        return self.reasoning_effort is not None and self.reasoning_effort not in _NO_THINKING
+
+    @property
+    def longest_reply_seconds(self) -> float:
+        """How long one request may take, from its first byte to the last of its reply."""
+        return self.timeout_seconds or (_LONGEST_THOUGHT_SECONDS if self.thinks else _LONGEST_REPLY_SECONDS)
+
+    @property
+    def longest_prompt_seconds(self) -> float:
+        """How long one prompt may take over all attempts, waits for rate limits apart."""
+        return self.patience_seconds or 2 * self.longest_reply_seconds
+
+    @property
     def model_there(self) -> str:
         """The model's name at the endpoint."""
         return self.model if self.base_url else self.model.removeprefix(_OPENAI_PREFIX)
@@ -89,13 +162,23 @@ def _host(name: str | None) -> str:
     return f"[{name}]" if name and ":" in name else name or ""
 
 
-def endpoint_of(named: str | Mapping[str, Any]) -> Endpoint:
-    """Return the endpoint that a line (`openai/gpt-4o-mini`) or a mapping (`{"model": ..., "base_url": ...}`) names.
+def endpoint_of(named: str | Mapping[str, Any], **further: Any) -> Endpoint:
+    """Return the endpoint that a line or a mapping names.
+
+    Args:
+        named: `openai/gpt-4o-mini`; a model and its options in a line, `NAME,base_url=ADDRESS,temperature=1`; or the
+            same as an object (`{"model": ..., "base_url": ...}`), also one that is written as JSON.
+        further: options given apart, such as by `--base-url`; None is not given.
 
     Raises:
-        ConfigurationError: an unknown key, a missing address, a value that does not fit. No value is shown.
+        ConfigurationError: an unknown key, a missing address, a value that does not fit, an option given twice. No
+            value is shown.
     """
-    fields = {"model": named} if isinstance(named, str) else dict(named)
+    fields = _fields_of_line(named) if isinstance(named, str) else dict(named)
+    given = {key: value for key, value in further.items() if value is not None}
+    if twice := sorted(given.keys() & fields.keys()):
+        raise ConfigurationError(f"endpoint: given twice: {', '.join(twice)}. Next step: leave one out")
+    fields |= given
     for key in fields.keys() - Endpoint.model_fields.keys():
         raise ConfigurationError(f"endpoint: unknown key {key!r}: {close_matches(str(key), Endpoint.model_fields)}")
     faults: list[str] = []
@@ -105,6 +188,44 @@ def endpoint_of(named: str | Mapping[str, Any]) -> Endpoint:
         faults = [_told(".".join(map(str, fault["loc"])), fault["msg"]) for fault in error.errors()]
     # Outside the handler: the chained error would show the values, and with them a key in an address.
     raise ConfigurationError("endpoint: " + "; ".join(faults))
+
+
+def _fields_of_line(line: str) -> dict[str, Any]:
+    """Return the fields in a line; no value of it is shown, since an address may hold a password."""
+    if line.lstrip().startswith("{"):
+        try:
+            return _object_in(line)
+        except ValueError as error:
+            raise ConfigurationError(f"endpoint: {error}") from None
+    model, *options = line.split(",")
+    fields: dict[str, Any] = {"model": model.strip()}
+    for option in options:
+        key, sign, value = option.partition("=")
+        if not sign or key.strip() in fields:
+            raise ConfigurationError(
+                "endpoint: expected openai/NAME, NAME,base_url=ADDRESS with each option once, or a JSON object"
+            )
+        fields[key.strip()] = _value(value.strip())
+    return fields
+
+
+def _object_in(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        where = f" ({error.msg}, character {error.pos})" if isinstance(error, json.JSONDecodeError) else ""
+        raise ValueError(f"expected a JSON object, found broken JSON{where}") from None
+    if not isinstance(found, dict):
+        raise ValueError("expected a JSON object")
+    return found
+
+
+def _value(text: str) -> Any:
+    """Return a number, a word of JSON or a quoted text as such, and anything else as text."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 def _told(field: str, message: str) -> str:

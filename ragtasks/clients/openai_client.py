@@ -9,38 +9,56 @@ holds back no other slot's next request.
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
-import sys
+import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
 from functools import cache
-from importlib import import_module
 from typing import Any, TypeVar
 
-from ragtasks.clients._faults import Fault, Verdict, fault_of
-from ragtasks.clients.completion import read_completion
+from ragtasks.clients._dialect import Dialect
+from ragtasks.clients._faults import Fault, Verdict
+from ragtasks.clients._holdups import HoldUps
+from ragtasks.clients._rate_hints import rate_hints
+from ragtasks.clients._transport import Transport
+from ragtasks.clients.credentials import Credentials, is_open_to_others
 from ragtasks.clients.endpoint import Endpoint, endpoint_of
 from ragtasks.clients.limiter import Limiter
 from ragtasks.clients.protocol import Decoding, Journal, Outcome, Progress, Prompt, Reply, no_progress
 from ragtasks.clients.usage import Tally
 from ragtasks.errors import JudgeError, MissingExtraError, clear_error
 
+_LOGGER = logging.getLogger(__name__)
 _T = TypeVar("_T")
 _CHARACTERS_PER_TOKEN = 4
 _ENOUGH_FAILED = 3  # one prompt that a server stumbles over says nothing about the others
-_NO_KEY = "no-key"  # servers without keys take any; the SDK refuses to start without one
 
 
 class OpenAIClient:
     """Answers prompts through one endpoint; holds no connection between calls."""
 
     def __init__(
-        self, endpoint: Endpoint | str | Mapping[str, Any], key: str | None = None, decoding: Decoding | None = None
+        self,
+        endpoint: Endpoint | str | Mapping[str, Any],
+        credentials: Credentials | str | None = None,
+        decoding: Decoding | None = None,
     ) -> None:
+        """Name who is asked.
+
+        Args:
+            endpoint: address, model, limits; what it says of temperature and longest reply goes before `decoding`.
+            credentials: what the endpoint is shown, see `credentials_for`; a text is its key.
+            decoding: how replies are generated.
+
+        Raises:
+            ConfigurationError: an endpoint that cannot be read.
+        """
         self._endpoint = endpoint if isinstance(endpoint, Endpoint) else endpoint_of(endpoint)
-        self._key = key
-        self._decoding = decoding or Decoding()
+        given = credentials if isinstance(credentials, Credentials) else Credentials(credentials)
+        self._credentials = given
+        self._decoding = _decoding_of(self._endpoint, decoding or Decoding())
 
     def __repr__(self) -> str:
         return f"OpenAIClient({self.name!r})"
@@ -56,20 +74,26 @@ class OpenAIClient:
         return self._endpoint.origin
 
     def describe(self) -> dict[str, Any]:
-        """Return model and decoding; neither key nor address, so that a server may move to another port."""
-        return {"model": self.name, "decoding": self._decoding.describe()}
+        """Return model, decoding and what else is sent; neither key nor address, so that a server may move."""
+        endpoint = self._endpoint
+        further = {"reasoning_effort": endpoint.reasoning_effort, "extra_body": endpoint.extra_fields}
+        sent: dict[str, Any] = {name: value for name, value in further.items() if value}
+        if endpoint.thinking_tokens != Endpoint.model_fields["thinking_tokens"].default:
+            sent["thinking_tokens"] = endpoint.thinking_tokens
+        return {"model": self.name, "decoding": self._decoding.describe(), **sent}
 
     def answer(
         self, prompts: Sequence[Prompt], progress: Progress = no_progress, journal: Journal | None = None
     ) -> list[Reply]:
         """Return one reply a prompt, in order (see `Client.answer`).
 
-        A prompt gives up, as FAILED, after `attempts` transport failures; every other outcome is the server's word.
+        A prompt gives up, as FAILED, after `attempts` transport errors or `patience_seconds`; every other outcome is
+        the server's word. A refusal because of a rate is no attempt: all requests go slower until it is let pass.
 
         Raises:
-            JudgeError: wrong key, unknown model, no credit, a wait of more than ten minutes asked for, nobody at the
-                address while a prompt used up its attempts, or nothing but failures until several did while others
-                were still to be asked. Nothing more is sent then.
+            JudgeError: wrong key, unknown model, no credit, a redirect, nothing but refusals because of a rate for
+                `rate_limit_patience_seconds`, nobody at the address while a prompt used up its attempts, or nothing but
+                failures until several did while others were still to be asked. Nothing more is sent then.
             MissingExtraError: `openai` or `aiohttp` is not installed.
         """
         if not prompts:
@@ -78,13 +102,21 @@ class OpenAIClient:
         return _run(lambda: self._answer(prompts, progress, journal))
 
     async def _answer(self, prompts: Sequence[Prompt], progress: Progress, journal: Journal | None) -> list[Reply]:
-        sdk = _sdk(self._endpoint, self._key)
-        try:
+        if is_open_to_others(self._endpoint.address):
+            _warn_of_plain_http(self._endpoint.address)
+        async with Transport(self._endpoint, self._credentials) as transport:
             tally = Tally(self.name, len(prompts), progress)
-            call = _Call(sdk, self._endpoint, self._key, self._decoding, journal=journal, tally=tally)
+            call = _Call(transport, self._endpoint, self._decoding, journal=journal, tally=tally)
             return await call.answer(prompts)
-        finally:
-            await sdk.close()
+
+
+@dataclass(slots=True)
+class _Patience:
+    """What one prompt has used up so far."""
+
+    n_attempts: int = 0
+    seconds: float = 0.0
+    refused_since: float | None = None
 
 
 class _Call:
@@ -92,17 +124,18 @@ class _Call:
 
     def __init__(
         self,
-        sdk: Any,
+        transport: Transport,
         endpoint: Endpoint,
-        key: str | None,
         decoding: Decoding,
         *,
         journal: Journal | None,
         tally: Tally,
     ) -> None:
-        self._sdk, self._endpoint, self._key = sdk, endpoint, key
+        self._transport, self._endpoint = transport, endpoint
         self._decoding, self._journal, self._tally = decoding, journal, tally
+        self._dialect = Dialect(endpoint, decoding)
         self._limiter = Limiter(endpoint.requests_per_minute, endpoint.tokens_per_minute)
+        self._hold_ups = HoldUps(endpoint)
         self._replies: dict[int, Reply] = {}
         self._n_prompts = self._n_begun = self._n_heard = self._n_failed = 0
 
@@ -111,12 +144,13 @@ class _Call:
         waiting = iter(enumerate(prompts))
         n_workers = min(self._endpoint.slots, len(prompts))
         workers = [asyncio.ensure_future(self._work(waiting)) for _ in range(n_workers)]
+        watch = asyncio.ensure_future(self._hold_ups.watch(self._limiter, self._tally))
         try:
             await asyncio.gather(*workers)
         finally:
-            for worker in workers:
+            for worker in (*workers, watch):
                 worker.cancel()
-            await asyncio.gather(*workers, return_exceptions=True)
+            await asyncio.gather(*workers, watch, return_exceptions=True)
         return [self._replies[index] for index in range(len(prompts))]
 
     async def _work(self, waiting: Iterator[tuple[int, Prompt]]) -> None:
@@ -132,28 +166,55 @@ class _Call:
 
     async def _ask(self, prompt: Prompt) -> Reply:
         """Return the reply to one prompt, after as many attempts as it takes and the endpoint's options allow."""
-        n_used = 0
+        used = _Patience()
         n_heard_before = self._n_heard
+        cut_off: Reply | None = None
         while True:
-            outcome = await self._attempt(prompt)
+            outcome, sent = await self._attempt(prompt, used)
             if isinstance(outcome, Reply):
                 self._n_heard += 1
+                if cut_off is None and self._dialect.make_room(outcome, sent):
+                    cut_off = outcome
+                    continue
                 return outcome
-            n_used += outcome.weight
-            if outcome.verdict is Verdict.RETRY and n_used < self._endpoint.attempts:
-                await self._back_off(n_used, outcome)
+            if self._goes_on(outcome, sent, used):
                 continue
+            if outcome.verdict is Verdict.RETRY and await self._back_off(used, outcome):
+                continue
+            if cut_off is not None and outcome.verdict is not Verdict.FATAL:
+                self._dialect.shrink()
+                return cut_off
             found = self._end_of_call(outcome, n_heard_before)
             if found:
                 raise JudgeError(self._fatal(found))
-            return _without_answer(outcome, n_used)
+            return _without_answer(outcome, used.n_attempts)
+
+    def _goes_on(self, fault: Fault, sent: Mapping[str, Any], used: _Patience) -> bool:
+        """Return whether the same prompt is sent again without that being an attempt.
+
+        Raises:
+            JudgeError: the server has refused everything because of its rate for too long.
+        """
+        if fault.verdict is Verdict.SETTING:
+            note = self._dialect.adapt(fault.setting, sent)
+            if note:
+                _LOGGER.warning("endpoint %s: %s (%s)", self._endpoint.model, note, fault.reason)
+            return note is not None
+        if fault.verdict is not Verdict.SLOW_DOWN:
+            return False
+        if found := self._hold_ups.too_long(fault, fault.hints.wait_seconds or self._limiter.pause_seconds()):
+            if self._n_begun < self._n_prompts:
+                raise JudgeError(self._fatal(found))
+            return False
+        used.refused_since = used.refused_since or time.monotonic()
+        return time.monotonic() - used.refused_since < self._endpoint.rate_limit_patience_seconds
 
     def _end_of_call(self, fault: Fault, n_heard_before: int) -> str:
         """Return why the last fault of a prompt ends the whole call, empty where it does not; counts the prompt."""
         if fault.verdict is Verdict.FATAL:
             return fault.reason
         if fault.verdict is not Verdict.RETRY:
-            self._n_heard += 1
+            self._n_heard += fault.verdict is not Verdict.SLOW_DOWN
             return ""
         self._n_failed += 1
         # Replies to others since this prompt was first sent say that the endpoint lives.
@@ -164,40 +225,37 @@ class _Call:
             return f"not one reply; what came last: {fault.reason}"
         return ""
 
-    async def _attempt(self, prompt: Prompt) -> Reply | Fault:
+    async def _attempt(self, prompt: Prompt, used: _Patience) -> tuple[Reply | Fault, Mapping[str, Any]]:
+        """Return what became of one request, and its body."""
         n_characters = sum(len(message.content) for message in prompt.messages)
-        await self._limiter.admit(n_characters // _CHARACTERS_PER_TOKEN + self._decoding.max_tokens)
-        try:
-            # `post` instead of `chat.completions.create`: walking over the types of every request is a third of the
-            # SDK's time, and the body is wanted as it came.
-            sending = self._sdk.post("/chat/completions", cast_to=bytes, body=self._request(prompt))
-            # The SDK's time limit holds between two bytes; a server that drips would never reach it.
-            async with _time_limit(self._endpoint.timeout_seconds):
-                body = await sending
-            return read_completion(self._without_key(body))
-        except Exception as error:  # noqa: BLE001 (what is no fault of a request is raised again)
-            return fault_of(error, self._key)
+        ticket = await self._limiter.admit(n_characters // _CHARACTERS_PER_TOKEN + self._dialect.longest_reply)
+        sent = self._dialect.request(prompt)
+        begin = self._hold_ups.sent()
+        found = await self._transport.exchange(sent, self._endpoint.longest_prompt_seconds - used.seconds)
+        self._hold_ups.ended(found[0])
+        outcome, headers = found
+        if isinstance(outcome, Fault) and outcome.verdict is Verdict.SLOW_DOWN:
+            self._limiter.refused(ticket, outcome.hints)
+        else:
+            used.seconds += time.monotonic() - begin
+            if not isinstance(outcome, Fault):
+                self._limiter.passed(ticket, rate_hints(headers))
+        return outcome, sent
 
-    def _request(self, prompt: Prompt) -> dict[str, Any]:
-        settings = {
-            "temperature": self._decoding.temperature,
-            "seed": self._decoding.seed,
-            self._endpoint.token_limit_there: self._decoding.max_tokens,
-        }
-        given = {name: value for name, value in settings.items() if value is not None}
-        return {"model": self._endpoint.model_there, "messages": prompt.payload(), **given}
-
-    def _without_key(self, body: bytes) -> bytes:
-        """Return a body without the key: some gateways send the request back, and the body is stored."""
-        return body.replace(self._key.encode(), b"***") if self._key else body
-
-    async def _back_off(self, n_used: int, fault: Fault) -> None:
-        """Wait before the next attempt: as long as the server asks, else longer each time, never all at once."""
-        if fault.wait_seconds is not None:
-            self._limiter.pause(fault.wait_seconds)
-            return
-        longest = min(self._endpoint.backoff_seconds * 2 ** (n_used - 1), self._endpoint.longest_backoff_seconds)
-        await asyncio.sleep(longest * random.uniform(0.5, 1.0))
+    async def _back_off(self, used: _Patience, fault: Fault) -> bool:
+        """Wait before the next attempt, longer each time and never all at once; False where none is left."""
+        used.n_attempts += 1
+        left = self._endpoint.longest_prompt_seconds - used.seconds
+        if used.n_attempts >= self._endpoint.attempts or left <= 0:
+            return False
+        longest = self._endpoint.backoff_seconds * 2 ** min(used.n_attempts - 1, 30)
+        wait = min(longest, self._endpoint.longest_backoff_seconds) * random.uniform(0.5, 1.0)
+        if wait >= left:
+            return False
+        used.seconds += wait
+        self._hold_ups.failed(fault)
+        await asyncio.sleep(wait)
+        return True
 
     def _fatal(self, found: str) -> str:
         return clear_error(
@@ -205,9 +263,24 @@ class _Call:
             where=f"{self._endpoint.model} at {self._endpoint.address}",
             expected="replies to prompts",
             found=found,
-            next_step="check address, model and key (OPENAI_API_KEY), then ask again: stored replies are kept. Saved "
-            "answers are scored without their model by `ragtasks judge RESULTS --output-path FOLDER`",
+            next_step="check address, model and key (docs/endpoints.md), then ask again: stored replies are kept. "
+            "Saved answers are scored without their model by `ragtasks judge RESULTS --output-path FOLDER`",
         )
+
+
+def _decoding_of(endpoint: Endpoint, decoding: Decoding) -> Decoding:
+    """Return how replies are generated where the endpoint says more than its caller."""
+    if endpoint.max_tokens is not None:
+        decoding = replace(decoding, max_tokens=endpoint.max_tokens)
+    if endpoint.temperature is None:
+        return decoding
+    return replace(decoding, temperature=None if endpoint.temperature == "server" else endpoint.temperature)
+
+
+@cache
+def _warn_of_plain_http(address: str) -> None:
+    """Warn once a process of an address whose requests others can read."""
+    _LOGGER.warning("%s: prompts, and a key where there is one, go there unencrypted; use https", address)
 
 
 def _without_answer(fault: Fault, n_used: int) -> Reply:
@@ -223,49 +296,6 @@ def _require_libraries() -> None:
             __import__(library)
         except ImportError as error:
             raise MissingExtraError(library, "judge", "an OpenAI-compatible endpoint") from error
-
-
-def _time_limit(seconds: float) -> AbstractAsyncContextManager[Any]:
-    """Return what ends its block with a TimeoutError; `asyncio.wait_for` would start a task for every request."""
-    if sys.version_info >= (3, 11):
-        return asyncio.timeout(seconds)
-    else:  # noqa: RET505 (type checkers read on after an `if`)
-        import async_timeout  # aiohttp brings it where the standard library has none
-
-        return async_timeout.timeout(seconds)
-
-
-@cache
-def _certificates() -> Any:
-    """Return the SDK's own TLS settings, read once a process: reading them takes as long as fifty requests."""
-    import openai
-
-    # The SDK's HTTP library is httpx or httpx2, by version.
-    (library,) = {base.__module__.partition(".")[0] for base in openai.DefaultAioHttpClient.__mro__} & {
-        "httpx",
-        "httpx2",
-    }
-    return import_module(library).create_ssl_context()
-
-
-def _sdk(endpoint: Endpoint, key: str | None) -> Any:
-    """Return the SDK's client; everything that it would else read from the environment is given."""
-    import openai
-
-    options: dict[str, Any] = {
-        "api_key": key or _NO_KEY,
-        "max_retries": 0,
-        "timeout": endpoint.timeout_seconds,
-        "http_client": openai.DefaultAioHttpClient(verify=_certificates()),
-    }
-    if endpoint.api_version is not None:
-        return openai.AsyncAzureOpenAI(
-            azure_endpoint=endpoint.address,
-            api_version=endpoint.api_version,
-            azure_deployment=endpoint.model_there,
-            **options,
-        )
-    return openai.AsyncOpenAI(base_url=endpoint.address, **options)
 
 
 def _run(work: Callable[[], Coroutine[Any, Any, _T]]) -> _T:

@@ -14,7 +14,8 @@ from typing import Any, Literal, Protocol
 Progress = Callable[[str, int, int | None], None]
 """Called with (what, done so far, total or None), as in the precompute stage.
 
-`what` names the work and stays the same; after a tab may come a note, which changes as the work goes on.
+`what` names the work and stays the same; after a tab may come a note, which changes as the work goes on, and after a
+second one what is being waited for.
 """
 
 

@@ -100,13 +100,24 @@ class Tally:
         self._name, self._total, self._progress = name, total, progress
         self._usage, self._n_done = Usage(), 0
         self._begin = time.monotonic()
+        self._held_up = ""
 
     def add(self, reply: Reply) -> None:
         """Count one reply."""
         self._n_done += 1
         self._usage += usage_of(reply)
+        self._show()
+
+    def hold_up(self, why: str) -> None:
+        """Tell what is being waited for, empty where work goes on."""
+        if why != self._held_up:
+            self._held_up = why
+            self._show()
+
+    def _show(self) -> None:
         note = self._usage.note(time.monotonic() - self._begin)
-        self._progress(f"{self._name}\t{note}", self._n_done, self._total)
+        waiting = f"\t{self._held_up}" if self._held_up else ""
+        self._progress(f"{self._name}\t{note}{waiting}", self._n_done, self._total)
 
 
 def known(reply: Reply) -> Reply:

@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable
 from typing import TypeVar
 
-from ragtasks.environment import endpoint_key, engine_keys
+from ragtasks.environment import known_secrets
 from ragtasks.errors import RagtasksError
 
 _LOGGER = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ def take_problems() -> list[str]:
 
 def _without_keys(text: str) -> str:
     """Return a text with every key masked: the errors of libraries may show what they were given."""
-    for key in {endpoint_key() or "", *engine_keys().values()} - {""}:
+    for key in known_secrets():
         text = text.replace(key, "***")
     return text
 

@@ -12,11 +12,12 @@ from typing import Any
 
 from ragtasks.benchmarks.benchmark import Benchmark
 from ragtasks.benchmarks.registry import open_benchmark
+from ragtasks.clients.credentials import credentials_for
 from ragtasks.clients.endpoint import Endpoint
 from ragtasks.clients.protocol import Client
 from ragtasks.clients.reply_cache import check_reply_cache
 from ragtasks.config import DEFAULT_ENCODER, NO_ENCODER, SAMPLE_ENCODER, EvaluationConfig, Judge
-from ragtasks.environment import endpoint_key, engine_keys, reply_cache_file, run_store
+from ragtasks.environment import reply_cache_file, run_store, secret
 from ragtasks.errors import JudgeError, MissingExtraError, RagtasksError
 from ragtasks.harness.problems import note_problem, survive
 from ragtasks.harness.searching import CorpusSearch
@@ -75,7 +76,7 @@ class ResponseScorer:
         self._idk_detector = f"judge {self._judges}" if self._idk_by_judges else RuleBasedIdk().name
         self._search: CorpusSearch | None = None
         if self.suite.uses_retriever:
-            self._search = CorpusSearch(benchmark, config.retriever, run_store(), engine_keys())
+            self._search = CorpusSearch(benchmark, config.retriever, run_store(), secret)
         self._n_texts = 0
         self._n_truncated = 0
         self._bert: BertScorer | None = None
@@ -165,7 +166,7 @@ class ResponseScorer:
             return judge_responses(
                 responses,
                 self._clients,
-                key=endpoint_key(),
+                secrets=secret,
                 cache_file=reply_cache_file(),
                 rubrics=self._rubrics,
                 progress=progress,
@@ -240,6 +241,7 @@ def _ready(judge: Judge) -> Endpoint | Client:
         for library in ("openai", "aiohttp"):
             if find_spec(library) is None:
                 raise MissingExtraError(library, "judge", f"the judge {judge.model}")
+        credentials_for(judge, secret)  # a key that is not set is said before the model answers
         return judge
     from ragtasks.harness.judge_model import JudgeModel  # brings the harness's models, which endpoints do not need
 

@@ -8,12 +8,13 @@ is missing is said before a model runs, and its figures are unscored: like an en
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragtasks.benchmarks.benchmark import Benchmark
+from ragtasks.clients.credentials import Secrets
 from ragtasks.errors import ConfigurationError, MissingExtraError, RagtasksError
 from ragtasks.harness.problems import survive
 from ragtasks.metrics.retrieval import score_run
@@ -29,14 +30,14 @@ _LOGGER = logging.getLogger(__name__)
 class CorpusSearch:
     """A retriever over the corpora of one benchmark; each is indexed when it is first needed, or prepared."""
 
-    def __init__(self, benchmark: Benchmark, line: str, store: Path, secrets: Mapping[str, str]) -> None:
+    def __init__(self, benchmark: Benchmark, line: str, store: Path, secrets: Secrets) -> None:
         """Choose the retriever.
 
         Args:
             benchmark: whose corpora are searched.
             line: the retriever, as `ragtasks retrieve --retriever` takes it.
             store: the run store, where indexes and the replies of listwise rerankers are kept.
-            secrets: retriever -> key of its server.
+            secrets: variable -> key of a server.
 
         Raises:
             ConfigurationError: an unknown retriever or option. A missing library is none: it makes `missing`.

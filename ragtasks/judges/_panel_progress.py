@@ -1,6 +1,7 @@
 """The progress of several judges as one line: every reply counts, whichever judge gave it, with sums over all of them.
 
-What a client says of its own progress is not used: it knows neither the other judges nor its earlier calls.
+What a client says of its own progress is not used, apart from what it waits for: it knows neither the other judges nor
+its earlier calls.
 """
 
 from __future__ import annotations
@@ -42,6 +43,13 @@ class PanelProgress:
             lane.usage += usage_of(reply, lane.price)
             self._show()
 
+    def hold_up(self, lane: Lane, why: str) -> None:
+        """Tell what a judge waits for, empty where it waits for nothing."""
+        with self._lock:
+            if why != lane.held_up:
+                lane.held_up = why
+                self._show()
+
     def close(self) -> None:
         """Tell the sums, where there was anything to do."""
         with self._lock:
@@ -52,7 +60,8 @@ class PanelProgress:
         usage = sum((lane.usage for lane in self._lanes), Usage())
         note = usage.note(time.monotonic() - self._begin, whole=whole)
         n_done, total = sum(lane.n_done for lane in self._lanes), sum(lane.total for lane in self._lanes)
-        self._progress(f"{self._name()}\t{note}", n_done, total)
+        waits = [f"{lane.name}: {lane.held_up}" for lane in self._lanes if lane.held_up and not whole]
+        self._progress("\t".join([self._name(), note, *waits]), n_done, total)
 
     def _name(self) -> str:
         names = ", ".join(lane.name for lane in self._lanes)
@@ -69,10 +78,15 @@ class Lane:
     usage: Usage
     n_done: int = 0
     total: int = 0
+    held_up: str = ""
 
     def begin(self, n_prompts: int) -> None:
         """Begin a new call of so many prompts."""
         self.bar.begin(self, n_prompts)
+
+    def follow(self, what: str, _done: int, _total: int | None) -> None:
+        """Take from a client's own progress what it waits for."""
+        self.bar.hold_up(self, "".join(what.split("\t")[2:]))
 
     def add(self, reply: Reply) -> None:
         """Count a reply."""

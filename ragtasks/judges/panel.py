@@ -229,7 +229,7 @@ class _Seat:
         self.lane.begin(len(waiting))
         prompts = [inquiry.prompt() for inquiry in waiting]
         try:
-            replies = self.client.answer(prompts, no_progress, heard)
+            replies = self.client.answer(prompts, self.lane.follow, heard)
             heard.replies = dict(enumerate(replies))
         finally:
             for index, reply in heard.replies.items():

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ragtasks.clients.cached_client import CachedClient
+from ragtasks.clients.credentials import Secrets, credentials_for
 from ragtasks.clients.endpoint import Endpoint
 from ragtasks.clients.openai_client import OpenAIClient
 from ragtasks.clients.protocol import Client, Progress, no_progress
@@ -20,7 +21,7 @@ def judge_responses(
     responses: Sequence[Response],
     judges: Sequence[Endpoint | Client],
     *,
-    key: str | None,
+    secrets: Secrets,
     cache_file: Path,
     rubrics: Sequence[Rubric],
     progress: Progress = no_progress,
@@ -30,21 +31,26 @@ def judge_responses(
     Args:
         responses: what models answered.
         judges: endpoints, or clients that are ready to be asked.
-        key: key of the endpoints; goes nowhere else.
+        secrets: variable -> key; each endpoint gets its own, see `credentials_for`.
         cache_file: SQLite file of replies, shared by several processes.
         rubrics: what is asked.
         progress: told of all judges together.
 
     Raises:
+        ConfigurationError: an endpoint names a key that is not set.
         JudgeError: no judge could be had to the end.
         CacheError: the cache cannot be used.
         MissingExtraError: the extra `judge` is not installed.
     """
     with ReplyCache(cache_file) as cache:
-        ready = [OpenAIClient(item, key) if isinstance(item, Endpoint) else item for item in judges]
+        ready = [_client(item, secrets) if isinstance(item, Endpoint) else item for item in judges]
         clients = [CachedClient(client, cache) for client in ready]
         prices = {item.model: item.price for item in judges if isinstance(item, Endpoint) and item.price}
         return judge(responses, rubrics, clients, prices=prices, progress=progress)
+
+
+def _client(endpoint: Endpoint, secrets: Secrets) -> Client:
+    return OpenAIClient(endpoint, credentials_for(endpoint, secrets))
 
 
 __all__ = ["judge_responses"]

@@ -5,6 +5,8 @@
     hybrid(A,B,...[;k=60,weights=2/1,depth=100])    rerank(A,cross-encoder:MODEL[,depth=100])
     rerank(A,listwise:openai/NAME[,depth=100,window=20,stride=10,passes=1,base_url=ADDRESS])
 
+Behind `listwise:` every key of an endpoint may stand (docs/endpoints.md).
+
 In a list, `option=value` belongs to the retriever before it; a hybrid's own options stand behind a semicolon. A value
 with a comma, semicolon, bracket or quote is written as a JSON string: `dense:MODEL,query_prompt="find, please: "`.
 Each retriever's `name` is its line in canonical form, and reads back as itself.
@@ -16,11 +18,12 @@ import importlib
 import inspect
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ragtasks.clients.credentials import Secrets, no_secrets
 from ragtasks.errors import ConfigurationError, clear_error, close_matches
 from retrieval_cache.retrievers.protocol import Retriever
 
@@ -32,7 +35,6 @@ if TYPE_CHECKING:
 Value = str | int | float | bool
 _Made = TypeVar("_Made")
 
-NO_SECRETS: Mapping[str, str] = {}
 _SECRETS = {
     "elser": ("api_key", "ELASTIC_API_KEY"),
     "milvus": ("token", "MILVUS_TOKEN"),
@@ -42,12 +44,12 @@ _OPTION = re.compile(r"([A-Za-z][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _SPECIAL = re.compile(r'[,;()"\\]|^\s|\s$|^$')
 
 
-def parse(line: str, secrets: Mapping[str, str] = NO_SECRETS, replies: Path | None = None) -> Retriever:
+def parse(line: str, secrets: Secrets = no_secrets, replies: Path | None = None) -> Retriever:
     """Return the retriever that a line chooses.
 
     Args:
         line: see the module.
-        secrets: `elser`, `milvus` and `listwise` -> key of that server. A line is printed and stored, so it may not
+        secrets: variable -> key of a server, such as ELASTIC_API_KEY. A line is printed and stored, so it may not
             hold one.
         replies: file that keeps what the models of listwise rerankers reply; default: none is kept.
 
@@ -76,11 +78,12 @@ def parse(line: str, secrets: Mapping[str, str] = NO_SECRETS, replies: Path | No
     return _built(_class(module, name), line, list(arguments), _options([argument, *parts] if colon else parts, line))
 
 
-def _secret_option(kind: str, parts: Sequence[str], secrets: Mapping[str, str]) -> dict[str, Any]:
+def _secret_option(kind: str, parts: Sequence[str], secrets: Secrets) -> dict[str, Any]:
     """Return the option that carries a server's key, from the caller and never from the line."""
     _refuse_key(kind, parts)
-    option, _ = _SECRETS.get(kind, ("", ""))
-    return {option: secrets[kind]} if option and secrets.get(kind) else {}
+    option, variable = _SECRETS.get(kind, ("", ""))
+    key = secrets(variable) if option else None
+    return {option: key} if key else {}
 
 
 def _refuse_key(kind: str, parts: Sequence[str]) -> None:
@@ -90,12 +93,13 @@ def _refuse_key(kind: str, parts: Sequence[str]) -> None:
         raise ConfigurationError(f"retriever {kind!r}: the key may not stand in the line; set {variable} instead")
 
 
-def _connector(secrets: Mapping[str, str], replies: Path | None) -> Connect:
+def _connector(secrets: Secrets, replies: Path | None) -> Connect:
+    from ragtasks.clients.credentials import credentials_for
     from ragtasks.clients.openai_client import OpenAIClient
     from retrieval_cache.kept_replies import KeptReplies
 
     def connect(endpoint: Endpoint, decoding: Decoding) -> Client:
-        client = OpenAIClient(endpoint, secrets.get("listwise"), decoding)
+        client = OpenAIClient(endpoint, credentials_for(endpoint, secrets), decoding)
         return client if replies is None else KeptReplies(client, replies)
 
     return connect
@@ -130,9 +134,12 @@ def _rerank(inside: str, line: str, inner: Callable[[str], Retriever], connect: 
     _refuse_key(kind, parts)
     options = _options(parts, line)
     if kind == "listwise":
+        from ragtasks.clients.endpoint import Endpoint, endpoint_of
         from retrieval_cache.listwise_retriever import listwise_retriever
 
-        return _built(listwise_retriever, line, [inner(members[0]), _argument(model, line), connect], options)
+        named = {name: options.pop(name) for name in options.keys() & Endpoint.model_fields.keys()}
+        endpoint = endpoint_of(_argument(model, line), **named)
+        return _built(listwise_retriever, line, [inner(members[0]), endpoint, connect], options)
     from retrieval_cache.rerank import CrossEncoderReranker, RerankedRetriever
 
     depth = {"depth": options.pop("depth")} if "depth" in options else {}
@@ -277,4 +284,4 @@ _NAMED = {
 }
 """Retrievers whose argument (model, address or file) follows the colon -> module, class."""
 
-__all__ = ["NO_SECRETS", "Value", "canonical", "parse", "split", "written"]
+__all__ = ["Value", "canonical", "parse", "split", "written"]

@@ -5,7 +5,9 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragtasks.clients._rate_hints import RateHints
 from ragtasks.clients.limiter import WINDOW_SECONDS, Limiter
+from ragtasks.clients.throttle import Throttle
 
 
 class Clock:
@@ -53,17 +55,18 @@ def test_request_beyond_the_whole_limit_passes_alone() -> None:
     assert admitted([5, 500, 5], None, 100) == [0.0, WINDOW_SECONDS, 2 * WINDOW_SECONDS]
 
 
-def test_pause_holds_everything_back() -> None:
+def test_a_refusal_holds_everything_back() -> None:
     clock = Clock()
 
     async def run() -> None:
         limiter = Limiter(clock=clock, sleep=clock.sleep)
-        limiter.pause(7.0)
-        limiter.pause(3.0)  # a shorter one does not end a longer one
+        ticket = await limiter.admit(1)
+        limiter.refused(ticket, RateHints(wait_seconds=7.0))
+        limiter.refused(ticket, RateHints(wait_seconds=3.0))  # a shorter one does not end a longer one
         await limiter.admit(1)
 
     asyncio.run(run())
-    assert clock.now == 7.0
+    assert 7.0 <= clock.now < 7.2
 
 
 def test_each_request_is_written_before_the_next_one_is_made() -> None:
@@ -86,10 +89,10 @@ def test_each_request_is_written_before_the_next_one_is_made() -> None:
 def test_a_request_that_is_called_off_lets_the_next_one_pass() -> None:
     async def run() -> None:
         limiter = Limiter()
-        limiter.pause(3600.0)
+        limiter.refused(await limiter.admit(1), RateHints(wait_seconds=3600.0))
         sleeping, waiting = (asyncio.ensure_future(limiter.admit(1)) for _ in range(2))
         await asyncio.sleep(0)
-        limiter._paused_until = 0.0
+        limiter._throttle = Throttle()
         sleeping.cancel()
         await asyncio.wait_for(waiting, 5)
         assert sleeping.cancelled()

@@ -16,7 +16,13 @@ from ragtasks.errors import JudgeError
 from tests.clients._server import Action, ChatServer, Script, chat_server, closed_port, completion, refusal
 
 KEY = "sk-test-0123456789abcdef"
-QUICK = {"backoff_seconds": 0.01, "longest_backoff_seconds": 0.05, "timeout_seconds": 5.0, "attempts": 4}
+QUICK = {
+    "backoff_seconds": 0.01,
+    "longest_backoff_seconds": 0.05,
+    "timeout_seconds": 5.0,
+    "attempts": 4,
+    "rate_limit_patience_seconds": 1.5,
+}
 
 
 def client_for(server: ChatServer, **options: Any) -> OpenAIClient:
@@ -80,7 +86,10 @@ def test_azure_addresses_the_deployment() -> None:
         pytest.param(refusal(500), id="500"),
         pytest.param(refusal(503), id="503"),
         pytest.param(refusal(429), id="429 without Retry-After"),
-        pytest.param(refusal(429, retry_after="0"), id="429 with Retry-After"),
+        pytest.param(refusal(503, retry_after="0.1"), id="503 with Retry-After"),
+        pytest.param(refusal(429, retry_after="0.1"), id="429 with Retry-After"),
+        pytest.param(Action(b'{"error": {"code": 429, "message": "slower"}}'), id="429 in a body"),
+        pytest.param(Action(b'{"error": {"type": "overloaded_error", "message": ""}}'), id="overloaded in a body"),
         pytest.param(Action(reset=True), id="reset"),
         pytest.param(Action(completion().body, sent_bytes=20), id="half a body"),
         pytest.param(Action(b'{"choices": [{'), id="invalid JSON"),
@@ -129,7 +138,7 @@ PAGE = Action(b"<html>sign in first</html>", headers={"Content-Type": "text/html
         (refusal(429, "slower"), "HTTP 429: .*slower"),
         (Action(PAGE.body, 502, PAGE.headers), "HTTP 502: .*sign in first"),
         (Action(b'{"detail": "no such deployment"}', 503), "HTTP 503: .*no such deployment"),
-        (PAGE, "no JSON.*<html>sign in first</html>"),
+        (PAGE, "not JSON.*<html>sign in first</html>"),
         (Action(reset=True), "the connection broke"),
     ],
 )
@@ -165,7 +174,7 @@ def test_a_first_prompt_that_always_fails_disturbs_no_other() -> None:
 
 def test_hanging_server_uses_up_the_attempts_sooner() -> None:
     reply, server = ask_one(Action(delay_seconds=1.0), timeout_seconds=0.1)
-    assert (reply.outcome, len(server.asked)) == (Outcome.FAILED, 2)
+    assert (reply.outcome, len(server.asked)) == (Outcome.FAILED, 2)  # its patience is twice the time limit
     assert "no reply in time" in reply.reason
 
 

@@ -19,7 +19,7 @@ from tests.judges._demo import DemoServer
 
 TASK = "mtrag_reference_fiqa"
 KEY = "clé-4711"
-"""No header can hold it, which the judge's client finds out when it sends the first prompt."""
+"""No header can hold it."""
 Evaluating = Callable[..., CommandResult]
 
 
@@ -92,20 +92,14 @@ def test_an_encoder_that_fails_in_an_unforeseen_way_keeps_the_answers(
         assert row["doc"]["scoring"]["unscored"]["rb_alg"].startswith("encoder failed: AttributeError: ")
 
 
-def test_a_judges_client_that_breaks_keeps_the_answers_and_its_key(
-    evaluating: Evaluating, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_a_key_that_no_header_can_hold_stops_before_the_model_runs(
+    evaluating: Evaluating, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    monkeypatch.setenv("JUDGE_KEY", KEY)
     with DemoServer() as server:
-        judge = server.judge("steady")
-        monkeypatch.setenv("OPENAI_API_KEY", KEY)
-        done = evaluating(judges=[judge])
-    assert done.status == 1
-    assert f"everything is saved in {tmp_path / 'out'}" in done.err
-    for row in samples_in(tmp_path / "out"):
-        assert row["filtered_resps"] == ["It takes three days."]
-        assert row["rouge_l"] > 0
-        assert (str(row["rb_llm"]), row["judge_coverage"]) == ("nan", 0)
-        assert row["doc"]["scoring"]["unscored"]["rb_llm"] == "no judge could be had"
+        done = evaluating(judges=[server.judge("steady", api_key_env="JUDGE_KEY")])
+    assert (done.status, endpoint.requests, server.asked) == (1, [], [])
+    assert "JUDGE_KEY holds characters that no HTTP header can hold" in done.err
     assert KEY not in done.out + done.err + caplog.text
 
 

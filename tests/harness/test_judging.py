@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from ragtasks.clients.credentials import no_secrets
 from ragtasks.clients.protocol import Decoding
 from ragtasks.config import HarnessModel, config_from_options
 from ragtasks.errors import ConfigurationError, JudgeError
@@ -153,7 +154,7 @@ def judged_by(folder: Path, cache: Path, max_tokens: int = 8) -> Verdicts:
     model = HarnessModel.model_validate({"lm_eval": "hf", "model_args": arguments})
     client = JudgeModel(model, Decoding(max_tokens=max_tokens))
     responses = [response("It runs from April.", task_id="c<::>1"), response("I do not know.", task_id="c<::>2")]
-    return judge_responses(responses, [client], key=None, cache_file=cache, rubrics=rubrics_named(RUBRICS))
+    return judge_responses(responses, [client], secrets=no_secrets, cache_file=cache, rubrics=rubrics_named(RUBRICS))
 
 
 def test_a_model_of_this_process_judges_and_is_not_loaded_for_what_it_said_before(

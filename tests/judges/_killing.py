@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ragtasks.benchmarks.registry import benchmark_folder, open_benchmark
+from ragtasks.clients.credentials import no_secrets
 from ragtasks.clients.endpoint import endpoint_of
 from ragtasks.judges.session import judge_responses
 from ragtasks.judges.verdicts import Verdicts
@@ -25,7 +26,9 @@ def judge_sample(judge: Mapping[str, Any], cache: Path) -> Verdicts:
     passages = benchmark.read_contexts(Setting.FULL_RAG).passages
     tasks = [task for task in benchmark.tasks if task.domain == "clapnq" and task.task_id in passages]
     responses = [Response(task, passages[task.task_id], task.target) for task in tasks]
-    return judge_responses(responses, [endpoint_of(judge)], key=None, cache_file=cache, rubrics=SUITE.rubrics())
+    return judge_responses(
+        responses, [endpoint_of(judge)], secrets=no_secrets, cache_file=cache, rubrics=SUITE.rubrics()
+    )
 
 
 def main() -> None:

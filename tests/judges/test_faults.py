@@ -31,18 +31,25 @@ from tests.judges._killing import judge_sample
 from tests.judges._scripted import obedient, response
 
 ROOT = Path(__file__).resolve().parents[2]
-QUICK = {"backoff_seconds": 0.01, "longest_backoff_seconds": 0.02, "timeout_seconds": 10.0, "attempts": 3}
+QUICK = {
+    "backoff_seconds": 0.01,
+    "longest_backoff_seconds": 0.02,
+    "timeout_seconds": 10.0,
+    "attempts": 3,
+    "rate_limit_patience_seconds": 1.0,
+}
+KEY = "a-long-key-4711"
 RESPONSES = [response(f"Answer {number}.", task_id=f"c<::>{number + 1}") for number in range(6)]
 BAD = 3  # the response whose questions meet the fault
 N_KILLS, N_SLOTS, DELAY_SECONDS = 20, 4, 0.15
 
 
 def judge_at(server: ChatServer, name: str = "m", **options: Any) -> Endpoint:
-    return endpoint_of({"model": name, "base_url": server.base_url, **QUICK, **options})
+    return endpoint_of({"model": name, "base_url": server.base_url, "api_key_env": "JUDGE_KEY", **QUICK, **options})
 
 
 def judged(cache: Path, *judges: Endpoint, responses: list[Response] = RESPONSES) -> Verdicts:
-    return judge_responses(responses, judges, key="a-key", cache_file=cache, rubrics=SUITE.rubrics())
+    return judge_responses(responses, judges, secrets={"JUDGE_KEY": KEY}.get, cache_file=cache, rubrics=SUITE.rubrics())
 
 
 def well(prompt: str, n_before: int) -> Action:
@@ -63,7 +70,7 @@ FAULTS = [
     pytest.param(Action(delay_seconds=0.6), WORD.FAILED, "no reply in time", id="hang"),
     pytest.param(Action(reset=True), WORD.FAILED, "the connection broke", id="reset"),
     pytest.param(HALF, WORD.FAILED, "the connection broke|did not arrive whole", id="half a body"),
-    pytest.param(Action(b'{"choices": [{'), WORD.FAILED, "no JSON", id="invalid JSON"),
+    pytest.param(Action(b'{"choices": [{'), WORD.FAILED, "not JSON", id="invalid JSON"),
     pytest.param(refusal(400, "too long"), WORD.FAILED, "HTTP 400: .*too long", id="400"),
     pytest.param(Action(b'{"verdict": 7}'), WORD.MALFORMED, "choices", id="wrong schema"),
     pytest.param(Action(b'{"choices": []}'), WORD.MALFORMED, "IndexError", id="empty choices"),
@@ -108,7 +115,7 @@ def test_a_fault_costs_the_verdicts_it_meets_and_no_other(
 
 
 FATAL = [
-    pytest.param(refusal(401, "bad key a-key"), "does not accept the key", id="401"),
+    pytest.param(refusal(401, f"bad key {KEY}"), "does not accept the key", id="401"),
     pytest.param(refusal(404, "no such model"), "does not know the model", id="404"),
     pytest.param(refusal(429, "pay", "insufficient_quota"), "no credit left", id="no credit"),
     pytest.param(refusal(429, "tomorrow", retry_after="86400"), "come back in 86400 seconds", id="long Retry-After"),
@@ -131,7 +138,7 @@ def test_a_judge_that_ends_leaves_the_others_and_what_it_said(tmp_path: Path, fa
         assert all(item.share == 1 for item in verdicts.coverage() if item.judge == "steady")
         with pytest.raises(JudgeError, match=reason) as caught:
             verdicts.require_coverage()
-        assert "a-key" not in str(caught.value)
+        assert KEY not in str(caught.value)
         with pytest.raises(JudgeError, match=rf"{reason}[\s\S]*next step: fix"):
             judged(cache, judges[1])
         ending.script = well

@@ -286,9 +286,9 @@ def test_bad_use_gives_clear_errors(tmp_path: Path) -> None:
 
 
 def test_a_stored_run_keeps_order_and_counts_and_a_repeated_call_asks_nothing(tmp_path: Path) -> None:
-    place = Place("mtrag", "sample", tmp_path / "data", tmp_path / "store", {"listwise": "sk-secret"})
+    place = Place("mtrag", "sample", tmp_path / "data", tmp_path / "store", {"LISTWISE_KEY": "sk-secret"}.get)
     with chat_server(by_overlap) as server:
-        line = f"rerank(bm25,listwise:m,base_url={server.base_url},window=8,stride=4,depth=12)"
+        line = f"rerank(bm25,listwise:m,base_url={server.base_url},api_key_env=LISTWISE_KEY,window=8,stride=4,depth=12)"
         plain = retrieve(place, "bm25", "last_turn", depth=12)
         run = retrieve(place, line, "last_turn", depth=5, name="listwise")
         n_asked = len(server.asked)

@@ -1,0 +1,141 @@
+"""Asks a loopback server that limits requests: how many are answered, how long it takes, how many requests it costs.
+
+Each row is one way to limit and one way to say so. The ideal is the time that the limit itself needs for all prompts. A
+minute is shortened, for server and client alike, so that the table takes minutes instead of hours.
+
+    python -m perf.rate_limits [--minute 6] [--prompts 1000] [--limit 500] [--style NAME ...] [--kind NAME ...]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import math
+import multiprocessing
+import time
+from typing import Any
+
+from tests.clients._limits import STYLES, Bucket, FixedWindow, Limit, SlidingWindow, refusal_body
+
+_BODY = json.dumps(
+    {
+        "choices": [{"finish_reason": "stop", "message": {"role": "assistant", "content": "8"}}],
+        "usage": {"prompt_tokens": 50, "completion_tokens": 50},
+    }
+).encode()
+_KINDS: dict[str, type[FixedWindow] | type[SlidingWindow] | type[Bucket]] = {
+    "window": FixedWindow,
+    "sliding": SlidingWindow,
+    "bucket": Bucket,
+}
+_TOKENS = 100  # that a request costs where tokens are limited
+
+
+def serve(kind: str, style: str, options: argparse.Namespace, port: Any) -> None:
+    """Limit requests for ever."""
+    cost = _TOKENS if "tokens" in style else 1
+    limit: Limit = _KINDS[kind](options.limit * cost, options.minute)
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                request = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+                await reader.readexactly(int(request.split("content-length: ")[1].split("\r\n")[0]))
+                state = limit.take(time.monotonic(), cost)
+                await asyncio.sleep((options.latency if state.granted else 0.05) * options.minute / 60)
+                granted = f"Limit {options.limit}, Used {options.limit}, Requested 1"
+                body = _BODY if state.granted else refusal_body(state, style, granted)
+                head = {"Content-Length": str(len(body)), **STYLES[style](state)}
+                lines = "".join(f"{name}: {value}\r\n" for name, value in head.items())
+                status = "200 OK" if state.granted else "429 Too Many Requests"
+                writer.write(f"HTTP/1.1 {status}\r\n{lines}\r\n".encode() + body)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            writer.close()
+
+    async def run() -> None:
+        server = await asyncio.start_server(answer, "127.0.0.1", 0, backlog=512)
+        port.put(server.sockets[0].getsockname()[1])
+        await server.serve_forever()
+
+    asyncio.run(run())
+
+
+def ask(url: str, options: argparse.Namespace, together: Any, done: Any) -> None:
+    """Ask all prompts; put (answered, seconds, requests) into `done`."""
+    from ragtasks.clients import limiter
+    from ragtasks.clients.openai_client import OpenAIClient
+    from ragtasks.clients.protocol import Outcome, Prompt
+    from ragtasks.errors import JudgeError
+
+    limiter.WINDOW_SECONDS = options.minute
+    n_requests = [0]
+    admit = limiter.Limiter.admit
+
+    async def counted(self: Any, n_tokens: int) -> Any:
+        ticket = await admit(self, n_tokens)
+        n_requests[0] += 1
+        return ticket
+
+    limiter.Limiter.admit = counted  # type: ignore[method-assign]
+    prompts = [Prompt.of(f"prompt {number}") for number in range(options.prompts)]
+    together.wait()
+    begin = time.monotonic()
+    try:
+        replies = OpenAIClient({"model": "m", "base_url": url}).answer(prompts)
+        n_answered = sum(reply.outcome is Outcome.ANSWERED for reply in replies)
+    except JudgeError as error:
+        print(error)
+        n_answered = 0
+    done.put((n_answered, time.monotonic() - begin, n_requests[0]))
+
+
+def measure(kind: str, style: str, n_processes: int, options: argparse.Namespace) -> str:
+    """Return one row of the table."""
+    context = multiprocessing.get_context("spawn")
+    port, done, together = context.Queue(), context.Queue(), context.Barrier(n_processes)
+    server = context.Process(target=serve, args=(kind, style, options, port), daemon=True)
+    server.start()
+    url = f"http://127.0.0.1:{port.get()}/v1"
+    askers = [context.Process(target=ask, args=(url, options, together, done)) for _ in range(n_processes)]
+    for asker in askers:
+        asker.start()
+    found = [done.get() for _ in askers]
+    for asker in askers:
+        asker.join()
+    server.terminate()
+    server.join()
+    total = n_processes * options.prompts
+    rest = total - options.limit  # the first ones pass at once
+    ideal = options.minute * (rest / options.limit if kind == "bucket" else math.ceil(rest / options.limit))
+    last = min(64 * n_processes, options.limit) / (options.latency * options.minute / 60)  # a second, all slots busy
+    ideal += 0 if kind == "bucket" else (rest - 1) % options.limit / last
+    seconds = max(row[1] for row in found)
+    n_answered, n_requests = sum(row[0] for row in found), sum(row[2] for row in found)
+    return (
+        f"| {kind} | {style} | {n_processes} | {n_answered} of {total} | {ideal:.1f} | {seconds:.1f} | "
+        f"{seconds / ideal:.2f} | {n_requests / total:.3f} |"
+    )
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minute", type=float, default=6.0, help="seconds that stand for a minute")
+    parser.add_argument("--prompts", type=int, default=1000)
+    parser.add_argument("--limit", type=int, default=500)
+    parser.add_argument("--latency", type=float, default=1.0, help="of a reply, in seconds of a full minute")
+    parser.add_argument("--style", action="append", choices=list(STYLES))
+    parser.add_argument("--kind", action="append", choices=list(_KINDS))
+    parser.add_argument("--processes", type=int, action="append")
+    options = parser.parse_args()
+    print("| limit | says | processes | answered | ideal, s | took, s | x ideal | requests x prompts |")
+    print("|---|---|---|---|---|---|---|---|")
+    for kind in options.kind or _KINDS:
+        for n_processes in options.processes or (1, 2):
+            for style in options.style or STYLES:
+                print(measure(kind, style, n_processes, options), flush=True)
+
+
+if __name__ == "__main__":
+    main()
