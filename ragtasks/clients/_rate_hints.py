@@ -22,7 +22,7 @@ _EPOCH_FROM = 1e9  # seconds; what is larger counts from 1970
 _EPOCH_MILLISECONDS_FROM = 1e12
 _COME_BACK = re.compile(
     r"(?:try again|retry|come back|available|resets?)\s+(?:again\s+)?(?:in|after)\s+(?:about\s+)?"
-    r"((?:\d+(?:\.\d+)?\s*(?:milliseconds?|ms|seconds?|secs?|s|minutes?|mins?|m|hours?|h|days?|d)\b\s*)+)",
+    r"((?:\d+(?:\.\d+)?\s*(?:milliseconds?|ms|seconds?|secs?|s|minutes?|mins?|m|hours?|h|days?|d)(?![a-z])\s*)+)",
     re.IGNORECASE,
 )
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)", re.IGNORECASE)
