@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from ragtasks.metrics._idk_rules import classify
+from ragtasks.metrics.idk_rules import classify
 from ragtasks.records import Answerability, IdkVerdict, Response, Score
 
 NO_VERDICT = "no IDK verdict"
