@@ -1,21 +1,29 @@
-"""How far the rule-based IDK detector agrees with MTRAG's labels: `python benchmarks/idk_agreement.py --data DIR`.
+"""How far the rule-based IDK detector agrees with labels.
 
-DIR is a checkout of IBM/mt-rag-benchmark. Three sets are read:
+    python benchmarks/idk_agreement.py --data DIR [--systems DIR]
+
+DIR is a checkout of IBM/mt-rag-benchmark. Three sets are read from it:
 
 - reference: the reference answers. The label is what an ideal answer would be: UNANSWERABLE `yes`, PARTIAL `partial`,
   ANSWERABLE `no`. A reference answer does not always read so: many PARTIAL ones admit no gap.
 - judge: the responses of the human evaluation, labelled by the paper's LLM judge. Its label is stored only as whether
   it agrees with the answerability, so that `yes` can be told from the rest, but `partial` not from `no`.
-- unseen: the reference answers of MTRAG-UN, on which nothing was tuned.
+- mtrag_un: the reference answers of MTRAG-UN, labelled in the same way.
 
-The rules were tuned on one half of the conversations of the first two sets; the other half was held out.
+The folder of --systems holds a file `*.jsonl` for each system: answers to tasks with an LLM judge's label (`task_id`,
+`answerability`, `text`, `idk`). Nothing in the rules is fitted to one of them by a machine, but all were read while the
+rules were written: each system's own table says more than their sum, and answers of other systems say most.
+
+Most answers refuse nothing, so that agreement alone says little: each class is printed with its prevalence, precision,
+recall, F1 and Cohen's kappa, which is 0 for as much agreement as by chance.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
+import math
+import time
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -32,7 +40,9 @@ IDEAL = {
     Answerability.PARTIAL: IdkVerdict.PARTIAL,
     Answerability.ANSWERABLE: IdkVerdict.NO,
 }
-HALVES = ("tuned", "held out")
+KNOWN = ("yes", "partial", "no", "not yes")
+"""The labels that say what is right."""
+COLUMNS = ("yes", "partial", "no", "unscored")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,20 +54,75 @@ class Labelled:
     label: str
     """The right verdict; in the judge set `yes` or `not yes`; elsewhere the answerability where no verdict is ideal."""
 
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """One class against the rest; each number 0 to 1 (kappa down to -1), NaN without its denominator."""
+
+    n_rows: int
+    """Responses with a label that says what is right."""
+    n_labelled: int
+    """Of these, with the class as their label."""
+    n_found: int
+    """Of these, with the class as their verdict."""
+    n_both: int
+    """Of these, with both."""
+
     @property
-    def half(self) -> str:
-        """`tuned` or `held out`, by a hash of the conversation id."""
-        digest = hashlib.sha256(self.response.task.conversation_id.encode()).digest()
-        return HALVES[digest[0] % 2]
+    def prevalence(self) -> float:
+        """Share of the class among the labels."""
+        return _ratio(self.n_labelled, self.n_rows)
+
+    @property
+    def agreement(self) -> float:
+        """Share of responses on which label and verdict agree."""
+        return _ratio(self.n_rows - self.n_labelled - self.n_found + 2 * self.n_both, self.n_rows)
+
+    @property
+    def precision(self) -> float:
+        """Share of the verdicts that are labelled so."""
+        return _ratio(self.n_both, self.n_found)
+
+    @property
+    def recall(self) -> float:
+        """Share of the labels that are found."""
+        return _ratio(self.n_both, self.n_labelled)
+
+    @property
+    def f1(self) -> float:
+        """Harmonic mean of precision and recall."""
+        return _ratio(2 * self.n_both, self.n_labelled + self.n_found)
+
+    @property
+    def kappa(self) -> float:
+        """Cohen's kappa: agreement beyond what the two prevalences give by chance, as a share of what is possible."""
+        if not self.n_rows:
+            return math.nan
+        labelled, found = self.n_labelled / self.n_rows, self.n_found / self.n_rows
+        by_chance = labelled * found + (1 - labelled) * (1 - found)
+        return math.nan if by_chance == 1 else (self.agreement - by_chance) / (1 - by_chance)
+
+
+def read_mtrag(root: Path) -> dict[str, list[Labelled]]:
+    """Return the three sets of a checkout of IBM/mt-rag-benchmark by name.
+
+    Raises:
+        BenchmarkFileError: a file is missing.
+    """
+    human = root / "mtrag-human"
+    return {
+        "reference": read_references(human / "generation_tasks" / "reference.jsonl"),
+        "judge": read_judged(human / "evaluations" / "reference_subset_with_human_evaluations.json"),
+        "mtrag_un": read_references(root / "mtragun-human" / "generation_tasks" / "reference.jsonl"),
+    }
 
 
 def read_references(path: Path) -> list[Labelled]:
     """Return the reference answers of a generation task file, labelled by answerability."""
-    rows = [json.loads(line) for line in _text(path).splitlines()]
     labelled = []
-    for row in rows:
+    for row in map(json.loads, _text(path).splitlines()):
         answerability = Answerability((row.get("Answerability") or row["answerability"])[0])
-        response = _response(row["task_id"], row["input"][-1]["text"], answerability, row["targets"][0]["text"])
+        response = _response(row["task_id"], answerability, row["targets"][0]["text"])
         ideal = IDEAL.get(answerability)
         labelled.append(Labelled(response, ideal.value if ideal else answerability.value))
     return labelled
@@ -73,15 +138,23 @@ def read_judged(path: Path) -> list[Labelled]:
     tasks = {task["task_id"]: task for task in evaluation["tasks"]}
     labelled = []
     for row in evaluation["evaluations"]:
-        task = tasks[row["task_id"]]
-        answerability = Answerability(task["Answerability"][0])
+        answerability = Answerability(tasks[row["task_id"]]["Answerability"][0])
         if answerability is Answerability.CONVERSATIONAL:
             continue
         agrees = row["annotations"]["conditional_idk"]["composite"]["value"] == 1
         is_yes = agrees == (answerability is Answerability.UNANSWERABLE)
-        response = _response(row["task_id"], task["input"][-1]["text"], answerability, row["model_response"])
+        response = _response(row["task_id"], answerability, row["model_response"])
         labelled.append(Labelled(response, "yes" if is_yes else "not yes"))
     return labelled
+
+
+def read_labelled(path: Path) -> list[Labelled]:
+    """Return the answers of one system with a judge's label."""
+    rows = map(json.loads, _text(path).splitlines())
+    return [
+        Labelled(_response(row["task_id"], Answerability(row["answerability"][0]), row["text"]), row["idk"])
+        for row in rows
+    ]
 
 
 def confusion(detector: IdkDetector, labelled: Iterable[Labelled]) -> Counter[tuple[str, str]]:
@@ -94,53 +167,56 @@ def confusion(detector: IdkDetector, labelled: Iterable[Labelled]) -> Counter[tu
     )
 
 
-def figures_of_yes(table: Counter[tuple[str, str]]) -> dict[str, float]:
-    """Return accuracy, precision and recall of `yes` against the rest, each 0 to 1; without its denominator, NaN.
-
-    Only the four labels that say what is right are counted: `yes`, `partial`, `no`, `not yes`.
-    """
-    known = {pair: n for pair, n in table.items() if pair[0] in ("yes", "partial", "no", "not yes")}
-    n_both = known.get(("yes", "yes"), 0)
-    n_labelled = sum(n for (label, _), n in known.items() if label == "yes")
-    n_found = sum(n for (_, verdict), n in known.items() if verdict == "yes")
-    n_all = sum(known.values())
-    return {
-        "accuracy": _ratio(n_all - n_labelled - n_found + 2 * n_both, n_all),
-        "precision": _ratio(n_both, n_found),
-        "recall": _ratio(n_both, n_labelled),
-    }
+def agreement_of(table: Counter[tuple[str, str]], verdict: str) -> Agreement:
+    """Return how far labels and verdicts agree on one class (`yes`, `partial` or `no`) against the rest."""
+    known = {pair: n for pair, n in table.items() if pair[0] in KNOWN}
+    return Agreement(
+        n_rows=sum(known.values()),
+        n_labelled=sum(n for (label, _), n in known.items() if label == verdict),
+        n_found=sum(n for (_, found), n in known.items() if found == verdict),
+        n_both=known.get((verdict, verdict), 0),
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Agreement of the rule-based IDK detector with MTRAG's labels.")
+    parser = argparse.ArgumentParser(description="Agreement of the rule-based IDK detector with labels.")
     parser.add_argument("--data", type=Path, required=True, help="a checkout of IBM/mt-rag-benchmark")
-    root: Path = parser.parse_args().data
-    human = root / "mtrag-human"
-    reference = read_references(human / "generation_tasks" / "reference.jsonl")
-    judged = read_judged(human / "evaluations" / "reference_subset_with_human_evaluations.json")
-    unseen = read_references(root / "mtragun-human" / "generation_tasks" / "reference.jsonl")
-    for half in HALVES:
-        _print_table(f"reference, {half}", [row for row in reference if row.half == half])
-    for half in HALVES:
-        _print_table(f"judge, {half}", [row for row in judged if row.half == half])
-    _print_table("reference, all", reference)
-    _print_table("judge, all", judged)
-    _print_table("unseen (MTRAG-UN), all", unseen)
+    parser.add_argument("--systems", type=Path, help="a folder of answers of systems with a judge's labels")
+    options = parser.parse_args()
+    sets = read_mtrag(options.data)
+    if options.systems:
+        systems = {path.stem: read_labelled(path) for path in sorted(options.systems.glob("*.jsonl"))}
+        sets |= systems
+        sets["all systems"] = [row for rows in systems.values() for row in rows]
+    for name, rows in sets.items():
+        _print_table(name, rows)
+    _print_speed([row.response for rows in sets.values() for row in rows])
 
 
 def _print_table(title: str, labelled: list[Labelled]) -> None:
     table = confusion(RuleBasedIdk(), labelled)
-    columns = ["yes", "partial", "no", "unscored"]
     print(f"\n{title}: n = {table.total()}")
-    print(f"{'label':<16}" + "".join(f"{column:>9}" for column in columns))
+    print(f"{'label':<16}" + "".join(f"{column:>9}" for column in COLUMNS))
     for label in sorted({label for label, _ in table}):
-        print(f"{label:<16}" + "".join(f"{table[label, column]:>9}" for column in columns))
-    print("  ".join(f"{name} of yes {value:.3f}" for name, value in figures_of_yes(table).items()))
+        print(f"{label:<16}" + "".join(f"{table[label, column]:>9}" for column in COLUMNS))
+    names = ("prevalence", "precision", "recall", "f1", "kappa", "agreement")
+    print(f"{'class':<10}" + "".join(f"{name:>12}" for name in names))
+    for verdict in ("yes",) if any(label == "not yes" for label, _ in table) else ("yes", "partial", "no"):
+        found = agreement_of(table, verdict)
+        print(f"{verdict:<10}" + "".join(f"{getattr(found, name):>12.3f}" for name in names))
 
 
-def _response(task_id: str, question: str, answerability: Answerability, text: str) -> Response:
+def _print_speed(responses: list[Response]) -> None:
+    start = time.process_time()
+    RuleBasedIdk().detect(responses)
+    seconds = time.process_time() - start
+    n_words = sum(len(response.text.split()) for response in responses)
+    print(f"\n{len(responses) / seconds:.0f} responses of {n_words / len(responses):.0f} words a second of one core")
+
+
+def _response(task_id: str, answerability: Answerability, text: str) -> Response:
     conversation_id, turn = split_task_id(task_id)
-    message = Message(Role.USER, question)
+    message = Message(Role.USER, "")  # the rules read no question
     task = Task(task_id, conversation_id, turn, "", (message,), "", answerability, (), "N/A", ())
     return Response(task, (), text)
 
@@ -160,7 +236,7 @@ def _text(path: Path) -> str:
 
 
 def _ratio(part: int, whole: int) -> float:
-    return part / whole if whole else float("nan")
+    return part / whole if whole else math.nan
 
 
 if __name__ == "__main__":

@@ -73,7 +73,8 @@ class ResponseScorer:
             check_reply_cache(reply_cache_file())
         self._judges = ", ".join(item.model for item in config.judges)
         self._idk_by_judges = config.idk_by_judges and any(rubric.name == IDK for rubric in self._rubrics)
-        self._idk_detector = f"judge {self._judges}" if self._idk_by_judges else RuleBasedIdk().name
+        self._rules = RuleBasedIdk(self.suite.known_refusals)
+        self._idk_detector = f"judge {self._judges}" if self._idk_by_judges else self._rules.name
         self._search: CorpusSearch | None = None
         if self.suite.uses_retriever:
             self._search = CorpusSearch(benchmark, config.retriever, run_store(), secret)
@@ -113,7 +114,7 @@ class ResponseScorer:
         if not responses:
             return []
         verdicts = self._verdicts(responses)
-        detector = JudgeIdk(verdicts) if verdicts and self._idk_by_judges else RuleBasedIdk()
+        detector = JudgeIdk(verdicts) if verdicts and self._idk_by_judges else self._rules
         self._idk_detector = detector.name  # rules where no judge could be had
         labels = detector.detect(responses)
         evidence = Evidence(self._benchmark, responses, labels, self._semantics(responses), verdicts, self._search)

@@ -50,6 +50,8 @@ class RuleBasedIdk:
     they agree. It misses a refusal without any of the usual words ("That is for a lawyer to say").
     """
 
+    known_refusals: tuple[str, ...] = ()
+    """Sentences that refuse where a response is one of them; case, blanks, quotes and the full stop aside."""
     name: str = "rules"
     """Short name that reports print beside the figures."""
 
@@ -59,7 +61,17 @@ class RuleBasedIdk:
         The reason of `yes` and `partial` is the matched phrase. Empty text is `no`; text without any letter of the
         Latin script has no verdict.
         """
-        return [IdkLabel(*classify(response.text)) for response in responses]
+        known = {_bare(sentence) for sentence in self.known_refusals}
+        return [
+            IdkLabel(IdkVerdict.YES, f"a refusal that the benchmark fixes: {response.text.strip()}")
+            if _bare(response.text) in known
+            else IdkLabel(*classify(response.text))
+            for response in responses
+        ]
+
+
+def _bare(text: str) -> str:
+    return " ".join(text.lower().split()).strip(" .\"'`")
 
 
 def answerability_correct(answerability: Answerability, verdict: IdkVerdict | None) -> bool | None:

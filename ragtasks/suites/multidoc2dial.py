@@ -21,6 +21,9 @@ from ragtasks.suites.suite import Evidence, Suite
 CANNOT_ANSWER = "<cannot_answer>"
 """The token that the prompt asks for where nothing in the texts answers (OR-CONVQA paper, appendix B.3)."""
 
+KNOWN_REFUSALS = ("Unfortunately, no relevant information is found.",)
+"""What the agents of MultiDoc2Dial say wherever the documents hold no answer: always the same sentence."""
+
 LEFT_OUT = "the official task leaves out questions without an answer"
 """The reason of an unanswerable task's figures of overlap."""
 
@@ -116,7 +119,7 @@ def _bert_scores(semantic: SemanticScore | None, reason: str) -> Scores:
     }
 
 
-SUITE = Suite(metrics=METRICS, score=score, uses_encoder=True)
+SUITE = Suite(metrics=METRICS, score=score, known_refusals=KNOWN_REFUSALS, uses_encoder=True)
 """What the benchmarks on the Doc2Dial documents are scored with."""
 
-__all__ = ["CANNOT_ANSWER", "LEFT_OUT", "METRICS", "SUITE", "is_token", "refusal_label", "score"]
+__all__ = ["CANNOT_ANSWER", "KNOWN_REFUSALS", "LEFT_OUT", "METRICS", "SUITE", "is_token", "refusal_label", "score"]

@@ -56,6 +56,8 @@ class Suite:
     """What judges are asked, in our words."""
     official_rubrics: Callable[[Path], Sequence[Rubric]] | None = None
     """Folder of the benchmark's files -> the same in the official words that lie there; None: none are known."""
+    known_refusals: tuple[str, ...] = ()
+    """Sentences with which the benchmark's own answers refuse, word for word; the rules know them whatever they say."""
     uses_encoder: bool = True
     """Whether any metric rests on BERTScore."""
     uses_retriever: bool = False

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+import math
 from collections import Counter
 from pathlib import Path
 
@@ -7,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.idk_agreement import HALVES, Labelled, confusion, figures_of_yes, read_judged, read_references
+from benchmarks.idk_agreement import Labelled, agreement_of, confusion, read_labelled, read_mtrag
 from ragtasks.metrics.answerability import (
     NO_VERDICT,
     IdkDetector,
@@ -16,6 +18,7 @@ from ragtasks.metrics.answerability import (
     answerability_correct,
 )
 from ragtasks.records import Answerability, IdkVerdict, Message, Response, Role, Task
+from tests.conftest import REAL_DATA
 
 YES, PARTIAL, NO = IdkVerdict.YES, IdkVerdict.PARTIAL, IdkVerdict.NO
 
@@ -107,6 +110,16 @@ GOLDEN: list[tuple[IdkVerdict, str]] = [
         PARTIAL,
         "I do not know the rate for 2019. Shares of the company rose by a fifth in 2018 and fell back a year later.",
     ),
+    (YES, "There is no information about the tides in the documents."),
+    (YES, "No information is provided on the tides."),
+    (YES, "The documents make no mention of tides."),
+    (YES, "This is not available."),
+    (YES, "I lack the details to say."),
+    (YES, "N/A"),
+    (YES, "No passages were provided."),
+    (YES, "The passages do not say when the harbour froze. To answer, I would need the log of the harbour master."),
+    (YES, "The passages do not give the depth of the lake. The text discusses its fish and birds instead."),
+    (PARTIAL, "The minimum age is 18. The passages don't specify a maximum age."),
     (NO, ""),
     (NO, " \n "),
     (NO, "42"),
@@ -134,6 +147,9 @@ GOLDEN: list[tuple[IdkVerdict, str]] = [
     (NO, "I could not agree more: the second edition is the better one."),
     (NO, "Do not share any information with callers whom you do not know."),
     (NO, "The cause of the fire remains unknown to historians."),
+    (NO, "The document does not mention a fee, so it is free."),
+    (NO, "N/A in the table means that the plan has no such limit."),
+    (NO, "The feature is not available in the Sydney region yet."),
 ]
 
 
@@ -150,6 +166,15 @@ def _verdict(text: str) -> IdkVerdict | None:
 @pytest.mark.parametrize(("expected", "text"), GOLDEN, ids=[text[:50] for _, text in GOLDEN])
 def test_golden_replies(expected: IdkVerdict, text: str) -> None:
     assert _verdict(text) is expected
+
+
+def test_a_known_refusal_is_one_whatever_it_says() -> None:
+    sentence = "See the library for that."
+    texts = [sentence, f' "{sentence.upper()[:-1]}"\n', f"{sentence} It opens at nine.", "It opens at nine."]
+    labels = RuleBasedIdk((sentence,)).detect([_response(text) for text in texts])
+    assert [label.verdict for label in labels] == [YES, YES, NO, NO]
+    assert "benchmark" in labels[0].reason
+    assert _verdict(sentence) is NO
 
 
 def test_reason_is_the_matched_phrase() -> None:
@@ -186,7 +211,8 @@ def test_blanks_around_a_refusal_change_nothing(text: str, blank: str) -> None:
 
 
 # A reply that is one quotation is read without its marks; with text after it, it is a quotation again.
-@given(st.sampled_from([text for expected, text in GOLDEN if expected is YES and not text.startswith('"')]))
+# "N/A" refuses only where it is all that is said.
+@given(st.sampled_from([text for expected, text in GOLDEN if expected is YES and text[0] != '"' and text != "N/A"]))
 def test_an_answer_after_a_refusal_makes_it_partial(text: str) -> None:
     answer = "The harbour was dug by hand between 1802 and 1809, and the stone came from the old town wall."
     assert _verdict(f"{text}\n{answer}") is PARTIAL
@@ -194,6 +220,31 @@ def test_an_answer_after_a_refusal_makes_it_partial(text: str) -> None:
 
 def test_a_long_reply_is_read_quickly_enough_to_finish() -> None:
     assert _verdict("the " * 5000 + "really " * 5000 + "information provided, " * 3000) is NO
+
+
+# Sentences in many styles of models, written for this test before the rules were; a third was left alone until they
+# were done (`final`). Floors of F1 of `yes`, F1 of `partial`, a little below what was measured.
+@pytest.mark.parametrize(("final", "floors"), [(False, (0.98, 0.95)), (True, (0.96, 0.85))])
+def test_sentences_that_were_not_written_for_the_rules(final: bool, floors: tuple[float, float]) -> None:
+    lines = Path(__file__).with_name("idk_sentences.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = [row for row in map(json.loads, lines) if row["final"] is final]
+    table = confusion(RuleBasedIdk(), [Labelled(_response(row["text"]), row["idk"]) for row in rows])
+    assert len(rows) == (107 if final else 471)
+    for verdict, floor in zip(("yes", "partial"), floors, strict=True):
+        assert agreement_of(table, verdict).f1 >= floor
+
+
+@pytest.mark.parametrize("system", ["system_a", "system_b"])
+def test_agreement_with_a_judge_on_real_systems(system: str) -> None:
+    path = REAL_DATA / "idk" / f"{system}.jsonl"
+    if not path.is_file():
+        pytest.skip(f"no labelled answers at {path}")
+    rows = read_labelled(path)
+    assert len(rows) == 507
+    table = confusion(RuleBasedIdk(), rows)
+    floors = {"system_a": (0.97, 0.7), "system_b": (0.74, 0.76)}[system]
+    assert agreement_of(table, "yes").kappa >= floors[0]
+    assert agreement_of(table, "partial").kappa >= floors[1] - 0.02
 
 
 @pytest.mark.parametrize("answerability", list(Answerability))
@@ -218,40 +269,31 @@ def test_reason_without_a_verdict_is_the_shared_one() -> None:
     assert answerability_accuracy(Answerability.UNANSWERABLE, None).reason == NO_VERDICT
 
 
-# Floors a little below what `benchmarks/idk_agreement.py` printed when the rules were set: accuracy, recall of `yes`.
-REFERENCE_FLOORS = {"tuned": (0.98, 0.92), "held out": (0.96, 0.75)}
-JUDGE_FLOORS = {"tuned": (0.98, 0.9), "held out": (0.96, 0.75)}
+# Floors a little below what `benchmarks/idk_agreement.py` printed when the rules were set: kappa, recall of `yes`.
+FLOORS = {"reference": (0.91, 0.92), "judge": (0.89, 0.93), "mtrag_un": (0.96, 0.95)}
 
 
-@pytest.mark.parametrize("half", HALVES)
-def test_agreement_with_the_reference_answers(mtrag_root: Path, half: str) -> None:
-    rows = read_references(mtrag_root / "mtrag-human" / "generation_tasks" / "reference.jsonl")
-    assert len(rows) == 842
-    _assert_agreement([row for row in rows if row.half == half], *REFERENCE_FLOORS[half])
+@pytest.mark.parametrize(("name", "n_rows"), [("reference", 842), ("judge", 471), ("mtrag_un", 507)])
+def test_agreement_with_mtrag(mtrag_root: Path, name: str, n_rows: int) -> None:
+    rows = read_mtrag(mtrag_root)[name]
+    assert len(rows) == n_rows
+    found = agreement_of(confusion(RuleBasedIdk(), rows), "yes")
+    assert found.kappa >= FLOORS[name][0]
+    assert found.recall >= FLOORS[name][1]
 
 
-@pytest.mark.parametrize("half", HALVES)
-def test_agreement_with_the_judge_of_the_paper(mtrag_root: Path, half: str) -> None:
-    path = mtrag_root / "mtrag-human" / "evaluations" / "reference_subset_with_human_evaluations.json"
-    rows = read_judged(path)
-    assert len(rows) == 477 - 6
-    _assert_agreement([row for row in rows if row.half == half], *JUDGE_FLOORS[half])
-
-
-def test_agreement_on_data_that_nothing_was_tuned_on(mtrag_root: Path) -> None:
-    rows = read_references(mtrag_root / "mtragun-human" / "generation_tasks" / "reference.jsonl")
-    assert len(rows) == 507
-    _assert_agreement(rows, 0.97, 0.92)
-
-
-def test_figures_of_yes_count_only_labels_that_say_what_is_right() -> None:
+def test_agreement_counts_only_labels_that_say_what_is_right() -> None:
     table = Counter(
         {("yes", "yes"): 3, ("yes", "no"): 1, ("no", "yes"): 1, ("partial", "partial"): 5, ("CONVERSATIONAL", "yes"): 9}
     )
-    assert figures_of_yes(table) == {"accuracy": 0.8, "precision": 0.75, "recall": 0.75}
+    found = agreement_of(table, "yes")
+    assert (found.n_rows, found.prevalence, found.precision, found.recall, found.f1) == (10, 0.4, 0.75, 0.75, 0.75)
+    assert found.agreement == 0.8
+    assert found.kappa == pytest.approx((0.8 - 0.52) / 0.48)
 
 
-def _assert_agreement(rows: list[Labelled], accuracy: float, recall: float) -> None:
-    figures = figures_of_yes(confusion(RuleBasedIdk(), rows))
-    assert figures["accuracy"] >= accuracy
-    assert figures["recall"] >= recall
+def test_agreement_without_a_denominator_is_not_a_number() -> None:
+    found = agreement_of(Counter({("no", "no"): 2}), "yes")
+    assert math.isnan(found.precision)
+    assert math.isnan(found.recall)
+    assert math.isnan(found.kappa)

@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from ragtasks.benchmarks._doc2dial_files import read_dialogues, read_documents
+from ragtasks.benchmarks._doc2dial_tasks import tasks_of
+from ragtasks.benchmarks.benchmark import Benchmark
 from ragtasks.benchmarks.registry import benchmark_folder, open_benchmark
+from ragtasks.config import EvaluationConfig
+from ragtasks.harness.scoring import ResponseScorer
 from ragtasks.metrics.answerability import IdkLabel, RuleBasedIdk
 from ragtasks.metrics.answers import Semantics
 from ragtasks.metrics.meteor import open_wordnet
 from ragtasks.metrics.metric import Scores
 from ragtasks.metrics.semantic import SemanticScore
 from ragtasks.records import Answerability, IdkVerdict, Response, Task
-from ragtasks.suites.multidoc2dial import CANNOT_ANSWER, LEFT_OUT, METRICS, is_token, refusal_label, score
+from ragtasks.suites.multidoc2dial import (
+    CANNOT_ANSWER,
+    KNOWN_REFUSALS,
+    LEFT_OUT,
+    METRICS,
+    is_token,
+    refusal_label,
+    score,
+)
 from ragtasks.suites.suite import Evidence
+from tests.conftest import REAL_DATA
 
 BENCHMARK = open_benchmark("multidoc2dial", benchmark_folder("multidoc2dial", "sample", Path()).resolve())
 NAMES = [metric.name for metric in METRICS]
@@ -76,3 +92,31 @@ def test_what_cannot_be_had_says_why() -> None:
     assert (scores["bert_f1"].value, scores["bert_f1"].reason) == (None, "encoder: none")
     assert scores["coverage"].value == 0
     assert (scores["meteor"].value is None) == (open_wordnet() is None)
+
+
+@pytest.mark.parametrize("split", ["train", "validation"])
+def test_the_oracle_refuses_where_the_real_data_refuse(tmp_path: Path, split: str) -> None:
+    pieces = REAL_DATA / "multidoc2dial"
+    if not pieces.is_dir():
+        pytest.skip(f"no real MultiDoc2Dial data at {pieces}")
+    documents = read_documents(pieces, "multidoc2dial_doc_small.json")
+    content = json.loads((pieces / f"multidoc2dial_dial_small_{split}.json").read_bytes())
+    # Three documents only were cut out; the dialogues refer to others, too.
+    for turn in (turn for domain in content["dial_data"].values() for row in domain for turn in row["turns"]):
+        turn["references"] = [item for item in turn["references"] if item["doc_id"] in documents]
+    (tmp_path / "dialogues.json").write_text(json.dumps(content), encoding="utf-8")
+    tasks = tasks_of(read_dialogues(tmp_path, "dialogues.json", documents), documents, None)
+    assert_oracle_is_right(replace(BENCHMARK, tasks=tasks))
+
+
+@pytest.mark.parametrize("name", ["multidoc2dial", "doc2dial"])
+def test_the_oracle_refuses_where_the_sample_refuses(name: str) -> None:
+    assert_oracle_is_right(open_benchmark(name, benchmark_folder(name, "sample", Path()).resolve()))
+
+
+def assert_oracle_is_right(benchmark: Benchmark) -> None:
+    scorer = ResponseScorer(benchmark, EvaluationConfig(encoder="none"))
+    found = scorer.score([Response(task, (), task.target) for task in benchmark.tasks])
+    refusing = {task.target for task in benchmark.tasks if task.answerability is Answerability.UNANSWERABLE}
+    assert refusing == set(KNOWN_REFUSALS)
+    assert {row.scores["ans_acc"].value for row in found} == {1}

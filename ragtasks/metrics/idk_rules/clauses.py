@@ -126,7 +126,7 @@ def sentences_of(text: str) -> list[str]:
     if len(plain) > 1 and plain[0] == plain[-1] == '"' and plain.count('"') == 2:
         plain = plain[1:-1]
     # Blanked, not removed: a quotation may be the answer, so its words still count.
-    if '"' in plain or "'" in plain:
+    if '"' in plain or " '" in plain or plain.startswith("'"):
         plain = _QUOTES.sub(lambda quote: re.sub(r"\w", "x", quote[0]), plain)
     return [written_out(sentence.strip().lower()) for sentence in _SENTENCE_END.split(plain) if sentence.strip()]
 
