@@ -303,6 +303,10 @@ def _run(work: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
+        has_loop = False
+    else:
+        has_loop = True
+    if not has_loop:  # outside of the handler, whose exception would show as the cause of every later one
         return asyncio.run(work())
     with ThreadPoolExecutor(max_workers=1) as pool:
         return pool.submit(lambda: asyncio.run(work())).result()
