@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import REAL_DATA
+from tests.conftest import MTRAG_CHECKOUT, REAL_DATA
 
 
 def refuse_skip(report: Any) -> None:
@@ -16,7 +16,7 @@ def refuse_skip(report: Any) -> None:
     if not report.skipped or hasattr(report, "wasxfail") or os.environ.get("CI") != "true":
         return
     *_, reason = report.longrepr
-    if str(REAL_DATA) not in reason:
+    if not any(str(place) in reason for place in (REAL_DATA, MTRAG_CHECKOUT)):
         report.outcome = "failed"
         report.longrepr = (
             f"{reason}\nIn CI only absent data under {REAL_DATA} may skip: run `make system-packages` first"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,10 @@ settings.load_profile("ragtasks")
 
 REAL_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 """Where the official files of benchmarks are looked for."""
+MTRAG_CHECKOUT = Path(
+    os.environ.get("RAGTASKS_MTRAG_CHECKOUT") or Path(__file__).resolve().parents[2] / "official" / "mt-rag-benchmark"
+)
+"""Where IBM/mt-rag-benchmark at commit cc5b1d4 is looked for, scripts included."""
 
 
 @pytest.fixture(scope="session")
@@ -24,3 +29,11 @@ def mtrag_root() -> Path:
     if not (root / "mtrag-human").is_dir():
         pytest.skip(f"no real MTRAG data at {root}")
     return root
+
+
+@pytest.fixture(scope="session")
+def mtrag_checkout() -> Path:
+    """The official repository with its scripts, or a skip that says where it was looked for."""
+    if not (MTRAG_CHECKOUT / "scripts" / "evaluation" / "judge_utils.py").is_file():
+        pytest.skip(f"no checkout of IBM/mt-rag-benchmark at {MTRAG_CHECKOUT}: name one with RAGTASKS_MTRAG_CHECKOUT")
+    return MTRAG_CHECKOUT

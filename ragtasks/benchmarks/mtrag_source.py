@@ -134,6 +134,18 @@ _FILES = (
     SourceFile("corpora/passage_level/fiqa.jsonl.zip", None, None, "corpora"),
     SourceFile("corpora/passage_level/govt.jsonl.zip", None, None, "corpora"),
     SourceFile(
+        "scripts/evaluation/judge_utils.py",
+        "222bd11dc06fcf63144aa09a23ecd7ce8ef2f2bab90bf2943ecabc3e4fd23669",
+        12388,
+        "judge_prompts",
+    ),
+    SourceFile(
+        "scripts/evaluation/underspecified_eval.py",
+        "bc8fdbf6e5bfcfc25afd0ab3faa8de0258cbf4b6a77f22c86b40032f68aa1127",
+        2028,
+        "judge_prompts",
+    ),
+    SourceFile(
         "mtragun-human/generation_tasks/reference.jsonl",
         "68053f709c928570718fd2c88455eccf974746f5bfa2206d7fd39b969acb21d4",
         3836136,
@@ -175,7 +187,7 @@ MTRAG_SOURCE = Source(
     files=_FILES,
 )
 """Groups: `tasks` (generation tasks, conversations, retrieval tasks with qrels), `evaluations` (human evaluation),
-`corpora` (passage level), `mtrag_un`."""
+`corpora` (passage level), `judge_prompts` (the scripts that hold them, read and never run), `mtrag_un`."""
 
 MTRAG_UN_SOURCE = replace(
     MTRAG_SOURCE,

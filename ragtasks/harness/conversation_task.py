@@ -31,7 +31,7 @@ from ragtasks.harness.answering import NoAnswer
 from ragtasks.harness.averaging import mean_of_scored
 from ragtasks.harness.chat import ChatRenderer, chat_messages, refuse_chat_endpoint, system_text
 from ragtasks.harness.dataset import task_dataset
-from ragtasks.harness.scoring import ScoredResponse, shared_scorer
+from ragtasks.harness.scoring import ScoredResponse, given_metrics, shared_scorer
 from ragtasks.metrics.metric import Pair
 from ragtasks.metrics.thinking import answer_text
 from ragtasks.records import Response
@@ -95,7 +95,7 @@ class ConversationTask(ConfigurableTask):
 
     def _metric_list(self, declared: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return the declared metrics that this configuration can give: without judges, none that needs them."""
-        absent = set() if self.evaluation.judges else {name for name, own in self._metrics.items() if own.needs_judges}
+        absent = self._metrics.keys() - given_metrics(self._metrics.values(), self.evaluation)
         return [item for item in declared if item["metric"] not in absent]
 
     def download(self, dataset_kwargs: dict[str, Any] | None = None, **_: Any) -> None:

@@ -25,7 +25,7 @@ from ragtasks.judges.session import judge_responses
 from ragtasks.judges.verdicts import IDK, JudgeIdk, Verdicts
 from ragtasks.metrics.answerability import IdkLabel, RuleBasedIdk
 from ragtasks.metrics.answers import Semantics
-from ragtasks.metrics.metric import Scores
+from ragtasks.metrics.metric import Metric, Scores
 from ragtasks.metrics.semantic import BertScorer, check_device, check_encoder, resolve_encoder, semantic_scores
 from ragtasks.progress import progress_bars
 from ragtasks.records import Response, Score
@@ -67,7 +67,7 @@ class ResponseScorer:
         self._config = config
         self._benchmark = benchmark
         self.suite = suite or suite_named(benchmark.suite)
-        self._rubrics = self.suite.rubrics_in(config.prompts, benchmark.root) if config.judges else []
+        self._rubrics = self.suite.rubrics_in(config.prompts, benchmark) if config.judges else []
         self._clients = [_ready(item) for item in config.judges]
         if self._rubrics:
             check_reply_cache(reply_cache_file())
@@ -123,8 +123,7 @@ class ResponseScorer:
         return [ScoredResponse(*row) for row in zip(scores, map(_notes, scores, labels, rows), strict=True)]
 
     def _unscored(self, reason: str) -> ScoredResponse:
-        names = [item.name for item in self.suite.metrics if self._config.judges or not item.needs_judges]
-        scores = {name: Score(None, reason) for name in names}
+        scores = {name: Score(None, reason) for name in given_metrics(self.suite.metrics, self._config)}
         return ScoredResponse(scores, _notes(scores, IdkLabel(None, reason), []))
 
     def _without_answer(self, reason: str) -> ScoredResponse:
@@ -143,10 +142,9 @@ class ResponseScorer:
         """
         if verdicts is not None:
             return scores
-        names = {metric.name for metric in self.suite.metrics if metric.needs_judges}
-        kept = {name: score for name, score in scores.items() if name not in names}
-        if not self._config.judges:
-            return kept
+        judged = [metric for metric in self.suite.metrics if metric.needs_judges]
+        kept = {name: score for name, score in scores.items() if name not in {metric.name for metric in judged}}
+        names = given_metrics(judged, self._config)
         return {**kept, **{name: Score(0.0) if name == _JUDGE_COVERAGE else Score(None, _NO_JUDGE) for name in names}}
 
     def _verdicts(self, responses: Sequence[Response]) -> Verdicts | None:
@@ -219,6 +217,12 @@ class ResponseScorer:
         }
 
 
+def given_metrics(metrics: Iterable[Metric], config: EvaluationConfig) -> list[str]:
+    """Return the names of the metrics that a configuration can give, in order."""
+    judges, official_prompts = bool(config.judges), config.prompts == "official"
+    return [metric.name for metric in metrics if metric.is_given(judges=judges, official_prompts=official_prompts)]
+
+
 @functools.lru_cache(maxsize=8)
 def shared_scorer(benchmark: str, root: Path, config: EvaluationConfig, suite: str | None = None) -> ResponseScorer:
     """Return the one scorer of all harness tasks that share benchmark, files, configuration and suite.
@@ -280,4 +284,4 @@ def _shared_bert(name: str, device: str | None) -> BertScorer:
     return BertScorer(spec, device=device)
 
 
-__all__ = ["ResponseScorer", "ScoredResponse", "shared_scorer"]
+__all__ = ["ResponseScorer", "ScoredResponse", "given_metrics", "shared_scorer"]

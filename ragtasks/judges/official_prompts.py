@@ -1,62 +1,85 @@
 """Takes the official wording of judge prompts from the user's own checkout, by reading its source and never running it.
 
-None of the wording ships with ragtasks. A prompt is a text of at least 200 characters in `scripts/evaluation/*.py`
-(constants, f-strings, and both joined by `+`; docstrings are none) that has a place for the answer and these words:
+None of the wording ships with ragtasks: it knows the file and the name under which each prompt stands, what goes in at
+its places, and a hash of both. A checkout whose prompt has another hash is another commit, and is refused.
 
-- rb_llm: faithful, appropriate, complete and rating
-- idk: yes, no and partial, and neither "rating" nor "decision"
-- clarification: decision and clarif or underspecified
-
-Its places are f-string expressions, or `{name}` in a plain text. Their names say what goes in: the last name of the
-expression is compared with the words of `_PLACES`, in that order.
-
-What is not verified: the official files were not at hand when this was written. The rules follow a description of
-them and are tested on a file of that shape. Where they do not fit, nothing is guessed: the error says what was found.
 The official prompts do not mark where the judged answer ends, so they cannot be kept from obeying it.
+
+Source: IBM/mt-rag-benchmark, scripts/evaluation, commit cc5b1d4. What leaves for a judge equals what the scripts build
+byte by byte (`benchmarks/official_agreement.py`), as one user message: so they send it to a vLLM server; to Azure they
+add a system message.
 """
 
 from __future__ import annotations
 
 import ast
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from jinja2 import TemplateError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
 from ragtasks.errors import ConfigurationError, clear_error
-from ragtasks.judges.ibm_parsers import ibm_clarification, ibm_idk, ibm_rating
-from ragtasks.judges.parsers import UnparsableReplyError, read_decision, read_label, read_rating
+from ragtasks.judges.ibm_conversation import ibm_conversation, ibm_split_conversation
+from ragtasks.judges.ibm_parsers import IBM, ibm_clarification_finding, ibm_idk_finding, ibm_rating_finding
+from ragtasks.judges.parsers import read_decision, read_label, read_rating
 from ragtasks.judges.question import Finding, Question, Rubric
-from ragtasks.judges.rubrics import (
-    LABEL_VALUES,
-    NOT_UNDERSPECIFIED,
-    RB_LLM,
-    label_finding,
-    rating_finding,
-)
+from ragtasks.judges.rubrics import NOT_UNDERSPECIFIED, RB_LLM, label_finding, rating_finding
 from ragtasks.judges.verdicts import CLARIFICATION, IDK
-from ragtasks.records import Answerability, Response, Role
+from ragtasks.records import Answerability, Response
 
 FOLDER = "scripts/evaluation"
 """Where the official scripts are, below the folder of the checkout."""
-_SHORTEST_PROMPT = 200
-_NAMED = re.compile(r"\{([A-Za-z_]\w*)\}")
-_SPEAKERS = {Role.USER: "user", Role.ASSISTANT: "agent"}
 
-# rubric -> (all of these beginnings of words, at least one of these, none of these words)
-_SIGNS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
-    RB_LLM: (("faithful", "appropriate", "complete", "rating"), (), ()),
-    IDK: (("yes", "no", "partial"), (), ("rating", "decision")),
-    CLARIFICATION: (("decision",), ("clarif", "underspecified"), ()),
-}
-# what goes in -> words in the name of a place; the first that fits counts (`reference_answer` is a reference)
-_PLACES: Mapping[str, tuple[str, ...]] = {
-    "reference": ("reference", "target", "gold", "ground"),
-    "passages": ("passage", "document", "context", "evidence"),
-    "conversation": ("history", "conversation", "dialog", "turns"),
-    "question": ("question", "inquiry", "query"),
-    "answer": ("answer", "response", "prediction", "reply"),
+Fields = Mapping[str, str]
+"""Name of a place -> what goes in."""
+
+# The scripts' own environment is Jinja's default one; this is the same, and lets a template reach nothing else.
+_JINJA = ImmutableSandboxedEnvironment()
+_JINJA_PLACES = {"response": "answer"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Wording:
+    """Where a prompt stands, and what it is known by."""
+
+    file: str
+    holder: str
+    """The function whose longest f-string it is, or the constant that is a Jinja template."""
+    places: Mapping[str, str]
+    """Expression in the source -> name of what goes in; a template's are names."""
+    sha256: str
+    """Of the texts and the names of the places, in order."""
+
+
+_WORDINGS: Mapping[str, _Wording] = {
+    RB_LLM: _Wording(
+        "judge_utils.py",
+        "format_conversation_radbench",
+        {
+            "row['previous_conversation']": "history",
+            "row['current_question']": "question",
+            "row['reference_answer']": "reference",
+            "row['response']": "answer",
+            "document_txt": "passages",
+        },
+        "422bf13d78b37549e6ded90334b811149f7da97e86c504231caee810bceb2f0b",
+    ),
+    IDK: _Wording(
+        "judge_utils.py",
+        "format_idk_judge",
+        {"inquiry": "conversation", "response": "answer"},
+        "895aa2167dae11aaafd387b1fe6d8a6f326d9c38a10c365550b6dca514d4f1f1",
+    ),
+    CLARIFICATION: _Wording(
+        "underspecified_eval.py",
+        "UNDERSPECIFIED_PROMPT",
+        _JINJA_PLACES,
+        "6356596f0a2ee4c52c279b13c3444180431808fd1f9e02936efd0a368dcd498d",
+    ),
 }
 
 
@@ -64,211 +87,143 @@ _PLACES: Mapping[str, tuple[str, ...]] = {
 class OfficialPrompt:
     """One prompt as it stands in an official file."""
 
-    where: str
-    """File and line."""
-    parts: tuple[str | ast.expr, ...]
-    """Text, and expressions where something goes in."""
-
-    @property
-    def text(self) -> str:
-        """The words, without what goes in."""
-        return "".join(part for part in self.parts if isinstance(part, str))
-
-    def places(self) -> list[str | None]:
-        """Return what goes in at each place, None where its name does not tell."""
-        return [_meaning(part) for part in self.parts if isinstance(part, ast.expr)]
-
-    def fill(self, fields: Mapping[str, str]) -> str:
-        """Return the prompt with `fields` (what goes in -> text) at its places."""
-        return "".join(part if isinstance(part, str) else fields[_meaning(part) or ""] for part in self.parts)
+    source: str
+    """Its words, with the names of its places in braces."""
+    fill: Callable[[Fields], str]
+    """What goes in -> the prompt."""
 
 
-def official_rubrics(root: Path, names: Sequence[str], *, profile: str) -> list[Rubric]:
-    """Return rubrics with the official prompts of a checkout, in the order of `names`.
+def official_rubrics(root: Path, names: Sequence[str]) -> list[Rubric]:
+    """Return two rubrics with the official prompt for each name, in the order of `names`.
 
-    In the paper profile the final verdict is read, else there is none; in the ibm profile the reply is read as the
-    official scripts do it, which always gives a figure but for "unknown" IDK labels.
+    The one of that name reads the final verdict, or none. The other, called `NAME_ibm`, reads the same reply as the
+    official scripts do, which nearly always gives a value. Both ask the same, so that it is paid for once.
 
     Args:
         root: folder of the checkout, which holds `scripts/evaluation`.
         names: of rb_llm, idk and clarification.
-        profile: `paper` or `ibm`.
 
     Raises:
-        ConfigurationError: no such file, no prompt or several for a name, a place whose name does not tell what goes
-            in, or an unknown name or profile.
+        ConfigurationError: a prompt is not there, or has another wording than at commit cc5b1d4.
     """
-    if profile not in ("paper", "ibm"):
-        raise ConfigurationError(f"judges: unknown profile {profile!r}: known: ibm, paper")
-    unknown = [name for name in names if name not in _SIGNS]
-    if unknown:
-        known = ", ".join(_SIGNS)
-        raise ConfigurationError(f"judges: no official prompt for {', '.join(unknown)}: there are prompts for {known}")
-    found = official_prompts(root)
-    readers = _IBM_READERS if profile == "ibm" else _READERS
-    for name in names:
-        if name not in found:
-            raise ConfigurationError(_not_found(name, root, "no text that fits"))
-    described = [(name, f"{name} by the official prompt") for name in names]
+    return [rubric for name in names for rubric in _pair(name, official_prompt(root, name))]
+
+
+def _pair(name: str, prompt: OfficialPrompt) -> list[Rubric]:
+    read, read_ibm = _READERS[name]
     return [
-        Rubric(name, words, partial(_open, name, found[name], readers[name]), (found[name].text,))
-        for name, words in described
+        Rubric(name, f"{name} by the official prompt", partial(_open, name, prompt, read), (prompt.source,)),
+        Rubric(
+            name + IBM,
+            f"{name} by the official prompt, read as the official scripts do",
+            partial(_open, name, prompt, read_ibm),
+            (prompt.source,),
+        ),
     ]
 
 
-def official_prompts(root: Path) -> dict[str, OfficialPrompt]:
-    """Return rubric name -> prompt for those that a checkout holds.
+def official_prompt(root: Path, name: str) -> OfficialPrompt:
+    """Return the official prompt of a rubric out of a checkout.
+
+    Args:
+        root: folder of the checkout.
+        name: rb_llm, idk or clarification.
 
     Raises:
-        ConfigurationError: no source file, one that is no Python, or a prompt that is there twice or has a place
-            whose name does not tell what goes in.
+        ConfigurationError: no such file, no such text in it, or another wording than at commit cc5b1d4.
     """
-    files = sorted((root / FOLDER).glob("*.py"))
-    if not files:
-        raise ConfigurationError(_not_found("judges", root, "no Python file"))
-    texts = [prompt for file in files for prompt in _texts(file)]
-    found = {}
-    for name, signs in _SIGNS.items():
-        fitting = {prompt.text: prompt for prompt in texts if _fits(prompt, *signs)}
-        if len(fitting) > 1:
-            places = ", ".join(prompt.where for prompt in fitting.values())
-            raise ConfigurationError(_not_found(name, root, f"several texts that fit: {places}"))
-        for prompt in fitting.values():
-            _check_places(name, prompt, root)
-            found[name] = prompt
-    return found
-
-
-def _check_places(name: str, prompt: OfficialPrompt, root: Path) -> None:
-    expressions = [part for part in prompt.parts if isinstance(part, ast.expr)]
-    strange = [ast.unparse(part) for part in expressions if _meaning(part) is None]
-    if strange:
-        raise ConfigurationError(_not_found(name, root, f"{prompt.where}: what goes in at {', '.join(strange)}?"))
-
-
-def _not_found(name: str, root: Path, found: str) -> str:
-    return clear_error(
-        f"official prompt of {name}",
-        where=str(root / FOLDER),
-        expected="one prompt of IBM/mt-rag-benchmark at commit cc5b1d4",
-        found=found,
-        next_step="check out that commit with its scripts, or leave out `prompts: official` to use the shipped prompts",
-    )
-
-
-def _fits(prompt: OfficialPrompt, every: Sequence[str], some: Sequence[str], none: Sequence[str]) -> bool:
-    text = prompt.text.lower()
-    return (
-        len(text) >= _SHORTEST_PROMPT
-        and "answer" in prompt.places()
-        and all(re.search(rf"\b{stem}", text) for stem in every)
-        and (not some or any(stem in text for stem in some))
-        and not any(re.search(rf"\b{word}\b", text) for word in none)
-    )
-
-
-def _texts(file: Path) -> Iterator[OfficialPrompt]:
-    """Yield every text of a source file, joined ones as one."""
+    wording = _WORDINGS[name]
+    path = root / FOLDER / wording.file
     try:
-        tree = ast.parse(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, SyntaxError) as error:
-        raise ConfigurationError(_not_found("judges", file.parents[2], f"{file.name}: {error}")) from error
-    stack: list[ast.AST] = [tree]
-    while stack:
-        node = stack.pop()
-        parts = _parts(node) if isinstance(node, ast.expr) else None
-        if parts is not None:
-            yield OfficialPrompt(f"{file.name}, line {getattr(node, 'lineno', '?')}", tuple(parts))
-        else:
-            # A text that stands alone is a docstring; what is inside a joined text was taken with it.
-            children = (child for child in ast.iter_child_nodes(node) if not _is_docstring(child))
-            stack.extend(children)
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, SyntaxError, RecursionError, MemoryError) as error:
+        raise _refused(name, path, f"{type(error).__name__}: {error}") from error
+    parts = _function_parts(tree, wording) or _constant_parts(tree, wording)
+    if parts is None:
+        raise _refused(name, path, f"no text under the name {wording.holder}")
+    source = "".join(text if is_text else f"{{{text}}}" for is_text, text in parts)
+    if hashlib.sha256(source.encode()).hexdigest() != wording.sha256:
+        raise _refused(name, path, f"another text under the name {wording.holder}")
+    if len(parts) == 1:
+        return OfficialPrompt(source, partial(_render, name, path, source))
+    return OfficialPrompt(source, partial(_join, parts))
 
 
-def _is_docstring(node: ast.AST) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+def _refused(name: str, path: Path, found: str) -> ConfigurationError:
+    return ConfigurationError(
+        clear_error(
+            f"official prompt of {name}",
+            where=str(path),
+            expected="the file of IBM/mt-rag-benchmark at commit cc5b1d4",
+            found=found,
+            next_step="run `ragtasks fetch mtrag --group judge_prompts` or check that commit out into the data folder, "
+            'or leave "prompts": "official" out to use the shipped prompts',
+        )
+    )
 
 
-def _parts(node: ast.expr) -> list[str | ast.expr] | None:
-    """Return the texts and expressions of a text, None where a node is none."""
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return _plain(node.value)
-    if isinstance(node, ast.JoinedStr):
-        return [_formatted(value) for value in node.values]
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        left, right = _parts(node.left), _parts(node.right)
-        # `text + name + text`: the name is a place.
-        if left is not None or right is not None:
-            return (left or [node.left]) + (right or [node.right])
+Part = tuple[bool, str]
+"""(True, text) or (False, name of what goes in)."""
+
+
+def _function_parts(tree: ast.Module, wording: _Wording) -> list[Part] | None:
+    """Return the parts of the longest f-string in the function of a wording; None where there is none."""
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == wording.holder]
+    texts = [node for function in functions for node in ast.walk(function) if isinstance(node, ast.JoinedStr)]
+    found = [[_part(value, wording.places) for value in text.values] for text in texts]
+    return max(found, key=lambda parts: sum(len(text) for _, text in parts), default=None)
+
+
+def _part(value: ast.expr, places: Mapping[str, str]) -> Part:
+    if isinstance(value, ast.Constant):
+        return True, str(value.value)
+    plain = isinstance(value, ast.FormattedValue) and value.conversion == -1 and value.format_spec is None
+    expression = ast.unparse(value.value) if isinstance(value, ast.FormattedValue) else ast.unparse(value)
+    # An unknown place makes another hash, and with it the error.
+    return False, places.get(expression, expression) if plain else f"?{expression}"
+
+
+def _constant_parts(tree: ast.Module, wording: _Wording) -> list[Part] | None:
+    """Return the one text that is assigned to the constant of a wording; None where there is none."""
+    for node in tree.body:
+        names = [target.id for target in getattr(node, "targets", ()) if isinstance(target, ast.Name)]
+        if isinstance(node, ast.Assign) and wording.holder in names and isinstance(node.value, ast.Constant):
+            return [(True, str(node.value.value))]
     return None
 
 
-def _formatted(value: ast.expr) -> str | ast.expr:
-    if isinstance(value, ast.FormattedValue):
-        return value.value
-    return str(value.value) if isinstance(value, ast.Constant) else value
+def _join(parts: Sequence[Part], fields: Fields) -> str:
+    return "".join(text if is_text else fields[text] for is_text, text in parts)
 
 
-def _plain(text: str) -> list[str | ast.expr]:
-    """Return the parts of a text that `format` fills; braces around anything but a name (JSON) stay text."""
-    pieces = _NAMED.split(text)
-    if len(pieces) == 1:
-        return [text]
-    # `format` makes one brace of two.
-    return [
-        ast.Name(piece) if index % 2 else piece.replace("{{", "{").replace("}}", "}")
-        for index, piece in enumerate(pieces)
-    ]
-
-
-def _meaning(place: ast.expr) -> str | None:
-    """Return what goes in at a place, by the last name of its expression; None where it does not tell."""
-    names = re.findall(r"[A-Za-z_]\w*", ast.unparse(place))
-    name = names[-1].lower() if names else ""
-    return next((field for field, words in _PLACES.items() if any(word in name for word in words)), None)
+def _render(name: str, path: Path, source: str, fields: Fields) -> str:
+    try:
+        values = {place: fields[field] for place, field in _JINJA_PLACES.items()}
+        return _JINJA.from_string(source).render(values)
+    except TemplateError as error:
+        raise _refused(name, path, f"{type(error).__name__}: {error}") from error
 
 
 def _open(name: str, prompt: OfficialPrompt, read: Callable[[str], Finding], response: Response) -> Question | Finding:
     if name == CLARIFICATION and response.task.answerability is not Answerability.UNDERSPECIFIED:
         return NOT_UNDERSPECIFIED
-    history = response.task.messages[:-1]
+    conversation = ibm_conversation(response.task.messages)
+    history, question = ibm_split_conversation(conversation)
     fields = {
+        "conversation": conversation,
+        "history": history,
+        "question": question,
         "reference": response.task.target,
         "passages": "\n\n".join(passage.text for passage in response.passages),
-        "conversation": "\n".join(f"{_SPEAKERS[message.role]}: {message.text}" for message in history),
-        "question": response.task.question,
         "answer": response.text,
     }
     return Question(prompt.fill(fields), read)
 
 
-def _ibm_label(reply: str) -> Finding:
-    verdict = ibm_idk(reply)
-    if verdict is None:
-        raise UnparsableReplyError("the official scripts call this reply unknown")
-    return label_finding(verdict.value)
-
-
-def _ibm_decision(reply: str) -> Finding:
-    value = ibm_clarification(reply)
-    labels = {number: label for label, number in LABEL_VALUES.items()}
-    return Finding(labels[value], value)
-
-
-def _ibm_rating(reply: str) -> Finding:
-    value = ibm_rating(reply)
-    return Finding(f"{value * 10:g}", value)
-
-
-_READERS: Mapping[str, Callable[[str], Finding]] = {
-    RB_LLM: lambda reply: rating_finding(read_rating(reply)),
-    IDK: lambda reply: label_finding(read_label(reply)),
-    CLARIFICATION: lambda reply: label_finding(read_decision(reply)),
-}
-_IBM_READERS: Mapping[str, Callable[[str], Finding]] = {
-    RB_LLM: _ibm_rating,
-    IDK: _ibm_label,
-    CLARIFICATION: _ibm_decision,
+_READERS: Mapping[str, tuple[Callable[[str], Finding], Callable[[str], Finding]]] = {
+    RB_LLM: (lambda reply: rating_finding(read_rating(reply)), ibm_rating_finding),
+    IDK: (lambda reply: label_finding(read_label(reply)), ibm_idk_finding),
+    CLARIFICATION: (lambda reply: label_finding(read_decision(reply)), ibm_clarification_finding),
 }
 
-__all__ = ["FOLDER", "OfficialPrompt", "official_prompts", "official_rubrics"]
+__all__ = ["FOLDER", "Fields", "OfficialPrompt", "official_prompt", "official_rubrics"]

@@ -30,7 +30,7 @@ class Finding:
     value: float | None
     """The number that follows, 0 to 1, None where there is none."""
     outcome: VerdictOutcome = VerdictOutcome.GIVEN
-    """GIVEN with a value, NO_STATEMENTS or NOT_ASKED without."""
+    """GIVEN with a value (the ibm profile alone has a label without one), NO_STATEMENTS or NOT_ASKED without."""
     reason: str = ""
     """Why there is no value."""
 

@@ -19,12 +19,12 @@ from pydantic import ValidationError
 
 from ragtasks.errors import MissingExtraError
 from ragtasks.judges.faithfulness import RL_F
+from ragtasks.judges.ibm_conversation import ibm_conversation
 from ragtasks.judges.parsers import UnparsableReplyError
 from ragtasks.judges.question import Finding, Question, Rubric
 from ragtasks.judges.verdicts import VerdictOutcome
-from ragtasks.records import Response, Role
+from ragtasks.records import Response
 
-_SPEAKERS = {Role.USER: "user", Role.ASSISTANT: "agent"}
 _NO_STATEMENTS = Finding(None, None, VerdictOutcome.NO_STATEMENTS, "ragas finds no statement in the answer")
 
 
@@ -49,8 +49,8 @@ def ragas_rl_f() -> Rubric:
 
 
 def _statements(first: Any, second: Any, extract_json: Any, response: Response) -> Question:
-    lines = [f"{_SPEAKERS[message.role]}: {message.text}" for message in response.task.messages]
-    shown = first.input_model(question="\n".join(lines), answer=response.text)
+    question = ibm_conversation(response.task.messages)
+    shown = first.input_model(question=_whole(question), answer=_whole(response.text))
 
     def read(reply: str) -> Question | Finding:
         statements = _output(first, extract_json(reply)).statements
@@ -60,7 +60,7 @@ def _statements(first: Any, second: Any, extract_json: Any, response: Response) 
 
 
 def _verdicts(prompt: Any, extract_json: Any, response: Response, statements: list[str]) -> Question:
-    context = "\n".join(passage.text for passage in response.passages)
+    context = _whole("\n".join(passage.text for passage in response.passages))
 
     def read(reply: str) -> Finding:
         verdicts = [bool(item.verdict) for item in _output(prompt, extract_json(reply)).statements]
@@ -69,6 +69,11 @@ def _verdicts(prompt: Any, extract_json: Any, response: Response, statements: li
         return Finding(f"{sum(verdicts)}/{len(verdicts)}", sum(verdicts) / len(verdicts))
 
     return Question(prompt.to_string(prompt.input_model(context=context, statements=statements)), read)
+
+
+def _whole(text: str) -> str:
+    """Return a text whose halves of a character are replaced: ragas writes it as JSON, which holds none."""
+    return text.encode("utf-8", errors="replace").decode("utf-8")
 
 
 def _output(prompt: Any, found: str) -> Any:

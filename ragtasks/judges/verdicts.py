@@ -158,12 +158,17 @@ class Verdicts:
 
         An even number of judges gives the mean of the middle two. Without any, the reasons of all judges.
         """
-        return [self._score(index, rubric) for index in range(len(self.responses))]
+        return [self.score(index, rubric) for index in range(len(self.responses))]
 
-    def _score(self, index: int, rubric: str) -> Score:
+    def score(self, index: int, rubric: str) -> Score:
+        """Return the median score of one response, as `scores`."""
         verdicts = self._of(index, rubric)
         values = [verdict.value for verdict in verdicts if verdict.value is not None]
         return Score(median(values)) if values else Score(None, _reasons(verdicts))
+
+    def is_answered(self, index: int, rubric: str) -> bool:
+        """Return whether any judge did its part on one response, or had none to do."""
+        return any(row.is_answered or row.outcome is VerdictOutcome.NOT_ASKED for row in self._of(index, rubric))
 
     def labels(self, rubric: str) -> list[tuple[str | None, str]]:
         """Return (label, what it rests on) of each response: the label in the middle of those that judges gave.
@@ -188,9 +193,15 @@ class Verdicts:
         """Return whether each response asks what is meant, None where that was not asked or has no verdict."""
         return [None if label is None else label == "yes" for label, _ in self.labels(CLARIFICATION)]
 
-    def share_answered(self, index: int) -> float:
-        """Return the share of the verdicts asked on one response that were given; 1 where none was asked."""
-        rows = [self._table[index, rubric, name] for rubric in self.rubrics for name in self.judges]
+    def share_answered(self, index: int, rubrics: Sequence[str] | None = None) -> float:
+        """Return the share of the verdicts asked on one response that were given; 1 where none was asked.
+
+        Args:
+            index: of the response.
+            rubrics: names of those that count; default: all.
+        """
+        counted = self.rubrics if rubrics is None else rubrics
+        rows = [self._table[index, rubric, name] for rubric in counted for name in self.judges]
         asked = [row for row in rows if row.outcome is not VerdictOutcome.NOT_ASKED]
         return sum(row.is_answered for row in asked) / len(asked) if asked else 1.0
 

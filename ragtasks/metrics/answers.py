@@ -24,11 +24,23 @@ METRICS = (
     Metric("rb_llm", "median rating by LLM judges over 10, IDK-conditioned (paper profile)", needs_judges=True),
     Metric("rb_llm_raw", "the same, not conditioned", needs_judges=True),
     Metric(
+        "rb_llm_ibm",
+        "the rating as the official scripts ask for, read and condition it (ibm profile)",
+        needs_judges=True,
+        needs_official_prompts=True,
+    ),
+    Metric(
         "rl_f",
         "share of the response's statements that its passages support, by LLM judges, IDK-conditioned",
         needs_judges=True,
     ),
     Metric("rl_f_raw", "the same, not conditioned; unscored where a response states nothing", needs_judges=True),
+    Metric(
+        "rl_f_ibm",
+        "ragas's faithfulness as the official scripts ask for and condition it (ibm profile)",
+        needs_judges=True,
+        needs_official_prompts=True,
+    ),
     Metric("ans_acc", "answerability accuracy: refuses exactly where it should"),
     Metric("rouge_l", "ROUGE-L F-measure against the reference answer"),
     Metric("token_recall", "share of the reference answer's words in the response"),
@@ -57,6 +69,22 @@ class Semantics:
 
 
 @dataclass(frozen=True, slots=True)
+class IbmJudged:
+    """What LLM judges gave to one response, asked in the official words and read as the official scripts do."""
+
+    rb_llm: Score
+    """Rating over 10."""
+    rl_f: Score
+    """Share of supported statements."""
+    idk: IdkVerdict | None
+    """Whether it says that it does not know; None where the scripts say "unknown"."""
+    clarification: bool
+    """Whether it asks what is meant; False where that was not asked."""
+    missing: str = ""
+    """Why there is no reply for one of the verdicts that condition; empty where there are all."""
+
+
+@dataclass(frozen=True, slots=True)
 class Judged:
     """What LLM judges gave, one item a response in every field."""
 
@@ -68,6 +96,8 @@ class Judged:
     """Whether the response asks what is meant; None where that was not asked or has no verdict."""
     coverage: Sequence[float]
     """Share of the verdicts asked about the response that were given."""
+    ibm: Sequence[IbmJudged] | None = None
+    """The same in the ibm profile; None where judges were not asked in the official words."""
 
 
 def score_responses(
@@ -90,7 +120,8 @@ def score_responses(
     overlaps = rouge_l_batch([response.text for response in responses], [r.task.target for r in responses])
     found: Sequence[SemanticScore | None] = semantics.scores or [None] * len(responses)
     clarifications = judged.clarifications if judged else [None] * len(responses)
-    rows = zip(responses, labels, overlaps, found, ibm_answerability, clarifications, strict=True)
+    ibm = judged.ibm if judged and judged.ibm else [None] * len(responses)
+    rows = zip(responses, labels, overlaps, found, ibm_answerability, clarifications, ibm, strict=True)
     evidence = [_Evidence(*row) for row in rows]
     scores = [_score(known, semantics.reason) for known in evidence]
     if judged is None:
@@ -109,6 +140,7 @@ class _Evidence:
     semantic: SemanticScore | None
     ibm_answerability: Answerability | None
     clarification: bool | None
+    ibm: IbmJudged | None
 
 
 def _score(known: _Evidence, reason: str) -> Scores:
@@ -137,13 +169,10 @@ def _rb_alg(known: _Evidence, reason: str) -> Scores:
     if known.semantic is None:
         return {name: Score(None, reason) for name in ("rb_alg", "rb_alg_raw", "rb_alg_ibm")}
     parts = (known.semantic.bert_recall, known.rouge_l, known.semantic.bert_k_precision)
-    raw_ibm = rb_agg_ibm(*parts)
     return {
         "rb_alg": _conditioned(known, Score(rb_alg_raw(*parts))),
         "rb_alg_raw": Score(rb_alg_raw(*parts)),
-        "rb_alg_ibm": condition_ibm(
-            raw_ibm, known.ibm_answerability, known.label.verdict, clarification=known.clarification
-        ),
+        "rb_alg_ibm": _conditioned_ibm(known, Score(rb_agg_ibm(*parts))),
     }
 
 
@@ -154,8 +183,29 @@ def _judged_scores(known: _Evidence, rb_llm: Score, rl_f: Score, coverage: float
         "rb_llm_raw": rb_llm,
         "rl_f": _conditioned(known, rl_f),
         "rl_f_raw": rl_f,
+        **_ibm_scores(known),
         "judge_coverage": Score(coverage),
     }
+
+
+def _ibm_scores(known: _Evidence) -> Scores:
+    if known.ibm is None:
+        return {}
+    return {
+        "rb_llm_ibm": _conditioned_ibm(known, known.ibm.rb_llm),
+        "rl_f_ibm": _conditioned_ibm(known, known.ibm.rl_f),
+    }
+
+
+def _conditioned_ibm(known: _Evidence, score: Score) -> Score:
+    """Return a score as the official scripts condition it: by the official judge's verdicts where it was asked."""
+    verdict, clarification = known.label.verdict, known.clarification
+    if known.ibm is not None:
+        if known.ibm.missing:
+            return Score(None, known.ibm.missing)
+        verdict, clarification = known.ibm.idk, known.ibm.clarification
+    found = condition_ibm(score.value, known.ibm_answerability, verdict, clarification=clarification)
+    return found if found.value is not None else Score(None, score.reason or found.reason)
 
 
 def _conditioned(known: _Evidence, score: Score) -> Score:
@@ -180,4 +230,4 @@ def _indicator(label: IdkLabel, verdict: IdkVerdict) -> Score:
     return Score(float(label.verdict is verdict))
 
 
-__all__ = ["METRICS", "Judged", "Semantics", "score_responses"]
+__all__ = ["METRICS", "IbmJudged", "Judged", "Semantics", "score_responses"]

@@ -34,10 +34,16 @@ class Metric:
     """Direction; None where neither is better."""
     needs_judges: bool = False
     """Whether the figure exists only where LLM judges were asked."""
+    needs_official_prompts: bool = False
+    """Whether, beyond that, they must have been asked in the official words."""
     bounds: tuple[float, float] = (0.0, 1.0)
     """Smallest and largest value that one response can have."""
     aggregate: Callable[[Iterable[Pair]], float] | None = None
     """For a figure of all responses together, such as corpus BLEU: pairs -> figure. None: the mean over responses."""
+
+    def is_given(self, *, judges: bool, official_prompts: bool) -> bool:
+        """Return whether the score exists where there are judges or none, asked in the official words or in ours."""
+        return (judges or not self.needs_judges) and (official_prompts or not self.needs_official_prompts)
 
 
 __all__ = ["COUNT", "PERCENT", "RESCALED", "Metric", "Pair", "Scores"]

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.util import find_spec
-from pathlib import Path
 
+from ragtasks.benchmarks.benchmark import Benchmark
 from ragtasks.judges.faithfulness import RL_F
+from ragtasks.judges.ibm_parsers import IBM
 from ragtasks.judges.official_prompts import official_rubrics
 from ragtasks.judges.question import Rubric
 from ragtasks.judges.ragas_faithfulness import ragas_rl_f
 from ragtasks.judges.rubrics import RB_LLM, rubrics_named
 from ragtasks.judges.verdicts import CLARIFICATION, IDK, Verdicts
-from ragtasks.metrics.answers import METRICS, Judged, score_responses
+from ragtasks.metrics.answers import METRICS, IbmJudged, Judged, score_responses
 from ragtasks.metrics.conditioning import ibm_visible_answerability
 from ragtasks.metrics.metric import Scores
+from ragtasks.records import Answerability, IdkVerdict
 from ragtasks.suites.suite import Evidence, Suite
 
 RUBRICS = (RB_LLM, RL_F, IDK, CLARIFICATION)
@@ -35,19 +36,47 @@ def score(evidence: Evidence) -> list[Scores]:
 
 def judged(verdicts: Verdicts) -> Judged:
     """Return the figures that the metrics take."""
-    shares = [verdicts.share_answered(index) for index in range(len(verdicts.responses))]
-    return Judged(verdicts.scores(RB_LLM), verdicts.scores(RL_F), verdicts.clarifications(), shares)
+    indexes = range(len(verdicts.responses))
+    names = [name for name in verdicts.rubrics if not name.endswith(IBM)]  # the others read the same replies again
+    return Judged(
+        verdicts.scores(RB_LLM),
+        verdicts.scores(RL_F),
+        verdicts.clarifications() if CLARIFICATION in verdicts.rubrics else [None for _ in indexes],
+        [verdicts.share_answered(index, names) for index in indexes],
+        [_ibm_judged(verdicts, index) for index in indexes] if RB_LLM + IBM in verdicts.rubrics else None,
+    )
 
 
-def official(root: Path) -> Sequence[Rubric]:
-    """Return the rubrics in the official words: the fetched checkout's, and those of ragas for RL_F where it is there.
+def _ibm_judged(verdicts: Verdicts, index: int) -> IbmJudged:
+    """Return what the official scripts make of the replies on one response.
+
+    They have one judge. Of several the median counts; an IDK median that is neither 1 nor 0 is partial.
+    """
+    conditions = [name for name in (IDK + IBM, CLARIFICATION + IBM) if name in verdicts.rubrics]
+    missing = [verdicts.score(index, name).reason for name in conditions if not verdicts.is_answered(index, name)]
+    idk = verdicts.score(index, IDK + IBM).value
+    labels = {None: None, 1.0: IdkVerdict.YES, 0.0: IdkVerdict.NO}
+    return IbmJudged(
+        rb_llm=verdicts.score(index, RB_LLM + IBM),
+        rl_f=verdicts.score(index, RL_F),
+        idk=labels.get(idk, IdkVerdict.PARTIAL),
+        clarification=CLARIFICATION + IBM in conditions and verdicts.score(index, CLARIFICATION + IBM).value == 1.0,
+        missing="; ".join(missing),
+    )
+
+
+def official(benchmark: Benchmark) -> Sequence[Rubric]:
+    """Return the rubrics in the official words: the fetched checkout's, and those of ragas for RL_F.
+
+    Whether a response asks what is meant is a question only where the benchmark has underspecified tasks.
 
     Raises:
-        ConfigurationError: the official scripts are not in the folder.
-        MissingExtraError: ragas is there, but not with libraries that it can be imported with.
+        ConfigurationError: the official scripts are not with the benchmark's files, or are of another commit.
+        MissingExtraError: ragas is not installed.
     """
-    rl_f = ragas_rl_f() if find_spec("ragas") else rubrics_named([RL_F])[0]
-    return [*official_rubrics(root, [RB_LLM, IDK, CLARIFICATION], profile="paper"), rl_f]
+    asks_back = any(task.answerability is Answerability.UNDERSPECIFIED for task in benchmark.tasks)
+    names = [RB_LLM, IDK, *([CLARIFICATION] if asks_back else [])]
+    return [*official_rubrics(benchmark.root, names), ragas_rl_f()]
 
 
 SUITE = Suite(

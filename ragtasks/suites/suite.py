@@ -54,8 +54,8 @@ class Suite:
     """Evidence -> metric name -> score for each response, in order; what needs judges only where there are verdicts."""
     rubrics: Callable[[], Sequence[Rubric]] = _no_rubrics
     """What judges are asked, in our words."""
-    official_rubrics: Callable[[Path], Sequence[Rubric]] | None = None
-    """Folder of the benchmark's files -> the same in the official words that lie there; None: none are known."""
+    official_rubrics: Callable[[Benchmark], Sequence[Rubric]] | None = None
+    """Benchmark -> the same in the official words that lie with its files; None: none are known."""
     known_refusals: tuple[str, ...] = ()
     """Sentences with which the benchmark's own answers refuse, word for word; the rules know them whatever they say."""
     uses_encoder: bool = True
@@ -63,21 +63,22 @@ class Suite:
     uses_retriever: bool = False
     """Whether any metric rests on what a retriever finds for the responses."""
 
-    def rubrics_in(self, prompts: str, root: Path) -> Sequence[Rubric]:
+    def rubrics_in(self, prompts: str, benchmark: Benchmark) -> Sequence[Rubric]:
         """Return what judges are asked, in the words that the configuration names.
 
         Args:
             prompts: `ours` or `official`.
-            root: folder of the benchmark's files.
+            benchmark: whose files hold the official words.
 
         Raises:
-            ConfigurationError: official words are asked for, and there are none, or they are not in the folder.
+            ConfigurationError: official words are asked for, and there are none, or they are not with the files.
+            MissingExtraError: official words are asked for, and the package that has some of them is not installed.
         """
         if prompts == "ours":
             return self.rubrics()
         if self.official_rubrics is None:
             raise ConfigurationError('prompts "official": this benchmark has no official judge prompts; leave it out')
-        return self.official_rubrics(root)
+        return self.official_rubrics(benchmark)
 
 
 def suite_named(name: str) -> Suite:

@@ -12,6 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.official_agreement import odd_replies, reader_agreement
+from benchmarks.official_scripts import load_scripts
 from ragtasks.judges.ibm_parsers import (
     UNDECIDED,
     ibm_clarification,
@@ -70,6 +72,12 @@ def test_ibm_range(rating: float | None, figure: float) -> None:
 
 def test_ibm_drops_the_example_to_the_end_of_its_line_only() -> None:
     assert ibm_without_example("a for example: b\nc") == "a \nc"
+
+
+def test_every_reader_agrees_with_the_scripts_on_odd_replies(mtrag_checkout: Path) -> None:
+    replies = [*odd_replies(1500), *(case["reply"] for case in CASES)]
+    found = reader_agreement(load_scripts(mtrag_checkout), replies)
+    assert found == dict.fromkeys(("rating", "idk", "clarification"), (len(replies), len(replies)))
 
 
 def test_ibm_label_of_what_is_no_text_is_none() -> None:

@@ -1,141 +1,132 @@
-"""The official wording is read from source that is never run; here from files of the described shape, in our words."""
+"""The official prompts: what leaves for a judge equals what the official scripts build; anything else is refused."""
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from benchmarks.official_agreement import (
+    TASK_FILES,
+    RecordingJudge,
+    conditioned_agreement,
+    odd_replies,
+    prompt_agreement,
+    random_cases,
+)
+from benchmarks.official_scripts import Scripts, load_scripts
 from ragtasks.errors import ConfigurationError
-from ragtasks.judges.official_prompts import OfficialPrompt, official_prompts, official_rubrics
+from ragtasks.judges.official_prompts import FOLDER, official_rubrics
 from ragtasks.judges.panel import judge
-from ragtasks.judges.question import Question
 from ragtasks.judges.verdicts import VerdictOutcome
 from ragtasks.records import Answerability
-from tests.judges._scripted import ScriptedClient, response
+from tests.judges._scripted import response
 
-FILLER = "These words of ours only make the text as long as a prompt is. " * 4
-
-UTILS = f'''
-"""A docstring with rating, faithful, appropriate, complete, decision and {{answer}}. {FILLER}"""
-raise SystemExit("never run")
-
-IDK_PROMPT = """Sort by yes, no, partial. {FILLER}
-[Inquiry] {{inquiry}}
-[Response] {{response}}
-[Output]"""
-
-CLARIFY = """Is a clarification asked for? {FILLER} Reply with {{{{"decision": "yes"}}}} or {{{{"decision": "no"}}}}.
-{{question}} {{prediction}}"""
-
-UNRELATED = "faithful appropriate complete rating {{answer}}"
-'''
-WRAPPER = f'''
-def build(self, history, question, item, contexts):
-    """Say faithful, appropriate, complete, rating. {FILLER}"""
-    return (
-        f"Give a rating for a faithful, appropriate and complete answer. {FILLER}"
-        f"History: {{history}} Question: {{question}}"
-    ) + f" Passages: {{' '.join(contexts)}} Reference: {{item['reference_answer']}}" + item.model_response + " End."
-'''
+NAMES = ("rb_llm", "idk", "clarification")
+N_TASKS = 300
+"""Of each benchmark."""
 
 
-def checkout(root: Path, *, utils: str = UTILS, wrapper: str = WRAPPER) -> Path:
-    folder = root / "scripts" / "evaluation"
-    folder.mkdir(parents=True)
-    (folder / "judge_utils.py").write_text(utils, encoding="utf-8")
-    (folder / "judge_wrapper.py").write_text(wrapper, encoding="utf-8")
-    return root
+@pytest.fixture(scope="module")
+def scripts(mtrag_checkout: Path) -> Scripts:
+    return load_scripts(mtrag_checkout)
 
 
-def test_prompts_are_found_by_their_words_and_say_where(tmp_path: Path) -> None:
-    found = official_prompts(checkout(tmp_path))
-    assert set(found) == {"rb_llm", "idk", "clarification"}
-    assert {name: prompt.where.split(",")[0] for name, prompt in found.items()} == {
-        "rb_llm": "judge_wrapper.py",
-        "idk": "judge_utils.py",
-        "clarification": "judge_utils.py",
-    }
-    assert found["rb_llm"].places() == ["conversation", "question", "passages", "reference", "answer"]
-    assert found["idk"].places() == ["question", "answer"]
-
-
-def test_prompt_is_filled_with_the_response(tmp_path: Path) -> None:
-    rubrics = official_rubrics(checkout(tmp_path), ["rb_llm", "idk", "clarification"], profile="paper")
-    judged = response("Ask {question} again?", answerability=Answerability.UNDERSPECIFIED, passages=("one", "two"))
-    steps = [rubric.open(judged) for rubric in rubrics]
-    texts = [step.text for step in steps if isinstance(step, Question)]
-    assert "History: user: Is there a ferry in Lindvik?\nagent: Yes, one. Question: When does it run?" in texts[0]
-    assert "Passages: one\n\ntwo Reference: From April to October.Ask {question} again? End." in texts[0]
-    assert "[Inquiry] When does it run?\n[Response] Ask {question} again?\n[Output]" in texts[1]
-    assert 'Reply with {"decision": "yes"} or {"decision": "no"}.\nWhen does it run? Ask {question}' in texts[2]
-
-
-def answers(prompt: str) -> str:
-    if "Give a rating" in prompt:
-        return "Rating: [[9]]\nOnly 3 out of 10 claims took a second look."
-    return "**Yes**" if "[Inquiry]" in prompt else 'First {"decision": "yes"}, no: {"decision": "no"}'
-
-
-@pytest.mark.parametrize(
-    ("profile", "values", "idk_outcome"),
-    [("paper", [0.9, 1.0, 0.0], VerdictOutcome.GIVEN), ("ibm", [0.3, None, 1.0], VerdictOutcome.UNPARSABLE)],
-)
-def test_profiles_read_the_same_replies_each_in_its_way(
-    tmp_path: Path, profile: str, values: list[float | None], idk_outcome: VerdictOutcome
+@pytest.mark.parametrize("name", TASK_FILES)
+def test_prompts_equal_those_of_the_scripts_byte_by_byte(
+    scripts: Scripts, mtrag_checkout: Path, mtrag_root: Path, name: str
 ) -> None:
-    names = ["rb_llm", "idk", "clarification"]
-    rubrics = official_rubrics(checkout(tmp_path), names, profile=profile)
-    judged = response(answerability=Answerability.UNDERSPECIFIED)
-    verdicts = judge([judged], rubrics, [ScriptedClient(lambda prompt, _: answers(prompt))])
-    assert [verdicts.scores(name)[0].value for name in names] == values
-    assert verdicts.verdict(0, "idk", "scripted").outcome is idk_outcome
+    _, cases = random_cases(mtrag_root, name, N_TASKS)
+    n_asked = sum(case.response.task.answerability is Answerability.UNDERSPECIFIED for case in cases)
+    assert (n_asked > 0) is (name == "mtrag_un")
+    assert prompt_agreement(scripts, mtrag_checkout, cases) == {
+        "rb_llm": (N_TASKS, N_TASKS),
+        "idk": (N_TASKS, N_TASKS),
+        "clarification": (n_asked, n_asked),
+    }
 
 
-def test_clarification_is_asked_of_underspecified_questions_only(tmp_path: Path) -> None:
-    (rubric,) = official_rubrics(checkout(tmp_path), ["clarification"], profile="ibm")
-    verdicts = judge([response()], [rubric], [ScriptedClient(lambda *_: "x")])
-    assert verdicts.all()[0].outcome is VerdictOutcome.NOT_ASKED
+@pytest.mark.parametrize("name", TASK_FILES)
+def test_columns_of_the_ibm_profile_equal_the_scores_of_the_scripts(
+    scripts: Scripts, mtrag_checkout: Path, mtrag_root: Path, name: str
+) -> None:
+    benchmark, cases = random_cases(mtrag_root, name, N_TASKS, seed=1)
+    found = conditioned_agreement(scripts, mtrag_checkout, benchmark, cases, odd_replies(500))
+    assert found == dict.fromkeys(("rb_llm_ibm", "rl_f_ibm", "rb_alg_ibm"), (N_TASKS, N_TASKS))
 
 
-def test_second_attempt_points_to_the_form_above(tmp_path: Path) -> None:
-    (rubric,) = official_rubrics(checkout(tmp_path), ["rb_llm"], profile="paper")
-    client = ScriptedClient(lambda _, n_before: "Rating: 7" if n_before else "fine")
-    assert judge([response()], [rubric], [client]).scores("rb_llm")[0].value == 0.7
-    assert client.asked[1].messages[0].content.rstrip().endswith("exactly as stated above.")
+def test_the_same_reply_is_read_in_both_profiles_and_asked_for_again_in_one(mtrag_checkout: Path) -> None:
+    client = RecordingJudge(["I am **unsure**; 3 out of 10 claims took a second look."])
+    rubrics = official_rubrics(mtrag_checkout, NAMES)
+    assert [rubric.name for rubric in rubrics] == [f"{name}{end}" for name in NAMES for end in ("", "_ibm")]
+    verdicts = judge([response(answerability=Answerability.UNDERSPECIFIED)], rubrics, [client])
+    found = {item.rubric: (item.outcome, item.label, item.value, item.attempts) for item in verdicts.all()}
+    for name, label, value in (("rb_llm", "3", 0.3), ("idk", "partial", 0.5), ("clarification", "undecided", 0.5)):
+        assert found[name] == (VerdictOutcome.UNPARSABLE, None, None, 2)
+        assert found[f"{name}_ibm"] == (VerdictOutcome.GIVEN, label, value, 1)
 
 
-def test_no_checkout_is_a_clear_error(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="no Python file") as caught:
-        official_rubrics(tmp_path, ["idk"], profile="paper")
-    assert "next step" in str(caught.value)
+def test_a_reply_that_the_scripts_call_unknown_is_an_answer_without_a_value(mtrag_checkout: Path) -> None:
+    _, rubric = official_rubrics(mtrag_checkout, ["idk"])
+    (found,) = judge([response()], [rubric], [RecordingJudge(["**Yes**"])]).all()
+    assert (found.outcome, found.label, found.value, found.attempts) == (VerdictOutcome.GIVEN, "unknown", None, 1)
+
+
+def test_other_prompts_are_not_looked_for(mtrag_checkout: Path, tmp_path: Path) -> None:
+    (tmp_path / FOLDER).mkdir(parents=True)
+    shutil.copy(mtrag_checkout / FOLDER / "judge_utils.py", tmp_path / FOLDER)
+    assert len(official_rubrics(tmp_path, ["rb_llm", "idk"])) == 4
+    with pytest.raises(ConfigurationError, match="official prompt of clarification"):
+        official_rubrics(tmp_path, ["clarification"])
 
 
 @pytest.mark.parametrize(
-    ("utils", "fault"),
+    ("name", "file", "change"),
     [
-        ("x = 1", "no text that fits"),
-        (UTILS.replace("{inquiry}", "{thing}"), "what goes in at thing"),
-        (UTILS + UTILS.replace("Sort by", "Order by"), "several texts that fit: judge_utils.py, line"),
-        ("def broken(:", "judge_utils.py: invalid syntax"),
-        ("# \0", "judge_utils.py: source code string cannot contain null bytes"),
+        ("rb_llm", "judge_utils.py", lambda text: text.replace("impartial judge", "impartial  judge", 1)),
+        ("rb_llm", "judge_utils.py", lambda text: text.replace("{row['response']}", "{row['reference_answer']}")),
+        ("rb_llm", "judge_utils.py", lambda text: text.replace("{row['response']}", "{row['response']!r}")),
+        ("idk", "judge_utils.py", lambda text: text.replace("{inquiry}", "{question}")),
+        ("clarification", "underspecified_eval.py", lambda text: text.replace("{{ response }}", "{{ inquiry }}")),
     ],
 )
-def test_a_prompt_that_is_not_there_or_not_clear_is_never_guessed(tmp_path: Path, utils: str, fault: str) -> None:
-    with pytest.raises(ConfigurationError, match="official prompt of") as caught:
-        official_rubrics(checkout(tmp_path, utils=utils), ["idk"], profile="paper")
-    assert fault in str(caught.value)
+def test_another_wording_is_refused(
+    mtrag_checkout: Path, tmp_path: Path, name: str, file: str, change: Callable[[str], str]
+) -> None:
+    text = (mtrag_checkout / FOLDER / file).read_text(encoding="utf-8")
+    assert change(text) != text
+    (tmp_path / FOLDER).mkdir(parents=True)
+    (tmp_path / FOLDER / file).write_text(change(text), encoding="utf-8")
+    with pytest.raises(ConfigurationError, match="another text under the name"):
+        official_rubrics(tmp_path, [name])
 
 
-def test_the_same_text_twice_is_one_prompt(tmp_path: Path) -> None:
-    assert official_prompts(checkout(tmp_path, utils=UTILS + UTILS))["idk"].places() == ["question", "answer"]
+@pytest.mark.parametrize(
+    ("name", "source", "found"),
+    [
+        ("rb_llm", "def broken(:", "invalid syntax"),
+        ("rb_llm", "# \0", "null bytes"),
+        ("idk", "raise SystemExit('never run')", "no text under the name format_idk_judge"),
+        ("idk", "def format_idk_judge(df):\n    return [f'{inquiry} {response}']", "another text under the name"),
+        ("clarification", "UNDERSPECIFIED_PROMPT = '{{ response }}'", "another text under the name"),
+        ("clarification", "OTHER = UNDERSPECIFIED_PROMPT = 3", "another text under the name"),
+    ],
+)
+def test_a_file_without_the_prompt_is_refused_with_one_clear_error(
+    tmp_path: Path, name: str, source: str, found: str
+) -> None:
+    (tmp_path / FOLDER).mkdir(parents=True)
+    for file in ("judge_utils.py", "underspecified_eval.py"):
+        (tmp_path / FOLDER / file).write_text(source, encoding="utf-8")
+    with pytest.raises(ConfigurationError, match=f"official prompt of {name}") as caught:
+        official_rubrics(tmp_path, [name])
+    assert found in str(caught.value)
+    assert "ragtasks fetch mtrag --group judge_prompts" in str(caught.value)
 
 
-@pytest.mark.parametrize(("names", "profile"), [(["rl_f"], "paper"), (["idk"], "other")])
-def test_unknown_names_are_refused(tmp_path: Path, names: list[str], profile: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"rl_f|other"):
-        official_rubrics(checkout(tmp_path), names, profile=profile)
-
-
-def test_text_is_the_words_without_the_places() -> None:
-    assert OfficialPrompt("f.py, line 1", ("a", "b")).text == "ab"
+def test_no_checkout_is_refused_with_the_file_that_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"FileNotFoundError") as caught:
+        official_rubrics(tmp_path, NAMES)
+    assert str(tmp_path / FOLDER / "judge_utils.py") in str(caught.value)

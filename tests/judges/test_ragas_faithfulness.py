@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.official_agreement import TASK_FILES, ragas_prompts, random_cases
+from benchmarks.official_scripts import load_scripts
 from ragtasks.errors import MissingExtraError
 from ragtasks.judges.panel import judge
 from ragtasks.judges.ragas_faithfulness import ragas_rl_f
@@ -88,3 +90,17 @@ def test_what_cannot_be_read_is_asked_again_then_unscored(odd: str) -> None:
     verdict, client = judged(statements("a"), odd, odd)
     assert (verdict.outcome, verdict.value, verdict.attempts) == (VerdictOutcome.UNPARSABLE, None, 2)
     assert len(client.asked) == 3
+
+
+@pytest.mark.ragas
+@pytest.mark.parametrize("name", TASK_FILES)
+def test_prompts_and_scores_equal_those_of_ragas_itself(mtrag_checkout: Path, mtrag_root: Path, name: str) -> None:
+    _, cases = random_cases(mtrag_root, name, 300)
+    assert ragas_prompts(load_scripts(mtrag_checkout), cases) == (300, 300, 300, 300)
+
+
+@pytest.mark.ragas
+def test_half_a_character_breaks_no_prompt() -> None:
+    client = ScriptedClient(lambda _prompt, n_before: (statements("a"), verdicts_of(1))[n_before])
+    verdicts = judge([response("half \ud83d", passages=["\ude00 half"])], [ragas_rl_f()], [client])
+    assert verdicts.verdict(0, "rl_f", client.name).value == 1.0

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-import importlib.util
+import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ragtasks.benchmarks.benchmark import Benchmark
 from ragtasks.benchmarks.registry import benchmark_folder, benchmark_names, open_benchmark
-from ragtasks.errors import ConfigurationError
-from ragtasks.judges.faithfulness import RL_F
+from ragtasks.config import config_from_metadata
+from ragtasks.errors import ConfigurationError, MissingExtraError
+from ragtasks.harness.scoring import given_metrics
 from ragtasks.suites.suite import Suite, suite_named, suite_names
-from tests.judges.test_official_prompts import checkout
 
-HAS_RAGAS = importlib.util.find_spec("ragas") is not None
+JUDGED = ["rb_llm", "idk"]
+
+
+@pytest.fixture
+def sample(tmp_path: Path) -> Benchmark:
+    return open_benchmark("mtrag", benchmark_folder("mtrag", "sample", tmp_path).resolve())
 
 
 def test_every_suite_has_metrics_with_names_of_their_own() -> None:
@@ -43,16 +51,46 @@ def test_our_words_have_a_fingerprint_that_moves_with_them() -> None:
     assert all(rubric.prompts for rubric in rubrics)
 
 
-def test_official_words_are_refused_where_there_are_none(tmp_path: Path) -> None:
+def test_official_words_are_refused_where_there_are_none(sample: Benchmark) -> None:
     suite = Suite(metrics=(), score=lambda _: [])
-    assert list(suite.rubrics_in("ours", tmp_path)) == []
+    assert list(suite.rubrics_in("ours", sample)) == []
     with pytest.raises(ConfigurationError, match="no official judge prompts"):
-        suite.rubrics_in("official", tmp_path)
+        suite.rubrics_in("official", sample)
 
 
-def test_official_rl_f_is_by_ragas_where_it_is_installed(tmp_path: Path) -> None:
-    """The official figure is ragas's; without the package our own words stand in, and the results say so."""
-    found = {rubric.name: rubric for rubric in suite_named("mtrag").rubrics_in("official", checkout(tmp_path))}
-    assert list(found) == ["rb_llm", "idk", "clarification", RL_F]
-    assert ("by ragas" in found[RL_F].description) is HAS_RAGAS
-    assert all("by the official prompt" in found[name].description for name in ("rb_llm", "idk", "clarification"))
+def test_official_words_are_refused_where_the_files_lack_them(sample: Benchmark) -> None:
+    with pytest.raises(ConfigurationError, match="ragtasks fetch mtrag --group judge_prompts"):
+        suite_named("mtrag").rubrics_in("official", sample)
+
+
+@pytest.mark.ragas
+@pytest.mark.parametrize(("name", "asked"), [("mtrag", JUDGED), ("mtrag_un", [*JUDGED, "clarification"])])
+def test_clarification_is_a_question_of_benchmarks_that_need_it(
+    tmp_path: Path, mtrag_checkout: Path, name: str, asked: list[str]
+) -> None:
+    sample = open_benchmark(name, benchmark_folder(name, "sample", tmp_path).resolve())
+    found = [
+        rubric.name for rubric in suite_named("mtrag").rubrics_in("official", replace(sample, root=mtrag_checkout))
+    ]
+    assert found == [*(f"{rubric}{end}" for rubric in asked for end in ("", "_ibm")), "rl_f"]
+
+
+def test_without_ragas_official_words_name_the_extra(
+    sample: Benchmark, mtrag_checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ragas.metrics._faithfulness", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'ragtasks\[ragas\]'"):
+        suite_named("mtrag").rubrics_in("official", replace(sample, root=mtrag_checkout))
+
+
+@pytest.mark.parametrize(
+    ("metadata", "given"),
+    [
+        ({}, set()),
+        ({"judges": ["openai/any"]}, {"rb_llm", "rl_f"}),
+        ({"judges": ["openai/any"], "prompts": "official"}, {"rb_llm", "rl_f", "rb_llm_ibm", "rl_f_ibm"}),
+    ],
+)
+def test_columns_of_the_ibm_profile_need_judges_and_official_words(metadata: dict[str, Any], given: set[str]) -> None:
+    names = given_metrics(suite_named("mtrag").metrics, config_from_metadata(metadata))
+    assert {"rb_llm", "rl_f", "rb_llm_ibm", "rl_f_ibm"} & set(names) == given

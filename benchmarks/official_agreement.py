@@ -1,0 +1,352 @@
+"""Agreement with the official judges: `python benchmarks/official_agreement.py --checkout DIR --data DIR`.
+
+DIR of `--checkout` is IBM/mt-rag-benchmark at commit cc5b1d4 with its scripts, that of `--data` the folder with the
+task files (often the same). The scripts' own functions are run beside ours, on random tasks of MTRAG and MTRAG-UN with
+odd answers and a judge whose replies are odder, and three things are counted:
+
+- prompts that are equal byte by byte, as they leave for the judge,
+- replies that are read alike,
+- conditioned scores that are equal to 1e-9 (the scripts write ten digits).
+
+The prompts of RL_F are ragas's and need the extra `ragas`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import functools
+import importlib.util
+import json
+import math
+import os
+import random
+import zlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from benchmarks.official_scripts import RAGAS, Scripts, load_scripts, rows_of, run_quietly, task_file
+from ragtasks.benchmarks.benchmark import Benchmark
+from ragtasks.benchmarks.registry import open_benchmark
+from ragtasks.clients.protocol import Outcome, Prompt, Reply
+from ragtasks.judges.faithfulness import RL_F
+from ragtasks.judges.ibm_parsers import ibm_clarification, ibm_idk, ibm_rating
+from ragtasks.judges.official_prompts import official_rubrics
+from ragtasks.judges.panel import judge
+from ragtasks.judges.question import Finding, Question, Rubric
+from ragtasks.judges.ragas_faithfulness import ragas_rl_f
+from ragtasks.judges.rubrics import RB_LLM
+from ragtasks.judges.verdicts import CLARIFICATION, IDK, VerdictOutcome
+from ragtasks.metrics.answerability import IdkLabel
+from ragtasks.metrics.answers import Semantics
+from ragtasks.metrics.semantic import SemanticScore
+from ragtasks.records import Answerability, IdkVerdict, Response
+from ragtasks.suites import mtrag
+from ragtasks.suites.suite import Evidence
+
+TASK_FILES = {
+    "mtrag": "mtrag-human/generation_tasks/reference.jsonl",
+    "mtrag_un": "mtragun-human/generation_tasks/reference.jsonl",
+}
+N_TASKS = 600
+_WORDS = (
+    *("Rating:", "Rating: ", "[[", "]]", "[", "]", "7", "10", "0", "-3", ".", ".5", "8.", "/10", " ", "\n", "٣"),
+    *("Overall Rating: ", "Score: ", "[Rating]\n", " out of 10", "for example: ", "[[5]]", "rating: [[4]]", "9"),
+    *("yes", "No", "partial", "**", "unknown", "Yes.", "{", "}", '"decision"', ": ", '"yes"', '"NO"', '" yes"', "null"),
+    *(
+        "```json",
+        "```",
+        ", ",
+        '"explanation": "a {b} c"',
+        "\\_",
+        "\\u00e9",
+        '{"decision": "yes"}',
+        '{"decision": "no"}',
+    ),
+)
+_ODD_ANSWERS = (
+    "",
+    "I do not know.",
+    "{{ response }} {inquiry} {% raw %} {0} %s",
+    "First line\nsecond line\r\nthird\u2028fourth\x0cfifth",
+    "user: what else?\nagent: nothing",
+    "  blanks at both ends \n",
+    "Ünïcode — naïve café, 東京 and ελληνικά \U0001f6a2",
+)
+
+
+@dataclass
+class Case:
+    """A task with an answer, as a line of a task file and as a response."""
+
+    row: dict[str, Any]
+    response: Response
+    rl_f: float | None = None
+    """A made-up share of supported statements: the prompts of RL_F are compared on their own."""
+
+
+@dataclass
+class RecordingJudge:
+    """A judge that replies by a hash of the prompt, and keeps what it was asked."""
+
+    replies: Sequence[str]
+    name: str = "recording"
+    asked: list[str] = field(default_factory=list)
+
+    def reply_to(self, prompt: str) -> str:
+        """Return the reply to a prompt: the same for the same prompt."""
+        return self.replies[zlib.crc32(prompt.encode("utf-8", "replace")) % len(self.replies)]
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return what replies depend on."""
+        return {"model": self.name}
+
+    def answer(self, prompts: Sequence[Prompt], *_: Any) -> list[Reply]:
+        """Return one reply a prompt; what is kept is the text of its one message."""
+        texts = [prompt.payload()[0]["content"] for prompt in prompts]
+        assert all(len(prompt.messages) == 1 for prompt in prompts)
+        self.asked += texts
+        return [Reply(Outcome.ANSWERED, self.reply_to(text)) for text in texts]
+
+
+def odd_replies(n_replies: int, seed: int = 0) -> list[str]:
+    """Return replies put together from the pieces that the readers look for, and some that judges really write."""
+    chance = random.Random(seed)
+    made = ["".join(chance.choices(_WORDS, k=chance.randint(1, 9))) for _ in range(n_replies)]
+    return list(dict.fromkeys(["", "   ", *made]))
+
+
+def random_cases(data: Path, name: str, n_tasks: int, seed: int = 0) -> tuple[Benchmark, list[Case]]:
+    """Return a benchmark and random tasks of it, each answered by another task's target or by something odd."""
+    benchmark = open_benchmark(name, data)
+    rows = rows_of(data / TASK_FILES[name])
+    chance = random.Random(seed)
+    chosen = sorted(chance.sample(range(len(rows)), n_tasks))
+    answers = [*_ODD_ANSWERS, *(task.target for task in benchmark.tasks)]
+    cases = []
+    for index in chosen:
+        task, answer = benchmark.tasks[index], answers[chance.randrange(len(answers))]
+        if chance.random() < 0.1:
+            answer = chance.choice(_ODD_ANSWERS)
+        row = {**rows[index], "predictions": [{"text": answer}]}
+        cases.append(Case(row, Response(task, task.references, answer), chance.choice([None, chance.random()])))
+    return benchmark, cases
+
+
+def official_prompts_of(scripts: Scripts, cases: Sequence[Case]) -> dict[str, list[str]]:
+    """Return rubric -> the prompt that the scripts build for each case, in order."""
+    utils = scripts.utils
+    with task_file([case.row for case in cases]) as path:
+        frame = utils.read_json_with_pandas(str(path))
+    frame["inquiry"] = frame["input"].apply(utils.extract_conversation)
+    frame["document"] = frame["contexts"].apply(utils.extract_document_texts)
+    frame["response"] = frame["predictions"].apply(utils.extract_texts)
+    frame["reference_answer"] = frame["targets"].apply(utils.extract_reference)
+    frame["previous_conversation"], frame["current_question"] = zip(
+        *frame["inquiry"].apply(utils.split_conversation), strict=True
+    )
+    return {
+        RB_LLM: utils.format_conversation_radbench(frame),
+        IDK: utils.format_idk_judge(frame),
+        CLARIFICATION: scripts.underspecified.format_underspecified_judge(frame),
+    }
+
+
+def our_prompts_of(checkout: Path, cases: Sequence[Case], names: Sequence[str]) -> dict[str, list[str | None]]:
+    """Return rubric -> the prompt that leaves for the judge for each case, None where nothing is asked."""
+    found = {}
+    for rubric in official_rubrics(checkout, names):
+        if rubric.name in names:
+            client = RecordingJudge(["yes"])
+            verdicts = judge([case.response for case in cases], [rubric], [client], max_attempts=1).all()
+            asked = iter(client.asked)  # in the order of the responses
+            found[rubric.name] = [
+                None if item.outcome is VerdictOutcome.NOT_ASKED else next(asked) for item in verdicts
+            ]
+    return found
+
+
+def ragas_prompts(scripts: Scripts, cases: Sequence[Case]) -> tuple[int, int, int, int]:
+    """Return (first prompts equal, of, second prompts equal, of): ragas's own metric asked beside our rubric."""
+    from langchain_core.outputs import Generation, LLMResult
+    from ragas.llms.base import BaseRagasLLM
+    from ragas.metrics import faithfulness
+
+    statements = [json.dumps({"statements": [f"Claim {n}, «so»." for n in range(1 + k)]}) for k in range(3)]
+
+    class Recorder(BaseRagasLLM):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.asked: list[str] = []
+
+        async def agenerate_text(self, prompt: Any, *_: Any, **__: Any) -> Any:
+            raise NotImplementedError
+
+        def generate_text(self, prompt: Any, *_: Any, **__: Any) -> Any:
+            raise NotImplementedError
+
+        def is_finished(self, response: Any) -> bool:
+            return True
+
+        async def generate(self, prompt: Any, *_: Any, **__: Any) -> Any:
+            self.asked.append(prompt.to_string())
+            return LLMResult(generations=[[Generation(text=_ragas_reply(statements, self.asked))]])
+
+    rubric, equal = ragas_rl_f(), Counter[int]()
+    for case in cases:
+        theirs, ours = Recorder(), list[str]()
+        utils, row = scripts.utils, case.row
+        metric = replace(faithfulness, llm=theirs)
+        sample = {
+            "user_input": utils.extract_conversation(row["input"]),
+            "response": utils.extract_texts(row["predictions"]),
+            "retrieved_contexts": utils.extract_document_texts(row["contexts"]),
+        }
+        value = asyncio.run(metric._ascore(sample, []))
+        step = rubric.open(case.response)
+        while isinstance(step, Question):
+            ours.append(step.text)
+            step = step.read(_ragas_reply(statements, ours))
+        assert len(ours) == len(theirs.asked) == 2
+        assert step.value == value
+        equal.update(index for index in (0, 1) if ours[index] == theirs.asked[index])
+    return equal[0], len(cases), equal[1], len(cases)
+
+
+def _ragas_reply(statements: Sequence[str], asked: Sequence[str]) -> str:
+    size = zlib.crc32(asked[0].encode()) % len(statements)
+    if len(asked) == 1:
+        return statements[size]
+    verdicts = [{"statement": "s", "reason": "r", "verdict": n % 2} for n in range(1 + size)]
+    return json.dumps({"statements": verdicts})
+
+
+def reader_agreement(scripts: Scripts, replies: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """Return reader -> (replies read alike, replies)."""
+    labels = {IdkVerdict.YES: 1, IdkVerdict.NO: 0, IdkVerdict.PARTIAL: 0.5, None: "unknown"}
+    pairs: Mapping[str, list[tuple[Any, Any]]] = {
+        "rating": [(scripts.utils.extract_rating(reply), ibm_rating(reply)) for reply in replies],
+        "idk": [(scripts.utils.first_token_idk(reply), labels[ibm_idk(reply)]) for reply in replies],
+        "clarification": list(zip(_clarifications(scripts, replies), map(ibm_clarification, replies), strict=True)),
+    }
+    return {name: (sum(left == right for left, right in row), len(row)) for name, row in pairs.items()}
+
+
+def _clarifications(scripts: Scripts, replies: Sequence[str]) -> list[float]:
+    """Return what the scripts make of replies to the clarification prompt, by their whole function for it."""
+    rows = [
+        {"task_id": str(n), "input": [{"speaker": "user", "text": "?"}], "predictions": [{"text": f"answer {n}"}]}
+        for n in range(len(replies))
+    ]
+    waiting = iter(replies)
+    with task_file(rows) as path:
+        judge_file = functools.partial(scripts.wrapper.underspecified_eval, "judge", str(path), str(path))
+        run_quietly(scripts, lambda _: next(waiting), judge_file)
+        return [row["metrics"]["underspecified_eval"][0] for row in rows_of(path)]
+
+
+def conditioned_agreement(
+    scripts: Scripts, checkout: Path, benchmark: Benchmark, cases: Sequence[Case], replies: Sequence[str]
+) -> dict[str, tuple[int, int]]:
+    """Return column -> (scores equal, scores): both pipelines from task file to conditioned score, one judge."""
+    client = RecordingJudge(replies)
+    ours = _our_scores(checkout, benchmark, cases, client)
+    for case, scores in zip(cases, ours, strict=True):
+        case.row["metrics"] = {"RB_agg": [scores["rb_alg_raw"].value], "RL_F": [case.rl_f]}
+    with task_file([case.row for case in cases]) as path:
+        run_quietly(scripts, client.reply_to, lambda: _judge_file(scripts.wrapper, str(path)))
+        theirs = [row["metrics"] for row in rows_of(path)]
+    columns = {"rb_llm_ibm": "RB_llm", "rl_f_ibm": "RL_F", "rb_alg_ibm": "RB_agg"}
+    return {
+        own: (
+            sum(_equal(row[own].value, row_theirs[f"{name}_idk_underspecified"][0]) for row, row_theirs in both),
+            len(cases),
+        )
+        for own, name in columns.items()
+        for both in [list(zip(ours, theirs, strict=True))]
+    }
+
+
+def _judge_file(wrapper: Any, path: str) -> None:
+    wrapper.underspecified_eval("judge", path, path)
+    wrapper.run_idk_judge("vllm", "judge", path, path)
+    wrapper.run_radbench_judge("vllm", "judge", path, path)
+    wrapper.get_idk_conditioned_metrics(path, path)
+
+
+def _our_scores(
+    checkout: Path, benchmark: Benchmark, cases: Sequence[Case], client: RecordingJudge
+) -> list[dict[str, Any]]:
+    """Return our scores of each case, on made-up BERTScore and RL_F."""
+    given = {case.response.task.task_id: case.rl_f for case in cases}
+
+    def rl_f(response: Response) -> Finding:
+        value = given[response.task.task_id]
+        return Finding("given", value, VerdictOutcome.NO_STATEMENTS if value is None else VerdictOutcome.GIVEN)
+
+    names = [RB_LLM, IDK, *([CLARIFICATION] if benchmark.name == "mtrag_un" else [])]
+    responses = [case.response for case in cases]
+    verdicts = judge(responses, [*official_rubrics(checkout, names), Rubric(RL_F, "given", rl_f)], [client])
+    labels = [IdkLabel(None, "not used") for _ in responses]
+    chance = random.Random(0)
+    semantics = Semantics([SemanticScore(*(chance.random() for _ in range(3))) for _ in responses])
+    return list(mtrag.score(Evidence(benchmark, responses, labels, semantics, verdicts)))
+
+
+def _equal(left: float | None, right: float | None) -> bool:
+    if left is None or right is None:
+        return left is right
+    return math.isclose(left, right, rel_tol=0, abs_tol=1e-9)
+
+
+def prompt_agreement(scripts: Scripts, checkout: Path, cases: Sequence[Case]) -> dict[str, tuple[int, int]]:
+    """Return rubric -> (prompts equal byte by byte, prompts asked); clarification is asked of underspecified tasks."""
+    theirs = official_prompts_of(scripts, cases)
+    ours = our_prompts_of(checkout, cases, list(theirs))
+    table = {}
+    for name, prompts in ours.items():
+        asked = [
+            (own, other)
+            for own, other, case in zip(prompts, theirs[name], cases, strict=True)
+            if name != CLARIFICATION or case.response.task.answerability is Answerability.UNDERSPECIFIED
+        ]
+        assert name != CLARIFICATION or sum(own is not None for own in prompts) == len(asked)
+        table[name] = (sum(own is not None and own.encode() == other.encode() for own, other in asked), len(asked))
+    return table
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--checkout", type=Path, default=os.environ.get("RAGTASKS_MTRAG_CHECKOUT"))
+    parser.add_argument("--data", type=Path, help="folder with the task files; default: the checkout")
+    parser.add_argument("--tasks", type=int, default=N_TASKS, help="random tasks, half of each benchmark")
+    parser.add_argument("--replies", type=int, default=5000, help="odd replies")
+    options = parser.parse_args()
+    scripts = load_scripts(options.checkout)
+    replies = odd_replies(options.replies)
+    total: dict[str, Counter[str]] = {}
+    for name in TASK_FILES:
+        benchmark, cases = random_cases(options.data or options.checkout, name, options.tasks // 2)
+        tables = {
+            "prompts equal byte by byte": prompt_agreement(scripts, options.checkout, cases),
+            "conditioned scores equal": conditioned_agreement(scripts, options.checkout, benchmark, cases, replies),
+        }
+        if importlib.util.find_spec(RAGAS):
+            first, n_first, second, n_second = ragas_prompts(scripts, cases)
+            steps = {"rl_f, statements": (first, n_first), "rl_f, verdicts": (second, n_second)}
+            tables["prompts equal byte by byte"] |= steps
+        for title, table in tables.items():
+            for row, (equal, of) in table.items():
+                total.setdefault(f"{title}: {row}", Counter()).update({"equal": equal, "of": of})
+    for reader, (equal, of) in reader_agreement(scripts, replies).items():
+        total[f"odd replies read alike: {reader}"] = Counter({"equal": equal, "of": of})
+    for row, counts in total.items():
+        print(f"{row:<55} {counts['equal']:>6} of {counts['of']:>6}")
+
+
+if __name__ == "__main__":
+    main()

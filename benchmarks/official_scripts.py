@@ -1,0 +1,104 @@
+"""Loads and runs the scripts of a checkout of IBM/mt-rag-benchmark: for comparing, never for use.
+
+What they import and their judges' functions do not need (torch, transformers, LangChain, the Azure client; ragas where
+it is not installed) is replaced by stand-ins while they are loaded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import io
+import json
+import sys
+import tempfile
+import types
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ragtasks.judges.official_prompts import FOLDER
+
+_STAND_INS = ("torch", "transformers", "huggingface_client", "azure_openai_client")
+_LANGCHAIN = ("langchain", "langchain_openai")
+RAGAS = "ragas"
+
+
+@dataclass(frozen=True)
+class Scripts:
+    """The modules of the checkout."""
+
+    utils: Any
+    underspecified: Any
+    wrapper: Any
+
+
+def load_scripts(checkout: Path) -> Scripts:
+    """Return the official modules, with stand-ins for what their judges' functions do not need."""
+    if importlib.util.find_spec(RAGAS):
+        importlib.import_module("ragas.metrics")  # it needs the real LangChain
+    replaced = [*_STAND_INS, *_LANGCHAIN, *([] if importlib.util.find_spec(RAGAS) else [RAGAS])]
+    before = dict(sys.modules)
+    sys.path.insert(0, str(checkout / FOLDER))
+    sys.meta_path.insert(0, _StandIns(replaced))
+    for name in [name for name in before if name.partition(".")[0] in replaced]:
+        del sys.modules[name]
+    try:
+        with warnings.catch_warnings():  # one of them switches all warnings off
+            names = ("judge_utils", "underspecified_eval", "judge_wrapper")
+            return Scripts(*(importlib.import_module(name) for name in names))
+    finally:
+        sys.path.pop(0)
+        sys.meta_path.pop(0)
+        for name in [name for name in sys.modules if name.partition(".")[0] in replaced and name not in before]:
+            del sys.modules[name]
+        sys.modules.update({name: module for name, module in before.items() if name.partition(".")[0] in replaced})
+
+
+class _StandIns:
+    """Finds modules that hold whatever is asked of them."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name.partition(".")[0] in self._names:
+            return importlib.util.spec_from_loader(name, self, is_package=True)
+        return None
+
+    def create_module(self, spec: Any) -> types.ModuleType:
+        return _StandIn(spec.name)
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        module.__dict__["__all__"] = ()
+
+
+class _StandIn(types.ModuleType):
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return type(name, (), {"is_available": staticmethod(lambda: False)})
+
+
+def run_quietly(scripts: Scripts, reply: Callable[[str], str], work: Callable[[], None]) -> None:
+    """Run a function of the scripts with a judge that replies by `reply`, without what it prints."""
+    scripts.wrapper.load_chat_openai_llm = lambda *_: lambda prompt: types.SimpleNamespace(content=reply(prompt))
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        work()
+
+
+@contextlib.contextmanager
+def task_file(rows: Sequence[Mapping[str, Any]]) -> Iterator[Path]:
+    """Yield a file of these rows, in a folder that is gone afterwards."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "answers.jsonl"
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        yield path
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    """Return the rows of a file: JSON lines that end in a line feed and nothing else."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
