@@ -10,13 +10,14 @@ import pytest
 from ragtasks.benchmarks.fetch import FileStatus, verify
 from ragtasks.benchmarks.mtrag_source import MTRAG_SOURCE
 
-PINNED = [file for file in MTRAG_SOURCE.files if file.sha256 is not None]
+SCRIPTS = MTRAG_SOURCE.in_groups(["judge_prompts"])
+PINNED = [file for file in MTRAG_SOURCE.files if file.sha256 is not None and file not in SCRIPTS]
 UNPINNED = [file for file in MTRAG_SOURCE.files if file.sha256 is None]
 
 
 def test_the_table_holds_each_official_file_once() -> None:
     counts = {name: len(MTRAG_SOURCE.in_groups([name])) for name in MTRAG_SOURCE.groups}
-    assert counts == {"tasks": 20, "evaluations": 1, "corpora": 4, "mtrag_un": 5}
+    assert counts == {"tasks": 20, "evaluations": 1, "corpora": 4, "judge_prompts": 2, "mtrag_un": 5}
     assert len({file.path for file in MTRAG_SOURCE.files}) == len(MTRAG_SOURCE.files)
 
 
@@ -41,6 +42,12 @@ def test_real_files_have_the_pinned_bytes(file, mtrag_root: Path) -> None:
     content = (mtrag_root / file.path).read_bytes()
     assert len(content) == file.n_bytes
     assert hashlib.sha256(content).hexdigest() == file.sha256
+
+
+@pytest.mark.parametrize("file", SCRIPTS, ids=lambda file: file.path)
+def test_real_scripts_have_the_pinned_bytes(file, mtrag_checkout: Path) -> None:
+    content = (mtrag_checkout / file.path).read_bytes()
+    assert (len(content), hashlib.sha256(content).hexdigest()) == (file.n_bytes, file.sha256)
 
 
 @pytest.mark.parametrize("as_checkout", [True, False])

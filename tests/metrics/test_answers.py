@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragtasks.metrics.answerability import IdkLabel
-from ragtasks.metrics.answers import METRICS, Judged, Semantics, score_responses
-from ragtasks.metrics.conditioning import condition_paper
+from ragtasks.metrics.answers import METRICS, IbmJudged, Judged, Semantics, score_responses
+from ragtasks.metrics.conditioning import condition_ibm, condition_paper
 from ragtasks.metrics.metric import Scores
 from ragtasks.metrics.semantic import SemanticScore
 from ragtasks.records import Answerability, IdkVerdict, Message, Passage, Response, Role, Score, Task
@@ -73,10 +73,46 @@ def test_judged_figures_are_conditioned_like_rb_alg(answerability: Answerability
     (scores,) = score_responses(
         [response], [IdkLabel(verdict, "test")], Semantics([SEMANTIC]), ibm_answerability=[None], judged=judged
     )
-    assert sorted(scores) == sorted(NAMES)
+    assert sorted(scores) == sorted(metric.name for metric in METRICS if not metric.needs_official_prompts)
     assert scores["rb_llm"] == condition_paper(Score(0.7), answerability, verdict)
     assert scores["rl_f"] == condition_paper(Score(None, "nothing stated"), answerability, verdict)
     assert (scores["rb_llm_raw"], scores["judge_coverage"]) == (Score(0.7), Score(0.75))
+
+
+@pytest.mark.parametrize("verdict", VERDICTS)
+@pytest.mark.parametrize("answerability", Answerability)
+def test_official_verdicts_condition_all_scores_of_the_ibm_profile(
+    answerability: Answerability, verdict: IdkVerdict | None
+) -> None:
+    ibm = IbmJudged(Score(0.3), Score(None, "nothing stated"), verdict, clarification=True)
+    judged = Judged([Score(0.7)], [Score(0.7)], [None], [1.0], [ibm])
+    (scores,) = score_responses(
+        [respond("90 metres", answerability)],
+        [IdkLabel(IdkVerdict.PARTIAL, "another reading")],
+        Semantics([SEMANTIC]),
+        ibm_answerability=[answerability],
+        judged=judged,
+    )
+    assert sorted(scores) == sorted(NAMES)
+    expected = condition_ibm(0.3, answerability, verdict, clarification=True)
+    assert scores["rb_llm_ibm"] == expected
+    assert scores["rl_f_ibm"].value == condition_ibm(None, answerability, verdict, clarification=True).value
+    if answerability in (Answerability.UNANSWERABLE, Answerability.UNDERSPECIFIED) and verdict is not None:
+        assert scores["rb_llm_ibm"] == scores["rl_f_ibm"] == scores["rb_alg_ibm"]
+
+
+def test_without_a_reply_of_the_official_judge_the_ibm_profile_is_unscored() -> None:
+    ibm = IbmJudged(Score(0.3), Score(0.3), None, clarification=False, missing="a: no reply came")
+    judged = Judged([Score(0.7)], [Score(0.7)], [None], [1.0], [ibm])
+    (scores,) = score_responses(
+        [respond("90 metres", Answerability.UNANSWERABLE)],
+        [IdkLabel(IdkVerdict.NO, "test")],
+        Semantics([SEMANTIC]),
+        ibm_answerability=[Answerability.UNANSWERABLE],
+        judged=judged,
+    )
+    assert {scores[name] for name in ("rb_llm_ibm", "rl_f_ibm", "rb_alg_ibm")} == {Score(None, "a: no reply came")}
+    assert scores["rb_llm"] == Score(0.0)
 
 
 def test_question_back_decides_on_underspecified_tasks_only() -> None:
