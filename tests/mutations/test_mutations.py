@@ -43,6 +43,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     ):
         patch.setenv("RAGTASKS_RUNS", str(folder / "store"))
         patch.setenv("RAGTASKS_DATA", str(folder / "data"))
+        patch.setenv("HF_HUB_OFFLINE", "1")  # an encoder of any name is looked for on this machine only
         judge = json.dumps({"model": "words", "base_url": server.base_url, "attempts": 1})
         write_files(folder, judge)
         yield Place(folder, judge)
@@ -122,6 +123,5 @@ def test_thousands_of_mutations(kind: Kind, place: Place) -> None:
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_the_sound_file_is_accepted(kind: Kind, place: Place) -> None:
-    endings = [ended(command, place) for command in kind.commands]
-    assert {ending.kind for ending in endings} <= {"accepted", "refused"}, endings
-    assert endings[0].kind == "accepted", endings[0]
+    ending = ended(kind.commands[0], place)
+    assert ending.kind == "accepted", ending
