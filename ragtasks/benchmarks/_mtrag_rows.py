@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from ragtasks.benchmarks._rows import Faults, broken_facts, json_lines, labels_of, passage_of, sample_facts
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error
 from ragtasks.ids import normalise_task_id, split_task_id
@@ -62,11 +64,12 @@ def facts_of(root: Path, commit: str, counts: Counts) -> tuple[bool, str, Counts
     if facts is None:
         return False, commit, counts
     try:
-        own = Counts(**facts["counts"])
+        Counts(**facts["counts"])  # refuses what it does not know, as the next line does other types
+        own = TypeAdapter(Counts).validate_python(facts["counts"])
         for name in ("by_domain", "by_answerability"):
             if getattr(counts, name) is not UNCOUNTED and getattr(own, name) is UNCOUNTED:
                 raise LookupError(name)
-    except (LookupError, TypeError) as error:
+    except (LookupError, TypeError, ValueError) as error:
         raise broken_facts(root, "version, counts", error) from error
     return True, facts["version"], own
 

@@ -14,6 +14,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from ragtasks.benchmarks._rows import Faults, broken_facts, json_array, sample_facts
 from ragtasks.errors import BenchmarkFileError, clear_error
 
@@ -84,8 +86,9 @@ def facts_of(root: Path, commit: str, counts: Counts) -> tuple[bool, str, Counts
     if facts is None:
         return False, commit, counts
     try:
-        return True, facts["version"], Counts(**facts["counts"])
-    except (LookupError, TypeError) as error:
+        Counts(**facts["counts"])  # refuses what it does not know, as the next line does other types
+        return True, facts["version"], TypeAdapter(Counts).validate_python(facts["counts"])
+    except (LookupError, TypeError, ValueError) as error:
         raise broken_facts(root, "version, counts", error) from error
 
 

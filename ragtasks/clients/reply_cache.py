@@ -248,7 +248,7 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
     def _told(self) -> Iterator[None]:
         try:
             yield
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # the second: an error whose text is corrupt
             raise CacheError(self._message(error)) from error
 
     def _kept(self, key: str, reply: str, kind: str, is_history: int) -> Kept:

@@ -40,7 +40,7 @@ class Kind:
 
     def n_rows(self, content: bytes) -> int:
         """Return how many rows a file has."""
-        return sum(bool(line.strip()) for line in content.split(b"\n")) - self.n_heads
+        return sum(bool(line.strip()) for line in content.splitlines()) - self.n_heads
 
 
 def _docs(name: str, setting: Setting, run: str = "official") -> Callable[[Path], None]:
