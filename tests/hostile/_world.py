@@ -58,6 +58,7 @@ class World:
         ]
         answers, scores = str(at / "answers.jsonl"), ["--output", f"{out}/scores"]
         return {
+            ("cache", "prune"): [["--outcome", "answered", "--dry-run"]],
             ("calibrate",): [["--data", data]],
             ("check",): [
                 [str(at / "submission.jsonl"), "--task", "A", "--input", str(at / "submission.jsonl"), "--data", data],
@@ -125,10 +126,10 @@ class World:
         secret, data = str(self.outside / "secret.jsonl"), str(self.theirs / "mtrag")
         limited = ["--model", "ragtasks-oracle", "--tasks", "mtrag_full_rag_fiqa", "--limit", "1"]
         prompt = {"data": "sample", "encoder": "none", "system_prompt": secret}
-        again = ["judge", results, "--output-path", out, "--metadata"]
+        again = ["judge", results, "--output-path"]
         return {
-            "judge": [*again, json.dumps({"judges": [judge]})],
-            "encoder": [*again, json.dumps({"encoder": str(self.outside / "model")})],
+            "judge": [*again, f"{out}-judge", "--metadata", json.dumps({"judges": [judge]})],
+            "encoder": [*again, f"{out}-encoder", "--metadata", json.dumps({"encoder": str(self.outside / "model")})],
             "calibrate": ["calibrate", "--data", data, "--judge", json.dumps(judge)],
             "template": ["run", *limited, "--metadata", json.dumps(prompt)],
             "run file": ["retrieve", "--data", "sample", "--retriever", f"run:{secret}"],
