@@ -9,7 +9,7 @@ BASELINES := ragtasks-oracle ragtasks-refuse
 # Nothing here needs a model hub; without this, libraries ask one at every start.
 export HF_HUB_OFFLINE := 1
 
-.PHONY: run judge-demo system-packages test engine-test mutation-test wheel-test clean
+.PHONY: run judge-demo system-packages test lint engine-test mutation-test wheel-test clean
 
 run: $(VENV)/.installed
 	rm -rf $(SAMPLE)
@@ -26,11 +26,13 @@ judge-demo: $(VENV)/.installed-dev
 system-packages:
 	bash scripts/system_packages.sh
 
-test: $(VENV)/.installed-dev
+test: lint
+	$(BIN)/pytest
+
+lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest
 
 # Milvus, a Ray cluster of two nodes of which one is killed, slow stages killed twenty times: minutes, so apart from
 # `make test`.

@@ -1,0 +1,87 @@
+"""The files around the code say what the code says: one gate, one version, ranges that hold the tested versions."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+import ragtasks
+
+ROOT = Path(__file__).resolve().parents[1]
+_spec = importlib.util.spec_from_file_location("_constraints", ROOT / "scripts" / "constraints.py")
+assert _spec is not None
+assert _spec.loader is not None
+constraints = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(constraints)
+
+
+def read_yaml(name: str) -> Any:
+    return yaml.safe_load((ROOT / name).read_text(encoding="utf-8"))
+
+
+def recipe(target: str) -> tuple[list[str], list[str]]:
+    """Return what a target of the Makefile needs, and its commands."""
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
+    found = re.search(rf"^{target}:(.*)\n((?:\t.*\n)*)", text, re.MULTILINE)
+    assert found, f"the Makefile has no target {target}"
+    return found[1].split(), [line.strip() for line in found[2].splitlines()]
+
+
+def test_hook_and_test_target_run_the_same_checks() -> None:
+    (repository,) = read_yaml(".pre-commit-config.yaml")["repos"]
+    (hook,) = repository["hooks"]
+    assert (repository["repo"], hook["entry"], hook["pass_filenames"]) == ("local", "make lint", False)
+    assert recipe("lint")[1] == ["$(BIN)/ruff check .", "$(BIN)/ruff format --check .", "$(BIN)/mypy"]
+    needed, commands = recipe("test")
+    assert "lint" in needed
+    assert commands == ["$(BIN)/pytest"]
+
+
+def test_the_workflow_runs_what_every_change_must_pass_and_nothing_else() -> None:
+    (job,) = read_yaml(".github/workflows/ci.yml")["jobs"].values()
+    assert [step["run"] for step in job["steps"] if "run" in step] == ["bash .ci/run"]
+    assert "make test" in (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
+
+
+def test_the_citation_names_this_version_and_papers_with_authors() -> None:
+    citation = read_yaml("CITATION.cff")
+    assert citation["version"] == ragtasks.__version__
+    assert citation["license"] == constraints.read_pyproject()["project"]["license"]
+    for reference in citation["references"]:
+        assert reference["title"]
+        assert all(author["given-names"] and author["family-names"] for author in reference["authors"])
+
+
+def pinned() -> dict[str, str]:
+    """Return name -> version of constraints.txt."""
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    return dict(line.split("==") for line in lines if not line.startswith("#"))
+
+
+def test_the_tested_versions_lie_in_the_ranges_that_are_asked_for() -> None:
+    asked = constraints.requirements(constraints.read_pyproject())
+    versions = pinned()
+    assert versions.keys() <= {canonicalize_name(item.name) for item in asked}, "run scripts/constraints.py"
+    outside = [
+        f"{item}, pinned to {version}"
+        for item in asked
+        if (version := versions.get(canonicalize_name(item.name))) and not item.specifier.contains(version)
+    ]
+    assert not outside, "run scripts/constraints.py after the tests have passed"
+
+
+def test_all_that_the_tests_need_has_a_tested_version() -> None:
+    """A requirement of one exact version is its own constraint."""
+    project = constraints.read_pyproject()["project"]
+    extras = project["optional-dependencies"]
+    (own,) = (item for line in extras["dev"] if (item := Requirement(line)).name == project["name"])
+    lines = [*project["dependencies"], *extras["dev"], *(line for name in own.extras for line in extras[name])]
+    ranges = [item for line in lines if "==" not in line and (item := Requirement(line)).name != own.name]
+    here = {canonicalize_name(item.name) for item in ranges if not item.marker or item.marker.evaluate()}
+    assert not here - pinned().keys(), "run scripts/constraints.py in an environment with the extra dev"
