@@ -32,7 +32,8 @@ from typing import Any
 
 from ragtasks.errors import BenchmarkFileError, clear_error
 from ragtasks.ids import split_task_id
-from ragtasks.metrics.answerability import IdkDetector, RuleBasedIdk
+from ragtasks.metrics import RuleBasedIdk
+from ragtasks.metrics._answerability import IdkDetector
 from ragtasks.records import Answerability, IdkVerdict, Message, Response, Role, Task
 
 IDEAL = {

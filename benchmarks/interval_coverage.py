@@ -7,7 +7,7 @@ the true mean:
 - naive: the mean and 1.96 standard errors of independent tasks, as in the harness's table;
 - percentile, BCa: bootstraps over conversations by their textbook form;
 - t: 95 % of Student's t with the standard error over conversations, no bootstrap;
-- ours: `ragtasks.statistics.bootstrap`. `none` is the share of benchmarks for which it gives no interval and says why;
+- ours: `ragtasks.statistics`. `none` is the share of benchmarks for which it gives no interval and says why;
   its coverage is over the others.
 
     python benchmarks/interval_coverage.py --benchmarks 500
@@ -24,8 +24,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from ragtasks.statistics.bootstrap import Estimate, estimate_means
-from ragtasks.statistics.clusters import Clustered, Floats, cluster
+from ragtasks.statistics import Clustered, Estimate, cluster, estimate_means
+from ragtasks.statistics._clusters import Floats
 
 METHODS = ("naive", "percentile", "BCa", "t", "ours")
 Ends = tuple[float, float]

@@ -24,10 +24,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ragtasks.clients.cached_client import CachedClient
-from ragtasks.clients.openai_client import OpenAIClient
-from ragtasks.clients.protocol import Outcome, Prompt
-from ragtasks.clients.reply_cache import ReplyCache
+from ragtasks.clients import CachedClient, OpenAIClient, Outcome, Prompt, ReplyCache
 
 _BODY = json.dumps(
     {

@@ -29,23 +29,17 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.official_scripts import RAGAS, Scripts, load_scripts, rows_of, run_quietly, task_file
-from ragtasks.benchmarks.benchmark import Benchmark
-from ragtasks.benchmarks.registry import open_benchmark
-from ragtasks.clients.protocol import Outcome, Prompt, Reply
-from ragtasks.judges.faithfulness import RL_F
-from ragtasks.judges.ibm_parsers import ibm_clarification, ibm_idk, ibm_rating
-from ragtasks.judges.official_prompts import official_rubrics
-from ragtasks.judges.panel import judge
-from ragtasks.judges.question import Finding, Question, Rubric
-from ragtasks.judges.ragas_faithfulness import ragas_rl_f
-from ragtasks.judges.rubrics import RB_LLM
-from ragtasks.judges.verdicts import CLARIFICATION, IDK, VerdictOutcome
-from ragtasks.metrics.answerability import IdkLabel
-from ragtasks.metrics.answers import Semantics
-from ragtasks.metrics.semantic import SemanticScore
+from ragtasks.benchmarks import Benchmark, open_benchmark
+from ragtasks.clients import Outcome, Prompt, Reply
+from ragtasks.judges import CLARIFICATION, IDK, RB_LLM, RL_F, Rubric, VerdictOutcome
+from ragtasks.judges._panel import judge
+from ragtasks.judges._question import Finding, Question
+from ragtasks.judges.official import official_rubrics, ragas_rl_f
+from ragtasks.judges.official._parsers import ibm_clarification, ibm_idk, ibm_rating
+from ragtasks.metrics import IdkLabel, Semantics, SemanticScore
 from ragtasks.records import Answerability, IdkVerdict, Response
-from ragtasks.suites import mtrag
-from ragtasks.suites.suite import Evidence
+from ragtasks.suites import Evidence
+from ragtasks.suites import _mtrag as mtrag
 
 TASK_FILES = {
     "mtrag": "mtrag-human/generation_tasks/reference.jsonl",

@@ -20,11 +20,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ragtasks.benchmarks.registry import benchmark_folder, open_benchmark
-from ragtasks.clients.protocol import Outcome, Prompt, Reply
-from ragtasks.harness.extractive import extract_answer
-from ragtasks.judges.panel import judge
-from ragtasks.judges.rubrics import rubrics_named
+from ragtasks.benchmarks import benchmark_folder, open_benchmark
+from ragtasks.clients import Outcome, Prompt, Reply
+from ragtasks.harness._extractive import extract_answer
+from ragtasks.judges import rubrics_named
+from ragtasks.judges._panel import judge
 from ragtasks.records import Response, Setting
 
 _RUBRICS = ("rb_llm", "idk", "rl_f")

@@ -27,8 +27,8 @@ from typing import Any
 
 import orjson
 
-from ragtasks.benchmarks.mtrag import DOMAINS
-from ragtasks.benchmarks.mtrag_retrieval import load_queries, read_passages
+from ragtasks.benchmarks.mtrag._benchmark import DOMAINS
+from ragtasks.benchmarks.mtrag._retrieval import load_queries, read_passages
 from ragtasks.records import Passage
 
 K = 10
@@ -65,7 +65,7 @@ def read_corpus(path: Path) -> Iterator[Passage]:
 
 
 def measure_ours(corpus: Path, folder: Path, queries: dict[str, str]) -> dict[str, float]:
-    from retrieval_cache.retrievers.bm25 import Bm25Retriever
+    from retrieval_cache.retrievers._bm25 import Bm25Retriever
 
     retriever = Bm25Retriever()
     _, build = clock(lambda: retriever.index(read_corpus(corpus), folder))
@@ -78,7 +78,7 @@ def measure_tantivy(corpus: Path, folder: Path, queries: dict[str, str]) -> dict
     """Measure tantivy as its manual uses it (stored ids, default field and writer), with our analyser and queries."""
     import tantivy
 
-    from retrieval_cache.retrievers.analysers import text_analyser
+    from retrieval_cache.retrievers._analysers import text_analyser
 
     folder.mkdir()
     builder = tantivy.SchemaBuilder()
@@ -114,7 +114,7 @@ def measure_bm25s(corpus: Path, folder: Path, queries: dict[str, str]) -> dict[s
     """Measure bm25s as its manual uses it, with our terms."""
     import bm25s
 
-    from retrieval_cache.retrievers.analysers import term_lister
+    from retrieval_cache.retrievers import term_lister
 
     terms = term_lister("english")
     scorer = bm25s.BM25(k1=1.2, b=0.75)
@@ -135,7 +135,7 @@ def measure_rank_bm25(corpus: Path, folder: Path, queries: dict[str, str]) -> di
     import numpy as np
     from rank_bm25 import BM25Okapi
 
-    from retrieval_cache.retrievers.analysers import term_lister
+    from retrieval_cache.retrievers import term_lister
 
     del folder
     terms = term_lister("english")
@@ -146,7 +146,7 @@ def measure_rank_bm25(corpus: Path, folder: Path, queries: dict[str, str]) -> di
 
 def measure_tokenising(corpus: Path, folder: Path, queries: dict[str, str]) -> dict[str, float]:
     """Measure our analyser alone, over every passage and every question."""
-    from retrieval_cache.retrievers.analysers import term_lister
+    from retrieval_cache.retrievers import term_lister
 
     del folder
     terms = term_lister("english")

@@ -77,9 +77,9 @@ def write_run(path: Path, size: int) -> None:
 
 def make_run(source: Path, run: Path, store: Path) -> dict[str, float]:
     """Return seconds and peak memory of the stage in this process."""
-    from ragtasks.benchmarks.registry import benchmark_folder, open_benchmark
-    from retrieval_cache.query_forms import Queries
-    from retrieval_cache.retrievers.spec import parse
+    from ragtasks.benchmarks import benchmark_folder, open_benchmark
+    from retrieval_cache.queries import Queries
+    from retrieval_cache.spec import parse
     from retrieval_cache.stage import Request, build_run
     from retrieval_cache.store import RunStore
 

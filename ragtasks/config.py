@@ -21,9 +21,9 @@ from pydantic import (
     model_validator,
 )
 
-from ragtasks.clients.endpoint import Endpoint, endpoint_of
+from ragtasks.clients import Endpoint, endpoint_of
 from ragtasks.errors import ConfigurationError, close_matches
-from ragtasks.runs import checked_run_name
+from ragtasks.files import checked_run_name
 from ragtasks.secrets import is_secret_name
 
 DEFAULT_ENCODER = "microsoft/deberta-xlarge-mnli"

@@ -14,10 +14,9 @@ from http.client import HTTPException
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from ragtasks.benchmarks.fetch import FileStatus, verify
-from ragtasks.benchmarks.registry import benchmark_names, source_of
-from ragtasks.benchmarks.sources import Source, locate
-from ragtasks.clients.credentials import DEFAULT_KEY, gets_default_key
+from ragtasks.benchmarks import benchmark_names, source_of
+from ragtasks.benchmarks.download import FileStatus, Source, locate, verify
+from ragtasks.clients import DEFAULT_KEY, gets_default_key
 from ragtasks.environment import DATA_VARIABLE, data_folder, data_folder_is_named, secret
 from ragtasks.errors import RagtasksError
 from ragtasks.harness.link import LinkState, link_state, task_folder

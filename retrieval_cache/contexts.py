@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ragtasks.files import Run
 from ragtasks.records import Passage, Setting, Task
-from ragtasks.runs import Run
 
 N_PASSAGES = 5
 """Passages a task of MTRAG is given (paper, section 6); another benchmark may say another number."""

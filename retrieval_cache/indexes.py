@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ragtasks.benchmarks.benchmark import Benchmark
-from ragtasks.benchmarks.registry import retrieval_side
+from ragtasks.benchmarks import Benchmark, retrieval_side
 from ragtasks.errors import ConfigurationError
-from ragtasks.runs import canonical_hash
-from retrieval_cache.passage_sources import PassageSource, open_source
-from retrieval_cache.retrievers.protocol import Progress, Retriever, no_progress
+from ragtasks.files import canonical_hash
+from retrieval_cache.corpora import PassageSource, open_source
+from retrieval_cache.retrievers import Progress, Retriever, no_progress
 from retrieval_cache.store import RunStore
 
 

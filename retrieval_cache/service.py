@@ -8,24 +8,30 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ragtasks.benchmarks.benchmark import Benchmark
-from ragtasks.benchmarks.registry import benchmark_folder, open_benchmark, retrieval_side
-from ragtasks.benchmarks.standalone import NO_LABELS, read_standalone_labels
-from ragtasks.clients.credentials import Secrets, credentials_for, no_secrets
-from ragtasks.clients.endpoint import endpoint_of
-from ragtasks.clients.openai_client import OpenAIClient
+from ragtasks.benchmarks import (
+    Benchmark,
+    benchmark_folder,
+    open_benchmark,
+    published_passages,
+    retrieval_side,
+    tasks_checksum,
+)
+from ragtasks.benchmarks.mtrag import NO_LABELS, read_standalone_labels
+from ragtasks.clients import KeptReplies, OpenAIClient, Secrets, credentials_for, endpoint_of, no_secrets
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, JudgeError
+from ragtasks.files import OFFICIAL, Ranked, Run, in_rank_order
 from ragtasks.progress import progress_bars
-from ragtasks.runs import OFFICIAL, Ranked, Run, in_rank_order, published_passages, tasks_checksum
-from retrieval_cache.evaluation import Evaluation, evaluate
-from retrieval_cache.evaluation_tables import PAPER_BENCHMARK, report_evaluations
-from retrieval_cache.evidence import evidence_table
-from retrieval_cache.kept_replies import KeptReplies
-from retrieval_cache.query_forms import LLM_REWRITE, Queries, build_queries
-from retrieval_cache.retrieval_tables import RetrievalReport
-from retrieval_cache.retrievers.protocol import Progress
-from retrieval_cache.retrievers.spec import parse
-from retrieval_cache.rewriting import rewrite_queries
+from retrieval_cache.evaluation import (
+    PAPER_BENCHMARK,
+    Evaluation,
+    RetrievalReport,
+    evaluate,
+    evidence_table,
+    report_evaluations,
+)
+from retrieval_cache.queries import LLM_REWRITE, Queries, build_queries, rewrite_queries
+from retrieval_cache.retrievers import Progress
+from retrieval_cache.spec import parse
 from retrieval_cache.stage import Request, build_run, read_run
 from retrieval_cache.store import RunStore, StoredRun, data_label
 

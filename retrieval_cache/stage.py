@@ -17,29 +17,26 @@ from typing import Any
 
 import orjson
 
-from ragtasks.atomic_files import write_atomically
-from ragtasks.benchmarks.benchmark import Benchmark
-from ragtasks.benchmarks.registry import retrieval_side
-from ragtasks.benchmarks.retrieval_side import RetrievalSide
+from ragtasks.benchmarks import Benchmark, RetrievalSide, retrieval_side, tasks_checksum
 from ragtasks.errors import CacheError, ConfigurationError, close_matches
-from ragtasks.records import Setting
-from ragtasks.runs import (
+from ragtasks.files import (
     Manifest,
     Run,
     canonical_hash,
     new_run_name,
     read_trec,
     run_folder,
-    tasks_checksum,
+    write_atomically,
     write_contexts,
     write_manifest,
     write_trec,
 )
+from ragtasks.records import Setting
 from retrieval_cache.contexts import contexts_of_setting, needed_passages
+from retrieval_cache.corpora import PassageSource, open_source
 from retrieval_cache.indexes import indexed
-from retrieval_cache.passage_sources import PassageSource, open_source
-from retrieval_cache.query_forms import Queries
-from retrieval_cache.retrievers.protocol import Progress, Retriever, facts_of, no_progress, wanted_passages
+from retrieval_cache.queries import Queries
+from retrieval_cache.retrievers import Progress, Retriever, facts_of, no_progress, wanted_passages
 from retrieval_cache.store import RunStore, StoredRun, file_fault
 
 DEPTH = 100

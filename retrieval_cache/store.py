@@ -23,7 +23,7 @@ from typing import Any
 from filelock import FileLock
 
 from ragtasks.errors import CacheError, close_matches
-from ragtasks.runs import MANIFEST, Manifest, new_run_name, read_manifest, run_folder
+from ragtasks.files import MANIFEST, Manifest, new_run_name, read_manifest, run_folder
 
 _SHORT = 12
 

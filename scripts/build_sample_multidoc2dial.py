@@ -20,7 +20,10 @@ from typing import Any
 from rank_bm25 import BM25Okapi
 from sample_files import SAMPLES, read_source, run_builder, write_files
 
-from ragtasks.benchmarks import doc2dial, multidoc2dial, multidoc2dial_propositions, multidoc2dial_token
+from ragtasks.benchmarks.doc2dial import _doc2dial as doc2dial
+from ragtasks.benchmarks.doc2dial import _multidoc2dial as multidoc2dial
+from ragtasks.benchmarks.doc2dial import _propositions as multidoc2dial_propositions
+from ragtasks.benchmarks.doc2dial import _token as multidoc2dial_token
 
 VERSION = "1"
 DEPTH = 20

@@ -15,7 +15,7 @@ import typer.main
 from typer.testing import CliRunner
 
 from ragtasks import __version__
-from ragtasks.benchmarks.mtrag import SOURCE, load
+from ragtasks.benchmarks.mtrag._benchmark import SOURCE, load
 from ragtasks.cli import app, main
 from ragtasks.harness.link import task_folder
 

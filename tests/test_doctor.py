@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 
 from ragtasks import doctor
-from ragtasks.benchmarks.fetch import adopt
-from ragtasks.benchmarks.mtrag import SOURCE
-from ragtasks.benchmarks.registry import SAMPLE, benchmark_folder
+from ragtasks.benchmarks import benchmark_folder
+from ragtasks.benchmarks._registry import SAMPLE
+from ragtasks.benchmarks.download._fetch import adopt
+from ragtasks.benchmarks.mtrag._benchmark import SOURCE
 from ragtasks.doctor import diagnose
 
 KEY = "sk-a-secret-key"

@@ -9,17 +9,7 @@ from typing import Any
 import pytest
 
 from ragtasks import records
-from ragtasks.records import (
-    Answerability,
-    Contexts,
-    IdkVerdict,
-    Message,
-    Passage,
-    Role,
-    Score,
-    Setting,
-    Task,
-)
+from ragtasks.records import Answerability, Contexts, IdkVerdict, Message, Passage, Role, Score, Setting, Task
 
 TASK = Task(
     task_id="c<::>2",

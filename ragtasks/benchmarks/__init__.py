@@ -1,4 +1,47 @@
-"""Benchmarks: pinned official files, how they are fetched and checked, and raw file to records.
+"""Benchmarks: pinned official files, how they are fetched and checked, and raw file to records."""
 
-Import from the modules: a name `fetch` here would hide the module `ragtasks.benchmarks.fetch`.
-"""
+from ragtasks.benchmarks._benchmark import Benchmark
+from ragtasks.benchmarks._contexts import contexts_for, contexts_of_run, published_passages, tasks_checksum
+from ragtasks.benchmarks._docs import Doc, build_doc, build_docs, response_of
+from ragtasks.benchmarks._registry import benchmark_folder, benchmark_names, open_benchmark, retrieval_side, source_of
+from ragtasks.benchmarks._retrieval_side import RetrievalSide
+from ragtasks.benchmarks._rewrite_replies import (
+    CONDITIONAL_CONTRACT,
+    CONTRACTS,
+    JSON_CONTRACT,
+    PARSER_VERSION,
+    Contract,
+    QuestionClass,
+    Reading,
+    is_readable,
+    parse_rewrite,
+    read_reply,
+)
+
+__all__ = [
+    "CONDITIONAL_CONTRACT",
+    "CONTRACTS",
+    "JSON_CONTRACT",
+    "PARSER_VERSION",
+    "Benchmark",
+    "Contract",
+    "Doc",
+    "QuestionClass",
+    "Reading",
+    "RetrievalSide",
+    "benchmark_folder",
+    "benchmark_names",
+    "build_doc",
+    "build_docs",
+    "contexts_for",
+    "contexts_of_run",
+    "is_readable",
+    "open_benchmark",
+    "parse_rewrite",
+    "published_passages",
+    "read_reply",
+    "response_of",
+    "retrieval_side",
+    "source_of",
+    "tasks_checksum",
+]

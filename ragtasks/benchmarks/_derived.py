@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from ragtasks.benchmarks._files import publish, storing
+from ragtasks.benchmarks.download import publish, storing
 
 FOLDER = "derived"
 """Folder below that of a benchmark's files."""

@@ -17,7 +17,7 @@ def show(context: typer.Context) -> None:
     """Say where the replies are kept, and how many of which model, kind and outcome."""
     if context.invoked_subcommand is not None:
         return
-    from ragtasks.clients.kept_overview import describe_cache
+    from ragtasks.clients import describe_cache
     from ragtasks.environment import reply_cache_file
 
     say(*describe_cache(reply_cache_file()))
@@ -37,8 +37,7 @@ def prune_replies(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how many would go.")] = False,
 ) -> None:
     """Remove replies that fit all that is given; they are then asked again."""
-    from ragtasks.clients.kept_overview import Choice, prune
-    from ragtasks.clients.reply_cache import ReplyCache
+    from ragtasks.clients import Choice, ReplyCache, prune
     from ragtasks.environment import reply_cache_file
 
     file, choice = reply_cache_file(), Choice(older_than, model, outcome)

@@ -11,7 +11,7 @@ import typer
 from ragtasks.cli.app import app, say
 
 if TYPE_CHECKING:
-    from ragtasks.statistics.comparison import Comparisons
+    from ragtasks.statistics import Comparisons
 
 
 class _Format(str, Enum):
@@ -34,7 +34,7 @@ _FORMAT = Annotated[_Format, typer.Option("--format", help="Tables to read, or o
 
 
 def _say(found: Comparisons, form: _Format, group: str, name: str, items: str) -> None:
-    from ragtasks.reports.compare_tables import comparisons_csv, render_comparisons
+    from ragtasks.reports.comparison import comparisons_csv, render_comparisons
 
     say(
         comparisons_csv(found)
@@ -61,8 +61,8 @@ def compare(
     form: _FORMAT = _Format.MARKDOWN,
 ) -> None:
     """Print differences of evaluations with intervals and tests over conversations, corrected for their number."""
-    from ragtasks.reports.compare import compare_evaluations
-    from ragtasks.reports.results import read_evaluations
+    from ragtasks.logs import read_evaluations
+    from ragtasks.reports.comparison import compare_evaluations
 
     found = compare_evaluations(read_evaluations(results), metrics=metric or (), by=by.value, baseline=baseline)
     _say(found, form, "setting" if by is _By.MODEL else "model", by.value, "tasks")
@@ -80,7 +80,7 @@ def compare_runs(  # noqa: PLR0917 (one parameter an option)
 ) -> None:
     """Print differences of retrieval runs with intervals and tests over conversations, corrected for their number."""
     from ragtasks.environment import data_folder, run_store
-    from retrieval_cache.comparing import compare_runs as compare_all
+    from retrieval_cache.comparison import compare_runs as compare_all
     from retrieval_cache.service import Place
 
     place = Place(benchmark, data, data_folder(), run_store())

@@ -58,16 +58,15 @@ def fetch(
     base_url: Annotated[str | None, typer.Option(help="Address of a mirror.")] = None,
 ) -> None:
     """Fetch a benchmark's official files into the data folder, verified."""
-    from ragtasks.benchmarks import fetch as fetching
-    from ragtasks.benchmarks.fetch import DEFAULT_GROUPS
-    from ragtasks.benchmarks.registry import source_of
+    from ragtasks.benchmarks import download, source_of
+    from ragtasks.benchmarks.download import DEFAULT_GROUPS
     from ragtasks.environment import data_folder
 
     source, groups = source_of(benchmark), group or DEFAULT_GROUPS
     if checkout:
-        done = fetching.adopt(source, checkout, data_folder(), groups=groups)
+        done = download.adopt(source, checkout, data_folder(), groups=groups)
     else:
-        done = fetching.fetch(source, data_folder(), groups=groups, base_url=base_url)
+        done = download.fetch(source, data_folder(), groups=groups, base_url=base_url)
     say(done.describe())
 
 
@@ -100,7 +99,7 @@ def judge(
 ) -> None:
     """Score saved answers again, with judges or without, and without the model that gave them."""
     from ragtasks.environment import data_folder, run_store
-    from ragtasks.rescoring import Place, rescore
+    from ragtasks.scoring import Place, rescore
 
     place = Place(data_folder(), run_store())
     may_replace = partial(may_be_replaced, force=force)
@@ -119,9 +118,9 @@ def calibrate(
     plot: Annotated[Path | None, typer.Option(help="Picture to write, .png or .svg.")] = None,
 ) -> None:
     """Print how far metrics and judges agree with the people who rated MTRAG's answers."""
-    from ragtasks.benchmarks.registry import benchmark_folder
-    from ragtasks.calibrating import calibrate_judges
+    from ragtasks.benchmarks import benchmark_folder
     from ragtasks.environment import data_folder, reply_cache_file, secret
+    from ragtasks.reports.calibration import calibrate_judges
 
     root = benchmark_folder("mtrag", str(data) if data else None, data_folder())
     text, verdicts = calibrate_judges(root, judge or [], secrets=secret, cache_file=reply_cache_file(), picture=plot)

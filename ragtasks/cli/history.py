@@ -31,8 +31,7 @@ def list_results(
     since: _SINCE = None,
 ) -> None:
     """Print one line for each model, benchmark and setting, and the files that could not be read."""
-    from ragtasks.reports.history import read_history, select_entries
-    from ragtasks.reports.history_tables import render_list, render_skipped
+    from ragtasks.reports.history import read_history, render_list, render_skipped, select_entries
 
     history = read_history(folder)
     found = select_entries(history.entries, benchmark=benchmark, model=model, setting=setting, since=since)
@@ -44,8 +43,7 @@ def list_results(
 @results.command()
 def show(file: _FILE) -> None:
     """Print the figures of a results file with everything that they rest on."""
-    from ragtasks.reports.history import read_file
-    from ragtasks.reports.history_tables import render_entries
+    from ragtasks.reports.history import read_file, render_entries
 
     say(render_entries(read_file(file)))
 
@@ -53,9 +51,7 @@ def show(file: _FILE) -> None:
 @results.command()
 def diff(first: _FILE, second: _FILE) -> None:
     """Print what differs between two results files; ends with 1 where their figures do not compare."""
-    from ragtasks.reports.history import read_file
-    from ragtasks.reports.history_diff import diff_entries
-    from ragtasks.reports.history_tables import render_differences
+    from ragtasks.reports.history import diff_entries, read_file, render_differences
 
     found = diff_entries(read_file(first), read_file(second))
     say(render_differences(found))
@@ -73,9 +69,7 @@ def leaderboard(  # noqa: PLR0917 (one parameter an option)
     since: _SINCE = None,
 ) -> None:
     """Write one page with a table for everything that compares, best model first."""
-    from ragtasks.reports.history import History, read_history, select_entries
-    from ragtasks.reports.history_tables import render_skipped
-    from ragtasks.reports.leaderboard import write_leaderboard
+    from ragtasks.reports.history import History, read_history, render_skipped, select_entries, write_leaderboard
 
     history = read_history(folder)
     found = select_entries(history.entries, benchmark=benchmark, model=model, setting=setting, since=since)
@@ -97,8 +91,8 @@ def inspector(
     ] = 0.05,
 ) -> None:
     """Write one file for InspectorRAGet (version 2 of its format), and say what does not fit into it."""
+    from ragtasks.logs import read_evaluations
     from ragtasks.reports.inspector import export_inspector
-    from ragtasks.reports.results import read_evaluations
 
     say(*export_inspector(read_evaluations(paths), output, setting=setting, most_unscored=most_unscored).describe())
 

@@ -15,8 +15,8 @@ from ragtasks.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ragtasks.reports.results import Evaluation
-    from ragtasks.reports.table import Section
+    from ragtasks.logs import Evaluation
+    from ragtasks.reports.rendering import Section
 
 
 class _Format(str, Enum):
@@ -50,7 +50,7 @@ def report(  # noqa: PLR0917 (one parameter an option)
     ] = None,
 ) -> None:
     """Print the figures by setting and by dimension, from the logged samples of one or more evaluations."""
-    from ragtasks.reports.renderers import Format, render
+    from ragtasks.reports.rendering import Format, render
     from ragtasks.reports.tables import ReportOptions, report_sections
 
     evaluations = _evaluations(results or [], human_evaluation, data)
@@ -75,14 +75,14 @@ def report(  # noqa: PLR0917 (one parameter an option)
 
 
 def _evaluations(results: list[Path], human_evaluation: bool, data: str | None) -> list[Evaluation]:
-    from ragtasks.reports.results import read_evaluations
+    from ragtasks.logs import read_evaluations
 
     found = read_evaluations(results) if results else []
     if human_evaluation:
-        from ragtasks.benchmarks.human_evaluation import HUMAN_EVALUATION_FILE, load_human_evaluation
-        from ragtasks.benchmarks.registry import benchmark_folder
+        from ragtasks.benchmarks import benchmark_folder
+        from ragtasks.benchmarks.mtrag import HUMAN_EVALUATION_FILE, load_human_evaluation
         from ragtasks.environment import data_folder
-        from ragtasks.reports.rated_answers import rated_evaluations
+        from ragtasks.reports.tables import rated_evaluations
 
         root = benchmark_folder("mtrag", data, data_folder())
         found += rated_evaluations(load_human_evaluation(root), root / HUMAN_EVALUATION_FILE)
@@ -94,7 +94,7 @@ def _of_runs(names: list[str], benchmark: str, data: str | None) -> list[Section
     if not names:
         return []
     from ragtasks.environment import data_folder, run_store
-    from ragtasks.reports.table import Section, Table
+    from ragtasks.reports.rendering import Section, Table
     from retrieval_cache.service import Place, evaluate_runs
 
     found = evaluate_runs(Place(benchmark, data, data_folder(), run_store()), names)
@@ -130,7 +130,7 @@ def _write_page(
 
 
 def _put(text: str, output: Path | None) -> None:
-    from ragtasks.atomic_files import write_atomically
+    from ragtasks.files import write_atomically
 
     if output is None:
         say(text.removesuffix("\n"))

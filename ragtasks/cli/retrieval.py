@@ -100,7 +100,7 @@ def evaluate_run(
     data: _DATA = None,
 ) -> None:
     """Print recall, nDCG, MAP and MRR of runs, side by side, over all judged queries and by subset."""
-    from retrieval_cache.retrieval_tables import render_report
+    from retrieval_cache.evaluation import render_report
     from retrieval_cache.service import evaluate_runs
 
     say(render_report(evaluate_runs(_place(benchmark, data), names)))
@@ -114,7 +114,7 @@ _LOCATION = Annotated[str, typer.Argument(help="Zip, BEIR folder, .jsonl[.gz|.zs
 @corpus_commands.command("check")
 def corpus_check(location: _LOCATION) -> None:
     """Read a corpus once: counts, checksum, and every fault."""
-    from retrieval_cache.corpus_service import describe_corpus
+    from retrieval_cache.corpora import describe_corpus
 
     say(*describe_corpus(location))
 
@@ -124,7 +124,7 @@ def corpus_duplicates(
     location: _LOCATION, threshold: Annotated[float, typer.Option(help="Least Jaccard similarity.")] = 0.8
 ) -> None:
     """List passages that say nearly the same."""
-    from retrieval_cache.corpus_service import describe_duplicates
+    from retrieval_cache.corpora import describe_duplicates
 
     say(*describe_duplicates(location, threshold))
 
@@ -138,7 +138,7 @@ def corpus_segment(
     tokenizer: Annotated[str | None, typer.Option(help="Hugging Face tokeniser; default: words and signs.")] = None,
 ) -> None:
     """Cut documents into passages whose ids keep their offsets."""
-    from retrieval_cache.corpus_service import segment_corpus
+    from retrieval_cache.corpora import segment_corpus
 
     say(f"{segment_corpus(location, target, size, overlap, tokenizer)} passages in {target}")
 

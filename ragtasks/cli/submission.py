@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ragtasks.cli.app import app, say
-from ragtasks.submissions.findings import SubmissionTask
+from ragtasks.submissions.mtrageval import SubmissionTask
 
 _TASK = Annotated[
     SubmissionTask,
@@ -21,7 +21,7 @@ _DOCUMENTS = Annotated[bool, typer.Option(help="Look documents up in the benchma
 
 
 def _benchmark(name: str, data: str | None) -> Any:
-    from ragtasks.benchmarks.registry import benchmark_folder, open_benchmark
+    from ragtasks.benchmarks import benchmark_folder, open_benchmark
     from ragtasks.environment import data_folder
 
     return open_benchmark(name, benchmark_folder(name, data, data_folder()).resolve())
@@ -40,11 +40,11 @@ def check(  # noqa: PLR0917 (one parameter an option)
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Say everything that is wrong with a submission, by line; status 1 where anything is."""
-    from ragtasks.submissions import service
-    from ragtasks.submissions.findings import render_json, render_text
+    from ragtasks.submissions import mtrageval
+    from ragtasks.submissions.mtrageval import render_json, render_text
 
     source = _benchmark(benchmark or "mtrag", data) if benchmark or data else None
-    report = service.check(file, task, source, input_file, documents=documents)
+    report = mtrageval.check(file, task, source, input_file, documents=documents)
     say(*([json.dumps(render_json(report))] if as_json else render_text(report)))
     raise typer.Exit(int(not report.passes))
 
@@ -70,10 +70,10 @@ def submit(  # noqa: PLR0917 (one parameter an option)
 ) -> None:
     """Write a file for MTRAGEval from a run or results, checked, and print the number it will be ranked by."""
     from ragtasks.environment import run_store
-    from ragtasks.submissions import service
+    from ragtasks.submissions import mtrageval
 
-    request = service.Request(task, output, run, results, input_file, limit_contexts, allow_missing, documents)
-    say(*service.submit(request, _benchmark(benchmark, data), run_store()))
+    request = mtrageval.Request(task, output, run, results, input_file, limit_contexts, allow_missing, documents)
+    say(*mtrageval.submit(request, _benchmark(benchmark, data), run_store()))
 
 
 __all__ = ["check", "submit"]

@@ -19,9 +19,9 @@ _JUDGES = Annotated[list[str], typer.Option(help="openai/NAME or a JSON object w
 
 
 def _benchmark(data: str | None) -> Any:
-    from ragtasks.benchmarks.registry import benchmark_folder, open_benchmark
+    from ragtasks.benchmarks import benchmark_folder, open_benchmark
     from ragtasks.environment import data_folder
-    from ragtasks.trec_rag.building import BENCHMARK
+    from ragtasks.submissions.trec_rag import BENCHMARK
 
     return open_benchmark(BENCHMARK, benchmark_folder(BENCHMARK, data, data_folder()).resolve())
 
@@ -40,9 +40,9 @@ def _topics(tasks: dict[str, Any]) -> dict[str, str]:
 
 def _judge(named: list[str]) -> Any:
     """Return the function that asks the named judges."""
-    from ragtasks.clients.endpoint import endpoint_of
+    from ragtasks.clients import endpoint_of
     from ragtasks.environment import reply_cache_file, secret
-    from ragtasks.judges.session import judge_responses
+    from ragtasks.judges import judge_responses
     from ragtasks.progress import progress_bars
 
     endpoints = [endpoint_of(text) for text in named]
@@ -71,7 +71,7 @@ def answers(  # noqa: PLR0917 (one parameter an option)
     cut: Annotated[bool, typer.Option("--cut", help="Cut answers to 400 words, sentence by sentence.")] = False,
 ) -> None:
     """Write logged answers in the track's format: sentences, citations from 0, references."""
-    from ragtasks.trec_rag.building import build_answers, logged_responses
+    from ragtasks.submissions.trec_rag import build_answers, logged_responses
 
     topics = _topics(_tasks(_benchmark(data), domain))
     say(*build_answers(logged_responses(results, domain), topics, run_id, output, cut=cut))
@@ -84,7 +84,7 @@ def check(
     data: _DATA = None,
 ) -> None:
     """Say everything that is wrong with an answer file, by line; status 1 where the track would refuse it."""
-    from ragtasks.trec_rag.checking import check_answers
+    from ragtasks.submissions.trec_rag import check_answers
 
     checked = check_answers(file, _topics(_tasks(_benchmark(data), domain)))
     say(*checked.remarks, f"{file}: {checked.summary()}")
@@ -100,11 +100,12 @@ def nuggets(
     data: _DATA = None,
 ) -> None:
     """Make nuggets for the topics that have none."""
-    from ragtasks.benchmarks.trec_rag24 import load_qrels
+    from ragtasks.benchmarks import contexts_of_run
+    from ragtasks.benchmarks.trec_rag import load_qrels
     from ragtasks.environment import run_store
+    from ragtasks.files import OFFICIAL
     from ragtasks.records import Setting
-    from ragtasks.runs import OFFICIAL, contexts_of_run
-    from ragtasks.trec_rag.creating import create_nuggets, pool, write_nuggets
+    from ragtasks.submissions.trec_rag import create_nuggets, pool, write_nuggets
 
     ask = _judge([judge])
     benchmark = _benchmark(data)
@@ -135,10 +136,8 @@ def score(  # noqa: PLR0917 (one parameter an option)
     data: _DATA = None,
 ) -> None:
     """Score an answer file: which nuggets are stated, and whether citations support what cites them."""
-    from ragtasks.benchmarks.nugget_files import read_nuggets
-    from ragtasks.benchmarks.trec_rag24 import load_segments
-    from ragtasks.trec_rag.checking import read_answers
-    from ragtasks.trec_rag.scoring import first_cited, score_answers, with_nuggets, write_scores
+    from ragtasks.benchmarks.trec_rag import load_segments, read_nuggets
+    from ragtasks.submissions.trec_rag import first_cited, read_answers, score_answers, with_nuggets, write_scores
 
     ask = _judge(judge)
     benchmark = _benchmark(data)

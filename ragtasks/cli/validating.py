@@ -15,7 +15,7 @@ def validate(
     folder: Annotated[Path, typer.Argument(help="Folder with conversations.jsonl and passages.jsonl.")],
 ) -> None:
     """Say everything that is wrong with a benchmark of your own, by line; status 1 where anything is."""
-    from ragtasks.benchmarks.custom_check import check_folder
+    from ragtasks.benchmarks.custom import check_folder
 
     report = check_folder(folder.expanduser())
     say(*report.lines)

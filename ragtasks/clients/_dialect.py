@@ -11,9 +11,9 @@ from typing import Any
 
 import orjson
 
-from ragtasks.clients.completion import split_thinking
-from ragtasks.clients.endpoint import Endpoint
-from ragtasks.clients.protocol import Decoding, Outcome, Prompt, Reply
+from ragtasks.clients._completion import split_thinking
+from ragtasks.clients._endpoint import Endpoint
+from ragtasks.clients._protocol import Decoding, Outcome, Prompt, Reply
 
 _LIMITS = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 

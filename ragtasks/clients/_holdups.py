@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 
-from ragtasks.clients._faults import Fault, Verdict
-from ragtasks.clients.endpoint import Endpoint
-from ragtasks.clients.limiter import Limiter
-from ragtasks.clients.protocol import Reply
-from ragtasks.clients.usage import Tally
+from ragtasks.clients._endpoint import Endpoint
+from ragtasks.clients._failures import Fault, Verdict
+from ragtasks.clients._limiter import Limiter
+from ragtasks.clients._protocol import Reply
+from ragtasks.clients._usage import Tally
 
 _LOOK_SECONDS = 1.0
 _QUIET_SECONDS = 10.0

@@ -15,11 +15,11 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from ragtasks.clients._faults import Fault, fault_in_body, fault_of, unreadable
-from ragtasks.clients.completion import read_completion
-from ragtasks.clients.credentials import Credentials
-from ragtasks.clients.endpoint import Endpoint
-from ragtasks.clients.protocol import Reply
+from ragtasks.clients._completion import read_completion
+from ragtasks.clients._credentials import Credentials
+from ragtasks.clients._endpoint import Endpoint
+from ragtasks.clients._failures import Fault, fault_in_body, fault_of, unreadable
+from ragtasks.clients._protocol import Reply
 
 _LOGGER = logging.getLogger(__name__)
 _NO_KEY = "no-key"  # servers without keys take any; the SDK refuses to start without one

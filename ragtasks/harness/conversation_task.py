@@ -23,21 +23,19 @@ from lm_eval.api.task import ConfigurableTask
 from lm_eval.filters import build_filter_ensemble
 
 from ragtasks import __version__
-from ragtasks.benchmarks.registry import benchmark_folder, open_benchmark
+from ragtasks.benchmarks import Doc, benchmark_folder, open_benchmark, response_of
 from ragtasks.config import config_from_metadata
-from ragtasks.docs import Doc, response_of
 from ragtasks.environment import data_folder, run_store
+from ragtasks.files import CLOSED_BOOK, run_key
+from ragtasks.harness._averaging import mean_of_scored
+from ragtasks.harness._chat import ChatRenderer, chat_messages, refuse_chat_endpoint, system_text
+from ragtasks.harness._dataset import task_dataset
 from ragtasks.harness.answering import NoAnswer
-from ragtasks.harness.averaging import mean_of_scored
-from ragtasks.harness.chat import ChatRenderer, chat_messages, refuse_chat_endpoint, system_text
-from ragtasks.harness.dataset import task_dataset
-from ragtasks.harness.scoring import ScoredResponse, given_metrics, shared_scorer
-from ragtasks.metrics.metric import Pair
-from ragtasks.metrics.thinking import answer_text
+from ragtasks.metrics import Pair, answer_text
 from ragtasks.records import Response
-from ragtasks.runs import CLOSED_BOOK, run_key
+from ragtasks.scoring import ScoredResponse, given_metrics, shared_scorer
 from ragtasks.secrets import masked
-from ragtasks.suites.suite import suite_named
+from ragtasks.suites import suite_named
 from ragtasks.templates import PromptTemplate, load_template
 
 _LOGGER = logging.getLogger(__name__)

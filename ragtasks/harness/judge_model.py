@@ -10,12 +10,12 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ragtasks.clients.protocol import Decoding, Journal, Progress, Prompt, Reply, no_progress
+from ragtasks.clients import Decoding, Journal, Progress, Prompt, Reply, no_progress
 from ragtasks.config import HarnessModel
 from ragtasks.errors import ConfigurationError, JudgeError, clear_error, close_matches
 
 if TYPE_CHECKING:
-    from ragtasks.harness.model_client import ModelClient
+    from ragtasks.harness._model_client import ModelClient
 
 # Models share one machine, and libraries under them are not made for several at once.
 _ONE_AT_A_TIME = threading.Lock()
@@ -68,7 +68,7 @@ class JudgeModel:
 
     def _loaded(self) -> ModelClient:
         if self._client is None:
-            from ragtasks.harness.model_client import load_model_client
+            from ragtasks.harness._model_client import load_model_client
 
             try:
                 self._client = load_model_client(self._model.lm_eval, self._model.arguments, self._decoding)

@@ -15,10 +15,10 @@ from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM
 from lm_eval.api.registry import register_model
 
-from ragtasks.docs import Doc
+from ragtasks.benchmarks import Doc
 from ragtasks.errors import ConfigurationError
-from ragtasks.harness.chat import REFUSAL
-from ragtasks.harness.extractive import extract_answer
+from ragtasks.harness._chat import REFUSAL
+from ragtasks.harness._extractive import extract_answer
 
 _REFUSAL_SENTENCE = f"{REFUSAL}."
 

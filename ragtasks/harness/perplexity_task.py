@@ -17,7 +17,7 @@ from lm_eval.api.instance import Instance
 from lm_eval.api.metrics import bits_per_byte, weighted_perplexity
 from lm_eval.api.task import ConfigurableTask
 
-from ragtasks.docs import Doc
+from ragtasks.benchmarks import Doc
 from ragtasks.harness.conversation_task import ConversationTask
 from ragtasks.records import Answerability
 

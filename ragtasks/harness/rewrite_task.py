@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ragtasks.benchmarks.rewriting_tasks import rewriting_tasks
-from ragtasks.docs import Doc
+from ragtasks.benchmarks import CONTRACTS, Doc
+from ragtasks.benchmarks.mtrag import rewriting_tasks
 from ragtasks.environment import run_store
+from ragtasks.harness._dataset import task_dataset
 from ragtasks.harness.conversation_task import ConversationTask
-from ragtasks.harness.dataset import task_dataset
-from ragtasks.rewrite_replies import CONTRACTS
 from ragtasks.templates import PromptTemplate
 
 

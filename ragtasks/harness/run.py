@@ -30,10 +30,10 @@ from lm_eval.utils import setup_logging
 from ragtasks.config import KEYS, foreign_keys
 from ragtasks.errors import ConfigurationError, RagtasksError
 from ragtasks.harness import models
+from ragtasks.harness._argument_errors import ClearConfig, clear_model, in_one_line, parse_in_one_line, unknown_task
 from ragtasks.harness.answering import AnswerKeeper
 from ragtasks.harness.link import task_folder
-from ragtasks.harness.problems import take_problems
-from ragtasks.harness.slips import ClearConfig, clear_model, in_one_line, parse_in_one_line, unknown_task
+from ragtasks.scoring import take_problems
 
 _LOGGER = logging.getLogger(__name__)
 

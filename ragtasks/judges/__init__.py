@@ -3,3 +3,35 @@
 A rubric turns a response into a question, a client answers it, a parser reads the final verdict and nothing else. A
 reply without one is asked for again once, then stays without a value: no number is made up for it.
 """
+
+from ragtasks.judges._citations import CITATION_SUPPORT, citation_support
+from ragtasks.judges._faithfulness import RL_F
+from ragtasks.judges._multihop_answer import MULTIHOP_ANSWER, multihop_answer
+from ragtasks.judges._nuggets import NUGGET_ASSIGNMENT, NUGGET_CREATION, nugget_assignment, nugget_creation, nuggets_of
+from ragtasks.judges._question import Rubric
+from ragtasks.judges._rubrics import RB_LLM, rubrics_named
+from ragtasks.judges._session import judge_responses
+from ragtasks.judges._verdicts import CLARIFICATION, IDK, JudgeIdk, Verdict, VerdictOutcome, Verdicts
+
+__all__ = [
+    "CITATION_SUPPORT",
+    "CLARIFICATION",
+    "IDK",
+    "MULTIHOP_ANSWER",
+    "NUGGET_ASSIGNMENT",
+    "NUGGET_CREATION",
+    "RB_LLM",
+    "RL_F",
+    "JudgeIdk",
+    "Rubric",
+    "Verdict",
+    "VerdictOutcome",
+    "Verdicts",
+    "citation_support",
+    "judge_responses",
+    "multihop_answer",
+    "nugget_assignment",
+    "nugget_creation",
+    "nuggets_of",
+    "rubrics_named",
+]

@@ -10,8 +10,7 @@ import threading
 import time
 from dataclasses import dataclass
 
-from ragtasks.clients.protocol import Progress, Reply
-from ragtasks.clients.usage import Price, Usage, usage_of
+from ragtasks.clients import Price, Progress, Reply, Usage, usage_of
 
 _LONGEST_NAMES = 40
 

@@ -1,1 +1,58 @@
 """The one reader of what an evaluation left behind."""
+
+from ragtasks.logs._evaluations import Evaluation, Kind, Row, read_evaluations
+from ragtasks.logs._merging import Group, comparable_evaluations, group_of, merge_evaluations, model_names
+from ragtasks.logs._provenance import (
+    ASKED,
+    CAUSES,
+    DECISIVE,
+    UNKNOWN,
+    asked_otherwise,
+    causes_of,
+    files_of,
+    heading,
+    provenance_of,
+    scored_on,
+)
+from ragtasks.logs._saved_answers import (
+    DEFAULT_SUITE,
+    OWN_CONTEXTS,
+    SavedEvaluation,
+    SavedTask,
+    evaluation_files,
+    read_predictions,
+    read_results,
+)
+from ragtasks.logs._saved_results import value_at
+from ragtasks.logs._saved_settings import say_unused
+
+__all__ = [
+    "ASKED",
+    "CAUSES",
+    "DECISIVE",
+    "DEFAULT_SUITE",
+    "OWN_CONTEXTS",
+    "UNKNOWN",
+    "Evaluation",
+    "Group",
+    "Kind",
+    "Row",
+    "SavedEvaluation",
+    "SavedTask",
+    "asked_otherwise",
+    "causes_of",
+    "comparable_evaluations",
+    "evaluation_files",
+    "files_of",
+    "group_of",
+    "heading",
+    "merge_evaluations",
+    "model_names",
+    "provenance_of",
+    "read_evaluations",
+    "read_predictions",
+    "read_results",
+    "say_unused",
+    "scored_on",
+    "value_at",
+]

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragtasks.errors import ConfigurationError, MissingExtraError, clear_error
-from ragtasks.reports.baselines import is_baseline
-from ragtasks.reports.table import Cell, Figure, Section, Table
+from ragtasks.reports.rendering import Cell, Figure, Section, Table
+from ragtasks.reports.tables import is_baseline
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -2,4 +2,8 @@
 
 from ragtasks.templates._template import PromptTemplate, load_template, shipped_template
 
-__all__ = ["PromptTemplate", "load_template", "shipped_template"]
+__all__ = [
+    "PromptTemplate",
+    "load_template",
+    "shipped_template",
+]

@@ -1,1 +1,3 @@
 """Existing distributed engines behind the same protocol, for corpora that outgrow one machine."""
+
+__all__ = []

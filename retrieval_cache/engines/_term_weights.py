@@ -29,13 +29,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtasks.errors import ConfigurationError, close_matches
+from ragtasks.files import canonical_hash
 from ragtasks.records import Passage
-from ragtasks.runs import canonical_hash
 from retrieval_cache.engines._vectors_of import Vector, seals
-from retrieval_cache.retrievers._vectors import Encoded, Filled, ShardFolder
-from retrieval_cache.retrievers.analysers import ANALYSERS, indexed_text, term_lister
-from retrieval_cache.retrievers.bm25 import K1, NAMES, B
-from retrieval_cache.retrievers.protocol import Progress
+from retrieval_cache.retrievers import (
+    ANALYSERS,
+    K1,
+    NAMES,
+    B,
+    Encoded,
+    Filled,
+    Progress,
+    ShardFolder,
+    indexed_text,
+    term_lister,
+)
 
 _SHARD_SIZE = 8192
 # Milvus reserves the largest 32-bit number.

@@ -14,11 +14,9 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from ragtasks.files import canonical_hash
 from ragtasks.records import Passage
-from ragtasks.runs import canonical_hash
-from retrieval_cache.retrievers._vectors import Encoded, Filled, ShardFolder
-from retrieval_cache.retrievers.dense import DenseRetriever
-from retrieval_cache.retrievers.protocol import Progress
+from retrieval_cache.retrievers import DenseRetriever, Encoded, Filled, Progress, ShardFolder
 
 Vector = NDArray[np.float32] | dict[int, float]
 """A dense vector, or dimension -> weight."""

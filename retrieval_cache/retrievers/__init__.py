@@ -1,1 +1,52 @@
 """Retrievers: each in a module of its own, all behind the protocol in `protocol`."""
+
+from retrieval_cache.retrievers._analysers import ANALYSERS, indexed_text, term_lister
+from retrieval_cache.retrievers._bm25 import K1, NAMES, B
+from retrieval_cache.retrievers._canonical import Value, canonical, refused, value_of
+from retrieval_cache.retrievers._dense import DenseRetriever
+from retrieval_cache.retrievers._encoders import (
+    count_truncated,
+    described_name,
+    library_versions,
+    load_model,
+    model_hash,
+    passage_text,
+    set_max_length,
+    token_lengths,
+)
+from retrieval_cache.retrievers._fusion import HybridRetriever
+from retrieval_cache.retrievers._protocol import Progress, Retriever, facts_of, no_progress, wanted_passages
+from retrieval_cache.retrievers._vectors import Encoded, Filled, ShardFolder, chunks, passages_hash
+
+__all__ = [
+    "ANALYSERS",
+    "K1",
+    "NAMES",
+    "B",
+    "DenseRetriever",
+    "Encoded",
+    "Filled",
+    "HybridRetriever",
+    "Progress",
+    "Retriever",
+    "ShardFolder",
+    "Value",
+    "canonical",
+    "chunks",
+    "count_truncated",
+    "described_name",
+    "facts_of",
+    "indexed_text",
+    "library_versions",
+    "load_model",
+    "model_hash",
+    "no_progress",
+    "passage_text",
+    "passages_hash",
+    "refused",
+    "set_max_length",
+    "term_lister",
+    "token_lengths",
+    "value_of",
+    "wanted_passages",
+]

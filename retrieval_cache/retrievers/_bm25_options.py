@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ragtasks.errors import ConfigurationError, clear_error, close_matches
-from retrieval_cache.retrievers.analysers import ANALYSERS
+from retrieval_cache.retrievers._analysers import ANALYSERS
 
 
 @dataclass(frozen=True, slots=True)

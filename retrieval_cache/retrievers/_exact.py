@@ -2,7 +2,7 @@
 
 An engine (faiss, or torch on a GPU or without faiss) names candidates; their scores are then computed again in one
 fixed way, because engines sum in different orders. Where the last candidate is as good as the k-th best, more are
-fetched, so that which of many equal passages are returned follows the rule of `ragtasks.runs` and not the engine.
+fetched, so that which of many equal passages are returned follows the rule of `ragtasks.files` and not the engine.
 """
 
 from __future__ import annotations

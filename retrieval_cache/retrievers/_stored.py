@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from ragtasks.atomic_files import write_atomically
 from ragtasks.errors import CacheError, clear_error
+from ragtasks.files import Ranked, in_rank_order, write_atomically
 from ragtasks.records import Passage
-from ragtasks.runs import Ranked, in_rank_order
-from retrieval_cache.retrievers.analysers import indexed_text
-from retrieval_cache.retrievers.protocol import Progress
+from retrieval_cache.retrievers._analysers import indexed_text
+from retrieval_cache.retrievers._protocol import Progress
 
 if TYPE_CHECKING:
     import numpy as np

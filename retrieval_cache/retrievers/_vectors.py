@@ -16,10 +16,10 @@ from pathlib import Path
 
 import orjson
 
-from ragtasks.atomic_files import write_atomically
 from ragtasks.errors import BenchmarkFileError, CacheError, clear_error
+from ragtasks.files import write_atomically
 from ragtasks.records import Passage
-from retrieval_cache.retrievers.protocol import Progress
+from retrieval_cache.retrievers._protocol import Progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class ShardFolder:
         ids: list[str] = []
         paths: list[Path] = []
         n_truncated = 0
-        for number, shard in enumerate(_chunks(passages, self.size)):
+        for number, shard in enumerate(chunks(passages, self.size)):
             seal = self._shard(number, shard, encode, _from(len(ids), progress))
             ids.extend(passage.passage_id for passage in shard)
             paths.append(self._path(number))
@@ -98,7 +98,7 @@ class ShardFolder:
         return Filled(tuple(ids), tuple(paths), n_truncated)
 
     def _shard(self, number: int, shard: Sequence[Passage], encode: Encode, told: Callable[[int], None]) -> _Seal:
-        content_hash = _passages_hash(shard)
+        content_hash = passages_hash(shard)
         seal = self._read_seal(number)
         if (
             seal is not None
@@ -170,7 +170,7 @@ def _from(done: int, progress: Progress) -> Callable[[int], None]:
     return lambda n: progress("encode passages", done + n, None)
 
 
-def _chunks(passages: Iterable[Passage], size: int) -> Iterator[list[Passage]]:
+def chunks(passages: Iterable[Passage], size: int) -> Iterator[list[Passage]]:
     iterator = iter(passages)
     while chunk := list(itertools.islice(iterator, size)):
         for passage in chunk:
@@ -186,7 +186,7 @@ def _chunks(passages: Iterable[Passage], size: int) -> Iterator[list[Passage]]:
         yield chunk
 
 
-def _passages_hash(passages: Sequence[Passage]) -> str:
+def passages_hash(passages: Sequence[Passage]) -> str:
     digest = hashlib.sha256()
     for passage in passages:
         digest.update(orjson.dumps([passage.passage_id, passage.title, passage.text]) + b"\n")

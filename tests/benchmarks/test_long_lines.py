@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from ragtasks.benchmarks._rows import Faults, json_lines
-from ragtasks.benchmarks.custom import read_folder
-from ragtasks.benchmarks.mtrag_retrieval import read_passages
+from ragtasks.benchmarks.custom._benchmark import read_folder
+from ragtasks.benchmarks.mtrag._retrieval import read_passages
 from ragtasks.errors import RagtasksError
+from ragtasks.files import Faults, Manifest, json_lines, write_manifest
+from ragtasks.files._runs import read_contexts
 from ragtasks.records import Setting
-from ragtasks.runs import Manifest, read_contexts, write_manifest
-from ragtasks.submissions.checking import Against, check_file
-from ragtasks.submissions.documents import document_ids
-from ragtasks.submissions.findings import SubmissionTask
-from ragtasks.trec_rag.checking import check_answers
-from retrieval_cache._corpus_formats import raw_lines
-from retrieval_cache.retrievers.run_file import read_run
+from ragtasks.submissions.mtrageval import SubmissionTask
+from ragtasks.submissions.mtrageval._check import Against, check_file
+from ragtasks.submissions.mtrageval._documents import document_ids
+from ragtasks.submissions.trec_rag import check_answers
+from retrieval_cache.corpora._formats import raw_lines
+from retrieval_cache.retrievers._run_file import read_run
 
 LINE = '{"_id": "' + "a" * 300 + '"}'
 READERS = {
@@ -54,7 +54,7 @@ def folder(tmp_path: Path) -> Path:
 def test_a_line_without_an_end_is_told_and_not_read(
     read: Callable[[Path], object], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ragtasks.benchmarks._rows.LONGEST_LINE", 200)
+    monkeypatch.setattr("ragtasks.files._json_lines.LONGEST_LINE", 200)
     try:
         found = str(read(folder))
     except RagtasksError as error:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ragtasks.benchmarks import mtrag
-from ragtasks.benchmarks.registry import benchmark_folder, benchmark_names, open_benchmark, source_of
+from ragtasks.benchmarks import benchmark_folder, benchmark_names, open_benchmark, source_of
+from ragtasks.benchmarks.mtrag import _benchmark as mtrag
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 
 

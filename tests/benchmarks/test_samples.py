@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ragtasks.benchmarks.registry import benchmark_folder, benchmark_names, open_benchmark
+from ragtasks.benchmarks import benchmark_folder, benchmark_names, open_benchmark
 from ragtasks.errors import BenchmarkFileError
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from ragtasks.cli import main
-from ragtasks.clients.protocol import Outcome, Reply
-from ragtasks.clients.reply_cache import Kept, ReplyCache
+from ragtasks.clients import Kept, Outcome, Reply, ReplyCache
 from tests.cli.test_retrieval import printed
 
 

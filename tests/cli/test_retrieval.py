@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from ragtasks.benchmarks.registry import benchmark_folder, open_benchmark
+from ragtasks.benchmarks import benchmark_folder, contexts_of_run, open_benchmark
 from ragtasks.cli import main
 from ragtasks.errors import ConfigurationError
 from ragtasks.records import Setting
-from ragtasks.runs import contexts_of_run
 from retrieval_cache.service import Place, evaluate_runs
 
 BY_BM25 = ("retrieve", "--retriever", "bm25", "--benchmark", "custom")

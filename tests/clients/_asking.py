@@ -5,10 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from ragtasks.clients.cached_client import CachedClient
-from ragtasks.clients.openai_client import OpenAIClient
-from ragtasks.clients.protocol import Prompt
-from ragtasks.clients.reply_cache import ReplyCache
+from ragtasks.clients import CachedClient, OpenAIClient, Prompt, ReplyCache
 
 
 def main(url: str, file: str, n_prompts: str, life_seconds: str = "1", slots: str = "4") -> None:

@@ -7,8 +7,7 @@ import time
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
-from ragtasks.clients.protocol import Outcome, Reply
-from ragtasks.clients.reply_cache import Kept, ReplyCache
+from ragtasks.clients import Kept, Outcome, Reply, ReplyCache
 
 TICK_SECONDS = 0.02
 

@@ -16,12 +16,22 @@ from typing import Any
 import orjson
 import pytest
 
-from ragtasks.clients.cached_client import CachedClient
-from ragtasks.clients.openai_client import OpenAIClient
-from ragtasks.clients.protocol import Journal, Outcome, Progress, Prompt, Reply, no_progress
-from ragtasks.clients.reply_cache import Claim, Kept, ReplyCache, check_reply_cache
+from ragtasks.clients import (
+    CachedClient,
+    Journal,
+    Kept,
+    OpenAIClient,
+    Outcome,
+    Progress,
+    Prompt,
+    Reply,
+    ReplyCache,
+    check_reply_cache,
+    no_progress,
+)
+from ragtasks.clients._reply_cache import Claim
 from ragtasks.errors import CacheError
-from ragtasks.runs import canonical_hash
+from ragtasks.files import canonical_hash
 from tests.clients._server import Action, ChatServer, chat_server, completion
 
 CHECKOUT = Path(__file__).resolve().parents[2]

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.clients.completion import read_completion, read_text, split_thinking
-from ragtasks.clients.protocol import Outcome
+from ragtasks.clients import Outcome, read_completion, read_text
+from ragtasks.clients._completion import split_thinking
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 9) | st.text(st.characters(codec="utf-8"), max_size=5),

@@ -4,7 +4,8 @@ import traceback
 
 import pytest
 
-from ragtasks.clients.endpoint import OPENAI_URL, endpoint_of
+from ragtasks.clients import endpoint_of
+from ragtasks.clients._endpoint import OPENAI_URL
 from ragtasks.errors import ConfigurationError
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from ragtasks.clients.endpoint import Endpoint
+from ragtasks.clients import Endpoint
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "endpoints.md"
 

@@ -5,9 +5,9 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragtasks.clients._limiter import WINDOW_SECONDS, Limiter
 from ragtasks.clients._rate_hints import RateHints
-from ragtasks.clients.limiter import WINDOW_SECONDS, Limiter
-from ragtasks.clients.throttle import Throttle
+from ragtasks.clients._throttle import Throttle
 
 
 class Clock:

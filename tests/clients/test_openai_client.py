@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from ragtasks.clients.openai_client import OpenAIClient
-from ragtasks.clients.protocol import Decoding, Outcome, Prompt, Reply
+from ragtasks.clients import Decoding, OpenAIClient, Outcome, Prompt, Reply
 from ragtasks.errors import JudgeError
 from tests.clients._server import Action, ChatServer, Script, chat_server, closed_port, completion, refusal
 
@@ -311,8 +310,8 @@ def test_a_minute_without_a_server_is_outlived_by_default(monkeypatch: pytest.Mo
         waits.append(seconds)
         await sleep(0)
 
-    monkeypatch.setattr("ragtasks.clients.openai_client.asyncio.sleep", without_waiting)
-    monkeypatch.setattr("ragtasks.clients.openai_client.random.uniform", lambda low, _high: low)
+    monkeypatch.setattr("ragtasks.clients._openai_client.asyncio.sleep", without_waiting)
+    monkeypatch.setattr("ragtasks.clients._openai_client.random.uniform", lambda low, _high: low)
     endpoint = {"model": "m", "base_url": f"http://127.0.0.1:{closed_port()}/v1"}
     with pytest.raises(JudgeError, match="nobody answers"):
         OpenAIClient(endpoint, KEY).answer([Prompt.of("q")])
@@ -358,7 +357,7 @@ def test_key_shows_nowhere(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_requests_a_minute_hold(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ragtasks.clients.limiter.WINDOW_SECONDS", 1.0)
+    monkeypatch.setattr("ragtasks.clients._limiter.WINDOW_SECONDS", 1.0)
     with chat_server(lambda *_: completion()) as server:
         client_for(server, requests_per_minute=2).answer([Prompt.of(str(number)) for number in range(5)])
     begin = server.times[0]

@@ -15,10 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.clients.cached_client import CachedClient
-from ragtasks.clients.openai_client import OpenAIClient
-from ragtasks.clients.protocol import FINAL, Decoding, Outcome, Prompt, Reply
-from ragtasks.clients.reply_cache import Kept, ReplyCache
+from ragtasks.clients import CachedClient, Decoding, Kept, OpenAIClient, Outcome, Prompt, Reply, ReplyCache
+from ragtasks.clients._protocol import FINAL
 from ragtasks.errors import CacheError, JudgeError
 from tests.clients._opening import open_and_put
 from tests.clients._server import Action, ChatServer, chat_server, completion, refusal

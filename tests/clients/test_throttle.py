@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from ragtasks.clients._rate_hints import rate_hints, reset_seconds, wait_in
-from ragtasks.clients.throttle import Throttle, Ticket
+from ragtasks.clients._throttle import Throttle, Ticket
 from tests.clients._limits import STYLES, Bucket, FixedWindow, Limit, SlidingWindow, State, refusal_body
 
 LIMIT, MINUTE, N_PROMPTS, N_SLOTS = 500, 60.0, 1000, 64

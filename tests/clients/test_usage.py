@@ -10,10 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.clients.endpoint import endpoint_of
-from ragtasks.clients.openai_client import OpenAIClient
-from ragtasks.clients.protocol import Outcome, Reply
-from ragtasks.clients.usage import Usage, known, usage_of
+from ragtasks.clients import OpenAIClient, Outcome, Reply, Usage, endpoint_of, usage_of
+from ragtasks.clients._usage import known
 from ragtasks.errors import ConfigurationError
 
 MINI = (0.15, 0.60)

@@ -14,8 +14,7 @@ from lm_eval import simple_evaluate
 from lm_eval.tasks import TaskManager
 from lm_eval.tasks._yaml_loader import load_yaml
 
-from ragtasks.benchmarks.benchmark import Benchmark
-from ragtasks.benchmarks.registry import benchmark_folder, open_benchmark
+from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark
 from ragtasks.cli import main
 from ragtasks.harness import models
 from ragtasks.harness.conversation_task import ConversationTask

@@ -12,7 +12,7 @@ from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM
 from lm_eval.utils import make_table
 
-from ragtasks.benchmarks.benchmark import Benchmark
+from ragtasks.benchmarks import Benchmark
 from ragtasks.errors import ConfigurationError, RagtasksError
 from ragtasks.harness.conversation_task import ConversationTask, _warn_of_secrets
 from ragtasks.records import Role, Task

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from ragtasks.benchmarks import _custom_search, custom
-from ragtasks.benchmarks.registry import benchmark_folder, open_benchmark
+from ragtasks.benchmarks import benchmark_folder, open_benchmark
+from ragtasks.benchmarks.custom import _benchmark as custom
+from ragtasks.benchmarks.custom import _search as _custom_search
 from ragtasks.cli import main
 from ragtasks.harness.conversation_task import ConversationTask
 from ragtasks.records import Setting

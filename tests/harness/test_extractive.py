@@ -7,7 +7,7 @@ import sys
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.harness.extractive import N_SENTENCES, extract_answer
+from ragtasks.harness._extractive import N_SENTENCES, extract_answer
 
 PASSAGES = [
     "Permits are issued on Mondays. The fee for a permit is twelve crowns. Dogs are welcome.",
@@ -54,8 +54,8 @@ def test_answers_are_the_same_in_every_process() -> None:
     """Sets are ordered by a random seed of the process; sums over them must not be."""
     code = (
         "from pathlib import Path\n"
-        "from ragtasks.benchmarks.registry import benchmark_folder, open_benchmark\n"
-        "from ragtasks.harness.extractive import extract_answer\n"
+        "from ragtasks.benchmarks._registry import benchmark_folder, open_benchmark\n"
+        "from ragtasks.harness._extractive import extract_answer\n"
         "from ragtasks.records import Setting\n"
         "sample = open_benchmark('mtrag', benchmark_folder('mtrag', 'sample', Path('unused')))\n"
         "passages = sample.read_contexts(Setting.FULL_RAG).passages\n"

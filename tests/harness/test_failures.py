@@ -12,7 +12,8 @@ import pytest
 import tantivy
 
 from ragtasks.errors import CacheError
-from ragtasks.harness.problems import note_problem, survive, take_problems
+from ragtasks.scoring import note_problem, take_problems
+from ragtasks.scoring._failures import survive
 from tests.harness._endpoint import Endpoint, Request
 from tests.harness.conftest import CommandResult
 from tests.judges._demo import DemoServer

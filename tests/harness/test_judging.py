@@ -14,15 +14,12 @@ from typing import Any
 
 import pytest
 
-from ragtasks.clients.credentials import no_secrets
-from ragtasks.clients.protocol import Decoding
+from ragtasks.clients import Decoding, no_secrets
 from ragtasks.config import HarnessModel, config_from_options
 from ragtasks.errors import ConfigurationError, JudgeError
 from ragtasks.harness.judge_model import JudgeModel
-from ragtasks.judges.rubrics import rubrics_named
-from ragtasks.judges.session import judge_responses
-from ragtasks.judges.verdicts import VerdictOutcome, Verdicts
-from ragtasks.suites.mtrag import RUBRICS
+from ragtasks.judges import VerdictOutcome, Verdicts, judge_responses, rubrics_named
+from ragtasks.suites._mtrag import RUBRICS
 from tests.clients._server import closed_port
 from tests.harness.conftest import CHATML, CommandResult
 from tests.judges._demo import FLAKY, DemoServer

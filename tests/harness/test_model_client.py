@@ -8,9 +8,10 @@ from lm_eval.models.huggingface import HFLM
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
-from ragtasks.clients.protocol import ChatMessage, Client, Decoding, Outcome, Prompt, Reply
+from ragtasks.clients import Client, Decoding, Outcome, Prompt, Reply
+from ragtasks.clients._protocol import ChatMessage
 from ragtasks.errors import ConfigurationError
-from ragtasks.harness.model_client import ModelClient, load_model_client
+from ragtasks.harness._model_client import ModelClient, load_model_client
 
 CONTEXT = 64
 TEMPLATE = (

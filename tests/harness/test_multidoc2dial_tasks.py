@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ragtasks.metrics.generation import corpus_bleu
+from ragtasks.metrics import corpus_bleu
 
 METEOR = r"0\.9979"
 """Of four answers that equal their targets: its penalty leaves a little less than 1, the less the longer they are."""
@@ -54,7 +54,7 @@ def test_one_command_runs_it_offline(
     has_wordnet: bool, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not has_wordnet:
-        monkeypatch.setattr("ragtasks.metrics.meteor.open_wordnet", lambda: None)
+        monkeypatch.setattr("ragtasks.metrics._meteor.open_wordnet", lambda: None)
     done = command("--model", "ragtasks-oracle", "--tasks", "multidoc2dial_reference", "--limit", "4")
     assert done.status == 0, done.err
     # The harness drops the decimals of a whole column where all its values are integers or missing.

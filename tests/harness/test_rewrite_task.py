@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from ragtasks.benchmarks.benchmark import Benchmark
+from ragtasks.benchmarks import Benchmark
 from ragtasks.environment import reply_cache_file
 from ragtasks.errors import CacheError, ConfigurationError, MissingExtraError
 from ragtasks.harness.rewrite_task import RewriteTask
-from ragtasks.harness.scoring import shared_scorer
-from ragtasks.harness.searching import CorpusSearch
-from retrieval_cache.evaluation import mean
+from ragtasks.scoring import shared_scorer
+from ragtasks.scoring._search import CorpusSearch
+from retrieval_cache.evaluation._evaluation import mean
 from retrieval_cache.service import Place, evaluate_stored, retrieve
 from retrieval_cache.store import RunStore
 from tests.clients._server import chat_server
-from tests.retrieval_cache.test_listwise import by_overlap
+from tests.retrieval_cache.rerankers.test_listwise import by_overlap
 
 GROUP, CONDITIONAL = "mtrag_rewrite", "mtrag_rewrite_conditional"
 DOMAINS = ("clapnq", "fiqa", "govt", "cloud")
@@ -123,7 +123,7 @@ def test_a_missing_library_is_said_at_once_and_the_replies_are_still_read(
     def refuse(*_: Any) -> None:
         raise MissingExtraError("tantivy", "retrieval", "BM25")
 
-    monkeypatch.setattr("retrieval_cache.retrievers.spec.parse", refuse)
+    monkeypatch.setattr("retrieval_cache.spec.parse", refuse)
     shutil.copytree(benchmark_sample.root, tmp_path / "mtrag")  # a scorer of its own
     name = f"{GROUP}_govt"
     results = evaluate("ragtasks-oracle", name, metadata={"data": str(tmp_path / "mtrag")})

@@ -9,12 +9,11 @@ import pytest
 import yaml
 from lm_eval.tasks import TaskManager
 
-from ragtasks.benchmarks.registry import benchmark_folder, open_benchmark
+from ragtasks.benchmarks import benchmark_folder, open_benchmark
 from ragtasks.harness.conversation_task import ConversationTask
 from ragtasks.harness.link import task_folder
-from ragtasks.metrics.answers import METRICS
-from ragtasks.metrics.metric import Metric
-from ragtasks.suites.suite import suite_named
+from ragtasks.metrics import METRICS, Metric
+from ragtasks.suites import suite_named
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 DOMAINS = ("clapnq", "fiqa", "govt", "cloud")

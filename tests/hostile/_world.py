@@ -11,12 +11,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from ragtasks.benchmarks.human_evaluation import HUMAN_EVALUATION_FILE
-from ragtasks.benchmarks.registry import benchmark_folder
+from ragtasks.benchmarks import benchmark_folder
+from ragtasks.benchmarks.mtrag import HUMAN_EVALUATION_FILE
+from ragtasks.files import Manifest, Ranked, read_manifest, write_manifest
 from ragtasks.records import Setting
-from ragtasks.runs import Manifest, Ranked, read_manifest, write_manifest
-from tests.benchmarks.test_human_evaluation import content as human_evaluation
-from tests.submissions._files import sample, store_run, write_answers
+from tests.benchmarks.mtrag.test_human_evaluation import content as human_evaluation
+from tests.submissions.mtrageval._files import sample, store_run, write_answers
 
 SECRET = "SECRET-OF-THE-USER"
 """Stands in every file that lies outside of what is given: no command says or writes it."""

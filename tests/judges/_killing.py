@@ -11,13 +11,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ragtasks.benchmarks.registry import benchmark_folder, open_benchmark
-from ragtasks.clients.credentials import no_secrets
-from ragtasks.clients.endpoint import endpoint_of
-from ragtasks.judges.session import judge_responses
-from ragtasks.judges.verdicts import Verdicts
+from ragtasks.benchmarks import benchmark_folder, open_benchmark
+from ragtasks.clients import endpoint_of, no_secrets
+from ragtasks.judges import Verdicts, judge_responses
 from ragtasks.records import Response, Setting
-from ragtasks.suites.mtrag import SUITE
+from ragtasks.suites import SUITE
 
 
 def judge_sample(judge: Mapping[str, Any], cache: Path) -> Verdicts:

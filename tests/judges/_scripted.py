@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ragtasks.clients.protocol import Journal, Outcome, Progress, Prompt, Reply, no_progress
+from ragtasks.clients import Journal, Outcome, Progress, Prompt, Reply, no_progress
 from ragtasks.errors import JudgeError
 from ragtasks.records import Answerability, Message, Passage, Response, Role, Task
 

@@ -19,12 +19,11 @@ from typing import Any
 
 import pytest
 
-from ragtasks.clients.endpoint import Endpoint, endpoint_of
+from ragtasks.clients import Endpoint, endpoint_of
 from ragtasks.errors import CacheError, JudgeError
-from ragtasks.judges.session import judge_responses
-from ragtasks.judges.verdicts import VerdictOutcome, Verdicts
+from ragtasks.judges import VerdictOutcome, Verdicts, judge_responses
 from ragtasks.records import Response
-from ragtasks.suites.mtrag import SUITE
+from ragtasks.suites import SUITE
 from tests.clients._server import Action, ChatServer, Script, chat_server, completion, refusal
 from tests.judges._demo import DemoServer
 from tests.judges._killing import judge_sample

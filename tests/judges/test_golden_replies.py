@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from benchmarks.official_agreement import odd_replies, reader_agreement
 from benchmarks.official_scripts import load_scripts
-from ragtasks.judges.ibm_parsers import (
+from ragtasks.judges._parsers import UnparsableReplyError, read_decision, read_label, read_rating
+from ragtasks.judges.official._parsers import (
     UNDECIDED,
     ibm_clarification,
     ibm_idk,
@@ -23,7 +24,6 @@ from ragtasks.judges.ibm_parsers import (
     ibm_rating_in_range,
     ibm_without_example,
 )
-from ragtasks.judges.parsers import UnparsableReplyError, read_decision, read_label, read_rating
 from ragtasks.records import IdkVerdict
 
 CASES: list[dict[str, Any]] = json.loads((Path(__file__).parent / "golden_replies.json").read_text(encoding="utf-8"))[

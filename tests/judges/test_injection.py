@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.judges.panel import judge
-from ragtasks.judges.question import code_of
-from ragtasks.judges.rubrics import RUBRIC_NAMES, rubrics_named
+from ragtasks.judges import rubrics_named
+from ragtasks.judges._panel import judge
+from ragtasks.judges._question import code_of
+from ragtasks.judges._rubrics import RUBRIC_NAMES
 from ragtasks.records import Answerability
 from tests.judges._scripted import Script, ScriptedClient, form_of, obedient, response
 
@@ -137,7 +138,7 @@ def test_whoever_works_a_code_out_and_writes_it_gets_another(text: str, n_forese
 
 def test_a_code_that_stands_in_a_text_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     # One digit is found in most texts: the search must go on until it is not.
-    monkeypatch.setattr("ragtasks.judges.question._CODE_LENGTH", 1)
+    monkeypatch.setattr("ragtasks.judges._question._CODE_LENGTH", 1)
     assert {code_of("0123456789abcd" + "g" * length) for length in range(30)} == {"e", "f"}
 
 

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from ragtasks.judges.multihop_answer import MULTIHOP_ANSWER, multihop_answer
-from ragtasks.judges.parsers import UnparsableReplyError
-from ragtasks.judges.question import Finding, Question
+from ragtasks.judges import MULTIHOP_ANSWER, multihop_answer
+from ragtasks.judges._parsers import UnparsableReplyError
+from ragtasks.judges._question import Finding, Question
 from tests.judges._scripted import response
 
 

@@ -11,16 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.benchmarks.nugget_files import Grade
-from ragtasks.judges.citations import citation_support
-from ragtasks.judges.nuggets import MOST_NUGGETS, WINDOW, nugget_assignment, nugget_creation, nuggets_of
-from ragtasks.judges.panel import judge
-from ragtasks.judges.parsers import UnparsableReplyError
-from ragtasks.judges.question import Finding, Question
-from ragtasks.judges.verdicts import VerdictOutcome
+from ragtasks.benchmarks.trec_rag import Grade
+from ragtasks.judges import VerdictOutcome, citation_support, nugget_assignment, nugget_creation, nuggets_of
+from ragtasks.judges._nuggets import MOST_NUGGETS, WINDOW
+from ragtasks.judges._panel import judge
+from ragtasks.judges._parsers import UnparsableReplyError
+from ragtasks.judges._question import Finding, Question
 from ragtasks.records import Passage, Response
 from tests.judges._scripted import ScriptedClient, code_in, response
-from tests.trec_rag._judge import listed, parts_of
+from tests.submissions.trec_rag._judge import listed, parts_of
 
 GRADES = [grade.value for grade in Grade]
 

@@ -13,15 +13,11 @@ from typing import Any
 
 import pytest
 
-from ragtasks.clients.cached_client import CachedClient
-from ragtasks.clients.openai_client import OpenAIClient
-from ragtasks.clients.protocol import Outcome, Reply
-from ragtasks.clients.reply_cache import ReplyCache
-from ragtasks.clients.usage import Usage
+from ragtasks.clients import CachedClient, OpenAIClient, Outcome, Reply, ReplyCache, Usage
 from ragtasks.errors import ConfigurationError, JudgeError
-from ragtasks.judges.panel import judge
-from ragtasks.judges.rubrics import RUBRIC_NAMES, idk, rb_llm, rubrics_named
-from ragtasks.judges.verdicts import Verdict, VerdictOutcome
+from ragtasks.judges import Verdict, VerdictOutcome, rubrics_named
+from ragtasks.judges._panel import judge
+from ragtasks.judges._rubrics import RUBRIC_NAMES, idk, rb_llm
 from ragtasks.records import Response
 from tests.clients._server import Action, Script, chat_server, closed_port, completion, refusal
 from tests.judges._scripted import ScriptedClient, form_of, obedient, response

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from jinja2 import Environment, meta
 
 from ragtasks.errors import ConfigurationError
-from ragtasks.judges.faithfulness import rl_f, rl_f_conversation
-from ragtasks.judges.parsers import (
+from ragtasks.judges import VerdictOutcome, rubrics_named
+from ragtasks.judges._faithfulness import rl_f, rl_f_conversation
+from ragtasks.judges._parsers import (
     UnparsableReplyError,
     read_coded_label,
     read_coded_object,
@@ -21,9 +22,8 @@ from ragtasks.judges.parsers import (
     read_statements,
     read_support,
 )
-from ragtasks.judges.question import Finding, Question
-from ragtasks.judges.rubrics import RUBRIC_NAMES, idk, rb_llm, rubrics_named
-from ragtasks.judges.verdicts import VerdictOutcome
+from ragtasks.judges._question import Finding, Question
+from ragtasks.judges._rubrics import RUBRIC_NAMES, idk, rb_llm
 from ragtasks.records import Answerability
 from ragtasks.templates import PromptTemplate, shipped_template
 from tests.judges._scripted import code_in, obedient, response

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtasks.errors import JudgeError
-from ragtasks.judges.rubrics import LABEL_VALUES
-from ragtasks.judges.verdicts import JudgeIdk, Verdict, VerdictOutcome, Verdicts
-from ragtasks.metrics.answerability import IdkDetector
+from ragtasks.judges import JudgeIdk, Verdict, VerdictOutcome, Verdicts
+from ragtasks.judges._rubrics import LABEL_VALUES
+from ragtasks.metrics._answerability import IdkDetector
 from ragtasks.records import IdkVerdict
 from tests.judges._scripted import response
 

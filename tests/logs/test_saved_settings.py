@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtasks.config import KEYS, config_from_options
-from ragtasks.logs.saved_settings import HARMLESS, RECORDED, harmless, recorded, say_unused, unused
+from ragtasks.logs import say_unused
+from ragtasks.logs._saved_settings import HARMLESS, RECORDED, harmless, recorded, unused
 
 NEVER = {"judges", "encoder_device", "retriever", "min_judge_coverage"}
 _JSON = st.recursive(

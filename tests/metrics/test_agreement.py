@@ -11,9 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
-from ragtasks.metrics.agreement import (
-    NOTHING_VARIES,
-    TOO_FEW,
+from ragtasks.metrics import (
     Level,
     inverse_frequency,
     krippendorff_alpha,
@@ -21,6 +19,7 @@ from ragtasks.metrics.agreement import (
     spearman,
     spearman_repeated,
 )
+from ragtasks.metrics._agreement import NOTHING_VARIES, TOO_FEW
 
 Item = Sequence[float | None]
 RATERS = (

@@ -9,11 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragtasks.metrics.answerability import IdkLabel
-from ragtasks.metrics.answers import METRICS, IbmJudged, Judged, Semantics, score_responses
-from ragtasks.metrics.conditioning import condition_ibm, condition_paper
-from ragtasks.metrics.metric import Scores
-from ragtasks.metrics.semantic import SemanticScore
+from ragtasks.metrics import (
+    METRICS,
+    IbmJudged,
+    IdkLabel,
+    Judged,
+    Scores,
+    Semantics,
+    SemanticScore,
+    condition_paper,
+    score_responses,
+)
+from ragtasks.metrics._conditioning import condition_ibm
 from ragtasks.records import Answerability, IdkVerdict, Message, Passage, Response, Role, Score, Task
 
 NAMES = [metric.name for metric in METRICS]

@@ -4,15 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.metrics.citations import (
-    SUPPORT_WEIGHTS,
-    Support,
-    citation_validity,
-    cited_share,
-    support_precision,
-    support_recall,
-)
-from ragtasks.metrics.cited_answer import parse_cited
+from ragtasks.metrics import Support, citation_validity, cited_share, parse_cited, support_precision, support_recall
+from ragtasks.metrics._citations import SUPPORT_WEIGHTS
 
 FULL, PARTIAL, NO = Support.FULL, Support.PARTIAL, Support.NO
 SENTENCES = st.lists(st.one_of(st.none(), st.sampled_from(Support)), min_size=1)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.metrics.cited_answer import CitedSentence, n_words, parse_cited, within
+from ragtasks.metrics import CitedSentence, n_words, parse_cited, within
 
 N = 5
 

@@ -6,14 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.metrics.answerability import NO_VERDICT
-from ragtasks.metrics.conditioning import (
-    LEFT_OUT,
-    NO_CLARIFICATION,
-    condition_ibm,
-    condition_paper,
-    ibm_visible_answerability,
-)
+from ragtasks.metrics import LEFT_OUT, NO_VERDICT, condition_paper, ibm_visible_answerability
+from ragtasks.metrics._conditioning import NO_CLARIFICATION, condition_ibm
 from ragtasks.records import Answerability, IdkVerdict, Score
 
 YES, PARTIAL, NO = IdkVerdict.YES, IdkVerdict.PARTIAL, IdkVerdict.NO

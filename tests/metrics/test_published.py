@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from ragtasks.metrics.answerability import answerability_accuracy
-from ragtasks.metrics.conditioning import condition_ibm, condition_paper
-from ragtasks.metrics.rb_alg import rb_agg_ibm, rb_alg_raw
+from ragtasks.metrics import answerability_accuracy, condition_paper
+from ragtasks.metrics._conditioning import condition_ibm
+from ragtasks.metrics._rb_alg import rb_agg_ibm, rb_alg_raw
 from ragtasks.records import Answerability, IdkVerdict, Score
 
 REFUSABLE = (Answerability.UNANSWERABLE, Answerability.CONVERSATIONAL)

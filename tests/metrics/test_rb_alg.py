@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragtasks.metrics import rb_alg
-from ragtasks.metrics.rb_alg import rb_agg_ibm, rb_alg_raw
+from ragtasks.metrics import _rb_alg as rb_alg
+from ragtasks.metrics._rb_alg import rb_agg_ibm, rb_alg_raw
 
 GOLDEN = json.loads((Path(__file__).parent / "golden_rb_alg.json").read_text(encoding="utf-8"))
 BERT = st.floats(-1.5, 1)  # rescaled BERTScore can be below -1

@@ -13,17 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
-from ragtasks.benchmarks.mtrag import DOMAINS
-from ragtasks.benchmarks.mtrag_retrieval import load_qrels, load_queries, read_passages
+from ragtasks.benchmarks.mtrag._benchmark import DOMAINS
+from ragtasks.benchmarks.mtrag._retrieval import load_qrels, load_queries, read_passages
 from ragtasks.errors import BenchmarkFileError, CacheError
-from ragtasks.metrics.retrieval import (
-    CUTOFFS,
-    RETRIEVAL_METRICS,
-    RunScores,
-    score_run,
-)
+from ragtasks.files import Ranked, Run, in_rank_order
+from ragtasks.metrics import CUTOFFS, RETRIEVAL_METRICS, score_run
+from ragtasks.metrics._retrieval import RunScores
 from ragtasks.records import Qrel
-from ragtasks.runs import Ranked, Run, in_rank_order
 
 NAMES = [metric.name for metric in RETRIEVAL_METRICS]
 TREC_NAMES = {

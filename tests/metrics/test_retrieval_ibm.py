@@ -5,20 +5,18 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 
-from ragtasks.benchmarks.mtrag import DOMAINS, load
-from ragtasks.benchmarks.mtrag_retrieval import load_qrels
-from ragtasks.metrics.retrieval import (
-    IBM_METRICS,
+from ragtasks.benchmarks.mtrag._benchmark import DOMAINS, load
+from ragtasks.benchmarks.mtrag._retrieval import load_qrels
+from ragtasks.files import Ranked, Run
+from ragtasks.metrics import IBM_METRICS, score_run, score_run_ibm
+from ragtasks.metrics._retrieval import (
     ibm_last_score,
     ibm_predicted_only,
     ibm_rounded_mean,
     ibm_weights,
     ibm_without_own_id,
-    score_run,
-    score_run_ibm,
 )
 from ragtasks.records import Qrel
-from ragtasks.runs import Ranked, Run
 from tests.metrics.test_retrieval import judgements, qrels_of, run_of, runs
 
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.metrics.rewriting import FIGURES, Searched, is_changed, length_ratio, n_words, query_figures
+from ragtasks.files import Ranked
+from ragtasks.metrics import FIGURES, Searched, is_changed, length_ratio, n_query_words, query_figures
 from ragtasks.records import Answerability, Message, Qrel, Role, Task
-from ragtasks.runs import Ranked
 
 QRELS = (Qrel("a<::>2", "p1", 1), Qrel("a<::>2", "p2", 1), Qrel("b<::>1", "p9", 1))
 FOUND = {
@@ -85,8 +85,8 @@ def test_a_rewrite_is_changed_where_words_are(rewrite: str, changed: bool) -> No
 
 
 def test_length_is_counted_in_words() -> None:
-    assert n_words(" one  two\nthree ") == 3
-    assert n_words("") == 0
+    assert n_query_words(" one  two\nthree ") == 3
+    assert n_query_words("") == 0
     assert length_ratio("one two three", "one two") == 1.5
     assert length_ratio("one", "  ") == 1
 

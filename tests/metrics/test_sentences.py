@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.metrics.sentences import sentence_ends
+from ragtasks.metrics._sentences import sentence_ends
 
 
 def parts(line: str) -> list[str]:

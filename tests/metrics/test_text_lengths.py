@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ragtasks.metrics import _encoders
-from ragtasks.metrics.semantic import BertScorer, EncoderSpec
+from ragtasks.metrics import BertScorer, _encoders
+from ragtasks.metrics._semantic import EncoderSpec
 from tests.metrics._deberta import write_deberta
 
 LAYER = 2

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragtasks.metrics.thinking import answer_text
+from ragtasks.metrics import answer_text
 
 END = "</think>"
 

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import ragtasks
-from ragtasks.benchmarks.registry import open_benchmark
+from ragtasks.benchmarks import open_benchmark
 from ragtasks.records import Setting
-from ragtasks.submissions.building import Entry, build
-from ragtasks.submissions.findings import SubmissionTask
-from ragtasks.submissions.inputs import benchmark_inputs
-from tests.benchmarks.test_human_evaluation import content
+from ragtasks.submissions.mtrageval import SubmissionTask
+from ragtasks.submissions.mtrageval._build import Entry, build
+from ragtasks.submissions.mtrageval._inputs import benchmark_inputs
+from tests.benchmarks.mtrag.test_human_evaluation import content
 from tests.mutations._attack import call
 from tests.reports._saved import save
-from tests.submissions._files import lines_of, write_answers
+from tests.submissions.mtrageval._files import lines_of, write_answers
 
 FIELDS = {"passages": [{"passage_id": "p", "title": "T", "text": "Text."}], "max_words": 150, "refusal": "no"}
 _SAMPLES = Path(ragtasks.__file__).parent / "benchmarks" / "sample"

@@ -8,15 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ragtasks.benchmarks.registry import open_benchmark, retrieval_side
+from ragtasks.benchmarks import build_docs, contexts_for, open_benchmark, retrieval_side
 from ragtasks.cli.app import say
-from ragtasks.docs import build_docs
 from ragtasks.records import Setting
-from ragtasks.runs import contexts_for
 from ragtasks.templates import load_template
 from tests.mutations._files import FIELDS
 from tests.mutations._mutants import Form
-from tests.submissions._files import TIME
+from tests.submissions.mtrageval._files import TIME
 
 Command = str | Callable[[Path], None]
 """A command line with `{w}` for the folder, or what a command does that takes seconds in itself."""
@@ -98,7 +96,7 @@ def _fitting_trec(folder: Path) -> None:
 
 def _fitting_key(folder: Path) -> None:
     """Make the manifest's key fit its spec, as whoever writes one by hand would."""
-    from ragtasks.runs import canonical_hash
+    from ragtasks.files import canonical_hash
 
     path = folder / "store" / "runs" / "mine" / "manifest.json"
     try:

@@ -19,7 +19,7 @@ from tests.mutations._attack import Ending, call
 from tests.mutations._files import write_files
 from tests.mutations._kinds import KINDS, Command, Kind
 from tests.mutations._mutants import mutant
-from tests.trec_rag._judge import verdict
+from tests.submissions.trec_rag._judge import verdict
 
 IN_ALL = 5_000
 A_FEW = int(os.environ.get("MUTATION_FEW", "2"))

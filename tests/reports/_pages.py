@@ -10,11 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from ragtasks.logs import read_evaluations
 from ragtasks.reports.page import write_page
-from ragtasks.reports.results import read_evaluations
-from ragtasks.reports.table import Figure, Section, Table
-
-from ._saved import Values, save
+from ragtasks.reports.rendering import Figure, Section, Table
+from tests.reports._saved import Values, save
 
 HOSTILE = "</script><script>window.harmed=1</script><img src=x onerror='window.harmed=1'>]]>--><b>&amp;\u2028${1}"
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20"><rect width="40" height="20"/></svg>'

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ._evaluations import evaluate_sample
+from tests.reports._evaluations import evaluate_sample
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ._saved import save
+from tests.reports._saved import save
 
 N_HELPERS = 2
 """The process that draws, and the resource tracker that Python starts beside it."""

@@ -18,17 +18,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
-from ragtasks.reports.losses import ANSWERED, MISSED, NOT_USED, REFUSED
-from ragtasks.reports.merging import Group
+from ragtasks.logs import Evaluation, Group, Row, read_evaluations
 from ragtasks.reports.page import write_page
-from ragtasks.reports.page.blocks import Stream, packed
-from ragtasks.reports.page.failures import FAILURES, NO_VERDICT, UNSCORED, explained, failures_of
-from ragtasks.reports.page.naming import group_labels, name_evaluations
-from ragtasks.reports.results import Evaluation, Row, read_evaluations
-from ragtasks.reports.table import Figure, Section, Table
-
-from ._pages import HOSTILE, SVG, TURNS, always, blocks_of, known_results, poison, write
-from ._saved import Values, facts_of, save
+from ragtasks.reports.page._blocks import Stream, packed
+from ragtasks.reports.page._failures import FAILURES, NO_VERDICT, UNSCORED, explained, failures_of
+from ragtasks.reports.page._naming import group_labels, name_evaluations
+from ragtasks.reports.rendering import Figure, Section, Table
+from ragtasks.reports.tables import ANSWERED, MISSED, NOT_USED, REFUSED
+from tests.reports._pages import HOSTILE, SVG, TURNS, always, blocks_of, known_results, poison, write
+from tests.reports._saved import Values, facts_of, save
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 VALUES = st.recursive(

@@ -14,11 +14,9 @@ from urllib.parse import quote
 
 import pytest
 
-from ragtasks.reports.history import read_history
-from ragtasks.reports.leaderboard import write_leaderboard
-
-from ._pages import HOSTILE, always, known_results, poison, write
-from ._saved import facts_of, save
+from ragtasks.reports.history import read_history, write_leaderboard
+from tests.reports._pages import HOSTILE, always, known_results, poison, write
+from tests.reports._saved import facts_of, save
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 BROWSER, DRIVER = next(filter(None, map(shutil.which, BROWSERS)), None), shutil.which("chromedriver")

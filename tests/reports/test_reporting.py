@@ -13,8 +13,7 @@ from typer.testing import CliRunner
 
 from ragtasks.cli import app
 from ragtasks.errors import ConfigurationError
-
-from ._saved import save
+from tests.reports._saved import save
 
 
 @pytest.fixture

@@ -6,11 +6,10 @@ import json
 import sys
 from pathlib import Path
 
-from ragtasks.benchmarks.registry import SAMPLE, benchmark_folder, open_benchmark
-from ragtasks.clients.cached_client import CachedClient
-from ragtasks.clients.openai_client import OpenAIClient
-from ragtasks.clients.reply_cache import ReplyCache
-from retrieval_cache.rewriting import rewrite_queries
+from ragtasks.benchmarks import benchmark_folder, open_benchmark
+from ragtasks.benchmarks._registry import SAMPLE
+from ragtasks.clients import CachedClient, OpenAIClient, ReplyCache
+from retrieval_cache.queries import rewrite_queries
 
 SLOTS = 2
 

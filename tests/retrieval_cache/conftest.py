@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ragtasks.benchmarks.benchmark import Benchmark
-from ragtasks.benchmarks.registry import benchmark_folder, open_benchmark
+from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark
 
 
 @pytest.fixture(scope="session")

@@ -14,15 +14,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
-from ragtasks.benchmarks.mtrag_retrieval import load_queries, read_passages
+from ragtasks.benchmarks.mtrag._retrieval import load_queries, read_passages
 from ragtasks.errors import CacheError, ConfigurationError
+from ragtasks.files import Ranked, in_rank_order
 from ragtasks.records import Passage
-from ragtasks.runs import Ranked, in_rank_order
-from retrieval_cache.retrievers.analysers import indexed_text, term_lister
-from retrieval_cache.retrievers.bm25 import K1, B, Bm25Retriever
-from retrieval_cache.retrievers.bm25s_retriever import Bm25sRetriever
-from retrieval_cache.retrievers.rank_bm25_retriever import RankBm25Retriever
-from retrieval_cache.retrievers.spec import parse
+from retrieval_cache.retrievers import K1, B, indexed_text, term_lister
+from retrieval_cache.retrievers._bm25 import Bm25Retriever
+from retrieval_cache.retrievers._bm25s_retriever import Bm25sRetriever
+from retrieval_cache.retrievers._rank_bm25_retriever import RankBm25Retriever
+from retrieval_cache.spec import parse
 
 ALL = ("bm25", "bm25-standard", "bm25s", "rank_bm25")
 
@@ -154,7 +154,7 @@ def test_threads_and_segments_do_not_show(tmp_path: Path, mtrag_root: Path, monk
     queries = dict(itertools.islice(load_queries(mtrag_root, "cloud", "all_questions").items(), 60))
     runs = []
     for heap in (128_000_000, 32_000_000, 32_000_001):
-        monkeypatch.setattr("retrieval_cache.retrievers.bm25._HEAP_BYTES", heap)
+        monkeypatch.setattr("retrieval_cache.retrievers._bm25._HEAP_BYTES", heap)
         retriever = Bm25Retriever()
         retriever.index(passages, tmp_path / str(heap))
         runs.append(retriever.search(queries, 100))

@@ -15,13 +15,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragtasks.benchmarks.mtrag_retrieval import load_qrels, load_queries, read_passages
+from ragtasks.benchmarks.mtrag._retrieval import load_qrels, load_queries, read_passages
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError
+from ragtasks.files import Ranked, in_rank_order
 from ragtasks.records import Passage
-from ragtasks.runs import Ranked, in_rank_order
+from retrieval_cache.retrievers import DenseRetriever
+from retrieval_cache.retrievers._dense import default_prompts
 from retrieval_cache.retrievers._exact import Engine, ExactIndex
-from retrieval_cache.retrievers.dense import DenseRetriever, default_prompts
-from retrieval_cache.retrievers.spec import parse
+from retrieval_cache.spec import parse
 
 pytest.importorskip("sentence_transformers", reason="needs ragtasks[dense]")
 pytest.importorskip("faiss", reason="needs ragtasks[dense]")

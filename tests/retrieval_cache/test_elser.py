@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, RagtasksError
+from ragtasks.files import Ranked
 from ragtasks.records import Passage
-from ragtasks.runs import Ranked
-from retrieval_cache.retrievers.elser import ElserRetriever
-from retrieval_cache.retrievers.spec import parse
+from retrieval_cache.retrievers._elser import ElserRetriever
+from retrieval_cache.spec import parse
 
 pytest.importorskip("elasticsearch", reason="needs ragtasks[elastic]")
 

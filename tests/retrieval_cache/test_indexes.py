@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from ragtasks.benchmarks.registry import SAMPLE, benchmark_folder, open_benchmark
+from ragtasks.benchmarks import benchmark_folder, open_benchmark
+from ragtasks.benchmarks._registry import SAMPLE
 from ragtasks.errors import ConfigurationError
 from retrieval_cache.indexes import domain_retriever
-from retrieval_cache.query_forms import build_queries
-from retrieval_cache.retrievers.spec import parse
+from retrieval_cache.queries import build_queries
+from retrieval_cache.spec import parse
 from retrieval_cache.stage import DEPTH, Request, build_run, read_run
 from retrieval_cache.store import RunStore
 

@@ -18,19 +18,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragtasks.benchmarks.mtrag_retrieval import load_queries, read_passages
+from ragtasks.benchmarks.mtrag._retrieval import load_queries, read_passages
 from ragtasks.errors import CacheError, ConfigurationError
+from ragtasks.files import Run
 from ragtasks.records import Passage
-from ragtasks.runs import Run
+from retrieval_cache.engines._milvus import MilvusRetriever
 from retrieval_cache.engines._milvus_collection import Collection, without_secrets
 from retrieval_cache.engines._term_weights import TermWeights, rarity, saturated
-from retrieval_cache.engines.milvus import MilvusRetriever
-from retrieval_cache.fusion import HybridRetriever
+from retrieval_cache.retrievers import DenseRetriever, HybridRetriever, no_progress
+from retrieval_cache.retrievers._bm25 import Bm25Retriever
 from retrieval_cache.retrievers._exact import ExactIndex
-from retrieval_cache.retrievers.bm25 import Bm25Retriever
-from retrieval_cache.retrievers.dense import DenseRetriever
-from retrieval_cache.retrievers.protocol import no_progress
-from retrieval_cache.retrievers.spec import parse
+from retrieval_cache.spec import parse
 
 pytest.importorskip("pymilvus")
 pytest.importorskip("milvus_lite")

@@ -8,13 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from ragtasks.benchmarks.benchmark import Benchmark
-from ragtasks.benchmarks.registry import benchmark_folder, open_benchmark
+from ragtasks.benchmarks import Benchmark, benchmark_folder, contexts_of_run, open_benchmark
 from ragtasks.errors import ConfigurationError
 from ragtasks.records import Setting
-from ragtasks.runs import contexts_of_run
-from retrieval_cache.query_forms import build_queries
-from retrieval_cache.retrieval_tables import render_report
+from retrieval_cache.evaluation import render_report
+from retrieval_cache.queries import build_queries
 from retrieval_cache.service import Place, evaluate_runs, retrieve
 from retrieval_cache.stage import read_run
 

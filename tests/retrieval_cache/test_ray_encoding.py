@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ragtasks.benchmarks.mtrag_retrieval import read_passages
+from ragtasks.benchmarks.mtrag._retrieval import read_passages
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError
 from ragtasks.records import Passage
-from retrieval_cache.engines.ray_encoding import encode_corpus
-from retrieval_cache.retrievers.dense import DenseRetriever
+from retrieval_cache.engines._ray_encoding import encode_corpus
+from retrieval_cache.retrievers import DenseRetriever
 
 ray = pytest.importorskip("ray")
 cluster_utils = pytest.importorskip("ray.cluster_utils")

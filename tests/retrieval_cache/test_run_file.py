@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from ragtasks.errors import CacheError, ConfigurationError
+from ragtasks.files import Ranked, write_trec
 from ragtasks.records import Passage
-from ragtasks.runs import Ranked, write_trec
-from retrieval_cache.retrievers.protocol import Retriever
-from retrieval_cache.retrievers.run_file import read_run
-from retrieval_cache.retrievers.spec import parse
+from retrieval_cache.retrievers import Retriever
+from retrieval_cache.retrievers._run_file import read_run
+from retrieval_cache.spec import parse
 
 CORPUS = [Passage(name, "text") for name in ("a", "b", "c", "d")]
 RUN = {"c1<::>1": (Ranked("b", 2.5), Ranked("a", 1.0)), "c1<::>2": (Ranked("d", 1.0), Ranked("c", 1.0))}

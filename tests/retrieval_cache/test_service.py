@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from ragtasks.benchmarks.benchmark import Benchmark
+from ragtasks.benchmarks import Benchmark
 from ragtasks.errors import CacheError, ConfigurationError, JudgeError
-from retrieval_cache.retrieval_tables import render_report
+from retrieval_cache.evaluation import render_report
 from retrieval_cache.service import Place, Rewriter, evaluate_runs, retrieve
 
 

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragtasks.errors import CacheError, ConfigurationError
+from ragtasks.files import Ranked, in_rank_order
 from ragtasks.records import Passage
-from ragtasks.runs import Ranked, in_rank_order
-from retrieval_cache.retrievers.sparse import SparseRetriever, _top
-from retrieval_cache.retrievers.spec import parse
+from retrieval_cache.retrievers._sparse import SparseRetriever, _top
+from retrieval_cache.spec import parse
 
 pytest.importorskip("sentence_transformers", reason="needs ragtasks[dense]")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ragtasks.errors import ConfigurationError
-from retrieval_cache.retrievers.spec import parse
+from retrieval_cache.spec import parse
 
 
 @pytest.mark.parametrize(

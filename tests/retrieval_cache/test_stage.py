@@ -13,12 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from ragtasks.benchmarks.benchmark import Benchmark
+from ragtasks.benchmarks import Benchmark, contexts_of_run
 from ragtasks.errors import CacheError
+from ragtasks.files import read_manifest
+from ragtasks.files._runs import read_contexts
 from ragtasks.records import Setting
-from ragtasks.runs import contexts_of_run, read_contexts, read_manifest
-from retrieval_cache.query_forms import Queries, build_queries
-from retrieval_cache.retrievers.spec import parse
+from retrieval_cache.queries import Queries, build_queries
+from retrieval_cache.spec import parse
 from retrieval_cache.stage import Request, build_run, read_run
 from retrieval_cache.store import RunStore, diff_runs, verify_run
 

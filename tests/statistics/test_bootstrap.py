@@ -11,16 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from ragtasks.statistics.bootstrap import (
-    MIN_CLUSTERS,
-    NOTHING_SCORED,
-    NOTHING_VARIES,
-    TOO_FEW_CLUSTERS,
-    TOO_FEW_DIFFER,
-    Estimate,
-    estimate_means,
-)
-from ragtasks.statistics.clusters import Clustered, cluster
+from ragtasks.statistics import MIN_CLUSTERS, Clustered, Estimate, cluster, estimate_means
+from ragtasks.statistics._bootstrap import NOTHING_SCORED, NOTHING_VARIES, TOO_FEW_CLUSTERS, TOO_FEW_DIFFER
 
 N_BENCHMARKS = 500
 ONE_FOR_EACH = [f"{number:02}" for number in range(12)]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.statistics.clusters import cluster
+from ragtasks.statistics import cluster
 
 ITEMS = st.lists(st.tuples(st.none() | st.integers(-8, 8).map(lambda n: n / 8), st.sampled_from("abcd")), max_size=30)
 

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ragtasks.statistics.bootstrap import Estimate, estimate_means
-from ragtasks.statistics.clusters import cluster
-from ragtasks.statistics.detectable import detectable_difference
-from ragtasks.statistics.permutation import sign_flip_p_values
+from ragtasks.statistics import Estimate, cluster, estimate_means
+from ragtasks.statistics._detectable import detectable_difference
+from ragtasks.statistics._permutation import sign_flip_p_values
 
 
 def estimate(error: float | None, n_clusters: int) -> Estimate:

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from ragtasks.statistics.clusters import Clustered, cluster
-from ragtasks.statistics.permutation import sign_flip_p_values
+from ragtasks.statistics import Clustered, cluster
+from ragtasks.statistics._permutation import sign_flip_p_values
 
 SUMS = st.lists(st.integers(-8, 8).map(lambda n: n / 8), min_size=1, max_size=8)
 

@@ -4,16 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from ragtasks.benchmarks.benchmark import Benchmark
-from ragtasks.benchmarks.registry import benchmark_folder, open_benchmark
-from ragtasks.judges.faithfulness import RL_F
-from ragtasks.judges.verdicts import IDK, Verdict, VerdictOutcome, Verdicts
-from ragtasks.metrics.answerability import RuleBasedIdk
-from ragtasks.metrics.answers import Semantics
-from ragtasks.metrics.semantic import SemanticScore
+from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark
+from ragtasks.judges import IDK, RL_F, Verdict, VerdictOutcome, Verdicts
+from ragtasks.metrics import RuleBasedIdk, Semantics, SemanticScore
 from ragtasks.records import Answerability, Response
-from ragtasks.suites.mtrag_s import METRIC_NAMES, SUITE
-from ragtasks.suites.suite import Evidence
+from ragtasks.suites import SUITE, Evidence
+from ragtasks.suites._mtrag_s import METRIC_NAMES
 
 TEXTS = ("The island has 3,140 inhabitants.", "I do not have that information.", "")
 

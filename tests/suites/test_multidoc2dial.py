@@ -8,19 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from ragtasks.benchmarks._doc2dial_files import read_dialogues, read_documents
-from ragtasks.benchmarks._doc2dial_tasks import tasks_of
-from ragtasks.benchmarks.benchmark import Benchmark
-from ragtasks.benchmarks.registry import benchmark_folder, open_benchmark
+from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark
+from ragtasks.benchmarks.doc2dial._files import read_dialogues, read_documents
+from ragtasks.benchmarks.doc2dial._tasks import tasks_of
 from ragtasks.config import EvaluationConfig
-from ragtasks.harness.scoring import ResponseScorer
-from ragtasks.metrics.answerability import IdkLabel, RuleBasedIdk
-from ragtasks.metrics.answers import Semantics
-from ragtasks.metrics.meteor import open_wordnet
-from ragtasks.metrics.metric import Scores
-from ragtasks.metrics.semantic import SemanticScore
+from ragtasks.metrics import IdkLabel, RuleBasedIdk, Scores, Semantics, SemanticScore
+from ragtasks.metrics._meteor import open_wordnet
 from ragtasks.records import Answerability, IdkVerdict, Response, Task
-from ragtasks.suites.multidoc2dial import (
+from ragtasks.scoring._scoring import ResponseScorer
+from ragtasks.suites import Evidence
+from ragtasks.suites._multidoc2dial import (
     CANNOT_ANSWER,
     KNOWN_REFUSALS,
     LEFT_OUT,
@@ -29,7 +26,6 @@ from ragtasks.suites.multidoc2dial import (
     refusal_label,
     score,
 )
-from ragtasks.suites.suite import Evidence
 from tests.conftest import REAL_DATA
 
 BENCHMARK = open_benchmark("multidoc2dial", benchmark_folder("multidoc2dial", "sample", Path()).resolve())

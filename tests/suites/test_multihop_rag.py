@@ -4,16 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from ragtasks.benchmarks.benchmark import Benchmark
-from ragtasks.benchmarks.registry import benchmark_folder, open_benchmark
-from ragtasks.judges.multihop_answer import MULTIHOP_ANSWER
-from ragtasks.judges.verdicts import IDK, Verdict, VerdictOutcome, Verdicts
-from ragtasks.metrics.answerability import RuleBasedIdk
-from ragtasks.metrics.answers import Semantics
-from ragtasks.metrics.metric import Scores
+from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark
+from ragtasks.judges import IDK, MULTIHOP_ANSWER, Verdict, VerdictOutcome, Verdicts
+from ragtasks.metrics import RuleBasedIdk, Scores, Semantics
 from ragtasks.records import Response
-from ragtasks.suites.multihop_rag import KINDS, METRICS, SUITE
-from ragtasks.suites.suite import Evidence
+from ragtasks.suites import SUITE, Evidence
+from ragtasks.suites._multihop_rag import KINDS, METRICS
 
 OF_TYPE = {f"{kind}_query": f"accuracy_{kind}" for kind in KINDS}
 

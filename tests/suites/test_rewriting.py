@@ -8,16 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from ragtasks.benchmarks.registry import benchmark_folder, open_benchmark
-from ragtasks.benchmarks.rewriting_tasks import rewriting_tasks
-from ragtasks.metrics.answerability import RuleBasedIdk
-from ragtasks.metrics.answers import Semantics
-from ragtasks.metrics.metric import Scores
-from ragtasks.metrics.rewriting import Search, Searched
+from ragtasks.benchmarks import CONTRACTS, benchmark_folder, open_benchmark
+from ragtasks.benchmarks._rewrite_replies import NO_REWRITE
+from ragtasks.benchmarks.mtrag import rewriting_tasks
+from ragtasks.files import Ranked
+from ragtasks.metrics import RuleBasedIdk, Scores, Search, Searched, Semantics
 from ragtasks.records import Response, Task
-from ragtasks.rewrite_replies import CONTRACTS, NO_REWRITE
-from ragtasks.runs import Ranked
-from ragtasks.suites.suite import Evidence, suite_named
+from ragtasks.suites import Evidence, suite_named
 
 SAMPLE = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path()).resolve())
 TASKS = {name: rewriting_tasks(SAMPLE, contract).tasks for name, contract in CONTRACTS.items()}

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from ragtasks.benchmarks.benchmark import Benchmark
-from ragtasks.benchmarks.registry import benchmark_folder, benchmark_names, open_benchmark
+from ragtasks.benchmarks import Benchmark, benchmark_folder, benchmark_names, open_benchmark
 from ragtasks.config import config_from_metadata
 from ragtasks.errors import ConfigurationError, MissingExtraError
-from ragtasks.harness.scoring import given_metrics
-from ragtasks.suites.suite import Suite, suite_named, suite_names
+from ragtasks.scoring import given_metrics
+from ragtasks.suites import Suite, suite_named
+from ragtasks.suites._suite import suite_names
 
 JUDGED = ["rb_llm", "idk"]
 

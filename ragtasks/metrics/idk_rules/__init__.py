@@ -1,5 +1,5 @@
 """Rules that read from an English response alone whether it says that it does not know."""
 
-from ragtasks.metrics.idk_rules.classifying import classify
+from ragtasks.metrics.idk_rules._classifying import classify
 
 __all__ = ["classify"]

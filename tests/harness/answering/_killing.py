@@ -11,7 +11,7 @@ from ragtasks.cli import main
 
 def serve() -> None:
     """Begin an evaluation for each line on standard input, print its process, then how it ended."""
-    for library in ("aiohttp", "lm_eval.models.openai_completions", "ragtasks.harness.run", "ragtasks.suites.mtrag"):
+    for library in ("aiohttp", "lm_eval.models.openai_completions", "ragtasks.harness.run", "ragtasks.suites._mtrag"):
         importlib.import_module(library)
     _say("ready")
     for _ in sys.stdin:

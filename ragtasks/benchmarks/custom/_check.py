@@ -1,0 +1,103 @@
+"""What `ragtasks validate` says of a folder of your own: every fault, or what is in it and the commands to run next."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ragtasks.benchmarks._derived import FOLDER as DERIVED
+from ragtasks.benchmarks.custom._benchmark import Folder, read_folder
+from ragtasks.benchmarks.custom._judged import QRELS, RETRIEVED
+from ragtasks.benchmarks.custom._lines import plural
+from ragtasks.benchmarks.custom._rows import CONVERSATIONS, PASSAGES, rewrites_of
+from ragtasks.benchmarks.custom._search import NAME as BUILT_IN
+from ragtasks.errors import close_matches
+from ragtasks.files import SAMPLE_FACTS
+from ragtasks.records import Answerability
+
+_READ = (CONVERSATIONS, PASSAGES, QRELS, RETRIEVED)
+_NOT_MEANT = {DERIVED, SAMPLE_FACTS}
+
+
+@dataclass(frozen=True, slots=True)
+class FolderCheck:
+    """The outcome of a check."""
+
+    passes: bool
+    """Whether the folder can be run."""
+    lines: tuple[str, ...]
+    """What to print."""
+
+
+def check_folder(root: Path) -> FolderCheck:
+    """Return every fault of a folder by file and line, or, where there is none, counts and what to run next."""
+    folder, faults = read_folder(root)
+    if faults:
+        n_files = len({fault.file for fault in faults})
+        heading = f"{root}: {plural(len(faults), 'fault')} in {plural(n_files, 'file')}"
+        return FolderCheck(False, (heading, *map(str, faults), *_unread(root)))
+    return FolderCheck(True, (f"{root}: no fault", *_contents(folder), *_unread(root), *_next_steps(folder)))
+
+
+def _contents(folder: Folder) -> Iterator[str]:
+    n_conversations = len({task.conversation_id for task in folder.tasks})
+    n_passages = len(folder.corpus.passages)
+    yield (
+        f"{plural(n_conversations, 'conversation')}, {plural(len(folder.tasks), 'task')} (one for each question), "
+        f"{plural(n_passages, 'passage')}"
+    )
+    yield from _table(folder)
+    if folder.qrels is None:
+        yield f"judgements: the references, {len(folder.judgements())} (no {QRELS})"
+    else:
+        yield f"judgements: {len(folder.qrels)} in {QRELS}"
+    if folder.retrieved is None:
+        yield f"retrieved passages: none (no {RETRIEVED}); custom_full_rag takes those of {BUILT_IN}"
+    else:
+        yield f"retrieved passages: {RETRIEVED}, for {len(folder.retrieved)} of {plural(len(folder.tasks), 'task')}"
+    if n_left_out := len(folder.tasks) - len(folder.referring):
+        yield f"left out of custom_reference: {plural(n_left_out, 'task')} with an answer but without references"
+
+
+def _table(folder: Folder) -> Iterator[str]:
+    """Yield passages and tasks of each domain, with the labels that occur."""
+    occurring = {task.answerability for task in folder.tasks}
+    labels = [label.value for label in Answerability if label in occurring]
+    rows = [["domain", "passages", "tasks", *labels]]
+    n_passages = Counter(folder.corpus.domains.values())
+    for domain in dict.fromkeys((*folder.domains, *n_passages)):
+        counts = Counter(task.answerability.value for task in folder.tasks if task.domain == domain)
+        rows.append([domain, str(n_passages[domain]), str(counts.total()), *(str(counts[label]) for label in labels)])
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for name, *cells in rows:
+        shown = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
+        yield "  ".join(["", name.ljust(widths[0]), *shown])
+
+
+def _unread(root: Path) -> Iterator[str]:
+    """Yield a line for each file that nobody reads: a slip in an optional file's name would else go unseen."""
+    names = sorted(path.name for path in root.glob("[!.]*")) if root.is_dir() else []
+    for name in names:
+        if name not in (*_READ, *_NOT_MEANT):
+            near = close_matches(name, _READ)
+            yield f"not read: {name}{f' ({near})' if near.startswith('did') else ''}"
+
+
+def _next_steps(folder: Folder) -> Iterator[str]:
+    root = str(folder.root)
+    tasks = "custom_reference,custom_full_rag" if folder.referring else "custom_full_rag"
+    place = shlex.join(["--benchmark", "custom", "--data", root])
+    own, stored = (shlex.quote(json.dumps({"data": root, **more})) for more in ({}, {"run": "mine"}))
+    form = " --queries rewrite" if rewrites_of(folder.tasks) else ""
+    yield "next:"
+    yield f"  ragtasks run --model ragtasks-extractive --tasks {tasks} --metadata {own}"
+    yield f"  ragtasks retrieve {place} --retriever bm25{form} --name mine"
+    yield f"  ragtasks evaluate-run official mine {place}"
+    yield f"  ragtasks run --model ragtasks-extractive --tasks custom_full_rag --metadata {stored}"
+
+
+__all__ = ["FolderCheck", "check_folder"]

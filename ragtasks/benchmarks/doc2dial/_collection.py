@@ -1,0 +1,248 @@
+"""What the benchmarks on the Doc2Dial documents share: one data set and one retrieval unit make one benchmark.
+
+The corpus is pooled: a question of any domain is asked of the passages of all four, as in the papers' main tables.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+
+from ragtasks.benchmarks._benchmark import Benchmark
+from ragtasks.benchmarks._derived import derived_file
+from ragtasks.benchmarks._retrieval_side import RetrievalSide
+from ragtasks.benchmarks.doc2dial._files import DOMAINS, read_dialogues, read_documents, read_json
+from ragtasks.benchmarks.doc2dial._passages import cut, proposition_passages
+from ragtasks.benchmarks.doc2dial._tasks import tasks_of
+from ragtasks.errors import ConfigurationError, clear_error, close_matches
+from ragtasks.files import Faults, json_lines, sample_facts
+from ragtasks.records import Contexts, Passage, Qrel, Setting, Task
+
+N_PASSAGES = 20
+"""Retrieved units a task is given (OR-CONVQA paper, section 4.1)."""
+PROPOSITIONS = "proposition"
+"""The unit without known gold: single statements, written by a model."""
+
+_COLUMNS = ("Propositions", "Document_names", "Domains")
+_LINK = "files_of"
+_FETCH = "run `ragtasks fetch multidoc2dial`, or put the official zip there"
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """One data set, cut into one kind of unit."""
+
+    name: str
+    """Name of the benchmark."""
+    documents: str
+    """File of the documents."""
+    dialogues: str
+    """File of the split that is evaluated."""
+    unit: str
+    """`structure`, `token` or `proposition`."""
+    commit: str
+    """Revision of the official files."""
+    n_dialogues: int | None = None
+    """Dialogues of the official split; None where no source says."""
+    n_documents: int | None = None
+    """Official documents; None where no source says."""
+
+    def load(self, root: Path) -> Benchmark:
+        """Return the benchmark whose files lie under `root` (unpacked, as official zips, or the sample).
+
+        Raises:
+            BenchmarkFileError: a file is missing or broken, or official files have other counts than they should.
+        """
+        facts = sample_facts(root)
+        revision = self.commit if facts is None else facts["version"]
+        tasks = _tasks(self, files_root(root))
+        if facts is None:
+            self._check_counts(root, tasks)
+        read_contexts = functools.partial(self._contexts, root, tasks)
+        return Benchmark(
+            self.name,
+            root,
+            facts is not None,
+            revision,
+            "answerability",
+            tasks,
+            read_contexts,
+            suite="multidoc2dial",
+            n_passages=N_PASSAGES,
+        )
+
+    def _check_counts(self, root: Path, tasks: Sequence[Task]) -> None:
+        dialogues, documents = (
+            Faults(root / name, f"{self.name} file", _FETCH) for name in (self.dialogues, self.documents)
+        )
+        found = {
+            "dialogues": (dialogues, self.n_dialogues, len({task.conversation_id for task in tasks})),
+            "documents": (documents, self.n_documents, len(read_documents(root, self.documents))),
+        }
+        for what, (faults, expected, n) in found.items():
+            if expected not in {None, n}:
+                faults.add(0, f"{expected} {what}", n)
+            faults.raise_if_any()
+
+    def retrieval(self) -> RetrievalSide:
+        """Return how corpus and judgements are read."""
+        return RetrievalSide(DOMAINS, self.corpus_file, self.load_qrels, load_rewrites)
+
+    def corpus_file(self, root: Path, domain: str) -> Path:
+        """Return the file of units, made now where it is not there; the same for every domain.
+
+        Raises:
+            BenchmarkFileError: the file that they are made from is missing or broken, or they cannot be written.
+            ConfigurationError: unknown domain.
+        """
+        _known(domain)
+        own = files_root(root)
+        rows = [{"_id": unit.passage_id, "title": unit.title, "text": unit.text} for unit in self._units(own)]
+        # The name moves with the content, so that a file made from other documents is not found.
+        digest = hashlib.sha256(orjson.dumps(rows)).hexdigest()[:12]
+        return derived_file(own, f"{self.unit}-{digest}.jsonl", lambda: rows)
+
+    def _units(self, root: Path) -> Iterator[Passage]:
+        if self.unit == PROPOSITIONS:
+            yield from proposition_passages(read_propositions(root))
+            return
+        for passages in cut(read_documents(root, self.documents).values(), self.unit).values():
+            yield from passages
+
+    def load_qrels(self, root: Path, domain: str) -> tuple[Qrel, ...]:
+        """Return the gold passages of a domain's questions; questions whose grounding no passage holds have none.
+
+        Raises:
+            BenchmarkFileError: a file is missing or broken.
+            ConfigurationError: unknown domain, or units without released judgements.
+        """
+        _known(domain)
+        if self.unit == PROPOSITIONS:
+            raise ConfigurationError(_no_gold("relevance judgements"))
+        tasks = [task for task in _tasks(self, files_root(root)) if task.domain == domain]
+        return tuple(Qrel(task.task_id, passage.passage_id, 1) for task in tasks for passage in task.references)
+
+    def _contexts(self, root: Path, tasks: tuple[Task, ...], setting: Setting) -> Contexts:
+        """Return the gold passages; for `full_rag` the sample's own run, the only one that exists.
+
+        Raises:
+            ConfigurationError: a setting that nothing is published for.
+        """
+        if setting is Setting.REFERENCE and self.unit != PROPOSITIONS:
+            return Contexts("official", setting, {task.task_id: task.references for task in tasks})
+        ranking = root / "full_rag.jsonl"
+        if setting is Setting.FULL_RAG and ranking.is_file():
+            return Contexts("official", setting, self._ranked(root, ranking))
+        if setting is Setting.REFERENCE:
+            raise ConfigurationError(_no_gold("reference units"))
+        message = clear_error(
+            f"retrieved passages of {self.name}",
+            where=f"setting {setting.value}",
+            expected="a run of your own: none is published",
+            found="no run",
+            next_step=f"ragtasks retrieve --benchmark {self.name} --retriever bm25, then --metadata "
+            "'{\"run\": NAME}'",
+        )
+        raise ConfigurationError(message)
+
+    def _ranked(self, root: Path, ranking: Path) -> dict[str, tuple[Passage, ...]]:
+        units = {passage.passage_id: passage for passage in self._units(files_root(root))}
+        faults = Faults(ranking, "ranking", "restore the sample")
+        found: dict[str, tuple[Passage, ...]] = {}
+        for line, row in json_lines(faults):
+            ids = row.get("passages")
+            ids = ids if isinstance(ids, list) else [None]
+            if not isinstance(row.get("task_id"), str) or not all(isinstance(one, str) and one in units for one in ids):
+                faults.add(line, "`task_id` and ids of units as `passages`", row)
+            elif row["task_id"] in found:
+                faults.add(line, "each task once", "this task again", row["task_id"])
+            else:
+                found[row["task_id"]] = tuple(units[name] for name in ids[:N_PASSAGES])
+        faults.raise_if_any()
+        return found
+
+
+@functools.lru_cache(maxsize=4)
+def _tasks(collection: Collection, root: Path) -> tuple[Task, ...]:
+    """Return the tasks, read once: judgements ask for them again by domain."""
+    documents = read_documents(root, collection.documents)
+    passages = None if collection.unit == PROPOSITIONS else cut(documents.values(), collection.unit)
+    return tasks_of(read_dialogues(root, collection.dialogues, documents), documents, passages)
+
+
+def files_root(root: Path) -> Path:
+    """Return the folder with the files: `root`, or the sample beside it that `root`'s facts name.
+
+    The samples of two units of one data set are the same files, which ship once.
+
+    Raises:
+        BenchmarkFileError: the facts of a sample are broken.
+    """
+    name = (sample_facts(root) or {}).get(_LINK)
+    return root.parent / name if isinstance(name, str) else root
+
+
+def read_propositions(root: Path) -> Mapping[str, list[str]]:
+    """Return the parallel lists `Propositions`, `Document_names` and `Domains` of the released file.
+
+    Raises:
+        BenchmarkFileError: the file is missing, or not one object with lists of texts of one length.
+    """
+    content, path = read_json(root, "propositions.json")
+    faults = Faults(path, "propositions", "fetch the file again")
+    row = content[0] if isinstance(content, list) and len(content) == 1 else None
+    columns = {name: row.get(name) if isinstance(row, dict) else None for name in _COLUMNS}
+    for name, values in columns.items():
+        if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+            faults.add(0, f"one object with a list of texts as `{name}`", values)
+    faults.raise_if_any()
+    lengths = {name: len(values or ()) for name, values in columns.items()}
+    if len(set(lengths.values())) != 1 or not lengths[_COLUMNS[0]]:
+        faults.add(0, "lists of one length, not empty", lengths)
+    faults.raise_if_any()
+    return {name: list(values or ()) for name, values in columns.items()}
+
+
+def load_rewrites(root: Path, domain: str) -> dict[str, str]:
+    """Return task id -> question that stands on its own, from `rewrites.jsonl` where a user or the sample has one.
+
+    Neither data set comes with rewrites; the file is JSON lines `_id`, `text`, for the tasks of all domains.
+
+    Raises:
+        BenchmarkFileError: the file is broken.
+        ConfigurationError: there is no such file.
+    """
+    _known(domain)
+    path = files_root(root) / "rewrites.jsonl"
+    if not path.is_file():
+        raise ConfigurationError(f"no rewritten questions at {path}; use the query form 'llm_rewrite' with a model")
+    faults = Faults(path, "rewritten questions", "correct the file")
+    rewrites: dict[str, str] = {}
+    for line, row in json_lines(faults):
+        query_id, text = row.get("_id"), row.get("text")
+        if isinstance(query_id, str) and isinstance(text, str) and text.strip() and query_id not in rewrites:
+            rewrites[query_id] = text
+        else:
+            faults.add(line, "`_id`, each once, and `text`", row)
+    faults.raise_if_any()
+    return rewrites
+
+
+def _no_gold(what: str) -> str:
+    return (
+        f"no {what} for propositions: the released file does not say which of them an answer rests on.\n"
+        "  next step: evaluate passages (multidoc2dial, multidoc2dial_token), or score answers that rest on them"
+    )
+
+
+def _known(domain: str) -> None:
+    if domain not in DOMAINS:
+        raise ConfigurationError(f"unknown domain {domain!r}: {close_matches(domain, DOMAINS)}")
+
+
+__all__ = ["N_PASSAGES", "PROPOSITIONS", "Collection", "files_root", "load_rewrites", "read_propositions"]

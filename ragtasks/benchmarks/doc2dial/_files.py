@@ -1,0 +1,248 @@
+"""The files of MultiDoc2Dial and Doc2Dial: found unpacked or in the official zip, read whole, checked, made records.
+
+A file is one JSON object, so a fault names the document or dialogue instead of a line.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ragtasks.errors import BenchmarkFileError, clear_error
+from ragtasks.files import Faults, parse_json
+
+DOMAINS = ("dmv", "ssa", "studentaid", "va")
+"""The four domains of both data sets."""
+
+_FOLDERS = ("", "multidoc2dial", "doc2dial/v1.0.1", "doc2dial", "data")
+_NEXT_STEP = "unpack the official zip again"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A marked piece of a document; dialogues are grounded in these."""
+
+    start: int
+    """Offset of its first character in the document's text."""
+    end: int
+    """Offset behind its last character."""
+    text: str
+    """Its text, as the file has it beside the offsets."""
+    section_id: str
+    """The section that it is part of."""
+    title: str
+    """Title that it stands under."""
+    parent_titles: tuple[str, ...]
+    """Titles above it, outermost first; empty where the file names none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One page of a public service."""
+
+    document_id: str
+    """Id, which may hold `#`, blanks and digits: a text that is never taken apart."""
+    domain: str
+    """One of `DOMAINS`."""
+    title: str
+    """Title."""
+    text: str
+    """Whole text; spans point into it."""
+    spans: Mapping[str, Span]
+    """Span id -> span, in the order of the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One utterance of a dialogue."""
+
+    turn_id: int
+    """Number in the dialogue, from 1, as in the file."""
+    role: str
+    """`user` or `agent`."""
+    act: str
+    """Dialogue act, such as `query_condition`."""
+    text: str
+    """What is said."""
+    references: tuple[tuple[str, str], ...]
+    """(document id, span id) of what it rests on; may be empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dialogue:
+    """One dialogue."""
+
+    dialogue_id: str
+    """Id."""
+    domain: str
+    """One of `DOMAINS`."""
+    turns: tuple[Turn, ...]
+    """Utterances in their order; a speaker may have several in a row."""
+
+
+def read_json(root: Path, name: str) -> tuple[Any, Path]:
+    """Return the parsed file of a name below `root` and where it was found: unpacked, or in a zip of `root`.
+
+    Raises:
+        BenchmarkFileError: it is not there, or is no JSON.
+    """
+    path = next((root / folder / name for folder in _FOLDERS if (root / folder / name).is_file()), None)
+    try:
+        if path is not None:
+            return parse_json(path.read_bytes()), path
+        for archive in sorted(root.glob("*.zip")):
+            with zipfile.ZipFile(archive) as opened:
+                member = next((item for item in opened.namelist() if item.rpartition("/")[2] == name), None)
+                if member is not None:
+                    path = archive / member
+                    return parse_json(opened.read(member)), path
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        raise _unreadable(path or root, "JSON, or a zip with it", str(error)) from error
+    raise _unreadable(root / name, "the file, unpacked or in the official zip", "no such file")
+
+
+def _unreadable(path: Path, expected: str, found: str) -> BenchmarkFileError:
+    step = "run `ragtasks fetch multidoc2dial`, or put the official zip there"
+    return BenchmarkFileError(
+        clear_error("Doc2Dial data", where=str(path), expected=expected, found=found, next_step=step)
+    )
+
+
+def read_documents(root: Path, name: str) -> dict[str, Document]:
+    """Return document id -> document, in the order of the file.
+
+    Raises:
+        BenchmarkFileError: the file is missing, or a document is not what the format says.
+    """
+    content, path = read_json(root, name)
+    faults = Faults(path, "Doc2Dial documents", _NEXT_STEP)
+    documents: dict[str, Document] = {}
+    for domain, by_id in _domains(content, "doc_data", dict, faults):
+        for document_id, row in by_id.items():
+            document = _document(document_id, domain, row, faults)
+            if document is not None and documents.setdefault(document_id, document) is not document:
+                faults.add(0, "each document once", "this document again", document_id)
+    faults.raise_if_any()
+    return documents
+
+
+def _domains(content: Any, key: str, kind: type, faults: Faults) -> Iterator[tuple[str, Any]]:
+    """Yield (domain, what it holds) of a file, after noting what has no such shape."""
+    by_domain = content.get(key) if isinstance(content, dict) else None
+    if not isinstance(by_domain, dict) or not by_domain:
+        faults.add(0, f"an object with `{key}` by domain", by_domain)
+        return
+    for domain, inner in by_domain.items():
+        if domain in DOMAINS and isinstance(inner, kind):
+            yield domain, inner
+        else:
+            faults.add(0, f"`{key}` with one of {', '.join(DOMAINS)} and a {kind.__name__}", domain)
+
+
+def _document(document_id: str, domain: str, row: Any, faults: Faults) -> Document | None:
+    row = row if isinstance(row, dict) else {}
+    title, text, spans = row.get("title"), row.get("doc_text"), row.get("spans")
+    if not isinstance(title, str) or not isinstance(text, str) or not text.strip() or not isinstance(spans, dict):
+        faults.add(0, "`title`, `doc_text` and `spans`", sorted(row), document_id)
+        return None
+    found = {span_id: _span(item, len(text)) for span_id, item in spans.items()}
+    for span_id, span in found.items():
+        if span is None:
+            faults.add(0, f"span {span_id} with texts, and offsets into `doc_text`", spans[span_id], document_id)
+    return Document(document_id, domain, title, text, {key: span for key, span in found.items() if span})
+
+
+def _span(row: Any, n_characters: int) -> Span | None:
+    row = row if isinstance(row, dict) else {}
+    start, end = row.get("start_sp"), row.get("end_sp")
+    texts = [row.get(key) for key in ("text_sp", "id_sec", "title")]
+    above = row.get("parent_titles")
+    titles = [item.get("text") if isinstance(item, dict) else None for item in above or []]
+    if not (isinstance(start, int) and isinstance(end, int) and 0 <= start <= end <= n_characters):
+        return None
+    if not all(isinstance(text, str) for text in (*texts, *titles)) or not isinstance(above, list):
+        return None
+    return Span(start, end, texts[0], texts[1], texts[2], tuple(titles))  # type: ignore[arg-type] # checked above
+
+
+def read_dialogues(root: Path, name: str, documents: Mapping[str, Document]) -> tuple[Dialogue, ...]:
+    """Return the dialogues of a split, in the order of the file.
+
+    Args:
+        root: folder of the files.
+        name: file; `multidoc2dial_*` lists dialogues by domain, `doc2dial_*` by domain and document.
+        documents: what references must point into.
+
+    Raises:
+        BenchmarkFileError: the file is missing or has no dialogue, a dialogue is not what the format says (the test
+            file of some releases is a dummy without utterances), or it refers to a document or span that is not there.
+    """
+    content, path = read_json(root, name)
+    faults = Faults(path, "Doc2Dial dialogues", _NEXT_STEP)
+    dialogues: dict[str, Dialogue] = {}
+    for domain, document_id, row in _dialogue_rows(content, name.startswith("doc2dial"), faults):
+        dialogue = _dialogue(domain, document_id, row, documents, faults)
+        if dialogue is not None and dialogues.setdefault(dialogue.dialogue_id, dialogue) is not dialogue:
+            faults.add(0, "each dialogue once", "this dialogue again", dialogue.dialogue_id)
+    if not dialogues and not len(faults):
+        faults.add(0, "at least one dialogue", "no dialogue")
+    faults.raise_if_any()
+    return tuple(dialogues.values())
+
+
+def _dialogue_rows(content: Any, is_by_document: bool, faults: Faults) -> Iterator[tuple[str, str, Any]]:
+    """Yield (domain, document id or "", dialogue)."""
+    if not is_by_document:
+        for domain, rows in _domains(content, "dial_data", list, faults):
+            yield from ((domain, "", row) for row in rows)
+        return
+    for domain, by_document in _domains(content, "dial_data", dict, faults):
+        for document_id, rows in by_document.items():
+            yield from ((domain, document_id, row) for row in (rows if isinstance(rows, list) else [rows]))
+
+
+def _dialogue(
+    domain: str, document_id: str, row: Any, documents: Mapping[str, Document], faults: Faults
+) -> Dialogue | None:
+    dialogue_id = row.get("dial_id") if isinstance(row, dict) else None
+    rows = row.get("turns") if isinstance(row, dict) else None
+    if not isinstance(dialogue_id, str) or not dialogue_id or not isinstance(rows, list) or not rows:
+        faults.add(0, "a dialogue with `dial_id` and `turns`", row)
+        return None
+    turns = [_turn(item, document_id) for item in rows]
+    for number, turn in enumerate(turns, start=1):
+        if turn is None:
+            expected = "`turn_id`, `role` user or agent, `da`, `utterance` and `references`"
+            faults.add(0, f"turn {number} with {expected}", rows[number - 1], dialogue_id)
+            continue
+        for name, span_id in turn.references:
+            if name not in documents or span_id not in documents[name].spans:
+                faults.add(0, "references to spans of the documents", (name, span_id), dialogue_id)
+    return Dialogue(dialogue_id, domain, tuple(turn for turn in turns if turn))
+
+
+def _turn(row: Any, document_id: str) -> Turn | None:
+    row = row if isinstance(row, dict) else {}
+    turn_id, role, act, text = (row.get(key) for key in ("turn_id", "role", "da", "utterance"))
+    references = row.get("references")
+    if not isinstance(turn_id, int) or role not in ("user", "agent") or not isinstance(act, str):
+        return None
+    if not isinstance(text, str) or not text.strip() or not isinstance(references, list):
+        return None
+    found = [_reference(item, document_id) for item in references]
+    if not all(found):
+        return None
+    return Turn(turn_id, role, act, text, tuple(item for item in found if item))
+
+
+def _reference(row: Any, document_id: str) -> tuple[str, str] | None:
+    """Return (document id, span id); MultiDoc2Dial calls the latter `id_sp`, Doc2Dial `sp_id` and has one document."""
+    row = row if isinstance(row, dict) else {}
+    span_id, name = row.get("id_sp", row.get("sp_id")), row.get("doc_id", document_id)
+    return (name, span_id) if isinstance(span_id, str) and isinstance(name, str) and name else None
+
+
+__all__ = ["DOMAINS", "Dialogue", "Document", "Span", "Turn", "read_dialogues", "read_documents", "read_json"]

@@ -1,0 +1,18 @@
+"""Official files: where they come from, fetched whole, proved by checksum."""
+
+from ragtasks.benchmarks.download._fetch import DEFAULT_GROUPS, FileStatus, adopt, fetch, verify
+from ragtasks.benchmarks.download._files import publish, storing
+from ragtasks.benchmarks.download._sources import Source, SourceFile, locate
+
+__all__ = [
+    "DEFAULT_GROUPS",
+    "FileStatus",
+    "Source",
+    "SourceFile",
+    "adopt",
+    "fetch",
+    "locate",
+    "publish",
+    "storing",
+    "verify",
+]

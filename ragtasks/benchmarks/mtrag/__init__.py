@@ -1,0 +1,32 @@
+"""MTRAG, MTRAG-UN and MTRAG-S: tasks, retrieval files, human evaluation, questions to rewrite."""
+
+from ragtasks.benchmarks.mtrag._human_evaluation import (
+    FANC,
+    HUMAN_EVALUATION_FILE,
+    PUBLISHED_METRICS,
+    REFERENCE_MODEL,
+    WIN_RATE,
+    RatedResponse,
+    load_human_evaluation,
+)
+from ragtasks.benchmarks.mtrag._rewriting_tasks import rewriting_tasks
+from ragtasks.benchmarks.mtrag._rows import Counts, domain_of, facts_of, unique_rows
+from ragtasks.benchmarks.mtrag._standalone import NO_LABELS, StandaloneLabels, read_standalone_labels
+
+__all__ = [
+    "FANC",
+    "HUMAN_EVALUATION_FILE",
+    "NO_LABELS",
+    "PUBLISHED_METRICS",
+    "REFERENCE_MODEL",
+    "WIN_RATE",
+    "Counts",
+    "RatedResponse",
+    "StandaloneLabels",
+    "domain_of",
+    "facts_of",
+    "load_human_evaluation",
+    "read_standalone_labels",
+    "rewriting_tasks",
+    "unique_rows",
+]

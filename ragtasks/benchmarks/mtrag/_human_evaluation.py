@@ -1,0 +1,234 @@
+"""MTRAG's human evaluation: 159 tasks, three answers each, rated by three people and by the paper's metrics.
+
+The answers are the reference, GPT-4o's and Llama 3.1 405B's. A record joins what the file keeps apart (tasks,
+documents, evaluations), so that an answer can be given to a judge, and its verdict compared, without a look back.
+The file's metrics are conditioned on answerability already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field, ValidationError
+
+from ragtasks.benchmarks.mtrag._benchmark import domain_of
+from ragtasks.files import Faults, parse_json, read_whole
+from ragtasks.ids import normalise_task_id, split_task_id
+from ragtasks.records import Answerability, Message, Passage, Response, Role, Task
+
+HUMAN_EVALUATION_FILE = "mtrag-human/evaluations/reference_subset_with_human_evaluations.json"
+"""Where the file lies in a checkout of IBM/mt-rag-benchmark."""
+REFERENCE_MODEL = "reference"
+"""The model id under which the file has the benchmark's own answers."""
+WIN_RATE = "win_rate"
+"""Name of the share of the other answers that a rater preferred this one to: 0, 50 or 100."""
+FANC = ("faithfulness", "appropriateness", "naturalness", "completeness")
+"""The four properties that people rated from 1 to 4 (MTRAG paper, section 3.2)."""
+PUBLISHED_METRICS = {"rl_f": "rl_f", "rb_llm": "rb_llm", "rb_alg": "rb_agg"}
+"""Name of a metric -> its key in the file, in the order of the paper's Table 6."""
+
+_NEXT_STEP = "delete the file where there is one, and run `ragtasks fetch mtrag --group evaluations`"
+_ROLES = {"user": Role.USER, "agent": Role.ASSISTANT}
+
+
+@dataclass(frozen=True, slots=True)
+class RatedResponse:
+    """One answer with all its ratings."""
+
+    model_id: str
+    """Who answered, such as `reference` or `gpt-4o`."""
+    response: Response
+    """The answer, its task, and the passages that raters saw: the task's references."""
+    ratings: Mapping[str, Mapping[str, float]]
+    """`win_rate` and each name of `FANC` -> rater -> rating; some answers have two raters for a property."""
+    metrics: Mapping[str, float]
+    """Each name of `PUBLISHED_METRICS` -> the published figure, 0 to 1, conditioned on answerability."""
+    idk_is_right: bool
+    """Whether the paper's judge found that the answer refuses exactly where it should (`conditional_idk`)."""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """(task id, model id), under which stored verdicts name the answer."""
+        return self.response.task.task_id, self.model_id
+
+    @property
+    def refuses(self) -> bool | None:
+        """Whether the paper's judge read the answer as `yes`, I do not know; None on CONVERSATIONAL tasks.
+
+        The file says only whether the answer behaves as its answerability asks, so `yes` is told from the rest, but
+        `partial` not from `no`. On conversational tasks the file has 1 for every answer, refusals or not.
+        """
+        answerability = self.response.task.answerability
+        if answerability is Answerability.CONVERSATIONAL:
+            return None
+        return self.idk_is_right == (answerability is Answerability.UNANSWERABLE)
+
+
+class _Value(BaseModel):
+    value: float
+
+
+class _Utterance(BaseModel):
+    speaker: Literal["user", "agent"]
+    text: str = Field(min_length=1)
+
+
+class _Document(BaseModel):
+    document_id: str
+    text: str
+    title: str = ""
+
+
+class _Context(BaseModel):
+    document_id: str
+
+
+class _Task(BaseModel):
+    task_id: str
+    input: list[_Utterance] = Field(min_length=1)
+    contexts: list[_Context]
+    targets: list[_Utterance] = Field(min_length=1)
+    answerability: list[Answerability] = Field(alias="Answerability", min_length=1, max_length=1)
+    collection: str = Field(alias="Collection")
+    question_types: list[str] = Field(alias="Question Type")
+    multi_turn: list[str] = Field(alias="Multi-Turn")
+
+
+class _Evaluation(BaseModel):
+    task_id: str
+    model_id: str
+    model_response: str
+    annotations: dict[str, dict[str, _Value]]
+
+
+class _File(BaseModel):
+    documents: list[_Document]
+    tasks: list[_Task] = Field(min_length=1)
+    evaluations: list[_Evaluation] = Field(min_length=1)
+
+
+def load_human_evaluation(root: Path) -> tuple[RatedResponse, ...]:
+    """Return all rated answers of the checkout under `root`, in the order of the file (477 in the official one).
+
+    Raises:
+        BenchmarkFileError: the file is missing, is no JSON, lacks a field, names a task or a document that it does
+            not hold, or has an answer or a task twice; every fault is listed.
+    """
+    faults = Faults(root / HUMAN_EVALUATION_FILE, "human evaluation", _NEXT_STEP)
+    content = _content(faults)
+    documents = {row.document_id: Passage(row.document_id, row.text, row.title) for row in content.documents}
+    tasks: dict[str, Task] = {}
+    for row in content.tasks:
+        task = _task(row, documents, faults)
+        if task is not None and tasks.setdefault(task.task_id, task) is not task:
+            faults.add(0, "each task once", "the task again", task.task_id)
+    faults.raise_if_any()  # evaluations of a broken task would only repeat its fault
+    rated: dict[tuple[str, str], RatedResponse] = {}
+    for evaluation in content.evaluations:
+        answer = _rated(evaluation, tasks, faults)
+        if answer is not None and rated.setdefault(answer.key, answer) is not answer:
+            faults.add(0, "each answer once", f"that of {answer.model_id} again", evaluation.task_id)
+    faults.raise_if_any()
+    return tuple(rated.values())
+
+
+def _content(faults: Faults) -> _File:
+    try:
+        return _File.model_validate(parse_json(read_whole(faults)))
+    except ValidationError as error:
+        for fault in error.errors():
+            place = ".".join(map(str, fault["loc"])) or "the whole"
+            faults.add(0, f"at `{place}`: {fault['msg']}", fault["input"])
+    except ValueError as error:
+        faults.add(0, "one JSON object", str(error))
+    faults.raise_if_any()
+    raise AssertionError("a fault was noted")
+
+
+def _task(row: _Task, documents: Mapping[str, Passage], faults: Faults) -> Task | None:
+    """Return the task of one row, or None after noting what is wrong with it."""
+    before = len(faults)
+    domain = domain_of(row.collection)
+    if domain is None:
+        faults.add(0, "`Collection` that names a domain", row.collection, row.task_id)
+    if row.input[-1].speaker != "user":
+        faults.add(0, "`input` that ends with a user message", row.input[-1].speaker, row.task_id)
+    for context in row.contexts:
+        if context.document_id not in documents:
+            faults.add(0, "a context among `documents`", context.document_id, row.task_id)
+    task_id = _normal_id(row.task_id, faults)
+    if len(faults) > before or domain is None or task_id is None:
+        return None
+    conversation_id, turn = split_task_id(task_id)
+    return Task(
+        task_id=task_id,
+        conversation_id=conversation_id,
+        turn=turn,
+        domain=domain,
+        messages=tuple(Message(_ROLES[item.speaker], item.text) for item in row.input),
+        target=row.targets[0].text,
+        answerability=row.answerability[0],
+        question_types=tuple(row.question_types),
+        multi_turn=next(iter(row.multi_turn), "N/A"),
+        references=tuple(documents[context.document_id] for context in row.contexts),
+    )
+
+
+def _normal_id(text: str, faults: Faults) -> str | None:
+    try:
+        return normalise_task_id(text)
+    except ValueError:
+        faults.add(0, "`task_id` such as <conversation><::><turn>", text)
+        return None
+
+
+def _rated(row: _Evaluation, tasks: Mapping[str, Task], faults: Faults) -> RatedResponse | None:
+    """Return the rated answer of one row, or None after noting what is wrong with it."""
+    before = len(faults)
+    task_id = _normal_id(row.task_id, faults)
+    if task_id is not None and task_id not in tasks:
+        faults.add(0, "an evaluation of one of `tasks`", "no such task", task_id)
+    ratings = {name: _ratings(row, name, faults) for name in (WIN_RATE, *FANC)}
+    metrics = {name: _figure(row, key, faults) for name, key in PUBLISHED_METRICS.items()}
+    idk_is_right = _figure(row, "conditional_idk", faults)
+    if idk_is_right not in (0, 1):
+        faults.add(0, f"`conditional_idk` of {row.model_id} as 0 or 1", idk_is_right, row.task_id)
+    if len(faults) > before or task_id is None:
+        return None
+    task = tasks[task_id]
+    response = Response(task, task.references, row.model_response)
+    return RatedResponse(row.model_id, response, ratings, metrics, idk_is_right == 1)
+
+
+def _ratings(row: _Evaluation, name: str, faults: Faults) -> dict[str, float]:
+    """Return rater -> rating of a property, in range."""
+    key = name.replace("_", "-")  # the file's only name of two words is `win-rate`
+    ratings = {rater: item.value for rater, item in row.annotations.get(key, {}).items()}
+    lowest, highest = (0, 100) if name == WIN_RATE else (1, 4)
+    if not ratings or not all(lowest <= rating <= highest for rating in ratings.values()):
+        expected = f"`{key}` of {row.model_id} with ratings from {lowest} to {highest}"
+        faults.add(0, expected, ratings or "no rating", row.task_id)
+    return ratings
+
+
+def _figure(row: _Evaluation, key: str, faults: Faults) -> float:
+    """Return the figure that the file computed under a key, from 0 to 1; 0 after noting that there is none."""
+    item: Any = row.annotations.get(key, {}).get("composite")
+    if item is None or not 0 <= item.value <= 1:
+        faults.add(0, f"`{key}` of {row.model_id} from 0 to 1", item.value if item else "no figure", row.task_id)
+        return 0.0
+    return float(item.value)
+
+
+__all__ = [
+    "FANC",
+    "HUMAN_EVALUATION_FILE",
+    "PUBLISHED_METRICS",
+    "REFERENCE_MODEL",
+    "WIN_RATE",
+    "RatedResponse",
+    "load_human_evaluation",
+]

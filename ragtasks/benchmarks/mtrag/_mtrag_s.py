@@ -1,0 +1,64 @@
+"""MTRAG-S: 200 synthetic conversations, 1,181 tasks, on MTRAG's four corpora (Katsis et al. 2025, section 9).
+
+A model wrote questions and answers, and nobody checked the answers: they are no references. So a task's `target` is
+the generator's own answer, and only figures that need no reference are reported (suite `mtrag_s`). Its passages are
+those that the generator was shown; their ids join no corpus, so there is no retrieval setting.
+
+The rows are MTRAG's with three habits of their own, which end here: "Follow Up" with a blank, a passage that may stand
+twice in one list, and question types that may be missing.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ragtasks.benchmarks._benchmark import Benchmark
+from ragtasks.benchmarks.download import SourceFile
+from ragtasks.benchmarks.mtrag._rows import DOMAINS, Counts, facts_of, read_tasks, reference_contexts
+from ragtasks.benchmarks.mtrag._source import MTRAG_SOURCE
+from ragtasks.files import labels_of
+
+_TASK_FILE = "mtrag-synthetic/generation_tasks/synthetic.jsonl"
+_FOLLOW_UP = {"Follow Up": "Follow-up"}
+
+SOURCE = replace(
+    MTRAG_SOURCE,
+    name="mtrag_s",
+    marker="mtrag-synthetic",
+    # Its official checksum is not known here.
+    files=(SourceFile(_TASK_FILE, None, None, "tasks"),),
+)
+"""The official file: the same repository, commit and folder as MTRAG."""
+
+OFFICIAL_COUNTS = Counts(tasks=1181, conversations=200)
+"""Paper, Table 8; tasks by domain and by answerability are not published."""
+
+
+def load(root: Path) -> Benchmark:
+    """Return the benchmark whose files lie under `root` (a checkout, a fetched copy, or the sample).
+
+    Raises:
+        BenchmarkFileError: the file is missing, broken, or has other counts than it should.
+    """
+    is_sample, revision, counts = facts_of(root, SOURCE.commit, OFFICIAL_COUNTS)
+    tasks = read_tasks(root / _TASK_FILE, "mtrag_s", counts, _prepared)
+    read_contexts = functools.partial(reference_contexts, "MTRAG-S", "mtrag_s", tasks)
+    return Benchmark("mtrag_s", root, is_sample, revision, "Answerability", tasks, read_contexts, suite="mtrag_s")
+
+
+def _prepared(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row as MTRAG would write it; what is broken stays as it is, for the reader to name."""
+    labels = [_FOLLOW_UP.get(label, label) for label in labels_of(row.get("Multi-Turn"))]
+    contexts = row.get("contexts")
+    return {**row, "Multi-Turn": labels, "contexts": _once(contexts) if isinstance(contexts, list) else contexts}
+
+
+def _once(contexts: list[Any]) -> list[Any]:
+    """Return the passages without those that stand there before, id, text and all."""
+    return [item for index, item in enumerate(contexts) if item not in contexts[:index]]
+
+
+__all__ = ["DOMAINS", "OFFICIAL_COUNTS", "SOURCE", "load"]

@@ -1,0 +1,315 @@
+"""The task files that MTRAG, MTRAG-UN and MTRAG-S have in common: read into records, checked against known counts.
+
+The files' quirks end here: two spellings of `Answerability` and `Collection`, two separators in ids, long and short
+collection names, bare NaN, turns written as text, labels wrapped in lists. Counts are checked, and every fault of a
+file is reported at once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error
+from ragtasks.files import Faults, broken_facts, json_lines, labels_of, passage_of, sample_facts
+from ragtasks.ids import normalise_task_id, split_task_id
+from ragtasks.records import Answerability, Contexts, Message, Passage, Role, Setting, Task
+
+DOMAINS = ("clapnq", "fiqa", "govt", "cloud")
+"""Short names of the four corpora, in the order of the MTRAG paper's Table 2."""
+
+_COLLECTION_WORDS = {"clapnq": "clapnq", "fiqa": "fiqa", "govt": "govt", "ibmcloud": "cloud", "cloud": "cloud"}
+_ROLES = {"user": Role.USER, "agent": Role.ASSISTANT}
+_TITLES = {"mtrag": "MTRAG", "mtrag_un": "MTRAG-UN", "mtrag_s": "MTRAG-S"}
+
+
+UNCOUNTED: Mapping[str, int] = {}
+"""Stands for numbers that nobody published: they are not checked. Any other mapping is, an empty one too."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counts:
+    """How many records a complete copy has; loading fails where a file differs."""
+
+    tasks: int
+    """Lines of reference.jsonl, and of RAG.jsonl where there is one."""
+    reference_rag: int = 0
+    """Lines of reference+RAG.jsonl; 0 where a benchmark has no such file."""
+    by_domain: Mapping[str, int] = field(default_factory=lambda: UNCOUNTED)
+    """Tasks of each domain."""
+    by_answerability: Mapping[str, int] = field(default_factory=lambda: UNCOUNTED)
+    """Tasks of each answerability."""
+    conversations: int = 0
+    """Different conversations; 0 where they are not counted."""
+
+
+def facts_of(root: Path, commit: str, counts: Counts) -> tuple[bool, str, Counts]:
+    """Return (is sample, revision, counts) of the copy under `root`; only a sample brings its own facts.
+
+    Args:
+        root: folder of the benchmark's files.
+        commit: revision of the official files.
+        counts: what the official files hold.
+
+    Raises:
+        BenchmarkFileError: the facts of a sample are broken.
+    """
+    facts = sample_facts(root)
+    if facts is None:
+        return False, commit, counts
+    try:
+        Counts(**facts["counts"])  # refuses what it does not know, as the next line does other types
+        own = TypeAdapter(Counts).validate_python(facts["counts"])
+        for name in ("by_domain", "by_answerability"):
+            if getattr(counts, name) is not UNCOUNTED and getattr(own, name) is UNCOUNTED:
+                raise LookupError(name)
+    except (LookupError, TypeError, ValueError) as error:
+        raise broken_facts(root, "version, counts", error) from error
+    return True, facts["version"], own
+
+
+def reference_contexts(title: str, task_name: str, tasks: tuple[Task, ...], setting: Setting) -> Contexts:
+    """Return the passages of every task of a benchmark that publishes those of its task file only.
+
+    Args:
+        title: name of the benchmark in messages.
+        task_name: the harness task that there is.
+        tasks: all tasks; their passages are their references, none for an unanswerable one.
+        setting: what is asked for.
+
+    Raises:
+        ConfigurationError: a setting with retrieved passages, of which none are published.
+    """
+    if setting is Setting.REFERENCE:
+        return Contexts("official", setting, {task.task_id: task.references for task in tasks})
+    message = clear_error(
+        f"passages of {title}",
+        where=f"setting {setting.value}",
+        expected=f"setting {Setting.REFERENCE.value}, the only one with published passages",
+        found=f"setting {setting.value}",
+        next_step=f"take {task_name}",
+    )
+    raise ConfigurationError(message)
+
+
+def required_file(path: Path, benchmark: str = "mtrag") -> Path:
+    """Return `path`, which is a file.
+
+    Raises:
+        BenchmarkFileError: it is not there.
+    """
+    if path.is_file():
+        return path
+    fetch = f"run `ragtasks fetch {benchmark}`"
+    message = clear_error(
+        f"{_TITLES[benchmark]} data",
+        where=str(path),
+        expected="the official file",
+        found="no file",
+        next_step=f"{fetch}, or name another folder with RAGTASKS_DATA or --metadata '{{\"data\": ...}}'",
+    )
+    raise BenchmarkFileError(message)
+
+
+def domain_of(collection: object) -> str | None:
+    """Return the short domain of a collection name in any official spelling, or None."""
+    words = collection.lower().split("-") if isinstance(collection, str) else []
+    return next((_COLLECTION_WORDS[word] for word in words if word in _COLLECTION_WORDS), None)
+
+
+def rows_of(path: Path, benchmark: str) -> tuple[list[tuple[int, dict[str, Any]]], Faults]:
+    """Return (line number, object) of each line of a task file that is one, and the faults of the others.
+
+    Raises:
+        BenchmarkFileError: the file is missing, cannot be read, or is empty.
+    """
+    next_step = f"delete the file and run `ragtasks fetch {benchmark}`"
+    faults = Faults(required_file(path, benchmark), f"{_TITLES[benchmark]} file", next_step)
+    return list(json_lines(faults)), faults
+
+
+Row = dict[str, Any]
+
+
+def read_tasks(
+    path: Path, benchmark: str, counts: Counts, prepare: Callable[[Row], Row] = lambda row: row
+) -> tuple[Task, ...]:
+    """Return the tasks of a file, in its order; their passages become the references.
+
+    Args:
+        path: the task file.
+        benchmark: whose it is.
+        counts: what it should hold.
+        prepare: turns a row with a benchmark's own habits into one with MTRAG's.
+
+    Raises:
+        BenchmarkFileError: the file is missing, broken, or has other counts than `counts`.
+    """
+    rows, faults = rows_of(path, benchmark)
+    read = (_task(line, prepare(row), faults) for line, row in unique_rows(rows, faults))
+    tasks = tuple(task for task in read if task is not None)
+    _check_counts(tasks, counts, faults)
+    faults.raise_if_any()
+    return tasks
+
+
+def _named(row: Mapping[str, Any]) -> str:
+    """Return the task id for a message; "" where the row has none."""
+    return str(row.get("task_id") or "")
+
+
+def unique_rows(rows: list[tuple[int, dict[str, Any]]], faults: Faults) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the rows whose task id is new, and note the others."""
+    first_lines: dict[str, int] = {}
+    for line, row in rows:
+        name = _named(row)
+        with suppress(ValueError):
+            name = normalise_task_id(name)  # two spellings of one id are one task
+        if name and first_lines.setdefault(name, line) != line:
+            faults.add(line, "each task once", f"the task of line {first_lines[name]} again", name)
+        else:
+            yield line, row
+
+
+def _task(line: int, row: dict[str, Any], faults: Faults) -> Task | None:
+    """Return the task of one line, or None after noting what is wrong with it."""
+    before = len(faults)
+    identity = identity_of(line, row, faults)
+    messages = _messages(line, row, faults)
+    target = _target(line, row, faults)
+    answerability = _answerability(line, row, faults)
+    domain = _domain(line, row, faults)
+    references = passages_of(line, row, faults)
+    if len(faults) > before or identity is None or answerability is None or domain is None:
+        return None
+    task_id, conversation_id, turn = identity
+    return Task(
+        task_id=task_id,
+        conversation_id=conversation_id,
+        turn=turn,
+        domain=domain,
+        messages=messages,
+        target=target,
+        answerability=answerability,
+        question_types=labels_of(row.get("Question Type")),
+        multi_turn=next(iter(labels_of(row.get("Multi-Turn"))), "N/A"),
+        references=references,
+    )
+
+
+def identity_of(line: int, row: dict[str, Any], faults: Faults) -> tuple[str, str, int] | None:
+    """Return (task id, conversation id, turn) of one line, or None after noting what is wrong with it."""
+    text = row.get("task_id")
+    try:
+        task_id = normalise_task_id(str(text))
+    except ValueError:
+        faults.add(line, "`task_id` such as <conversation><::><turn>", text)
+        return None
+    conversation_id, turn = split_task_id(task_id)
+    if str(row.get("turn", turn)) != str(turn):
+        faults.add(line, f"`turn` {turn} as in the task id", row.get("turn"), task_id)
+    if row.get("conversation_id", conversation_id) != conversation_id:
+        faults.add(line, "`conversation_id` as in the task id", row.get("conversation_id"), task_id)
+    return task_id, conversation_id, turn
+
+
+def _messages(line: int, row: dict[str, Any], faults: Faults) -> tuple[Message, ...]:
+    """Return the conversation: user first and last, speakers in turn, no empty text."""
+    raw = row.get("input")
+    if not isinstance(raw, list) or not raw:
+        faults.add(line, "`input` with at least one message", raw, _named(row))
+        return ()
+    messages = []
+    for index, item in enumerate(raw):
+        speaker = item.get("speaker") if isinstance(item, dict) else None
+        text = item.get("text") if isinstance(item, dict) else None
+        expected = "user" if index % 2 == 0 else "agent"
+        if speaker != expected or not isinstance(text, str) or not text.strip():
+            faults.add(line, f"`input[{index}]` with speaker {expected!r} and a text", item, _named(row))
+            return ()
+        messages.append(Message(_ROLES[speaker], text))
+    if len(messages) % 2 == 0:
+        faults.add(line, "`input` that ends with a user message", raw[-1], _named(row))
+    return tuple(messages)
+
+
+def _target(line: int, row: dict[str, Any], faults: Faults) -> str:
+    targets = row.get("targets")
+    first = targets[0] if isinstance(targets, list) and targets else None
+    text = first.get("text") if isinstance(first, dict) else None
+    if isinstance(text, str) and text.strip():
+        return text
+    faults.add(line, "`targets` with one answer text", targets, _named(row))
+    return ""
+
+
+def _answerability(line: int, row: dict[str, Any], faults: Faults) -> Answerability | None:
+    labels = labels_of(row.get("Answerability", row.get("answerability")))
+    try:
+        (label,) = labels
+        return Answerability(label)
+    except ValueError:
+        known = ", ".join(member.value for member in Answerability)
+        faults.add(line, f"`Answerability` with one of {known}", list(labels), _named(row))
+        return None
+
+
+def _domain(line: int, row: dict[str, Any], faults: Faults) -> str | None:
+    collection = row.get("Collection", row.get("collection"))
+    domain = domain_of(collection)
+    if domain is None:
+        faults.add(line, f"`Collection` that names one of {', '.join(DOMAINS)}", collection, _named(row))
+    return domain
+
+
+def passages_of(line: int, row: dict[str, Any], faults: Faults) -> tuple[Passage, ...]:
+    """Return the passages of one line in their order, after noting those that are none or come twice."""
+    raw = row.get("contexts")
+    if not isinstance(raw, list):
+        faults.add(line, "`contexts` as a list", raw, _named(row))
+        return ()
+    passages: dict[str, Passage] = {}
+    for index, item in enumerate(raw):
+        passage = passage_of(item, "document_id")
+        if passage is None or not passage.text.strip():
+            faults.add(line, f"`contexts[{index}]` with texts as `document_id` and `text`", item, _named(row))
+        elif passages.setdefault(passage.passage_id, passage) is not passage:
+            faults.add(line, "each passage once", passage.passage_id, _named(row))
+    return tuple(passages.values())
+
+
+def _check_counts(tasks: tuple[Task, ...], counts: Counts, faults: Faults) -> None:
+    if len(tasks) != counts.tasks:
+        faults.add(0, f"{counts.tasks} tasks", len(tasks))
+        return
+    n_conversations = len({task.conversation_id for task in tasks})
+    if counts.conversations not in {0, n_conversations}:
+        faults.add(0, f"{counts.conversations} conversations", n_conversations)
+    by_domain = dict(Counter(task.domain for task in tasks))
+    if counts.by_domain is not UNCOUNTED and by_domain != dict(counts.by_domain):
+        faults.add(0, f"tasks by domain {dict(counts.by_domain)}", by_domain)
+    by_answerability = dict(Counter(task.answerability.value for task in tasks))
+    if counts.by_answerability is not UNCOUNTED and by_answerability != dict(counts.by_answerability):
+        faults.add(0, f"tasks by answerability {dict(counts.by_answerability)}", by_answerability)
+
+
+__all__ = [
+    "DOMAINS",
+    "UNCOUNTED",
+    "Counts",
+    "domain_of",
+    "facts_of",
+    "identity_of",
+    "passages_of",
+    "read_tasks",
+    "reference_contexts",
+    "required_file",
+    "rows_of",
+    "unique_rows",
+]

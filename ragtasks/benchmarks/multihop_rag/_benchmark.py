@@ -1,0 +1,257 @@
+"""MultiHop-RAG: 2,556 questions whose answers lie in 2 to 4 of 609 news articles (Tang and Yang 2024).
+
+A question is one task without a history. Its type is its question type; `null_query` has no answer in the corpus, so
+its task is UNANSWERABLE. The reference passages are the chunks that hold the evidence, as in the paper's runs with
+ground-truth chunks; a fact that no chunk holds whole becomes a passage of its own. Retrieved passages are published for
+a toy set only: `retrieved.json`, in the official result format, is read where it lies beside `dataset/`.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ragtasks.benchmarks._benchmark import Benchmark
+from ragtasks.benchmarks._derived import derived_file
+from ragtasks.benchmarks._retrieval_side import RetrievalSide
+from ragtasks.benchmarks.download import Source, SourceFile
+from ragtasks.benchmarks.multihop_rag._chunks import RULE, chunk_rows, with_header
+from ragtasks.benchmarks.multihop_rag._fact_search import facts_by_passage
+from ragtasks.benchmarks.multihop_rag._results import read_rankings
+from ragtasks.benchmarks.multihop_rag._rows import (
+    CORPUS_FILE,
+    NULL,
+    QUESTION_TYPES,
+    Counts,
+    Query,
+    facts_of,
+    read_articles,
+    read_queries,
+)
+from ragtasks.errors import ConfigurationError, clear_error
+from ragtasks.files import parse_json
+from ragtasks.ids import task_id
+from ragtasks.records import Answerability, Contexts, Message, Passage, Qrel, Role, Setting, Task
+
+_COMMIT = "3dd4d4e79fc9843008b8f832da99086a82f1a805"
+
+SOURCE = Source(
+    name="multihop_rag",
+    folder="MultiHop-RAG",
+    marker="dataset",
+    repository="https://github.com/yixuantt/MultiHop-RAG",
+    commit=_COMMIT,
+    # The two files are kept in Git LFS: the usual address of raw files has pointers only.
+    base_url=f"https://media.githubusercontent.com/media/yixuantt/MultiHop-RAG/{_COMMIT}/",
+    files=(
+        SourceFile(
+            "dataset/MultiHopRAG.json",
+            "03cfb4926461f868684903aadc8024447bdda5bb3f6804741424cce338515bff",
+            5171312,
+            "tasks",
+        ),
+        SourceFile(
+            "dataset/corpus.json",
+            "20b61b5ab84de84a927420c5d265b7ec8d859ae49980699958a787ade9e4d28f",
+            6785567,
+            "tasks",
+        ),
+    ),
+)
+"""The official files and the commit that they are pinned to."""
+
+DOMAINS = ("news",)
+"""The one corpus."""
+
+N_PASSAGES = 6
+"""Retrieved chunks that a model is shown (paper, section 4.2)."""
+
+OFFICIAL_COUNTS = Counts(
+    articles=609,
+    by_type={"inference_query": 816, "comparison_query": 856, "temporal_query": 583, NULL: 301},
+)
+"""Paper, Tables 2 and 3."""
+
+
+def load(root: Path) -> Benchmark:
+    """Return the benchmark whose files lie under `root` (a checkout, a fetched copy, or the sample).
+
+    Raises:
+        BenchmarkFileError: a file is missing, broken, or has other counts than it should.
+    """
+    is_sample, revision, counts = facts_of(root, SOURCE.commit, OFFICIAL_COUNTS)
+    queries = read_queries(root, counts)
+    references = _references(queries, _chunks(root, counts))
+    tasks = tuple(_task(query, references[query.number]) for query in queries)
+    read_contexts = functools.partial(_read_contexts, root, tasks)
+    return Benchmark(
+        "multihop_rag",
+        root,
+        is_sample,
+        revision,
+        "answerability",
+        tasks,
+        read_contexts,
+        suite="multihop_rag",
+        n_passages=N_PASSAGES,
+    )
+
+
+def _task(query: Query, references: tuple[Passage, ...]) -> Task:
+    conversation_id = f"multihop-{query.number:04d}"
+    return Task(
+        task_id=task_id(conversation_id, 1),
+        conversation_id=conversation_id,
+        turn=1,
+        domain=DOMAINS[0],
+        messages=(Message(Role.USER, query.query),),
+        target=query.answer,
+        answerability=Answerability.UNANSWERABLE if query.question_type == NULL else Answerability.ANSWERABLE,
+        question_types=(query.question_type,),
+        multi_turn="N/A",
+        references=references,
+        extra={"evidence": [dict(piece) for piece in query.evidence]},
+    )
+
+
+def _chunks(root: Path, counts: Counts) -> list[Passage]:
+    rows = chunk_rows(read_articles(root, counts))
+    return [Passage(row["_id"], row["text"], row["title"], row["url"]) for row in rows]
+
+
+def _references(queries: Sequence[Query], chunks: Sequence[Passage]) -> dict[int, tuple[Passage, ...]]:
+    """Return query number -> the passages of its evidence, in the order of the evidence, each once."""
+    facts = [piece["fact"] for query in queries for piece in query.evidence]
+    holders: dict[int, Passage] = {}
+    by_id = {chunk.passage_id: chunk for chunk in chunks}
+    for passage_id, places in facts_by_passage(((chunk.passage_id, chunk.text) for chunk in chunks), facts):
+        for place in places:
+            holders.setdefault(place, by_id[passage_id])
+    references, place = {}, 0
+    for query in queries:
+        held = []
+        for number, piece in enumerate(query.evidence, start=1):
+            held.append(holders.get(place) or _fact_alone(query.number, number, piece))
+            place += 1
+        references[query.number] = tuple({passage.passage_id: passage for passage in held}.values())
+    return references
+
+
+def _fact_alone(query_number: int, number: int, piece: Mapping[str, str]) -> Passage:
+    text = with_header(piece["title"], piece["source"], piece["published_at"], piece["fact"])
+    return Passage(f"fact-{query_number:04d}-{number}", text, piece["title"])
+
+
+def _read_contexts(root: Path, tasks: tuple[Task, ...], setting: Setting) -> Contexts:
+    """Return the passages of a setting: of the evidence, without null queries; or the first six of `retrieved.json`.
+
+    Raises:
+        BenchmarkFileError: `retrieved.json` is broken or of other queries.
+        ConfigurationError: there is no such file, or a setting that the benchmark does not have.
+    """
+    if setting is Setting.REFERENCE:
+        return Contexts("official", setting, {task.task_id: task.references for task in tasks if task.references})
+    if setting is Setting.FULL_RAG:
+        rankings = load_rankings(root)
+        return Contexts("official", setting, {key: passages[:N_PASSAGES] for key, passages in rankings.items()})
+    raise ConfigurationError(f"MultiHop-RAG has no setting {setting.value}: take multihop_rag_retrieved or _gold")
+
+
+def load_rankings(root: Path) -> dict[str, tuple[Passage, ...]]:
+    """Return task id -> retrieved passages, best first, of every query, as `retrieved.json` has them.
+
+    A text that is a chunk of ours gets that chunk's id, so that judgements apply; any other gets a hash as its id.
+
+    Raises:
+        BenchmarkFileError: the file is broken, or of other queries than the benchmark's.
+        ConfigurationError: there is no such file.
+    """
+    path = root / "retrieved.json"
+    if not path.is_file():
+        message = clear_error(
+            "retrieved passages of MultiHop-RAG",
+            where=str(path),
+            expected="a result file of the official retrieval script, or a run of your own",
+            found="no file",
+            next_step="run `ragtasks retrieve --benchmark multihop_rag --retriever bm25`, then name the run: "
+            "--metadata '{\"run\": ...}'",
+        )
+        raise ConfigurationError(message)
+    _, _, counts = facts_of(root, SOURCE.commit, OFFICIAL_COUNTS)
+    known = {chunk.text: chunk for chunk in _chunks(root, counts)}
+    by_query = read_rankings(path, [query.query for query in read_queries(root, counts)])
+    return {
+        task_id(f"multihop-{number:04d}", 1): tuple(known.get(text) or _foreign(text) for text in texts)
+        for number, texts in by_query.items()
+    }
+
+
+def _foreign(text: str) -> Passage:
+    return Passage(f"retrieved-{hashlib.sha256(text.encode()).hexdigest()[:16]}", text)
+
+
+def corpus_file(root: Path, domain: str) -> Path:
+    """Return the file with the chunks of all articles, cut now where it is not there.
+
+    Its name holds a hash of the articles and the rule, so a stale one is not found.
+
+    Raises:
+        BenchmarkFileError: the corpus is missing or broken.
+        FetchError: the folder cannot be written.
+    """
+    _, _, counts = facts_of(root, SOURCE.commit, OFFICIAL_COUNTS)
+    articles = read_articles(root, counts)
+    key = hashlib.sha256(b"%d:" % RULE + (root / CORPUS_FILE).read_bytes()).hexdigest()[:12]
+    return derived_file(root, f"{domain}-{key}.jsonl", lambda: chunk_rows(articles))
+
+
+def load_qrels(root: Path, domain: str) -> tuple[Qrel, ...]:
+    """Return what is relevant: every chunk that holds a fact of the query's evidence, by the official rule.
+
+    A query none of whose facts stands whole in a chunk has no judgement; the figures over evidence count it.
+
+    Raises:
+        BenchmarkFileError: as `load`, `corpus_file`.
+    """
+    facts = load_facts(root, domain)
+    owners = [query_id for query_id, own in facts.items() for _ in own]
+    rows = [parse_json(line) for line in corpus_file(root, domain).read_bytes().splitlines()]
+    found = facts_by_passage(
+        ((row["_id"], row["text"]) for row in rows), [fact for own in facts.values() for fact in own]
+    )
+    pairs = {(owners[place], passage_id) for passage_id, places in found for place in places}
+    return tuple(Qrel(query_id, passage_id, 1) for query_id, passage_id in sorted(pairs))
+
+
+def load_facts(root: Path, domain: str) -> dict[str, tuple[str, ...]]:
+    """Return task id -> facts that passages must hold, for every query with evidence.
+
+    Raises:
+        BenchmarkFileError: the queries are missing or broken.
+    """
+    _, _, counts = facts_of(root, SOURCE.commit, OFFICIAL_COUNTS)
+    return {
+        task_id(f"multihop-{query.number:04d}", 1): tuple(piece["fact"] for piece in query.evidence)
+        for query in read_queries(root, counts)
+        if query.evidence
+    }
+
+
+RETRIEVAL = RetrievalSide(DOMAINS, corpus_file, load_qrels, load_facts=load_facts, load_rankings=load_rankings)
+"""Corpus, judgements, and the facts that the paper's own figures count."""
+
+__all__ = [
+    "DOMAINS",
+    "N_PASSAGES",
+    "OFFICIAL_COUNTS",
+    "QUESTION_TYPES",
+    "RETRIEVAL",
+    "SOURCE",
+    "corpus_file",
+    "load",
+    "load_facts",
+    "load_qrels",
+    "load_rankings",
+]

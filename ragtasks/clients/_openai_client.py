@@ -1,0 +1,315 @@
+"""Any OpenAI-compatible endpoint as a client: OpenAI, Azure, a vLLM server.
+
+Requests run concurrently through the `openai` SDK on aiohttp, whose overhead at 64 open requests is far below that of
+the SDK's default transport. The SDK's own retries are off: limits, pauses and attempts are counted in one place.
+Replies come in at any time and requests go out one a round of the event loop (see `Limiter`), so that work on one reply
+holds back no other slot's next request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, TypeVar
+
+from ragtasks.clients._credentials import Credentials, is_open_to_others
+from ragtasks.clients._dialect import Dialect
+from ragtasks.clients._endpoint import Endpoint, endpoint_of
+from ragtasks.clients._failures import Fault, Verdict
+from ragtasks.clients._holdups import HoldUps
+from ragtasks.clients._limiter import Limiter
+from ragtasks.clients._protocol import Decoding, Journal, Outcome, Progress, Prompt, Reply, no_progress
+from ragtasks.clients._rate_hints import rate_hints
+from ragtasks.clients._transport import Transport
+from ragtasks.clients._usage import Tally
+from ragtasks.errors import JudgeError, MissingExtraError, clear_error
+
+_LOGGER = logging.getLogger(__name__)
+_T = TypeVar("_T")
+_CHARACTERS_PER_TOKEN = 4
+_ENOUGH_FAILED = 3  # one prompt that a server stumbles over says nothing about the others
+
+
+class OpenAIClient:
+    """Answers prompts through one endpoint; holds no connection between calls."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint | str | Mapping[str, Any],
+        credentials: Credentials | str | None = None,
+        decoding: Decoding | None = None,
+    ) -> None:
+        """Name who is asked.
+
+        Args:
+            endpoint: address, model, limits; what it says of temperature and longest reply goes before `decoding`.
+            credentials: what the endpoint is shown, see `credentials_for`; a text is its key.
+            decoding: how replies are generated.
+
+        Raises:
+            ConfigurationError: an endpoint that cannot be read.
+        """
+        self._endpoint = endpoint if isinstance(endpoint, Endpoint) else endpoint_of(endpoint)
+        given = credentials if isinstance(credentials, Credentials) else Credentials(credentials)
+        self._credentials = given
+        self._decoding = _decoding_of(self._endpoint, decoding or Decoding())
+
+    def __repr__(self) -> str:
+        return f"OpenAIClient({self.name!r})"
+
+    @property
+    def name(self) -> str:
+        """The model, as the endpoint was named."""
+        return self._endpoint.model
+
+    @property
+    def origin(self) -> str:
+        """What replies are kept by beside the description: the address, or nothing where they are shared."""
+        return self._endpoint.origin
+
+    def describe(self) -> dict[str, Any]:
+        """Return model, decoding and what else is sent; neither key nor address, so that a server may move."""
+        endpoint = self._endpoint
+        further = {"reasoning_effort": endpoint.reasoning_effort, "extra_body": endpoint.extra_fields}
+        sent: dict[str, Any] = {name: value for name, value in further.items() if value}
+        if endpoint.thinking_tokens != Endpoint.model_fields["thinking_tokens"].default:
+            sent["thinking_tokens"] = endpoint.thinking_tokens
+        return {"model": self.name, "decoding": self._decoding.describe(), **sent}
+
+    def answer(
+        self, prompts: Sequence[Prompt], progress: Progress = no_progress, journal: Journal | None = None
+    ) -> list[Reply]:
+        """Return one reply a prompt, in order (see `Client.answer`).
+
+        A prompt gives up, as FAILED, after `attempts` transport errors or `patience_seconds`; every other outcome is
+        the server's word. A refusal because of a rate is no attempt: all requests go slower until it is let pass.
+
+        Raises:
+            JudgeError: wrong key, unknown model, no credit, a redirect, nothing but refusals because of a rate for
+                `rate_limit_patience_seconds`, nobody at the address while a prompt used up its attempts, or nothing but
+                failures until several did while others were still to be asked. Nothing more is sent then.
+            MissingExtraError: `openai` or `aiohttp` is not installed.
+        """
+        if not prompts:
+            return []
+        _require_libraries()
+        return _run(lambda: self._answer(prompts, progress, journal))
+
+    async def _answer(self, prompts: Sequence[Prompt], progress: Progress, journal: Journal | None) -> list[Reply]:
+        if is_open_to_others(self._endpoint.address):
+            _warn_of_plain_http(self._endpoint.address)
+        async with Transport(self._endpoint, self._credentials) as transport:
+            tally = Tally(self.name, len(prompts), progress)
+            call = _Call(transport, self._endpoint, self._decoding, journal=journal, tally=tally)
+            return await call.answer(prompts)
+
+
+@dataclass(slots=True)
+class _Patience:
+    """What one prompt has used up so far."""
+
+    n_attempts: int = 0
+    seconds: float = 0.0
+    refused_since: float | None = None
+
+
+class _Call:
+    """The state of one `answer`: it ends with the call, so two calls share nothing."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        endpoint: Endpoint,
+        decoding: Decoding,
+        *,
+        journal: Journal | None,
+        tally: Tally,
+    ) -> None:
+        self._transport, self._endpoint = transport, endpoint
+        self._decoding, self._journal, self._tally = decoding, journal, tally
+        self._dialect = Dialect(endpoint, decoding)
+        self._limiter = Limiter(endpoint.requests_per_minute, endpoint.tokens_per_minute)
+        self._hold_ups = HoldUps(endpoint)
+        self._replies: dict[int, Reply] = {}
+        self._n_prompts = self._n_begun = self._n_heard = self._n_failed = 0
+
+    async def answer(self, prompts: Sequence[Prompt]) -> list[Reply]:
+        self._n_prompts = len(prompts)
+        waiting = iter(enumerate(prompts))
+        n_workers = min(self._endpoint.slots, len(prompts))
+        workers = [asyncio.ensure_future(self._work(waiting)) for _ in range(n_workers)]
+        watch = asyncio.ensure_future(self._hold_ups.watch(self._limiter, self._tally))
+        try:
+            await asyncio.gather(*workers)
+        finally:
+            for worker in (*workers, watch):
+                worker.cancel()
+            await asyncio.gather(*workers, watch, return_exceptions=True)
+        return [self._replies[index] for index in range(len(prompts))]
+
+    async def _work(self, waiting: Iterator[tuple[int, Prompt]]) -> None:
+        for index, prompt in waiting:
+            self._n_begun += 1
+            reply = self._journal.recall(index) if self._journal else None
+            if reply is None:
+                reply = await self._ask(prompt)
+                if self._journal:
+                    self._journal.record(index, reply)
+            self._replies[index] = reply
+            self._tally.add(reply)
+
+    async def _ask(self, prompt: Prompt) -> Reply:
+        """Return the reply to one prompt, after as many attempts as it takes and the endpoint's options allow."""
+        used = _Patience()
+        n_heard_before = self._n_heard
+        cut_off: Reply | None = None
+        while True:
+            outcome, sent = await self._attempt(prompt, used)
+            if isinstance(outcome, Reply):
+                self._n_heard += 1
+                if cut_off is None and self._dialect.make_room(outcome, sent):
+                    cut_off = outcome
+                    continue
+                return outcome
+            if self._goes_on(outcome, sent, used):
+                continue
+            if outcome.verdict is Verdict.RETRY and await self._back_off(used, outcome):
+                continue
+            if cut_off is not None and outcome.verdict is not Verdict.FATAL:
+                self._dialect.shrink()
+                return cut_off
+            found = self._end_of_call(outcome, n_heard_before)
+            if found:
+                raise JudgeError(self._fatal(found))
+            return _without_answer(outcome, used.n_attempts)
+
+    def _goes_on(self, fault: Fault, sent: Mapping[str, Any], used: _Patience) -> bool:
+        """Return whether the same prompt is sent again without that being an attempt.
+
+        Raises:
+            JudgeError: the server has refused everything because of its rate for too long.
+        """
+        if fault.verdict is Verdict.SETTING:
+            note = self._dialect.adapt(fault.setting, sent)
+            if note:
+                _LOGGER.warning("endpoint %s: %s (%s)", self._endpoint.model, note, fault.reason)
+            return note is not None
+        if fault.verdict is not Verdict.SLOW_DOWN:
+            return False
+        if found := self._hold_ups.too_long(fault, fault.hints.wait_seconds or self._limiter.pause_seconds()):
+            if self._n_begun < self._n_prompts:
+                raise JudgeError(self._fatal(found))
+            return False
+        used.refused_since = used.refused_since or time.monotonic()
+        return time.monotonic() - used.refused_since < self._endpoint.rate_limit_patience_seconds
+
+    def _end_of_call(self, fault: Fault, n_heard_before: int) -> str:
+        """Return why the last fault of a prompt ends the whole call, empty where it does not; counts the prompt."""
+        if fault.verdict is Verdict.FATAL:
+            return fault.reason
+        if fault.verdict is not Verdict.RETRY:
+            self._n_heard += fault.verdict is not Verdict.SLOW_DOWN
+            return ""
+        self._n_failed += 1
+        # Replies to others since this prompt was first sent say that the endpoint lives.
+        if fault.nobody_there and self._n_heard == n_heard_before:
+            return fault.reason
+        # Where no prompt is left to be sent, ending would spare nobody's time and cost the replies that still come.
+        if not self._n_heard and self._n_failed >= _ENOUGH_FAILED and self._n_begun < self._n_prompts:
+            return f"not one reply; what came last: {fault.reason}"
+        return ""
+
+    async def _attempt(self, prompt: Prompt, used: _Patience) -> tuple[Reply | Fault, Mapping[str, Any]]:
+        """Return what became of one request, and its body."""
+        n_characters = sum(len(message.content) for message in prompt.messages)
+        ticket = await self._limiter.admit(n_characters // _CHARACTERS_PER_TOKEN + self._dialect.longest_reply)
+        sent = self._dialect.request(prompt)
+        begin = self._hold_ups.sent()
+        found = await self._transport.exchange(sent, self._endpoint.longest_prompt_seconds - used.seconds)
+        self._hold_ups.ended(found[0])
+        outcome, headers = found
+        if isinstance(outcome, Fault) and outcome.verdict is Verdict.SLOW_DOWN:
+            self._limiter.refused(ticket, outcome.hints)
+        else:
+            used.seconds += time.monotonic() - begin
+            if not isinstance(outcome, Fault):
+                self._limiter.passed(ticket, rate_hints(headers))
+        return outcome, sent
+
+    async def _back_off(self, used: _Patience, fault: Fault) -> bool:
+        """Wait before the next attempt, longer each time and never all at once; False where none is left."""
+        used.n_attempts += 1
+        left = self._endpoint.longest_prompt_seconds - used.seconds
+        if used.n_attempts >= self._endpoint.attempts or left <= 0:
+            return False
+        longest = self._endpoint.backoff_seconds * 2 ** min(used.n_attempts - 1, 30)
+        wait = min(longest, self._endpoint.longest_backoff_seconds) * random.uniform(0.5, 1.0)
+        if wait >= left:
+            return False
+        used.seconds += wait
+        self._hold_ups.failed(fault)
+        await asyncio.sleep(wait)
+        return True
+
+    def _fatal(self, found: str) -> str:
+        return clear_error(
+            "endpoint",
+            where=f"{self._endpoint.model} at {self._endpoint.address}",
+            expected="replies to prompts",
+            found=found,
+            next_step="check address, model and key (docs/endpoints.md), then ask again: stored replies are kept. "
+            "Saved answers are scored without their model by `ragtasks judge RESULTS --output-path FOLDER`",
+        )
+
+
+def _decoding_of(endpoint: Endpoint, decoding: Decoding) -> Decoding:
+    """Return how replies are generated where the endpoint says more than its caller."""
+    if endpoint.max_tokens is not None:
+        decoding = replace(decoding, max_tokens=endpoint.max_tokens)
+    if endpoint.temperature is None:
+        return decoding
+    return replace(decoding, temperature=None if endpoint.temperature == "server" else endpoint.temperature)
+
+
+@cache
+def _warn_of_plain_http(address: str) -> None:
+    """Warn once a process of an address whose requests others can read."""
+    _LOGGER.warning("%s: prompts, and a key where there is one, go there unencrypted; use https", address)
+
+
+def _without_answer(fault: Fault, n_used: int) -> Reply:
+    if fault.verdict is Verdict.FILTERED:
+        return Reply(Outcome.FILTERED, reason=f"a content filter stopped the prompt ({fault.reason})")
+    gave_up = "; no attempt left" if fault.verdict is Verdict.RETRY and n_used > 1 else ""
+    return Reply(Outcome.FAILED, reason=fault.reason + gave_up)
+
+
+def _require_libraries() -> None:
+    for library in ("openai", "aiohttp"):
+        try:
+            __import__(library)
+        except ImportError as error:
+            raise MissingExtraError(library, "judge", "an OpenAI-compatible endpoint") from error
+
+
+def _run(work: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
+    """Return what `work` does on an event loop, in a thread of its own where this one has a loop (notebooks)."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        has_loop = False
+    else:
+        has_loop = True
+    if not has_loop:  # outside of the handler, whose exception would show as the cause of every later one
+        return asyncio.run(work())
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        return pool.submit(lambda: asyncio.run(work())).result()
+
+
+__all__ = ["OpenAIClient"]

@@ -1,0 +1,282 @@
+"""Replies that were paid for, in SQLite: a second call asks nothing, a killed one asks only what is not answered.
+
+A reply is stored the moment it comes, under a hash of everything that decides it. Several processes may share one file.
+Each says in it what it is asking, so that the others wait for that reply instead of asking the same. Such a claim is
+good for as long as its owner gives signs of life: nobody waits for a process that was killed.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, fields
+from enum import Enum, auto
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import orjson
+
+from ragtasks.clients import _reply_tables as tables
+from ragtasks.clients._protocol import Outcome, Reply
+from ragtasks.errors import CacheError, clear_error
+
+_BUSY_SECONDS = 60.0
+_RETRY_SECONDS = 0.02
+_STORED = tuple(field.name for field in fields(Reply) if field.compare)
+_ROOM_BYTES = 1 << 20
+
+LIFE_SECONDS = 15.0
+"""How long an owner may be silent before others take over what it claims."""
+
+
+class Claim(Enum):
+    """Whose it is to ask a prompt that nobody has answered."""
+
+    OURS = auto()
+    """The caller's, until it stores a reply or lets go."""
+    THEIRS = auto()
+    """Somebody else's, who is alive."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A reply with what is stored beside it."""
+
+    key: str
+    """Hash of everything that decides the reply."""
+    request: Mapping[str, Any]
+    """What the hash is over, for the record."""
+    reply: Reply
+    """What came back."""
+    kind: str = ""
+    """What was asked for, see `Prompt.kind`."""
+    is_history: bool = False
+    """Whether it is an earlier attempt, kept with a later one that could be used: nobody need ask it again."""
+
+
+class ReplyCache(AbstractContextManager["ReplyCache"]):
+    """Replies by key, in one file; usable from any thread, closed by `close` or at the end of a `with`."""
+
+    def __init__(self, path: Path, *, life_seconds: float = LIFE_SECONDS) -> None:
+        """Open the file, or make it; one of an older version of ragtasks is brought up to date.
+
+        Args:
+            path: the file.
+            life_seconds: how long an owner of claims may be silent before it counts as gone.
+
+        Raises:
+            CacheError: the file is no cache of replies, is corrupt, or cannot be written.
+        """
+        self.path, self.life_seconds = path, life_seconds
+        self._lock = threading.RLock()
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # Autocommit: a statement outside of a transaction is whole on its own, and keeps nobody waiting.
+            self._connection = sqlite3.connect(
+                path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+            )
+        except (OSError, sqlite3.Error) as error:
+            raise CacheError(self._message(error)) from error
+        try:
+            self._prepare()
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def _prepare(self) -> None:
+        # Other processes may open the same new file now: one at a time looks at it and marks it.
+        with self._transaction() as connection:
+            found = tables.prepare(connection, self.path)
+            if found:
+                raise CacheError(self._message(found))
+        self._write_ahead()
+        # Enough for a killed process, which is the common case; a power cut may take the last replies with it.
+        self.execute("PRAGMA synchronous=NORMAL")
+
+    def _write_ahead(self) -> None:
+        """Switch the file to write-ahead logging; SQLite's own waiting for other processes leaves this step out."""
+        deadline = time.monotonic() + _BUSY_SECONDS
+        while True:
+            try:
+                self.execute("PRAGMA journal_mode=WAL")
+            except CacheError as error:
+                if "locked" not in str(error.__cause__) or time.monotonic() > deadline:
+                    raise
+                time.sleep(_RETRY_SECONDS)
+            else:
+                return
+
+    def get(self, key: str) -> Kept | None:
+        """Return the stored reply, or None; its request is not read again.
+
+        Raises:
+            CacheError: the file is corrupt.
+        """
+        rows = self.execute("SELECT reply, kind, is_history FROM replies WHERE key = ?", (key,))
+        return self._kept(key, *rows[0]) if rows else None
+
+    def put(self, kept: Iterable[Kept], owner: str = "") -> None:
+        """Store replies at once, and end the owner's claims on them; the first one stored under a key stays.
+
+        Raises:
+            CacheError: the disk is full, or the file cannot be written.
+        """
+        with self._transaction() as connection:
+            for item in kept:
+                stored = {name: getattr(item.reply, name) for name in _STORED}
+                cells = tables.cells(item.request, item.reply.outcome.value, item.kind, time.time())
+                row = {
+                    "key": item.key,
+                    "request": orjson.dumps(dict(item.request)).decode(),
+                    "reply": orjson.dumps(stored).decode(),
+                    "is_history": item.is_history,
+                    **cells,
+                }
+                connection.execute(tables.INSERT, row)
+                connection.execute("DELETE FROM claims WHERE key = ? AND owner = ?", (item.key, owner))
+
+    def take(self, key: str, owner: str, is_usable: Callable[[Kept], bool]) -> Kept | Claim:
+        """Return the stored reply where there is one that can be used, else whose it is to ask: one transaction.
+
+        A stored reply that cannot be used goes when the prompt becomes the owner's.
+
+        Raises:
+            CacheError: the file cannot be read or written.
+        """
+        with self._transaction() as connection:
+            kept = self.get(key)
+            if kept is not None and is_usable(kept):
+                return kept
+            holder = connection.execute(tables.HOLDER, (key, *self._alive())).fetchone()
+            if holder is not None and holder[0] != owner:
+                return Claim.THEIRS
+            connection.execute("INSERT OR REPLACE INTO claims VALUES (?, ?)", (key, owner))
+            connection.execute("DELETE FROM replies WHERE key = ?", (key,))
+            return Claim.OURS
+
+    def release(self, key: str, owner: str) -> None:
+        """Let go of a claim without a reply: others may ask."""
+        self.execute("DELETE FROM claims WHERE key = ? AND owner = ?", (key, owner))
+
+    def show_life(self, owner: str) -> None:
+        """Say that an owner of claims is alive."""
+        self.execute("INSERT OR REPLACE INTO owners VALUES (?, ?)", (owner, time.time()))
+
+    def leave(self, owner: str) -> None:
+        """Let go of everything that an owner claims, and of what the dead have left."""
+        with self._transaction() as connection:
+            connection.execute("DELETE FROM owners WHERE owner = ?", (owner,))
+            connection.execute(tables.DEAD_OWNERS, self._alive())
+            connection.execute(tables.CLAIMS_OF_NOBODY)
+
+    def _alive(self) -> tuple[float, float]:
+        """Return the times between which an owner that lives has last said so."""
+        now = time.time()
+        return now - self.life_seconds, now + self.life_seconds
+
+    def forget(self, keys: Iterable[str]) -> None:
+        """Delete the replies under some keys; a key without one is no error.
+
+        Raises:
+            CacheError: the file cannot be written.
+        """
+        with self._transaction() as connection:
+            connection.executemany("DELETE FROM replies WHERE key = ?", ((key,) for key in keys))
+
+    def has_replies_without_address(self) -> bool:
+        """Return whether any reply is kept without the address that gave it, as older versions did."""
+        return bool(self.execute("SELECT 1 FROM replies WHERE address = '' LIMIT 1"))
+
+    def check(self) -> None:
+        """Return where the whole file can be read, and has room to grow; it reads all of it.
+
+        Raises:
+            CacheError: the file is corrupt, or the disk is full.
+        """
+        (found,) = self.execute("PRAGMA quick_check(1)")[0]
+        if found != "ok":
+            raise CacheError(self._message(found))
+        self.show_life("check")
+        self.leave("check")
+        try:
+            # A commit finds room in pages that are free by chance: the first replies would fit, and the others not.
+            with tempfile.TemporaryFile(dir=self.path.parent) as file:
+                file.write(bytes(_ROOM_BYTES))
+        except OSError as error:
+            raise CacheError(self._message(error)) from error
+
+    def __len__(self) -> int:
+        (count,) = self.execute("SELECT count(*) FROM replies")[0]
+        return int(count)
+
+    def close(self) -> None:
+        """Close the file; safe to repeat."""
+        self._connection.close()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def execute(self, statement: str, cells: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+        """Return the rows of one statement.
+
+        Raises:
+            CacheError: SQLite's error, with the file.
+        """
+        with self._told(), self._lock:
+            return self._connection.execute(statement, cells).fetchall()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._told(), self._lock:
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # the second: an error whose text is corrupt
+            raise CacheError(self._message(error)) from error
+
+    def _kept(self, key: str, reply: str, kind: str, is_history: int) -> Kept:
+        try:
+            stored = orjson.loads(reply)
+            found = Reply(**{**stored, "outcome": Outcome(stored["outcome"]), "from_cache": True})
+        except (ValueError, TypeError, KeyError) as error:
+            raise CacheError(self._message(f"a reply that cannot be read: {error}")) from error
+        return Kept(key, {}, found, kind, bool(is_history))
+
+    def _message(self, found: object) -> str:
+        return clear_error(
+            "reply cache",
+            where=str(self.path),
+            expected="a reply cache of ragtasks that can be read and written",
+            found=str(found),
+            next_step="make room, or move the file away (its replies are then asked again), or name another one",
+        )
+
+
+def check_reply_cache(path: Path) -> None:
+    """Return where replies can be kept in a file, so that nobody finds out after a model has answered.
+
+    Raises:
+        CacheError: it is no cache of replies, is corrupt, cannot be written, or the disk is full.
+    """
+    with ReplyCache(path) as cache:
+        cache.check()
+
+
+__all__ = ["LIFE_SECONDS", "Claim", "Kept", "ReplyCache", "check_reply_cache"]

@@ -1,0 +1,349 @@
+"""Runs on disk: the contract between the precompute stage, which writes them, and the harness tasks, which read them.
+
+A run is ranked passages for each query. It is stored as a TREC file a domain, beside the contexts that each setting
+gives to each task, and a manifest that says what the run was made of. Text formats only, so that a run can be read,
+compared and handed in without ragtasks.
+
+Equal scores are ordered as trec_eval orders them (score as a 32-bit float descending, then passage id descending), so
+that the order in the file is the order that is evaluated.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import orjson
+from pydantic import BaseModel, ConfigDict, StrictStr, ValidationError
+
+from ragtasks.errors import CacheError, ConfigurationError, clear_error, misfits
+from ragtasks.files._atomic import write_atomically
+from ragtasks.files._hashing import canonical_hash
+from ragtasks.files._json_lines import bounded_lines
+from ragtasks.records import Contexts, Passage, Setting
+
+OFFICIAL = "official"
+"""Name of the run that a benchmark publishes itself."""
+
+CLOSED_BOOK = "closed_book"
+"""Stands for a run that finds nothing: what a model knows without any passage."""
+
+_MOST_SHOWN = 20  # errors of one file
+
+MANIFEST = "manifest.json"
+FORMAT = 1
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_RESERVED = (OFFICIAL, CLOSED_BOOK)
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """One passage of a ranking."""
+
+    passage_id: str
+    """Passage."""
+    score: float
+    """Higher is better; finite."""
+
+
+Run = Mapping[str, tuple[Ranked, ...]]
+"""Query id -> passages, best first. A query without any passage is there with an empty tuple."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a stored run is made of; `key` changes when, and only when, something that changes the result does."""
+
+    name: str
+    """What users call the run."""
+    spec: Mapping[str, Any]
+    """Everything that decides the result: corpora, queries, retriever, parameters, versions."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Path below the run's folder -> sha256."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """What is worth knowing and decides nothing: times, counts, the machine."""
+
+    @property
+    def key(self) -> str:
+        """Hash of the canonical JSON of `spec`."""
+        return canonical_hash(self.spec)
+
+
+def checked_run_name(name: str) -> str:
+    """Return the name of a run, which is that of a folder in the store and never a path.
+
+    Every run that is named anywhere passes here: a name that led out of the store would read, or remove, other files.
+
+    Raises:
+        ConfigurationError: it could be a path, or no folder can have it.
+    """
+    if not _NAME.fullmatch(name):
+        raise ConfigurationError(
+            f"run name {name[:120]!r}: expected letters, digits, `.`, `_` and `-`, at most 100, no path. Next step: "
+            "name a stored run (`ragtasks runs list`); `ragtasks retrieve --retriever run:FILE` makes one of a file"
+        )
+    return name
+
+
+def new_run_name(name: str) -> str:
+    """Return a name that a run can be stored under.
+
+    Raises:
+        ConfigurationError: as `checked_run_name`, or the name stands for something else already.
+    """
+    if name in _RESERVED:
+        raise ConfigurationError(f"run name {name!r} is taken: it stands for no stored run. Next step: choose another")
+    return checked_run_name(name)
+
+
+def run_folder(store: Path, name: str) -> Path:
+    """Return the folder of a stored run, which need not be there.
+
+    Raises:
+        ConfigurationError: as `checked_run_name`.
+    """
+    return store / "runs" / checked_run_name(name)
+
+
+class _Part(BaseModel):
+    """A part of a manifest: what is read of it, and whatever else is there."""
+
+    model_config = ConfigDict(strict=True, extra="allow")
+
+
+class _Corpus(_Part):
+    n_passages: int | None = None
+
+
+class _Queries(_Part):
+    form: str
+
+
+class _Retriever(_Part):
+    name: str
+
+
+class _Spec(_Part):
+    benchmark: str
+    is_sample: bool
+    revision: str
+    tasks: str
+    corpora: dict[str, _Corpus]
+    queries: _Queries
+    retriever: _Retriever
+
+
+class _ManifestFile(_Part):
+    key: str
+    name: str
+    spec: _Spec
+    files: dict[str, str]
+    facts: dict[str, Any]
+
+
+class _ContextsRow(BaseModel):
+    """A line of the contexts of a setting."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    task_id: StrictStr
+    passages: tuple[Passage, ...]
+
+
+def _corrupt(what: str, path: Path, expected: str, found: Sequence[str]) -> str:
+    n_more = len(found) - _MOST_SHOWN
+    shown = "; ".join(found[:_MOST_SHOWN]) + (f"; and {n_more} more" if n_more > 0 else "")
+    next_step = "remove the run with `ragtasks runs remove NAME` and make it again"
+    return clear_error(what, where=str(path), expected=expected, found=shown, next_step=next_step)
+
+
+def in_rank_order(passages: Iterable[Ranked]) -> tuple[Ranked, ...]:
+    """Return passages best first by the one rule for ties (see the module)."""
+    return tuple(sorted(passages, key=lambda item: (_single(item.score), item.passage_id), reverse=True))
+
+
+def _single(score: float) -> float:
+    """Return the score as trec_eval holds it."""
+    (value,) = struct.unpack("f", struct.pack("f", score))
+    return float(value)
+
+
+def write_trec(path: Path, run: Run, tag: str) -> str:
+    """Write a run as a TREC file, atomically, and return its sha256; scores read back equal."""
+    lines = [
+        f"{query_id} Q0 {item.passage_id} {rank} {item.score!r} {tag}\n"
+        for query_id, ranking in run.items()
+        for rank, item in enumerate(ranking, start=1)
+    ]
+    return write_atomically(path, "".join(lines).encode())
+
+
+def read_trec(path: Path) -> dict[str, tuple[Ranked, ...]]:
+    """Return the run in a TREC file, queries in the order of the file, passages in rank order by score.
+
+    Raises:
+        CacheError: no file, or lines that are no run: wrong number of cells, a score that is no finite number, a
+            passage twice for one query; all of them are listed.
+    """
+    rankings: dict[str, dict[str, float]] = {}
+    faults: list[str] = []
+    for number, line in enumerate(_text(path).splitlines(), start=1):
+        cells = line.split()
+        if len(cells) != 6:
+            faults.append(f"line {number}: expected 6 cells (query Q0 passage rank score tag), found {len(cells)}")
+            continue
+        query_id, _, passage_id, _, score_text, _ = cells
+        score = _score(score_text)
+        if score is None:
+            faults.append(f"line {number} ({query_id}): expected a finite score, found {score_text!r}")
+        elif passage_id in rankings.setdefault(query_id, {}):
+            faults.append(f"line {number} ({query_id}): passage {passage_id!r} stands twice")
+        else:
+            rankings[query_id][passage_id] = score
+    if faults:
+        shown = [*faults[:20], *([f"and {len(faults) - 20} more"] if len(faults) > 20 else [])]
+        n_faults = f"{len(faults)} fault{'s' if len(faults) > 1 else ''}"
+        raise CacheError(f"TREC run {path}: {n_faults}\n  " + "\n  ".join(shown))
+    return {query: in_rank_order(Ranked(*item) for item in ranking.items()) for query, ranking in rankings.items()}
+
+
+def _score(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CacheError(_unreadable(path, str(error))) from error
+
+
+def _unreadable(path: Path, found: str) -> str:
+    return clear_error("run", where=str(path), expected="a text file", found=found, next_step="check the path")
+
+
+def write_contexts(path: Path, contexts: Mapping[str, tuple[Passage, ...]]) -> str:
+    """Write the passages of each task as JSON lines, atomically, and return their sha256."""
+    rows = [{"task_id": task_id, "passages": [asdict(item) for item in items]} for task_id, items in contexts.items()]
+    return write_atomically(path, b"".join(orjson.dumps(row) + b"\n" for row in rows))
+
+
+def read_contexts(folder: Path, setting: Setting) -> Contexts:
+    """Return the passages that a stored run gives to each task of a setting.
+
+    Raises:
+        CacheError: the manifest or the file is missing, torn, or has other bytes than were written.
+    """
+    manifest = read_manifest(folder)
+    path = f"contexts/{setting.value}.jsonl"
+    digest = hashlib.sha256()
+    try:
+        with (folder / path).open("rb") as stream:
+            lines = list(bounded_lines(stream))
+    except (OSError, ValueError) as error:
+        raise CacheError(_unreadable(folder / path, str(error))) from error
+    for line in lines:
+        digest.update(line)
+    if digest.hexdigest() != manifest.files.get(path):
+        raise CacheError(f"{folder / path} has other bytes than were written; remove the run and make it again")
+    return Contexts(manifest.name, setting, _contexts_of(folder / path, lines))
+
+
+def _contexts_of(path: Path, lines: Iterable[bytes]) -> dict[str, tuple[Passage, ...]]:
+    """Return task id -> passages of a file of contexts, each task once."""
+    found: dict[str, tuple[Passage, ...]] = {}
+    errors: list[str] = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            row = _ContextsRow.model_validate(orjson.loads(line))
+        except orjson.JSONDecodeError as error:
+            errors.append(f"line {number}: {error}")
+        except ValidationError as error:
+            errors += [f"line {number}: {text}" for text in misfits(error)]
+        else:
+            if row.task_id in found:
+                errors.append(f"line {number}: task {row.task_id!r} is there already")
+            found[row.task_id] = row.passages
+    if errors:
+        raise CacheError(_corrupt("contexts of a stored run", path, "a task id and its passages in each line", errors))
+    return found
+
+
+def run_key(store: Path, name: str) -> str | None:
+    """Return the key of a stored run, a hash of all it was made of; None for what is no stored run.
+
+    Raises:
+        ConfigurationError: as `checked_run_name`.
+    """
+    folder = run_folder(store, name)
+    return read_manifest(folder).key if (folder / MANIFEST).is_file() else None
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Write a run's manifest, last of its files: a run without one is not finished."""
+    content = {"format": FORMAT, "key": manifest.key, **asdict(manifest)}
+    write_atomically(folder / MANIFEST, orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS))
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Return the manifest of a stored run.
+
+    Raises:
+        CacheError: there is none, it is corrupt, or its key does not fit its content.
+    """
+    path = folder / MANIFEST
+    expected = "the manifest that `ragtasks retrieve` wrote"
+    try:
+        content = orjson.loads(_text(path))
+        _ManifestFile.model_validate(content)
+        manifest = Manifest(content["name"], content["spec"], content["files"], content["facts"])
+        key = manifest.key
+    except ValidationError as error:
+        raise CacheError(_corrupt("manifest of a run", path, expected, misfits(error))) from error
+    except (orjson.JSONDecodeError, TypeError) as error:  # the second: nested too deeply for a hash
+        raise CacheError(_corrupt("manifest of a run", path, expected, [str(error)])) from error
+    if content["key"] != key:
+        raise CacheError(f"manifest {path} was changed by hand: its key does not fit its content")
+    outside = [file for file in manifest.files if not _lies_below(file)]
+    if outside:
+        raise CacheError(f"manifest {path} names files outside of its folder ({outside[0]!r}): do not use this run")
+    return manifest
+
+
+def _lies_below(file: str) -> bool:
+    """Return whether a path of a manifest stays in the run's folder."""
+    path = PurePosixPath(file)
+    return not path.is_absolute() and ".." not in path.parts
+
+
+__all__ = [
+    "CLOSED_BOOK",
+    "FORMAT",
+    "MANIFEST",
+    "OFFICIAL",
+    "Manifest",
+    "Ranked",
+    "Run",
+    "checked_run_name",
+    "in_rank_order",
+    "new_run_name",
+    "read_contexts",
+    "read_manifest",
+    "read_trec",
+    "run_folder",
+    "run_key",
+    "write_contexts",
+    "write_manifest",
+    "write_trec",
+]

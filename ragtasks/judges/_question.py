@@ -1,0 +1,133 @@
+"""What a judge is asked, and what follows from its reply: a finding, or the next question.
+
+A rubric is a function from a response to its first question. A question knows how its reply is read, so a rubric with
+one step and one with two look the same to whoever asks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ragtasks.files import canonical_hash
+from ragtasks.judges._parsers import UnparsableReplyError
+from ragtasks.judges._verdicts import VerdictOutcome
+from ragtasks.records import Message, Response, Role
+from ragtasks.templates import PromptTemplate, shipped_template
+
+_CODE_LENGTH = 8
+_SPEAKERS = {Role.USER: "User", Role.ASSISTANT: "Assistant"}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a judge found under one rubric."""
+
+    label: str | None
+    """The judge's word, None where there is none."""
+    value: float | None
+    """The number that follows, 0 to 1, None where there is none."""
+    outcome: VerdictOutcome = VerdictOutcome.GIVEN
+    """GIVEN with a value (the ibm profile alone has a label without one), NO_STATEMENTS or NOT_ASKED without."""
+    reason: str = ""
+    """Why there is no value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One prompt to a judge."""
+
+    text: str
+    """The whole prompt."""
+    read: Callable[[str], Finding | Question]
+    """Reply -> what follows; raises UnparsableReplyError where the reply is not as asked."""
+    form: str = ""
+    """The form of the verdict, repeated where the first reply lacks it; empty where only the prompt knows it."""
+
+    def is_readable(self, reply: str) -> bool:
+        """Return whether a reply is as asked: anything follows from it."""
+        try:
+            self.read(reply)
+        except UnparsableReplyError:
+            return False
+        return True
+
+    def again(self) -> Question:
+        """Return the question for the second time: it says that the first reply held no verdict."""
+        text = shipped_template("judges/again").render(question=self.text, form=self.form)
+        return Question(text, self.read, self.form)
+
+
+@dataclass(frozen=True, slots=True)
+class Rubric:
+    """One thing that judges are asked about every response."""
+
+    name: str
+    """Name in tables, logs and caches."""
+    description: str
+    """One line for tables' legends."""
+    open: Callable[[Response], Question | Finding]
+    """Response -> the first question, or what is known without one."""
+    prompts: tuple[str, ...] = ()
+    """The texts that its questions are made of; results keep a hash of them."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of the texts: verdicts by other words do not compare."""
+        return canonical_hash(list(self.prompts))[:16]
+
+
+def code_of(first: str, *others: str) -> str:
+    """Return 8 hexadecimal digits that follow from the first text and stand in none of all.
+
+    They mark where shown text ends and which line of a reply is the verdict: whoever wrote the texts cannot have
+    written them. The same texts give the same code, so that a cached reply is found again; the same first text gives
+    it nearly always, so that prompts about one conversation begin alike, and a server reads their beginning once.
+    """
+    texts = (first, *others)
+    content = first.encode("utf-8", errors="surrogatepass")
+    salt = 0
+    while True:
+        code = hashlib.sha256(content + salt.to_bytes(4, "big")).hexdigest()[:_CODE_LENGTH]
+        if not any(code in text.lower() for text in texts):
+            return code
+        salt += 1
+
+
+def ask(
+    template: PromptTemplate,
+    form: str,
+    read: Callable[[str, str], Finding | Question],
+    *,
+    conversation: Sequence[Message] = (),
+    passages: Sequence[str] = (),
+    **texts: Any,
+) -> Question:
+    """Return the question that a template makes of shown texts, marked with their code.
+
+    Args:
+        template: sees `code`, `form`, `conversation` (each with `speaker` and `text`), `passages` and `texts`.
+        form: the form of the verdict; `CODE` in it becomes the code.
+        read: (reply, code) -> what follows.
+        conversation: messages to be shown.
+        passages: texts to be shown.
+        texts: further texts, or lists of texts, to be shown, under their names.
+
+    Raises:
+        ConfigurationError: the template cannot be filled in.
+    """
+    spoken = [*(message.text for message in conversation), *_flat(texts.get("question", []))]
+    code = code_of(*spoken, *passages, *(text for part in texts.values() for text in _flat(part)))
+    messages = [{"speaker": _SPEAKERS[message.role], "text": message.text} for message in conversation]
+    filled = form.replace("CODE", code)
+    text = template.render(code=code, form=filled, conversation=messages, passages=list(passages), **texts)
+    return Question(text, lambda reply: read(reply, code), filled)
+
+
+def _flat(value: Any) -> list[str]:
+    return value if isinstance(value, list) else [value]
+
+
+__all__ = ["Finding", "Question", "Rubric", "ask", "code_of"]

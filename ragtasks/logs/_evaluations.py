@@ -1,0 +1,282 @@
+"""Reads what the harness wrote with `--output_path --log_samples`.
+
+The harness writes one results file and one sample file a task, with the same time in their names. An evaluation here
+is one such set: a model's rows, with the facts that decide whether two evaluations may stand in one table.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ragtasks.errors import BenchmarkFileError, clear_error
+from ragtasks.files import OFFICIAL, Faults, json_lines, parse_json
+from ragtasks.judges import VerdictOutcome
+from ragtasks.logs._logged_samples import require_sample
+from ragtasks.logs._saved_answers import DEFAULT_SUITE, facts_of_answers
+from ragtasks.logs._saved_results import RUN_AGAIN, LoggedSamples, logged_samples, value_at
+from ragtasks.metrics import Metric
+from ragtasks.suites import suite_named
+
+_OUR_PROMPTS = "ours"
+_ONCE = "each task once in a setting (harness tasks over the same questions need calls of their own)"
+
+
+Kind = tuple[str, str, str]
+"""Benchmark (says `sample` where it is one), encoder, and IDK detector with any judges of an evaluation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One scored response."""
+
+    task_id: str
+    """Task."""
+    conversation_id: str
+    """The conversation that the task was cut from: tasks of one are not independent."""
+    turn: int
+    """User turn, from 1."""
+    domain: str
+    """Short name of the corpus."""
+    setting: str
+    """`reference`, `reference_rag` or `full_rag`."""
+    answerability: str
+    """Label of the task."""
+    question_types: tuple[str, ...]
+    """Labels of the question."""
+    multi_turn: str
+    """Label of the turn."""
+    n_passages: int
+    """Passages that the model was shown."""
+    n_references: int
+    """Passages that the reference answer rests on."""
+    n_found: int
+    """Of these, how many the model was shown."""
+    idk: str | None
+    """Whether the response says that it does not know: `yes`, `partial`, `no`; None without a verdict."""
+    values: Mapping[str, float | None]
+    """Metric -> value, None where unscored."""
+    unscored: Mapping[str, str]
+    """Metric -> why it has no value."""
+    verdicts: Mapping[tuple[str, str], float | None]
+    """(Rubric, judge) -> what that judge made of it, 0 to 1; None where it was asked and gave no value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """One model on one benchmark."""
+
+    model: str
+    """Name for the tables."""
+    kind: Kind
+    """What it was scored on and with: rows of other kinds do not compare."""
+    rows: tuple[Row, ...]
+    """All responses, every setting and domain."""
+    suite: str
+    """Name of the suite of metrics."""
+    facts: Mapping[str, Mapping[str, Any]]
+    """Harness task -> what its results say of data, run, configuration, prompts and scoring; under `harness`, what the
+    harness itself says of how the task was asked.
+    """
+    source: Path
+    """The results file."""
+    samples: Mapping[str, Path]
+    """Harness task -> the file with its logged samples; `rows` are theirs, in this order."""
+    files: tuple[str, ...] = field(default=(), compare=False)
+    """Its results files as seen from what was named to read; several where evaluations were put together."""
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """The metrics of its suite, in the order of tables."""
+        return suite_named(self.suite).metrics
+
+    @property
+    def revision(self) -> str:
+        """Version of the benchmark's files; empty where the results do not say."""
+        return ", ".join(sorted({str(facts["revision"]) for facts in self.facts.values() if "revision" in facts}))
+
+
+def read_evaluations(paths: Sequence[Path]) -> list[Evaluation]:
+    """Return the evaluations found at the paths, in the order given; those of one folder in order of their names.
+
+    A file that several paths lead to is read once.
+
+    Args:
+        paths: folders that the harness wrote to, or results files in them.
+
+    Raises:
+        BenchmarkFileError: no results, logged samples that are missing or fewer than the results say, a broken file, or
+            a task more than once in a setting.
+    """
+    files: dict[Path, Path] = {}
+    for path in paths:
+        for file in _results_files(path):
+            files.setdefault(file.resolve(), file)
+    folder = os.path.commonpath([_folder(path).absolute() for path in paths]) if paths else ""
+    return [item for file in files.values() for item in _evaluations(file, Path(os.path.relpath(file, folder)))]
+
+
+def _folder(path: Path) -> Path:
+    return path if path.is_dir() else path.parent
+
+
+def _results_files(path: Path) -> list[Path]:
+    files = sorted(path.rglob("results_*.json")) if path.is_dir() else [path] if path.is_file() else []
+    if files:
+        return files
+    raise _error(str(path), "a results file of the harness (results_*.json)", "none")
+
+
+def _evaluations(file: Path, seen: Path) -> list[Evaluation]:
+    """Return one evaluation for each kind in a results file: a call may have run several benchmarks."""
+    try:
+        results = parse_json(file.read_bytes())
+        model, facts, parts = _model_name(results), _facts(results), _parts(results)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise _error(str(file), "a results file of the harness", f"{type(error).__name__}: {error}") from error
+    samples = logged_samples(file, results, [task for own in parts.values() for task in own])
+    return [
+        Evaluation(
+            model=_label(model, run),
+            kind=kind,
+            rows=tuple(_rows(samples[task] for task in own)),
+            suite=suite,
+            facts={task: facts[task] for task in own},
+            source=file,
+            samples={task: samples[task].path for task in own},
+            files=(seen.as_posix(),),
+        )
+        for (run, suite, kind), own in parts.items()
+    ]
+
+
+def _label(model: str, run: str) -> str:
+    """Return the model's name with the run that it was given, where that is not the benchmark's own."""
+    return model if run == OFFICIAL else f"{model} (run {run})"
+
+
+def _facts(results: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return our harness tasks of a results file that ask for answers -> what it says of them."""
+    return {
+        task: {**facts, "harness": _asked_by_harness(results, task)}
+        for task, facts in facts_of_answers(results.get("configs", {})).items()
+    }
+
+
+def _asked_by_harness(results: Mapping[str, Any], task: str) -> dict[str, Any]:
+    """Return what a call of the harness may change in how a task is asked, and the version of the task.
+
+    The number of few-shot examples is not among it: our tasks take none, whatever the harness notes.
+    """
+    # Of a chat endpoint, which applies its template itself, the harness notes the empty text.
+    is_templated = results["chat_template"] is not None if "chat_template" in results else None
+    return {
+        "version": value_at(results, "versions", task),
+        "system_instruction_sha": value_at(results, "system_instruction_sha"),
+        "has_chat_template": is_templated,
+        "generation_kwargs": value_at(results, "configs", task, "generation_kwargs"),
+    }
+
+
+def _parts(results: Mapping[str, Any]) -> dict[tuple[str, str, Kind], list[str]]:
+    """Return (run, suite, kind of evaluation) -> our harness tasks of a results file that say they are of it."""
+    parts: dict[tuple[str, str, Kind], list[str]] = {}
+    for task, facts in sorted(_facts(results).items()):
+        kind = (facts["benchmark"], facts["scoring"]["encoder"], _judging(facts["scoring"]))
+        key = (facts.get("configuration", {}).get("run", OFFICIAL), facts.get("suite", DEFAULT_SUITE), kind)
+        parts.setdefault(key, []).append(task)
+    return parts
+
+
+def _judging(scoring: Mapping[str, Any]) -> str:
+    """Return who decided on refusals, and the judges where there were any."""
+    judges, prompts = scoring.get("judges"), scoring.get("judge_prompts") or _OUR_PROMPTS
+    if not judges:
+        return str(scoring["idk_detector"])
+    words = "" if prompts == _OUR_PROMPTS else f" (prompts: {prompts})"
+    return f"{scoring['idk_detector']}; judges: {judges}{words}"
+
+
+def _model_name(results: Mapping[str, Any]) -> str:
+    """Return the model's own name where its arguments give one, else the harness's name for its kind."""
+    config = results.get("config", {})
+    arguments = config.get("model_args") or {}
+    named = [arguments[key] for key in ("model", "pretrained") if isinstance(arguments, dict) and key in arguments]
+    return str(named[0]) if named else str(config.get("model", "unknown"))
+
+
+def _rows(samples: Iterable[LoggedSamples]) -> Iterator[Row]:
+    """Yield the samples of one evaluation, each task once in a setting: else its answers would share one mean."""
+    places: dict[tuple[str, str], tuple[Path, int]] = {}
+    for logged in samples:
+        path = logged.path
+        faults = Faults(path, "logged samples", RUN_AGAIN)
+        n_found = 0
+        for line, sample in json_lines(faults):
+            n_found += 1
+            try:
+                require_sample(sample)
+                row = _row(sample)
+                first = places.setdefault((row.setting, row.task_id), (path, line))
+            except (LookupError, TypeError, ValueError, OverflowError) as error:
+                faults.add(line, "a sample of a ragtasks task", _said(error))
+                continue
+            if first != (path, line):
+                faults.add(line, _ONCE, f"one that line {first[1]} of {first[0].name} has", row.task_id)
+            yield row
+        faults.raise_if_any()
+        logged.require(n_found)
+
+
+def _row(sample: Mapping[str, Any]) -> Row:
+    doc = sample["doc"]
+    notes = doc.get("scoring", {})
+    references = set(doc["references"])
+    verdicts = [item for item in notes.get("verdicts", ()) if item.get("outcome") != VerdictOutcome.NOT_ASKED.value]
+    return Row(
+        task_id=doc["task_id"],
+        conversation_id=doc["conversation_id"],
+        turn=doc["turn"],
+        domain=doc["domain"],
+        setting=doc["setting"],
+        answerability=doc["answerability"],
+        question_types=tuple(doc["question_types"]),
+        multi_turn=doc["multi_turn"],
+        n_passages=len(doc["passages"]),
+        n_references=len(references),
+        n_found=len(references.intersection(passage["passage_id"] for passage in doc["passages"])),
+        idk=notes.get("idk"),
+        values={name: _number(sample[name]) for name in sample["metrics"] if not _is_pair(sample[name])},
+        unscored=notes.get("unscored", {}),
+        verdicts={(item["rubric"], item["judge"]): item["value"] for item in verdicts},
+    )
+
+
+def _is_pair(value: Any) -> bool:
+    """Return whether a metric has no value of one response: what stands there are response and reference answer."""
+    return isinstance(value, list) and [type(part) for part in value] == [str, str]
+
+
+def _number(value: Any) -> float | None:
+    """Return a number; None for NaN, which the harness's JSON has as NaN and the reader as None."""
+    if value is None or math.isnan(value):
+        return None
+    if math.isinf(value):
+        raise ValueError("a score that is not finite")
+    return float(value)
+
+
+def _said(error: Exception) -> str:
+    """Return what an error says; the key alone says nothing."""
+    return str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+
+
+def _error(where: str, expected: str, found: str) -> BenchmarkFileError:
+    return BenchmarkFileError(clear_error("results", where=where, expected=expected, found=found, next_step=RUN_AGAIN))
+
+
+__all__ = ["Evaluation", "Kind", "Row", "read_evaluations"]

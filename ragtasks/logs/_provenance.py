@@ -1,0 +1,241 @@
+"""What figures rest on, as flat fields that can be shown side by side.
+
+The results hold it in nested JSON that an older version, another program or a person may have written: whatever is
+missing or of another shape shows as a dash, and nothing here can fail on it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ragtasks.files import canonical_hash
+from ragtasks.logs._evaluations import Evaluation, Row
+from ragtasks.logs._saved_results import value_at
+
+UNKNOWN = "-"
+"""What stands for a fact that the results do not hold."""
+CAUSES: Mapping[str, tuple[str, ...]] = {
+    "data": ("benchmark", "data revision", "suite", "setting", "tasks"),
+    "encoder": ("encoder", "rescaled"),
+    "retriever": ("retriever",),
+    "judges": ("idk detector", "judges"),
+    "prompts": ("system prompt", "plain prompt", "system instruction", "max_words", "judge prompts", "rubrics"),
+}
+"""Cause -> the fields that make figures incomparable where they differ."""
+DECISIVE = tuple(field for fields in CAUSES.values() for field in fields)
+"""The fields of all causes."""
+ASKED = (
+    "harness task version",
+    "conversational",
+    "end_of_thinking",
+    "chat template applied",
+    "generation options",
+    "run key",
+)
+"""The fields of `provenance_of` that leave figures comparable, and must be said beside them where they differ."""
+_CONFIGURED = ("max_words", "conversational", "end_of_thinking")  # fields of the configuration, under their own names
+_YES_NO = {"true": "yes", "false": "no"}
+_SHORT = 16
+_NUMBERED = re.compile(r"(.+) #\d+", re.DOTALL)  # as `ragtasks.logs.model_names` does it
+# Of the model's arguments only these are shown: others may hold a key, a header or a private address.
+_PUBLIC_ARGUMENTS = ("model", "pretrained", "revision", "dtype", "quantization", "peft", "max_length", "max_model_len")
+
+
+def provenance_of(
+    evaluation: Evaluation, tasks: Sequence[str], rows: Sequence[Row], results: Mapping[str, Any]
+) -> dict[str, str]:
+    """Return field -> text of an evaluation in one setting; `UNKNOWN` for what the results do not say.
+
+    Args:
+        evaluation: where the rows come from.
+        tasks: harness tasks of the setting. A field in which they differ has every value, joined by `; `.
+        rows: responses in the setting.
+        results: the results file.
+    """
+    own = {task: evaluation.facts[task] for task in tasks}
+    asked = _asked(own.values())
+
+    def shared(*keys: str) -> str:
+        return _distinct(value_at(facts, *keys) for facts in own.values())
+
+    return {
+        "benchmark": shared("benchmark"),
+        "data revision": shared("revision"),
+        "suite": evaluation.suite,
+        "setting": _distinct(row.setting for row in rows),
+        "tasks": _tasks(rows),
+        "harness task version": asked["harness task version"],
+        "encoder": shared("scoring", "encoder"),
+        "rescaled": shared("scoring", "rescaled"),
+        "retriever": shared("scoring", "retriever", "line"),
+        "idk detector": shared("scoring", "idk_detector"),
+        "judges": shared("scoring", "judges"),
+        "system prompt": asked["system prompt"],
+        "plain prompt": asked["plain prompt"],
+        "system instruction": asked["system instruction"],
+        "max_words": asked["max_words"],
+        "judge prompts": shared("scoring", "judge_prompts"),
+        "rubrics": shared("scoring", "rubrics"),
+        "run": shared("configuration", "run"),
+        "run key": shared("run_key"),
+        "requests": _requests({task: value_at(facts, "fingerprint") for task, facts in own.items()}),
+        "model": evaluation.model,
+        "model arguments": _text(_public(value_at(results, "config", "model_args"))),
+        "chat template applied": asked["chat template applied"],
+        "chat template": _text(value_at(results, "chat_template_sha")),
+        "generation options": asked["generation options"],
+        "conversational": asked["conversational"],
+        "end_of_thinking": asked["end_of_thinking"],
+        "limit": _text(value_at(results, "config", "limit")),
+        "texts that the encoder cut": shared("scoring", "n_truncated"),
+        "judge usage": shared("scoring", "judge_usage"),
+        "configuration": shared("configuration"),
+        "ragtasks version": shared("ragtasks_version"),
+        "harness version": _text(value_at(results, "lm_eval_version")),
+        "transformers version": _text(value_at(results, "transformers_version")),
+        "git commit": _text(value_at(results, "git_hash")),
+    }
+
+
+def scored_on(evaluation: Evaluation) -> dict[str, str]:
+    """Return field -> text of what figures must share to stand in one table, as a heading says it.
+
+    The benchmark is the heading's title. What the results do not say, or did not use, has no field.
+    """
+    _, encoder, detector = evaluation.kind
+    is_rescaled = _said(evaluation, "scoring", "rescaled") == "true"
+    rubrics = _said(evaluation, "scoring", "rubrics")
+    fields = {
+        "data revision": evaluation.revision,
+        "metrics": evaluation.suite,
+        "encoder of BERTScore": f"{encoder}, rescaled" if is_rescaled else encoder,
+        "retriever": _said(evaluation, "scoring", "retriever", "line"),
+        "IDK detector": detector,
+        "rubrics": UNKNOWN if rubrics == UNKNOWN else canonical_hash(rubrics)[:_SHORT],
+    }
+    return {name: text for name, text in fields.items() if text not in {"", UNKNOWN}}
+
+
+def asked_with(evaluation: Evaluation) -> dict[str, str]:
+    """Return field -> text of how answers were asked for: what a comparison may be about, and must be said then.
+
+    The model's name has its run; the run's key is here, under a field of its own for each run. Of the path of a prompt
+    only the file is named.
+    """
+    fields = _asked(evaluation.facts.values())
+    run, key = _said(evaluation, "configuration", "run"), _said(evaluation, "run_key")
+    return fields if key == UNKNOWN else {**fields, f"key of run {run}": key[:_SHORT]}
+
+
+def _asked(of_tasks: Collection[Mapping[str, Any]]) -> dict[str, str]:
+    """Return field -> text of how harness tasks were asked, each text once."""
+
+    def said(*keys: str) -> Iterator[str]:
+        return (_text(value_at(facts, *keys)) for facts in of_tasks)
+
+    return {
+        "harness task version": _distinct(said("harness", "version")),
+        **{f"{name} prompt": _distinct(map(_file_name, said("prompts", name))) for name in ("system", "plain")},
+        "system instruction": _distinct(text[:_SHORT] for text in said("harness", "system_instruction_sha")),
+        "chat template applied": _distinct(_YES_NO.get(text, text) for text in said("harness", "has_chat_template")),
+        "generation options": _distinct(said("harness", "generation_kwargs")),
+        **{name: _distinct(said("configuration", name)) for name in _CONFIGURED},
+    }
+
+
+def _file_name(prompt: str) -> str:
+    return prompt.rpartition("/")[2]
+
+
+def asked_otherwise(evaluations: Sequence[Evaluation]) -> dict[str, str]:
+    """Return the fields of `asked_with` that differ -> each text and whose it is; empty where all were asked alike.
+
+    Where only a number tells two names apart, a field `files` says which results each of them stands for.
+
+    Args:
+        evaluations: that share a table, one a model.
+    """
+    models_of: dict[str, dict[str, list[str]]] = {}
+    for evaluation in evaluations:
+        for name, text in asked_with(evaluation).items():
+            models_of.setdefault(name, {}).setdefault(text, []).append(evaluation.model)
+    differing = {
+        name: ", but ".join(f"{text} for {', '.join(models)}" for text, models in own.items())
+        for name, own in models_of.items()
+        if len(own) > 1
+    }
+    return {**_numbered(evaluations), **differing}
+
+
+def _numbered(evaluations: Sequence[Evaluation]) -> dict[str, str]:
+    """Return `files` -> the results behind `NAME #2` and its like, and behind `NAME`; empty without a number."""
+    numbers = {found[0]: found[1] for item in evaluations if (found := _NUMBERED.fullmatch(item.model))}
+    named = [item for item in evaluations if item.model in {*numbers, *numbers.values()}]
+    return {"files": ", ".join(f"{item.model} is {files_of(item)}" for item in named)} if named else {}
+
+
+def files_of(evaluation: Evaluation) -> str:
+    """Return the results files of an evaluation, as seen from what was named to read."""
+    return " and ".join(evaluation.files or (evaluation.source.name,))
+
+
+def heading(benchmark: str, facts: Mapping[str, str]) -> str:
+    """Return a benchmark and what figures on it rest on, as one line."""
+    return "; ".join([benchmark, *(f"{name}: {text}" for name, text in facts.items())])
+
+
+def causes_of(fields: Iterable[str]) -> list[str]:
+    """Return the causes that any of the fields belongs to: none where figures stay comparable."""
+    given = set(fields)
+    return [cause for cause, own in CAUSES.items() if given & set(own)]
+
+
+def _said(evaluation: Evaluation, *keys: str) -> str:
+    """Return what the results of all harness tasks say, each text once."""
+    return _distinct(value_at(facts, *keys) for facts in evaluation.facts.values())
+
+
+def _text(value: Any) -> str:
+    if value is None or value in ("", {}, []):
+        return UNKNOWN
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True, ensure_ascii=False)
+
+
+def _distinct(values: Iterable[Any]) -> str:
+    return "; ".join(dict.fromkeys(_text(value) for value in values)) or UNKNOWN
+
+
+def _tasks(rows: Sequence[Row]) -> str:
+    """Return how many tasks there are, and a hash of which: a `--limit` or other data shows in it."""
+    ids = sorted({str(row.task_id) for row in rows})
+    return f"{len(ids)} ({canonical_hash(ids)[:_SHORT]})"
+
+
+def _requests(fingerprints: Mapping[str, Any]) -> str:
+    """Return one fingerprint of what was asked in all harness tasks of a setting."""
+    known = {task: value for task, value in fingerprints.items() if value is not None}
+    return canonical_hash(known)[:_SHORT] if len(known) == len(fingerprints) else UNKNOWN
+
+
+def _public(arguments: Any) -> dict[str, Any]:
+    if not isinstance(arguments, Mapping):
+        return {}
+    return {key: arguments[key] for key in _PUBLIC_ARGUMENTS if key in arguments}
+
+
+__all__ = [
+    "ASKED",
+    "CAUSES",
+    "DECISIVE",
+    "UNKNOWN",
+    "asked_otherwise",
+    "asked_with",
+    "causes_of",
+    "files_of",
+    "heading",
+    "provenance_of",
+    "scored_on",
+]

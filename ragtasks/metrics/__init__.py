@@ -1,0 +1,113 @@
+"""Pure functions from responses and verdicts to scores, one family a file."""
+
+from ragtasks.metrics._agreement import (
+    Level,
+    inverse_frequency,
+    krippendorff_alpha,
+    pairwise_spearman,
+    spearman,
+    spearman_repeated,
+)
+from ragtasks.metrics._answerability import NO_VERDICT, IdkLabel, RuleBasedIdk, answerability_accuracy
+from ragtasks.metrics._answers import METRICS, IbmJudged, Judged, Semantics, score_responses
+from ragtasks.metrics._citations import Support, citation_validity, cited_share, support_precision, support_recall
+from ragtasks.metrics._cited_answer import CitedSentence, n_words, parse_cited, within
+from ragtasks.metrics._conditioning import LEFT_OUT, condition_paper, ibm_visible_answerability
+from ragtasks.metrics._generation import corpus_bleu, sentence_bleu, token_f1
+from ragtasks.metrics._lexical import rouge_l
+from ragtasks.metrics._meteor import meteor
+from ragtasks.metrics._metric import COUNT, PERCENT, RESCALED, Metric, Pair, Scores
+from ragtasks.metrics._multihop import accuracy, accuracy_official, null_accuracy
+from ragtasks.metrics._multihop_retrieval import DEPTH, EVIDENCE_METRICS, mean_evidence_figures
+from ragtasks.metrics._nuggets import NUGGET_SCORES, nugget_scores, nugget_scores_official
+from ragtasks.metrics._ranking import RANKED_BY, ranking_figure
+from ragtasks.metrics._retrieval import CUTOFFS, IBM_METRICS, RETRIEVAL_METRICS, score_run, score_run_ibm
+from ragtasks.metrics._rewriting import (
+    FIGURES,
+    Search,
+    Searched,
+    is_changed,
+    length_ratio,
+    n_query_words,
+    query_figures,
+)
+from ragtasks.metrics._semantic import (
+    BertScorer,
+    SemanticScore,
+    check_device,
+    check_encoder,
+    resolve_encoder,
+    semantic_scores,
+)
+from ragtasks.metrics._thinking import answer_text
+
+__all__ = [
+    "COUNT",
+    "CUTOFFS",
+    "DEPTH",
+    "EVIDENCE_METRICS",
+    "FIGURES",
+    "IBM_METRICS",
+    "LEFT_OUT",
+    "METRICS",
+    "NO_VERDICT",
+    "NUGGET_SCORES",
+    "PERCENT",
+    "RANKED_BY",
+    "RESCALED",
+    "RETRIEVAL_METRICS",
+    "BertScorer",
+    "CitedSentence",
+    "IbmJudged",
+    "IdkLabel",
+    "Judged",
+    "Level",
+    "Metric",
+    "Pair",
+    "RuleBasedIdk",
+    "Scores",
+    "Search",
+    "Searched",
+    "SemanticScore",
+    "Semantics",
+    "Support",
+    "accuracy",
+    "accuracy_official",
+    "answer_text",
+    "answerability_accuracy",
+    "check_device",
+    "check_encoder",
+    "citation_validity",
+    "cited_share",
+    "condition_paper",
+    "corpus_bleu",
+    "ibm_visible_answerability",
+    "inverse_frequency",
+    "is_changed",
+    "krippendorff_alpha",
+    "length_ratio",
+    "mean_evidence_figures",
+    "meteor",
+    "n_query_words",
+    "n_words",
+    "nugget_scores",
+    "nugget_scores_official",
+    "null_accuracy",
+    "pairwise_spearman",
+    "parse_cited",
+    "query_figures",
+    "ranking_figure",
+    "resolve_encoder",
+    "rouge_l",
+    "score_responses",
+    "score_run",
+    "score_run_ibm",
+    "semantic_scores",
+    "sentence_bleu",
+    "spearman",
+    "spearman_repeated",
+    "support_precision",
+    "support_recall",
+    "token_f1",
+    "within",
+]

@@ -1,0 +1,233 @@
+"""MTRAG's answer metrics: what they are, and the one pass that computes them.
+
+Definitions stand apart from computation. The pass takes verdicts and semantic scores as arguments, so that scoring
+again needs no judge and no encoder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ragtasks.metrics._answerability import NO_VERDICT, IdkLabel, answerability_accuracy
+from ragtasks.metrics._conditioning import condition_ibm, condition_paper
+from ragtasks.metrics._lexical import rouge_l_batch, token_recall
+from ragtasks.metrics._metric import RESCALED, Metric, Scores
+from ragtasks.metrics._rb_alg import rb_agg_ibm, rb_alg_raw
+from ragtasks.metrics._semantic import SemanticScore
+from ragtasks.records import Answerability, IdkVerdict, Response, Score
+
+METRICS = (
+    Metric("rb_alg", "harmonic mean of Bert-Recall, ROUGE-L and Bert-K-Precision, IDK-conditioned (paper profile)"),
+    Metric("rb_alg_raw", "the same, not conditioned"),
+    Metric("rb_alg_ibm", "the same as the official scripts compute and condition it (ibm profile)"),
+    Metric("rb_llm", "median rating by LLM judges over 10, IDK-conditioned (paper profile)", needs_judges=True),
+    Metric("rb_llm_raw", "the same, not conditioned", needs_judges=True),
+    Metric(
+        "rb_llm_ibm",
+        "the rating as the official scripts ask for, read and condition it (ibm profile)",
+        needs_judges=True,
+        needs_official_prompts=True,
+    ),
+    Metric(
+        "rl_f",
+        "share of the response's statements that its passages support, by LLM judges, IDK-conditioned",
+        needs_judges=True,
+    ),
+    Metric("rl_f_raw", "the same, not conditioned; unscored where a response states nothing", needs_judges=True),
+    Metric(
+        "rl_f_ibm",
+        "ragas's faithfulness as the official scripts ask for and condition it (ibm profile)",
+        needs_judges=True,
+        needs_official_prompts=True,
+    ),
+    Metric("ans_acc", "answerability accuracy: refuses exactly where it should"),
+    Metric("rouge_l", "ROUGE-L F-measure against the reference answer"),
+    Metric("token_recall", "share of the reference answer's words in the response"),
+    Metric("bert_recall", "BERTScore recall against the reference answer", bounds=RESCALED),
+    Metric("bert_precision", "BERTScore precision against the reference answer", bounds=RESCALED),
+    Metric(
+        "bert_k_precision", "largest BERTScore precision against a passage; unscored without passages", bounds=RESCALED
+    ),
+    Metric("idk_yes", "share of responses that say that they do not know", higher_is_better=None),
+    Metric("idk_partial", "share of responses that say so of a part", higher_is_better=None),
+    Metric("empty", "share of responses without any text", higher_is_better=False),
+    Metric("coverage", "share of responses whose rb_alg is scored"),
+    Metric("judge_coverage", "share of the verdicts asked of judges that they gave", needs_judges=True),
+)
+"""Every metric of a generation task, in the order of the harness's table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Semantics:
+    """The semantic scores of a list of responses, or the reason why there are none."""
+
+    scores: Sequence[SemanticScore] | None
+    """One a response, or None."""
+    reason: str = ""
+    """Why there are none."""
+
+
+@dataclass(frozen=True, slots=True)
+class IbmJudged:
+    """What LLM judges gave to one response, asked in the official words and read as the official scripts do."""
+
+    rb_llm: Score
+    """Rating over 10."""
+    rl_f: Score
+    """Share of supported statements."""
+    idk: IdkVerdict | None
+    """Whether it says that it does not know; None where the scripts say "unknown"."""
+    clarification: bool
+    """Whether it asks what is meant; False where that was not asked."""
+    missing: str = ""
+    """Why there is no reply for one of the verdicts that condition; empty where there are all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What LLM judges gave, one item a response in every field."""
+
+    rb_llm: Sequence[Score]
+    """Median ratings over 10."""
+    rl_f: Sequence[Score]
+    """Median shares of supported statements."""
+    clarifications: Sequence[bool | None]
+    """Whether the response asks what is meant; None where that was not asked or has no verdict."""
+    coverage: Sequence[float]
+    """Share of the verdicts asked about the response that were given."""
+    ibm: Sequence[IbmJudged] | None = None
+    """The same in the ibm profile; None where judges were not asked in the official words."""
+
+
+def score_responses(
+    responses: Sequence[Response],
+    labels: Sequence[IdkLabel],
+    semantics: Semantics,
+    *,
+    ibm_answerability: Sequence[Answerability | None],
+    judged: Judged | None = None,
+) -> list[Scores]:
+    """Return metric name -> score for each response, in their order; [] for none.
+
+    Args:
+        responses: what models answered.
+        labels: one IDK label a response.
+        semantics: BERTScore figures, or why they are missing: then what rests on them is unscored.
+        ibm_answerability: the answerability that the official scripts see, None where they miss the label.
+        judged: what LLM judges gave; without it the metrics that need them are not among the scores.
+    """
+    overlaps = rouge_l_batch([response.text for response in responses], [r.task.target for r in responses])
+    found: Sequence[SemanticScore | None] = semantics.scores or [None] * len(responses)
+    clarifications = judged.clarifications if judged else [None] * len(responses)
+    ibm = judged.ibm if judged and judged.ibm else [None] * len(responses)
+    rows = zip(responses, labels, overlaps, found, ibm_answerability, clarifications, ibm, strict=True)
+    evidence = [_Evidence(*row) for row in rows]
+    scores = [_score(known, semantics.reason) for known in evidence]
+    if judged is None:
+        return scores
+    given = zip(evidence, judged.rb_llm, judged.rl_f, judged.coverage, strict=True)
+    return [{**own, **_judged_scores(*row)} for own, row in zip(scores, given, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Evidence:
+    """What is known of one response before its metrics are computed."""
+
+    response: Response
+    label: IdkLabel
+    rouge_l: float
+    semantic: SemanticScore | None
+    ibm_answerability: Answerability | None
+    clarification: bool | None
+    ibm: IbmJudged | None
+
+
+def _score(known: _Evidence, reason: str) -> Scores:
+    """Return the metrics of one response that need no judge."""
+    task = known.response.task
+    rb_alg = _rb_alg(known, reason)
+    return {
+        **rb_alg,
+        "ans_acc": answerability_accuracy(task.answerability, known.label.verdict),
+        "rouge_l": Score(known.rouge_l),
+        "token_recall": Score(token_recall(known.response.text, task.target)),
+        **_semantic_scores(known.semantic, reason),
+        "idk_yes": _indicator(known.label, IdkVerdict.YES),
+        "idk_partial": _indicator(known.label, IdkVerdict.PARTIAL),
+        "empty": Score(float(not known.response.text.strip())),
+        "coverage": Score(float(rb_alg["rb_alg"].value is not None)),
+    }
+
+
+def _rb_alg(known: _Evidence, reason: str) -> Scores:
+    """Return RB_alg raw and conditioned, in both profiles.
+
+    Without an encoder all three are unscored, also where a refusal alone would decide: a mean over refusals only is no
+    figure of the model.
+    """
+    if known.semantic is None:
+        return {name: Score(None, reason) for name in ("rb_alg", "rb_alg_raw", "rb_alg_ibm")}
+    parts = (known.semantic.bert_recall, known.rouge_l, known.semantic.bert_k_precision)
+    return {
+        "rb_alg": _conditioned(known, Score(rb_alg_raw(*parts))),
+        "rb_alg_raw": Score(rb_alg_raw(*parts)),
+        "rb_alg_ibm": _conditioned_ibm(known, Score(rb_agg_ibm(*parts))),
+    }
+
+
+def _judged_scores(known: _Evidence, rb_llm: Score, rl_f: Score, coverage: float) -> Scores:
+    """Return the metrics of one response that rest on LLM judges."""
+    return {
+        "rb_llm": _conditioned(known, rb_llm),
+        "rb_llm_raw": rb_llm,
+        "rl_f": _conditioned(known, rl_f),
+        "rl_f_raw": rl_f,
+        **_ibm_scores(known),
+        "judge_coverage": Score(coverage),
+    }
+
+
+def _ibm_scores(known: _Evidence) -> Scores:
+    if known.ibm is None:
+        return {}
+    return {
+        "rb_llm_ibm": _conditioned_ibm(known, known.ibm.rb_llm),
+        "rl_f_ibm": _conditioned_ibm(known, known.ibm.rl_f),
+    }
+
+
+def _conditioned_ibm(known: _Evidence, score: Score) -> Score:
+    """Return a score as the official scripts condition it: by the official judge's verdicts where it was asked."""
+    verdict, clarification = known.label.verdict, known.clarification
+    if known.ibm is not None:
+        if known.ibm.missing:
+            return Score(None, known.ibm.missing)
+        verdict, clarification = known.ibm.idk, known.ibm.clarification
+    found = condition_ibm(score.value, known.ibm_answerability, verdict, clarification=clarification)
+    return found if found.value is not None else Score(None, score.reason or found.reason)
+
+
+def _conditioned(known: _Evidence, score: Score) -> Score:
+    verdict = known.label.verdict
+    return condition_paper(score, known.response.task.answerability, verdict, clarification=known.clarification)
+
+
+def _semantic_scores(semantic: SemanticScore | None, reason: str) -> Mapping[str, Score]:
+    if semantic is None:
+        return {name: Score(None, reason) for name in ("bert_recall", "bert_precision", "bert_k_precision")}
+    best = semantic.bert_k_precision
+    return {
+        "bert_recall": Score(semantic.bert_recall),
+        "bert_precision": Score(semantic.bert_precision),
+        "bert_k_precision": Score(best, "" if best is not None else "no passages"),
+    }
+
+
+def _indicator(label: IdkLabel, verdict: IdkVerdict) -> Score:
+    if label.verdict is None:
+        return Score(None, f"{NO_VERDICT}: {label.reason}")
+    return Score(float(label.verdict is verdict))
+
+
+__all__ = ["METRICS", "IbmJudged", "Judged", "Semantics", "score_responses"]

@@ -1,0 +1,200 @@
+"""Cuts a response into sentences, and a sentence into clauses of plain lower-case text with their subjects."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ragtasks.metrics.idk_rules._vocabulary import ADVERBS, HOLD, NAMED_SOURCE, SAY, SOURCE, STRONG_SOURCE
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """A piece of a response that says one thing."""
+
+    text: str
+    """Lower case, contractions written out, markup and openings ("However, ") taken off, quotations as x."""
+    is_question: bool
+    """Whether its sentence ends in a question mark."""
+    is_grounded: bool
+    """Whether it opened with its source: "Based on the passages, ..."."""
+    is_conclusion: bool
+    """Whether "so" draws it from the clause before."""
+
+
+_CITATION = re.compile(r"\[[\d, ]+\]")
+_QUOTES = re.compile(r'"[^"\n]*"|(?<!\w)\'[^\'\n]{1,80}\'(?!\w)')
+_SENTENCE_END = re.compile(
+    r"(?<=[.!?])(?<!\b[A-Z]\.)(?<!\bMr\.)(?<!\bDr\.)(?<!\bSt\.)(?<!\bvs\.)(?<!\be\.g\.)(?<!\bi\.e\.)[\"')\]]*\s+"
+    r"|[\n|]\s*"
+)
+_CLAUSE_END = re.compile(
+    r"[;:]\s+|\s+[-\u2013]+\s+|\s*\u2014\s*"
+    r"|,?\s(?=(?:but|however|although|though|while|whereas|yet|nevertheless|nonetheless)\b"
+    r"|so (?:it|you|there|they|we|he|she|the|this|that|no|i|these)\b)"
+    r"|,?\sand (?=(?:i|we|they|it) (?:do|did|does|can|could|am|have|was|were|would|is|are)\b"
+    r"|(?:do|does|did|can|could|is|are|was|were|offers?|gives?|makes?|says?|provides?|contains?) (?:not|no|nothing)\b)"
+    r"|,?\s(?:and|as|because|since) (?=(?:the|these|this|none|neither|nothing)\b)"
+)
+# "While I do not know X, I can say Y" has its answer behind a comma.
+_CONCESSION = re.compile(
+    r"(?P<head>(?:while|although|though|even though|whilst)\b.*?),\s+(?=(?:i|it|the|there|here|you|we|they|this|these"
+    r"|those|according|some|in|an?|he|she|one|based|most|many|both|such|what|generally|typically)\b)(?P<rest>.*)",
+    re.DOTALL,
+)
+_OPENING = re.compile(
+    r"(?:\W|(?:however|but|and|so|also|yet|still|although|though|even though|while|whilst|whereas|that said|instead"
+    r"|otherwise|please|in any case|nevertheless|nonetheless|additionally|moreover|furthermore|in general"
+    r"|unfortunately|regrettably|sadly|therefore|thus|hence|overall|well|hi|hmm|yes|no(?=,)|ok|okay|as a result"
+    r"|as such|in short|specifically|note|answer|short answer|reason|currently|at this time|because|since"
+    r"|as(?= (?:the|these|this|none|neither|nothing|no|i)\b))\b"
+    r"|(?:i am |we are )?(?:(?:very|so|really|truly) )?sorry(?=,| but\b)|i am afraid(?: that)?\b|i regret that\b"
+    r"|(?:i (?:must )?apologi[sz]e|(?:my )?apologies)(?=,| but\b)|it (?:seems|appears|looks like)(?: that)?\b"
+    rf"|(?:based (?:solely |only |purely )?(?:up)?on|according to|from|in|per|given|within|going by) {SOURCE},"
+    rf"|after [^,]{{1,60}}\b{SOURCE},|(?:without|due to|given) [^,]{{1,90}},"
+    r"|(?:please )?(?:keep in mind|be aware|be advised) that\b|(?:please )?note that\b"
+    r"|it (?:is|should be) (?:\w+ )?(?:important|worth|essential|noted)(?: to note| noting)?(?: that)?\b"
+    r"|(?:as for|regarding|concerning|with regard to) [^,]{1,80},"
+    r"|i can (?:only )?(?:(?!not)\w+ )?(?:tell|inform|share with|say to) you (?:that|about)?)+"
+)
+_THE_PASSAGES = "the passages"
+# A pronoun before such a verb is the source, where one was named.
+_PRONOUN = re.compile(
+    rf"(?:it|they|these|this|that|those|which)(?= (?:{ADVERBS}(?:do|does|did|can|could|may|only|mainly|primarily"
+    rf"|mostly|instead|seems?|appears?|focus(?:es)?|deals?|{SAY}|{HOLD})\b"
+    r"|(?:is|are) (?:\w+ )?(?:about|on|related|focused|silent|not|un\w+)\b))"
+)
+_ELIDED = re.compile(
+    rf"(?:found (?:no|nothing)|(?:do|does|did|can|could) {ADVERBS}not|only|nothing|(?:offers?|gives?|makes?) no)\b"
+)
+_SAYS_NO_MORE = re.compile(r"nothing (?:specific|about|on|regarding|concerning|that)\b")
+_SOURCE_IS_SUBJECT = re.compile(rf"(?:none of )?{SOURCE}(?= \w)(?! (?:on|of) )")
+_MISSING_FROM_SOURCE = re.compile(rf"\b(?:not|no|nothing|none)\b.*\b(?:in|by|from) {STRONG_SOURCE}$")
+_SOURCE_NAMED = re.compile(NAMED_SOURCE)
+_SPEAKER_IS_SUBJECT = re.compile(r"i (?!\w+ (?:you|that)\b)")
+# "There does not seem to be any" is "there is not any".
+_SEEMING = re.compile(
+    r"\b(?:do|does|did) not (?:appear|seem) to(?P<be> be)?\b"
+    rf"|\bit (?:does|did) not (?:appear|seem) (?:that|as if) (?P<source>{SOURCE})"
+)
+_STRAIGHT_QUOTES = {"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"'}
+_PLAIN = str.maketrans({**_STRAIGHT_QUOTES, "\t": " ", "\xa0": " ", **dict.fromkeys("*_`#>", "")})
+_CONTRACTED = ("'", "cannot", "cant", "dont")
+_SOURCE_STEMS = (
+    *("passage", "context", "text", "excerpt", "snippet", "extract", "result", "knowledge", "material", "conversation"),
+    *(
+        "document",
+        "source",
+        "article",
+        "reference",
+        "resource",
+        "info",
+        "content",
+        "detail",
+        "data",
+        "question",
+        "what",
+    ),
+)
+_CONTRACTIONS = tuple(
+    (re.compile(pattern), written_out)
+    for pattern, written_out in (
+        (r"\bwon't\b", "will not"),
+        (r"\b(?:can't|cannot|cant)\b", "can not"),
+        (r"\bdont\b", "do not"),
+        (r"n't\b", " not"),
+        (r"\bi'm\b", "i am"),
+        (r"\bi've got\b", "i have"),
+        (r"'ve\b", " have"),
+        (r"'re\b", " are"),
+        (r"'d\b", " would"),
+        (r"'ll\b", " will"),
+        (r"\b(there|it|that|here|what)'s\b", r"\1 is"),
+    )
+)
+
+
+def sentences_of(text: str) -> list[str]:
+    """Return the sentences, lines and table cells of a response in order, without markup; letters in quotations as x.
+
+    A response that is one quotation is read without its marks.
+    """
+    plain = text.translate(_PLAIN).strip()
+    if "[" in plain:
+        plain = _CITATION.sub("", plain)
+    if len(plain) > 1 and plain[0] == plain[-1] == '"' and plain.count('"') == 2:
+        plain = plain[1:-1]
+    # Blanked, not removed: a quotation may be the answer, so its words still count.
+    if '"' in plain or " '" in plain or plain.startswith("'"):
+        plain = _QUOTES.sub(lambda quote: re.sub(r"\w", "x", quote[0]), plain)
+    return [written_out(sentence.strip().lower()) for sentence in _SENTENCE_END.split(plain) if sentence.strip()]
+
+
+def written_out(sentence: str) -> str:
+    """Return a sentence in lower case without contractions."""
+    if any(mark in sentence for mark in _CONTRACTED):
+        for pattern, written in _CONTRACTIONS:
+            sentence = pattern.sub(written, sentence)
+    return " ".join(sentence.split())
+
+
+def clauses_of(sentence: str, *, source_named: bool) -> list[Clause]:
+    """Return the clauses of a sentence of `sentences_of`, in order.
+
+    A clause whose subject is left out has the one of the clause before; a pronoun is the source where one was named:
+    "The passages discuss 2010; they do not give 2020" says twice what the passages do.
+
+    Args:
+        sentence: the sentence.
+        source_named: whether a sentence before named what was retrieved.
+    """
+    is_question = sentence.endswith("?")
+    clauses: list[Clause] = []
+    subject = ""
+    for piece in _pieces(_SEEMING.sub(_as_is, sentence) if "not" in sentence else sentence):
+        opening, opened = _opened(piece)
+        text = _with_subject(opened, subject, source_named=source_named)
+        subject = _subject(text)
+        source_named = source_named or names_source(text)
+        clauses.append(Clause(text, is_question, names_source(opening), piece.startswith("so ")))
+    return clauses
+
+
+def names_source(text: str) -> bool:
+    """Return whether a text names what was retrieved."""
+    return any(stem in text for stem in _SOURCE_STEMS) and _SOURCE_NAMED.search(text) is not None
+
+
+def _as_is(seeming: re.Match[str]) -> str:
+    if seeming["source"]:
+        return f"{seeming['source']} do not"
+    return "is not" if seeming["be"] else "do not"
+
+
+def _pieces(sentence: str) -> Iterator[str]:
+    for part in _CLAUSE_END.split(sentence):
+        concession = _CONCESSION.fullmatch(part)
+        for piece in (concession["head"], concession["rest"]) if concession else (part,):
+            stripped = piece.strip(" .!?,:()[]<>")
+            if stripped:
+                yield stripped
+
+
+def _opened(piece: str) -> tuple[str, str]:
+    end = match.end() if (match := _OPENING.match(piece)) else 0
+    return piece[:end], piece[end:].strip() or piece
+
+
+def _with_subject(opened: str, subject: str, *, source_named: bool) -> str:
+    if source_named and _PRONOUN.match(opened):
+        return _PRONOUN.sub(_THE_PASSAGES, opened, count=1)
+    if subject == _THE_PASSAGES and _SAYS_NO_MORE.match(opened):
+        return f"{subject} say {opened}"
+    return f"{subject} {opened}" if subject and _ELIDED.match(opened) else opened
+
+
+def _subject(clause: str) -> str:
+    if _SOURCE_IS_SUBJECT.match(clause) or _MISSING_FROM_SOURCE.search(clause):
+        return _THE_PASSAGES
+    return "i" if _SPEAKER_IS_SUBJECT.match(clause) else ""

@@ -1,0 +1,138 @@
+"""A calibration as Markdown: ours beside the paper's, with what each figure covers and how it was made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ragtasks.records import Score
+from ragtasks.reports.calibration._records import (
+    ALL,
+    HUMAN,
+    PAPER_TABLE_6,
+    PAPER_TABLE_7,
+    PUBLISHED,
+    Calibration,
+    Consolidation,
+    ModelMean,
+    Weighting,
+)
+
+_SHORT = ("WR", "F", "A", "N", "C", "All")
+_ROWS = {True: "with the reference answers (as Table 7)", False: "without the reference answers (as Figure 4)"}
+_NAMED = (*HUMAN, ALL)
+
+
+def render_calibration(calibration: Calibration) -> str:
+    """Return the calibration as Markdown tables.
+
+    A dash stands for a figure that there is none of; a figure that leaves answers out says how many it covers.
+    """
+    return "\n".join(
+        line
+        for part in (_opening, _human_means, _metric_means, _correlation_tables, _raters, _idk)
+        for line in part(calibration)
+    )
+
+
+def _opening(calibration: Calibration) -> Iterator[str]:
+    n_answers = max((cell.n_answers for cell in calibration.correlations), default=0)
+    yield "# Calibration on MTRAG's human evaluation\n"
+    yield (
+        f"{n_answers} answers to ANSWERABLE tasks. WR win-rate (0 to 100), F faithfulness, A appropriateness, "
+        "N naturalness, C completeness (1 to 4), All their harmonic mean. Metrics are conditioned on answerability."
+    )
+
+
+def _human_means(calibration: Calibration) -> Iterator[str]:
+    yield "\n## Table 6, human columns\n"
+    yield "Means over answers of what is made of the three raters' figures; All is consolidated like a rating.\n"
+    yield from _header("model", "raters' figures by", *_SHORT, "equal to the paper's")
+    for model_id in dict.fromkeys(mean.model_id for mean in calibration.means):
+        paper = PAPER_TABLE_6.get(model_id)
+        for consolidation in Consolidation:
+            own = [m for m in calibration.means if (m.model_id, m.source) == (model_id, consolidation.value)]
+            n_equal = sum(paper is not None and _rounded(m) == paper[m.column] for m in own)
+            cells = [_decimals(mean.score, 1 if mean.column == HUMAN[0] else 2) for mean in own]
+            yield _line(model_id, consolidation.value, *cells, f"{n_equal} of {len(own)}" if paper else "-")
+        if paper:
+            yield _line(model_id, "paper", *(f"{paper[name]:.1f}" for name in _NAMED), "")
+
+
+def _rounded(mean: ModelMean) -> float | None:
+    """Return a human mean as Table 6 prints it, with one decimal."""
+    return None if mean.score.value is None else round(mean.score.value, 1)
+
+
+def _metric_means(calibration: Calibration) -> Iterator[str]:
+    yield "\n## Table 6, metric columns\n"
+    yield from _header("model", "metric", "by", "ours", "paper")
+    consolidations = {consolidation.value for consolidation in Consolidation}
+    n_of_model = {mean.model_id: mean.n_scored for mean in calibration.means if mean.column == HUMAN[0]}
+    for mean in calibration.means:
+        if mean.source in consolidations and mean.column in _NAMED:
+            continue
+        paper = PAPER_TABLE_6.get(mean.model_id, {}).get(mean.column)
+        ours = _covered(_decimals(mean.score, 2), mean.n_scored, n_of_model[mean.model_id])
+        yield _line(mean.model_id, mean.column, mean.source, ours, "-" if paper is None else f"{paper:.2f}")
+
+
+def _correlation_tables(calibration: Calibration) -> Iterator[str]:
+    columns = list(dict.fromkeys((cell.metric, cell.source) for cell in calibration.correlations))
+    by_place = {(c.metric, c.source, c.human, c.with_reference, c.weighting): c for c in calibration.correlations}
+    yield "\n## Spearman correlation with people\n"
+    yield f"Human values are the {calibration.consolidation.value} of the raters. The paper does not say how it weighs;"
+    yield "its figures of Table 7 are for the win-rate, those of Figure 4 are printed as a picture only. By inverse"
+    yield "frequency each distinct human value weighs the same, so a value that few answers have can decide the figure."
+    for with_reference, title in _ROWS.items():
+        yield f"\n### {title}\n"
+        yield from _header("human value", "weighting", *(f"{metric} ({source})" for metric, source in columns))
+        for human in HUMAN:
+            for weighting in Weighting:
+                cells = [by_place[m, source, human, with_reference, weighting] for m, source in columns]
+                shown = [_covered(_decimals(c.score, 2), c.n_scored, c.n_answers) for c in cells]
+                yield _line(human, weighting.value, *shown)
+            if human == HUMAN[0] and with_reference:
+                yield _line(human, "paper, Table 7", *(_paper_7(metric, source) for metric, source in columns))
+
+
+def _paper_7(metric: str, source: str) -> str:
+    """Return the paper's figure for its own columns; another judge's figures are others."""
+    return f"{PAPER_TABLE_7[metric]:.2f}" if source == PUBLISHED and metric in PAPER_TABLE_7 else "-"
+
+
+def _raters(calibration: Calibration) -> Iterator[str]:
+    yield "\n## Agreement of the raters\n"
+    yield "Krippendorff's alpha of the raters of the same answer, ordinal: 1 always, 0 as by chance.\n"
+    yield from _header("", *calibration.raters)
+    yield _line("alpha", *(_decimals(score, 2) for score in calibration.raters.values()))
+
+
+def _idk(calibration: Calibration) -> Iterator[str]:
+    if not calibration.idk:
+        return
+    yield "\n## IDK verdicts against those of the paper's judge\n"
+    yield "`yes` against the rest, on all tasks but conversational ones; figures cover the scored answers.\n"
+    yield from _header("judge", "scored", "accuracy", "precision of yes", "recall of yes")
+    for found in calibration.idk:
+        figures = (_decimals(score, 3) for score in (found.accuracy, found.precision, found.recall))
+        yield _line(found.source, f"{found.n_scored} of {found.n_labelled}", *figures)
+
+
+def _decimals(score: Score, digits: int) -> str:
+    return "-" if score.value is None else f"{score.value:.{digits}f}"
+
+
+def _covered(figure: str, n_scored: int, n_answers: int) -> str:
+    return figure if n_scored == n_answers else f"{figure} ({n_scored}/{n_answers})"
+
+
+def _header(*names: str) -> Sequence[str]:
+    return _line(*names), "|" + "|".join(" --- " for _ in names) + "|"
+
+
+def _line(*cells: str) -> str:
+    # A judge's name is the user's own text, and a bar in it would end its cell.
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+__all__ = ["render_calibration"]

@@ -1,0 +1,145 @@
+"""Comparisons as Markdown for people, or as CSV for programs.
+
+Every interval that is missing says why. Both standard errors stand side by side: the one over conversations, and the
+harness's own formula, which takes tasks for independent.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterator
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from ragtasks.reports.rendering import csv_text, fixed, plain
+from ragtasks.statistics import Column, Comparison, Comparisons, Estimate, Mean
+
+_WIDTH = 1_000_000  # Markdown is for files: nothing is wrapped or cut to fit a screen
+_SMALLEST_P = 0.001
+
+_NOTES = """
+- difference: second less first, on the {items} that both scored. unscored: {items} that both have and at least one did
+  not score; unshared: {items} that only one has. Both are left out.
+- 95 % interval: bootstrap over conversations (symmetric bootstrap-t). {Items} of one conversation are not independent.
+- p: paired permutation test that turns the signs of whole conversations, two-sided; p (Holm): corrected for the
+  {n_tests} comparisons of this call.
+- detectable: the smallest true difference that a 5 % test over these conversations, without correction, finds four
+  times out of five.
+- stderr: over conversations. naive stderr: by the formula of the harness (lm_eval), which takes {items} for
+  independent: too small where {items} of one conversation are alike.
+"""
+
+_CSV_COLUMNS = (
+    *("context", "group", "metric", "first", "second", "first_mean", "second_mean", "difference", "low", "high"),
+    *("standard_error", "p", "p_holm", "detectable", "n_items", "n_conversations", "n_unscored", "n_unshared"),
+    "no_interval_because",
+)
+
+
+def render_comparisons(found: Comparisons, *, group: str, name: str, items: str) -> str:
+    """Return the comparisons as Markdown: a part for each context with its means and its differences, then notes.
+
+    Args:
+        found: as from `compare_columns`.
+        group: heading of what both sides share, such as `setting`.
+        name: heading of the sides, such as `model`.
+        items: what was scored, in the plural, such as `tasks`.
+    """
+    output = io.StringIO()
+    console = Console(file=output, width=_WIDTH, color_system=None, markup=False, emoji=False, highlight=False)
+    for context in dict.fromkeys(mean.column.context for mean in found.means):
+        console.print(f"# {plain(context)}\n\n## Means")
+        console.print(_means([mean for mean in found.means if mean.column.context == context], group, name, items))
+        pairs = [pair for pair in found.pairs if pair.first.context == context]
+        console.print("## Differences")
+        console.print(
+            _differences(pairs, group, items) if pairs else "\nNothing else was scored alike: not compared.\n"
+        )
+    n_tests = sum(pair.p is not None for pair in found.pairs)
+    console.print(_NOTES.format(items=items, Items=items.capitalize(), n_tests=n_tests).strip())
+    return "\n".join(line.rstrip() for line in output.getvalue().splitlines())
+
+
+def comparisons_csv(found: Comparisons) -> str:
+    """Return one line a comparison, with a header, figures in full; an empty field is a figure that is not there."""
+    output = io.StringIO()
+    writer = csv.writer(output, lineterminator="\n")
+    writer.writerow(_CSV_COLUMNS)
+    writer.writerows(_csv_row(pair) for pair in found.pairs)
+    return output.getvalue().removesuffix("\n")
+
+
+def _csv_row(pair: Comparison) -> Iterator[object]:
+    first, gap = pair.first, pair.difference
+    yield from map(csv_text, (first.context, first.group, first.metric, first.name, pair.second.name))
+    yield from (pair.first_mean, pair.second_mean, gap.value, gap.low, gap.high, gap.standard_error)
+    yield from (pair.p, pair.adjusted_p, pair.detectable)
+    yield from (gap.n_values, gap.n_clusters, gap.n_unscored, pair.n_unshared, gap.reason)
+
+
+def _means(means: list[Mean], group: str, name: str, items: str) -> Table:
+    figures = ("mean", "95 % interval", "stderr", "naive stderr", items, "conversations", "unscored")
+    table = _table((group, name, "metric"), figures)
+    for mean in means:
+        column, found = mean.column, mean.estimate
+        errors = (_number(found.standard_error), _number(found.independent_error))
+        counts = (str(found.n_values), str(found.n_clusters), str(found.n_unscored))
+        names = (column.group, column.name, _metric(column))
+        _add(table, *names, _number(found.value), _interval(found), *errors, *counts)
+    return table
+
+
+def _differences(pairs: list[Comparison], group: str, items: str) -> Table:
+    means = ("first mean", "second mean", "difference", "95 % interval", "p", "p (Holm)", "detectable")
+    table = _table((group, "metric", "first", "second"), (*means, items, "conversations", "unscored", "unshared"))
+    for pair in pairs:
+        first, gap = pair.first, pair.difference
+        tested = (_p(pair.p), _p(pair.adjusted_p), _number(pair.detectable))
+        counts = (str(gap.n_values), str(gap.n_clusters), str(gap.n_unscored), str(pair.n_unshared))
+        names = (first.group, _metric(first), first.name, pair.second.name)
+        sides = (_number(pair.first_mean), _number(pair.second_mean))
+        _add(table, *names, *sides, _number(gap.value, _signed), _interval(gap, _signed), *tested, *counts)
+    return table
+
+
+def _metric(column: Column) -> str:
+    return f"{column.metric} (lower is better)" if column.higher_is_better is False else column.metric
+
+
+def _number(value: float | None, write: Callable[[float], str] = fixed) -> str:
+    return "-" if value is None else write(value)
+
+
+def _interval(found: Estimate, write: Callable[[float], str] = fixed) -> str:
+    if found.low is None or found.high is None:
+        return f"- ({found.reason})"
+    return f"{write(found.low)} to {write(found.high)}"
+
+
+def _signed(value: float) -> str:
+    text = fixed(value)
+    return f"+{text}" if float(text) > 0 else text
+
+
+def _p(value: float | None) -> str:
+    return f"<{_SMALLEST_P}" if value is not None and value < _SMALLEST_P else _number(value)
+
+
+def _table(names: tuple[str, ...], figures: tuple[str, ...]) -> Table:
+    table = Table(box=box.MARKDOWN)
+    for header in names:
+        table.add_column(header, justify="left", no_wrap=True)
+    for header in figures:
+        table.add_column(header, justify="right", no_wrap=True)
+    return table
+
+
+def _add(table: Table, *cells: str) -> None:
+    # A model's name is the user's own text: a bar in it would end its cell, a newline its row.
+    table.add_row(*(plain(cell).replace("|", "\\|") for cell in cells))
+
+
+__all__ = ["comparisons_csv", "render_comparisons"]

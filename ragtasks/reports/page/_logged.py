@@ -1,0 +1,68 @@
+"""The logged samples of an evaluation with their texts, one at a time: all of them together would fill the memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ragtasks.errors import BenchmarkFileError, clear_error
+from ragtasks.files import Faults, json_lines
+from ragtasks.logs import Evaluation, Row
+
+_NEXT_STEP = "run the evaluation again with --output_path DIR --log_samples"
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """One response with its figures and its texts."""
+
+    row: Row
+    """What was scored."""
+    doc: Mapping[str, Any]
+    """The task as the model saw it, with what the scoring noted."""
+    answer: str
+    """What the model said, thinking text removed; empty where the log has no text."""
+
+
+def read_logged(evaluation: Evaluation) -> Iterator[Logged]:
+    """Yield the responses of an evaluation, in the order of its rows.
+
+    Raises:
+        BenchmarkFileError: a file is broken, or is not the one that the rows were read from.
+    """
+    rows = iter(evaluation.rows)
+    for path in evaluation.samples.values():
+        faults = Faults(path, "logged samples", _NEXT_STEP)
+        yield from _file(path, rows, faults)
+        faults.raise_if_any()
+    left = next(rows, None)
+    if left is not None:
+        raise _changed(evaluation.source, f"task {left.task_id}, as when the rows were read", "a log that ends before")
+
+
+def _file(path: Path, rows: Iterator[Row], faults: Faults) -> Iterator[Logged]:
+    for line, sample in json_lines(faults):
+        row = next(rows, None)
+        doc = sample.get("doc")
+        if row is None or not isinstance(doc, dict) or doc.get("task_id") != row.task_id:
+            found = doc.get("task_id") if isinstance(doc, dict) else doc
+            faults.add(line, f"task {row.task_id}, as when the rows were read" if row else "no more line", found)
+            return
+        yield Logged(row, doc, _text(sample.get("filtered_resps")))
+
+
+def _changed(source: Path, expected: str, found: str) -> BenchmarkFileError:
+    message = clear_error(
+        "logged samples", where=str(source), expected=expected, found=found, next_step="read the results again"
+    )
+    return BenchmarkFileError(message)
+
+
+def _text(replies: object) -> str:
+    """Return the answer; what is no text, such as a likelihood, is no answer."""
+    return replies[0] if isinstance(replies, list) and replies and isinstance(replies[0], str) else ""
+
+
+__all__ = ["Logged", "read_logged"]

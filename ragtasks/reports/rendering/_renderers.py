@@ -1,0 +1,164 @@
+"""Tables as Markdown to read, CSV to compute with, and LaTeX to print."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from ragtasks.logs import heading
+from ragtasks.reports.rendering._table import Cell, Figure, Section, Table, csv_text, fixed, plain
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+_LATEX = str.maketrans(
+    {sign: f"\\{sign}" for sign in "&%$#_{}"}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    | {"|": r"\textbar{}", "<": r"\textless{}", ">": r"\textgreater{}"}
+    | {'"': r"{\char34}"}  # the command for it is unknown in LaTeX's default encoding
+)
+_CODE = re.compile("`([^`]+)`")
+_CSV_COLUMNS = ("context", "section", "table", "row", "column", "text", "value", "low", "high", "n_scored", "n")
+
+
+class Format(str, Enum):
+    """How a report is written."""
+
+    MARKDOWN = "markdown"
+    CSV = "csv"
+    LATEX = "latex"
+
+
+def render(sections: Sequence[Section], how: Format) -> str:
+    """Return a report as text."""
+    return _RENDERERS[how](sections)
+
+
+def shown(cell: Cell) -> str:
+    """Return a cell as people read it: three decimals, the interval, and what a mean covers where it is not all."""
+    if not isinstance(cell, Figure):
+        return str(cell)
+    if cell.value is None:
+        return "-"
+    parts = [fixed(cell.value)]
+    if cell.low is not None and cell.high is not None:
+        parts.append(f"[{fixed(cell.low)}, {fixed(cell.high)}]")
+    if cell.n_scored != cell.n:
+        parts.append(f"({cell.n_scored}/{cell.n})")
+    return " ".join(parts)
+
+
+def coded(text: str) -> Markup:
+    """Return a text of Markdown for HTML: escaped, and what stands between backticks as code."""
+    from markupsafe import Markup
+
+    pieces = (Markup("<code>{}</code>" if is_code else "{}").format(piece) for piece, is_code in _code_pieces(text))
+    return Markup("").join(pieces)
+
+
+def _code_pieces(text: str) -> list[tuple[str, bool]]:
+    """Return the pieces of a text in order, each with whether it stands between backticks."""
+    return [(piece, bool(place % 2)) for place, piece in enumerate(_CODE.split(text)) if piece]
+
+
+def _markdown(sections: Sequence[Section]) -> str:
+    return "\n".join(line for section in sections for line in _markdown_section(section))
+
+
+def _markdown_section(section: Section) -> Iterator[str]:
+    yield from (f"# {plain(section.title)}", "")
+    yield from (plain(_facts(section)), "")
+    for table in section.tables:
+        yield from (f"## {plain(table.title)}", "")
+        if table.note:
+            yield from (plain(table.note), "")
+        if table.rows:
+            yield from (*_grid(table), "")
+
+
+def _facts(section: Section) -> str:
+    return "; ".join(f"{name}: {value}" for name, value in section.facts.items())
+
+
+def _grid(table: Table) -> Iterator[str]:
+    """Yield a Markdown table whose columns are as wide as their widest cell, words left, numbers right."""
+    heads, *rows = [[plain(shown(cell)).replace("|", "\\|") for cell in row] for row in (table.columns, *table.rows)]
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    is_text = [all(isinstance(row[index], str) for row in table.rows) for index in range(len(heads))]
+
+    def line(cells: Sequence[str]) -> str:
+        placed = (
+            cell.ljust(width) if text else cell.rjust(width)
+            for cell, width, text in zip(cells, widths, is_text, strict=True)
+        )
+        return f"| {' | '.join(placed)} |"
+
+    yield line(heads)
+    rules = (
+        "-" * (width + 2) if text else "-" * (width + 1) + ":" for width, text in zip(widths, is_text, strict=True)
+    )
+    yield f"|{'|'.join(rules)}|"
+    yield from map(line, rows)
+
+
+def _csv(sections: Sequence[Section]) -> str:
+    """Return one line a cell, so that every table has the same columns; `context` tells sections of one title apart."""
+    output = io.StringIO()
+    writer = csv.writer(output, lineterminator="\n")
+    writer.writerow(_CSV_COLUMNS)
+    for section in sections:
+        names = [csv_text(text) for text in (heading(section.title, section.facts), section.title)]
+        for table in section.tables:
+            title, columns = csv_text(table.title), [csv_text(column) for column in table.columns]
+            for number, row in enumerate(table.rows, start=1):
+                for column, cell in zip(columns, row, strict=True):
+                    writer.writerow((*names, title, number, column, *_csv_cell(cell)))
+    return output.getvalue()
+
+
+def _csv_cell(cell: Cell) -> tuple[object, ...]:
+    if isinstance(cell, Figure):
+        return ("", cell.value, cell.low, cell.high, cell.n_scored, cell.n)
+    return (csv_text(cell), *[""] * 5) if isinstance(cell, str) else ("", cell, *[""] * 4)
+
+
+def _latex(sections: Sequence[Section]) -> str:
+    """Return `tabular`s for the package booktabs, each with its title and note as a caption."""
+    return "\n\n".join(_tabular(section, table) for section in sections for table in section.tables if table.rows)
+
+
+def _tabular(section: Section, table: Table) -> str:
+    title, facts = _latex_text(f"{section.title}. {table.title}"), _latex_text(_facts(section))
+    caption = ". ".join(part.rstrip(".") for part in (title, _latex_note(table.note), facts) if part)
+    heads, *lines = [
+        " & ".join(_latex_text(shown(cell)) for cell in row) + r" \\" for row in (table.columns, *table.rows)
+    ]
+    columns = "".join(
+        "l" if all(isinstance(row[index], str) for row in table.rows) else "r" for index in range(len(table.columns))
+    )
+    body = "\n".join((r"\toprule", heads, r"\midrule", *lines, r"\bottomrule"))
+    begin = f"\\begin{{table}}\n\\caption{{{caption}.}}\n\\begin{{tabular}}{{{columns}}}"
+    return f"{begin}\n{body}\n\\end{{tabular}}\n\\end{{table}}"
+
+
+def _latex_text(text: str) -> str:
+    words = plain(text).translate(_LATEX)
+    return f"{{}}{words}" if words.startswith(("[", "*")) else words  # after `\\\\` these would be its arguments
+
+
+def _latex_note(text: str) -> str:
+    pieces = ((_latex_text(piece), is_code) for piece, is_code in _code_pieces(text))
+    return "".join(f"\\texttt{{{piece}}}" if is_code else piece for piece, is_code in pieces)
+
+
+_RENDERERS: Mapping[Format, Callable[[Sequence[Section]], str]] = {
+    Format.MARKDOWN: _markdown,
+    Format.CSV: _csv,
+    Format.LATEX: _latex,
+}
+
+__all__ = ["Format", "coded", "render", "shown"]

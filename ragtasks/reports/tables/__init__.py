@@ -1,0 +1,21 @@
+"""The tables of a report: scores by setting and by dimension, losses, judges, baselines."""
+
+from ragtasks.reports.tables._baselines import is_baseline
+from ragtasks.reports.tables._losses import ANSWERED, MISSED, NOT_USED, REFUSED, failure_kind
+from ragtasks.reports.tables._rated_answers import rated_evaluations
+from ragtasks.reports.tables._report import ReportOptions, report_sections
+from ragtasks.reports.tables._scores import EMPTY, empty_note
+
+__all__ = [
+    "ANSWERED",
+    "EMPTY",
+    "MISSED",
+    "NOT_USED",
+    "REFUSED",
+    "ReportOptions",
+    "empty_note",
+    "failure_kind",
+    "is_baseline",
+    "rated_evaluations",
+    "report_sections",
+]

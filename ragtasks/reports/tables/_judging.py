@@ -1,0 +1,115 @@
+"""What each judge said, and how far the judges agree.
+
+A figure of a report is the median over judges, which hides a judge that is stricter than the rest or that answers at
+random. So each judge has a column of its own, and agreement stands beside it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ragtasks.judges import CLARIFICATION, IDK
+from ragtasks.logs import Evaluation, Row
+from ragtasks.metrics import Level, krippendorff_alpha, pairwise_spearman
+from ragtasks.records import Score
+from ragtasks.reports.rendering import Cell, Figure, Table
+
+_LEVELS = {IDK: Level.ORDINAL, CLARIFICATION: Level.NOMINAL}
+"""Rubric -> what differences between its verdicts mean; any other rubric gives numbers."""
+_MEANS_NOTE = (
+    "Mean verdict of each judge on its own, 0 to 1; (given/asked) where it gave no value for some of what it was asked."
+)
+_AGREEMENT_NOTE = (
+    "Over the responses of all settings. Items: for alpha those with verdicts of at least two judges, for Spearman "
+    "those with verdicts of both. Alpha: 1 complete agreement, 0 as much as by chance."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Agreement:
+    """One line of the table of agreement."""
+
+    model: str
+    """Whose responses were judged."""
+    rubric: str
+    """What was asked."""
+    between: str
+    """Measure, and judges."""
+    score: Score
+    """The figure, or why there is none."""
+    n_items: int
+    """Responses that it rests on."""
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """As in the table."""
+        figure = Figure(self.score.value, self.n_items, self.n_items)
+        return (self.model, self.rubric, self.between, figure, self.n_items, self.score.reason)
+
+
+def judge_tables(evaluations: Sequence[Evaluation]) -> list[Table]:
+    """Return each judge's means and the judges' agreement; [] without verdicts, no agreement with one judge.
+
+    Agreement is Krippendorff's alpha over all judges of an evaluation under a rubric, and Spearman's rho of each two:
+    the first falls where one judge is stricter, the second only where judges order responses differently.
+
+    Args:
+        evaluations: of one kind, one a model.
+    """
+    judged = [item for item in evaluations if any(row.verdicts for row in item.rows)]
+    if not judged:
+        return []
+    lines = tuple(line.cells for item in judged for line in _agreements(item))
+    if not lines:
+        return [_means(judged)]
+    columns = ("model", "rubric", "agreement", "value", "items", "why there is none")
+    return [_means(judged), Table("Agreement of judges", columns, lines, _AGREEMENT_NOTE)]
+
+
+def _means(evaluations: Sequence[Evaluation]) -> Table:
+    """Return setting, model and rubric by judge."""
+    judges = list(dict.fromkeys(judge for item in evaluations for judge in _asked(item.rows)[1]))
+    settings = dict.fromkeys(row.setting for item in evaluations for row in item.rows)
+    rows: list[tuple[Cell, ...]] = []
+    for setting in settings:
+        for item in evaluations:
+            chosen = [row for row in item.rows if row.setting == setting]
+            for rubric in _asked(chosen)[0]:
+                rows.append((setting, item.model, rubric, *(_mean(chosen, rubric, judge) for judge in judges)))
+    return Table("Judges one by one", ("setting", "model", "rubric", *judges), tuple(rows), _MEANS_NOTE)
+
+
+def _asked(rows: Sequence[Row]) -> tuple[list[str], list[str]]:
+    """Return the rubrics and the judges that the rows have verdicts of, in the order of the file."""
+    keys = dict.fromkeys(key for row in rows for key in row.verdicts)
+    return list(dict.fromkeys(rubric for rubric, _ in keys)), list(dict.fromkeys(judge for _, judge in keys))
+
+
+def _mean(rows: Sequence[Row], rubric: str, judge: str) -> Figure:
+    asked = [row.verdicts[rubric, judge] for row in rows if (rubric, judge) in row.verdicts]
+    given = [value for value in asked if value is not None]
+    return Figure(math.fsum(given) / len(given) if given else None, len(given), len(asked))
+
+
+def _agreements(evaluation: Evaluation) -> Iterator[_Agreement]:
+    rubrics, judges = _asked(evaluation.rows)
+    for rubric in rubrics if len(judges) > 1 else ():
+        columns = {judge: [row.verdicts.get((rubric, judge)) for row in evaluation.rows] for judge in judges}
+        yield from _of_rubric(evaluation.model, rubric, columns)
+
+
+def _of_rubric(model: str, rubric: str, columns: Mapping[str, Sequence[float | None]]) -> Iterator[_Agreement]:
+    items = list(zip(*columns.values(), strict=True))
+    level = _LEVELS.get(rubric, Level.INTERVAL)
+    n_rated = sum(sum(value is not None for value in item) > 1 for item in items)
+    alpha = f"Krippendorff's alpha ({level.value})"
+    yield _Agreement(model, rubric, alpha, krippendorff_alpha(items, level), n_rated)
+    for (one, other), rho in pairwise_spearman(columns).items():
+        pairs = zip(columns[one], columns[other], strict=True)
+        n_both = sum(first is not None and second is not None for first, second in pairs)
+        yield _Agreement(model, rubric, f"Spearman: {one}, {other}", rho, n_both)
+
+
+__all__ = ["judge_tables"]

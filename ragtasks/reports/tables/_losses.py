@@ -1,0 +1,213 @@
+"""Where a metric falls between the reference passages and full RAG, told apart by what the response did.
+
+Both settings ask the same questions, so on each task that both scored the difference is a loss of retrieval, or of
+what the model made of it. Each of these tasks is in exactly one class, so that the classes add up to the whole.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ragtasks.logs import Evaluation, Row
+from ragtasks.records import Answerability, IdkVerdict, Setting
+from ragtasks.reports.rendering import Cell, Figure
+from ragtasks.reports.tables._scores import Draft, Slot, draft
+from ragtasks.statistics import cluster
+
+ANSWERED = "answered what should be refused"
+"""UNANSWERABLE, and the response does not wholly refuse."""
+REFUSED = "refused what could be answered"
+"""ANSWERABLE or PARTIAL, and the response wholly refuses, whatever was retrieved."""
+MISSED = "retrieval missed it"
+"""ANSWERABLE or PARTIAL, answered, and none of its reference passages was shown."""
+NOT_USED = "retrieved but not used"
+"""ANSWERABLE or PARTIAL, answered, at least one reference passage was shown, and the value fell."""
+NO_IDK = "no IDK verdict"
+"""Whether the response refuses is not known, and the classes above need it."""
+OTHER = "other loss"
+"""The value fell and no class above holds: CONVERSATIONAL, UNDERSPECIFIED, a right refusal, no reference passages."""
+NO_LOSS = "no loss"
+"""The rest: the value stayed or rose."""
+CLASSES = (ANSWERED, REFUSED, MISSED, NOT_USED, NO_IDK, OTHER, NO_LOSS)
+"""All classes, in the order in which they are shown."""
+
+_FAILURES = (ANSWERED, REFUSED, MISSED, NOT_USED)
+_ONLY_WITH_TASKS = (NO_IDK, OTHER)
+_HAVE_ANSWERS = (Answerability.ANSWERABLE.value, Answerability.PARTIAL.value)
+_COLUMNS = ("class", "tasks", "share", "contribution", "mean loss", "reference shown", "examples")
+_LEGEND = (
+    "Each task is in one class, by its full_rag response; a refusal counts first, also where retrieval had missed. "
+    "Contribution: loss summed over the class / all tasks; they add up to the whole loss, and a value that rose "
+    "counts against it. Share and mean loss come without intervals. Reference shown: tasks where at least one "
+    "reference passage was shown. Other loss: conversational and underspecified tasks, right refusals, tasks without "
+    "reference passages. Examples: the largest losses."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Loss:
+    """One task that both settings scored."""
+
+    row: Row
+    """The full_rag response."""
+    loss: float
+    """How much worse it is than the response to the reference passages; below 0 where it is better."""
+    name: str
+    """Its class."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Split:
+    """The losses of one model."""
+
+    model: str
+    """Name for the tables."""
+    losses: tuple[_Loss, ...]
+    """Tasks that both settings scored."""
+    n_shared: int
+    """Tasks that both settings have."""
+
+    def of(self, name: str) -> list[_Loss]:
+        """Return the tasks of a class."""
+        return [item for item in self.losses if item.name == name]
+
+    def part(self, name: str | None = None) -> Slot:
+        """Return the place of what a class contributes to the mean loss: its losses, and 0 for every other task."""
+        values = [item.loss if name in {None, item.name} else 0.0 for item in self.losses]
+        return Slot(cluster(values, [item.row.conversation_id for item in self.losses]))
+
+
+def loss_tables(evaluations: Sequence[Evaluation], metric: str, *, n_examples: int = 3) -> list[Draft]:
+    """Return where the loss from `reference` to `full_rag` is: models side by side, then one table a model.
+
+    A model without one of the two settings has no part in it; without any that has both, []. One model needs no table
+    side by side. Of a metric of which less is better, the loss is what the value rose by; of one of which neither is
+    better there is none, and one table says so. The contributions wait for `fill`.
+
+    Args:
+        evaluations: of one kind and suite, one a model.
+        metric: name; without a value on any task in both settings, a table says so.
+        n_examples: ids of tasks named in each class.
+
+    Raises:
+        ValueError: a negative number of examples.
+    """
+    if n_examples < 0:
+        raise ValueError(f"n_examples must be 0 or more, not {n_examples}")
+    directions = {own.name: own.higher_is_better for item in evaluations for own in item.metrics}
+    higher_is_better = directions.get(metric, True)
+    sign = -1 if higher_is_better is False else 1
+    splits = [split for split in (_split(item, metric, sign) for item in evaluations) if split.n_shared]
+    if splits and higher_is_better is None:
+        note = f"Nothing is lost by it: neither a higher nor a lower {metric} is better."
+        return [draft(f"Where the loss is: {metric}", _COLUMNS, [], note)]
+    together = [_side_by_side(splits, metric)] if len(splits) > 1 else []
+    return [*together, *(_by_class(split, metric, n_examples) for split in splits)]
+
+
+def failure_kind(row: Row, loss: float | None = None) -> str:
+    """Return what is wrong with one response: one of the first four classes, or "".
+
+    Args:
+        row: figures and labels of the response, in any setting.
+        loss: how much worse it is than the response to the reference passages; None where that is not known, and then
+            the response is never `NOT_USED`.
+    """
+    name = _class_of(row, loss or 0.0)
+    return name if name in _FAILURES else ""
+
+
+def _class_of(row: Row, loss: float) -> str:
+    is_unanswerable = row.answerability == Answerability.UNANSWERABLE.value
+    if is_unanswerable or row.answerability in _HAVE_ANSWERS:
+        if row.idk is None:
+            return NO_IDK
+        is_refusal = row.idk == IdkVerdict.YES.value
+        if is_refusal != is_unanswerable:
+            return REFUSED if is_refusal else ANSWERED
+        if not is_unanswerable and row.n_references:
+            if not row.n_found:
+                return MISSED
+            return NOT_USED if loss > 0 else NO_LOSS
+    return OTHER if loss > 0 else NO_LOSS
+
+
+def _split(evaluation: Evaluation, metric: str, sign: int) -> _Split:
+    before, after = (_by_task(evaluation, setting) for setting in (Setting.REFERENCE, Setting.FULL_RAG))
+    shared = [(before[task_id], row) for task_id, row in after.items() if task_id in before]
+    losses = []
+    for reference, row in shared:
+        first, second = reference.values.get(metric), row.values.get(metric)
+        if first is not None and second is not None:
+            loss = sign * (first - second)
+            losses.append(_Loss(row, loss, _class_of(row, loss)))
+    return _Split(evaluation.model, tuple(losses), len(shared))
+
+
+def _by_task(evaluation: Evaluation, setting: Setting) -> dict[str, Row]:
+    return {row.task_id: row for row in evaluation.rows if row.setting == setting.value}
+
+
+def _side_by_side(splits: Sequence[_Split], metric: str) -> Draft:
+    """Return the contributions of all models' classes."""
+    names = [name for name in CLASSES if name not in _ONLY_WITH_TASKS or any(split.of(name) for split in splits)]
+    rows: list[tuple[Cell | Slot, ...]] = [(name, *(split.part(name) for split in splits)) for name in names]
+    rows.append(("all", *(split.part() for split in splits)))
+    rows.append(("tasks", *(len(split.losses) for split in splits)))
+    note = (
+        "Loss from reference to full_rag: what each class contributes to the mean over the tasks that both settings "
+        "scored."
+    )
+    columns = ("class", *(split.model for split in splits))
+    return draft(f"Where the loss is: {metric}, all models", columns, rows, note)
+
+
+def _by_class(split: _Split, metric: str, n_examples: int) -> Draft:
+    n = len(split.losses)
+    counts = f"Loss from reference to full_rag, on {n} of the {split.n_shared} tasks that both have"
+    note = (
+        f"{counts}: the others have no value in one of them. {_LEGEND}"
+        if n < split.n_shared
+        else f"{counts}. {_LEGEND}"
+    )
+    rows = list(_lines(split, n_examples)) if n else []
+    if not n:
+        note = f"Not told apart: none of the {split.n_shared} tasks that both settings have has a value in both."
+    return draft(f"Where the loss is: {metric}, {split.model}", _COLUMNS, rows, note)
+
+
+def _lines(split: _Split, n_examples: int) -> Iterator[tuple[Cell | Slot, ...]]:
+    for name in CLASSES:
+        own = split.of(name)
+        if own or name not in _ONLY_WITH_TASKS:
+            yield (name, *_cells(split, own, split.part(name)), _examples(own, n_examples))
+    yield ("all", *_cells(split, split.losses, split.part()), "")
+
+
+def _cells(split: _Split, own: Sequence[_Loss], part: Slot) -> tuple[Cell | Slot, ...]:
+    n, n_all = len(own), len(split.losses)
+    mean = math.fsum(item.loss for item in own) / n if n else None
+    n_shown = sum(item.row.n_found > 0 for item in own)
+    return (n, Figure(n / n_all, n_all, n_all), part, Figure(mean, n, n), n_shown)
+
+
+def _examples(own: Sequence[_Loss], n: int) -> str:
+    """Return the tasks of the largest losses; a task that lost nothing is no example."""
+    fallen = sorted((item for item in own if item.loss > 0), key=lambda item: (-item.loss, item.row.task_id))
+    return ", ".join(item.row.task_id for item in fallen[:n])
+
+
+__all__ = [
+    "ANSWERED",
+    "CLASSES",
+    "MISSED",
+    "NOT_USED",
+    "NO_IDK",
+    "NO_LOSS",
+    "OTHER",
+    "REFUSED",
+    "failure_kind",
+    "loss_tables",
+]

@@ -1,0 +1,193 @@
+"""The tables of a report: settings side by side, one metric by every dimension, losses, judges.
+
+Evaluations on other data, with another encoder or another IDK detector never share a table: each kind is a section of
+its own. Every mean that leaves a response out says how many it covers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ragtasks.errors import ConfigurationError, close_matches
+from ragtasks.logs import Evaluation, Row, asked_otherwise, comparable_evaluations, scored_on
+from ragtasks.metrics import RANKED_BY, Metric, ranking_figure
+from ragtasks.records import Score, Setting
+from ragtasks.reports.rendering import Cell, Figure, Section, Table
+from ragtasks.reports.tables._baselines import is_baseline, missing_baselines, with_baselines
+from ragtasks.reports.tables._judging import judge_tables
+from ragtasks.reports.tables._losses import loss_tables
+from ragtasks.reports.tables._rated_answers import RATED_KIND, rated_table
+from ragtasks.reports.tables._scores import EMPTY, Draft, Slot, draft, empty_note, fill, slot
+from ragtasks.reports.tables._slices import slices_of
+from ragtasks.reports.tables._uncertainty import error_table
+from ragtasks.statistics import MIN_CLUSTERS
+
+_SETTINGS = tuple(setting.value for setting in Setting)
+_MOST_OVERVIEW = 9
+_OVERVIEW = (
+    *("rl_f", "rb_llm", "rb_alg", "rb_alg_raw", "rl_f_ibm", "rb_llm_ibm", "rb_alg_ibm"),
+    *("ans_acc", "rouge_l", "coverage", "judge_coverage"),
+)
+_RANKED_SETTINGS = (Setting.REFERENCE.value, Setting.FULL_RAG.value)
+_RANKING_NOTE = (
+    "Harmonic mean of the means of rl_f, rb_llm and rb_alg, as MTRAGEval ranks its tasks B and C (paper profile; B is "
+    "reference, C is full_rag). In brackets: the fewest tasks that one of the three means covers."
+)
+_LEAK = (
+    "Passages none: tasks that are given no passage. Where exactly the unanswerable ones are (MTRAG-UN's reference "
+    "setting), an empty list alone tells what to refuse."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ReportOptions:
+    """What a report shows."""
+
+    metrics: tuple[str, ...] = ()
+    """Metrics of the tables by dimension and of losses; empty: the first of the suite that has values."""
+    intervals: bool = True
+    """Whether means come with 95 % intervals over conversations."""
+    n_examples: int = 3
+    """Tasks named for each kind of loss."""
+
+
+def report_sections(evaluations: Sequence[Evaluation], options: ReportOptions | None = None) -> list[Section]:
+    """Return one section for all evaluations whose figures compare; its facts say where they were asked otherwise.
+
+    Args:
+        evaluations: as from `read_evaluations`.
+        options: what to show.
+
+    Raises:
+        ConfigurationError: a metric that no evaluation has.
+    """
+    chosen = options or ReportOptions()
+    known = {metric.name for evaluation in evaluations for metric in evaluation.metrics}
+    for name in chosen.metrics:
+        if name not in known:
+            raise ConfigurationError(f"unknown metric {name!r}: {close_matches(name, known)}")
+    return [_section(alike, chosen) for alike in comparable_evaluations(evaluations)]
+
+
+def _section(given: Sequence[Evaluation], options: ReportOptions) -> Section:
+    everyone = with_baselines(given)
+    present = _present(given)
+    metrics = [name for name in options.metrics if name in present] or list(present)[:1]
+    settings = [name for name in _SETTINGS if any(row.setting == name for item in given for row in item.rows)]
+    drafts = [*_overview(everyone, present), *([rated_table(given)] if given[0].kind == RATED_KIND else [])]
+    by_dimension = [_by_dimension(everyone, setting, present[name]) for name in metrics for setting in settings]
+    losses = [table for name in metrics for table in loss_tables(given, name, n_examples=options.n_examples)]
+    filled = fill([*drafts, *losses, *by_dimension], intervals=options.intervals)
+    overview, others = filled[: len(drafts)], filled[len(drafts) :]
+    errors = error_table(everyone, metrics)
+    tables = (*overview, *_ranking(overview), *judge_tables(given), *others, errors)
+    facts = {**scored_on(given[0]), **asked_otherwise(given), **_notes(given, options)}
+    return Section(given[0].kind[0], facts, tables)
+
+
+def _present(evaluations: Sequence[Evaluation]) -> dict[str, Metric]:
+    """Return the metrics that any response has a value of, in the order of the suite."""
+    valued = {
+        name for item in evaluations for row in item.rows for name, value in row.values.items() if value is not None
+    }
+    return {metric.name: metric for metric in evaluations[0].metrics if metric.name in valued}
+
+
+def _notes(evaluations: Sequence[Evaluation], options: ReportOptions) -> Mapping[str, str]:
+    intervals = (
+        f"over conversations (symmetric bootstrap-t), none for fewer than {MIN_CLUSTERS} or where too few differ"
+        if options.intervals
+        else "not asked for"
+    )
+    profiles = {"profiles": "what ends in _ibm follows the official scripts, the rest the paper"}
+    has_profiles = any(metric.name == "rb_alg_ibm" for metric in evaluations[0].metrics)
+    return {**(profiles if has_profiles else {}), "95 % intervals": intervals}
+
+
+def _overview(evaluations: Sequence[Evaluation], present: Mapping[str, Metric]) -> Iterator[Draft]:
+    """Yield the settings side by side, on all their tasks and on those that all of them share (paper, Table 5)."""
+    notes = [missing_baselines(evaluations), empty_note(present.values()) if _has_empty(evaluations) else ""]
+    yield _overview_table(evaluations, present, None, "By setting", " ".join(filter(None, notes)))
+    common = _common_tasks(evaluations)
+    if common is not None:
+        title = f"By setting, on the {len(common)} tasks that the settings share"
+        yield _overview_table(evaluations, present, common, title, "")
+
+
+def _has_empty(evaluations: Sequence[Evaluation]) -> bool:
+    return any(row.values.get(EMPTY) for item in evaluations for row in item.rows)
+
+
+def _common_tasks(evaluations: Sequence[Evaluation]) -> frozenset[str] | None:
+    """Return the tasks that every evaluated setting has, None where there is only one setting."""
+    sets = {
+        setting: frozenset(r.task_id for e in evaluations for r in e.rows if r.setting == setting)
+        for setting in _SETTINGS
+    }
+    present = [tasks for tasks in sets.values() if tasks]
+    return frozenset.intersection(*present) if len(present) > 1 else None
+
+
+def _overview_table(
+    evaluations: Sequence[Evaluation], present: Mapping[str, Metric], only: frozenset[str] | None, title: str, note: str
+) -> Draft:
+    names = [name for name in _OVERVIEW if name in present] if "rb_alg" in evaluations[0].rows[0].values else []
+    columns = names or list(present)[:_MOST_OVERVIEW]
+    if _has_empty(evaluations) and EMPTY not in columns:
+        columns.append(EMPTY)
+    rows: list[list[Cell | Slot]] = []
+    for setting in _SETTINGS:
+        for evaluation in evaluations:
+            chosen = [r for r in evaluation.rows if r.setting == setting and (only is None or r.task_id in only)]
+            if chosen:
+                figures = [slot(chosen, name, present[name].bounds) for name in columns]
+                rows.append([setting, evaluation.model, len(chosen), *figures])
+    return draft(title, ["setting", "model", "n", *columns], rows, note)
+
+
+def _ranking(overview: Sequence[Table]) -> Iterator[Table]:
+    """Yield MTRAGEval's ranking figure in its settings, from the means of the first table, where it has all three."""
+    table = overview[0]
+    if not set(RANKED_BY) <= set(table.columns):
+        return
+    rows = []
+    for row in table.rows:
+        means = {name: cell for name, cell in zip(table.columns, row, strict=True) if isinstance(cell, Figure)}
+        if row[0] in _RANKED_SETTINGS:
+            rows.append((*row[:2], _harmonic_mean({name: means[name] for name in RANKED_BY})))
+    if rows:
+        yield Table("Ranking figure", ("setting", "model", "harmonic mean"), tuple(rows), _RANKING_NOTE)
+
+
+def _harmonic_mean(means: Mapping[str, Figure]) -> Figure:
+    """Return the ranking figure, which covers no more than the one of its means that covers least."""
+    value = ranking_figure({name: Score(mean.value) for name, mean in means.items()}).value
+    return Figure(value, min(mean.n_scored for mean in means.values()), max(mean.n for mean in means.values()))
+
+
+def _by_dimension(evaluations: Sequence[Evaluation], setting: str, metric: Metric) -> Draft:
+    """Return one metric by every dimension: models side by side."""
+    rows_of = [(item, [row for row in item.rows if row.setting == setting]) for item in evaluations]
+    chosen = [(item, rows) for item, rows in rows_of if rows and _has_column(item, rows, metric.name)]
+    lines: list[list[Cell | Slot]] = []
+    splits = False
+    for part in slices_of([row for _, rows in chosen for row in rows]):
+        parts = [[row for row in rows if part.holds(row)] for _, rows in chosen]
+        splits = splits or part.dimension == "passages"
+        n = len({row.task_id for rows in parts for row in rows})
+        figures = (slot(rows, metric.name, metric.bounds, n_absent=n - len(rows)) for rows in parts)
+        lines.append([part.dimension, part.value, n, *figures])
+    heads = ["dimension", "value", "n", *(item.model for item, _ in chosen)]
+    note = f"{metric.description[:1].upper()}{metric.description[1:]}." + (f" {_LEAK}" if splits else "")
+    return draft(f"{metric.name} in setting {setting}", heads, lines, note)
+
+
+def _has_column(evaluation: Evaluation, rows: Sequence[Row], metric: str) -> bool:
+    """Return whether a table of a metric has a place for an evaluation: a rule that says nothing of it has none."""
+    return bool(evaluation.samples or not is_baseline(evaluation.model)) or any(
+        row.values.get(metric) is not None for row in rows
+    )
+
+
+__all__ = ["ReportOptions", "report_sections"]

@@ -1,0 +1,15 @@
+"""Responses to scores, in one pass over all of them; it knows no harness."""
+
+from ragtasks.scoring._failures import note_problem, take_problems
+from ragtasks.scoring._judge import Place, rescore
+from ragtasks.scoring._scoring import ScoredResponse, given_metrics, shared_scorer
+
+__all__ = [
+    "Place",
+    "ScoredResponse",
+    "given_metrics",
+    "note_problem",
+    "rescore",
+    "shared_scorer",
+    "take_problems",
+]

@@ -1,0 +1,290 @@
+"""Scoring a list of responses with the detector and the encoder that the configuration names."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from ragtasks.benchmarks import Benchmark, open_benchmark
+from ragtasks.clients import Client, Endpoint, check_reply_cache, credentials_for
+from ragtasks.config import DEFAULT_ENCODER, NO_ENCODER, SAMPLE_ENCODER, EvaluationConfig, Judge
+from ragtasks.environment import reply_cache_file, run_store, secret
+from ragtasks.errors import JudgeError, MissingExtraError, RagtasksError
+from ragtasks.judges import IDK, JudgeIdk, Verdicts, judge_responses
+from ragtasks.metrics import (
+    BertScorer,
+    IdkLabel,
+    Metric,
+    RuleBasedIdk,
+    Scores,
+    Semantics,
+    check_device,
+    check_encoder,
+    resolve_encoder,
+    semantic_scores,
+)
+from ragtasks.progress import progress_bars
+from ragtasks.records import Response, Score
+from ragtasks.scoring._failures import note_problem, survive
+from ragtasks.scoring._search import CorpusSearch
+from ragtasks.suites import Evidence, Suite, suite_named
+
+_LOGGER = logging.getLogger(__name__)
+
+_NO_JUDGE = "no judge could be had"
+_COVERAGE = "coverage"
+_JUDGE_COVERAGE = "judge_coverage"
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredResponse:
+    """All figures of one response, and what a reader of the logs wants beside them."""
+
+    scores: Scores
+    """Metric name -> score."""
+    notes: dict[str, Any]
+    """IDK verdict with its reason; metric name -> reason for what is unscored."""
+
+
+class ResponseScorer:
+    """Scores responses to one benchmark under one configuration."""
+
+    def __init__(self, benchmark: Benchmark, config: EvaluationConfig, suite: Suite | None = None) -> None:
+        """Choose detector and encoder, and check that both can be had.
+
+        An encoder that was asked for and cannot be had is an error. The default one is not: without it the figures
+        that rest on it are unscored, which a warning says now and the coverage says in every table.
+
+        Raises:
+            RagtasksError: the encoder that the configuration names is unknown, not there, or lacks a library; its
+                device cannot be had; a judge's endpoint lacks a library, or the harness does not know its kind of
+                model; what judges reply cannot be kept.
+        """
+        default = SAMPLE_ENCODER if benchmark.is_sample else DEFAULT_ENCODER
+        self.encoder = config.encoder or default
+        self._config = config
+        self._benchmark = benchmark
+        self.suite = suite or suite_named(benchmark.suite)
+        self._rubrics = self.suite.rubrics_in(config.prompts, benchmark) if config.judges else []
+        self._clients = [_ready(item) for item in config.judges]
+        if self._rubrics:
+            check_reply_cache(reply_cache_file())
+        self._judges = ", ".join(item.model for item in config.judges)
+        self._idk_by_judges = config.idk_by_judges and any(rubric.name == IDK for rubric in self._rubrics)
+        self._rules = RuleBasedIdk(self.suite.known_refusals)
+        self._idk_detector = f"judge {self._judges}" if self._idk_by_judges else self._rules.name
+        self._search: CorpusSearch | None = None
+        if self.suite.uses_retriever:
+            self._search = CorpusSearch(benchmark, config.retriever, run_store(), secret)
+        self._n_texts = 0
+        self._n_truncated = 0
+        self._bert: BertScorer | None = None
+        self._missing = "encoder: none"
+        if self.encoder == NO_ENCODER or not self.suite.uses_encoder:
+            return
+        check_device(config.encoder_device)
+        try:
+            self._bert = _shared_bert(self.encoder, config.encoder_device)
+        except RagtasksError as error:
+            if config.encoder is not None:
+                raise
+            self._missing = f"encoder {self.encoder} cannot be had"
+            _LOGGER.warning("BERTScore and rb_alg will be unscored. %s", error)
+
+    def prepare(self, domains: Iterable[str]) -> None:
+        """Do what scoring responses in some domains will need, so that what is missing shows before a model runs.
+
+        Raises:
+            ConfigurationError: a retriever that cannot be used.
+        """
+        if self._search is not None:
+            self._search.prepare(domains)
+
+    def score(self, responses: Sequence[Response]) -> list[ScoredResponse]:
+        """Return scores and notes of each response, in order; what fails on the way is unscored, and a problem."""
+        answered = [response for response in responses if not response.no_answer]
+        scored = iter(
+            survive("scoring", lambda: self._score(answered), lambda reason: [self._unscored(reason) for _ in answered])
+        )
+        return [self._without_answer(item.no_answer) if item.no_answer else next(scored) for item in responses]
+
+    def _score(self, responses: Sequence[Response]) -> list[ScoredResponse]:
+        if not responses:
+            return []
+        verdicts = self._verdicts(responses)
+        detector = JudgeIdk(verdicts) if verdicts and self._idk_by_judges else self._rules
+        self._idk_detector = detector.name  # rules where no judge could be had
+        labels = detector.detect(responses)
+        evidence = Evidence(self._benchmark, responses, labels, self._semantics(responses), verdicts, self._search)
+        scores = [self._complete(own, verdicts) for own in self.suite.score(evidence)]
+        rows = _verdict_rows(verdicts, len(responses))
+        return [ScoredResponse(*row) for row in zip(scores, map(_notes, scores, labels, rows), strict=True)]
+
+    def _unscored(self, reason: str) -> ScoredResponse:
+        scores = {name: Score(None, reason) for name in given_metrics(self.suite.metrics, self._config)}
+        return ScoredResponse(scores, _notes(scores, IdkLabel(None, reason), []))
+
+    def _without_answer(self, reason: str) -> ScoredResponse:
+        """Return the scores of a request that failed: none but that it is not covered."""
+        result = self._unscored(f"no answer: {reason}")
+        covered = {name: Score(0.0) for name in result.scores if name == _COVERAGE}
+        result.notes["unscored"] = {
+            name: told for name, told in result.notes["unscored"].items() if name not in covered
+        }
+        return ScoredResponse({**result.scores, **covered}, result.notes)
+
+    def _complete(self, scores: Scores, verdicts: Verdicts | None) -> Scores:
+        """Return the scores with those that need judges: none without judges, unscored where none could be had.
+
+        Refusals alone would decide some of them, and a mean over those only is no figure of the model.
+        """
+        if verdicts is not None:
+            return scores
+        judged = [metric for metric in self.suite.metrics if metric.needs_judges]
+        kept = {name: score for name, score in scores.items() if name not in {metric.name for metric in judged}}
+        names = given_metrics(judged, self._config)
+        return {**kept, **{name: Score(0.0) if name == _JUDGE_COVERAGE else Score(None, _NO_JUDGE) for name in names}}
+
+    def _verdicts(self, responses: Sequence[Response]) -> Verdicts | None:
+        """Return what the judges said; None where there are no judges, or nothing is asked of them, or none answers."""
+        if not self._rubrics:
+            return None
+        verdicts = survive("judging", lambda: self._asked(responses), lambda _: None)
+        if verdicts is None:
+            return None
+        try:
+            verdicts.require_coverage(self._config.min_judge_coverage)
+        except JudgeError as error:
+            note_problem(str(error))
+        return verdicts
+
+    def _asked(self, responses: Sequence[Response]) -> Verdicts | None:
+        with progress_bars() as progress:
+            return judge_responses(
+                responses,
+                self._clients,
+                secrets=secret,
+                cache_file=reply_cache_file(),
+                rubrics=self._rubrics,
+                progress=progress,
+            )
+
+    def _semantics(self, responses: Sequence[Response]) -> Semantics:
+        bert = self._bert
+        if bert is None:
+            return Semantics(None, self._missing)
+        # Whatever an encoder fails of (memory, a device, a token without a vector), the other figures are kept.
+        return survive("encoder", lambda: self._encoded(bert, responses), lambda reason: Semantics(None, reason))
+
+    def _encoded(self, bert: BertScorer, responses: Sequence[Response]) -> Semantics:
+        # Settings of one task share its target and passages: side by side they are encoded once and then let go.
+        order = sorted(range(len(responses)), key=lambda index: responses[index].task.task_id)
+        chosen = [responses[index] for index in order]
+        scores = semantic_scores(
+            [response.text for response in chosen],
+            [response.task.target for response in chosen],
+            [[passage.text for passage in response.passages] for response in chosen],
+            bert,
+        )
+        self._count_texts(bert)
+        by_index = dict(zip(order, scores, strict=True))
+        return Semantics([by_index[index] for index in range(len(responses))])
+
+    def _count_texts(self, bert: BertScorer) -> None:
+        self._n_texts += bert.n_texts
+        self._n_truncated += bert.n_truncated
+        if bert.n_truncated:
+            _LOGGER.warning("%d of %d texts are longer than the encoder reads", bert.n_truncated, bert.n_texts)
+
+    def provenance(self) -> dict[str, Any]:
+        """Return what the figures rest on: encoder, detector, judges, and how many texts the encoder cut.
+
+        What judges were paid is no part of it: asked again, they cost nothing, and the figures are the same.
+        """
+        return {
+            "encoder": self.encoder if self._bert is not None else NO_ENCODER,
+            "rescaled": self._bert is not None and self._bert.spec.baseline is not None,
+            "idk_detector": self._idk_detector,
+            "judges": self._judges,
+            "judge_prompts": self._config.prompts if self._judges else None,
+            "rubrics": {rubric.name: f"{rubric.description} ({rubric.fingerprint})" for rubric in self._rubrics},
+            "n_texts": self._n_texts,
+            "n_truncated": self._n_truncated,
+            "profiles": ["paper", "ibm"],
+            **({"retriever": self._search.describe()} if self._search is not None else {}),
+        }
+
+
+def given_metrics(metrics: Iterable[Metric], config: EvaluationConfig) -> list[str]:
+    """Return the names of the metrics that a configuration can give, in order."""
+    judges, official_prompts = bool(config.judges), config.prompts == "official"
+    return [metric.name for metric in metrics if metric.is_given(judges=judges, official_prompts=official_prompts)]
+
+
+@functools.lru_cache(maxsize=8)
+def shared_scorer(benchmark: str, root: Path, config: EvaluationConfig, suite: str | None = None) -> ResponseScorer:
+    """Return the one scorer of all harness tasks that share benchmark, files, configuration and suite.
+
+    Args:
+        benchmark: name.
+        root: its folder.
+        config: what to score with.
+        suite: name; default: the benchmark's own.
+
+    Raises:
+        RagtasksError: as `ResponseScorer`.
+    """
+    opened = open_benchmark(benchmark, root)
+    return ResponseScorer(opened, config, suite_named(suite or opened.suite))
+
+
+def _ready(judge: Judge) -> Endpoint | Client:
+    """Return what can be asked: an endpoint as it is, a model of this process as a client."""
+    if isinstance(judge, Endpoint):
+        for library in ("openai", "aiohttp"):
+            if find_spec(library) is None:
+                raise MissingExtraError(library, "judge", f"the judge {judge.model}")
+        credentials_for(judge, secret)  # a key that is not set is said before the model answers
+        return judge
+    from ragtasks.harness.judge_model import JudgeModel  # brings the harness's models, which endpoints do not need
+
+    return JudgeModel(judge)
+
+
+def _notes(scores: Scores, label: IdkLabel, verdicts: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "idk": label.verdict.value if label.verdict else None,
+        "idk_reason": label.reason,
+        "unscored": {name: score.reason for name, score in scores.items() if score.value is None},
+        **({"verdicts": verdicts} if verdicts else {}),
+    }
+
+
+def _verdict_rows(verdicts: Verdicts | None, n_responses: int) -> list[list[dict[str, Any]]]:
+    """Return every verdict on each response as JSON values: judge, label, reason, raw replies, tokens."""
+    if verdicts is None:
+        return [[] for _ in range(n_responses)]
+    return [
+        [
+            {**asdict(row), "outcome": row.outcome.value, "replies": list(row.replies)}
+            for rubric in verdicts.rubrics
+            for row in (verdicts.verdict(index, rubric, name) for name in verdicts.judges)
+        ]
+        for index in range(n_responses)
+    ]
+
+
+@functools.lru_cache(maxsize=2)
+def _shared_bert(name: str, device: str | None) -> BertScorer:
+    """Return the scorer on an encoder that is there; its weights are loaded at first use."""
+    spec = resolve_encoder(name)
+    check_encoder(spec)
+    return BertScorer(spec, device=device)
+
+
+__all__ = ["ResponseScorer", "ScoredResponse", "given_metrics", "shared_scorer"]

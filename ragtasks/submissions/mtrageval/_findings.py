@@ -1,0 +1,146 @@
+"""What a check has to say of a submission: one finding a slip, graded by what the official checker does with it.
+
+The official checker passes much that is wrong. So a fault is what it rejects, a warning what it lets through although
+it is wrong or costs points, and a note what may be meant so. Faults and warnings fail a file, notes do not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from enum import Enum
+from typing import Any
+
+_LINES_SHOWN = 10
+_LONGEST = 120
+
+
+class Words(str):
+    """What a check says in its own words where a value would stand: shown without quotes."""
+
+    __slots__ = ()
+
+
+class SubmissionTask(str, Enum):
+    """The tasks of MTRAGEval (SemEval-2026 task 8)."""
+
+    A = "A"
+    """Retrieval."""
+    B = "B"
+    """Answers from the reference passages."""
+    C = "C"
+    """Retrieval and answers."""
+
+
+class Severity(str, Enum):
+    """What a finding means for the file."""
+
+    FAULT = "fault"
+    """The official checker rejects it, or stops at it."""
+    WARNING = "warning"
+    """The official checker passes it; it is wrong or costs points."""
+    NOTE = "note"
+    """Allowed, and may be meant so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One slip in a submission."""
+
+    line: int
+    """Line, counted from 1; 0 for the file as a whole."""
+    task_id: str
+    """Task, as the file or the input writes it; empty where there is none."""
+    rule: str
+    """Name in `ragtasks.submissions.mtrageval.RULES`."""
+    severity: Severity
+    """What it means."""
+    expected: str
+    """What would have been right."""
+    found: str
+    """What is there."""
+    consequence: str
+    """What the official side makes of it."""
+
+    def __str__(self) -> str:
+        """Return one line."""
+        place = f"line {self.line}" if self.line else "file"
+        task = f" ({_cut(_plain(self.task_id))})" if self.task_id else ""
+        said = f"expected {self.expected}, found {self.found}"
+        return f"{place}{task}: {self.severity.value} {self.rule}: {said} [{self.consequence}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a check found in one file."""
+
+    name: str
+    """The file."""
+    task: SubmissionTask
+    """What it was checked as."""
+    n_rows: int
+    """Lines that hold an object."""
+    findings: tuple[Finding, ...]
+    """Every slip, in the order of the lines; those of the whole file first."""
+    unchecked: tuple[str, ...]
+    """What was not looked at, and why."""
+
+    @property
+    def passes(self) -> bool:
+        """Whether there is neither a fault nor a warning."""
+        return all(finding.severity is Severity.NOTE for finding in self.findings)
+
+    def count(self, severity: Severity) -> int:
+        """Return the number of findings of a severity."""
+        return sum(finding.severity is severity for finding in self.findings)
+
+
+def shown(value: object) -> str:
+    """Return a value of a JSON line as messages show it: one short line of ASCII, as JSON writes it."""
+    try:
+        text = value if isinstance(value, Words) else json.dumps(value, ensure_ascii=True)
+    except RecursionError:
+        text = "a value that is nested too deeply to be shown"
+    return _cut(text)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+
+
+def _plain(text: str) -> str:
+    """Return a text that keeps to its line and can be printed: as it is, or with escapes."""
+    return text if text.isprintable() else json.dumps(text)[1:-1]
+
+
+def render_text(report: Report) -> Iterator[str]:
+    """Yield a report's lines: the counts, every fault and warning, the notes by rule, what was not checked."""
+    counts = ", ".join(f"{report.count(severity)} {severity.value}s" for severity in Severity)
+    yield f"{_plain(report.name)}: task {report.task.value}, {report.n_rows} tasks: {counts}"
+    yield from (f"  {finding}" for finding in report.findings if finding.severity is not Severity.NOTE)
+    notes = [finding for finding in report.findings if finding.severity is Severity.NOTE]
+    for rule, n in Counter(finding.rule for finding in notes).items():
+        same = [finding for finding in notes if finding.rule == rule]
+        lines = ", ".join(str(finding.line) for finding in same[:_LINES_SHOWN])
+        more = ", ..." if n > _LINES_SHOWN else ""
+        first = f"expected {same[0].expected}, found {same[0].found}"
+        yield f"  note {rule}: {n} times (line {lines}{more}); the first: {first} [{same[0].consequence}]"
+    yield from (f"  not checked: {text}" for text in report.unchecked)
+
+
+def render_json(report: Report) -> dict[str, Any]:
+    """Return a report as one JSON object, for scripts."""
+    return {
+        "file": report.name,
+        "task": report.task.value,
+        "n_tasks": report.n_rows,
+        "passes": report.passes,
+        "counts": {severity.value: report.count(severity) for severity in Severity},
+        "findings": [{**asdict(finding), "severity": finding.severity.value} for finding in report.findings],
+        "unchecked": list(report.unchecked),
+    }
+
+
+__all__ = ["Finding", "Report", "Severity", "SubmissionTask", "Words", "render_json", "render_text", "shown"]

@@ -1,0 +1,231 @@
+"""What the command line asks for: a submission checked, and one built, checked and put in place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ragtasks.benchmarks import Benchmark, retrieval_side
+from ragtasks.errors import BenchmarkFileError, ConfigurationError, MissingExtraError, clear_error
+from ragtasks.files import write_atomically
+from ragtasks.logs import SavedEvaluation
+from ragtasks.metrics import RANKED_BY
+from ragtasks.records import Answerability, Passage
+from ragtasks.submissions.mtrageval._build import Built, Entry, build
+from ragtasks.submissions.mtrageval._check import Against, check_file, check_lines
+from ragtasks.submissions.mtrageval._documents import Documents, known_documents
+from ragtasks.submissions.mtrageval._findings import Finding, Report, Severity, SubmissionTask, render_text
+from ragtasks.submissions.mtrageval._inputs import Inputs, benchmark_inputs, read_inputs
+from ragtasks.submissions.mtrageval._ranking_score import describe_answers, describe_ranking
+from ragtasks.submissions.mtrageval._rules import MAX_CONTEXTS
+from ragtasks.submissions.mtrageval._sources import answered, entries_of_answers, entries_of_run, values_of
+
+_MOST_NAMED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A submission that is asked for."""
+
+    task: SubmissionTask
+    """What it is handed in for."""
+    target: Path
+    """File to write."""
+    run: str | None = None
+    """Stored run to take rankings from (task A)."""
+    results: Path | None = None
+    """Results to take contexts and answers from."""
+    input_file: Path | None = None
+    """Official input; None for the benchmark's own tasks."""
+    limit: int = MAX_CONTEXTS
+    """Contexts that a task may have."""
+    allow_missing: bool = False
+    """Whether a task without a ranking or an answer is handed in empty."""
+    documents: bool = True
+    """Whether documents are looked up in the corpora."""
+
+
+def against(benchmark: Benchmark | None, input_file: Path | None, *, documents: bool) -> Against:
+    """Return what a submission is to be compared with, and what cannot be compared.
+
+    Args:
+        benchmark: where tasks and corpora come from; None for none.
+        input_file: official input, which goes before the benchmark's own tasks.
+        documents: whether documents are to be looked up.
+
+    Raises:
+        RagtasksError: the input is missing or broken.
+    """
+    unchecked = []
+    inputs: Inputs | None = None
+    if input_file is not None:
+        inputs = read_inputs(input_file)
+    elif benchmark is not None:
+        inputs = benchmark_inputs(benchmark)
+    else:
+        unchecked.append("task ids, conversations: name the official input with --input, or a --benchmark")
+    known, reason = _documents(benchmark) if documents else (None, "not asked for")
+    if known is None:
+        unchecked.append(f"whether documents exist: {reason}")
+    return Against(inputs, known, tuple(unchecked))
+
+
+def _documents(benchmark: Benchmark | None) -> tuple[Documents | None, str]:
+    """Return the documents that there are, or None and why they are not known."""
+    if benchmark is None:
+        return None, "name a --benchmark whose corpora are here"
+    try:
+        return known_documents(benchmark), ""
+    except (BenchmarkFileError, ConfigurationError) as error:
+        return None, str(error).splitlines()[0]
+
+
+def check(
+    path: Path, task: SubmissionTask, benchmark: Benchmark | None, input_file: Path | None, *, documents: bool
+) -> Report:
+    """Return everything that is wrong with a submission on disk.
+
+    Raises:
+        RagtasksError: it cannot be read, or what it is compared with cannot.
+    """
+    return check_file(path, task, against(benchmark, input_file, documents=documents))
+
+
+def submit(request: Request, benchmark: Benchmark, store: Path) -> list[str]:
+    """Write a submission that passes the check, and return what is worth saying: its figures first.
+
+    Raises:
+        BenchmarkFileError: it would not pass; nothing is written.
+        ConfigurationError: options that do not fit, or tasks without a ranking or an answer.
+        RagtasksError: a run, results, or the input cannot be used.
+    """
+    entries, saved = _entries(request, benchmark, store)
+    compared = against(benchmark, request.input_file, documents=request.documents)
+    inputs = compared.inputs or {}
+    missing = [key for key in inputs if _is_missing(request.task, entries.get(key))]
+    if missing and not request.allow_missing:
+        raise ConfigurationError(_naming(missing, request, benchmark))
+    entries |= {key: _empty(request.task, inputs, key, entries.get(key)) for key in missing}
+    built = build(request.task, inputs, entries, request.limit)
+    content = built.content
+    report = check_lines(
+        content.splitlines(keepends=True), request.target.name, request.task, compared, n_bytes=len(content)
+    )
+    _refuse(report, {inputs[key].task_id for key in missing}, request.target)
+    figures = list(_figures(request.task, built, benchmark, saved, inputs))
+    write_atomically(request.target, content)
+    said = _changes(built, request.limit, len(missing))
+    return [
+        *_sample(benchmark),
+        *figures,
+        *said,
+        *render_text(report),
+        f"wrote {request.target} ({len(content)} bytes)",
+    ]
+
+
+def _entries(request: Request, benchmark: Benchmark, store: Path) -> tuple[dict[str, Entry], SavedEvaluation | None]:
+    if (request.run is None) == (request.results is None):
+        raise ConfigurationError("a submission is made from either --run NAME (task A) or --results PATH: give one")
+    if not 1 <= request.limit <= MAX_CONTEXTS:
+        raise ConfigurationError(f"--limit-contexts {request.limit}: expected 1 to {MAX_CONTEXTS}")
+    if request.results is not None:
+        saved = answered(request.results)
+        return entries_of_answers(saved, request.task, benchmark), saved
+    if request.task is not SubmissionTask.A:
+        raise ConfigurationError(f"task {request.task.value} needs answers, which a run has not: give --results PATH")
+    return entries_of_run(store, request.run or "", benchmark), None
+
+
+def _is_missing(task: SubmissionTask, entry: Entry | None) -> bool:
+    if entry is None:
+        return True
+    return not entry.passages if task is SubmissionTask.A else not entry.answer.strip()
+
+
+def _empty(task: SubmissionTask, inputs: Inputs, key: str, entry: Entry | None) -> Entry:
+    """Return what is handed in for a task without an answer: its contexts where they are known, and no text."""
+    given: tuple[Passage, ...] = (inputs[key].contexts or ()) if task is SubmissionTask.B else ()
+    return Entry(entry.passages if entry else given)
+
+
+def _naming(missing: list[str], request: Request, benchmark: Benchmark) -> str:
+    labels = {task.task_id: task.answerability for task in benchmark.tasks}
+    lacks = "a ranking" if request.task is SubmissionTask.A else "an answer"
+    if all(labels.get(key) is Answerability.CONVERSATIONAL for key in missing):
+        hint = "run the evaluation with --metadata '{\"conversational\": true}'"
+    else:
+        hint = "make them"
+    more = [f"and {len(missing) - _MOST_NAMED} more"] if len(missing) > _MOST_NAMED else []
+    return clear_error(
+        "submission",
+        where=str(request.target),
+        expected=f"{lacks} for every task of the input",
+        found=f"none for {len(missing)}: {', '.join([*missing[:_MOST_NAMED], *more])}",
+        next_step=f"{hint}, or hand them in empty with --allow-missing",
+    )
+
+
+def _refuse(report: Report, allowed: set[str], target: Path) -> None:
+    """Raise where a submission would not pass; answers that the user allows to be missing are no reason."""
+    bad = [finding for finding in report.findings if not _is_allowed(finding, allowed)]
+    if bad:
+        shown = [str(finding) for finding in bad[:_MOST_NAMED]]
+        more = [f"and {len(bad) - _MOST_NAMED} more"] if len(bad) > _MOST_NAMED else []
+        message = "\n  ".join([f"submission {target}: {len(bad)} findings, nothing is written", *shown, *more])
+        raise BenchmarkFileError(f"{message}\n  next step: {_next_step(bad)}")
+
+
+def _is_allowed(finding: Finding, allowed: set[str]) -> bool:
+    empty = finding.rule == "empty_prediction" and finding.task_id in allowed
+    return empty or finding.severity is Severity.NOTE
+
+
+def _next_step(bad: list[Finding]) -> str:
+    steps = {
+        "file_size": "hand in fewer contexts with --limit-contexts",
+        "file_name": "name the file .jsonl",
+        "unknown_document": "make the run with the official corpora, or skip the look-up with --no-documents",
+    }
+    return next((steps[finding.rule] for finding in bad if finding.rule in steps), "mend what the lines say")
+
+
+def _figures(
+    task: SubmissionTask,
+    built: Built,
+    benchmark: Benchmark,
+    saved: SavedEvaluation | None,
+    entries: Iterable[str],
+) -> Iterator[str]:
+    """Yield the figures of a submission, or why there are none: that is no reason not to hand it in."""
+    if task is not SubmissionTask.A:
+        if saved is not None:
+            yield from describe_answers({name: values_of(saved, task, entries, name) for name in RANKED_BY})
+        return
+    try:
+        side = retrieval_side(benchmark.name)
+        present = [domain for domain in side.domains if any(one.domain == domain for one in benchmark.tasks)]
+        qrels = [qrel for domain in present for qrel in side.load_qrels(benchmark.root, domain)]
+        yield from describe_ranking(built.rows, qrels, {one.task_id: one.domain for one in benchmark.tasks})
+    except (BenchmarkFileError, ConfigurationError, MissingExtraError) as error:
+        yield f"no figures: {str(error).splitlines()[0]}"
+
+
+def _sample(benchmark: Benchmark) -> list[str]:
+    return [f"{benchmark.label}: no benchmark figures, and nothing to hand in"] if benchmark.is_sample else []
+
+
+def _changes(built: Built, limit: int, n_missing: int) -> Iterator[str]:
+    """Yield what was done to contexts and scores on the way."""
+    if built.n_rescored:
+        yield f"{built.n_rescored} tasks: scores tie as 32-bit numbers, replaced by scores from the rank"
+    if built.n_by_rank:
+        yield f"{built.n_by_rank} tasks: contexts have no scores of their own, scored by rank"
+    if built.n_cut:
+        yield f"{built.n_cut} tasks: cut to the first {limit} contexts"
+    if n_missing:
+        yield f"{n_missing} tasks: handed in empty"
+
+
+__all__ = ["Request", "against", "check", "submit"]

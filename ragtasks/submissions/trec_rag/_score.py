@@ -1,0 +1,173 @@
+"""Answers of any system scored by judges: nugget assignments and metrics, in the track's files.
+
+The judge is asked the same questions as in a harness task, and its replies are cached: a killed call goes on where it
+was. Two metrics files are written. `metrics.jsonl` has no figure for an answer that a judge failed on; in
+`metrics_official.jsonl` such a nugget counts 0, as the track's own tool has it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+from ragtasks.benchmarks.trec_rag import Grade, Nugget, TopicNuggets
+from ragtasks.judges import NUGGET_ASSIGNMENT, Rubric, Verdicts, citation_support, nugget_assignment, nuggets_of
+from ragtasks.metrics import NUGGET_SCORES, nugget_scores_official
+from ragtasks.records import Passage, Response, Score, Task
+from ragtasks.submissions.trec_rag._answers import Answer, write_rows
+from ragtasks.suites import judged_scores
+
+Judge = Callable[[Sequence[Response], Sequence[Rubric]], Verdicts]
+"""Asks judges about responses under rubrics."""
+
+SUPPORT_SCORES = ("support_precision", "support_recall")
+"""Names of the figures on citations."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredAnswers:
+    """Answers with what judges found; sequences have one item an answer."""
+
+    answers: Sequence[Answer]
+    """Those to topics with nuggets."""
+    verdicts: Verdicts
+    """Under both rubrics."""
+    scores: Sequence[Mapping[str, Score]]
+    """Figure -> score."""
+
+    def means(self) -> dict[str, tuple[float | None, int]]:
+        """Return figure -> (mean over the answers that have it, None for none; how many have it)."""
+        names = (*NUGGET_SCORES, *SUPPORT_SCORES)
+        values = {name: [row[name].value for row in self.scores] for name in names}
+        known = {name: [value for value in column if value is not None] for name, column in values.items()}
+        return {name: (fmean(column) if column else None, len(column)) for name, column in known.items()}
+
+
+def with_nuggets(task: Task, known: TopicNuggets | None) -> Task:
+    """Return a task with other nuggets than its own, its own for None."""
+    if known is None:
+        return task
+    rows = [{"text": nugget.text, "importance": nugget.importance.value} for nugget in known.nuggets]
+    return replace(task, extra={**task.extra, "nuggets": rows})
+
+
+def score_answers(
+    answers: Sequence[Answer], tasks: Mapping[str, Task], segments: Mapping[str, Passage], judge: Judge
+) -> ScoredAnswers:
+    """Return the figures of answers to topics with nuggets; answers to other topics are left out.
+
+    Args:
+        answers: what a system handed in, one a topic.
+        tasks: topic id -> task with its nuggets.
+        segments: segment id -> text, at least of all first citations.
+        judge: asks the judges.
+
+    Raises:
+        JudgeError: no judge could be had to the end.
+    """
+    chosen = [answer for answer in answers if nuggets_of(tasks[answer.topic_id])]
+    responses = [_response(answer, tasks[answer.topic_id], segments) for answer in chosen]
+    sentences = {answer.topic_id: answer.sentences for answer in chosen}
+    rubrics = [
+        nugget_assignment(shown=lambda response: response.text),
+        citation_support(sentences=lambda response: sentences[response.task.task_id]),
+    ]
+    verdicts = judge(responses, rubrics)
+    scores = [judged_scores(verdicts, index, answer.sentences) for index, answer in enumerate(chosen)]
+    return ScoredAnswers(chosen, verdicts, scores)
+
+
+def first_cited(answers: Sequence[Answer]) -> frozenset[str]:
+    """Return the segments that some sentence cites first: those that judges are shown."""
+    return frozenset(
+        answer.references[sentence.citations[0]]
+        for answer in answers
+        for sentence in answer.sentences
+        if sentence.citations
+    )
+
+
+def _response(answer: Answer, task: Task, segments: Mapping[str, Passage]) -> Response:
+    passages = tuple(segments.get(item, Passage(item, "")) for item in answer.references)
+    return Response(task, passages, answer.text)
+
+
+def write_scores(folder: Path, scored: ScoredAnswers) -> list[Path]:
+    """Write assignments (a file a judge) and both metrics files, each atomically, and return their paths.
+
+    Raises:
+        CacheError: a file cannot be written.
+    """
+    judges = scored.verdicts.judges
+    names = ["assignments.jsonl"] if len(judges) == 1 else [f"assignments_{n}.jsonl" for n in range(1, len(judges) + 1)]
+    for name, judge in zip(names, judges, strict=True):
+        write_rows(folder / name, (_assignment_row(scored, index, judge) for index in range(len(scored.answers))))
+    write_rows(folder / "metrics.jsonl", _metrics_rows(scored))
+    write_rows(folder / "metrics_official.jsonl", _official_rows(scored))
+    return [folder / name for name in (*names, "metrics.jsonl", "metrics_official.jsonl")]
+
+
+def _grades(scored: ScoredAnswers, index: int, judge: str) -> tuple[Sequence[Nugget], list[Grade | None]]:
+    """Return the nuggets of an answer's topic and one judge's grades, None for each where it gave no verdict."""
+    nuggets = nuggets_of(scored.verdicts.responses[index].task)
+    label = scored.verdicts.verdict(index, NUGGET_ASSIGNMENT, judge).label
+    return nuggets, [None] * len(nuggets) if label is None else [Grade(item) for item in json.loads(label)]
+
+
+def _assignment_row(scored: ScoredAnswers, index: int, judge: str) -> dict[str, Any]:
+    answer = scored.answers[index]
+    nuggets, grades = _grades(scored, index, judge)
+    return {
+        "query": answer.topic,
+        "qid": answer.topic_id,
+        "answer_text": answer.text,
+        "response_length": answer.length,
+        "run_id": answer.run_id,
+        "judge": judge,
+        "nuggets": [
+            {
+                "text": nugget.text,
+                "importance": nugget.importance.value,
+                "assignment": grade.value if grade else "failed",
+            }
+            for nugget, grade in zip(nuggets, grades, strict=True)
+        ],
+    }
+
+
+def _metrics_rows(scored: ScoredAnswers) -> list[dict[str, Any]]:
+    """Return a row a topic, null where a figure has no value, and the means over the others."""
+    names = (*NUGGET_SCORES, *SUPPORT_SCORES)
+    rows = [
+        {"qid": answer.topic_id, **{name: own[name].value for name in names}}
+        for answer, own in zip(scored.answers, scored.scores, strict=True)
+    ]
+    return [*rows, {"qid": "all", **{name: mean for name, (mean, _) in scored.means().items()}}]
+
+
+def _official_rows(scored: ScoredAnswers) -> list[dict[str, Any]]:
+    """Return a row a topic by the track's convention, medians over judges, and their means."""
+    rows: list[dict[str, Any]] = []
+    for index, answer in enumerate(scored.answers):
+        figures = []
+        for judge in scored.verdicts.judges:
+            nuggets, grades = _grades(scored, index, judge)
+            figures.append(nugget_scores_official([nugget.importance for nugget in nuggets], grades))
+        rows.append({"qid": answer.topic_id, **{name: median(own[name] for own in figures) for name in figures[0]}})
+    means = {name: fmean(row[name] for row in rows) for name in NUGGET_SCORES[:4]} if rows else {}
+    return [*rows, {"qid": "all", **means}]
+
+
+__all__ = [
+    "SUPPORT_SCORES",
+    "Judge",
+    "ScoredAnswers",
+    "first_cited",
+    "score_answers",
+    "with_nuggets",
+    "write_scores",
+]

@@ -1,0 +1,80 @@
+"""MTRAG's suite: RB_alg, RB_llm, RL_F and answerability accuracy, conditioned on refusals (paper, section 6.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ragtasks.benchmarks import Benchmark
+from ragtasks.judges import CLARIFICATION, IDK, RB_LLM, RL_F, Rubric, Verdicts, rubrics_named
+from ragtasks.judges.official import IBM, official_rubrics, ragas_rl_f
+from ragtasks.metrics import METRICS, IbmJudged, Judged, Scores, ibm_visible_answerability, score_responses
+from ragtasks.records import Answerability, IdkVerdict
+from ragtasks.suites._suite import Evidence, Suite
+
+RUBRICS = (RB_LLM, RL_F, IDK, CLARIFICATION)
+"""What judges are asked."""
+
+
+def score(evidence: Evidence) -> list[Scores]:
+    """Return the scores of each response, in order."""
+    key = evidence.benchmark.answerability_key
+    return score_responses(
+        evidence.responses,
+        evidence.labels,
+        evidence.semantics,
+        ibm_answerability=[ibm_visible_answerability(item.task.answerability, key) for item in evidence.responses],
+        judged=judged(evidence.verdicts) if evidence.verdicts else None,
+    )
+
+
+def judged(verdicts: Verdicts) -> Judged:
+    """Return the figures that the metrics take."""
+    indexes = range(len(verdicts.responses))
+    names = [name for name in verdicts.rubrics if not name.endswith(IBM)]  # the others read the same replies again
+    return Judged(
+        verdicts.scores(RB_LLM),
+        verdicts.scores(RL_F),
+        verdicts.clarifications() if CLARIFICATION in verdicts.rubrics else [None for _ in indexes],
+        [verdicts.share_answered(index, names) for index in indexes],
+        [_ibm_judged(verdicts, index) for index in indexes] if RB_LLM + IBM in verdicts.rubrics else None,
+    )
+
+
+def _ibm_judged(verdicts: Verdicts, index: int) -> IbmJudged:
+    """Return what the official scripts make of the replies on one response.
+
+    They have one judge. Of several the median counts; an IDK median that is neither 1 nor 0 is partial.
+    """
+    conditions = [name for name in (IDK + IBM, CLARIFICATION + IBM) if name in verdicts.rubrics]
+    missing = [verdicts.score(index, name).reason for name in conditions if not verdicts.is_answered(index, name)]
+    idk = verdicts.score(index, IDK + IBM).value
+    labels = {None: None, 1.0: IdkVerdict.YES, 0.0: IdkVerdict.NO}
+    return IbmJudged(
+        rb_llm=verdicts.score(index, RB_LLM + IBM),
+        rl_f=verdicts.score(index, RL_F),
+        idk=labels.get(idk, IdkVerdict.PARTIAL),
+        clarification=CLARIFICATION + IBM in conditions and verdicts.score(index, CLARIFICATION + IBM).value == 1.0,
+        missing="; ".join(missing),
+    )
+
+
+def official(benchmark: Benchmark) -> Sequence[Rubric]:
+    """Return the rubrics in the official words: the fetched checkout's, and those of ragas for RL_F.
+
+    Whether a response asks what is meant is a question only where the benchmark has underspecified tasks.
+
+    Raises:
+        ConfigurationError: the official scripts are not with the benchmark's files, or are of another commit.
+        MissingExtraError: ragas is not installed.
+    """
+    asks_back = any(task.answerability is Answerability.UNDERSPECIFIED for task in benchmark.tasks)
+    names = [RB_LLM, IDK, *([CLARIFICATION] if asks_back else [])]
+    return [*official_rubrics(benchmark.root, names), ragas_rl_f()]
+
+
+SUITE = Suite(
+    metrics=METRICS, score=score, rubrics=lambda: rubrics_named(RUBRICS), official_rubrics=official, uses_encoder=True
+)
+"""What MTRAG and its kin are scored with."""
+
+__all__ = ["RUBRICS", "SUITE", "judged", "official", "score"]

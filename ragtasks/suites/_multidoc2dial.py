@@ -1,0 +1,134 @@
+"""The suite of MultiDoc2Dial and Doc2Dial: overlap with the agent's answer, and whether a refusal was right.
+
+SacreBLEU, METEOR and BERTScore are those of the OR-CONVQA paper (Table 6), token F1 and ROUGE-L those of the shared
+task. They leave out the questions that the documents do not answer, as the official task does; answerability accuracy
+counts all. The paper's perplexity is a harness task of its own: it needs a model that gives likelihoods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ragtasks.metrics import (
+    NO_VERDICT,
+    PERCENT,
+    RESCALED,
+    IdkLabel,
+    Metric,
+    Scores,
+    SemanticScore,
+    answerability_accuracy,
+    corpus_bleu,
+    meteor,
+    rouge_l,
+    sentence_bleu,
+    token_f1,
+)
+from ragtasks.records import Answerability, IdkVerdict, Response, Score
+from ragtasks.suites._suite import Evidence, Suite
+
+CANNOT_ANSWER = "<cannot_answer>"
+"""The token that the prompt asks for where nothing in the texts answers (OR-CONVQA paper, appendix B.3)."""
+
+KNOWN_REFUSALS = ("Unfortunately, no relevant information is found.",)
+"""What the agents of MultiDoc2Dial say wherever the documents hold no answer: always the same sentence."""
+
+LEFT_OUT = "the official task leaves out questions without an answer"
+"""The reason of an unanswerable task's figures of overlap."""
+
+METRICS = (
+    Metric("sacrebleu", "SacreBLEU of all answers together, 0 to 100", bounds=PERCENT, aggregate=corpus_bleu),
+    Metric(
+        "sentence_bleu", "mean of the answers' own SacreBLEU, 0 to 100: not the figure of the papers", bounds=PERCENT
+    ),
+    Metric("meteor", "METEOR with stems and WordNet; unscored without a WordNet"),
+    Metric("rouge_l", "ROUGE-L F-measure against the reference answer"),
+    Metric("token_f1", "F1 of normalised tokens, as in SQuAD"),
+    Metric("bert_f1", "BERTScore F1 against the reference answer", bounds=RESCALED),
+    Metric("bert_precision", "BERTScore precision against the reference answer", bounds=RESCALED),
+    Metric("bert_recall", "BERTScore recall against the reference answer", bounds=RESCALED),
+    Metric("ans_acc", "answerability accuracy: refuses exactly where it should"),
+    Metric("cannot_answer", "share of responses that are the token <cannot_answer>", higher_is_better=None),
+    Metric("idk_yes", "share of responses that refuse, by the token or in words", higher_is_better=None),
+    Metric("empty", "share of responses without any text", higher_is_better=False),
+    Metric("coverage", "share of the responses to answerable questions that have METEOR and BERTScore"),
+)
+"""Every metric, in the order of the harness's table."""
+
+_OVERLAPS = ("sacrebleu", "sentence_bleu", "meteor", "rouge_l", "token_f1", "bert_f1", "bert_precision", "bert_recall")
+
+
+def score(evidence: Evidence) -> list[Scores]:
+    """Return the scores of each response, in order."""
+    semantics: Sequence[SemanticScore | None] = evidence.semantics.scores or [None] * len(evidence.responses)
+    rows = zip(evidence.responses, evidence.labels, semantics, strict=True)
+    return [_score(response, label, found, evidence.semantics.reason) for response, label, found in rows]
+
+
+def refusal_label(text: str, label: IdkLabel) -> IdkLabel:
+    """Return whether a response refuses: the token alone does, the token in a text does so in part, else `label`.
+
+    Args:
+        text: the response.
+        label: what the detector of the evaluation says.
+    """
+    if is_token(text):
+        return IdkLabel(IdkVerdict.YES, CANNOT_ANSWER)
+    return IdkLabel(IdkVerdict.PARTIAL, CANNOT_ANSWER) if CANNOT_ANSWER in text.lower() else label
+
+
+def is_token(text: str) -> bool:
+    """Return whether a response is the token and nothing else; case, blanks, quotes and a full stop aside."""
+    return text.strip(" \n\t.\"'`").lower() == CANNOT_ANSWER
+
+
+def _score(response: Response, label: IdkLabel, semantic: SemanticScore | None, reason: str) -> Scores:
+    task, refusal = response.task, refusal_label(response.text, label)
+    overlaps = _overlaps(response, semantic, reason)
+    verdict = refusal.verdict
+    needed = (overlaps["meteor"], overlaps["bert_f1"])
+    is_answerable = task.answerability is Answerability.ANSWERABLE
+    return {
+        **overlaps,
+        "ans_acc": answerability_accuracy(task.answerability, verdict),
+        "cannot_answer": Score(float(is_token(response.text))),
+        "idk_yes": Score(None, NO_VERDICT) if verdict is None else Score(float(verdict is IdkVerdict.YES)),
+        "empty": Score(float(not response.text.strip())),
+        "coverage": Score(float(all(item.value is not None for item in needed)))
+        if is_answerable
+        else Score(None, LEFT_OUT),
+    }
+
+
+def _overlaps(response: Response, semantic: SemanticScore | None, reason: str) -> Scores:
+    text, target = response.text, response.task.target
+    if response.task.answerability is not Answerability.ANSWERABLE:
+        return {name: Score(None, LEFT_OUT) for name in _OVERLAPS}
+    bleu = Score(sentence_bleu(text, target))
+    return {
+        # The figure is corpus BLEU, made of all answers; this value only says that the answer is among them.
+        "sacrebleu": bleu,
+        "sentence_bleu": bleu,
+        "meteor": meteor(text, target),
+        "rouge_l": Score(rouge_l(text, target)),
+        "token_f1": Score(token_f1(text, target)),
+        **_bert_scores(semantic, reason),
+    }
+
+
+def _bert_scores(semantic: SemanticScore | None, reason: str) -> Scores:
+    if semantic is None:
+        return {name: Score(None, reason) for name in ("bert_f1", "bert_precision", "bert_recall")}
+    precision, recall = semantic.bert_precision, semantic.bert_recall
+    total = precision + recall
+    return {
+        "bert_f1": Score(2 * precision * recall / total if total else 0.0),
+        "bert_precision": Score(precision),
+        "bert_recall": Score(recall),
+    }
+
+
+SUITE = Suite(metrics=METRICS, score=score, known_refusals=KNOWN_REFUSALS, uses_encoder=True)
+"""What the benchmarks on the Doc2Dial documents are scored with."""
+
+__all__ = ["CANNOT_ANSWER", "KNOWN_REFUSALS", "LEFT_OUT", "METRICS", "SUITE", "is_token", "refusal_label", "score"]

@@ -1,0 +1,71 @@
+"""MultiHop-RAG's suite: accuracy, overall and by question type (paper, section 4.2, Table 6 and Figure 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ragtasks.judges import IDK, MULTIHOP_ANSWER, Rubric, multihop_answer, rubrics_named
+from ragtasks.metrics import NO_VERDICT, IdkLabel, Metric, Scores, accuracy, accuracy_official, null_accuracy
+from ragtasks.records import Answerability, IdkVerdict, Response, Score
+from ragtasks.suites._suite import Evidence, Suite
+
+KINDS = ("inference", "comparison", "temporal", "null")
+"""Question types, less the `_query` that the files write behind them."""
+
+METRICS = (
+    Metric("accuracy", "share of replies with the reference answer, normalised; on null queries, that refuse"),
+    Metric("accuracy_official", "share of replies that share a word with the reference answer, as the official script"),
+    Metric("accuracy_judged", "share of replies with the reference answer, by LLM judges", needs_judges=True),
+    *(Metric(f"accuracy_{kind}", f"accuracy on {kind} queries; unscored on others") for kind in KINDS),
+    Metric("idk_yes", "share of responses that say that they do not know", higher_is_better=None),
+    Metric("empty", "share of responses without any text", higher_is_better=False),
+    Metric("coverage", "share of responses whose accuracy is scored"),
+    Metric("judge_coverage", "share of the verdicts asked of judges that they gave", needs_judges=True),
+)
+"""Every metric, in the order of the harness's table."""
+
+
+def score(evidence: Evidence) -> list[Scores]:
+    """Return the scores of each response, in order; what judges decide only where there are verdicts."""
+    scores = [_plain(*row) for row in zip(evidence.responses, evidence.labels, strict=True)]
+    verdicts = evidence.verdicts
+    if verdicts is None:
+        return scores
+    judged = verdicts.scores(MULTIHOP_ANSWER)
+    return [
+        {**own, "accuracy_judged": judged[index], "judge_coverage": Score(verdicts.share_answered(index))}
+        for index, own in enumerate(scores)
+    ]
+
+
+def _plain(response: Response, label: IdkLabel) -> Scores:
+    """Return the metrics of one response that need no judge."""
+    task, verdict = response.task, label.verdict
+    is_null = task.answerability is Answerability.UNANSWERABLE
+    right = null_accuracy(response.text, label) if is_null else Score(accuracy(response.text, task.target))
+    refuses = (
+        Score(None, f"{NO_VERDICT}: {label.reason}") if verdict is None else Score(float(verdict is IdkVerdict.YES))
+    )
+    return {
+        "accuracy": right,
+        "accuracy_official": Score(accuracy_official(response.text, task.target)),
+        **{f"accuracy_{kind}": _of_kind(kind, task.question_types, right) for kind in KINDS},
+        "idk_yes": refuses,
+        "empty": Score(float(not response.text.strip())),
+        "coverage": Score(float(right.value is not None)),
+    }
+
+
+def _of_kind(kind: str, question_types: Sequence[str], right: Score) -> Score:
+    return right if f"{kind}_query" in question_types else Score(None, f"no {kind} query")
+
+
+def rubrics() -> Sequence[Rubric]:
+    """Return what judges are asked."""
+    return [multihop_answer(), *rubrics_named([IDK])]
+
+
+SUITE = Suite(metrics=METRICS, score=score, rubrics=rubrics, uses_encoder=False)
+"""What MultiHop-RAG is scored with."""
+
+__all__ = ["KINDS", "METRICS", "SUITE", "rubrics", "score"]

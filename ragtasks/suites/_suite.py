@@ -1,0 +1,97 @@
+"""What a suite of metrics is: definitions, what judges are asked for them, and the function that computes them.
+
+A suite is a module of this package with a `SUITE`; a benchmark names the one that scores it. The scoring of an
+evaluation (encoder, refusals, judges, caches) is the same for all and hands over what it found as `Evidence`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ragtasks.benchmarks import Benchmark
+from ragtasks.errors import ConfigurationError, close_matches
+from ragtasks.judges import Rubric, Verdicts
+from ragtasks.metrics import IdkLabel, Metric, Scores, Search, Semantics
+from ragtasks.records import Response
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What is known of some responses before their metrics are computed; sequences have one item a response."""
+
+    benchmark: Benchmark
+    """Where their tasks come from."""
+    responses: Sequence[Response]
+    """What the model answered."""
+    labels: Sequence[IdkLabel]
+    """Whether each says that it does not know."""
+    semantics: Semantics
+    """BERTScore figures, or the reason why there are none."""
+    verdicts: Verdicts | None = None
+    """What judges said; None where there are no judges, or none could be had."""
+    search: Search | None = None
+    """Searches the benchmark's corpora; None for a suite that searches nothing."""
+
+
+def _no_rubrics() -> Sequence[Rubric]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """The metrics of a kind of benchmark."""
+
+    metrics: tuple[Metric, ...]
+    """Every metric, in the order of the harness's table."""
+    score: Callable[[Evidence], list[Scores]]
+    """Evidence -> metric name -> score for each response, in order; what needs judges only where there are verdicts."""
+    rubrics: Callable[[], Sequence[Rubric]] = _no_rubrics
+    """What judges are asked, in our words."""
+    official_rubrics: Callable[[Benchmark], Sequence[Rubric]] | None = None
+    """Benchmark -> the same in the official words that lie with its files; None: none are known."""
+    known_refusals: tuple[str, ...] = ()
+    """Sentences with which the benchmark's own answers refuse, word for word; the rules know them whatever they say."""
+    uses_encoder: bool = True
+    """Whether any metric rests on BERTScore."""
+    uses_retriever: bool = False
+    """Whether any metric rests on what a retriever finds for the responses."""
+
+    def rubrics_in(self, prompts: str, benchmark: Benchmark) -> Sequence[Rubric]:
+        """Return what judges are asked, in the words that the configuration names.
+
+        Args:
+            prompts: `ours` or `official`.
+            benchmark: whose files hold the official words.
+
+        Raises:
+            ConfigurationError: official words are asked for, and there are none, or they are not with the files.
+            MissingExtraError: official words are asked for, and the package that has some of them is not installed.
+        """
+        if prompts == "ours":
+            return self.rubrics()
+        if self.official_rubrics is None:
+            raise ConfigurationError('prompts "official": this benchmark has no official judge prompts; leave it out')
+        return self.official_rubrics(benchmark)
+
+
+def suite_named(name: str) -> Suite:
+    """Return the suite of a name.
+
+    Raises:
+        ConfigurationError: there is none.
+    """
+    if name not in suite_names():
+        raise ConfigurationError(f"unknown suite {name!r}: {close_matches(name, suite_names())}")
+    suite: Suite = importlib.import_module(f"ragtasks.suites._{name}").SUITE
+    return suite
+
+
+def suite_names() -> list[str]:
+    """Return the names of all suites: the other modules of this package."""
+    return sorted(file.stem[1:] for file in Path(__file__).parent.glob("_[a-z]*.py") if file.stem != "_suite")
+
+
+__all__ = ["Evidence", "Suite", "suite_named", "suite_names"]

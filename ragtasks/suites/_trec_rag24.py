@@ -1,0 +1,143 @@
+"""The suite of TREC RAG 2024: nugget recall, citation support, and what can be counted without a judge.
+
+An answer is free text with citations in brackets; it is split into sentences here as it is for a submission. With
+several judges every figure is computed for each of them, and the median over those that gave one is taken.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from statistics import median
+
+from ragtasks.benchmarks.trec_rag import MAX_WORDS, Grade
+from ragtasks.judges import (
+    CITATION_SUPPORT,
+    NUGGET_ASSIGNMENT,
+    Rubric,
+    Verdict,
+    VerdictOutcome,
+    Verdicts,
+    citation_support,
+    nugget_assignment,
+    nuggets_of,
+)
+from ragtasks.metrics import (
+    COUNT,
+    NUGGET_SCORES,
+    CitedSentence,
+    IdkLabel,
+    Metric,
+    Scores,
+    Support,
+    citation_validity,
+    cited_share,
+    n_words,
+    nugget_scores,
+    parse_cited,
+    support_precision,
+    support_recall,
+)
+from ragtasks.records import IdkVerdict, Response, Score
+from ragtasks.suites._suite import Evidence, Suite
+
+METRICS = (
+    Metric("strict_vital_score", "share of the vital nuggets that the answer states in full", needs_judges=True),
+    Metric("strict_all_score", "share of all nuggets that the answer states in full", needs_judges=True),
+    Metric("vital_score", "the same for vital nuggets, a partial statement counting half", needs_judges=True),
+    Metric("all_score", "the same for all nuggets, a partial statement counting half", needs_judges=True),
+    Metric("weighted_score", "the same with okay nuggets weighing half", needs_judges=True),
+    Metric("strict_weighted_score", "the same without partial statements", needs_judges=True),
+    Metric("support_precision", "support by first citations, over the sentences that cite", needs_judges=True),
+    Metric("support_recall", "support by first citations, over all sentences", needs_judges=True),
+    Metric("citation_validity", "share of citations that name a passage; unscored without citations"),
+    Metric("cited_sentences", "share of sentences that cite a passage; unscored without sentences"),
+    Metric("within_length", f"share of answers of at most {MAX_WORDS} words"),
+    Metric("response_length", "words, as the track counts them", higher_is_better=None, bounds=COUNT),
+    Metric("idk_yes", "share of answers that say that they do not know", higher_is_better=None),
+    Metric("empty", "share of answers without a sentence", higher_is_better=False),
+    Metric("judge_coverage", "share of the verdicts asked of judges that they gave", needs_judges=True),
+)
+"""Every metric, in the order of the harness's table."""
+
+
+def rubrics() -> Sequence[Rubric]:
+    """Return what judges are asked."""
+    return [nugget_assignment(), citation_support()]
+
+
+def score(evidence: Evidence) -> list[Scores]:
+    """Return the scores of each response, in order; without verdicts, those that need none."""
+    indexes = range(len(evidence.responses))
+    answers = [parse_cited(response.text, len(response.passages)) for response in evidence.responses]
+    counted = [_counted(*pair) for pair in zip(answers, evidence.labels, strict=True)]
+    verdicts = evidence.verdicts
+    if verdicts is None:
+        return counted
+    judged = [judged_scores(verdicts, index, answers[index]) for index in indexes]
+    return [{**judged[index], **counted[index]} for index in indexes]
+
+
+def _counted(sentences: Sequence[CitedSentence], label: IdkLabel) -> Scores:
+    """Return the figures that need no judge."""
+    length = n_words(sentence.text for sentence in sentences)
+    return {
+        "citation_validity": citation_validity(sentences),
+        "cited_sentences": cited_share(sentences),
+        "within_length": Score(float(length <= MAX_WORDS)),
+        "response_length": Score(float(length)),
+        "idk_yes": Score(float(label.verdict is IdkVerdict.YES)) if label.verdict else Score(None, label.reason),
+        "empty": Score(float(not sentences)),
+    }
+
+
+def judged_scores(verdicts: Verdicts, index: int, sentences: Sequence[CitedSentence]) -> Scores:
+    """Return the figures of one response that rest on judges: medians over the judges that gave one.
+
+    Args:
+        verdicts: under both rubrics.
+        index: place of the response among theirs.
+        sentences: what the response says and cites.
+    """
+    response = verdicts.responses[index]
+    assigned = [verdicts.verdict(index, NUGGET_ASSIGNMENT, name) for name in verdicts.judges]
+    supported = [verdicts.verdict(index, CITATION_SUPPORT, name) for name in verdicts.judges]
+    recalls = [_nugget_scores(verdict, response) for verdict in assigned]
+    supports = [_support_scores(verdict, sentences) for verdict in supported]
+    return {
+        **{name: _median([scores[name] for scores in recalls]) for name in NUGGET_SCORES},
+        **{name: _median([scores[name] for scores in supports]) for name in ("support_precision", "support_recall")},
+        "judge_coverage": Score(verdicts.share_answered(index)),
+    }
+
+
+def _nugget_scores(verdict: Verdict, response: Response) -> Mapping[str, Score]:
+    """Return one judge's nugget figures, without values where it gave no verdict."""
+    if verdict.label is None:
+        return dict.fromkeys(NUGGET_SCORES, Score(None, f"{verdict.judge}: {verdict.reason}"))
+    grades = [Grade(label) for label in json.loads(verdict.label)]
+    return nugget_scores([nugget.importance for nugget in nuggets_of(response.task)], grades)
+
+
+def _support_scores(verdict: Verdict, sentences: Sequence[CitedSentence]) -> Mapping[str, Score]:
+    """Return one judge's figures of support; an answer without citations needs none."""
+    cites = [bool(sentence.citations) for sentence in sentences]
+    if verdict.label is None and verdict.outcome is not VerdictOutcome.NOT_ASKED:
+        missing = Score(None, f"{verdict.judge}: {verdict.reason}")
+        return {"support_precision": missing, "support_recall": missing}
+    labels = json.loads(verdict.label) if verdict.label else [None] * len(sentences)
+    levels = [Support(label) if label else None for label in labels]
+    return {"support_precision": support_precision(cites, levels), "support_recall": support_recall(cites, levels)}
+
+
+def _median(scores: Sequence[Score]) -> Score:
+    values = [score.value for score in scores if score.value is not None]
+    if values:
+        return Score(median(values))
+    return Score(None, "; ".join(dict.fromkeys(score.reason for score in scores)))
+
+
+SUITE = Suite(metrics=METRICS, score=score, rubrics=rubrics, uses_encoder=False)
+"""What TREC RAG 2024 is scored with."""
+
+__all__ = ["METRICS", "SUITE", "judged_scores", "rubrics", "score"]

@@ -1,0 +1,14 @@
+"""Corpora: passages streamed and checked, repeated ones found, documents cut."""
+
+from retrieval_cache.corpora._corpora import read_corpus
+from retrieval_cache.corpora._passage_sources import PassageSource, open_source
+from retrieval_cache.corpora._service import describe_corpus, describe_duplicates, segment_corpus
+
+__all__ = [
+    "PassageSource",
+    "describe_corpus",
+    "describe_duplicates",
+    "open_source",
+    "read_corpus",
+    "segment_corpus",
+]

@@ -1,0 +1,228 @@
+"""Near-duplicate passages of a corpus: found by MinHash and banding, then confirmed by the exact Jaccard similarity.
+
+A passage is the set of its shingles (five words in a row, lower-cased). MinHash gives each set a short signature whose
+agreement estimates the Jaccard similarity (Broder 1997); signatures are cut into bands, and only passages that agree
+in a whole band are compared, so that the work grows with the corpus and not with its square. Bands are chosen so that
+a pair at the threshold meets with a chance of at least 0.99. Whatever is reported was compared exactly, so there are
+no false alarms.
+
+The corpus is read twice, the second time for the shingles of those that met. Kept in memory: at most 42 numbers of
+eight bytes a passage, and the shingles of the candidates.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragtasks.errors import ConfigurationError
+from ragtasks.records import Passage
+from retrieval_cache.corpora._segmenting import WORD
+from retrieval_cache.retrievers import Progress, no_progress
+
+_Hashes: TypeAlias = NDArray[np.uint64]
+
+THRESHOLD = 0.8
+
+_SHINGLE_WORDS = 5
+_N_HASHES = 128
+_MEETING_CHANCE = 0.99
+_MOST_COMPARED = 64
+_AT_ONCE = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Passages that say nearly the same: each is as similar as the threshold asks to at least one other of them."""
+
+    passage_ids: tuple[str, ...]
+    """In the order of the corpus; at least two."""
+    similarities: tuple[float, ...]
+    """Jaccard similarity of each to the first, 0 to 1; below the threshold where others stand between."""
+
+
+@dataclass(frozen=True, slots=True)
+class NearDuplicates:
+    """The near-duplicates of one corpus."""
+
+    groups: tuple[Group, ...]
+    """Largest first, then in the order of the corpus."""
+    n_passages: int
+    """Passages read."""
+    n_without_words: int
+    """Passages that have no word and so no similarity."""
+    n_crowded: int
+    """Times that more than 64 passages met in one band: there each was compared with the 64 before it only."""
+
+    @property
+    def n_redundant(self) -> int:
+        """Passages that could go if one of each group stayed."""
+        return sum(len(group.passage_ids) - 1 for group in self.groups)
+
+
+def near_duplicates(
+    read: Callable[[], Iterable[Passage]], threshold: float = THRESHOLD, progress: Progress = no_progress
+) -> NearDuplicates:
+    """Return the groups of passages whose word shingles overlap by at least `threshold`; none for an empty corpus.
+
+    Args:
+        read: starts the corpus anew; called twice, and must give the same passages both times.
+        threshold: least Jaccard similarity, 0.5 to 1.
+        progress: told of every 4,096 passages.
+
+    Raises:
+        ConfigurationError: a threshold out of range.
+    """
+    if not 0.5 <= threshold <= 1:
+        raise ConfigurationError(f"near-duplicates need a threshold from 0.5 to 1, found {threshold}")
+    bands, n_passages = _bands(read(), _rows_a_band(threshold), progress)
+    buckets = list(_buckets(bands))
+    candidates = _candidates(read(), {place for bucket in buckets for place in bucket})
+    pairing = _Pairing({place: found[1] for place, found in candidates.items()}, threshold)
+    for done, bucket in enumerate(buckets, start=1):
+        pairing.compare(bucket)
+        if done % _AT_ONCE == 0:
+            progress("comparing", done, len(buckets))
+    names = {place: found[0] for place, found in candidates.items()}
+    groups = [
+        Group(
+            tuple(names[place] for place in places),
+            tuple(pairing.similarity(places[0], place) for place in places),
+        )
+        for places in pairing.groups()
+    ]
+    n_crowded = sum(len(bucket) > _MOST_COMPARED for bucket in buckets)
+    return NearDuplicates(tuple(groups), n_passages, n_passages - len(bands), n_crowded)
+
+
+def shingles(text: str) -> _Hashes:
+    """Return the distinct hashes of a text's shingles, sorted; one for a shorter text, none without a word."""
+    words = np.fromiter(map(_word_hash, WORD.findall(text.lower())), dtype=np.uint64)
+    width = min(_SHINGLE_WORDS, len(words))
+    if not width:
+        return words
+    hashes = np.zeros(len(words) - width + 1, dtype=np.uint64)
+    for offset in range(width):
+        # Wraps around on purpose: arithmetic modulo 2 ** 64. The order of the words counts.
+        hashes = hashes * _factors()[0] + words[offset : offset + len(hashes)]
+    return np.unique(hashes)
+
+
+def jaccard(left: _Hashes, right: _Hashes) -> float:
+    """Return the size of the intersection of two non-empty sets over that of their union, 0 to 1."""
+    n_shared = len(np.intersect1d(left, right, assume_unique=True))
+    return n_shared / (len(left) + len(right) - n_shared)
+
+
+@lru_cache(maxsize=1 << 17)
+def _word_hash(word: str) -> int:
+    return int.from_bytes(hashlib.blake2b(word.encode(), digest_size=8).digest(), "little")
+
+
+@lru_cache(maxsize=1)
+def _factors() -> _Hashes:
+    """Return the odd factors of the hash functions, the same on every machine and in every version of numpy."""
+    digests = b"".join(hashlib.blake2b(bytes([number]), digest_size=8).digest() for number in range(_N_HASHES))
+    return np.frombuffer(digests, dtype="<u8").astype(np.uint64) | np.uint64(1)
+
+
+def _rows_a_band(threshold: float) -> int:
+    """Return the most rows a band at which pairs at the threshold still meet: fewest needless comparisons."""
+    fitting = (rows for rows in range(1, 33) if 1 - (1 - threshold**rows) ** (_N_HASHES // rows) >= _MEETING_CHANCE)
+    return max(fitting)
+
+
+def _bands(passages: Iterable[Passage], rows: int, progress: Progress) -> tuple[_Hashes, int]:
+    """Return one number for each band of each passage that has words, and the number of all passages."""
+    n_bands = _N_HASHES // rows
+    numbers, n_passages = array("Q"), 0
+    for n_passages, passage in enumerate(passages, start=1):
+        hashes = shingles(passage.text)
+        if len(hashes):
+            signature = _signature(hashes)[: n_bands * rows].reshape(n_bands, rows)
+            numbers.frombytes((signature * _factors()[:rows]).sum(axis=1, dtype=np.uint64).tobytes())
+        if n_passages % _AT_ONCE == 0:
+            progress("signatures", n_passages, None)
+    return np.frombuffer(numbers, dtype=np.uint64).reshape(-1, n_bands), n_passages
+
+
+def _signature(hashes: _Hashes) -> _Hashes:
+    """Return the least value of each hash function over a set."""
+    pieces = [hashes[start : start + _AT_ONCE] for start in range(0, len(hashes), _AT_ONCE)]
+    least: _Hashes = np.min([np.multiply.outer(_factors(), piece).min(axis=1) for piece in pieces], axis=0)
+    return least
+
+
+def _buckets(bands: _Hashes) -> Iterator[list[int]]:
+    """Yield the places (among passages with words) that agree in a band, two or more, ascending."""
+    for column in bands.T:
+        order = np.argsort(column, kind="stable")
+        edges = np.concatenate(([0], np.flatnonzero(np.diff(column[order])) + 1, [len(order)]))
+        shared = np.diff(edges) > 1
+        for start, end in zip(edges[:-1][shared], edges[1:][shared], strict=True):
+            yield order[start:end].tolist()
+
+
+def _candidates(passages: Iterable[Passage], wanted: set[int]) -> dict[int, tuple[str, _Hashes]]:
+    """Return place -> (passage id, shingles) of the wanted places among passages with words."""
+    with_words = (passage for passage in passages if WORD.search(passage.text))
+    return {
+        place: (passage.passage_id, shingles(passage.text))
+        for place, passage in enumerate(with_words)
+        if place in wanted
+    }
+
+
+class _Pairing:
+    """Which candidates belong together: every pair is compared once at most, and never within a group."""
+
+    def __init__(self, sets: dict[int, _Hashes], threshold: float) -> None:
+        self._sets = sets
+        self._threshold = threshold
+        self._parent = {place: place for place in sets}
+        self._apart: set[tuple[int, int]] = set()
+
+    def similarity(self, left: int, right: int) -> float:
+        """Return the Jaccard similarity of two candidates."""
+        return jaccard(self._sets[left], self._sets[right])
+
+    def compare(self, bucket: list[int]) -> None:
+        """Join those of a bucket that are similar enough; in a crowded one each meets the 64 before it only."""
+        if len({self._root(place) for place in bucket}) == 1:
+            return
+        for position, place in enumerate(bucket):
+            for other in bucket[max(0, position - _MOST_COMPARED) : position]:
+                if self._root(other) != self._root(place) and (other, place) not in self._apart:
+                    if self.similarity(other, place) >= self._threshold:
+                        self._join(other, place)
+                    else:
+                        self._apart.add((other, place))
+
+    def groups(self) -> list[list[int]]:
+        """Return the places of each group of two or more, largest group first, then by place."""
+        members: defaultdict[int, list[int]] = defaultdict(list)
+        for place in sorted(self._parent):
+            members[self._root(place)].append(place)
+        found = [places for places in members.values() if len(places) > 1]
+        return sorted(found, key=lambda places: (-len(places), places))
+
+    def _root(self, place: int) -> int:
+        while self._parent[place] != place:
+            self._parent[place] = self._parent[self._parent[place]]
+            place = self._parent[place]
+        return place
+
+    def _join(self, left: int, right: int) -> None:
+        roots = sorted((self._root(left), self._root(right)))
+        self._parent[roots[1]] = roots[0]
+
+
+__all__ = ["THRESHOLD", "Group", "NearDuplicates", "jaccard", "near_duplicates", "shingles"]

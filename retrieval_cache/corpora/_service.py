@@ -1,0 +1,99 @@
+"""What the command line asks about a corpus: what is in it, what it repeats, and its documents cut into passages."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+
+from ragtasks.errors import BenchmarkFileError
+from ragtasks.progress import progress_bars
+from ragtasks.records import Passage
+from retrieval_cache.corpora._corpora import read_corpus, survey_corpus
+from retrieval_cache.corpora._near_duplicates import near_duplicates
+from retrieval_cache.corpora._segmenting import encoder_tokenizer, plain_tokenizer, segment_all
+
+_SHOWN_GROUPS = 20
+
+
+def describe_corpus(location: str) -> list[str]:
+    """Return what a corpus holds, a line each; a fault anywhere in it is an error.
+
+    Raises:
+        BenchmarkFileError: a torn file, a passage without id, or one that stands twice.
+    """
+    with progress_bars() as progress:
+        survey = survey_corpus(location, blank="skip", progress=progress)
+    mean = survey.n_characters / survey.n_passages
+    return [
+        f"{survey.n_passages} passages of {mean:.0f} characters on average; {survey.n_blank} without text are left out",
+        f"sha256 of what decides them: {survey.checksum}",
+    ]
+
+
+def describe_duplicates(location: str, threshold: float) -> list[str]:
+    """Return the groups of near-duplicates of a corpus, the largest first, a line each below one that says so.
+
+    Raises:
+        BenchmarkFileError: as `describe_corpus`.
+        ConfigurationError: a threshold out of range.
+    """
+    with progress_bars() as progress:
+        found = near_duplicates(lambda: read_corpus(location, blank="skip"), threshold, progress)
+    shown = [
+        ", ".join(
+            f"{name} ({similarity:.2f})" for name, similarity in zip(group.passage_ids, group.similarities, strict=True)
+        )
+        for group in found.groups[:_SHOWN_GROUPS]
+    ]
+    counts = {
+        "passages without a word, which were not compared": found.n_without_words,
+        "times that more than 64 passages met, each compared with 64 only": found.n_crowded,
+        "groups not shown": len(found.groups) - len(shown),
+    }
+    return [
+        f"groups at a Jaccard similarity of {threshold}: {len(found.groups)}",
+        f"passages that repeat another: {found.n_redundant} of {found.n_passages}",
+        *(f"{what}: {count}" for what, count in counts.items() if count),
+        *(["a group a line, with the similarity to its first passage:"] if shown else []),
+        *shown,
+    ]
+
+
+def segment_corpus(location: str, target: Path, size: int, overlap: int, tokenizer: str | None) -> int:
+    """Write the passages of a corpus of documents as JSON lines and return how many there are.
+
+    Args:
+        location: documents, in any format that `read_corpus` takes.
+        target: file to write, atomically.
+        size: most tokens in a passage.
+        overlap: tokens shared by neighbours.
+        tokenizer: name or folder of a Hugging Face tokeniser; None for words and signs.
+
+    Raises:
+        BenchmarkFileError: the documents cannot be read, or the target cannot be written.
+        ConfigurationError: sizes that do not fit, or an unknown tokeniser.
+    """
+    cut = encoder_tokenizer(tokenizer) if tokenizer else plain_tokenizer
+    documents = read_corpus(location, blank="skip")
+    part = target.with_name(f"{target.name}.{os.getpid()}.part")
+    try:
+        with part.open("wb") as file:
+            n_passages = sum(file.write(line) > 0 for line in _lines(segment_all(documents, size, overlap, cut)))
+        part.replace(target)
+    except OSError as error:
+        raise BenchmarkFileError(f"cannot write {target}: {error.strerror or error}") from error
+    finally:
+        part.unlink(missing_ok=True)
+    return n_passages
+
+
+def _lines(passages: Iterator[Passage]) -> Iterator[bytes]:
+    for passage in passages:
+        row = {"_id": passage.passage_id, "title": passage.title, "text": passage.text, "url": passage.url}
+        yield orjson.dumps(row) + b"\n"
+
+
+__all__ = ["describe_corpus", "describe_duplicates", "segment_corpus"]

@@ -1,0 +1,269 @@
+"""Runs judged: every figure of every judged query, the slices of the paper's tables, and runs compared in pairs.
+
+A mean is over the judged queries of its slice, whatever the run holds, so runs that share qrels can be set side by
+side and compared query by query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ragtasks.benchmarks.mtrag import NO_LABELS, StandaloneLabels
+from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, clear_error, close_matches
+from ragtasks.files import Run
+from ragtasks.metrics import RETRIEVAL_METRICS, score_run, score_run_ibm
+from ragtasks.records import Qrel, Score, Task
+
+TIE_TOLERANCE = 1e-9
+"""Values of one query that differ by no more are a tie: they come from the same few divisions."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryResult:
+    """The figures of one judged query."""
+
+    query_id: str
+    """Task id."""
+    domain: str
+    """Short name of the corpus."""
+    turn: int
+    """User turn, counted from 1."""
+    standalone: bool | None
+    """Whether the question stands alone, None where nobody says."""
+    values: Mapping[str, float]
+    """Metric name -> value."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One run judged, and what its tables must say about it."""
+
+    name: str
+    """Name of the run."""
+    query_form: str
+    """What was sent to the retriever, such as `rewrite`; empty where unknown."""
+    benchmark: str
+    """Label of the benchmark; says `sample` where it is one."""
+    results: tuple[QueryResult, ...]
+    """One for each judged query, in the order of the judgements."""
+    omitted: tuple[str, ...]
+    """Judged queries that the run leaves out: they count 0."""
+    without_relevant: tuple[str, ...]
+    """Judged queries without a relevant passage: they count 0."""
+    n_unjudged: int
+    """Queries of the run that nobody judged: ignored."""
+    standalone_source: str
+    """Who says which questions stand alone."""
+    ibm: Mapping[str, Score]
+    """Metric name -> figure as the official script computes it (profile `ibm`)."""
+    corpus_sizes: Mapping[str, int] = field(default_factory=dict)
+    """Domain -> passages that were searched; empty where unknown."""
+    depth: int | None = None
+    """Most passages that the run ranks for a query; None where unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """A part of the judged queries: one value of one dimension."""
+
+    dimension: str
+    """Such as `domain`."""
+    value: str
+    """Such as `fiqa`; empty for all."""
+    holds: Callable[[QueryResult], bool]
+    """Whether a query belongs to it."""
+
+    def of(self, results: Iterable[QueryResult]) -> tuple[QueryResult, ...]:
+        """Return the results that belong to the slice, in their order."""
+        return tuple(result for result in results if self.holds(result))
+
+
+@dataclass(frozen=True, slots=True)
+class Paired:
+    """Two runs on the same queries."""
+
+    n: int
+    """Queries compared."""
+    difference: float | None
+    """Mean of the second minus mean of the first; None without queries."""
+    wins: int
+    """Queries on which the second is better."""
+    losses: int
+    """Queries on which it is worse."""
+    ties: int
+    """Queries on which both are equal."""
+
+
+def evaluate(
+    run: Run,
+    qrels: Iterable[Qrel],
+    tasks: Iterable[Task],
+    *,
+    name: str,
+    query_form: str = "",
+    benchmark: str = "",
+    standalone: StandaloneLabels = NO_LABELS,
+    corpus_sizes: Mapping[str, int] | None = None,
+) -> Evaluation:
+    """Return the run judged, over all queries of the qrels: one that the run leaves out counts 0 and is listed.
+
+    Source: MTRAG paper, section 5 (Tables 3, 4, 15); `ibm` holds what run_retrieval_eval.py (cc5b1d4) would print.
+
+    Args:
+        run: query id -> passages; {} counts every query 0.
+        qrels: judgements of the domains to evaluate.
+        tasks: the benchmark's tasks: they give a query's domain and turn.
+        name: name of the run in tables.
+        query_form: what was sent to the retriever.
+        benchmark: the benchmark's label (`Benchmark.label`).
+        standalone: labels of a rewriter or of the task files.
+        corpus_sizes: domain -> passages searched, where known: they decide whether published figures compare.
+
+    Raises:
+        BenchmarkFileError: a judged query is no task of the benchmark, or a pair is judged twice.
+        CacheError: the run has queries but none of the judged ones, a passage twice, or a score that is not finite.
+        MissingExtraError: the extra `retrieval` is not installed.
+    """
+    judgements = tuple(qrels)
+    task_of = {task.task_id: task for task in tasks}
+    _check_known(judgements, task_of)
+    _check_overlap(run, judgements, name)
+    scores = score_run(run, judgements)
+    return Evaluation(
+        name=name,
+        query_form=query_form,
+        benchmark=benchmark,
+        results=tuple(_result(task_of[query_id], standalone, values) for query_id, values in scores.values.items()),
+        omitted=scores.omitted,
+        without_relevant=scores.without_relevant,
+        n_unjudged=len(scores.unjudged),
+        standalone_source=standalone.source,
+        ibm=score_run_ibm(run, judgements, {task_id: task.domain for task_id, task in task_of.items()}),
+        corpus_sizes=dict(corpus_sizes or {}),
+        depth=max(map(len, run.values()), default=0),
+    )
+
+
+def _result(task: Task, standalone: StandaloneLabels, values: Mapping[str, float]) -> QueryResult:
+    return QueryResult(task.task_id, task.domain, task.turn, standalone.labels.get(task.task_id), values)
+
+
+def _check_known(qrels: Sequence[Qrel], task_of: Mapping[str, Task]) -> None:
+    unknown = list(dict.fromkeys(qrel.query_id for qrel in qrels if qrel.query_id not in task_of))
+    if unknown:
+        message = clear_error(
+            "qrels",
+            where=f"{len(unknown)} queries, the first is {unknown[0]!r}",
+            expected="tasks of the benchmark",
+            found="ids that no task has",
+            next_step="evaluate with the qrels and the tasks of the same benchmark",
+        )
+        raise BenchmarkFileError(message)
+
+
+def _check_overlap(run: Run, qrels: Sequence[Qrel], name: str) -> None:
+    """Refuse a run of other data: its figures would all be 0, and look like a bad retriever's."""
+    if run and qrels and not any(qrel.query_id in run for qrel in qrels):
+        message = clear_error(
+            "run",
+            where=name,
+            expected=f"judged queries, such as {qrels[0].query_id!r}",
+            found=f"{len(run)} queries, none of them judged, such as {next(iter(run))!r}",
+            next_step="evaluate it with the qrels of the data that it was made from",
+        )
+        raise CacheError(message)
+
+
+def slices(results: Sequence[QueryResult]) -> Iterator[Slice]:
+    """Yield the slices of the paper's Tables 4 and 15 that the results have; those by turn and `all` always.
+
+    Whether a question stands alone is asked of later turns only, as in Table 4.
+    """
+    yield Slice("all", "", lambda _: True)
+    yield Slice("turn", "first", lambda result: result.turn == 1)
+    yield Slice("turn", "later", lambda result: result.turn > 1)
+    if any(result.turn > 1 and result.standalone is not None for result in results):
+        yield Slice("later turns", "standalone", lambda result: result.turn > 1 and result.standalone is True)
+        yield Slice("later turns", "non-standalone", lambda result: result.turn > 1 and result.standalone is False)
+    for domain in dict.fromkeys(result.domain for result in results):
+        yield _domain_slice(domain)
+
+
+def _domain_slice(domain: str) -> Slice:
+    return Slice("domain", domain, lambda result: result.domain == domain)
+
+
+def mean(results: Sequence[QueryResult], metric: str) -> Score:
+    """Return the mean of one metric over the results; unscored for none.
+
+    Raises:
+        ConfigurationError: unknown metric.
+    """
+    _check_metric(metric)
+    if not results:
+        return Score(None, "no judged queries")
+    return Score(sum(result.values[metric] for result in results) / len(results))
+
+
+def compare(
+    first: Evaluation, second: Evaluation, metric: str, holds: Callable[[QueryResult], bool] = lambda _: True
+) -> Paired:
+    """Return how `second` does against `first`, query by query.
+
+    Args:
+        first: the evaluation to compare with.
+        second: another of the same queries.
+        metric: name in `RETRIEVAL_METRICS`.
+        holds: which queries count, such as `Slice.holds`; asked of the first evaluation's results.
+
+    Raises:
+        ConfigurationError: unknown metric, or evaluations of different queries.
+    """
+    _check_metric(metric)
+    check_same_queries((first, second))
+    other = {result.query_id: result.values[metric] for result in second.results}
+    gaps = [other[r.query_id] - r.values[metric] for r in first.results if holds(r)]
+    wins = sum(gap > TIE_TOLERANCE for gap in gaps)
+    losses = sum(gap < -TIE_TOLERANCE for gap in gaps)
+    difference = sum(gaps) / len(gaps) if gaps else None
+    return Paired(len(gaps), difference, wins, losses, len(gaps) - wins - losses)
+
+
+def check_same_queries(evaluations: Sequence[Evaluation]) -> None:
+    """Accept evaluations that may share a table: of one benchmark, over the same judged queries.
+
+    Raises:
+        ConfigurationError: they differ.
+    """
+    kinds = {(e.benchmark, frozenset(result.query_id for result in e.results)) for e in evaluations}
+    if len(kinds) > 1:
+        found = "; ".join(f"{e.name}: {len(e.results)} queries of {e.benchmark or 'no name'}" for e in evaluations)
+        message = clear_error(
+            "runs side by side",
+            where=", ".join(evaluation.name for evaluation in evaluations),
+            expected="the same judged queries of the same benchmark",
+            found=found,
+            next_step="evaluate them with the same qrels",
+        )
+        raise ConfigurationError(message)
+
+
+def _check_metric(metric: str) -> None:
+    known = [item.name for item in RETRIEVAL_METRICS]
+    if metric not in known:
+        raise ConfigurationError(f"unknown metric {metric!r}: {close_matches(metric, known)}")
+
+
+__all__ = [
+    "TIE_TOLERANCE",
+    "Evaluation",
+    "Paired",
+    "QueryResult",
+    "Slice",
+    "check_same_queries",
+    "compare",
+    "evaluate",
+    "mean",
+    "slices",
+]

@@ -1,0 +1,75 @@
+"""The figures of benchmarks that count evidence instead of judged passages: a table below those of a run's evaluation.
+
+A passage is found by what it says, so a published ranking of foreign passages is scored as well as a run over our own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ragtasks.benchmarks import Benchmark, RetrievalSide
+from ragtasks.files import Run
+from ragtasks.metrics import DEPTH, EVIDENCE_METRICS, mean_evidence_figures
+from ragtasks.records import Score
+from retrieval_cache.corpora import read_corpus
+from retrieval_cache.evaluation._table import RetrievalTable
+
+_OTHER_CORPUS = "it ranks passages that the benchmark's corpus does not have"
+
+
+def evidence_table(benchmark: Benchmark, side: RetrievalSide, runs: Mapping[str, Run | None]) -> RetrievalTable | None:
+    """Return the evidence figures of runs, None for a benchmark that counts none.
+
+    Args:
+        benchmark: whose tasks were searched for.
+        side: how its files are read.
+        runs: name -> rankings; None stands for those that the benchmark publishes.
+
+    Raises:
+        RagtasksError: a file of the benchmark is missing or broken.
+    """
+    if side.load_facts is None:
+        return None
+    facts = {key: own for domain in side.domains for key, own in side.load_facts(benchmark.root, domain).items()}
+    texts = _passage_texts(benchmark, side, [run for run in runs.values() if run is not None])
+    figures = {name: _figures(benchmark, side, run, facts, texts) for name, run in runs.items()}
+    reasons = dict.fromkeys(f"{name}: {s.reason}" for name, own in figures.items() for s in own.values() if s.reason)
+    return RetrievalTable(
+        title=f"Evidence found (over the {len(facts)} queries that have some)",
+        heads=("run", "n", *(metric.name for metric in EVIDENCE_METRICS)),
+        rows=tuple((name, str(len(facts)), *map(_cell, own.values())) for name, own in figures.items()),
+        legend=(*(f"{metric.name}: {metric.description}" for metric in EVIDENCE_METRICS), *reasons),
+    )
+
+
+def _passage_texts(benchmark: Benchmark, side: RetrievalSide, runs: Sequence[Run]) -> dict[str, str]:
+    """Return passage id -> text of what stands on the first ranks of any run, as far as the corpus has it."""
+    wanted = {item.passage_id for run in runs for ranking in run.values() for item in ranking[:DEPTH]}
+    if not wanted:
+        return {}
+    files = [str(side.corpus_file(benchmark.root, domain)) for domain in side.domains]
+    passages = (passage for file in files for passage in read_corpus(file, blank="skip"))
+    return {passage.passage_id: passage.text for passage in passages if passage.passage_id in wanted}
+
+
+def _figures(
+    benchmark: Benchmark,
+    side: RetrievalSide,
+    run: Run | None,
+    facts: Mapping[str, Sequence[str]],
+    texts: Mapping[str, str],
+) -> dict[str, Score]:
+    if run is None:
+        published = side.load_rankings(benchmark.root) if side.load_rankings else {}
+        return mean_evidence_figures({key: [p.text for p in own] for key, own in published.items()}, facts)
+    if any(item.passage_id not in texts for ranking in run.values() for item in ranking[:DEPTH]):
+        return {metric.name: Score(None, _OTHER_CORPUS) for metric in EVIDENCE_METRICS}
+    ranked = {key: [texts[item.passage_id] for item in ranking[:DEPTH]] for key, ranking in run.items()}
+    return mean_evidence_figures(ranked, facts)
+
+
+def _cell(score: Score) -> str:
+    return "-" if score.value is None else f"{score.value:.4f}"
+
+
+__all__ = ["evidence_table"]

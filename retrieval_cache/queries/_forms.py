@@ -1,0 +1,149 @@
+"""Query forms: what of a conversation is sent to a retriever, as one text for each task.
+
+A form that only selects turns is a function of the task, so it works for every benchmark and every task, those
+without relevance judgements included: full RAG needs contexts for all of them. MTRAG's official files of last turns
+and of all questions hold exactly these texts (tested), so only the rewritten form is read from files.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from ragtasks.benchmarks import Benchmark, retrieval_side
+from ragtasks.errors import ConfigurationError, close_matches
+from ragtasks.records import Role, Task
+
+REWRITE = "rewrite"
+"""The form that a benchmark publishes as texts of its own."""
+
+LLM_REWRITE = "llm_rewrite"
+"""The form that `retrieval_cache.queries` makes with a model."""
+
+_LAST_K = re.compile(r"last_([1-9][0-9]*)_turns")
+_LAST_K_NAME = "last_<k>_turns"
+_ALIASES = {"contextualized": "last_turn", "decontextualized": REWRITE, "context": "last_2_turns"}
+
+
+@dataclass(frozen=True)
+class Queries:
+    """One text for each task, and where a text is not what the form asks for."""
+
+    form: str
+    """Name of the form."""
+    texts: Mapping[str, str]
+    """Task id -> query, in the order of the tasks; never blank where the question is not."""
+    fallbacks: Mapping[str, str] = field(default_factory=dict)
+    """Task id -> why its text is the last turn instead."""
+
+    def describe(self) -> dict[str, Any]:
+        """Return what the run's key says about the form; the texts go into the key on their own."""
+        return {"form": self.form}
+
+
+def last_turn(task: Task) -> str:
+    """Return the question alone (paper, section 5)."""
+    return task.question
+
+
+def all_questions(task: Task) -> str:
+    """Return the questions so far, one below the other, without the replies."""
+    return _joined(message.text for message in task.messages if message.role is Role.USER)
+
+
+def full_conversation(task: Task) -> str:
+    """Return everything said so far, one message below the other."""
+    return _joined(message.text for message in task.messages)
+
+
+def last_k_turns(task: Task, k: int) -> str:
+    """Return the last `k` turns (questions with their replies, the last one without); all where there are fewer.
+
+    Raises:
+        ValueError: `k` is less than 1.
+    """
+    if k < 1:
+        raise ValueError(f"at least one turn is needed, asked for {k}")
+    starts = [index for index, message in enumerate(task.messages) if message.role is Role.USER]
+    begin = starts[-k] if k <= len(starts) else 0
+    return _joined(message.text for message in task.messages[begin:])
+
+
+def _joined(texts: Any) -> str:
+    return "\n".join(texts)
+
+
+FORMS: Mapping[str, Callable[[Task], str]] = {
+    "last_turn": last_turn,
+    "all_questions": all_questions,
+    "full_conversation": full_conversation,
+}
+"""Name -> form, for the forms that are functions of a task; `last_<k>_turns` joins them for every k."""
+
+
+def selecting_form(name: str) -> Callable[[Task], str] | None:
+    """Return the form of that name if it is a function of a task, else None.
+
+    The OR-CONVQA paper's names (section 4.2) stand for ours: `context` for `last_2_turns` (the question behind the
+    previous one and its answer), `contextualized` for `last_turn`, `decontextualized` for `rewrite`.
+    """
+    name = _ALIASES.get(name, name)
+    match = _LAST_K.fullmatch(name)
+    return partial(last_k_turns, k=int(match[1])) if match else FORMS.get(name)
+
+
+def build_queries(benchmark: Benchmark, form: str, tasks: Sequence[Task] | None = None) -> Queries:
+    """Return the queries of a benchmark's tasks in a form that needs no model.
+
+    Args:
+        benchmark: where rewritten queries are read from.
+        form: `last_turn`, `all_questions`, `full_conversation`, `last_<k>_turns`, or `rewrite` where the benchmark
+            publishes one; tasks that its files leave out get their last turn, which is noted. Also the names that
+            `selecting_form` takes for these.
+        tasks: which tasks; default: all of the benchmark.
+
+    Raises:
+        BenchmarkFileError: the official files are missing or broken.
+        ConfigurationError: an unknown form, or one that this benchmark does not have.
+    """
+    chosen = benchmark.tasks if tasks is None else tasks
+    form = _ALIASES.get(form, form)
+    if form == REWRITE:
+        return _official_rewrites(benchmark, chosen)
+    select = selecting_form(form)
+    if select is None:
+        known = [*FORMS, _LAST_K_NAME, REWRITE, *_ALIASES]
+        hint = f"{form!r} needs a model" if form == LLM_REWRITE else f"{form!r}: {close_matches(form, known)}"
+        raise ConfigurationError(f"query form {hint}")
+    return Queries(form, {task.task_id: select(task) for task in chosen})
+
+
+def _official_rewrites(benchmark: Benchmark, tasks: Sequence[Task]) -> Queries:
+    """Return the rewritten queries of the official files, by domain."""
+    load = retrieval_side(benchmark.name).load_rewrites
+    if load is None:
+        raise ConfigurationError(
+            f"{benchmark.name} publishes no rewritten queries; use {LLM_REWRITE!r} with a model, or 'last_turn'"
+        )
+    official: dict[str, str] = {}
+    for domain in dict.fromkeys(task.domain for task in tasks):
+        official |= load(benchmark.root, domain)
+    fallbacks = {task.task_id: "not in the official file" for task in tasks if task.task_id not in official}
+    return Queries(REWRITE, {task.task_id: official.get(task.task_id, task.question) for task in tasks}, fallbacks)
+
+
+__all__ = [
+    "FORMS",
+    "LLM_REWRITE",
+    "REWRITE",
+    "Queries",
+    "all_questions",
+    "build_queries",
+    "full_conversation",
+    "last_k_turns",
+    "last_turn",
+    "selecting_form",
+]

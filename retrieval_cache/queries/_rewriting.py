@@ -1,0 +1,133 @@
+"""Rewrites each question with a model, so that it can be searched for without its conversation.
+
+The contract is the paper's (MTRAG, appendix C.1): a JSON object with the class of the question and its reworded
+version. The wording of the prompt is ours. A first turn has no conversation to lean on, so nothing is asked for it;
+in the official files, too, every first turn stands unchanged. A reply that breaks the contract gives the last turn,
+and the reason is kept and counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from ragtasks.benchmarks import JSON_CONTRACT, PARSER_VERSION, QuestionClass, is_readable, parse_rewrite
+from ragtasks.clients import Client, Outcome, Progress, Prompt, Reply, no_progress
+from ragtasks.records import Task
+from ragtasks.templates import PromptTemplate, shipped_template
+from retrieval_cache.queries._forms import LLM_REWRITE, Queries
+
+_KIND = "rewrite"
+_MOST_WITHOUT_TEXT = 0.05  # of the questions that are asked: a run of last turns would pass for one of rewrites
+"""What the prompts are called in a reply cache."""
+
+TEMPLATE = "rewrite/conversation"
+"""The shipped prompt; its fields are `history` and `question`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """The query of one task."""
+
+    task_id: str
+    """The task."""
+    query: str
+    """The reworded question, or the last turn where there is a `fallback_reason`."""
+    question_class: QuestionClass | None
+    """None where no valid reply came."""
+    fallback_reason: str = ""
+    """Why the query is the last turn; empty where the reply was valid, or the task is a first turn."""
+    outcome: Outcome | None = None
+    """What became of the prompt; None for a first turn, which is not asked."""
+
+
+@dataclass(frozen=True)
+class Rewrites:
+    """The rewritten queries of many tasks and what they were made with."""
+
+    rewrites: tuple[Rewrite, ...]
+    """One a task, in the order of the tasks."""
+    spec: Mapping[str, Any]
+    """Model, decoding, hash of the prompt, version of the parser."""
+
+    def describe(self) -> dict[str, Any]:
+        """Return what the run's key says about the rewriting; the texts go into the key on their own."""
+        return dict(self.spec)
+
+    def queries(self) -> Queries:
+        """Return the texts as a query form."""
+        texts = {rewrite.task_id: rewrite.query for rewrite in self.rewrites}
+        fallbacks = {rewrite.task_id: rewrite.fallback_reason for rewrite in self.rewrites if rewrite.fallback_reason}
+        return Queries(LLM_REWRITE, texts, fallbacks)
+
+    def fallback_counts(self) -> Counter[str]:
+        """Return reason -> number of tasks that fell back to the last turn."""
+        return Counter(rewrite.fallback_reason for rewrite in self.rewrites if rewrite.fallback_reason)
+
+    @property
+    def n_unanswered(self) -> int:
+        """Tasks that the next call asks again before there can be a run.
+
+        Those whose prompt got no reply; and those whose reply was empty or cut off, where they are more than a few.
+        """
+        outcomes = Counter(rewrite.outcome for rewrite in self.rewrites if rewrite.outcome is not None)
+        n_without_reply = outcomes[Outcome.FAILED] + outcomes[Outcome.MALFORMED]
+        n_without_text = outcomes[Outcome.EMPTY] + outcomes[Outcome.TRUNCATED]
+        return n_without_reply + (n_without_text if n_without_text > _MOST_WITHOUT_TEXT * outcomes.total() else 0)
+
+
+def rewrite_queries(
+    tasks: Sequence[Task], client: Client, template: PromptTemplate | None = None, progress: Progress = no_progress
+) -> Rewrites:
+    """Return a rewritten query for every task; no tasks give none.
+
+    Give it a `CachedClient`, and a killed call goes on where it was.
+
+    Args:
+        tasks: what is rewritten.
+        client: who rewrites.
+        template: a prompt with the fields `history` (messages with `role` and `content`) and `question`; default: ours.
+        progress: told after every reply.
+
+    Raises:
+        ConfigurationError: a template that cannot be filled in.
+        RagtasksError: as the client.
+    """
+    prompt = template or shipped_template(TEMPLATE)
+    asked = [task for task in tasks if len(task.messages) > 1]
+    replies = client.answer([_prompt(task, prompt) for task in asked], progress)
+    by_task = {task.task_id: _rewrite(task, reply) for task, reply in zip(asked, replies, strict=True)}
+    rewrites = tuple(by_task.get(task.task_id) or _first_turn(task) for task in tasks)
+    spec = {
+        "form": LLM_REWRITE,
+        "client": dict(client.describe()),
+        "prompt_sha256": prompt.sha256,
+        "parser": PARSER_VERSION,
+    }
+    return Rewrites(rewrites, spec)
+
+
+def _prompt(task: Task, template: PromptTemplate) -> Prompt:
+    history = [{"role": message.role.value, "content": message.text} for message in task.messages[:-1]]
+    text = template.render(history=history, question=task.question)
+    return Prompt.of(text, kind=_KIND, is_readable=partial(is_readable, JSON_CONTRACT))
+
+
+def _first_turn(task: Task) -> Rewrite:
+    return Rewrite(task.task_id, task.question, QuestionClass.STANDALONE)
+
+
+def _rewrite(task: Task, reply: Reply) -> Rewrite:
+    if reply.text is None:
+        return Rewrite(task.task_id, task.question, None, reply.reason, reply.outcome)
+    try:
+        question_class, query = parse_rewrite(reply.text)
+    except ValueError as error:
+        return Rewrite(task.task_id, task.question, None, f"invalid reply: {error}", reply.outcome)
+    return Rewrite(task.task_id, query, question_class, outcome=reply.outcome)
+
+
+__all__ = ["TEMPLATE", "Rewrite", "Rewrites", "rewrite_queries"]

@@ -1,0 +1,11 @@
+"""Rerankers: a first retriever names candidates, a slower and better model orders them."""
+
+from retrieval_cache.rerankers._cross_encoder import CrossEncoderReranker, RerankedRetriever
+from retrieval_cache.rerankers._listwise_retriever import Connect, listwise_retriever
+
+__all__ = [
+    "Connect",
+    "CrossEncoderReranker",
+    "RerankedRetriever",
+    "listwise_retriever",
+]

@@ -1,0 +1,207 @@
+"""Reranking: a first retriever names candidates, a slower and better model orders them.
+
+A reranker sees one query and its candidates at a time and returns a score for each. A language model that orders
+windows of a list gives no scores and is asked about all queries at once: see `retrieval_cache.rerankers`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+from ragtasks.errors import ConfigurationError, RagtasksError, clear_error
+from ragtasks.files import Ranked, Run, in_rank_order
+from ragtasks.records import Passage
+from retrieval_cache.rerankers._candidates import Candidates
+from retrieval_cache.retrievers import (
+    Progress,
+    Retriever,
+    canonical,
+    count_truncated,
+    described_name,
+    library_versions,
+    load_model,
+    model_hash,
+    no_progress,
+    passage_text,
+    set_max_length,
+    token_lengths,
+    wanted_passages,
+)
+
+
+class Reranker(Protocol):
+    """Scores the candidates of one query."""
+
+    @property
+    def name(self) -> str:
+        """The words that choose it, such as `cross-encoder:NAME`."""
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return what decides its scores, as JSON values."""
+
+    def rerank(self, query: str, passages: Sequence[Passage]) -> Sequence[float]:
+        """Return a finite score for each passage, in their order, higher is better.
+
+        Args:
+            query: with some text in it.
+            passages: the candidates, best first by the first retriever; at least one.
+        """
+
+
+class CrossEncoderReranker:
+    """Scores query and passage together by a sentence-transformers cross-encoder with one output."""
+
+    def __init__(
+        self, model: str, *, max_length: int | None = None, batch_size: int = 32, device: str | None = None
+    ) -> None:
+        """Choose a model; nothing is loaded before it is needed.
+
+        Args:
+            model: a name on the Hugging Face hub, or a folder.
+            max_length: tokens that are read of a pair; None is the model's own limit.
+            batch_size: pairs scored together.
+            device: as torch writes it; None takes a GPU where there is one.
+        """
+        self.model = model
+        self.n_truncated = 0
+        """Pairs so far that were longer than the model reads."""
+        self._max_length = max_length
+        self._batch_size = batch_size
+        self._device = device
+
+    @property
+    def name(self) -> str:
+        """`cross-encoder:MODEL`, and the length where it is set."""
+        options = {} if self._max_length is None else {"max_length": self._max_length}
+        return canonical("cross-encoder", self.model, **options)
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return what decides the scores; loads the model.
+
+        Raises:
+            MissingExtraError: sentence-transformers is not installed.
+            ConfigurationError: there is no such model, or it has not exactly one output.
+        """
+        return self._description
+
+    @cached_property
+    def _description(self) -> dict[str, Any]:
+        return {
+            "reranker": "cross-encoder",
+            "model": described_name(self.model),
+            "weights": model_hash(self._encoder),
+            "activation": str(self._encoder.activation_fn),
+            "max_length": self._encoder.max_seq_length,
+            "versions": library_versions(),
+        }
+
+    @cached_property
+    def _encoder(self) -> Any:
+        encoder = load_model("CrossEncoder", self.model, "reranking", device=self._device)
+        if encoder.num_labels != 1:
+            message = clear_error(
+                "cross-encoder",
+                where=self.name,
+                expected="a model with one output, the relevance",
+                found=f"{encoder.num_labels} outputs",
+                next_step="choose a model that was trained to rank",
+            )
+            raise ConfigurationError(message)
+        set_max_length(encoder, self._max_length)
+        return encoder
+
+    def rerank(self, query: str, passages: Sequence[Passage]) -> Sequence[float]:
+        """Return the model's output for each pair, after its own activation."""
+        pairs = [(query, passage_text(passage)) for passage in passages]
+        lengths = token_lengths(self._encoder.tokenizer, pairs)
+        self.n_truncated += count_truncated(self._encoder, lengths)
+        scores = self._encoder.predict(pairs, batch_size=self._batch_size, show_progress_bar=False)
+        return [float(score) for score in scores]
+
+
+class RerankedRetriever:
+    """Ranks the candidates of a first retriever by a reranker's scores."""
+
+    def __init__(self, first: Retriever, model: str | Reranker, depth: int = 100) -> None:
+        """Put a reranker behind a retriever.
+
+        Args:
+            first: names the candidates.
+            model: a cross-encoder's name or folder, or any reranker.
+            depth: candidates a query.
+
+        Raises:
+            ConfigurationError: `depth` is below 1.
+        """
+        self._candidates = Candidates(first, depth)
+        self.reranker: Reranker = CrossEncoderReranker(model) if isinstance(model, str) else model
+        self.first = first
+        self.depth = depth
+
+    @property
+    def name(self) -> str:
+        """`rerank(FIRST,RERANKER,depth=N)`."""
+        return f"rerank({self.first.name},{self.reranker.name},depth={self.depth})"
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return what decides the rankings: both parts and the depth."""
+        return {
+            "retriever": "rerank",
+            "first": dict(self.first.describe()),
+            "reranker": dict(self.reranker.describe()),
+            "depth": self.depth,
+        }
+
+    def wanted_passages(self, queries: Mapping[str, str]) -> frozenset[str] | None:
+        """Return the ids that the first retriever names without a corpus, if it can."""
+        return wanted_passages(self.first, queries)
+
+    def index(self, passages: Iterable[Passage], folder: Path, progress: Progress = no_progress) -> None:
+        """Index the first retriever, and keep the passages where the reranker finds them.
+
+        Raises:
+            RagtasksError: what the first retriever raises.
+            CacheError: the disk is full.
+        """
+        self._candidates.index(passages, folder, progress)
+
+    def search(self, queries: Mapping[str, str], k: int, progress: Progress = no_progress) -> Run:
+        """Return the best `k` of the first `depth` candidates of each query.
+
+        Raises:
+            CacheError: called before `index`.
+            ConfigurationError: `k` is above `depth`, so that ranks beyond it would have no score.
+            RagtasksError: what the parts raise, or a reranker that does not give each candidate a finite score.
+        """
+        run: dict[str, tuple[Ranked, ...]] = {}
+        known: dict[tuple[str, tuple[Ranked, ...]], tuple[Ranked, ...]] = {}
+        for query_id, candidates in self._candidates.search(self.name, queries, k, progress).items():
+            # Not by text alone: the run of somebody else may rank otherwise for the same words.
+            asked = queries[query_id], candidates
+            if asked not in known:
+                known[asked] = self._reranked(query_id, *asked)[:k]
+            run[query_id] = known[asked]
+            progress("rerank", len(run), len(queries))
+        return run
+
+    def _reranked(self, query_id: str, text: str, candidates: Sequence[Ranked]) -> tuple[Ranked, ...]:
+        if not candidates:
+            return ()
+        scores = self.reranker.rerank(text, self._candidates.passages(item.passage_id for item in candidates))
+        if len(scores) != len(candidates) or not all(map(math.isfinite, scores)):
+            message = clear_error(
+                f"scores of {self.reranker.name}",
+                where=f"query {query_id}",
+                expected=f"{len(candidates)} finite numbers",
+                found=f"{len(scores)} scores, {sum(map(math.isfinite, scores))} of them finite",
+                next_step="the reranker is broken: try another model",
+            )
+            raise RagtasksError(message)
+        return in_rank_order(Ranked(item.passage_id, score) for item, score in zip(candidates, scores, strict=True))
+
+
+__all__ = ["CrossEncoderReranker", "RerankedRetriever", "Reranker"]

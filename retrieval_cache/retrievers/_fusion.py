@@ -1,0 +1,213 @@
+"""Fusing rankings by rank alone, so that retrievers whose scores have nothing in common can be joined.
+
+Reciprocal rank fusion (Cormack, Clarke and Büttcher, SIGIR 2009): a passage's score is the sum over the rankings that
+hold it of weight / (k + rank), ranks from 1. The paper's k is 60; its rankings all weigh 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from ragtasks.errors import CacheError, ConfigurationError, clear_error
+from ragtasks.files import Ranked, Run, in_rank_order
+from ragtasks.records import Passage
+from retrieval_cache.retrievers._protocol import Progress, Retriever, no_progress, wanted_passages
+
+K = 60
+"""The constant of the paper."""
+
+DEPTH = 100
+"""How many passages of each ranking are fused."""
+
+
+def reciprocal_rank_fusion(
+    runs: Sequence[Run], k: float = K, weights: Sequence[float] | None = None, depth: int | None = None
+) -> dict[str, tuple[Ranked, ...]]:
+    """Return one run over every query of `runs`, in order of first appearance; the order of the runs does not count.
+
+    Args:
+        runs: query id -> passages, best first.
+        k: how little the first ranks stand out, above 0.
+        weights: one a run, above 0; None gives each 1.
+        depth: how many passages of each ranking count; None takes all.
+
+    Returns:
+        Scores up to sum(weights) / (k + 1), higher is better; no runs give an empty run.
+
+    Raises:
+        ConfigurationError: k, a weight or the depth is out of range, or there is not one weight a run.
+    """
+    checked = _checked_weights(len(runs), k, weights, depth)
+    fused: dict[str, tuple[Ranked, ...]] = {}
+    for query_id in dict.fromkeys(query_id for run in runs for query_id in run):
+        shares: dict[str, list[float]] = {}
+        for run, weight in zip(runs, checked, strict=True):
+            for rank, item in enumerate(run.get(query_id, ())[:depth], start=1):
+                shares.setdefault(item.passage_id, []).append(weight / (k + rank))
+        # fsum: exact, so equal shares give equal scores whatever order they come in.
+        fused[query_id] = in_rank_order(Ranked(passage, math.fsum(parts)) for passage, parts in shares.items())
+    return fused
+
+
+def _checked_weights(n_runs: int, k: float, weights: Sequence[float] | None, depth: int | None) -> tuple[float, ...]:
+    checked = (1.0,) * n_runs if weights is None else tuple(float(weight) for weight in weights)
+    if len(checked) != n_runs:
+        raise _refused("weights", f"one for each of {n_runs} rankings", f"{len(checked)} weights")
+    for what, value in [
+        ("k", k),
+        *(("weights", weight) for weight in checked),
+        ("depth", 1 if depth is None else depth),
+    ]:
+        if not (math.isfinite(value) and value > 0):
+            raise _refused(what, "a number above 0", repr(value))
+    return checked
+
+
+def _refused(where: str, expected: str, found: str) -> ConfigurationError:
+    return ConfigurationError(
+        clear_error(
+            "reciprocal rank fusion",
+            where=where,
+            expected=expected,
+            found=found,
+            next_step="such as hybrid(bm25,bm25-standard;k=60,weights=2/1)",
+        )
+    )
+
+
+class HybridRetriever:
+    """Several retrievers over one corpus, fused by reciprocal rank."""
+
+    def __init__(
+        self,
+        retrievers: Sequence[Retriever],
+        k: float = K,
+        weights: Sequence[float] | None = None,
+        depth: int = DEPTH,
+    ) -> None:
+        """Join retrievers.
+
+        Args:
+            retrievers: two or more.
+            k: as for `reciprocal_rank_fusion`.
+            weights: one a retriever, above 0; None gives each 1.
+            depth: how many passages of each ranking are fused; where more results are asked for, that many.
+
+        Raises:
+            ConfigurationError: fewer than two retrievers, or a value out of range.
+        """
+        if len(retrievers) < 2:
+            raise _refused("retrievers", "two or more", str(len(retrievers)))
+        if isinstance(depth, bool) or not isinstance(depth, int):
+            raise _refused("depth", "a whole number", repr(depth))
+        self._weights = _checked_weights(len(retrievers), k, weights, depth)
+        self._retrievers = tuple(retrievers)
+        self._k = float(k)
+        self._depth = depth
+
+    @property
+    def name(self) -> str:
+        """Such as `hybrid(bm25,dense:NAME;k=10.0)`; what has its default is left out."""
+        options = [f"k={self._k!r}"] if self._k != K else []
+        if any(weight != 1 for weight in self._weights):
+            options.append("weights=" + "/".join(repr(weight) for weight in self._weights))
+        if self._depth != DEPTH:
+            options.append(f"depth={self._depth}")
+        inner = ",".join(retriever.name for retriever in self._retrievers)
+        return f"hybrid({inner}{';' if options else ''}{','.join(options)})"
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return the parameters of the fusion, and what decides each ranking."""
+        return {
+            "retriever": "hybrid",
+            "fusion": "reciprocal rank",
+            "k": self._k,
+            "weights": list(self._weights),
+            "depth": self._depth,
+            "of": [dict(retriever.describe()) for retriever in self._retrievers],
+        }
+
+    def wanted_passages(self, queries: Mapping[str, str]) -> frozenset[str] | None:
+        """Return the ids that the retrievers name without a corpus, if all of them can."""
+        named = [wanted_passages(retriever, queries) for retriever in self._retrievers]
+        known = [ids for ids in named if ids is not None]
+        return frozenset().union(*known) if len(known) == len(named) else None
+
+    def index(self, passages: Iterable[Passage], folder: Path, progress: Progress = no_progress) -> None:
+        """Index the corpus with each retriever, in a numbered folder of its own.
+
+        Raises:
+            RagtasksError: as the retrievers do; CacheError where the disk is full.
+        """
+        with _Replayed(passages, folder / "passages.jsonl.part") as replayed:
+            for number, retriever in enumerate(self._retrievers, start=1):
+                retriever.index(replayed, folder / str(number), progress)
+
+    def search(self, queries: Mapping[str, str], k: int, progress: Progress = no_progress) -> Run:
+        """Return the best `k` fused passages of each query.
+
+        Raises:
+            RagtasksError: called before `index`.
+        """
+        if k < 1:
+            return dict.fromkeys(queries, ())
+        depth = max(self._depth, k)
+        runs = [retriever.search(queries, depth, progress) for retriever in self._retrievers]
+        fused = reciprocal_rank_fusion(runs, self._k, self._weights, depth)
+        return {query_id: fused[query_id][:k] for query_id in queries}
+
+
+class _Replayed:
+    """Passages that can be read once, made readable again and again through a file, in constant memory.
+
+    Nothing is read before the first retriever asks: where all of them are built, none does.
+    """
+
+    def __init__(self, passages: Iterable[Passage], path: Path) -> None:
+        self._source = iter(passages)
+        self._path = path
+
+    def __enter__(self) -> _Replayed:
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = self._path.open("wb")
+        except OSError as error:
+            raise self._unwritable(error) from error
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+        self._path.unlink(missing_ok=True)
+
+    def __iter__(self) -> Iterator[Passage]:
+        self._flush()
+        with self._path.open("rb") as lines:
+            for line in lines:
+                yield Passage(*orjson.loads(line))
+        for passage in self._source:
+            self._write(passage)
+            yield passage
+
+    def _write(self, passage: Passage) -> None:
+        cells = [passage.passage_id, passage.text, passage.title, passage.url]
+        try:
+            self._file.write(orjson.dumps(cells) + b"\n")
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def _flush(self) -> None:
+        try:
+            self._file.flush()
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def _unwritable(self, error: OSError) -> CacheError:
+        return CacheError(f"cannot write {self._path}: {error.strerror or error}; free some space, then call again")
+
+
+__all__ = ["DEPTH", "HybridRetriever", "K", "reciprocal_rank_fusion"]

@@ -1,0 +1,88 @@
+"""What a retriever is: it indexes the passages of one corpus and ranks them for queries.
+
+Nothing else about it is known to the rest of the stage. `describe` feeds the run's key, so it must name everything
+that changes a ranking: parameters, analyser, model, library version; and nothing that does not, such as batch sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from ragtasks.files import Run
+from ragtasks.records import Passage
+
+Progress = Callable[[str, int, int | None], None]
+"""Called with (what, done so far, total or None)."""
+
+
+def no_progress(what: str, done: int, total: int | None) -> None:
+    """Show nothing."""
+
+
+class Retriever(Protocol):
+    """Ranks the passages of one corpus."""
+
+    @property
+    def name(self) -> str:
+        """The one line that chooses it, in canonical form, such as `dense:minilm`."""
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return what decides its rankings, as JSON values."""
+
+    def index(self, passages: Iterable[Passage], folder: Path, progress: Progress = no_progress) -> None:
+        """Make this corpus searchable.
+
+        Args:
+            passages: read once, in the order of the corpus; ids are unique.
+            folder: the retriever's own folder for this corpus: finished parts found there are used again, so that a
+                killed call resumes; what it leaves there is nobody else's business.
+            progress: told of every step.
+
+        Raises:
+            RagtasksError: a passage without text, a missing library or model, a full disk.
+        """
+
+    def search(self, queries: Mapping[str, str], k: int, progress: Progress = no_progress) -> Run:
+        """Return the best `k` passages (fewer where the corpus is smaller, or nothing matches) of each query.
+
+        Every query of `queries` is in the result, in their order, passages in rank order (`ragtasks.files`). Passages
+        that share nothing with the query (score 0 in a lexical retriever) are left out.
+
+        Raises:
+            RagtasksError: called before `index`.
+        """
+
+
+@runtime_checkable
+class NamesPassages(Protocol):
+    """A retriever that may know which passages it will rank before it has a corpus."""
+
+    def wanted_passages(self, queries: Mapping[str, str]) -> frozenset[str] | None:
+        """Return the ids of all passages that it may rank for these queries; None where it needs the whole corpus.
+
+        Raises:
+            RagtasksError: its file is broken, or has none of the queries.
+        """
+
+
+@runtime_checkable
+class KeepsFacts(Protocol):
+    """A retriever that counts what is worth knowing about its searches and decides nothing."""
+
+    def facts(self) -> Mapping[str, Any]:
+        """Return the counts so far, as JSON values."""
+
+
+def wanted_passages(retriever: Retriever, queries: Mapping[str, str]) -> frozenset[str] | None:
+    """Return the ids of all passages that a retriever may rank; None where it needs, or may need, the whole corpus."""
+    return retriever.wanted_passages(queries) if isinstance(retriever, NamesPassages) else None
+
+
+def facts_of(retriever: Retriever) -> Mapping[str, Any]:
+    """Return what a retriever counted, nothing where it counts nothing."""
+    return retriever.facts() if isinstance(retriever, KeepsFacts) else {}
+
+
+__all__ = ["KeepsFacts", "NamesPassages", "Progress", "Retriever", "facts_of", "no_progress", "wanted_passages"]

@@ -1,0 +1,240 @@
+"""The one line that chooses a retriever, read into a retriever.
+
+    bm25    bm25-standard    bm25s:k1=0.9,b=0.4    rank_bm25    run:FILE
+    dense:MODEL[,option=value]    sparse:MODEL    elser:URL[,option=value]    milvus:URI[,option=value]
+    hybrid(A,B,...[;k=60,weights=2/1,depth=100])    rerank(A,cross-encoder:MODEL[,depth=100])
+    rerank(A,listwise:openai/NAME[,depth=100,window=20,stride=10,passes=1,base_url=ADDRESS])
+
+Behind `listwise:` every key of an endpoint may stand (docs/endpoints.md).
+
+In a list, `option=value` belongs to the retriever before it; a hybrid's own options stand behind a semicolon. A value
+with a comma, semicolon, bracket or quote is written as a JSON string: `dense:MODEL,query_prompt="find, please: "`.
+Each retriever's `name` is its line in canonical form, and reads back as itself.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ragtasks.clients import Secrets, no_secrets
+from ragtasks.errors import ConfigurationError, close_matches
+from retrieval_cache.retrievers import Retriever, refused, value_of
+
+if TYPE_CHECKING:
+    from ragtasks.clients import Client, Decoding, Endpoint
+    from retrieval_cache.rerankers import Connect
+
+_Made = TypeVar("_Made")
+
+_SECRETS = {
+    "elser": ("api_key", "ELASTIC_API_KEY"),
+    "milvus": ("token", "MILVUS_TOKEN"),
+    "listwise": ("api_key", "OPENAI_API_KEY"),
+}
+_OPTION = re.compile(r"([A-Za-z][A-Za-z0-9_]*)=(.*)", re.DOTALL)
+
+
+def parse(line: str, secrets: Secrets = no_secrets, replies: Path | None = None) -> Retriever:
+    """Return the retriever that a line chooses.
+
+    Args:
+        line: see the module.
+        secrets: variable -> key of a server, such as ELASTIC_API_KEY. A line is printed and stored, so it may not
+            hold one.
+        replies: file that keeps what the models of listwise rerankers reply; default: none is kept.
+
+    Raises:
+        ConfigurationError: unknown retriever or option, a key in the line, or a line that cannot be read.
+        CacheError: the file of replies is needed and cannot be used.
+        MissingExtraError: a library that it needs is not installed.
+    """
+    text = line.strip()
+    composed = re.fullmatch(r"(hybrid|rerank)\s*\((.*)\)", text, re.DOTALL)
+    if composed:
+        inner = partial(parse, secrets=secrets, replies=replies)
+        if composed[1] == "hybrid":
+            return _hybrid(composed[2], line, inner)
+        return _rerank(composed[2], line, inner, _connector(secrets, replies))
+    head, *parts = split(text, ",", line)
+    kind, colon, argument = head.partition(":")
+    if kind in _NAMED:
+        made = _class(*_NAMED[kind])
+        options = _options(parts, line) | _secret_option(kind, parts, secrets)
+        return _built(made, line, [_argument(argument, line)], options)
+    if kind not in _PLAIN:
+        known = [*_PLAIN, *_NAMED, "hybrid", "rerank"]
+        raise refused(line, close_matches(kind, known), f"retriever {kind!r}")
+    module, name, arguments = _PLAIN[kind]
+    return _built(_class(module, name), line, list(arguments), _options([argument, *parts] if colon else parts, line))
+
+
+def _secret_option(kind: str, parts: Sequence[str], secrets: Secrets) -> dict[str, Any]:
+    """Return the option that carries a server's key, from the caller and never from the line."""
+    _refuse_key(kind, parts)
+    option, variable = _SECRETS.get(kind, ("", ""))
+    key = secrets(variable) if option else None
+    return {option: key} if key else {}
+
+
+def _refuse_key(kind: str, parts: Sequence[str]) -> None:
+    option, variable = _SECRETS.get(kind, ("", ""))
+    if option and any(part.strip().startswith(f"{option}=") for part in parts):
+        # The line is not shown: it holds the key.
+        raise ConfigurationError(f"retriever {kind!r}: the key may not stand in the line; set {variable} instead")
+
+
+def _connector(secrets: Secrets, replies: Path | None) -> Connect:
+    from ragtasks.clients import KeptReplies, OpenAIClient, credentials_for
+
+    def connect(endpoint: Endpoint, decoding: Decoding) -> Client:
+        client = OpenAIClient(endpoint, credentials_for(endpoint, secrets), decoding)
+        return client if replies is None else KeptReplies(client, replies)
+
+    return connect
+
+
+def _hybrid(inside: str, line: str, inner: Callable[[str], Retriever]) -> Retriever:
+    from retrieval_cache.retrievers import HybridRetriever
+
+    listed, *rest = split(inside, ";", line)
+    if len(rest) > 1:
+        raise refused(line, "one semicolon, before the options of the hybrid", f"{len(rest)}")
+    options = _options(split(rest[0], ",", line), line) if rest else {}
+    if "weights" in options:
+        options["weights"] = _weights(str(options["weights"]), line)
+    return _built(HybridRetriever, line, [[inner(part) for part in _members(listed, line)]], options)
+
+
+def _weights(text: str, line: str) -> Any:
+    try:
+        return tuple(float(part) for part in text.split("/"))
+    except ValueError:
+        raise refused(line, "weights such as 2/1", text) from None
+
+
+def _rerank(inside: str, line: str, inner: Callable[[str], Retriever], connect: Connect) -> Retriever:
+    members = _members(inside, line)
+    kind, _, chosen = members[1].partition(":") if len(members) == 2 else ("", "", "")
+    if kind not in ("cross-encoder", "listwise"):
+        expected = "rerank(RETRIEVER,cross-encoder:MODEL,depth=100) or rerank(RETRIEVER,listwise:MODEL,depth=100)"
+        raise refused(line, expected, f"{len(members)} parts: {members}")
+    model, *parts = split(chosen, ",", line)
+    _refuse_key(kind, parts)
+    options = _options(parts, line)
+    if kind == "listwise":
+        from ragtasks.clients import Endpoint, endpoint_of
+        from retrieval_cache.rerankers import listwise_retriever
+
+        named = {name: options.pop(name) for name in options.keys() & Endpoint.model_fields.keys()}
+        endpoint = endpoint_of(_argument(model, line), **named)
+        return _built(listwise_retriever, line, [inner(members[0]), endpoint, connect], options)
+    from retrieval_cache.rerankers import CrossEncoderReranker, RerankedRetriever
+
+    depth = {"depth": options.pop("depth")} if "depth" in options else {}
+    reranker = _built(CrossEncoderReranker, line, [_argument(model, line)], options)
+    return _built(RerankedRetriever, line, [inner(members[0]), reranker], depth)
+
+
+def _members(listed: str, line: str) -> list[str]:
+    """Return the retrievers of a list, each with the options that follow it."""
+    members: list[str] = []
+    for part in split(listed, ",", line):
+        if members and _OPTION.match(part.strip()):
+            members[-1] += f",{part}"
+        else:
+            members.append(part)
+    return [member.strip() for member in members]
+
+
+def split(text: str, separator: str, line: str) -> list[str]:
+    """Return the parts between separators that stand outside of brackets and quotes.
+
+    Raises:
+        ConfigurationError: a bracket or quote that is not closed; `line` is what the message shows.
+    """
+    parts, depth, quoted, start = [], 0, False, 0
+    for place, sign in _signs(text):
+        if sign == '"':
+            quoted = not quoted
+        elif not quoted and sign in "()":
+            depth += 1 if sign == "(" else -1
+            if depth < 0:
+                raise refused(line, "an opening bracket for each closing one", text)
+        elif not quoted and sign == separator and depth == 0:
+            parts.append(text[start:place])
+            start = place + 1
+    if quoted or depth:
+        raise refused(line, "every bracket and quote closed", text)
+    return [*parts, text[start:]]
+
+
+def _signs(text: str) -> Iterator[tuple[int, str]]:
+    """Yield (place, character), escaped characters left out."""
+    for match in re.finditer(r"\\.|(.)", text, re.DOTALL):
+        if match[1]:
+            yield match.start(), match[1]
+
+
+def _options(parts: list[str], line: str) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    for part in parts:
+        match = _OPTION.fullmatch(part.strip())
+        if match is None or match[1] in options:
+            raise refused(line, "each option once, as option=value", repr(part.strip()))
+        options[match[1]] = value_of(match[2], line)
+    return options
+
+
+def _argument(text: str, line: str) -> str:
+    value = value_of(text, line) if text.startswith('"') else text
+    if not value:
+        raise refused(line, "a name, path or address after the colon", "nothing")
+    return str(value)
+
+
+def _built(make: Callable[..., _Made], line: str, arguments: list[Any], options: dict[str, Any]) -> _Made:
+    """Return what a constructor makes; an option that it does not take, or one that it misses, is refused."""
+    signature = inspect.signature(make)
+    known = list(signature.parameters)[len(arguments) :]
+    for name in options:
+        if name not in known:
+            raise refused(line, close_matches(name, known) if known else "no options", f"option {name!r}")
+    try:
+        signature.bind(*arguments, **options)
+    except TypeError as error:
+        raise refused(line, f"the options {', '.join(known)}", str(error)) from None
+    return make(*arguments, **options)
+
+
+def _class(module: str, name: str) -> Callable[..., Retriever]:
+    made: Callable[..., Retriever] = getattr(importlib.import_module(module), name)
+    return made
+
+
+_PLAIN: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "bm25": ("retrieval_cache.retrievers._bm25", "Bm25Retriever", ("bm25",)),
+    "bm25-standard": ("retrieval_cache.retrievers._bm25", "Bm25Retriever", ("bm25-standard",)),
+    "bm25s": ("retrieval_cache.retrievers._bm25s_retriever", "Bm25sRetriever", ()),
+    "rank_bm25": ("retrieval_cache.retrievers._rank_bm25_retriever", "RankBm25Retriever", ()),
+}
+"""Retrievers that are whole without an argument -> module, class, fixed arguments."""
+
+_NAMED = {
+    "dense": ("retrieval_cache.retrievers._dense", "DenseRetriever"),
+    "sparse": ("retrieval_cache.retrievers._sparse", "SparseRetriever"),
+    "elser": ("retrieval_cache.retrievers._elser", "ElserRetriever"),
+    "milvus": ("retrieval_cache.engines._milvus", "MilvusRetriever"),
+    "run": ("retrieval_cache.retrievers._run_file", "RunFileRetriever"),
+}
+"""Retrievers whose argument (model, address or file) follows the colon -> module, class."""
+
+__all__ = [
+    "parse",
+    "split",
+]

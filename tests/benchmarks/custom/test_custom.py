@@ -1,0 +1,610 @@
+"""Folders of one's own: what is read, every kind of fault by its line, and the search that is built in."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ragtasks.benchmarks import benchmark_folder
+from ragtasks.benchmarks.custom import _benchmark as custom
+from ragtasks.benchmarks.custom import _search as _custom_search
+from ragtasks.benchmarks.custom import check_folder
+from ragtasks.benchmarks.custom._judged import in_rank_order
+from ragtasks.benchmarks.download._fetch import fetch
+from ragtasks.cli import main
+from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError
+from ragtasks.files import Ranked
+from ragtasks.files import in_rank_order as rank_order_of_runs
+from ragtasks.records import Answerability, Contexts, Passage, Qrel, Role, Setting
+
+SAMPLE = Path(custom.__file__).parent / "sample" / "custom"
+IN_A_FOLDER = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+Row = dict[str, Any]
+
+
+def passage(passage_id: str, text: str = "some words", **more: Any) -> Row:
+    return {"_id": passage_id, "text": text, **more}
+
+
+def turn(question: str = "What?", answer: str = "That.", **more: Any) -> Row:
+    return {"question": question, "answer": answer, **more}
+
+
+def conversation(conversation_id: str, *turns: Row, **more: Any) -> Row:
+    return {"conversation_id": conversation_id, "turns": list(turns), **more}
+
+
+@dataclass
+class Files:
+    """A folder in the making; two conversations about three passages, without a fault."""
+
+    conversations: list[Row | bytes] = field(
+        default_factory=lambda: [
+            conversation("c1", turn(references=["p1"]), turn("And then?", "Nothing.", answerability="unanswerable")),
+            conversation("c2", turn("Why?", "Because.", references=["p2", "p3"])),
+        ]
+    )
+    passages: list[Row | bytes] = field(default_factory=lambda: [passage("p1"), passage("p2"), passage("p3")])
+    others: dict[str, bytes] = field(default_factory=dict)
+
+    def write(self, root: Path) -> Path:
+        root.mkdir(exist_ok=True)
+        for name, rows in (("conversations.jsonl", self.conversations), ("passages.jsonl", self.passages)):
+            lines = [row if isinstance(row, bytes) else json.dumps(row).encode() + b"\n" for row in rows]
+            (root / name).write_bytes(b"".join(lines))
+        for name, content in self.others.items():
+            (root / name).write_bytes(content)
+        return root
+
+
+def faults_of(root: Path) -> list[str]:
+    return [str(fault) for fault in custom.read_folder(root)[1]]
+
+
+def the_turn(**more: Any) -> Files:
+    """Return a folder whose second conversation, in line 2, has one turn with these keys."""
+    files = Files()
+    row = {key: value for key, value in (turn() | more).items() if value is not ...}
+    files.conversations[1] = conversation("c2", row)
+    return files
+
+
+def the_conversation(**more: Any) -> Files:
+    files = Files()
+    row = {key: value for key, value in (conversation("c2", turn()) | more).items() if value is not ...}
+    files.conversations[1] = row
+    return files
+
+
+def the_passage(**more: Any) -> Files:
+    """Return a folder whose fourth passage has these keys."""
+    files = Files()
+    files.passages.append({key: value for key, value in (passage("p4") | more).items() if value is not ...})
+    return files
+
+
+def a_line(content: bytes, name: str = "conversations") -> Files:
+    files = Files()
+    getattr(files, name).append(content)
+    return files
+
+
+def beside(name: str, content: bytes) -> Files:
+    return Files(others={name: content})
+
+
+CONVERSATION_FAULTS = {
+    "not JSON": (a_line(b"{broken\n"), "conversations.jsonl:3: expected one JSON object, found Expecting property"),
+    "torn": (a_line(b'{"conversation_id": "c3", "tur'), "conversations.jsonl:3: the file breaks off inside this line"),
+    "no object": (a_line(b"[1]\n"), "conversations.jsonl:3: expected one JSON object, found [1]"),
+    "key twice": (
+        a_line(b'{"conversation_id": "c3", "conversation_id": "c4"}\n'),
+        'conversations.jsonl:3: expected one JSON object, found the key "conversation_id" twice',
+    ),
+    "NaN": (a_line(b'{"turns": NaN}\n'), "conversations.jsonl:3: expected one JSON object, found NaN"),
+    "deep": (a_line(b'{"a":' * 200_000 + b"\n"), "conversations.jsonl:3: expected one JSON object, found JSON that is"),
+    "half a pair": (
+        a_line(b'{"conversation_id": "\\ud800"}\n'),
+        "conversations.jsonl:3: expected one JSON object, found",
+    ),
+    "not UTF-8": (
+        a_line(b'{"conversation_id": "\xe9"}\n'),
+        "conversations.jsonl:3: expected UTF-8, found byte 0xe9 at 22",
+    ),
+    "unknown key": (
+        the_conversation(turn=[]),
+        "conversations.jsonl:2: unknown key \"turn\": did you mean 'turns'?",
+    ),
+    "no id": (the_conversation(conversation_id=...), "conversations.jsonl:2: no 'conversation_id'"),
+    "id no text": (the_conversation(conversation_id=7), "conversations.jsonl:2: expected 'conversation_id' as a text"),
+    "id blank": (the_conversation(conversation_id=" "), "conversations.jsonl:2: expected 'conversation_id' as a text"),
+    "id with a gap": (
+        the_conversation(conversation_id="c 2"),
+        "conversations.jsonl:2: expected 'conversation_id' without white space, found \"c 2\"",
+    ),
+    "id twice": (the_conversation(conversation_id="c1"), 'conversations.jsonl:2: the id "c1" again; first in line 1'),
+    "no turns": (
+        the_conversation(turns=...),
+        "conversations.jsonl:2: expected 'turns' as a list with at least one turn",
+    ),
+    "empty turns": (the_conversation(turns=[]), "conversations.jsonl:2: expected 'turns' as a list with at least one"),
+    "turn no object": (the_conversation(turns=["Why?"]), "conversations.jsonl:2: turn 1 of c2: expected an object"),
+    "bad domain": (
+        the_conversation(domain="My corpus"),
+        "conversations.jsonl:2: expected 'domain' in lower-case letters",
+    ),
+    "domain without passages": (
+        the_conversation(domain="custon"),
+        "conversations.jsonl:2: no passage is in the domain \"custon\": did you mean 'custom'?",
+    ),
+    "turn's unknown key": (
+        the_turn(anwser="x"),
+        "conversations.jsonl:2: turn 1 of c2: unknown key \"anwser\": did you mean 'answer'?",
+    ),
+    "no question": (the_turn(question=...), "conversations.jsonl:2: turn 1 of c2: no 'question'"),
+    "blank question": (the_turn(question="\t"), "conversations.jsonl:2: turn 1 of c2: expected 'question' as a text"),
+    "no answer": (the_turn(answer=...), "conversations.jsonl:2: turn 1 of c2: no 'answer'"),
+    "null answer": (the_turn(answer=None), "conversations.jsonl:2: turn 1 of c2: expected 'answer' as a text"),
+    "answerability": (
+        the_turn(answerability="answerble"),
+        "conversations.jsonl:2: turn 1 of c2: unknown answerability \"answerble\": did you mean 'ANSWERABLE'",
+    ),
+    "references no list": (
+        the_turn(references={"p1": 1}),
+        "conversations.jsonl:2: turn 1 of c2: expected 'references' as a list of texts",
+    ),
+    "reference no text": (
+        the_turn(references=[1]),
+        "conversations.jsonl:2: turn 1 of c2: expected 'references' as a list",
+    ),
+    "reference twice": (
+        the_turn(references=["p1", "p1"]),
+        "conversations.jsonl:2: turn 1 of c2: \"p1\" stands twice in 'references'",
+    ),
+    "unknown reference": (
+        the_turn(references=["p-1"]),
+        "conversations.jsonl:2: turn 1 of c2: no passage \"p-1\" in passages.jsonl: did you mean 'p1'",
+    ),
+    "references without an answer": (
+        the_turn(references=["p1"], answerability="UNANSWERABLE"),
+        "conversations.jsonl:2: turn 1 of c2: a question that is UNANSWERABLE rests on no passage",
+    ),
+    "question types": (the_turn(question_types=5), "conversations.jsonl:2: turn 1 of c2: expected 'question_types' as"),
+    "multi-turn": (the_turn(multi_turn=""), "conversations.jsonl:2: turn 1 of c2: expected 'multi_turn' as a text"),
+    "rewrite": (the_turn(rewrite=" "), "conversations.jsonl:2: turn 1 of c2: expected 'rewrite' as a text"),
+}
+
+PASSAGE_FAULTS = {
+    "not JSON": (a_line(b"{,}\n", "passages"), "passages.jsonl:4: expected one JSON object"),
+    "unknown key": (the_passage(titel="x"), "passages.jsonl:4: unknown key \"titel\": did you mean 'title'"),
+    "no id": (the_passage(_id=...), "passages.jsonl:4: no '_id'"),
+    "two ids": (the_passage(passage_id="p5"), "passages.jsonl:4: '_id' and 'passage_id' mean the same"),
+    "id with a gap": (the_passage(_id="p\u00a04"), "passages.jsonl:4: expected '_id' without white space"),
+    "id twice": (the_passage(_id="p2"), 'passages.jsonl:4: the id "p2" again; first in line 2'),
+    "no text": (the_passage(text=...), "passages.jsonl:4: no 'text'"),
+    "blank text": (the_passage(text=" \n"), "passages.jsonl:4: expected 'text' as a text that is not blank"),
+    "title": (the_passage(title=["x"]), "passages.jsonl:4: expected 'title' as a text"),
+    "url": (the_passage(url=3), "passages.jsonl:4: expected 'url' as a text"),
+    "domain": (the_passage(domain="../x"), "passages.jsonl:4: expected 'domain' in lower-case letters"),
+}
+
+OTHER_FAULTS = {
+    "qrels, cells": (beside("qrels.tsv", b"c1<::>1 p1\n"), "qrels.tsv:1: expected 3 cells"),
+    "qrels, late header": (
+        beside("qrels.tsv", b"c1<::>1\tp1\t1\nquery-id\tcorpus-id\tscore\n"),
+        'qrels.tsv:2: expected a grade that is a whole number from 0, found "score"',
+    ),
+    "qrels, grade": (
+        beside("qrels.tsv", b"c1<::>1\tp1\t0.5\n"),
+        "qrels.tsv:1: expected a grade that is a whole number",
+    ),
+    "qrels, negative": (
+        beside("qrels.tsv", b"c1::1 0 p1 -1\n"),
+        "qrels.tsv:1: expected a grade that is a whole number",
+    ),
+    "qrels, task": (beside("qrels.tsv", b"\nc1<::>9\tp1\t1\n"), 'qrels.tsv:2: no task "c1<::>9"'),
+    "qrels, no task id": (beside("qrels.tsv", b"c1\tp1\t1\n"), 'qrels.tsv:1: no task "c1", which is a conversation id'),
+    "qrels, passage": (beside("qrels.tsv", b"c1::1\tp9\t1\n"), 'qrels.tsv:1: no passage "p9" in passages.jsonl'),
+    "qrels, twice": (
+        beside("qrels.tsv", b"c1<::>1\tp1\t1\nc1::1\tp1\t0\n"),
+        'qrels.tsv:2: "p1" is judged twice for c1<::>1',
+    ),
+    "qrels, empty": (beside("qrels.tsv", b"\n"), "qrels.tsv: the file is empty"),
+    "run, cells": (beside("retrieved.trec", b"c1::1 Q0 p1 1 2.0\n"), "retrieved.trec:1: expected six cells"),
+    "run, score": (beside("retrieved.trec", b"c1::1 Q0 p1 1 nan t\n"), "retrieved.trec:1: expected a score that is a"),
+    "run, task": (beside("retrieved.trec", b"c3::1 Q0 p1 1 2 t\n"), 'retrieved.trec:1: no task "c3::1"'),
+    "run, passage": (beside("retrieved.trec", b"c1::1 Q0 q1 1 2 t\n"), 'retrieved.trec:1: no passage "q1"'),
+    "run, twice": (
+        beside("retrieved.trec", b"c1::1 Q0 p1 1 2 t\nc1::1 Q0 p1 2 1 t\n"),
+        'retrieved.trec:2: "p1" stands twice for c1<::>1',
+    ),
+    "run, a folder": (Files(), "retrieved.trec: cannot be read: Is a directory"),
+}
+
+
+@pytest.mark.parametrize(
+    "faults", [CONVERSATION_FAULTS, PASSAGE_FAULTS, OTHER_FAULTS], ids=lambda found: str(len(found))
+)
+def test_every_kind_of_fault_is_found_alone_and_by_its_line(
+    faults: dict[str, tuple[Files, str]], tmp_path: Path
+) -> None:
+    for number, (name, (files, expected)) in enumerate(faults.items()):
+        root = files.write(tmp_path / str(number))
+        if name.endswith("a folder"):
+            (root / "retrieved.trec").mkdir()
+        found = faults_of(root)
+        assert len(found) == 1, f"{name}: {found}"
+        assert found[0].startswith(expected), name
+        with pytest.raises(BenchmarkFileError, match="next step: run `ragtasks validate"):
+            custom.load(root)
+
+
+def test_the_command_that_lists_every_fault_can_be_pasted(tmp_path: Path) -> None:
+    root = the_turn(answer=...).write(tmp_path / "it's mine")
+    with pytest.raises(BenchmarkFileError) as caught:
+        custom.load(root)
+    command = str(caught.value).split("run `")[1].split("`")[0]
+    assert shlex.split(command) == ["ragtasks", "validate", str(root)]
+
+
+def test_a_folder_without_a_fault_has_none(tmp_path: Path) -> None:
+    assert faults_of(Files().write(tmp_path)) == []
+    assert faults_of(SAMPLE) == []
+
+
+def test_what_is_alike_in_all_files_is_said_of_each(tmp_path: Path) -> None:
+    assert faults_of(tmp_path / "nowhere") == [
+        "conversations.jsonl: no such file",
+        "passages.jsonl: no such file",
+    ]
+    (tmp_path / "conversation.jsonl").write_text("{}\n")
+    assert faults_of(tmp_path)[0] == "conversations.jsonl: no such file; there: conversation.jsonl"
+    Files(conversations=[b" \n"], passages=[]).write(tmp_path)
+    assert faults_of(tmp_path) == ["conversations.jsonl: the file is empty", "passages.jsonl: the file is empty"]
+
+
+def test_marks_of_editors_are_named(tmp_path: Path) -> None:
+    root = Files().write(tmp_path)
+    plain = (root / "passages.jsonl").read_bytes()
+    (root / "passages.jsonl").write_bytes(b"\xef\xbb\xbf" + plain)
+    assert faults_of(root) == [
+        "passages.jsonl:1: a byte order mark before the text: save the file as UTF-8 without one"
+    ]
+    (root / "passages.jsonl").write_bytes(plain.decode().encode("utf-16"))
+    assert faults_of(root) == ["passages.jsonl:1: expected UTF-8, found UTF-16: save the file as UTF-8"]
+
+
+def test_all_faults_of_all_files_come_at_once_in_order(tmp_path: Path) -> None:
+    files = Files(others={"qrels.tsv": b"c1::1 p1\nc1::1 p1 x\n", "retrieved.trec": b"x\n"})
+    files.conversations[0] = conversation("c1", {"question": "What?"}, {"answer": "That."})
+    files.passages[1] = passage("p2", "")
+    places = [re.match(r"[^ ]*:\d+(?=:)", text) for text in faults_of(files.write(tmp_path))]
+    assert [match[0] for match in places if match] == [
+        "conversations.jsonl:1",
+        "conversations.jsonl:1",
+        "passages.jsonl:2",
+        "qrels.tsv:1",
+        "qrels.tsv:2",
+        "retrieved.trec:1",
+    ]
+
+
+def test_loading_shows_the_first_faults_and_validating_all(tmp_path: Path) -> None:
+    files = Files(conversations=[conversation(f"c{n}", turn(answer="")) for n in range(30)])
+    root = files.write(tmp_path)
+    with pytest.raises(BenchmarkFileError) as caught:
+        custom.load(root)
+    assert "30 faults" in str(caught.value)
+    assert "and 10 more" in str(caught.value)
+    report = check_folder(root)
+    assert not report.passes
+    assert report.lines[0] == f"{root}: 30 faults in 1 file"
+    assert len(report.lines) == 31
+
+
+@IN_A_FOLDER
+@given(st.data())
+def test_breaking_any_line_is_one_fault_in_that_line(tmp_path: Path, data: st.DataObject) -> None:
+    files = Files()
+    rows = data.draw(st.sampled_from([files.conversations, files.passages]))
+    # A passage that nothing refers to, so that its loss has no other consequence.
+    files.conversations = [conversation(f"c{n}", turn()) for n in range(4)] if rows is files.passages else rows
+    index = data.draw(st.integers(0, len(rows) - 1))
+    whole = json.dumps(rows[index]).encode()
+    rows[index] = whole[: data.draw(st.integers(1, len(whole) - 1))] + b"\n"
+    name = "passages.jsonl" if rows is files.passages else "conversations.jsonl"
+    (fault,) = faults_of(files.write(tmp_path))
+    assert fault.startswith(f"{name}:{index + 1}: expected one JSON object, found ")
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=12).filter(str.strip)
+IDS = st.lists(
+    st.text(st.characters(exclude_categories=["Cs", "Cc", "Z"]), min_size=1, max_size=6).filter(
+        lambda t: t.split() == [t]
+    ),
+    min_size=1,
+    max_size=4,
+    unique=True,
+)
+
+
+@IN_A_FOLDER
+@given(IDS, IDS, st.data())
+def test_what_is_written_is_read(tmp_path: Path, names: list[str], passage_ids: list[str], data: st.DataObject) -> None:
+    turns = st.fixed_dictionaries(
+        {"question": TEXT, "answer": TEXT},
+        optional={
+            "references": st.lists(st.sampled_from(passage_ids), unique=True),
+            "answerability": st.sampled_from(["partial", "ANSWERABLE", "Underspecified"]),
+            "question_types": st.lists(TEXT, unique=True, max_size=2),
+            "rewrite": TEXT,
+        },
+    )
+    rows = [conversation(name, *data.draw(st.lists(turns, min_size=1, max_size=3))) for name in names]
+    texts = {passage_id: data.draw(TEXT) for passage_id in passage_ids}
+    files = Files([*rows], [passage(key, text) for key, text in texts.items()])
+    folder, faults = custom.read_folder(files.write(tmp_path))
+    assert faults == ()
+    written = [(row["conversation_id"], n, item) for row in rows for n, item in enumerate(row["turns"], start=1)]
+    for task, (name, number, item) in zip(folder.tasks, written, strict=True):
+        assert (task.conversation_id, task.turn, task.task_id) == (name, number, f"{name}<::>{number}")
+        assert (task.question, task.target) == (item["question"], item["answer"])
+        assert [(p.passage_id, p.text) for p in task.references] == [(k, texts[k]) for k in item.get("references", [])]
+        assert task.answerability.value == item.get("answerability", "ANSWERABLE").upper()
+        assert task.question_types == tuple(item.get("question_types", ()))
+        assert task.extra == ({"rewrite": item["rewrite"]} if "rewrite" in item else {})
+        assert [message.role for message in task.messages] == [Role.USER, Role.ASSISTANT] * (number - 1) + [Role.USER]
+
+
+def load(files: Files, root: Path) -> Any:
+    return custom.load(files.write(root))
+
+
+def test_a_benchmark_says_whose_it_is_and_moves_with_its_data(tmp_path: Path) -> None:
+    first = load(Files(), tmp_path / "my data")
+    assert (first.label, first.is_sample, first.suite) == ("custom: my-data", False, "mtrag")
+    assert load(Files(), tmp_path / "again").revision == first.revision
+    assert load(beside("qrels.tsv", b"c1::1 p1 1\n"), tmp_path / "judged").revision == first.revision
+    assert load(the_turn(answer="Else."), tmp_path / "other").revision != first.revision
+    assert load(the_passage(), tmp_path / "more").revision != first.revision
+
+
+def test_a_title_is_part_of_the_text_once(tmp_path: Path) -> None:
+    files = Files(
+        passages=[
+            passage("p1", "Text.", title="Head"),
+            passage("p2", "Two: text", title="Two"),
+            passage("p3", title=""),
+        ]
+    )
+    folder, _ = custom.read_folder(files.write(tmp_path))
+    assert [item.text for item in folder.corpus.passages.values()] == ["Head\nText.", "Two: text", "some words"]
+
+
+def test_reference_leaves_out_questions_with_an_answer_that_name_no_passage(tmp_path: Path) -> None:
+    labels = [None, *(label.value for label in Answerability)]
+    files = Files(conversations=[conversation("c", *(turn(answerability=label) for label in labels))])
+    benchmark = load(files, tmp_path)
+    given = benchmark.read_contexts(Setting.REFERENCE).passages
+    kept = [task.answerability.value for task in benchmark.tasks if task.task_id in given]
+    assert kept == ["UNANSWERABLE", "CONVERSATIONAL", "UNDERSPECIFIED"]
+    assert len(benchmark.read_contexts(Setting.FULL_RAG).passages) == len(labels)
+    with pytest.raises(ConfigurationError, match="no setting reference_rag"):
+        benchmark.read_contexts(Setting.REFERENCE_RAG)
+
+
+def test_a_run_beside_the_files_wins_over_the_search(tmp_path: Path) -> None:
+    lines = b"c1::1 Q0 p2 1 0.5 me\nc1::1 Q0 p3 2 9.5 me\nc2<::>1 Q0 p1 1 1 me\n"
+    benchmark = load(beside("retrieved.trec", lines), tmp_path)
+    contexts: Contexts = benchmark.read_contexts(Setting.FULL_RAG)
+    assert contexts.run == "retrieved.trec"
+    ids = {key: [item.passage_id for item in items] for key, items in contexts.passages.items()}
+    assert ids == {"c1<::>1": ["p3", "p2"], "c1<::>2": [], "c2<::>1": ["p1"]}  # by score, not by rank
+    assert custom.load_rankings(tmp_path) == contexts.passages
+
+
+def test_relevant_is_what_is_judged_else_what_is_referred_to(tmp_path: Path) -> None:
+    expected = (Qrel("c1<::>1", "p1", 1), Qrel("c2<::>1", "p2", 1), Qrel("c2<::>1", "p3", 1))
+    assert custom.load_qrels(Files().write(tmp_path / "a"), "custom") == expected
+    for name, content in (
+        ("beir", b"query-id\tcorpus-id\tscore\nc1::1\tp3\t2\nc2<::>1\tp1\t0\n"),
+        ("trec", b"c1<::>1 0 p3 2\r\nc2<::>1 0 p1 0\r\n"),
+    ):
+        root = beside("qrels.tsv", content).write(tmp_path / name)
+        assert custom.load_qrels(root, "custom") == (Qrel("c1<::>1", "p3", 2), Qrel("c2<::>1", "p1", 0))
+
+
+def two_domains() -> Files:
+    return Files(
+        [
+            conversation("c1", turn(references=["a1"], rewrite="words?"), domain="a"),
+            conversation("c2", turn("some words"), domain="b"),
+        ],
+        [passage("a1", domain="a"), passage("b1", domain="b"), passage("b2", "other", domain="b")],
+    )
+
+
+def test_domains_are_kept_apart(tmp_path: Path) -> None:
+    benchmark = load(two_domains(), tmp_path)
+    contexts = benchmark.read_contexts(Setting.FULL_RAG).passages
+    assert {key: [item.passage_id for item in items] for key, items in contexts.items()} == {
+        "c1<::>1": ["a1"],
+        "c2<::>1": ["b1"],
+    }
+    assert custom.RETRIEVAL.domains_of(benchmark.tasks) == ("a", "b")
+    assert [len(custom.load_qrels(tmp_path, domain)) for domain in "ab"] == [1, 0]
+    assert [custom.load_rewrites(tmp_path, domain) for domain in "ab"] == [{"c1<::>1": "words?"}, {}]
+    rows = [json.loads(line) for line in custom.corpus_file(tmp_path, "b").read_text().splitlines()]
+    assert rows == [
+        {"_id": key, "title": "", "text": text, "url": ""} for key, text in (("b1", "some words"), ("b2", "other"))
+    ]
+
+
+@pytest.mark.parametrize(("name", "content", "expected"), [
+    ("qrels.tsv", b"c1::1 a1 1\nc1::1 b1 1\n", '2: passage "b1" is in the domain "b", the question in "a"'),
+    ("retrieved.trec", b"c2::1 Q0 a1 1 1 t\n", '1: passage "a1" is in the domain "a", the question in "b"'),
+])  # fmt: skip
+def test_a_passage_of_another_domain_is_a_fault(tmp_path: Path, name: str, content: bytes, expected: str) -> None:
+    files = two_domains()
+    files.others[name] = content
+    assert faults_of(files.write(tmp_path)) == [f"{name}:{expected}"]
+    files = two_domains()
+    files.conversations[1] = conversation("c2", turn(references=["a1"]), domain="b")
+    (fault,) = faults_of(files.write(tmp_path / "reference"))
+    assert fault.endswith('turn 1 of c2: passage "a1" is in the domain "a", the question in "b"')
+
+
+def test_the_derived_files_of_the_sample_follow_from_it(tmp_path: Path) -> None:
+    copy = tmp_path / "custom"
+    shutil.copytree(SAMPLE, copy)
+    shipped = {path.name: path.read_bytes() for path in (copy / "derived").iterdir()}
+    shutil.rmtree(copy / "derived")
+    for domain in ("lending", "workshop"):
+        custom.corpus_file(copy, domain)
+    assert {path.name: path.read_bytes() for path in (copy / "derived").iterdir()} == shipped
+    assert len(shipped) == 2
+
+
+def test_the_sample_is_what_it_is() -> None:
+    benchmark = custom.load(SAMPLE)
+    assert [task.task_id for task in benchmark.tasks][::9] == ["loans-1<::>1", "family-1<::>2"]
+    counts = {label: sum(task.answerability is label for task in benchmark.tasks) for label in Answerability}
+    assert list(counts.values()) == [7, 1, 1, 1, 0]
+    assert len(custom.load_qrels(SAMPLE, "lending")) + len(custom.load_qrels(SAMPLE, "workshop")) == 11
+    # Not the benchmark's own text in another guise: an answer is no copy of its passages.
+    assert not [task for task in benchmark.tasks if any(task.target in item.text for item in task.references)]
+
+
+WORDS = st.lists(st.sampled_from(["ant", "bee", "Cat", "dog", "eel", "the", "42"]), min_size=1, max_size=30)
+
+
+@settings(max_examples=25)
+@given(st.lists(WORDS, min_size=1, max_size=8), st.lists(WORDS, min_size=1, max_size=3))
+def test_the_search_is_that_of_the_retriever_bm25_standard(passages: list[list[str]], queries: list[list[str]]) -> None:
+    """Passages have at most 30 terms, whose number that index keeps exactly."""
+    pytest.importorskip("tantivy", reason="the oracle needs tantivy (extra: retrieval)")
+    import tempfile
+
+    from retrieval_cache.retrievers._bm25 import Bm25Retriever
+
+    corpus = [Passage(f"p{n}", " ".join(words)) for n, words in enumerate(passages)]
+    asked = {f"q{n}": ", ".join(words) for n, words in enumerate(queries)}
+    oracle = Bm25Retriever("bm25-standard")
+    with tempfile.TemporaryDirectory() as folder:
+        oracle.index(corpus, Path(folder))
+        expected = oracle.search(asked, 5)
+    found = _custom_search.search(asked, corpus, 5)
+    for query_id, ranking in expected.items():
+        scores = {item.passage_id: item.score for item in ranking}
+        assert len(found[query_id]) == len(ranking)
+        # Scores that differ in the last places of 32 bits may change places, and only those.
+        for own, theirs in zip(found[query_id], ranking, strict=True):
+            assert scores.get(own, ranking[-1].score) == pytest.approx(theirs.score, rel=1e-5)
+
+
+def test_the_search_by_hand() -> None:
+    corpus = [Passage("a", "red fish"), Passage("b", "Red, red: a bird"), Passage("c", "")]
+    assert _custom_search.search({"q": "RED?", "none": "green", "blank": ""}, corpus, 9) == {
+        "q": ("b", "a"),
+        "none": (),
+        "blank": (),
+    }
+    # Lengths 2, 4, 0; mean 2; idf ln(1 + 1.5 / 2.5). Passage a: tf 1, norm 1.2; b: tf 2, norm 1.2 * 1.75.
+    weights = _custom_search._weights({"a": 1, "b": 2}, {"a": 2, "b": 4, "c": 0})
+    assert weights == pytest.approx({"a": 0.4700036 * 2.2 / 2.2, "b": 0.4700036 * 4.4 / 4.1})
+    assert _custom_search.search({"q": "red"}, corpus, 1) == {"q": ("b",)}
+
+
+@given(
+    st.dictionaries(st.text("ab", min_size=1, max_size=3), st.sampled_from([0.1, 0.1 + 1e-12, 1.0, -2.0]), max_size=6)
+)
+def test_the_rank_order_is_that_of_stored_runs(scores: dict[str, float]) -> None:
+    expected = rank_order_of_runs(Ranked(*item) for item in scores.items())
+    assert in_rank_order(scores) == tuple(item.passage_id for item in expected)
+
+
+def test_there_is_nothing_to_fetch_and_the_folder_is_used_as_it_is(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="custom: the files are your own"):
+        fetch(custom.SOURCE, tmp_path)
+    assert benchmark_folder("custom", str(tmp_path), Path()) == tmp_path
+    with pytest.raises(BenchmarkFileError, match="name your folder as `data`"):
+        benchmark_folder("custom", str(tmp_path / "nowhere"), Path())
+
+
+@pytest.fixture
+def validated(capsys: pytest.CaptureFixture[str]) -> Callable[[Path], tuple[int, list[str]]]:
+    def run(root: Path) -> tuple[int, list[str]]:
+        with pytest.raises(SystemExit) as stop:
+            main(["validate", str(root)])
+        return int(stop.value.code or 0), capsys.readouterr().out.splitlines()
+
+    return run
+
+
+def test_the_command_prints_counts_and_what_to_run_next(
+    tmp_path: Path, validated: Callable[[Path], tuple[int, list[str]]]
+) -> None:
+    files = two_domains()
+    files.others = {
+        "qrels.tsv": b"c1::1 a1 1\n",
+        "retrieved.trec": b"c1::1 Q0 a1 1 1 t\n",
+        "qrel.tsv": b"",
+        "notes": b"",
+    }
+    root = files.write(tmp_path / "my data")
+    status, lines = validated(root)
+    assert status == 0
+    assert lines == [
+        f"{root}: no fault",
+        "2 conversations, 2 tasks (one for each question), 3 passages",
+        "  domain  passages  tasks  ANSWERABLE",
+        "  a              1      1           1",
+        "  b              2      1           1",
+        "judgements: 1 in qrels.tsv",
+        "retrieved passages: retrieved.trec, for 1 of 2 tasks",
+        "left out of custom_reference: 1 task with an answer but without references",
+        "not read: notes",
+        "not read: qrel.tsv (did you mean 'qrels.tsv'?)",
+        "next:",
+        "  ragtasks run --model ragtasks-extractive --tasks custom_reference,custom_full_rag "
+        f'--metadata \'{{"data": "{root}"}}\'',
+        f"  ragtasks retrieve --benchmark custom --data '{root}' --retriever bm25 --queries rewrite --name mine",
+        f"  ragtasks evaluate-run official mine --benchmark custom --data '{root}'",
+        "  ragtasks run --model ragtasks-extractive --tasks custom_full_rag "
+        f'--metadata \'{{"data": "{root}", "run": "mine"}}\'',
+    ]
+
+
+def test_the_command_ends_with_status_1_where_there_is_a_fault(
+    tmp_path: Path, validated: Callable[[Path], tuple[int, list[str]]]
+) -> None:
+    status, lines = validated(the_turn(answer=...).write(tmp_path))
+    assert status == 1
+    assert lines == [f"{tmp_path}: 1 fault in 1 file", "conversations.jsonl:2: turn 1 of c2: no 'answer'"]
+
+
+def test_a_run_is_not_judged_with_the_questions_of_another_folder(tmp_path: Path) -> None:
+    pytest.importorskip("tantivy", reason="the retriever needs tantivy (extra: retrieval)")
+    from retrieval_cache.evaluation import render_report
+    from retrieval_cache.service import Place, evaluate_runs, retrieve
+
+    places = {
+        name: Place("custom", str(files.write(tmp_path / name)), tmp_path, tmp_path / "store")
+        for name, files in (("first", two_domains()), ("second", Files()))
+    }
+    stored = retrieve(places["first"], "bm25", "rewrite", name="mine", depth=5)
+    assert sorted(path.name for path in stored.folder.glob("*.trec")) == ["a.trec", "b.trec"]
+    assert "| mine" in render_report(evaluate_runs(places["first"], ["mine"]))
+    with pytest.raises(CacheError, match=r"'mine' was made for other data \(custom: first\) than custom: second"):
+        evaluate_runs(places["second"], ["mine"])

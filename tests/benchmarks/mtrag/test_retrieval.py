@@ -1,0 +1,261 @@
+"""Corpora, queries, judgements and conversations: real counts, and every way in which a file can be broken."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ragtasks.benchmarks import benchmark_folder
+from ragtasks.benchmarks.mtrag._benchmark import DOMAINS, load
+from ragtasks.benchmarks.mtrag._retrieval import QUERY_FORMS, load_qrels, load_queries, read_passages
+from ragtasks.errors import BenchmarkFileError, ConfigurationError
+from ragtasks.records import Qrel
+
+SAMPLE = benchmark_folder("mtrag", "sample", Path())
+QUERIES = "mtrag-human/retrieval_tasks/fiqa/fiqa_rewrite.jsonl"
+QRELS = "mtrag-human/retrieval_tasks/fiqa/qrels/dev.tsv"
+CORPUS = "corpora/passage_level/fiqa.jsonl.zip"
+HEADER = b"query-id\tcorpus-id\tscore\n"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A copy of the sample that a test may break."""
+    shutil.copytree(SAMPLE, tmp_path / "copy")
+    return tmp_path / "copy"
+
+
+def message_of(read: Callable[[], object], name: str) -> str:
+    with pytest.raises(BenchmarkFileError) as caught:
+        read()
+    text = str(caught.value)
+    assert name in text
+    assert "next step: " in text
+    assert "expected" in text
+    return text
+
+
+# What the real files hold.
+
+QUERY_COUNTS = {"clapnq": 208, "fiqa": 180, "govt": 201, "cloud": 188}
+QREL_COUNTS = {"clapnq": 578, "fiqa": 535, "govt": 521, "cloud": 494}
+FIRST_AND_LAST_JUDGED = {
+    "clapnq": ("822086267_7384-8758-0-1374", "857081732_46622-47518-0-896"),
+    "fiqa": ("471123-0-798", "574820-0-1834"),
+    "govt": ("c8db6e06ff46669e-50302-52227", "dd2c94212064f84d-10973-13089"),
+    "cloud": ("ibmcld_00474-7885-8455", "ibmcld_03713-3269-5168"),
+}
+# The corpora at hand are subsets of the official ones.
+PASSAGE_COUNTS = {"clapnq": 12628, "fiqa": 15332, "govt": 1258, "cloud": 13297}
+FIRST_TENTH_LAST = {
+    "clapnq": ("502521937_296-544-0-248", "502521937_15794-20065-0-2284", "866527796_37031-37750-0-719"),
+    "fiqa": ("63-0-1365", "536-0-340", "599925-0-916"),
+    "govt": ("0027bff8d2a891ff-41576-43247", "02b1baa61e22252a-1694-3851", "ffe67df745fed74d-1646-3736"),
+    "cloud": ("ibmcld_00004-0-0", "ibmcld_00020-2739-4633", "ibmcld_16729-326786-328759"),
+}
+
+
+def test_official_queries_have_the_same_ids_in_three_forms(mtrag_root: Path) -> None:
+    assert sum(QUERY_COUNTS.values()) == 777
+    judged = {task.task_id: task for task in load(mtrag_root).tasks if task.references}
+    assert len(judged) == 777
+    for domain, count in QUERY_COUNTS.items():
+        forms = {form: load_queries(mtrag_root, domain, form) for form in QUERY_FORMS}
+        assert {len(queries) for queries in forms.values()} == {count}
+        assert {tuple(queries) for queries in forms.values()} == {tuple(forms["rewrite"])}
+        assert all("|user|" not in text for queries in forms.values() for text in queries.values())
+        for query_id, text in forms["all_questions"].items():
+            assert judged[query_id].domain == domain
+            assert text.endswith(forms["last_turn"][query_id])
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_official_judgements(mtrag_root: Path, domain: str) -> None:
+    qrels = load_qrels(mtrag_root, domain)
+    assert len(qrels) == QREL_COUNTS[domain]
+    assert sum(QREL_COUNTS.values()) == 2128
+    assert {qrel.relevance for qrel in qrels} == {1}
+    assert (qrels[0].passage_id, qrels[-1].passage_id) == FIRST_AND_LAST_JUDGED[domain]
+    assert {qrel.query_id for qrel in qrels} == load_queries(mtrag_root, domain, "rewrite").keys()
+    references = {
+        (task.task_id, passage.passage_id)
+        for task in load(mtrag_root).tasks
+        for passage in task.references
+        if task.domain == domain
+    }
+    extra = references - {(qrel.query_id, qrel.passage_id) for qrel in qrels}
+    # One reference passage of the official task file was never judged.
+    assert {query_id for query_id, _ in extra} <= {"b2805ee4c478194c234e2384ffb0a6bf<::>3"}
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_real_corpora(mtrag_root: Path, domain: str) -> None:
+    passages = list(read_passages(mtrag_root, domain))
+    ids = [passage.passage_id for passage in passages]
+    assert len(ids) == len(set(ids)) == PASSAGE_COUNTS[domain]
+    assert (ids[0], ids[9], ids[-1]) == FIRST_TENTH_LAST[domain]
+    assert {qrel.passage_id for qrel in load_qrels(mtrag_root, domain)} <= set(ids)
+
+
+# What broken ones give.
+
+
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [
+        (QUERIES, lambda root: load_queries(root, "fiqa", "rewrite")),
+        (QRELS, lambda root: load_qrels(root, "fiqa")),
+        (CORPUS, lambda root: list(read_passages(root, "fiqa"))),
+    ],
+    ids=["queries", "qrels", "corpus"],
+)
+@pytest.mark.parametrize("content", [None, b"", b"\xff\xfe\x00\x01", b'{"_id": "a<::>1", "te'])
+def test_files_that_are_missing_empty_or_torn(
+    root: Path, name: str, read: Callable[[Path], object], content: bytes | None
+) -> None:
+    (root / name).unlink()
+    if content is not None:
+        (root / name).write_bytes(content)
+    message_of(lambda: read(root), name)
+
+
+@pytest.mark.parametrize("read", [load_qrels, lambda root, domain: list(read_passages(root, domain))])
+def test_an_unknown_domain_is_answered_with_close_matches(read: Callable[[Path, str], object]) -> None:
+    with pytest.raises(ConfigurationError, match="unknown domain 'fiqua': did you mean 'fiqa'"):
+        read(SAMPLE, "fiqua")
+
+
+def test_an_unknown_query_form_is_answered_with_close_matches() -> None:
+    with pytest.raises(ConfigurationError, match="unknown query form 'lastturn': did you mean 'last_turn'"):
+        load_queries(SAMPLE, "fiqa", "lastturn")
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (b"c<::>1\tp", "line 3: expected query id, passage id"),
+        (b"c<::>1\tp\t1\tx", "line 3: expected query id, passage id"),
+        (b"c<::>1\tp\tone", "line 3: expected query id, passage id"),
+        (b"c<::>1\tp\t-1", "line 3: expected query id, passage id"),
+        ("c<::>1\tp\t²".encode(), "line 3: expected query id, passage id"),
+        (b"c<::>1\t\t1", "line 3: expected query id, passage id"),
+        (b"no-turn\tp\t1", "line 3: expected query id, passage id"),
+        (b"c<::>1\t\xff\xff", "line 3: expected query id, passage id"),
+        (b"", "line 3: expected query id, passage id"),
+        (b"a<::>1\tp\t0", "line 3 (a<::>1): expected each judgement once"),
+        (b"a::1\tp\t1", "line 3 (a<::>1): expected each judgement once"),
+    ],
+)
+def test_a_bad_judgement_is_named_by_line(root: Path, line: bytes, expected: str) -> None:
+    (root / QRELS).write_bytes(HEADER + b"a<::>1\tp\t1\n" + line + b"\nb<::>1\tq\n")
+    text = message_of(lambda: load_qrels(root, "fiqa"), QRELS)
+    assert expected in text
+    assert "line 4" in text  # both faults at once
+
+
+def test_judgements_need_no_header(root: Path) -> None:
+    (root / QRELS).write_bytes(b"a<::>1\tp\t0\na::2\tq\t2\n")
+    assert load_qrels(root, "fiqa") == (Qrel("a<::>1", "p", 0), Qrel("a<::>2", "q", 2))
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ({"text": "x"}, "line 2: expected `_id`"),
+        ({"_id": 3, "text": "x"}, "line 2: expected `_id`"),
+        ({"_id": "no-turn", "text": "x"}, "line 2: expected `_id`"),
+        ({"_id": "b<::>1", "text": " "}, "line 2: expected `_id`"),
+        ({"_id": "a::1", "text": "x"}, "line 2 (a<::>1): expected each query once"),
+        (["a<::>1"], "line 2: expected one JSON object"),
+    ],
+)
+def test_a_bad_query_is_named_by_line(root: Path, row: object, expected: str) -> None:
+    rows = [{"_id": "a<::>1", "text": "|user|: x"}, row, 7]
+    (root / QUERIES).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    text = message_of(lambda: load_queries(root, "fiqa", "rewrite"), QUERIES)
+    assert expected in text
+    assert "line 3: expected one JSON object" in text
+
+
+def write_corpus(root: Path, **members: bytes) -> None:
+    with zipfile.ZipFile(root / CORPUS, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+
+
+def test_a_corpus_zip_holds_exactly_one_file(root: Path) -> None:
+    write_corpus(root)
+    assert "found: 0 files" in message_of(lambda: list(read_passages(root, "fiqa")), CORPUS)
+    write_corpus(root, one=b"{}", two=b"{}")
+    assert "found: 2 files" in message_of(lambda: list(read_passages(root, "fiqa")), CORPUS)
+    write_corpus(root, one=b"")
+    assert "at least one line" in message_of(lambda: list(read_passages(root, "fiqa")), CORPUS)
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped"])
+def test_a_damaged_corpus_zip_is_refused(root: Path, damage: str) -> None:
+    content = bytearray((root / CORPUS).read_bytes())
+    if damage == "cut":
+        del content[len(content) // 2 :]
+    else:
+        middle = len(content) // 2
+        content[middle : middle + 40] = bytes(byte ^ 0xFF for byte in content[middle : middle + 40])
+    (root / CORPUS).write_bytes(content)
+    message_of(lambda: list(read_passages(root, "fiqa")), CORPUS)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"nothing",
+        b"[]",
+        b"null",
+        b'{"_id": "p"}',
+        b'{"_id": "", "text": "x"}',
+        b'{"_id": "p", "text": 3}',
+        b'{"_id": 1, "text": "x"}',
+        b'{"_id": "p", "text": "x", "title": ["t"]}',
+    ],
+)
+def test_a_bad_passage_is_named_by_line(root: Path, line: bytes) -> None:
+    write_corpus(root, corpus=b'{"_id": "a", "text": ""}\n\n' + line + b"\n")
+    passages = read_passages(root, "fiqa")
+    assert next(passages).passage_id == "a"  # streamed: what is right comes first
+    assert "line 3: expected" in message_of(lambda: next(passages), CORPUS)
+
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["_id", "text", "x"]), inner),
+    max_leaves=6,
+)
+
+
+@settings(
+    max_examples=60,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(value=JSON_VALUES, lines=st.lists(st.text(max_size=20), max_size=3))
+def test_whatever_a_file_holds_the_only_error_is_a_clear_one(root: Path, value: object, lines: list[str]) -> None:
+    text = json.dumps(value).encode()
+    (root / QUERIES).write_bytes(text)
+    (root / QRELS).write_bytes("\n".join(lines).encode(errors="replace"))
+    write_corpus(root, corpus=text)
+    for read in (
+        lambda: load_queries(root, "fiqa", "rewrite"),
+        lambda: load_qrels(root, "fiqa"),
+        lambda: list(read_passages(root, "fiqa")),
+    ):
+        with contextlib.suppress(BenchmarkFileError):
+            read()

@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtasks.benchmarks import (
+    CONDITIONAL_CONTRACT,
+    CONTRACTS,
+    Contract,
+    QuestionClass,
+    Reading,
+    parse_rewrite,
+    read_reply,
+)
+from ragtasks.benchmarks._rewrite_replies import NO_REWRITE, parse_conditional
+
+TEXTS = st.text(st.characters(codec="utf-8"), min_size=1).filter(str.strip)
+QUESTION = "And in  winter?"
+
+
+def contract(version: object = "v", label: object = "non-standalone") -> str:
+    return json.dumps({"class": label, "reworded version": version})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        contract(),
+        f"  {contract()}\n",
+        f"```json\n{contract()}\n```",
+        f"```\n{contract()}\n```",
+        '{\n  "reworded version": "v",\n  "class": "non-standalone"\n}',
+        contract(" v\n"),
+    ],
+)
+def test_valid_reply_is_read(text: str) -> None:
+    assert parse_rewrite(text) == (QuestionClass.NON_STANDALONE, "v")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "not one JSON object"),
+        ("v", "not one JSON object"),
+        ('"v"', "not one JSON object"),
+        (f"[{contract()}]", "not one JSON object"),
+        (f"Here it is: {contract()}", "not one JSON object"),
+        (f"{contract()} Hope this helps!", "not one JSON object"),
+        (f"{contract()}\n{contract()}", "not one JSON object"),
+        (f"```json\n{contract()}", "not one JSON object"),
+        ("[" * 100_000, "not one JSON object"),
+        ('{"class": "standalone"}', "other keys"),
+        ('{"class": "standalone", "reworded version": "v", "note": ""}', "other keys"),
+        ('{"Class": "standalone", "reworded version": "v"}', "other keys"),
+        ('{"class": "standalone", "class": "non-standalone", "reworded version": "v"}', "twice"),
+        (contract(label="partly"), "class that was not offered"),
+        (contract(label=["standalone"]), "class that was not offered"),
+        (contract(label=None), "class that was not offered"),
+        (contract(" "), "no reworded version"),
+        (contract(None), "no reworded version"),
+        (contract({"q": "v"}), "no reworded version"),
+        (contract("\ud83d"), "half a character"),
+    ],
+)
+def test_broken_contract_is_refused(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        parse_rewrite(text)
+
+
+@given(TEXTS, st.sampled_from(QuestionClass))
+def test_what_is_written_is_read(version: str, label: QuestionClass) -> None:
+    assert parse_rewrite(contract(version, label.value)) == (label, " ".join(version.split()))
+
+
+@pytest.mark.parametrize(
+    "text", ["no_rewrite", " no_rewrite\n", "no_rewrite.", "no_rewrite and a lot more\nthat nobody reads"]
+)
+def test_the_word_for_no_rewrite_gives_the_question_as_it_stands(text: str) -> None:
+    assert parse_conditional(text, QUESTION) == (QuestionClass.STANDALONE, QUESTION)
+
+
+@pytest.mark.parametrize("text", ["rewrite: snow  in winter", "rewrite snow in winter", "rewrite:snow in winter\n"])
+def test_what_stands_behind_the_word_for_a_rewrite_is_the_query(text: str) -> None:
+    assert parse_conditional(text, QUESTION) == (QuestionClass.NON_STANDALONE, "snow in winter")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "neither word"),
+        ("snow in winter", "neither word"),
+        ("I would say no_rewrite", "neither word"),
+        ("no_rewrites", "neither word"),
+        ("rewritesnow", "neither word"),
+        ("Rewrite: snow", "neither word"),
+        (contract(), "neither word"),
+        ("rewrite", "no reworded version"),
+        ("rewrite: ", "no reworded version"),
+        ("rewrite: snow\nin winter", "more than one line"),
+        ("rewrite: \ud83d", "half a character"),
+    ],
+)
+def test_broken_conditional_contract_is_refused(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        parse_conditional(text, QUESTION)
+
+
+@given(st.sampled_from(sorted(CONTRACTS)).map(CONTRACTS.__getitem__), TEXTS, TEXTS)
+def test_a_written_reply_reads_back_as_its_rewrite(contract: Contract, question: str, rewrite: str) -> None:
+    reading = read_reply(contract, contract.write(question, rewrite), question)
+    assert not reading.fault
+    assert reading.query.split() == rewrite.split()
+    assert (reading.question_class is QuestionClass.STANDALONE) == (question == rewrite)
+
+
+@given(st.sampled_from(sorted(CONTRACTS)).map(CONTRACTS.__getitem__), st.text(), TEXTS)
+def test_any_reply_gives_a_query_and_a_broken_one_gives_the_question(
+    contract: Contract, text: str, question: str
+) -> None:
+    reading = read_reply(contract, text, question)
+    assert reading.query.strip()
+    if reading.fault:
+        assert reading == Reading(question, None, reading.fault)
+        assert reading.fault.startswith("invalid reply: ")
+
+
+def test_declining_takes_one_word() -> None:
+    assert CONDITIONAL_CONTRACT.write(QUESTION, QUESTION) == NO_REWRITE

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragtasks.benchmarks.trec_rag import Grade, Importance, read_nuggets
+from ragtasks.benchmarks.trec_rag._nuggets import read_assignments
+from ragtasks.errors import BenchmarkFileError
+
+NUGGET = {"text": "a fact", "importance": "okay"}
+GRADED = {**NUGGET, "assignment": "support"}
+
+
+def written(folder: Path, *rows: Any) -> Path:
+    path = folder / "rows.jsonl"
+    path.write_text(
+        "".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows), encoding="utf-8"
+    )
+    return path
+
+
+def test_nuggets_are_read_and_further_keys_left_alone(tmp_path: Path) -> None:
+    more = {"text": "b", "importance": "vital", "mapped_sub_narrative": "x", "source": 3}
+    found = read_nuggets(
+        written(tmp_path, {"qid": "1", "query": "q", "nuggets": [NUGGET, more]}, {"qid": 2, "nuggets": [NUGGET]})
+    )
+    assert list(found) == ["1", "2"]
+    assert [(item.text, item.importance) for item in found["1"].nuggets] == [
+        ("a fact", Importance.OKAY),
+        ("b", Importance.VITAL),
+    ]
+    assert found["2"].query == ""
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ("{", "one JSON object"),
+        ([], "one JSON object"),
+        ({"nuggets": [NUGGET]}, "`qid`"),
+        ({"qid": True, "nuggets": [NUGGET]}, "`qid`"),
+        ({"qid": "2", "query": 1, "nuggets": [NUGGET]}, "`query` as a text"),
+        ({"qid": "2"}, "at least one nugget"),
+        ({"qid": "2", "nuggets": []}, "at least one nugget"),
+        ({"qid": "2", "nuggets": {"text": "a"}}, "at least one nugget"),
+        ({"qid": "2", "nuggets": ["a fact"]}, "a nugget with a `text`"),
+        ({"qid": "2", "nuggets": [{"text": " ", "importance": "vital"}]}, "a nugget with a `text`"),
+        ({"qid": "2", "nuggets": [{"text": "a fact"}]}, "`importance`: vital or okay, found no importance"),
+        ({"qid": "2", "nuggets": [{"text": "a fact", "importance": "Vital"}]}, "`importance`: vital or okay"),
+        ({"qid": "2", "nuggets": [{"text": "a fact", "importance": ["vital"]}]}, "`importance`: vital or okay"),
+        ({"qid": "2", "nuggets": [NUGGET, NUGGET]}, "each nugget once"),
+        ({"qid": "1", "nuggets": [NUGGET]}, "each topic once"),
+    ],
+)
+def test_a_broken_line_is_named(tmp_path: Path, row: Any, said: str) -> None:
+    path = written(tmp_path, {"qid": "1", "nuggets": [NUGGET]}, row)
+    with pytest.raises(BenchmarkFileError) as error:
+        read_nuggets(path)
+    assert "line 2" in str(error.value)
+    assert said in str(error.value)
+    assert ": 1 fault\n" in str(error.value)
+
+
+def test_all_faults_of_a_file_are_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(BenchmarkFileError) as error:
+        read_nuggets(written(tmp_path, {"qid": "1"}, "{", {"qid": "3", "nuggets": [{"text": "a"}, {}]}))
+    assert ": 4 faults\n" in str(error.value)
+
+
+def test_assignments_keep_grades_and_what_failed(tmp_path: Path) -> None:
+    failed = {**NUGGET, "text": "other", "assignment": "failed"}
+    row = {"qid": "1", "query": "q", "run_id": "r", "nuggets": [GRADED, failed]}
+    (found,) = read_assignments(written(tmp_path, row))
+    assert (found.run_id, found.grades, len(found.nuggets.nuggets)) == ("r", (Grade.SUPPORT, None), 2)
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ({"qid": "2", "run_id": "r", "nuggets": [NUGGET]}, "`assignment`"),
+        ({"qid": "2", "run_id": "r", "nuggets": [{**NUGGET, "assignment": "yes"}]}, "`assignment`"),
+        ({"qid": "2", "nuggets": [GRADED]}, "`run_id`"),
+        ({"qid": "1", "run_id": "r", "nuggets": [GRADED]}, "each topic once for a run"),
+    ],
+)
+def test_a_broken_assignment_is_named(tmp_path: Path, row: Any, said: str) -> None:
+    path = written(tmp_path, {"qid": "1", "run_id": "r", "nuggets": [GRADED]}, row)
+    with pytest.raises(BenchmarkFileError, match="line 2") as error:
+        read_assignments(path)
+    assert said in str(error.value)

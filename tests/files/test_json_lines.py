@@ -1,0 +1,151 @@
+"""JSON lines and the faults that are found in them."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ragtasks.errors import BenchmarkFileError
+from ragtasks.files import Faults, json_lines, labels_of, parse_json, passage_of, read_whole
+from ragtasks.records import Passage
+
+CLEAN_TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+# Whole numbers as orjson has them; other floats than these are no JSON.
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    # A text that looks like the one thing that is not JSON must come through unharmed.
+    | CLEAN_TEXT
+    | st.just("NaN")
+    | st.lists(st.sampled_from(["NaN", '"', "\\", " "]), max_size=6).map("".join),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(CLEAN_TEXT, inner, max_size=3),
+    max_leaves=8,
+)
+QUICK = settings(deadline=None, derandomize=True, database=None, max_examples=60)
+
+
+@QUICK
+@given(VALUES)
+def test_json_is_read_back(value: object) -> None:
+    assert parse_json(json.dumps(value).encode()) == value
+
+
+@QUICK
+@given(VALUES, st.sampled_from(["NaN", "Infinity", "-Infinity"]))
+def test_bare_nan_becomes_none_and_leaves_the_rest_alone(value: object, constant: str) -> None:
+    assert parse_json(f'{{"a": {constant}, "b": {json.dumps(value)}}}'.encode()) == {"a": None, "b": value}
+
+
+@QUICK
+@given(st.binary(max_size=30))
+def test_other_bytes_are_a_value_error(content: bytes) -> None:
+    try:
+        parse_json(content)
+    except ValueError:
+        return
+    json.loads(content.decode("utf-8"))  # what was accepted is JSON for the standard library too
+
+
+def test_json_that_no_log_could_carry_is_refused() -> None:
+    with pytest.raises(ValueError, match="nested too deeply"):
+        parse_json(b"[" * 100_000)
+    with pytest.raises(ValueError, match="surrogates"):
+        parse_json(b'["\\ud83d"]')
+    assert parse_json(b'["\\ud83d\\ude00"]') == ["\U0001f600"]
+
+
+def file_faults(path: Path, content: bytes) -> Faults:
+    path.write_bytes(content)
+    return Faults(path, "test file", "do this")
+
+
+def test_lines_are_numbered_from_one_and_blank_ones_skipped(tmp_path: Path) -> None:
+    faults = file_faults(tmp_path / "rows.jsonl", b'\n{"a": 1}\r\n\n{"a": "\xe2\x80\xa8"}')
+    assert list(json_lines(faults)) == [(2, {"a": 1}), (4, {"a": "\u2028"})]
+    faults.raise_if_any()
+
+
+@settings(QUICK, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.one_of(st.dictionaries(CLEAN_TEXT, VALUES, max_size=2), st.none()), min_size=1, max_size=6))
+def test_every_line_is_yielded_or_noted(tmp_path: Path, rows: list[dict[str, object] | None]) -> None:
+    lines = ["torn {" if row is None else json.dumps(row) for row in rows]
+    faults = file_faults(tmp_path / "rows.jsonl", "\n".join(lines).encode())
+    assert dict(json_lines(faults)) == {n: row for n, row in enumerate(rows, start=1) if row is not None}
+    assert len(faults) == rows.count(None)
+
+
+def test_a_missing_file_and_a_folder_are_faults_of_the_file(tmp_path: Path) -> None:
+    for path in (tmp_path / "nowhere.jsonl", tmp_path):
+        with pytest.raises(BenchmarkFileError, match="file: expected a readable file") as caught:
+            list(json_lines(Faults(path, "test file", "do this")))
+        assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [b"", b" \r\n\t\n"])
+def test_an_empty_file_is_a_fault(tmp_path: Path, content: bytes) -> None:
+    with pytest.raises(BenchmarkFileError, match="expected at least one line, found no line"):
+        read_whole(file_faults(tmp_path / "rows.jsonl", content))
+
+
+def test_one_message_names_every_fault(tmp_path: Path) -> None:
+    faults = Faults(tmp_path / "rows.jsonl", "test file", "do this")
+    faults.raise_if_any()
+    faults.add(4, "a number", "x" * 300, "task<::>2")
+    faults.add(0, "5 rows", 4)
+    with pytest.raises(BenchmarkFileError) as caught:
+        faults.raise_if_any()
+    first, second, third, last = str(caught.value).split("\n")
+    assert first == f"test file: {tmp_path / 'rows.jsonl'}: 2 faults"
+    assert second.startswith("  line 4 (task<::>2): expected a number, found 'xxx")
+    assert len(second) < 200
+    assert third == "  file: expected 5 rows, found 4"
+    assert last == "  next step: do this"
+
+
+@QUICK
+@given(VALUES)
+def test_labels_are_texts_only(value: object) -> None:
+    labels = labels_of(value)
+    assert all(isinstance(label, str) for label in labels)
+    if isinstance(value, str):
+        assert labels == (value,)
+    elif isinstance(value, list):
+        assert list(labels) == [label for label in value if isinstance(label, str)]
+    else:
+        assert labels == ()
+
+
+@QUICK
+@given(VALUES, st.sampled_from(["id", "text", "title", "url"]))
+def test_a_passage_has_texts_only(value: object, key: str) -> None:
+    row = {"id": "p", "text": "words", "title": "t", "url": "u", key: value}
+    passage = passage_of(row, "id")
+    if passage is not None:
+        cells = (passage.passage_id, passage.text, passage.title, passage.url)
+        assert all(isinstance(cell, str) for cell in cells)
+        assert passage.passage_id
+    else:
+        assert not isinstance(value, str) or (key, value) == ("id", "")
+
+
+def test_a_passage_may_lack_title_and_address() -> None:
+    assert passage_of({"_id": "p", "text": "", "title": None}, "_id") == Passage("p", "")
+    assert passage_of({"_id": "p", "text": "x"}, "document_id") is None
+    assert passage_of(math.nan, "_id") is None
+
+
+def test_a_value_that_cannot_be_shown_is_still_a_fault(tmp_path: Path) -> None:
+    deep: list[object] = []
+    for _ in range(100_000):
+        deep = [deep]
+    faults = Faults(tmp_path / "rows.jsonl", "test file", "do this")
+    faults.add(1, "a text", deep)
+    with pytest.raises(BenchmarkFileError, match="found a value that is nested too deeply"):
+        faults.raise_if_any()

@@ -1,0 +1,196 @@
+"""The run format: what is written reads back equal, ties have one order, and torn files are named."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtasks.benchmarks import benchmark_folder, contexts_for, open_benchmark
+from ragtasks.config import config_from_options
+from ragtasks.errors import CacheError, ConfigurationError
+from ragtasks.files import (
+    Manifest,
+    Ranked,
+    canonical_hash,
+    in_rank_order,
+    read_manifest,
+    read_trec,
+    run_key,
+    write_manifest,
+    write_trec,
+)
+from ragtasks.files._runs import read_contexts
+from ragtasks.records import Setting
+from ragtasks.submissions.mtrageval._sources import entries_of_run
+from retrieval_cache.store import RunStore
+
+_IDS = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=8)
+_SCORES = st.floats(-1e6, 1e6, width=32)
+_RANKINGS = st.dictionaries(_IDS, _SCORES, min_size=1, max_size=8)
+
+
+@given(st.dictionaries(_IDS, _RANKINGS, min_size=1, max_size=5))
+def test_written_run_reads_back_equal(
+    tmp_path_factory: pytest.TempPathFactory, rankings: dict[str, dict[str, float]]
+) -> None:
+    run = {query: in_rank_order(Ranked(*item) for item in ranking.items()) for query, ranking in rankings.items()}
+    path = tmp_path_factory.mktemp("runs") / "run.trec"
+    write_trec(path, run, "tag")
+    assert read_trec(path) == run
+
+
+@given(_RANKINGS)
+def test_rank_order_falls_and_breaks_ties_by_id_as_trec_eval(ranking: dict[str, float]) -> None:
+    ordered = in_rank_order(Ranked(*item) for item in ranking.items())
+    assert ordered == in_rank_order(reversed(ordered))
+    for first, second in itertools.pairwise(ordered):
+        assert (first.score, first.passage_id) > (second.score, second.passage_id)
+
+
+def test_scores_that_are_equal_as_32_bit_floats_are_ties() -> None:
+    close = [Ranked("a", 1.0 + 1e-9), Ranked("b", 1.0)]
+    assert [item.passage_id for item in in_rank_order(close)] == ["b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("q Q0 d 1 nan t", "'nan'"),
+        ("q Q0 d 1 inf t", "'inf'"),
+        ("q Q0 d 1 high t", "'high'"),
+        ("q Q0 d 1 2.0", "found 5"),
+        ("q Q0 d 1 2.0 t\nq Q0 d 2 1.0 t", "'d' stands twice"),
+    ],
+)
+def test_broken_trec_lines_are_named(tmp_path: Path, line: str, found: str) -> None:
+    path = tmp_path / "run.trec"
+    path.write_text(f"q0 Q0 d0 1 3.5 t\n{line}\n")
+    with pytest.raises(CacheError) as error:
+        read_trec(path)
+    assert str(error.value).startswith(f"TREC run {path}: 1 fault\n  line ")
+    assert found in str(error.value)
+
+
+@given(st.dictionaries(st.text(max_size=5), st.one_of(st.integers(-(2**53), 2**53), st.text(max_size=5)), max_size=6))
+def test_hash_ignores_key_order_and_moves_with_every_value(value: dict[str, object]) -> None:
+    assert canonical_hash(value) == canonical_hash(dict(reversed(value.items())))
+    for key in value:
+        assert canonical_hash({**value, key: "another value"}) != canonical_hash(value)
+
+
+SPEC = {
+    "benchmark": "mtrag",
+    "is_sample": True,
+    "revision": "1",
+    "tasks": "00",
+    "corpora": {"govt": {"n_passages": 3}},
+    "queries": {"form": "last_turn"},
+    "retriever": {"name": "bm25"},
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "found"),
+    [
+        ("spec", None, "spec: Input should be"),
+        ("spec.benchmark", 1, "spec.benchmark: Input should be a valid string"),
+        ("spec.is_sample", "yes", "spec.is_sample: Input should be a valid boolean"),
+        ("spec.tasks", [], "spec.tasks: Input should be a valid string"),
+        ("spec.corpora", [], "spec.corpora: Input should be"),
+        ("spec.corpora.govt", 3, "spec.corpora.govt: Input should be"),
+        ("spec.queries", "last_turn", "spec.queries: Input should be"),
+        ("spec.queries.form", None, "spec.queries.form: Input should be a valid string"),
+        ("spec.retriever.name", 7, "spec.retriever.name: Input should be a valid string"),
+        ("files", ["a.trec"], "files: Input should be"),
+        ("files", {"a.trec": 1}, "files.a.trec: Input should be a valid string"),
+    ],
+)
+def test_a_manifest_of_other_types_is_refused_even_with_a_key_that_fits(
+    tmp_path: Path, path: str, value: object, found: str
+) -> None:
+    content = {"key": "", "name": "r", "spec": deepcopy(SPEC), "files": {}, "facts": {}}
+    *above, last = path.split(".")
+    inner: Any = content
+    for key in above:
+        inner = inner[key]
+    inner[last] = value
+    content["key"] = canonical_hash(content["spec"])
+    (tmp_path / "manifest.json").write_text(json.dumps(content))
+    with pytest.raises(CacheError, match="manifest of a run") as error:
+        read_manifest(tmp_path)
+    assert found in str(error.value)
+    assert "ragtasks runs remove" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        (b"{", "line 2: "),
+        (b"[]", "line 2: content: "),
+        (b'{"task_id": 1, "passages": []}', "line 2: task_id: "),
+        (b'{"task_id": "b", "passages": ["p"]}', "line 2: passages.0: "),
+        (b'{"task_id": "b", "passages": [{"passage_id": "p"}]}', "line 2: passages.0.text: "),
+        (b'{"task_id": "a", "passages": []}', "line 2: task 'a' is there already"),
+    ],
+)
+def test_contexts_of_another_shape_are_refused_by_line(tmp_path: Path, line: bytes, found: str) -> None:
+    content = b'{"task_id": "a", "passages": []}\n' + line + b"\n"
+    path = tmp_path / "contexts" / "full_rag.jsonl"
+    path.parent.mkdir()
+    path.write_bytes(content)
+    write_manifest(tmp_path, Manifest("r", SPEC, {"contexts/full_rag.jsonl": hashlib.sha256(content).hexdigest()}))
+    with pytest.raises(CacheError, match="contexts of a stored run") as error:
+        read_contexts(tmp_path, Setting.FULL_RAG)
+    assert found in str(error.value)
+
+
+def test_manifest_reads_back_and_refuses_changes(tmp_path: Path) -> None:
+    manifest = Manifest("mine", {**SPEC, "k": 5}, {"a.trec": "00"}, {"seconds": 1.5})
+    write_manifest(tmp_path, manifest)
+    assert read_manifest(tmp_path) == manifest
+    path = tmp_path / "manifest.json"
+    content = json.loads(path.read_text())
+    content["spec"]["k"] = 6
+    path.write_text(json.dumps(content))
+    with pytest.raises(CacheError, match="changed by hand"):
+        read_manifest(tmp_path)
+    path.write_text(path.read_text()[:40])
+    with pytest.raises(CacheError, match="manifest of a run"):
+        read_manifest(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["../../x", "/etc", "..", ".", "", "a/b", "a\\b", "a\n", "-x", "x" * 101])
+def test_a_run_is_named_and_never_a_path_wherever_one_is_taken(tmp_path: Path, name: str) -> None:
+    sample = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", tmp_path).resolve())
+    for take in (
+        lambda: config_from_options({"run": name}),
+        lambda: run_key(tmp_path, name),
+        lambda: contexts_for(sample, Setting.FULL_RAG, name, tmp_path),
+        lambda: entries_of_run(tmp_path, name, sample),
+        lambda: RunStore(tmp_path).named(name),
+        lambda: RunStore(tmp_path).remove(name),
+        lambda: RunStore(tmp_path).publish(tmp_path, name),
+    ):
+        with pytest.raises(ConfigurationError, match=r"run name .*no path"):
+            take()
+
+
+@pytest.mark.parametrize("name", ["official", "closed_book"])
+def test_no_run_is_stored_under_a_name_that_stands_for_something_else(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ConfigurationError, match="is taken"):
+        RunStore(tmp_path).publish(tmp_path / "work", name)
+
+
+@pytest.mark.parametrize("file", ["../other.trec", "/etc/passwd", "contexts/../../x.trec"])
+def test_a_manifest_that_leads_out_of_its_folder_is_refused(tmp_path: Path, file: str) -> None:
+    write_manifest(tmp_path, Manifest("r", SPEC, {file: "0" * 64}))
+    with pytest.raises(CacheError, match="outside of its folder"):
+        read_manifest(tmp_path)

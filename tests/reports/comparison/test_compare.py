@@ -1,0 +1,210 @@
+"""Evaluations compared: what meets what, the tables and the command; real output of the harness on the sample."""
+
+from __future__ import annotations
+
+import csv
+import io
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from ragtasks.cli import app
+from ragtasks.errors import ConfigurationError
+from ragtasks.logs import Evaluation, Kind, Row, read_evaluations
+from ragtasks.reports.comparison import compare_evaluations, comparisons_csv, render_comparisons
+from tests.reports._evaluations import LIMIT, results_file
+
+KIND: Kind = ("mtrag", "minilm", "rules")
+EVALUATION = Evaluation("m", KIND, (), "mtrag", {}, Path("results.json"), {})
+ROW = Row("", "", 1, "govt", "reference", "ANSWERABLE", (), "N/A", 0, 0, 0, None, {}, {}, {})
+
+
+def rows(name: str, settings: tuple[str, ...] = ("reference",), n: int = 20, **values: Any) -> tuple[Row, ...]:
+    """Return three tasks a conversation, with values that differ from name to name."""
+    chance = np.random.default_rng([ord(letter) for letter in name])
+    made = []
+    for setting in settings:
+        for number in range(3 * n):
+            found = {"rb_alg": float(chance.random()), "rouge_l": float(chance.random())} | values
+            ids = {"task_id": f"c{number // 3}<::>{number % 3 + 1}", "conversation_id": f"c{number // 3}"}
+            made.append(replace(ROW, **ids, setting=setting, values=found))
+    return tuple(made)
+
+
+def evaluation(model: str, found: tuple[Row, ...] | None = None, kind: Kind = KIND) -> Evaluation:
+    return replace(EVALUATION, model=model, kind=kind, rows=rows(model) if found is None else found)
+
+
+def facts_added(given: Evaluation, **facts: Any) -> Evaluation:
+    return replace(given, facts={"mtrag_reference": facts})
+
+
+def pairs(*evaluations: Evaluation, **options: Any) -> list[tuple[str, str, str, str]]:
+    found = compare_evaluations(evaluations, **options)
+    return [(p.first.group, p.first.metric, p.first.name, p.second.name) for p in found.pairs]
+
+
+def cells(text: str, *first: str) -> list[list[str]]:
+    """Return the rows of all tables that begin with these cells."""
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    split = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+    return [found for found in split if found[: len(first)] == list(first)]
+
+
+def test_models_meet_in_each_setting_by_the_paper_s_metrics() -> None:
+    one, other = (evaluation(name, rows(name, ("full_rag", "reference"))) for name in "ab")
+    assert pairs(one, other) == [("reference", "rb_alg", "a", "b"), ("full_rag", "rb_alg", "a", "b")]
+    assert pairs(one, other, metrics=["rouge_l", "rb_alg", "rouge_l"]) == [
+        (setting, metric, "a", "b") for setting in ("reference", "full_rag") for metric in ("rouge_l", "rb_alg")
+    ]
+
+
+def test_settings_of_a_model_meet_on_the_tasks_that_they_share() -> None:
+    found = rows("a", ("full_rag", "reference"))
+    shorter = evaluation("a", found[:60] + found[60:90])
+    (pair,) = compare_evaluations([shorter], by="setting").pairs
+    assert (pair.first.group, pair.first.name, pair.second.name) == ("a", "reference", "full_rag")
+    assert (pair.difference.n_values, pair.difference.n_clusters, pair.n_unshared) == (30, 10, 30)
+
+
+@pytest.mark.parametrize(
+    "kind", [("mtrag (sample)", "minilm", "rules"), ("mtrag", "none", "rules"), ("mtrag", "minilm", "rules; judges: j")]
+)
+def test_other_kinds_are_never_compared(kind: Kind) -> None:
+    strange = evaluation("strange", kind=kind)
+    with pytest.raises(ConfigurationError, match="at least two that share data, encoder, judges"):
+        compare_evaluations([evaluation("a"), strange])
+    found = compare_evaluations([evaluation("a"), evaluation("b"), strange])
+    assert [(pair.first.name, pair.second.name) for pair in found.pairs] == [("a", "b")]
+    text = render_comparisons(found, group="setting", name="model", items="tasks")
+    assert "Nothing else was scored alike: not compared." in text
+    assert len(cells(text, "reference", "strange")) == 1
+
+
+def test_other_versions_of_the_files_are_never_compared() -> None:
+    one, two = (facts_added(evaluation(name), revision=name) for name in ("v1", "v2"))
+    with pytest.raises(ConfigurationError, match=r"v1 in reference \(mtrag; data revision: v1;.*data revision: v2"):
+        compare_evaluations([one, two])
+    found = compare_evaluations([one, two, facts_added(evaluation("b"), revision="v2")])
+    assert [(pair.first.name, pair.second.name) for pair in found.pairs] == [("v2", "b")]
+    text = render_comparisons(found, group="setting", name="model", items="tasks")
+    headings = [line.partition("; metrics")[0] for line in text.splitlines() if line.startswith("# ")]
+    assert headings == ["# mtrag; data revision: v1", "# mtrag; data revision: v2"]
+
+
+def test_what_was_asked_otherwise_is_compared_and_said() -> None:
+    usual, changed = (facts_added(evaluation("a"), configuration={"max_words": n}) for n in (150, 50))
+    said = "max_words: 150 for a, b, but 50 for a #2"
+    found = compare_evaluations([usual, changed, facts_added(evaluation("b"), configuration={"max_words": 150})])
+    assert [(p.first.name, p.second.name) for p in found.pairs] == [("a", "a #2"), ("a", "b"), ("a #2", "b")]
+    assert render_comparisons(found, group="setting", name="model", items="tasks").splitlines()[0].endswith(said)
+    assert all(line["context"].endswith(said) for line in csv.DictReader(io.StringIO(comparisons_csv(found))))
+
+
+def test_parts_of_one_model_are_put_together_and_repeats_are_told_apart() -> None:
+    parts = [evaluation("a", rows("a", (setting,))) for setting in ("reference", "full_rag")]
+    assert pairs(*parts, by="setting") == [("a", "rb_alg", "reference", "full_rag")]
+    again = evaluation("a", rows("other"))
+    assert pairs(*parts, again) == [("reference", "rb_alg", "a", "a #2")]
+
+
+def test_an_evaluation_without_a_metric_has_no_column_of_it() -> None:
+    judged = [evaluation(name, rows(name, rb_llm=0.5)) for name in "ab"]
+    assert pairs(*judged, evaluation("c"), metrics=["rb_llm"]) == [("reference", "rb_llm", "a", "b")]
+
+
+def test_slips_are_answered() -> None:
+    both = [evaluation("a"), evaluation("b")]
+    with pytest.raises(ConfigurationError, match="unknown metric 'rouge': did you mean 'rouge_l'"):
+        compare_evaluations(both, metrics=["rouge"])
+    with pytest.raises(ConfigurationError, match="unknown way to compare 'models': did you mean 'model'"):
+        compare_evaluations(both, by="models")
+
+
+def test_the_tables_say_what_they_cover_and_what_the_naive_error_is() -> None:
+    found = rows("b")
+    unscored = tuple(replace(row, values={"rb_alg": None}) for row in found[:3])
+    text = render_comparisons(
+        compare_evaluations([evaluation("a|x"), evaluation("b", unscored + found[3:])]),
+        group="setting",
+        name="model",
+        items="tasks",
+    )
+    ((*_, errors, naive, n, conversations, left_out),) = cells(text, "reference", "b")
+    assert (n, conversations, left_out) == ("57", "19", "3")
+    assert errors != naive
+    (pair,) = cells(text, "reference", "rb_alg", r"a\|x", "b")
+    assert pair[-4:] == ["57", "19", "3", "0"]
+    assert " to +" in pair[7]
+    assert "corrected for the\n  1 comparisons" in text
+    assert "takes tasks for" in text
+
+
+def test_a_missing_interval_gives_its_reason() -> None:
+    found = compare_evaluations([evaluation(name, rows(name, n=9)) for name in "ab"])
+    text = render_comparisons(found, group="setting", name="model", items="tasks")
+    assert text.count("- (fewer than 10 conversations)") == 3
+
+
+def test_csv_holds_the_figures_in_full() -> None:
+    found = compare_evaluations([evaluation("a, b"), evaluation("c"), evaluation("d", rows("d", rb_alg=None))])
+    first, second, _ = csv.DictReader(io.StringIO(comparisons_csv(found)))
+    pair = found.pairs[0]
+    assert (first["first"], first["second"], first["context"]) == ("a, b", "c", pair.first.context)
+    assert float(first["difference"]) == pair.difference.value
+    assert float(first["p_holm"]) == pair.adjusted_p
+    assert (second["difference"], second["p"], second["no_interval_because"]) == ("", "", "nothing is scored")
+
+
+def command(*arguments: str) -> str:
+    result = CliRunner().invoke(app, ["compare", *arguments])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_the_command_on_the_harness_s_own_output(evaluations: Path) -> None:
+    text = command(str(evaluations), "--metric", "rouge_l", "--baseline", "ragtasks-refuse")
+    heading = "# mtrag (sample); data revision: 1; metrics: mtrag; encoder of BERTScore: none; IDK detector: rules\n"
+    assert text.startswith(heading)
+    (oracle,) = cells(text, "full_rag", "rouge_l", "ragtasks-refuse", "ragtasks-oracle")
+    assert oracle[5] == "1.000"
+    assert oracle[-4] == str(4 * LIMIT)
+    lines = command(str(evaluations), "--by", "setting", "--format", "csv").splitlines()
+    assert len(lines) == 1 + 2 * 3 * 2  # a header; two models, three pairs of settings, rb_alg and ans_acc
+
+
+def test_models_are_compared_in_the_order_given(evaluations: Path) -> None:
+    folders = [str(evaluations / name) for name in ("refuse", "oracle")]
+    given, turned = (
+        [line[3:5] for line in csv.reader(io.StringIO(command(*names, "--format", "csv", "--metric", "rouge_l")))]
+        for names in (folders, folders[::-1])
+    )
+    assert given[1:] == [["ragtasks-refuse", "ragtasks-oracle"]] * 3
+    assert turned[1:] == [["ragtasks-oracle", "ragtasks-refuse"]] * 3
+
+
+def test_the_heading_says_which_file_a_number_stands_for(evaluations: Path, tmp_path: Path) -> None:
+    first, again = (Path(shutil.copytree(evaluations / "refuse", tmp_path / name)) for name in ("first", "again"))
+    heading = command(str(first), str(again), "--metric", "rouge_l").splitlines()[0]
+    places = [results_file(folder).relative_to(tmp_path) for folder in (first, again)]
+    assert heading.endswith(f"; files: ragtasks-refuse is {places[0]}, ragtasks-refuse #2 is {places[1]}")
+
+
+def test_ten_models_in_three_settings_are_45_pairs_in_each() -> None:
+    settings = ("reference", "reference_rag", "full_rag")
+    found = compare_evaluations([evaluation(f"m{n}", rows(f"m{n}", settings, n=110)) for n in range(10)])
+    assert len(found.pairs) == 3 * 45
+    assert all(pair.difference.reason == "" and pair.difference.n_clusters == 110 for pair in found.pairs)
+
+
+def test_reading_and_comparing_agree_on_the_conversations(evaluations: Path) -> None:
+    (oracle, _) = read_evaluations([evaluations])
+    found = compare_evaluations(read_evaluations([evaluations]), metrics=["rouge_l"])
+    expected = {row.conversation_id for row in oracle.rows if row.setting == "full_rag"}
+    counts = {mean.estimate.n_clusters for mean in found.means if mean.column.group == "full_rag"}
+    assert counts == {len(expected)}

@@ -1,0 +1,76 @@
+"""Comparisons as Markdown: names that would break it, directions, and signs."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+from ragtasks.reports.comparison import compare_evaluations, comparisons_csv, render_comparisons
+from ragtasks.statistics import Column, compare_columns
+from tests.reports._rows import evaluation, row
+
+
+def column(name: str, *values: float, metric: str = "rb_alg", context: str = "mtrag") -> Column:
+    """Return a column with one value a conversation."""
+    figures = {f"c{number}": value for number, value in enumerate(values)}
+    return Column(context, "reference", metric, name, figures, {item: item for item in figures})
+
+
+def rendered(*columns: Column) -> list[str]:
+    return render_comparisons(compare_columns(columns), group="setting", name="model", items="tasks").splitlines()
+
+
+def cells(lines: list[str], *holding: str) -> list[list[str]]:
+    """Return the rows of tables that hold all of these texts."""
+    found = [line for line in lines if line.startswith("|") and all(text in line for text in holding)]
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in found]
+
+
+def test_a_metric_says_where_lower_is_better() -> None:
+    for higher_is_better, shown in ((True, "empty"), (None, "empty"), (False, "empty (lower is better)")):
+        sides = (column("a", 0.0, metric="empty"), column("b", 1.0, metric="empty"))
+        lines = rendered(*(replace(side, higher_is_better=higher_is_better) for side in sides))
+        assert [row[2] for row in cells(lines, "empty") if len(row) == 10] == [shown, shown]
+        (pair,) = (row for row in cells(lines, "empty") if len(row) > 10)
+        assert pair[1] == shown
+
+
+def test_evaluations_bring_the_direction_of_their_metrics() -> None:
+    rows = [row(number, float(number > 1), conversation_id=f"c{number}") for number in range(1, 4)]
+    rows = [replace(item, values={**item.values, "empty": 0.0, "idk_yes": 0.0}) for item in rows]
+    sides = [evaluation(rows, model=model) for model in "ab"]
+    found = compare_evaluations(sides, metrics=["rb_alg", "empty", "idk_yes"])
+    assert {mean.column.metric: mean.column.higher_is_better for mean in found.means} == {
+        "rb_alg": True,
+        "empty": False,
+        "idk_yes": None,
+    }
+
+
+def test_a_newline_or_an_escape_in_a_name_breaks_neither_row_nor_heading() -> None:
+    named = [column(name, 0.5, context="mtrag; max_words: 50 for a\nb") for name in ("a\nb", "c\x1b[2J\u2028d")]
+    lines = rendered(*named)
+    assert lines[0] == r"# mtrag; max_words: 50 for a\nb"
+    (pair,) = cells(lines, r"a\nb", r"c\x1b[2J\u2028d")
+    assert pair[2:4] == [r"a\nb", r"c\x1b[2J\u2028d"]
+    assert all(line.endswith("|") for line in lines if line.startswith("|"))
+
+
+def test_csv_holds_no_formulas() -> None:
+    found = compare_columns([column("=cmd()", 0.5), column("-", 0.25)])
+    assert [line.split(",")[3:5] for line in comparisons_csv(found).splitlines()[1:]] == [["'=cmd()", "-"]]
+
+
+def test_a_difference_that_rounds_to_zero_has_no_sign() -> None:
+    gaps = [sign * number / 100_000 for number, sign in zip(range(1, 21), itertools.cycle((1, -1)), strict=False)]
+    lines = rendered(column("a", *[0.5] * 20), column("b", *(0.5 + gap for gap in gaps)))
+    (pair,) = cells(lines, "a", "b", "reference | rb_alg")
+    assert pair[6:8] == ["0.000", "0.000 to 0.000"]
+
+
+def test_other_differences_have_their_sign() -> None:
+    (up,), (down,) = (
+        [row for row in cells(rendered(column("x", first), column("y", second)), "x", "y") if len(row) > 10]
+        for first, second in ((0.25, 0.5), (0.5, 0.25))
+    )
+    assert (up[6], down[6]) == ("+0.250", "-0.250")

@@ -1,0 +1,226 @@
+"""The pictures: what is drawn of which tables, how far intervals reach, and nothing drawn that is not there."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragtasks.errors import ConfigurationError, MissingExtraError
+from ragtasks.reports.plots import plot_sections
+from ragtasks.reports.rendering import Cell, Figure, Section, Table
+
+pytest.importorskip("matplotlib")
+from matplotlib import rcParams
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure as Canvas
+
+FACTS = {"encoder of BERTScore": "minilm", "IDK detector": "rules"}
+NOTHING = Figure(None, 0, 5)
+
+
+def figure(value: float) -> Figure:
+    return Figure(value, 5, 5, value - 0.1, value + 0.2)
+
+
+def settings(*rows: tuple[Cell, ...], metrics: tuple[str, ...] = ("rb_alg",)) -> Table:
+    return Table("By setting", ("setting", "model", "n", *metrics), rows)
+
+
+def dimensions(*rows: tuple[Cell, ...], models: tuple[str, ...] = ("a", "b")) -> Table:
+    return Table("rb_alg in setting reference", ("dimension", "value", "n", *models), rows)
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Canvas]:
+    """The canvases that were saved."""
+    saved: list[Canvas] = []
+    save = FigureCanvasAgg.print_png
+
+    def keep(canvas: FigureCanvasAgg, *given: Any, **options: Any) -> None:
+        saved.append(canvas.figure)
+        save(canvas, *given, **options)
+
+    monkeypatch.setattr(FigureCanvasAgg, "print_png", keep)
+    return saved
+
+
+def panel(canvas: Canvas, title: str) -> Axes:
+    (found,) = (axes for axes in canvas.get_axes() if axes.get_title(loc="left") == title)
+    return found
+
+
+def whiskers(axes: Axes) -> list[tuple[float, float]]:
+    """Return the ends of all intervals, in the order in which they were drawn."""
+    return [
+        (float(segment[0][1]), float(segment[1][1]))
+        for lines in axes.collections
+        for segment in lines.get_segments()  # type: ignore[attr-defined]
+    ]
+
+
+def test_settings_are_bars_as_high_as_the_table_says(tmp_path: Path, drawn: list[Canvas]) -> None:
+    table = settings(
+        ("reference", "a", 5, figure(0.5), figure(0.9)),
+        ("full_rag", "a", 5, figure(0.25), figure(0.8)),
+        ("full_rag", "b", 5, NOTHING, figure(0.7)),
+        metrics=("rb_alg", "coverage"),
+    )
+    (path,) = plot_sections([Section("mtrag (sample)", FACTS, (table,))], tmp_path / "new")
+    assert path == tmp_path / "new" / "1_mtrag_sample_by_setting.png"
+    assert path.read_bytes().startswith(b"\x89PNG")
+    (canvas,) = drawn
+    # The coverage is no figure of a model, and what has no value is a gap: neither is drawn, nor named.
+    (axes,) = canvas.get_axes()
+    assert axes.get_title(loc="left") == "rb_alg"
+    assert [bar.get_height() for bar in axes.patches] == [0.5, 0.25]  # type: ignore[attr-defined]
+    assert whiskers(axes) == [pytest.approx((0.4, 0.7)), pytest.approx((0.15, 0.45))]
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["reference", "full_rag"]
+    assert axes.get_ylim()[0] == 0
+    title = canvas.get_suptitle()
+    assert "mtrag (sample): By setting" in title
+    assert "encoder of BERTScore: minilm; IDK detector: rules" in title
+    assert "95 % intervals over conversations" in title
+
+
+def test_dimensions_are_points_and_turns_are_lines_on_one_scale(tmp_path: Path, drawn: list[Canvas]) -> None:
+    table = dimensions(
+        ("all", "", 9, figure(0.5), figure(0.6)),
+        ("turn by turn", "1", 5, figure(0.4), NOTHING),
+        ("turn by turn", "2", 4, figure(0.6), Figure(-0.5, 4, 4)),
+        ("domain", "fiqa", 9, NOTHING, NOTHING),
+    )
+    plot_sections([Section("mtrag", FACTS, (table,))], tmp_path)
+    (canvas,) = drawn
+    assert [axes.get_title(loc="left") for axes in canvas.get_axes()] == ["all", "turn by turn"]
+    turns = panel(canvas, "turn by turn")
+    assert [text.get_text() for text in turns.get_xticklabels()] == ["1\nn=5", "2\nn=4"]
+    a, b = (container.lines[0] for container in turns.containers)  # type: ignore[attr-defined]
+    assert (list(a.get_ydata()), a.get_linestyle()) == ([0.4, 0.6], "-")
+    assert list(b.get_ydata()) == [-0.5]
+    assert b.get_xdata()[0] > a.get_xdata()[1] > 0.5  # side by side above the second turn
+    (point, _) = (container.lines[0] for container in panel(canvas, "all").containers)  # type: ignore[attr-defined]
+    assert point.get_linestyle() == "None"
+    assert panel(canvas, "all").get_ylim() == turns.get_ylim()
+    assert turns.get_ylim()[0] < -0.5
+
+
+def test_a_model_looks_the_same_in_all_panels_and_baselines_are_grey(tmp_path: Path, drawn: list[Canvas]) -> None:
+    models = (*(f"m{number}" for number in range(8)), "ragtasks-oracle")
+    rows = [("reference", model, 5, figure(0.5), figure(0.6) if model != "m0" else NOTHING) for model in models]
+    plot_sections([Section("mtrag", FACTS, (settings(*rows, metrics=("rb_alg", "rl_f")),))], tmp_path)
+    looks: list[dict[str, tuple[object, ...]]] = [
+        {
+            container.get_label(): (container[0].get_facecolor(), container[0].get_hatch())  # type: ignore[index]
+            for container in axes.containers
+            if str(container.get_label()) in models
+        }
+        for axes in drawn[0].get_axes()
+    ]
+    assert list(looks[0]) == list(models)
+    assert "m0" not in looks[1]
+    assert all(looks[0][model] == look for model, look in looks[1].items())
+    assert len(set(looks[0].values())) == len(models)
+    red, green, blue, _ = looks[0]["ragtasks-oracle"][0]  # type: ignore[misc]
+    assert red == green == blue
+    (legend,) = drawn[0].legends
+    assert [text.get_text() for text in legend.get_texts()] == list(models)
+
+
+def test_no_interval_draws_no_whisker_and_promises_none(tmp_path: Path, drawn: list[Canvas]) -> None:
+    plot_sections([Section("mtrag", {}, (settings(("reference", "a", 5, Figure(0.5, 5, 5))),))], tmp_path)
+    assert drawn[0].get_suptitle() == "mtrag: By setting"
+    assert whiskers(panel(drawn[0], "rb_alg")) == [(0.5, 0.5)]
+
+
+def test_nothing_of_a_picture_lies_over_another_part_or_beyond_its_edges(tmp_path: Path, drawn: list[Canvas]) -> None:
+    models = tuple(f"model-{number}" for number in range(13))
+    values = {"all": ("",), "turn by turn": tuple("123456789"), "domain": ("clapnq", "cloud", "fiqa", "govt")}
+    rows = [
+        (name, value, 100, *(figure(0.1 * (number % 7)) for number in range(13)))
+        for name, own in values.items()
+        for value in own
+    ]
+    plot_sections([Section("mtrag", FACTS, (dimensions(*rows, models=models),))], tmp_path)
+    (canvas,) = drawn
+    renderer = FigureCanvasAgg(canvas).get_renderer()
+    assert len(canvas.get_axes()) == 3
+    parts = [axes.get_tightbbox(renderer) for axes in canvas.get_axes()]
+    parts += [canvas.legends[0].get_window_extent(renderer), canvas.texts[0].get_window_extent(renderer)]
+    for one, other in itertools.combinations(parts, 2):
+        assert not one.overlaps(other)
+    assert all(box.x0 >= 0 and box.y0 >= 0 and box.x1 <= canvas.bbox.x1 and box.y1 <= canvas.bbox.y1 for box in parts)
+
+
+def test_labels_of_an_axis_never_meet(tmp_path: Path, drawn: list[Canvas]) -> None:
+    labels = ("ANSWERABLE", "PARTIAL", "UNANSWERABLE", "UNDERSPECIFIED")
+    kinds = ("Comparative", "Composite", "Explanation", "Factoid", "How-To", "Keyword", "Non-Question", "Opinion")
+    values = {"all": ("",), "answerability": labels, "turn": ("first", "later"), "question type": (*kinds, *labels)}
+    rows = [(name, value, 842, figure(0.5)) for name, own in values.items() for value in own]
+    of_settings = tuple((name, "m", 842, *[figure(0.5)] * 5) for name in ("reference", "reference_rag", "full_rag"))
+    tables = (dimensions(*rows, models=("m",)), settings(*of_settings, metrics=tuple("abcde")))
+    plot_sections([Section("mtrag", FACTS, tables)], tmp_path)
+    for canvas in drawn:
+        renderer = FigureCanvasAgg(canvas).get_renderer()
+        for axes in canvas.get_axes():
+            boxes = [label.get_window_extent(renderer) for label in axes.get_xticklabels()]
+            assert len(boxes) == len(axes.get_xticks()) > 0
+            assert all(one.x1 < other.x0 for one, other in itertools.pairwise(boxes))
+
+
+def test_drawing_loads_no_window_system(tmp_path: Path) -> None:
+    code = f"""
+import sys
+from pathlib import Path
+from ragtasks.reports.plots import plot_sections
+plot_sections([], Path({str(tmp_path)!r}))
+sys.exit("matplotlib.pyplot" in sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_other_tables_are_not_drawn(tmp_path: Path) -> None:
+    empty = settings(("reference", "a", 5, NOTHING))
+    other = Table("Where the loss is", ("class", "tasks"), (("no loss", 3),))
+    assert plot_sections([Section("mtrag", FACTS, (empty, other))], tmp_path) == {}
+    assert plot_sections([], tmp_path) == {}
+
+
+def test_sections_of_one_name_have_pictures_of_their_own(tmp_path: Path) -> None:
+    sections = [Section("mtrag", FACTS, (settings(("reference", "a", 5, figure(0.5))),))] * 2
+    drawn = plot_sections(sections, tmp_path)
+    assert [path.name for path in drawn] == ["1_mtrag_by_setting.png", "2_mtrag_by_setting.png"]
+    assert list(drawn.values()) == ["mtrag: By setting"] * 2
+
+
+def test_the_same_tables_give_the_same_bytes_whatever_the_callers_style(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Names with signs that matplotlib would read as a formula, or leave out of the legend.
+    sections = [Section("mtrag", FACTS, (settings(("reference", r"$\frac$ _hidden_", 5, figure(0.5))),))]
+    (first,) = plot_sections(sections, tmp_path / "a")
+    monkeypatch.setitem(rcParams, "font.size", 30.0)
+    (second,) = plot_sections(sections, tmp_path / "b")
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_a_name_that_begins_with_an_underscore_is_in_the_legend(tmp_path: Path, drawn: list[Canvas]) -> None:
+    plot_sections([Section("mtrag", FACTS, (settings(("reference", "_own", 5, figure(0.5))),))], tmp_path)
+    assert [text.get_text() for text in drawn[0].legends[0].get_texts()] == ["_own"]
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigurationError, match="file"):
+        plot_sections([Section("mtrag", FACTS, (settings(("reference", "a", 5, figure(0.5))),))], tmp_path / "file")
+
+
+def test_without_matplotlib_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(MissingExtraError, match=r"ragtasks\[report\]"):
+        plot_sections([], tmp_path)

@@ -1,0 +1,170 @@
+"""Tables as text: what a reader sees, what a program reads back, and nothing in a name that breaks either."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtasks.reports.rendering import Figure, Format, Section, Table, render
+from ragtasks.reports.rendering._renderers import shown
+
+TABLE = Table(
+    "By setting",
+    ("setting", "model", "n", "rb_alg"),
+    (("reference", "a", 3, Figure(0.5, 3, 3, 0.4, 0.6)), ("full_rag", "bb", 12, Figure(None, 0, 12))),
+    "A note.",
+)
+SECTION = Section("mtrag (sample)", {"encoder of BERTScore": "minilm", "IDK detector": "rules"}, (TABLE,))
+
+
+@pytest.mark.parametrize(
+    ("cell", "text"),
+    [
+        ("word", "word"),
+        (12, "12"),
+        (Figure(0.5, 2, 2), "0.500"),
+        (Figure(0.5, 1, 3), "0.500 (1/3)"),
+        (Figure(0.0, 1, 2), "0.000 (1/2)"),  # unscored is not zero
+        (Figure(0.5, 1, 3, 0.25, 1.0625), "0.500 [0.250, 1.062] (1/3)"),
+        (Figure(None, 0, 3), "-"),
+        (Figure(-0.0004, 2, 2, -0.0004, 0.0004), "0.000 [0.000, 0.000]"),
+    ],
+)
+def test_a_mean_says_what_it_covers(cell: str | int | Figure, text: str) -> None:
+    assert shown(cell) == text
+
+
+def test_markdown_is_aligned_and_says_what_it_rests_on() -> None:
+    assert render([SECTION], Format.MARKDOWN).splitlines() == [
+        "# mtrag (sample)",
+        "",
+        "encoder of BERTScore: minilm; IDK detector: rules",
+        "",
+        "## By setting",
+        "",
+        "A note.",
+        "",
+        "| setting   | model |  n |               rb_alg |",
+        "|-----------|-------|---:|---------------------:|",
+        "| reference | a     |  3 | 0.500 [0.400, 0.600] |",
+        "| full_rag  | bb    | 12 |                    - |",
+    ]
+
+
+def test_csv_tells_sections_of_one_title_apart() -> None:
+    other = Section("mtrag (sample)", {"encoder of BERTScore": "none", "IDK detector": "rules"}, (TABLE,))
+    lines = list(csv.DictReader(io.StringIO(render([SECTION, other], Format.CSV))))
+    assert [line["context"] for line in lines] == [
+        f"mtrag (sample); encoder of BERTScore: {encoder}; IDK detector: rules"
+        for encoder in ("minilm", "none")
+        for _ in range(8)
+    ]
+
+
+def test_csv_has_a_line_a_cell_with_intervals_in_columns_of_their_own() -> None:
+    lines = list(csv.DictReader(io.StringIO(render([SECTION], Format.CSV))))
+    assert len(lines) == 8
+    assert {line["section"] for line in lines} == {"mtrag (sample)"}
+    figure, missing = (line for line in lines if line["column"] == "rb_alg")
+    assert [figure[name] for name in ("row", "value", "low", "high", "n_scored", "n")] == [
+        "1",
+        "0.5",
+        "0.4",
+        "0.6",
+        "3",
+        "3",
+    ]
+    assert [missing[name] for name in ("row", "value", "low", "high", "n_scored", "n")] == ["2", "", "", "", "0", "12"]
+    assert [line["text"] or line["value"] for line in lines[:3]] == ["reference", "a", "3"]
+
+
+def test_latex_is_a_tabular_with_a_caption() -> None:
+    lines = render([SECTION], Format.LATEX).splitlines()
+    assert lines[0] == r"\begin{table}"
+    assert lines[1] == (
+        r"\caption{mtrag (sample). By setting. A note. encoder of BERTScore: minilm; IDK detector: rules.}"
+    )
+    assert lines[2:-2] == [
+        r"\begin{tabular}{llrr}",
+        r"\toprule",
+        r"setting & model & n & rb\_alg \\",
+        r"\midrule",
+        r"reference & a & 3 & 0.500 [0.400, 0.600] \\",
+        r"full\_rag & bb & 12 & - \\",
+        r"\bottomrule",
+    ]
+
+
+def test_code_in_a_note_is_set_as_code_in_latex_only() -> None:
+    table = Table("t_1", ("x",), ((1,),), 'Add `"run_1": 50%` to it, and a ` alone.')
+    sections = [Section("s", {}, (table,))]
+    code = r"\texttt{{\char34}run\_1{\char34}: 50\%}"
+    assert rf"\caption{{s. t\_1. Add {code} to it, and a ` alone.}}" in render(sections, Format.LATEX)
+    assert table.note in render(sections, Format.MARKDOWN)
+
+
+def test_signs_of_latex_are_words_in_it() -> None:
+    table = Table("x", ("model",), ((r"a_b&c%$#{}~^\d",), ('|<">',), ("[x]",), ("*",)))
+    text = render([Section("s", {}, (table,))], Format.LATEX)
+    assert r"a\_b\&c\%\$\#\{\}\textasciitilde{}\textasciicircum{}\textbackslash{}d \\" in text
+    assert r"\textbar{}\textless{}{\char34}\textgreater{} \\" in text
+    assert "\n{}[x] \\\\\n{}* \\\\" in text  # else a length, or the star, of the row's end before
+
+
+@pytest.mark.parametrize(
+    ("how", "shown"), [(Format.MARKDOWN, r"a\x1b[2J\nb"), (Format.LATEX, r"\textbackslash{}x1b[2J")]
+)
+def test_a_name_moves_no_terminal_and_breaks_no_line(how: Format, shown: str) -> None:
+    name = "a\x1b[2J\nb"
+    text = render([Section(name, {name: name}, (Table(name, (name,), ((name,),), name),))], how)
+    assert text.count(shown) == 7  # a title, two of a fact, three of the table, and a cell
+    assert "\x1b" not in text
+    assert not [line for line in text.splitlines() if line.startswith("b")]
+
+
+NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\r"), min_size=1, max_size=20)
+
+
+@given(NAMES)
+def test_no_name_breaks_a_markdown_row(name: str) -> None:
+    text = render([Section("s", {}, (Table("x", ("model", "n"), ((name, 1), ("a", 2))),))], Format.MARKDOWN)
+    rows = [line for line in text.split("\n") if line.startswith("|")]
+    assert len(rows) == 4
+    assert {len(line.replace("\\|", "").split("|")) for line in rows} == {4}
+
+
+@given(NAMES)
+def test_a_csv_reader_gets_every_name_back(name: str) -> None:
+    text = render([Section("s", {}, (Table("x", ("model",), ((name,),)),))], Format.CSV)
+    (line,) = csv.DictReader(io.StringIO(text, newline=""))
+    assert line["text"] in {name, f"'{name}"}
+    assert line["text"].startswith(("=", "+", "-", "@")) == (name == "-")
+
+
+def test_no_text_of_a_csv_is_a_formula_and_numbers_stay_as_they_are() -> None:
+    names = ("=cmd()", "@SUM(1)", "+1", "-1", "-", "a=1")
+    table = Table("=t", ("=c",), (*((name,) for name in names), (Figure(-0.5, 1, 1, -1.0, 0.0),), (-3,)))
+    lines = list(csv.DictReader(io.StringIO(render([Section("=s", {}, (table,))], Format.CSV))))
+    assert [line["text"] for line in lines] == ["'=cmd()", "'@SUM(1)", "'+1", "'-1", "-", "a=1", "", ""]
+    assert [(line["value"], line["low"], line["high"]) for line in lines[-2:]] == [
+        ("-0.5", "-1.0", "0.0"),
+        ("-3", "", ""),
+    ]
+    heads = {(line["context"], line["section"], line["table"], line["column"]) for line in lines}
+    assert heads == {("'=s", "'=s", "'=t", "'=c")}
+
+
+@pytest.mark.parametrize("how", [Format.MARKDOWN, Format.LATEX])
+def test_no_sections_are_no_text(how: Format) -> None:
+    assert render([], how) == ""
+
+
+def test_a_table_without_rows_keeps_its_note() -> None:
+    section = Section("s", {}, (Table("x", ("model",), (), "Nothing was scored."),))
+    assert "Nothing was scored." in render([section], Format.MARKDOWN)
+    assert "model" not in render([section], Format.MARKDOWN)
+    assert render([section], Format.LATEX) == ""

@@ -1,0 +1,118 @@
+"""Rules from the labels alone: they say what a run of the same system says, and no more."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ragtasks.logs import Evaluation, Row, read_evaluations
+from ragtasks.metrics import answerability_accuracy, condition_paper
+from ragtasks.records import Answerability, IdkVerdict, Score
+from ragtasks.reports.tables import is_baseline
+from ragtasks.reports.tables._baselines import CONDITIONED, missing_baselines, with_baselines
+from tests.reports._rows import evaluation, row
+
+ALWAYS, ON_EMPTY = "refuse always (from the labels)", "refuse on empty (from the labels)"
+VALUES = dict.fromkeys(CONDITIONED, 0.7)
+
+
+def rule(name: str, *given: Evaluation) -> Evaluation:
+    (found,) = (item for item in with_baselines(given) if item.model == name)
+    return found
+
+
+@pytest.mark.parametrize("label", list(Answerability))
+def test_refusing_always_has_the_figures_of_a_refusal(label: Answerability) -> None:
+    (made,) = rule(ALWAYS, evaluation([row(1, None, answerability=label.value, values=VALUES)])).rows
+    conditioned = condition_paper(Score(0.7), label, IdkVerdict.YES, clarification=False).value
+    accuracy = answerability_accuracy(label, IdkVerdict.YES).value
+    assert made.values == {**dict.fromkeys(CONDITIONED[:3], conditioned), "ans_acc": accuracy}
+
+
+@pytest.mark.parametrize(("label", "n_passages"), list(itertools.product(Answerability, (0, 3))))
+def test_refusing_on_empty_is_right_or_wrong_and_nothing_else_is_known(label: Answerability, n_passages: int) -> None:
+    (made,) = rule(
+        ON_EMPTY, evaluation([row(1, None, answerability=label.value, n_passages=n_passages, values=VALUES)])
+    ).rows
+    verdict = IdkVerdict.NO if n_passages else IdkVerdict.YES
+    assert made.values.get("ans_acc") == answerability_accuracy(label, verdict).value
+    assert set(made.values) <= {"ans_acc"}
+
+
+def test_rules_show_only_metrics_that_were_scored_and_verdicts_of_nobody() -> None:
+    verdicts = {("rb_llm", "judge"): 0.5}
+    (made,) = rule(ALWAYS, evaluation([row(1, 0.5, verdicts=verdicts, unscored={"rl_f": "why"})])).rows
+    assert made.values == {"rb_alg": 0.0}
+    assert (made.verdicts, made.unscored, made.idk) == ({}, {}, None)
+
+
+def test_a_rule_has_every_task_once() -> None:
+    first = evaluation([row(1, 0.5), row(2, 0.5)], "a")
+    second = evaluation([row(2, 0.5), row(2, 0.5, setting="full_rag"), row(3, 0.5)], "b")
+    made = rule(ALWAYS, first, second)
+    assert sorted((item.setting, item.turn) for item in made.rows) == [
+        ("full_rag", 2),
+        ("reference", 1),
+        ("reference", 2),
+        ("reference", 3),
+    ]
+
+
+def with_run(run: str, *rows: Row) -> Evaluation:
+    return replace(evaluation(rows, f"m (run {run})"), facts={"mtrag_reference": {"configuration": {"run": run}}})
+
+
+def test_what_refusing_on_empty_is_worth_does_not_follow_from_a_run_without_passages() -> None:
+    shown, hidden = row(1, None, values=VALUES), row(1, None, values=VALUES, n_passages=0)
+    closed = with_run("closed_book", hidden)
+    assert not [item for item in with_baselines([closed]) if item.model == ON_EMPTY]
+    assert len(rule(ALWAYS, closed).rows) == 1
+    for given in ((with_run("official", shown), closed), (closed, with_run("bm25.rewrite", shown))):
+        for name in (ALWAYS, ON_EMPTY):
+            assert [item.n_passages for item in rule(name, *given).rows] == [1], name
+        assert [item.values for item in rule(ON_EMPTY, *given).rows] == [{"ans_acc": 1.0}]
+
+
+def test_rules_see_the_passages_of_the_benchmark_before_those_of_another_run() -> None:
+    official = with_run("official", row(1, None, values=VALUES, n_passages=2))
+    other = with_run("bm25.rewrite", row(1, None, values=VALUES, n_passages=5))
+    for given in ((official, other), (other, official)):
+        assert [item.n_passages for item in rule(ON_EMPTY, *given).rows] == [2]
+
+
+def test_baselines_stand_last_and_a_run_takes_the_place_of_its_rule() -> None:
+    given = [evaluation([row(1, 0.5)], name) for name in ("ragtasks-refuse", "b", "ragtasks-oracle", "a")]
+    names = [item.model for item in with_baselines(given)]
+    assert names == ["b", "a", "ragtasks-refuse", "ragtasks-oracle", ON_EMPTY]
+    assert [is_baseline(name) for name in names] == [False, False, True, True, True]
+
+
+def test_a_rule_stands_in_every_setting_that_no_run_covers() -> None:
+    other = evaluation([row(1, 0.5), row(1, 0.5, setting="full_rag")], "a")
+    ran = evaluation([row(1, 0.5)], "ragtasks-refuse")
+    assert [item.setting for item in rule(ALWAYS, other, ran).rows] == ["full_rag"]
+
+
+def test_other_suites_have_no_rules() -> None:
+    given = [evaluation([row(1, None, values={"accuracy": 1.0})], suite="multihop_rag")]
+    assert with_baselines(given) == given
+
+
+def test_missing_baselines_say_how_to_run_them() -> None:
+    text = missing_baselines([evaluation([row(1, 0.5)])])
+    assert "--model ragtasks-oracle" in text
+    assert '"run": "closed_book"' in text
+    given = [evaluation([row(1, 0.5)], name) for name in ("ragtasks-oracle", "m (run closed_book)")]
+    assert missing_baselines(given) == ""
+
+
+def test_the_rule_agrees_with_a_run_of_the_refusing_model(evaluations: Path) -> None:
+    found = {item.model: item for item in read_evaluations([evaluations])}
+    ran = {(item.setting, item.task_id): item for item in found["ragtasks-refuse"].rows}
+    made = rule(ALWAYS, found["ragtasks-oracle"])
+    assert len(made.rows) == len(ran) > 0
+    for item in made.rows:
+        assert item.values["ans_acc"] == ran[item.setting, item.task_id].values["ans_acc"]

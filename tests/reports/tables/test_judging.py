@@ -1,0 +1,159 @@
+"""Judges one by one, and their agreement: by hand, and against the functions and scipy on the same columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import spearmanr
+
+from ragtasks.logs import Evaluation, Row, read_evaluations
+from ragtasks.metrics import Level, krippendorff_alpha
+from ragtasks.metrics._agreement import NOTHING_VARIES, TOO_FEW
+from ragtasks.reports.rendering import Cell, Figure, Table
+from ragtasks.reports.tables._judging import judge_tables
+from tests.reports._saved import TASKS, save
+
+Said = Mapping[tuple[str, str], float | None]
+
+
+def row(verdicts: Said, setting: str = "reference") -> Row:
+    return Row(
+        task_id="c<::>1",
+        conversation_id="c",
+        turn=1,
+        domain="govt",
+        setting=setting,
+        answerability="ANSWERABLE",
+        question_types=(),
+        multi_turn="N/A",
+        n_passages=1,
+        n_references=1,
+        n_found=1,
+        idk="no",
+        values={},
+        unscored={},
+        verdicts=verdicts,
+    )
+
+
+def evaluation(rows: Sequence[Row], model: str = "m") -> Evaluation:
+    return Evaluation(model, ("mtrag", "minilm", "rules"), tuple(rows), "mtrag", {}, Path("results.json"), {})
+
+
+def judged(rubric: str, **columns: Sequence[float | None]) -> list[Row]:
+    """Return one row an item, with each judge's verdict on it."""
+    items = zip(*columns.values(), strict=True)
+    return [row({(rubric, judge): value for judge, value in zip(columns, item, strict=True)}) for item in items]
+
+
+def agreements(table: Table) -> dict[tuple[Cell, ...], tuple[float | None, int, str]]:
+    """Return model, rubric and measure -> figure, items, reason."""
+    found = {}
+    for *names, figure, n_items, reason in table.rows:
+        assert isinstance(figure, Figure)
+        assert isinstance(n_items, int)
+        found[tuple(names)] = (figure.value, n_items, str(reason))
+    return found
+
+
+def test_each_judge_has_a_column_and_says_what_it_gave_of_what_it_was_asked() -> None:
+    first = [
+        row({("rb_llm", "a"): 0.5, ("rb_llm", "b"): 0.25, ("idk", "a"): 1.0, ("idk", "b"): None}),
+        row({("rb_llm", "a"): 1.0, ("rb_llm", "b"): None}),
+        row({("rb_llm", "a"): 0.0, ("rb_llm", "b"): 1.0}, "full_rag"),
+    ]
+    means = judge_tables([evaluation(first), evaluation([row({("rb_llm", "c"): 0.75})], "other")])[0]
+    assert means.columns == ("setting", "model", "rubric", "a", "b", "c")
+    nobody = Figure(None, 0, 0)
+    assert means.rows == (
+        ("reference", "m", "rb_llm", Figure(0.75, 2, 2), Figure(0.25, 1, 2), nobody),
+        ("reference", "m", "idk", Figure(1.0, 1, 1), Figure(None, 0, 1), nobody),
+        ("reference", "other", "rb_llm", nobody, nobody, Figure(0.75, 1, 1)),
+        ("full_rag", "m", "rb_llm", Figure(0.0, 1, 1), Figure(1.0, 1, 1), nobody),
+    )
+
+
+def test_one_judge_agrees_with_nobody_and_none_makes_no_table() -> None:
+    assert [table.title for table in judge_tables([evaluation(judged("rl_f", a=[0.0, 1.0]))])] == ["Judges one by one"]
+    assert judge_tables([evaluation([row({})])]) == judge_tables([]) == []
+
+
+def test_only_evaluations_with_two_judges_have_agreement() -> None:
+    both, one = evaluation(judged("rl_f", a=[0, 1], b=[0, 1])), evaluation(judged("rl_f", a=[0, 1]), "one")
+    _, table = judge_tables([one, both, evaluation([row({})], "none")])
+    assert {cells[0] for cells in table.rows} == {"m"}
+
+
+@pytest.mark.parametrize(
+    ("rubric", "level"),
+    [("rb_llm", Level.INTERVAL), ("rl_f", Level.INTERVAL), ("idk", Level.ORDINAL), ("clarification", Level.NOMINAL)],
+)
+def test_alpha_takes_verdicts_for_what_they_are(rubric: str, level: Level) -> None:
+    columns: dict[str, list[float | None]] = {
+        "a": [0, 0.5, 1, 1, None],
+        "b": [0, 1, 1, 0.5, 1],
+        "c": [0.5, 0, 1, None, 0],
+    }
+    by_level = {item: krippendorff_alpha(list(zip(*columns.values(), strict=True)), item).value for item in Level}
+    assert len(set(by_level.values())) == len(Level)  # or the test could not tell them apart
+    _, table = judge_tables([evaluation(judged(rubric, **columns))])
+    assert agreements(table)["m", rubric, f"Krippendorff's alpha ({level.value})"] == (by_level[level], 5, "")
+
+
+def test_agreement_by_hand() -> None:
+    _, table = judge_tables(
+        [evaluation(judged("rb_llm", a=[0.0, 0.5, 1.0, None], b=[0.25, 0.5, 0.75, 1.0], c=[1, None, 0, None]))]
+    )
+    found = agreements(table)
+    assert [names[2] for names in found] == [
+        "Krippendorff's alpha (interval)",
+        "Spearman: a, b",
+        "Spearman: a, c",
+        "Spearman: b, c",
+    ]
+    assert found["m", "rb_llm", "Krippendorff's alpha (interval)"][1] == 3
+    assert found["m", "rb_llm", "Spearman: a, b"] == (pytest.approx(1.0), 3, "")
+    assert found["m", "rb_llm", "Spearman: a, c"] == (pytest.approx(-1.0), 2, "")
+
+
+def test_agreement_that_is_not_defined_is_a_dash_with_its_reason() -> None:
+    flat = judged("rb_llm", a=[1.0, 1.0, 1.0], b=[1.0, 1.0, None])
+    apart = judged("rl_f", a=[1.0, None], b=[None, 0.5])
+    _, table = judge_tables([evaluation([*flat, *apart])])
+    assert list(agreements(table).values()) == [(None, 2, NOTHING_VARIES)] * 2 + [(None, 0, TOO_FEW)] * 2
+
+
+VERDICTS = st.one_of(st.none(), st.sampled_from((0.0, 0.25, 0.5, 1.0)))
+
+
+@given(st.lists(st.tuples(VERDICTS, VERDICTS), min_size=1, max_size=20))
+def test_spearman_is_that_of_scipy_on_what_both_scored(items: list[tuple[float | None, float | None]]) -> None:
+    _, table = judge_tables([evaluation([row({("rl_f", "a"): one, ("rl_f", "b"): other}) for one, other in items])])
+    value, n_items, reason = agreements(table)["m", "rl_f", "Spearman: a, b"]
+    both = [(one, other) for one, other in items if one is not None and other is not None]
+    assert n_items == len(both)
+    columns = list(zip(*both, strict=True))
+    if len(both) < 2 or any(len(set(column)) == 1 for column in columns):
+        assert value is None
+        assert reason
+    else:
+        assert value == pytest.approx(spearmanr(*columns).statistic)
+
+
+def test_what_no_judge_was_asked_is_not_missing(tmp_path: Path) -> None:
+    """Logged samples with verdicts of two judges, one of which fails, and a rubric with no question for the tasks."""
+    said = (("rl_f", "a", "given", 0.5), ("rl_f", "b", "failed", None), ("clarification", "a", "not asked", None))
+    keys = ("rubric", "judge", "outcome", "value")
+
+    def judge(sample: dict[str, Any]) -> None:
+        sample["doc"]["scoring"]["verdicts"] = [dict(zip(keys, item, strict=True)) for item in said]
+
+    (found,) = read_evaluations([save(tmp_path, change_sample=judge)])
+    means, _ = judge_tables([found])
+    n = len(TASKS)
+    assert means.rows == (("reference", "org/model", "rl_f", Figure(0.5, n, n), Figure(None, 0, n)),)

@@ -1,0 +1,278 @@
+"""Losses told apart: every class by hand, and classes that always add up to the difference of the means."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtasks.logs import Evaluation, Row, read_evaluations
+from ragtasks.reports.rendering import Cell, Figure, Table
+from ragtasks.reports.tables import ANSWERED, MISSED, NOT_USED, REFUSED, failure_kind
+from ragtasks.reports.tables._losses import CLASSES, NO_IDK, NO_LOSS, OTHER, loss_tables
+from ragtasks.reports.tables._scores import fill
+from ragtasks.statistics import MIN_CLUSTERS, cluster, estimate_means
+from tests.reports._saved import save
+
+METRIC = "rb_alg"
+LABELS = ("ANSWERABLE", "PARTIAL", "UNANSWERABLE", "CONVERSATIONAL", "UNDERSPECIFIED")
+
+
+def row(task_id: str, value: float | None, setting: str = "full_rag", **changes: Any) -> Row:
+    fields: dict[str, Any] = {
+        "task_id": task_id,
+        "conversation_id": task_id,
+        "turn": 1,
+        "domain": "govt",
+        "setting": setting,
+        "answerability": "ANSWERABLE",
+        "question_types": (),
+        "multi_turn": "N/A",
+        "n_passages": 5,
+        "n_references": 2,
+        "n_found": 1,
+        "idk": "no",
+        "values": {METRIC: value},
+        "unscored": {},
+        "verdicts": {},
+    }
+    return Row(**fields | changes)
+
+
+def evaluation(rows: Sequence[Row], model: str = "m") -> Evaluation:
+    return Evaluation(model, ("mtrag", "minilm", "rules"), tuple(rows), "mtrag", {}, Path("results.json"), {})
+
+
+def pair(task_id: str, before: float | None, after: float | None, **changes: Any) -> list[Row]:
+    return [row(task_id, before, "reference"), row(task_id, after, **changes)]
+
+
+def tables(evaluations: Sequence[Evaluation], metric: str = METRIC, *, n_examples: int = 3) -> list[Table]:
+    """Return the tables with their figures, without intervals."""
+    return fill(loss_tables(evaluations, metric, n_examples=n_examples), intervals=False)
+
+
+def number(cell: Cell) -> float | None:
+    assert isinstance(cell, Figure)
+    return cell.value
+
+
+def line(table: Table, name: str) -> tuple[Cell, ...]:
+    (found,) = (cells for cells in table.rows if cells[0] == name)
+    return found
+
+
+def class_of(before: float, after: float, **changes: Any) -> str:
+    """Return the class of one task, as a table says it."""
+    (table,) = tables([evaluation(pair("t", before, after, **changes))])
+    (name,) = (cells[0] for cells in table.rows[:-1] if cells[1] == 1)
+    return str(name)
+
+
+@pytest.mark.parametrize(
+    ("changes", "fallen", "risen"),
+    [
+        ({}, NOT_USED, NO_LOSS),
+        ({"idk": "partial"}, NOT_USED, NO_LOSS),
+        ({"answerability": "PARTIAL"}, NOT_USED, NO_LOSS),
+        ({"n_found": 0}, MISSED, MISSED),
+        ({"n_found": 0, "answerability": "PARTIAL", "idk": "partial"}, MISSED, MISSED),
+        ({"n_found": 0, "n_references": 0}, OTHER, NO_LOSS),
+        ({"idk": "yes"}, REFUSED, REFUSED),
+        ({"idk": "yes", "n_found": 0, "answerability": "PARTIAL"}, REFUSED, REFUSED),
+        ({"idk": None}, NO_IDK, NO_IDK),
+        ({"idk": None, "n_found": 0}, NO_IDK, NO_IDK),
+        ({"answerability": "UNANSWERABLE"}, ANSWERED, ANSWERED),
+        ({"answerability": "UNANSWERABLE", "idk": "partial", "n_found": 0}, ANSWERED, ANSWERED),
+        ({"answerability": "UNANSWERABLE", "idk": "yes"}, OTHER, NO_LOSS),
+        ({"answerability": "UNANSWERABLE", "idk": None}, NO_IDK, NO_IDK),
+        ({"answerability": "UNDERSPECIFIED", "n_found": 0}, OTHER, NO_LOSS),
+        ({"answerability": "UNDERSPECIFIED", "idk": None}, OTHER, NO_LOSS),
+        ({"answerability": "CONVERSATIONAL", "idk": "yes"}, OTHER, NO_LOSS),
+    ],
+)
+def test_what_the_response_did_decides_on_its_class(changes: dict[str, Any], fallen: str, risen: str) -> None:
+    assert class_of(0.75, 0.5, **changes) == fallen
+    assert class_of(0.5, 0.75, **changes) == class_of(0.5, 0.5, **changes) == risen
+
+
+def test_a_table_by_hand() -> None:
+    rows = [
+        *pair("a", 1.0, 0.0, idk="yes", n_found=0),
+        *pair("b", 0.5, 0.0, idk="yes"),
+        *pair("c", 0.75, 0.25, n_found=0),
+        *pair("d", 0.25, 0.5),
+        *pair("e", 0.75, None),
+        row("only before", 1.0, "reference"),
+        row("only after", 0.0),
+        row("c", 0.0, "reference_rag"),
+    ]
+    (table,) = tables([evaluation(rows)])
+    assert table.title == "Where the loss is: rb_alg, m"
+    assert "on 4 of the 5 tasks that both have" in table.note
+    shown = {str(cells[0]): [cells[1], *map(number, cells[2:5]), *cells[5:]] for cells in table.rows}
+    assert shown == {
+        ANSWERED: [0, 0.0, 0.0, None, 0, ""],
+        REFUSED: [2, 0.5, 0.375, 0.75, 1, "a, b"],
+        MISSED: [1, 0.25, 0.125, 0.5, 0, "c"],
+        NOT_USED: [0, 0.0, 0.0, None, 0, ""],
+        NO_LOSS: [1, 0.25, -0.0625, -0.25, 1, ""],
+        "all": [4, 1.0, 0.4375, 0.4375, 2, ""],
+    }
+
+
+def test_examples_are_the_largest_losses_and_no_task_that_lost_nothing() -> None:
+    losses = {"b": 0.5, "a": 0.5, "d": 1.0, "c": 0.25, "kept": 0.0, "risen": -0.5}
+    rows = [part for name, loss in losses.items() for part in pair(name, 0.5 + loss / 2, 0.5 - loss / 2, n_found=0)]
+    for n, expected in ((0, ""), (2, "d, a"), (9, "d, a, b, c")):
+        (table,) = tables([evaluation(rows)], n_examples=n)
+        assert line(table, MISSED)[-1] == expected
+    with pytest.raises(ValueError, match="n_examples must be 0 or more, not -1"):
+        loss_tables([evaluation(rows)], METRIC, n_examples=-1)
+
+
+def test_models_stand_side_by_side_each_on_its_own_tasks() -> None:
+    first = evaluation([*pair("a", 1.0, 0.0, n_found=0), *pair("b", 0.5, 0.5)], "first")
+    second = evaluation(pair("a", 0.5, 0.25, answerability="UNDERSPECIFIED"), "second")
+    alone = evaluation([row("a", 1.0, "reference")], "alone")
+    together, *single = tables([first, second, alone])
+    assert together.columns == ("class", "first", "second")
+    assert [number(cell) for cell in line(together, MISSED)[1:]] == [0.5, 0.0]
+    assert [number(cell) for cell in line(together, OTHER)[1:]] == [0.0, 0.25]
+    assert [number(cell) for cell in line(together, "all")[1:]] == [0.5, 0.25]
+    assert line(together, "tasks")[1:] == (2, 1)
+    assert [table.title.rpartition(", ")[2] for table in single] == ["first", "second"]
+    assert loss_tables([alone], METRIC) == loss_tables([], METRIC) == []
+
+
+def test_nothing_scored_in_both_settings_is_said_and_not_counted_as_no_loss() -> None:
+    scored = evaluation(pair("a", 1.0, 0.0), "scored")
+    together, _, table = tables([scored, evaluation([*pair("a", None, 1.0), *pair("b", 1.0, None)])])
+    assert table.rows == ()
+    assert "none of the 2 tasks" in table.note
+    assert [number(cells[2]) for cells in together.rows[:-1]] == [None] * (len(together.rows) - 1)
+
+
+def test_where_less_is_better_a_rise_is_the_loss() -> None:
+    before, after = row("a", None, "reference", values={"empty": 0.0}), row("a", None, values={"empty": 1.0})
+    (table,) = tables([evaluation([before, after])], "empty")
+    assert (line(table, NOT_USED)[1], number(line(table, NOT_USED)[3])) == (1, 1.0)
+
+
+def test_where_neither_direction_is_better_nothing_is_a_loss() -> None:
+    before, after = row("a", None, "reference", values={"idk_yes": 0.0}), row("a", None, values={"idk_yes": 1.0})
+    (table,) = tables([evaluation([before, after], model) for model in "mn"], "idk_yes")
+    assert (table.title, table.rows) == ("Where the loss is: idk_yes", ())
+    assert table.note == "Nothing is lost by it: neither a higher nor a lower idk_yes is better."
+    assert loss_tables([evaluation([before])], "idk_yes") == []
+
+
+def test_contributions_have_the_intervals_of_a_mean_over_all_tasks() -> None:
+    # Twelve conversations of two tasks: the first is always answered, the second refused in every other one.
+    losses = {(n, turn): n / 24 if turn == 1 else 0.5 + n / 48 for n in range(12) for turn in (1, 2)}
+    rows = []
+    for (n, turn), loss in losses.items():
+        changes = {"conversation_id": f"c{n}", "idk": "yes" if turn == 2 and n % 2 else "no"}
+        rows += pair(f"{n} {turn}", 0.75, 0.75 - loss, **changes)
+    together, single, _ = fill(loss_tables([evaluation(rows, "one"), evaluation(rows, "other")], METRIC))
+    conversations = [f"c{n}" for n, _ in losses]
+    parts = {
+        "all": list(losses.values()),
+        REFUSED: [loss if turn == 2 and n % 2 else 0.0 for (n, turn), loss in losses.items()],
+    }
+    for name, values in parts.items():
+        (expected,) = estimate_means([cluster(values, conversations)])
+        assert expected.low is not None
+        for cell in (line(single, name)[3], *line(together, name)[1:]):
+            assert isinstance(cell, Figure)
+            assert (cell.n_scored, cell.n) == (24, 24)
+            found = (cell.value, cell.low, cell.high)
+            assert found == pytest.approx((expected.value, expected.low, expected.high), abs=1e-12)
+
+
+def test_too_few_conversations_have_contributions_without_intervals() -> None:
+    for n, has_interval in ((MIN_CLUSTERS - 1, False), (MIN_CLUSTERS, True)):
+        rows = [part for number in range(n) for part in pair(str(number), 1.0, number / 20, n_found=0)]
+        (table,) = fill(loss_tables([evaluation(rows)], METRIC))
+        for name in (MISSED, "all"):
+            cell = line(table, name)[3]
+            assert isinstance(cell, Figure)
+            assert (cell.low is not None, cell.high is not None) == (has_interval, has_interval)
+
+
+VALUES = st.one_of(st.none(), st.floats(0, 1))
+TASKS = st.lists(
+    st.tuples(
+        VALUES,
+        VALUES,
+        st.fixed_dictionaries(
+            {
+                "answerability": st.sampled_from(LABELS),
+                "idk": st.sampled_from(("yes", "partial", "no", None)),
+                "n_references": st.integers(0, 2),
+                "n_found": st.integers(0, 2),
+            }
+        ),
+    ),
+    min_size=1,
+    max_size=15,
+)
+
+
+@given(TASKS, TASKS)
+def test_classes_add_up_to_the_difference_of_the_means(one: Any, other: Any) -> None:
+    evaluations, expected = [], []
+    for model, tasks in (("one", one), ("other", other)):
+        rows = [
+            part for i, (before, after, changes) in enumerate(tasks) for part in pair(str(i), before, after, **changes)
+        ]
+        evaluations.append(evaluation(rows, model))
+        scored = [(before, after) for before, after, _ in tasks if before is not None and after is not None]
+        means = [math.fsum(side) / len(scored) for side in zip(*scored, strict=True)]
+        expected.append((len(scored), means[0] - means[1] if scored else None))
+    together, *single = tables(evaluations)
+    for index, (table, (n, difference)) in enumerate(zip(single, expected, strict=True), start=1):
+        parts = [cells for cells in table.rows if cells[0] in CLASSES]
+        beside = [number(cells[index]) for cells in together.rows if cells[0] in CLASSES]
+        if difference is None:
+            assert (parts, set(beside)) == ([], {None})
+            continue
+        assert sum(int(str(cells[1])) for cells in parts) == n == line(table, "all")[1]
+        assert math.fsum(number(cells[3]) or 0.0 for cells in parts) == pytest.approx(difference, abs=1e-12)
+        assert math.fsum(value or 0.0 for value in beside) == pytest.approx(difference, abs=1e-12)
+        assert math.fsum(number(cells[2]) or 0.0 for cells in parts) == pytest.approx(1)
+        for cells in parts:  # the mean loss of a class and its share make its contribution
+            share, part, mean = map(number, cells[2:5])
+            assert part == pytest.approx((share or 0.0) * (mean or 0.0), abs=1e-12)
+
+
+def test_reference_passages_are_counted_once_however_often_they_stand_there(tmp_path: Path) -> None:
+    """Saved samples show p1 twice at the first turn, p1 and p2 at the second."""
+    references = iter((["p1", "p1"], ["p2", "p9", "p1"], ["p2"], []))
+    path = save(tmp_path, change_sample=lambda sample: sample["doc"].update(references=next(references)))
+    (found,) = read_evaluations([path])
+    assert [(item.n_references, item.n_found) for item in found.rows] == [(1, 1), (3, 2), (1, 0), (0, 0)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "loss", "expected"),
+    [
+        ({}, None, ""),
+        ({}, 0.0, ""),
+        ({}, 0.5, NOT_USED),
+        ({"idk": "yes", "n_found": 0}, None, REFUSED),
+        ({"n_found": 0}, None, MISSED),
+        ({"answerability": "UNANSWERABLE"}, None, ANSWERED),
+        ({"answerability": "UNANSWERABLE", "idk": "yes"}, 0.5, ""),
+        ({"idk": None, "values": {METRIC: None}, "verdicts": {("idk", "a"): None}}, 0.5, ""),
+        ({"n_found": 0, "values": {METRIC: None}}, None, MISSED),
+        ({"answerability": "CONVERSATIONAL", "idk": None, "values": {METRIC: None}}, None, ""),
+    ],
+)
+def test_what_is_wrong_with_one_response(changes: dict[str, Any], loss: float | None, expected: str) -> None:
+    assert failure_kind(row("a", 0.5, **changes), loss) == expected

@@ -1,0 +1,339 @@
+"""The tables of a report: what stands together, what each mean is over, and how far it may be trusted."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtasks.errors import ConfigurationError
+from ragtasks.logs import Evaluation, Kind, read_evaluations
+from ragtasks.reports.rendering import Cell, Figure, Format, Section, Table, render
+from ragtasks.reports.tables import ReportOptions, report_sections
+from ragtasks.statistics import cluster, estimate_means
+from tests.reports._evaluations import LIMIT
+from tests.reports._rows import KIND, evaluation, row
+
+SETTINGS = ("reference", "reference_rag", "full_rag")
+
+
+def section(*given: Evaluation, metrics: tuple[str, ...] = (), intervals: bool = True) -> Section:
+    (found,) = report_sections(given, ReportOptions(metrics, intervals))
+    return found
+
+
+def titles(found: Section) -> list[str]:
+    return [table.title for table in found.tables]
+
+
+def named(found: Section, title: str) -> Table:
+    (table,) = (table for table in found.tables if table.title == title)
+    return table
+
+
+def cells(table: Table, *first: str) -> list[tuple[Cell, ...]]:
+    """Return the rows of a table that begin with these cells, without them."""
+    return [line[len(first) :] for line in table.rows if line[: len(first)] == first]
+
+
+def values(table: Table, *first: str) -> list[float | None]:
+    """Return the figures of the one row that begins with these cells."""
+    (line,) = cells(table, *first)
+    return [cell.value for cell in line if isinstance(cell, Figure)]
+
+
+def dimension(rows: Evaluation, *first: str, metric: str = "rb_alg") -> tuple[Cell, float | None]:
+    """Return n and the model's mean of one slice."""
+    table = named(section(rows, metrics=(metric,)), f"{metric} in setting reference")
+    ((n, figure, *_),) = cells(table, *first)
+    assert isinstance(figure, Figure)
+    return n, figure.value
+
+
+def test_slices_by_every_dimension() -> None:
+    given = evaluation(
+        [
+            row(1, 1.0, question_types=("Factoid", "Keyword"), domain="fiqa"),
+            row(2, 0.0, answerability="UNANSWERABLE", n_passages=0),
+            row(3, 0.5, multi_turn="Clarification"),
+        ]
+    )
+    assert dimension(given, "all", "") == (3, 0.5)
+    assert dimension(given, "turn", "first") == (1, 1.0)
+    assert dimension(given, "turn", "later") == (2, 0.25)
+    assert dimension(given, "turn by turn", "2") == (1, 0.0)
+    assert dimension(given, "domain", "govt") == (2, 0.25)
+    assert dimension(given, "answerability", "UNANSWERABLE") == (1, 0.0)
+    assert dimension(given, "multi-turn type", "Clarification") == (1, 0.5)
+    assert dimension(given, "passages", "none") == (1, 0.0)
+    assert dimension(given, "passages", "some") == (2, 0.75)
+    # A question with two types counts in both.
+    assert dimension(given, "question type", "Factoid") == (3, 0.5)
+    assert dimension(given, "question type", "Keyword") == (1, 1.0)
+    assert dimension(given, "all", "", metric="rouge_l") == (3, 0.25)
+
+
+def test_a_dimension_without_a_choice_is_left_out() -> None:
+    table = named(section(evaluation([row(1, 0.5), row(2, 0.5)])), "rb_alg in setting reference")
+    assert list(dict.fromkeys(line[0] for line in table.rows)) == ["all", "turn", "turn by turn", "multi-turn type"]
+
+
+def test_turns_are_in_the_order_of_numbers() -> None:
+    table = named(section(evaluation([row(number, 0.5) for number in (10, 2, 1)])), "rb_alg in setting reference")
+    assert [line[0] for line in cells(table, "turn by turn")] == ["1", "2", "10"]
+
+
+def test_the_leak_is_named_where_tasks_without_passages_stand_apart() -> None:
+    rows = [row(1, 1.0), row(2, 0.0, answerability="UNANSWERABLE", n_passages=0)]
+    leaking, usual = section(evaluation(rows)), section(evaluation(rows[:1]))
+    title = "rb_alg in setting reference"
+    assert "an empty list alone tells what to refuse" in named(leaking, title).note
+    assert "an empty list" not in named(usual, title).note
+
+
+def test_unscored_is_neither_zero_nor_hidden() -> None:
+    table = named(section(evaluation([row(1, 0.5), row(2, None), row(3, None)])), "rb_alg in setting reference")
+    ((n, figure, *_),) = cells(table, "all", "")
+    assert n == 3
+    assert figure == Figure(0.5, 1, 3)
+
+
+def test_a_line_of_a_dimension_says_whose_mean_covers_fewer_tasks() -> None:
+    whole = evaluation([row(number, 0.5) for number in (1, 2, 3)], "whole")
+    fewer = evaluation([row(1, 1.0), row(2, None)], "fewer")
+    table = named(section(whole, fewer), "rb_alg in setting reference")
+    ((n, *figures),) = cells(table, "all", "")
+    assert (n, figures[:2]) == (3, [Figure(0.5, 3, 3), Figure(1.0, 1, 3)])
+    ((n, *figures),) = cells(table, "turn by turn", "3")
+    assert (n, figures[:2]) == (1, [Figure(0.5, 1, 1), Figure(None, 0, 1)])
+
+
+def test_models_on_other_tasks_each_say_what_they_cover() -> None:
+    given = [evaluation([row(number, 0.5) for number in numbers], f"m{numbers}") for numbers in ((1, 2), (2, 3))]
+    ((n, *figures),) = cells(named(section(*given), "rb_alg in setting reference"), "all", "")
+    assert (n, figures[:2]) == (3, [Figure(0.5, 2, 3)] * 2)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 11), st.none() | st.floats(0, 1, allow_subnormal=False)), min_size=1, max_size=60)
+)
+def test_means_and_intervals_are_those_of_the_statistics(drawn: list[tuple[int, float | None]]) -> None:
+    rows = [
+        row(number, value, conversation_id=f"c{conversation}")
+        for number, (conversation, value) in enumerate(drawn, start=1)
+    ]
+    table = named(section(evaluation(rows), metrics=("rouge_l",)), "By setting")
+    scored = [value for _, value in drawn if value is not None]
+    if not scored:
+        assert "rb_alg" not in table.columns
+        return
+    ((_, figure, *_),) = cells(table, "reference", "m")
+    values, conversations = [value for _, value in drawn], [item.conversation_id for item in rows]
+    (expected,) = estimate_means([cluster(values, conversations, (0, 1))])
+    assert isinstance(figure, Figure)
+    assert figure.value == pytest.approx(statistics.fmean(scored))
+    assert (figure.low, figure.high) == (pytest.approx(expected.low), pytest.approx(expected.high))
+    assert (figure.n_scored, figure.n) == (len(scored), len(drawn))
+
+
+def test_no_interval_reaches_beyond_the_range_of_its_metric() -> None:
+    rows = [row(number, float(number > 4), conversation_id=f"c{number}") for number in range(1, 51)]
+    ((_, figure, *_),) = cells(named(section(evaluation(rows)), "By setting"), "reference", "m")
+    assert isinstance(figure, Figure)
+    assert figure.high == 1.0
+
+
+def test_intervals_are_over_conversations_and_can_be_left_out() -> None:
+    # Twelve conversations, three equal tasks each: were tasks independent, the interval would be much shorter.
+    rows = [
+        row(number * 3 + turn, number / 12, conversation_id=f"c{number}") for number in range(12) for turn in (1, 2, 3)
+    ]
+    ((_, figure, *_),) = cells(named(section(evaluation(rows)), "By setting"), "reference", "m")
+    assert isinstance(figure, Figure)
+    assert figure.low is not None
+    assert figure.high is not None
+    spread = statistics.stdev([number / 12 for number in range(12)]) / math.sqrt(12)
+    assert figure.high - figure.low > 2 * 1.96 * spread
+    without = section(evaluation(rows), intervals=False)
+    ((_, plain, *_),) = cells(named(without, "By setting"), "reference", "m")
+    assert plain == Figure(figure.value, 36, 36)
+    assert without.facts["95 % intervals"] == "not asked for"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        ("mtrag (sample)", "minilm", "rules"),
+        ("mtrag", "none", "rules"),
+        ("mtrag", "minilm", "judge a; judges: a"),
+    ],
+)
+def test_two_kinds_never_share_a_table(other: Kind) -> None:
+    sections = report_sections([evaluation([row(1, 1.0)], "mine"), evaluation([row(1, 0.0)], "theirs", other)])
+    assert len(sections) == 2
+    assert {item.title for item in sections} == {"mtrag", other[0]}
+    for item, model, absent in zip(
+        sorted(sections, key=lambda item: "mine" not in str(item)), ("mine", "theirs"), ("theirs", "mine"), strict=True
+    ):
+        assert f"'{model}'" in str(item)
+        assert f"'{absent}'" not in str(item)
+    assert [item.facts["IDK detector"] for item in sections] == [kind[2] for kind in sorted([KIND, other])]
+
+
+def test_other_suites_and_other_versions_of_the_files_have_sections_of_their_own() -> None:
+    given = [
+        evaluation([row(1, 1.0)], "a", revision="v1"),
+        evaluation([row(1, 1.0)], "a", revision="v2"),
+        evaluation([row(1, 1.0)], "a", suite="mtrag_s"),
+    ]
+    sections = report_sections(given)
+    assert [item.facts.get("data revision") for item in sections] == ["v1", "v2", None]
+    models = [line[1] for item in sections for line in item.tables[0].rows if "labels" not in str(line[1])]
+    assert models == ["a", "a #2", "a"]
+
+
+def test_models_that_were_asked_otherwise_share_tables_that_say_so() -> None:
+    usual, changed = (
+        replace(evaluation([row(1, 1.0)], name), facts={"mtrag_reference": {"configuration": {"conversational": flag}}})
+        for name, flag in (("a", False), ("b", True))
+    )
+    assert section(usual, changed).facts["conversational"] == "false for a, but true for b"
+    assert "conversational" not in section(usual).facts
+
+
+def test_settings_of_one_model_that_were_run_one_by_one_are_one_model() -> None:
+    given = [evaluation([row(1, 0.5, setting=setting)]) for setting in SETTINGS]
+    table = named(section(*given), "By setting")
+    assert [line[:2] for line in table.rows if line[1] == "m"] == [(setting, "m") for setting in SETTINGS]
+    again = named(section(*given, given[0]), "By setting")
+    assert [line[0] for line in again.rows if line[1] == "m #2"] == ["reference"]
+
+
+def test_settings_are_compared_on_the_tasks_that_they_share() -> None:
+    rows = [row(1, 1.0), row(2, 0.0), row(1, 0.5, setting="full_rag")]
+    found = section(evaluation(rows))
+    title = "By setting, on the 1 tasks that the settings share"
+    assert values(named(found, "By setting"), "reference", "m")[0] == 0.5
+    assert values(named(found, title), "reference", "m")[0] == 1.0
+    assert values(named(found, title), "full_rag", "m")[0] == 0.5
+    assert "the settings share" not in str(titles(section(evaluation(rows[:2]))))
+
+
+def judged(name: str, *figures: tuple[float | None, float, float], setting: str = "reference") -> Evaluation:
+    """Return an evaluation with these values of rl_f, rb_llm and rb_alg, one triple a task."""
+    values = [dict(zip(("rl_f", "rb_llm", "rb_alg"), given, strict=True)) for given in figures]
+    return evaluation([row(n, None, values=own, setting=setting) for n, own in enumerate(values, start=1)], name)
+
+
+def test_the_ranking_figure_is_the_harmonic_mean_of_the_three_means() -> None:
+    table = named(section(judged("a", (0.6, 0.5, 0.4)), judged("b", (0.0, 0.5, 0.4))), "Ranking figure")
+    assert [line[:2] for line in table.rows[:2]] == [("reference", "a"), ("reference", "b")]
+    assert values(table, "reference", "a") == [pytest.approx(3 / (1 / 0.6 + 1 / 0.5 + 1 / 0.4))]
+    assert values(table, "reference", "b") == [0.0]
+    assert "Ranking figure" not in titles(section(evaluation([row(1, 0.5)])))
+
+
+def test_the_ranking_figure_covers_what_the_least_covered_of_its_means_does() -> None:
+    found = section(judged("a", (1.0, 1.0, 1.0), (None, 1.0, 1.0)), judged("b", (None, 1.0, 1.0)))
+    table = named(found, "Ranking figure")
+    assert cells(table, "reference", "a") == [(Figure(1.0, 1, 2),)]
+    assert cells(table, "reference", "b") == [(Figure(None, 0, 1),)]
+    assert "1.000 (1/2)" in render([replace(found, tables=(table,))], Format.MARKDOWN)
+
+
+def test_only_what_mtrageval_ranks_has_a_ranking_figure() -> None:
+    given = [judged("a", (0.5, 0.5, 0.5), setting=setting) for setting in SETTINGS]
+    table = named(section(*given), "Ranking figure")
+    assert [line[0] for line in table.rows if line[1] == "a"] == ["reference", "full_rag"]
+    assert "paper profile; B is reference, C is full_rag" in table.note
+    assert "Ranking figure" not in titles(section(given[1]))
+
+
+def test_every_table_has_the_null_baselines() -> None:
+    rows = [row(1, 0.5), row(2, 0.5, answerability="UNANSWERABLE")]
+    found = section(evaluation(rows))
+    by_setting = named(found, "By setting")
+    assert values(by_setting, "reference", "refuse always (from the labels)")[0] == 0.5
+    assert "ragtasks-oracle" in by_setting.note
+    by_dimension = named(found, "rb_alg in setting reference")
+    # Refusing on empty says nothing of rb_alg, so it has no column of dashes there.
+    assert by_dimension.columns[3:] == ("m", "refuse always (from the labels)")
+
+
+def test_the_metric_of_the_tables_can_be_chosen_and_several() -> None:
+    found = section(evaluation([row(1, 0.5)]), metrics=("rouge_l", "rb_alg"))
+    assert [title for title in titles(found) if "in setting" in title] == [
+        "rouge_l in setting reference",
+        "rb_alg in setting reference",
+    ]
+    assert [line[2] for line in named(found, "Standard errors").rows[:2]] == ["rouge_l", "rb_alg"]
+
+
+def test_an_unknown_metric_is_answered_with_close_matches() -> None:
+    with pytest.raises(ConfigurationError, match="unknown metric 'rb_algo': did you mean 'rb_alg'"):
+        section(evaluation([row(1, 1.0)]), metrics=("rb_algo",))
+
+
+def test_a_benchmark_with_other_metrics_shows_its_own() -> None:
+    rows = [row(number, None, values={"accuracy": 1.0, "accuracy_null": None}) for number in (1, 2)]
+    found = section(evaluation(rows, suite="multihop_rag"))
+    assert named(found, "By setting").columns == ("setting", "model", "n", "accuracy")
+    assert "profiles" not in found.facts
+
+
+@pytest.mark.parametrize(("suite", "first"), [("mtrag", "rb_alg"), ("multihop_rag", "accuracy")])
+def test_empty_responses_are_shown_and_explained_where_there_are_any(suite: str, first: str) -> None:
+    def given(*empty: float) -> Section:
+        return section(
+            evaluation(
+                [row(n, None, values={first: 0.5, "ans_acc": 1.0, "empty": e}) for n, e in enumerate(empty, start=1)],
+                suite=suite,
+            )
+        )
+
+    some, none = (named(given(*empty), "By setting") for empty in ((1.0, 0.0), (0.0, 0.0)))
+    assert some.columns[-1] == "empty"
+    assert values(some, "reference", "m")[-1] == 0.5
+    assert "Some responses are empty; `empty`: share of responses without any text." in some.note
+    assert ("`ans_acc` may be high" in some.note) == (suite == "mtrag")
+    assert "are empty" not in none.note
+    assert ("empty" in none.columns) == (suite == "multihop_rag")  # where it is among the suite's first metrics
+
+
+def test_nothing_scored_at_all_is_still_a_report() -> None:
+    found = section(evaluation([row(1, None, values={"rb_alg": None})]))
+    table = named(found, "By setting")
+    assert cells(table, "reference", "m")[0][0] == 1
+    assert not [title for title in titles(found) if "in setting" in title]
+
+
+def test_no_evaluations_give_no_sections() -> None:
+    assert report_sections([]) == []
+
+
+def test_names_are_neither_cut_nor_read_as_markup() -> None:
+    names = [f"organisation/a-model-with-quite-a-long-name-{n}-[bold]:smile:" for n in range(12)]
+    text = render(report_sections([evaluation([row(1, 1.0)], name) for name in names]), Format.MARKDOWN)
+    assert all(text.count(name) >= 3 for name in names)
+    assert "…" not in text
+
+
+def test_real_evaluations_make_one_report_that_says_sample(evaluations: Path) -> None:
+    found = section(*read_evaluations([evaluations]), metrics=("rouge_l",))
+    assert found.title == "mtrag (sample)"
+    assert found.facts["encoder of BERTScore"] == "none"
+    by_setting = named(found, "By setting")
+    assert "rb_alg" not in by_setting.columns  # it needs an encoder
+    place = by_setting.columns.index("rouge_l")
+    for setting in SETTINGS:
+        (line,) = (line for line in by_setting.rows if line[:2] == (setting, "ragtasks-oracle"))
+        assert line[2] == 4 * LIMIT
+        figure = line[place]
+        assert isinstance(figure, Figure)
+        assert figure.value == 1.0
+        assert f"rouge_l in setting {setting}" in titles(found)

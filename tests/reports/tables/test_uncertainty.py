@@ -1,0 +1,68 @@
+"""Two standard errors side by side: both by hand."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from pathlib import Path
+
+import pytest
+
+from ragtasks.logs import Evaluation, Row
+from ragtasks.reports.rendering import Figure
+from ragtasks.reports.tables._uncertainty import error_table
+
+
+def row(conversation: str, turn: int, value: float | None, setting: str = "reference") -> Row:
+    return Row(
+        task_id=f"{conversation}<::>{turn}",
+        conversation_id=conversation,
+        turn=turn,
+        domain="govt",
+        setting=setting,
+        answerability="ANSWERABLE",
+        question_types=(),
+        multi_turn="N/A",
+        n_passages=1,
+        n_references=1,
+        n_found=1,
+        idk="no",
+        values={"rb_alg": value, "rl_f": None},
+        unscored={},
+        verdicts={},
+    )
+
+
+def evaluation(*rows: Row, model: str = "m") -> Evaluation:
+    return Evaluation(model, ("mtrag", "minilm", "rules"), rows, "mtrag", {}, Path("results.json"), {})
+
+
+def test_tasks_of_one_conversation_that_are_alike_count_once() -> None:
+    # Twelve conversations of three equal tasks: the harness sees 36 independent values, there are twelve.
+    means = [number / 11 for number in range(12)]
+    rows = [row(f"c{number}", turn, mean) for number, mean in enumerate(means) for turn in (1, 2, 3)]
+    (line,) = error_table([evaluation(*rows)], ["rb_alg"]).rows
+    setting, model, metric, mean, clustered, harness, n_conversations, reason = line
+    assert (setting, model, metric, n_conversations, reason) == ("reference", "m", "rb_alg", 12, "")
+    assert isinstance(mean, Figure)
+    assert isinstance(clustered, Figure)
+    assert isinstance(harness, Figure)
+    assert mean.value == pytest.approx(0.5)
+    assert clustered.value == pytest.approx(statistics.stdev(means) / math.sqrt(12))
+    assert harness.value == pytest.approx(statistics.stdev(means * 3) / math.sqrt(36))
+    assert mean.n_scored == mean.n == 36
+
+
+def test_the_mean_says_what_it_covers_and_the_note_claims_no_more_than_a_formula() -> None:
+    table = error_table([evaluation(row("a", 1, 0.5), row("b", 1, None))], ["rb_alg"])
+    assert table.rows[0][3] == Figure(0.5, 1, 2)
+    assert "by the formula of lm_eval" in table.note
+    assert "prints" not in table.note  # a group's standard error is pooled over its domains there
+
+
+def test_what_has_no_value_has_no_line_and_settings_are_in_order() -> None:
+    rows = (row("a", 1, 0.5, "full_rag"), row("a", 1, 0.5), row("b", 1, None))
+    table = error_table([evaluation(*rows), evaluation(row("a", 1, None), model="unscored")], ["rl_f", "rb_alg"])
+    assert [line[:3] for line in table.rows] == [("reference", "m", "rb_alg"), ("full_rag", "m", "rb_alg")]
+    assert [line[-1] for line in table.rows] == ["fewer than 10 conversations"] * 2
+    assert error_table([], ["rb_alg"]).rows == ()

@@ -1,0 +1,111 @@
+"""Near-duplicates: everything reported is one, hardly any is missed, and the work grows with the corpus only."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtasks.errors import ConfigurationError
+from ragtasks.records import Passage
+from retrieval_cache.corpora import read_corpus
+from retrieval_cache.corpora._near_duplicates import NearDuplicates, jaccard, near_duplicates, shingles
+
+WORDS = [f"word{number}" for number in range(5000)]
+
+
+def found(texts: list[str], threshold: float = 0.8) -> NearDuplicates:
+    passages = [Passage(str(number), text) for number, text in enumerate(texts)]
+    return near_duplicates(lambda: passages, threshold)
+
+
+def text(seed: int, n_words: int = 200) -> str:
+    return " ".join(random.Random(seed).choices(WORDS, k=n_words))
+
+
+def shingle_set(content: str) -> set[tuple[str, ...]]:
+    words = content.lower().split()
+    return {tuple(words[start : start + 5]) for start in range(max(1, len(words) - 4))}
+
+
+def test_groups_with_their_similarities() -> None:
+    original = text(1)
+    changed = original.replace(original.split()[100], "other", 1)
+    report = found([text(2), original, text(3), original.upper() + " !", changed, "", "...", text(4)])
+    (group,) = report.groups
+    assert group.passage_ids == ("1", "3", "4")
+    assert group.similarities == (1.0, 1.0, pytest.approx(191 / 201))
+    assert (report.n_passages, report.n_without_words, report.n_redundant, report.n_crowded) == (8, 2, 2, 0)
+
+
+def test_one_changed_word_is_enough_to_fall_below_a_high_threshold() -> None:
+    original = text(1)
+    changed = original.replace(original.split()[100], "other", 1)
+    assert found([original, changed], 0.96).groups == ()
+    assert len(found([original, changed], 0.95).groups) == 1
+
+
+def test_a_chain_is_one_group_and_says_how_far_its_ends_are_apart() -> None:
+    words = text(5).split()
+    report = found([" ".join(words[start : start + 150]) for start in (0, 14, 28)])
+    (group,) = report.groups
+    assert group.passage_ids == ("0", "1", "2")
+    assert group.similarities[1] >= 0.8 > group.similarities[2]
+
+
+def test_an_empty_corpus_and_thresholds_out_of_range() -> None:
+    assert found([]) == NearDuplicates((), 0, 0, 0)
+    for threshold in (0.49, 1.01, float("nan")):
+        with pytest.raises(ConfigurationError, match=r"threshold from 0\.5 to 1"):
+            found(["a"], threshold)
+
+
+@given(st.lists(st.sampled_from("abcd"), min_size=1, max_size=30), st.lists(st.sampled_from("abcd"), min_size=1))
+def test_jaccard_is_that_of_the_sets_of_shingles(left: list[str], right: list[str]) -> None:
+    texts = [" ".join(left), " ".join(right)]
+    sets = [shingle_set(content) for content in texts]
+    expected = len(sets[0] & sets[1]) / len(sets[0] | sets[1])
+    assert jaccard(shingles(texts[0]), shingles(texts[1])) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("threshold", [0.5, 0.65, 0.8, 0.95])
+def test_few_pairs_at_the_threshold_are_missed_and_none_is_invented(threshold: float) -> None:
+    texts = []
+    for seed in range(200):
+        words = text(seed).split()
+        # Sharing 196 - m of the 196 shingles, and m more on each side: (196 - m) / (196 + m) is the similarity.
+        n_new = int(196 * (1 - threshold) / (1 + threshold))
+        texts += [" ".join(words), " ".join([*words[n_new:], *text(seed + 1000, n_new).split()])]
+    report = found(texts, threshold)
+    assert len(report.groups) >= 194
+    assert all(int(group.passage_ids[0]) // 2 == int(group.passage_ids[1]) // 2 for group in report.groups)
+    assert all(min(group.similarities) >= threshold for group in report.groups)
+
+
+def test_many_copies_of_one_passage_are_one_group() -> None:
+    report = found([text(1)] * 3000)
+    assert [len(group.passage_ids) for group in report.groups] == [3000]
+    assert report.n_crowded > 0
+
+
+def test_the_real_govt_corpus_agrees_with_comparing_everything(mtrag_root: Path) -> None:
+    location = str(mtrag_root / "corpora/passage_level/govt.jsonl.zip")
+    report = near_duplicates(lambda: read_corpus(location))
+    sets = {passage.passage_id: shingles(passage.text) for passage in read_corpus(location)}
+    holders: defaultdict[int, list[str]] = defaultdict(list)
+    for passage_id, hashes in sets.items():
+        for number in hashes.tolist():
+            holders[number].append(passage_id)
+    shared = Counter(
+        (left, right) for ids in holders.values() for place, left in enumerate(ids) for right in ids[place + 1 :]
+    )
+    pairs = [pair for pair in shared if jaccard(sets[pair[0]], sets[pair[1]]) >= 0.8]
+    group_of = {passage_id: number for number, group in enumerate(report.groups) for passage_id in group.passage_ids}
+    assert len(pairs) == 37
+    assert all(left in group_of and group_of[left] == group_of.get(right) for left, right in pairs)
+    assert set(group_of) == {passage_id for pair in pairs for passage_id in pair}
+    assert (len(report.groups), report.n_redundant) == (21, 28)

@@ -1,0 +1,209 @@
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtasks.benchmarks.mtrag import StandaloneLabels, read_standalone_labels
+from ragtasks.benchmarks.mtrag._benchmark import DOMAINS, load
+from ragtasks.benchmarks.mtrag._retrieval import load_qrels
+from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError
+from ragtasks.files import Ranked, Run
+from ragtasks.metrics import RETRIEVAL_METRICS
+from ragtasks.records import Answerability, Message, Qrel, Role, Task
+from retrieval_cache.evaluation import Evaluation, evaluate
+from retrieval_cache.evaluation._evaluation import Paired, compare, mean, slices
+
+
+def task(conversation: str, turn: int, domain: str) -> Task:
+    message = Message(Role.USER, "a question")
+    return Task(
+        task_id=f"{conversation}<::>{turn}",
+        conversation_id=conversation,
+        turn=turn,
+        domain=domain,
+        messages=(message,),
+        target="an answer",
+        answerability=Answerability.ANSWERABLE,
+        question_types=(),
+        multi_turn="N/A",
+        references=(),
+    )
+
+
+TASKS = (task("c", 1, "govt"), task("c", 2, "govt"), task("d", 1, "fiqa"), task("d", 2, "fiqa"), task("d", 3, "fiqa"))
+QRELS = tuple(Qrel(item.task_id, "right", 1) for item in TASKS[:4])
+
+
+def run_at(ranks: Mapping[str, int]) -> dict[str, tuple[Ranked, ...]]:
+    """A run whose right passage stands at a rank (from 1); 0 for not found."""
+    return {
+        query_id: tuple(Ranked("right" if place == rank else f"wrong{place}", -float(place)) for place in range(1, 6))
+        for query_id, rank in ranks.items()
+    }
+
+
+def judged(ranks: Mapping[str, int], name: str = "mine", qrels: tuple[Qrel, ...] = QRELS) -> Evaluation:
+    return evaluate(run_at(ranks), qrels, TASKS, name=name)
+
+
+ranks_strategy = st.fixed_dictionaries({item.task_id: st.integers(0, 5) for item in TASKS})
+
+
+def test_every_judged_query_has_its_domain_turn_and_values() -> None:
+    evaluation = judged({"c<::>1": 1, "c<::>2": 2, "d<::>1": 0, "d<::>3": 1})
+    assert [(r.query_id, r.domain, r.turn, r.standalone, r.values["mrr"]) for r in evaluation.results] == [
+        ("c<::>1", "govt", 1, None, 1.0),
+        ("c<::>2", "govt", 2, None, 0.5),
+        ("d<::>1", "fiqa", 1, None, 0.0),
+        ("d<::>2", "fiqa", 2, None, 0.0),
+    ]
+    assert evaluation.omitted == ("d<::>2",)
+    assert evaluation.n_unjudged == 1
+    assert mean(evaluation.results, "mrr").value == 0.375
+
+
+def test_slices_are_all_turns_and_domains() -> None:
+    evaluation = judged({item.task_id: 1 for item in TASKS})
+    found = {
+        (part.dimension, part.value): [r.query_id for r in part.of(evaluation.results)]
+        for part in slices(evaluation.results)
+    }
+    assert found == {
+        ("all", ""): ["c<::>1", "c<::>2", "d<::>1", "d<::>2"],
+        ("turn", "first"): ["c<::>1", "d<::>1"],
+        ("turn", "later"): ["c<::>2", "d<::>2"],
+        ("domain", "govt"): ["c<::>1", "c<::>2"],
+        ("domain", "fiqa"): ["d<::>1", "d<::>2"],
+    }
+
+
+def test_standalone_slices_hold_labelled_later_turns_only() -> None:
+    labels = StandaloneLabels("a rewriter", {"c<::>1": True, "c<::>2": False})
+    evaluation = evaluate(run_at({"c<::>1": 1}), QRELS, TASKS, name="mine", standalone=labels)
+    found = {
+        part.value: part.of(evaluation.results)
+        for part in slices(evaluation.results)
+        if part.dimension == "later turns"
+    }
+    assert [r.query_id for r in found["non-standalone"]] == ["c<::>2"]
+    assert found["standalone"] == ()
+    assert evaluation.standalone_source == "a rewriter"
+    assert [r.standalone for r in evaluation.results] == [True, False, None, None]
+
+
+@given(ranks_strategy, st.sets(st.sampled_from([item.task_id for item in TASKS])))
+def test_leaving_queries_out_never_raises_a_mean(ranks: dict[str, int], left_out: set[str]) -> None:
+    fewer = {query_id: rank for query_id, rank in ranks.items() if query_id not in left_out}
+    whole, cut = judged(ranks), judged(fewer if set(fewer) - {"d<::>3"} else {})
+    for part in slices(whole.results):
+        for metric in RETRIEVAL_METRICS:
+            more = mean(part.of(whole.results), metric.name).value
+            less = mean(part.of(cut.results), metric.name).value
+            assert more is not None
+            assert less is not None
+            assert less <= more
+
+
+def test_no_judged_queries_have_no_mean() -> None:
+    evaluation = judged({}, qrels=())
+    assert evaluation.results == ()
+    score = mean(evaluation.results, "recall_5")
+    assert (score.value, score.reason) == (None, "no judged queries")
+
+
+def test_an_empty_run_is_zero_everywhere() -> None:
+    evaluation = judged({})
+    assert {mean(evaluation.results, metric.name).value for metric in RETRIEVAL_METRICS} == {0.0}
+    assert len(evaluation.omitted) == 4
+    assert {score.value for score in evaluation.ibm.values()} == {None}
+
+
+def test_the_ibm_profile_is_weighted_by_predictions_of_the_tasks_domains() -> None:
+    evaluation = judged({"c<::>1": 1, "d<::>1": 0, "d<::>3": 1})
+    assert evaluation.ibm["recall_5"].value == pytest.approx(1 / 3, abs=1e-9)
+    assert mean(evaluation.results, "recall_5").value == 0.25
+
+
+def test_pairs_are_counted_query_by_query() -> None:
+    first = judged({"c<::>1": 1, "c<::>2": 2, "d<::>1": 0}, "first")
+    second = judged({"c<::>1": 2, "c<::>2": 1, "d<::>1": 3}, "second")
+    assert compare(first, second, "mrr") == Paired(4, pytest.approx((0.5 - 0.5 + 1 / 3) / 4), 2, 1, 1)
+    later = compare(first, second, "mrr", lambda result: result.turn > 1)
+    assert later == Paired(2, 0.25, 1, 0, 1)
+    assert compare(first, second, "mrr", lambda _: False) == Paired(0, None, 0, 0, 0)
+
+
+@given(ranks_strategy, ranks_strategy)
+def test_pairs_seen_from_the_other_side_are_mirrored(one: dict[str, int], other: dict[str, int]) -> None:
+    first, second = judged(one), judged(other)
+    there, back = compare(first, second, "ndcg_5"), compare(second, first, "ndcg_5")
+    assert (there.wins, there.losses, there.ties) == (back.losses, back.wins, back.ties)
+    assert there.wins + there.losses + there.ties == there.n == 4
+    means = [mean(item.results, "ndcg_5").value for item in (first, second)]
+    assert there.difference == pytest.approx((means[1] or 0.0) - (means[0] or 0.0), abs=1e-12)
+
+
+def test_evaluations_of_other_queries_are_not_compared() -> None:
+    first, second = judged({"c<::>1": 1}), judged({"c<::>1": 1}, "less", QRELS[:2])
+    with pytest.raises(ConfigurationError, match=r"mine: 4 queries(.|\n)*less: 2 queries"):
+        compare(first, second, "mrr")
+
+
+def test_an_unknown_metric_names_the_close_ones() -> None:
+    with pytest.raises(ConfigurationError, match="recall_5"):
+        mean(judged({"c<::>1": 1}).results, "recal_5")
+
+
+def test_judged_queries_that_are_no_tasks_are_refused() -> None:
+    with pytest.raises(BenchmarkFileError, match=r"1 queries, the first is 'other<::>1'"):
+        evaluate({}, [*QRELS, Qrel("other<::>1", "right", 1)], TASKS, name="mine")
+
+
+def test_a_run_of_other_data_is_refused() -> None:
+    foreign: Run = {"c::1": (Ranked("right", 1.0),)}
+    with pytest.raises(CacheError, match=r"such as 'c<::>1'(.|\n)*none of them judged, such as 'c::1'"):
+        evaluate(foreign, QRELS, TASKS, name="mine")
+
+
+def test_the_real_slices_are_those_of_table_4(mtrag_root: Path) -> None:
+    tasks = load(mtrag_root).tasks
+    qrels = [qrel for domain in DOMAINS for qrel in load_qrels(mtrag_root, domain)]
+    chance = random.Random(3)
+    run = {item.task_id: tuple(Ranked(p.passage_id, chance.random()) for p in item.references) for item in tasks}
+    evaluation = evaluate(run, qrels, tasks, name="references", standalone=read_standalone_labels(mtrag_root))
+    sizes = {(part.dimension, part.value): len(part.of(evaluation.results)) for part in slices(evaluation.results)}
+    assert sizes == {
+        ("all", ""): 777,
+        ("turn", "first"): 102,
+        ("turn", "later"): 675,
+        ("later turns", "standalone"): 2,
+        ("later turns", "non-standalone"): 3,
+        ("domain", "clapnq"): 208,
+        ("domain", "fiqa"): 180,
+        ("domain", "govt"): 201,
+        ("domain", "cloud"): 188,
+    }
+    assert evaluation.n_unjudged == 65
+    assert evaluation.without_relevant == ()
+    # Found in any order, the references are all there is to find, but for the one without feedback, which no qrel has.
+    assert mean(evaluation.results, "map").value == pytest.approx(1.0, abs=1e-3)
+    assert min(result.values["mrr"] for result in evaluation.results) >= 0.5
+
+
+def test_the_task_file_labels_seven_tasks(mtrag_root: Path) -> None:
+    labels = read_standalone_labels(mtrag_root)
+    assert sorted(labels.labels.values()) == [False] * 4 + [True] * 3
+    assert labels.labels["1534a095279f2cb888fb0bea17bd70da<::>3"] is False
+
+
+def test_another_label_is_refused_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "mtrag-human/generation_tasks/reference.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text('{"task_id": "c<::>1"}\n{"task_id": "c<::>2", "Standalone Type": ["Perhaps"]}\n')
+    with pytest.raises(BenchmarkFileError, match=r"line 2: .*Perhaps"):
+        read_standalone_labels(tmp_path)

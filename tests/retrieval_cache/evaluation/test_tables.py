@@ -1,0 +1,246 @@
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ragtasks.benchmarks.mtrag._benchmark import DOMAINS, load
+from ragtasks.benchmarks.mtrag._retrieval import load_qrels
+from ragtasks.errors import ConfigurationError
+from ragtasks.metrics import RETRIEVAL_METRICS
+from ragtasks.records import Score
+from retrieval_cache.evaluation import Evaluation, evaluate, render_report, report_evaluations
+from retrieval_cache.evaluation._evaluation import QueryResult
+from retrieval_cache.evaluation._tables import (
+    OFFICIAL_CORPUS_SIZES,
+    OFFICIAL_QUERIES,
+    PAPER_ROWS,
+    PAPER_SUBSETS,
+    not_comparable,
+)
+
+N_FIRST = 102
+
+
+def result(position: int, domain: str, *, turn: int, value: float, standalone: bool | None = None) -> QueryResult:
+    values = {metric.name: value for metric in RETRIEVAL_METRICS}
+    return QueryResult(f"{domain}{position}<::>{turn}", domain, turn, standalone, values)
+
+
+def evaluation(
+    name: str = "mine",
+    *,
+    benchmark: str = "mtrag",
+    sizes: Mapping[str, int] = OFFICIAL_CORPUS_SIZES,
+    domains: Iterable[str] = DOMAINS,
+    value: float = 0.5,
+) -> Evaluation:
+    """An evaluation with as many queries of each domain as the official qrels have."""
+    places = [(position, domain) for domain in domains for position in range(OFFICIAL_QUERIES[domain])]
+    return Evaluation(
+        name=name,
+        query_form="rewrite",
+        benchmark=benchmark,
+        results=tuple(
+            result(position, domain, turn=1 if place < N_FIRST else 2, value=value)
+            for place, (position, domain) in enumerate(places)
+        ),
+        omitted=(),
+        without_relevant=(),
+        n_unjudged=0,
+        standalone_source="no labels",
+        ibm={metric.name: Score(value) for metric in RETRIEVAL_METRICS},
+        corpus_sizes=sizes,
+    )
+
+
+def rendered(evaluations: list[Evaluation]) -> str:
+    return render_report(report_evaluations(evaluations))
+
+
+def cells(text: str, *start: str) -> list[list[str]]:
+    """The table lines whose first cells are `start`."""
+    lines = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in text.splitlines() if line[:1] == "|"]
+    return [line for line in lines if tuple(line[: len(start)]) == start]
+
+
+def section(text: str, heading: str) -> str:
+    return text.split(f"## {heading}")[1].split("\n## ", maxsplit=1)[0]
+
+
+def test_the_papers_domains_average_to_its_totals() -> None:
+    for form in ("last_turn", "rewrite"):
+        (total,) = (r.figures for r in PAPER_ROWS if (r.table, r.retriever, r.query_form) == (3, "Elser", form))
+        parts = [(row.n or 0, row.figures) for row in PAPER_ROWS if row.table == 15 and row.query_form == form]
+        assert sum(n for n, _ in parts) == 780
+        for column, printed in enumerate(total):
+            average = sum(n * figures[column] for n, figures in parts) / 780
+            assert average == pytest.approx(printed, abs=0.0101)
+
+
+def test_the_papers_subsets_average_to_its_total() -> None:
+    def average(*keys: tuple[str, str]) -> float:
+        parts = [PAPER_SUBSETS[key] for key in keys]
+        return sum(n * figure for n, figure in parts) / sum(n for n, _ in parts)
+
+    assert average(("turn", "first"), ("turn", "later")) == pytest.approx(0.52, abs=0.0101)
+    assert average(*(("domain", domain) for domain in DOMAINS)) == pytest.approx(0.52, abs=0.0101)
+    standalone = average(("later turns", "standalone"), ("later turns", "non-standalone"))
+    assert standalone == pytest.approx(PAPER_SUBSETS["turn", "later"][1], abs=0.0101)
+    assert {domain: PAPER_SUBSETS["domain", domain][0] for domain in DOMAINS} == OFFICIAL_QUERIES
+
+
+def test_the_papers_figures_stand_beside_ours_on_the_official_corpora() -> None:
+    text = rendered([evaluation()])
+    assert "not compar" not in text
+    ours, *paper = cells(section(text, "All queries"), "mine") + cells(section(text, "All queries"), "paper: BM25")
+    assert ours == ["mine", "rewrite", "777", *["0.500"] * 11]
+    assert paper[1] == [
+        "paper: BM25",
+        "rewrite",
+        "-",
+        "0.09",
+        "0.18",
+        "0.25",
+        "0.33",
+        "0.20",
+        "0.19",
+        "0.22",
+        "0.25",
+        "-",
+        "-",
+        "-",
+    ]
+    assert cells(section(text, "R@5 by subset"), "turn", "first") == [["turn", "first", "102", "0.500", "0.89 (102)"]]
+    govt = cells(section(text, "By domain"), "govt", "paper: Elser", "rewrite")
+    assert govt == [
+        [
+            "govt",
+            "paper: Elser",
+            "rewrite",
+            "203",
+            "0.21",
+            "0.47",
+            "0.56",
+            "0.67",
+            "0.47",
+            "0.48",
+            "0.51",
+            "0.56",
+            "-",
+            "-",
+            "-",
+        ]
+    ]
+
+
+def test_a_pooled_subset_is_said_not_to_be_comparable() -> None:
+    text = rendered([evaluation(sizes={**OFFICIAL_CORPUS_SIZES, "govt": 1_258})])
+    assert "mine does not compare with the paper" in text
+    assert "govt: 1,258 of 49,607 passages searched" in text
+    assert "clapnq:" not in text
+    assert cells(text, "paper: BM25", "rewrite")
+
+
+def test_unknown_corpora_are_said_not_to_be_comparable() -> None:
+    assert not_comparable(evaluation(sizes={})) == "nobody says how many passages were searched"
+    assert "fiqa: unknown of 61,022" in not_comparable(evaluation(sizes={"govt": 49_607}))
+    assert not_comparable(evaluation(sizes={"govt": 49_607}, domains=["govt"])) == ""
+    # Both figures that IBM gives for Cloud are the whole corpus.
+    assert {not_comparable(evaluation(sizes={"cloud": n}, domains=["cloud"])) for n in (72_422, 72_442)} == {""}
+
+
+def test_other_data_is_not_set_beside_the_paper() -> None:
+    for other in (evaluation(benchmark="mtrag (sample)"), replace(evaluation(), results=evaluation().results[:-1])):
+        text = rendered([other])
+        assert "mine: other data than the paper's, so its figures are left out." in text
+        assert "paper: " not in text
+
+
+def test_the_paper_is_named_where_the_data_are_its_own() -> None:
+    for benchmark in ("mtrag", "mtrag (sample)"):
+        text = rendered([evaluation(benchmark=benchmark, sizes={})])
+        assert all(f"(as Table {n})\n" in text for n in (3, 4, 15))
+    for benchmark in ("mtrag_un", "mtrag_un (sample)", "custom: mtrag", "multihop_rag (sample)"):
+        text = rendered([evaluation(benchmark=benchmark, sizes={})])
+        assert "## All queries\n" in text
+        assert "Table" not in text
+        assert "paper" not in text
+
+
+def test_one_domain_is_set_beside_its_own_figures_only() -> None:
+    text = rendered([evaluation(domains=["govt"])])
+    assert not cells(section(text, "All queries"), "paper: BM25")
+    assert cells(section(text, "R@5 by subset"), "turn", "later")[0][-1] == "-"
+    assert cells(section(text, "R@5 by subset"), "domain", "govt")[0][-1] == "0.56 (201)"
+    assert {line[0] for line in cells(section(text, "By domain"))} >= {"govt"}
+    assert not cells(section(text, "By domain"), "fiqa")
+
+
+def test_the_papers_standalone_figures_need_labels_of_every_later_turn() -> None:
+    bare = evaluation()
+    few = replace(bare, results=(*bare.results[:-1], replace(bare.results[-1], standalone=True)))
+    everyone = replace(bare, results=tuple(replace(r, standalone=r.query_id < "d") for r in bare.results))
+    shown = [cells(rendered([item]), "later turns", "standalone")[0][-1] for item in (few, everyone)]
+    assert shown == ["-", "0.48 (555)"]
+    assert "1 of 675 later turns are labelled" in rendered([few])
+    assert not cells(rendered([bare]), "later turns")
+
+
+def test_what_a_run_leaves_out_is_counted_and_named() -> None:
+    names = tuple(r.query_id for r in evaluation().results[:12])
+    text = rendered([replace(evaluation(), omitted=names, without_relevant=names[:1], n_unjudged=3)])
+    assert f"mine leaves 12 of 777 judged queries out (counted 0): {', '.join(names[:10])} and 2 more\n" in text
+    assert f"without a relevant passage (counted 0): {names[0]}\n" in text
+    assert "mine: 3 of its queries are not judged (ignored)." in text
+
+
+def test_a_shallow_run_is_said_to_be_one() -> None:
+    notes = {depth: "ranks at most" in rendered([replace(evaluation(), depth=depth)]) for depth in (19, 20)}
+    assert notes == {19: True, 20: False}
+    assert "mine ranks at most 5 passages a query" in rendered([replace(evaluation(), depth=5)])
+    assert "ranks at most" not in rendered([evaluation()])
+
+
+def test_nothing_is_said_of_labels_where_neither_paper_nor_data_have_any() -> None:
+    assert "labelled" in rendered([evaluation()])
+    assert "labelled" not in rendered([evaluation(benchmark="custom: mine")])
+
+
+def test_runs_stand_side_by_side_with_paired_counts() -> None:
+    text = rendered([evaluation("old"), evaluation("new|er", value=0.75)])
+    subset = section(text, "R@5 by subset")
+    assert cells(subset, "all")[0][3:5] == ["0.500", "0.750"]
+    pairs = section(text, "Against old, query by query")
+    assert r"| new\|er | R@5    | 777 | +0.250     | 777  | 0      | 0    |" in pairs
+    assert "Against" not in rendered([evaluation()])
+
+
+def test_unscored_is_a_dash_with_its_reason() -> None:
+    bare = evaluation()
+    text = section(rendered([replace(bare, ibm={k: Score(None, "no predictions") for k in bare.ibm})]), "Profile")
+    assert cells(text, "mine") == [["mine", *["-"] * 8]]
+    assert text.count("unscored: mine: no predictions") == 1
+
+
+def test_nothing_judged() -> None:
+    empty = replace(evaluation(), results=())
+    assert cells(rendered([empty]), "all")[0][:4] == ["all", "", "0", "-"]
+
+
+def test_runs_over_other_queries_share_no_table() -> None:
+    with pytest.raises(ConfigurationError, match="the same judged queries"):
+        rendered([evaluation(), evaluation("less", domains=["govt"])])
+
+
+def test_every_table_is_rectangular_on_real_queries(mtrag_root: Path) -> None:
+    benchmark = load(mtrag_root)
+    qrels = [qrel for domain in DOMAINS for qrel in load_qrels(mtrag_root, domain)]
+    mine = evaluate({}, qrels, benchmark.tasks, name="empty", benchmark=benchmark.label)
+    text = rendered([mine, replace(mine, name="again")])
+    blocks = [block.splitlines() for block in text.split("\n\n") if block.startswith("|")]
+    assert len(blocks) == 5
+    assert all(len({line.count("|") for line in block}) == len({len(line) for line in block}) == 1 for block in blocks)
+    assert "empty leaves 777 of 777 judged queries out" in text

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ragtasks.benchmarks import benchmark_folder, open_benchmark
+from ragtasks.benchmarks._registry import SAMPLE
+from ragtasks.clients import Decoding, OpenAIClient
+from ragtasks.records import Task
+from ragtasks.templates import PromptTemplate, shipped_template
+from retrieval_cache.queries import rewrite_queries
+from retrieval_cache.queries._rewriting import TEMPLATE, Rewrites
+from tests.clients._server import Action, ChatServer, Script, chat_server, completion, refusal
+from tests.retrieval_cache._rewriting_run import SLOTS
+
+N_KILLS = 20
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+MODULE = "tests.retrieval_cache._rewriting_run"
+
+
+def contract(version: object = "v", label: object = "non-standalone") -> str:
+    return json.dumps({"class": label, "reworded version": version})
+
+
+def sample_tasks() -> tuple[Task, ...]:
+    return open_benchmark("mtrag", benchmark_folder("mtrag", SAMPLE, Path())).tasks
+
+
+def later_turns() -> list[Task]:
+    return [task for task in sample_tasks() if task.turn > 1]
+
+
+def rewritten(server: ChatServer, tasks: list[Task], decoding: Decoding | None = None) -> Rewrites:
+    endpoint = {"model": "m", "base_url": server.base_url, "attempts": 1}
+    return rewrite_queries(tasks, OpenAIClient(endpoint, None, decoding))
+
+
+def test_every_later_turn_is_asked_and_first_turns_are_not() -> None:
+    tasks = list(sample_tasks())
+    with chat_server(lambda *_: completion(contract("reworded"))) as server:
+        rewrites = rewritten(server, tasks)
+    assert [rewrite.task_id for rewrite in rewrites.rewrites] == [task.task_id for task in tasks]
+    for task, rewrite in zip(tasks, rewrites.rewrites, strict=True):
+        assert rewrite.query == (task.question if task.turn == 1 else "reworded")
+    assert len(server.asked) == len(later_turns())
+    assert not rewrites.fallback_counts()
+
+
+def test_prompt_holds_the_conversation() -> None:
+    task = later_turns()[0]
+    with chat_server(lambda *_: completion(contract())) as server:
+        rewritten(server, [task])
+    positions = [server.asked[0].index(message.text) for message in task.messages]
+    assert positions == sorted(positions)
+    assert '"reworded version"' in server.asked[0]
+
+
+@pytest.mark.parametrize(
+    ("action", "reason", "n_unanswered"),
+    [
+        (completion("sure"), "invalid reply: not one JSON object", 0),
+        (completion('{"class": "stand', finish_reason="length"), "the reply reached the token limit", 1),
+        (completion(None), "the reply has no content", 1),
+        (refusal(400, "odd"), "HTTP 400", 1),
+        (Action(b"{}"), "no chat completion", 1),
+    ],
+)
+def test_invalid_reply_falls_back_to_the_last_turn_with_a_reason(
+    action: Action, reason: str, n_unanswered: int
+) -> None:
+    good, bad = later_turns()[:2]
+    script: Script = lambda text, _: action if bad.question in text else completion(contract())  # noqa: E731
+    with chat_server(script) as server:
+        rewrites = rewritten(server, [good, bad])
+    assert rewrites.queries().texts == {good.task_id: "v", bad.task_id: bad.question}
+    assert list(rewrites.queries().fallbacks) == [bad.task_id]
+    ((found, count),) = rewrites.fallback_counts().items()
+    assert found.startswith(reason)
+    assert count == 1
+    assert rewrites.rewrites[1].question_class is None
+    assert rewrites.n_unanswered == n_unanswered
+
+
+def test_description_moves_with_prompt_model_and_decoding() -> None:
+    own = PromptTemplate("own", "{{ question }}{{ history | length }}")
+    with chat_server(lambda *_: completion(contract())) as server:
+        url = server.base_url
+        specs = [
+            rewrite_queries([], OpenAIClient({"model": model, "base_url": url}, None, decoding), template).describe()
+            for model in "mn"
+            for decoding in (Decoding(), Decoding(seed=1))
+            for template in (None, own)
+        ]
+    assert len({json.dumps(spec) for spec in specs}) == 8
+    assert specs[0]["prompt_sha256"] == shipped_template(TEMPLATE).sha256
+
+
+@pytest.mark.engine
+def test_killed_rewriting_resumes_to_the_same_bytes(tmp_path: Path) -> None:
+    def script(text: str, _: int) -> Action:
+        odd = len(text) % 5 == 0
+        return Action(completion("sure" if odd else contract(text[-300:-200])).body, delay_seconds=0.03)
+
+    def start(folder: str) -> subprocess.Popen[bytes]:
+        files = [str(tmp_path / folder / "replies"), str(tmp_path / folder / "queries.json")]
+        return subprocess.Popen([sys.executable, "-m", MODULE, server.base_url, *files], cwd=CHECKOUT)
+
+    chance = random.Random(5)
+    with chat_server(script) as server:
+        for _ in range(N_KILLS):
+            wanted = len(server.asked) + chance.randint(1, 4)
+            killed = start("killed")
+            while len(server.asked) < wanted and killed.poll() is None:
+                time.sleep(0.002)
+            killed.kill()
+            killed.wait()
+        assert start("killed").wait() == 0
+        n_asked = len(server.asked)
+        assert start("whole").wait() == 0
+    n_tasks = len(later_turns())
+    # Asked twice is only what was under way at a kill.
+    assert n_tasks <= n_asked <= n_tasks + N_KILLS * SLOTS
+    assert (tmp_path / "killed/queries.json").read_bytes() == (tmp_path / "whole/queries.json").read_bytes()

@@ -1,0 +1,195 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, RagtasksError
+from ragtasks.files import Ranked, Run, in_rank_order
+from ragtasks.records import Passage
+from retrieval_cache.rerankers import CrossEncoderReranker, RerankedRetriever
+from retrieval_cache.retrievers import Progress, no_progress
+from retrieval_cache.spec import parse
+
+pytest.importorskip("sentence_transformers", reason="needs ragtasks[dense]")
+
+WORDS = ["mars", "moon", "bee", "flower", "court", "appeal", "cell", "energy", "loan", "rate", "kernel", "host"]
+PASSAGES = [
+    Passage(f"p{number}", " ".join(WORDS[number % 12 :][:4]), "Title" if number == 3 else "") for number in range(20)
+]
+
+
+class SharedWords:
+    """A small real retriever: the number of words that query and passage share."""
+
+    name = "shared-words"
+
+    def __init__(self) -> None:
+        self.passages: list[Passage] = []
+
+    def describe(self) -> Mapping[str, Any]:
+        return {"retriever": "shared-words"}
+
+    def index(self, passages: Iterable[Passage], folder: Path, progress: Progress = no_progress) -> None:
+        self.passages = list(passages)
+        progress("index", len(self.passages), None)
+
+    def search(self, queries: Mapping[str, str], k: int, progress: Progress = no_progress) -> Run:
+        return {query_id: self._ranking(set(text.split()))[:k] for query_id, text in queries.items()}
+
+    def _ranking(self, words: set[str]) -> tuple[Ranked, ...]:
+        counts = {item.passage_id: float(len(words & set(item.text.split()))) for item in self.passages}
+        return in_rank_order(Ranked(*item) for item in counts.items() if item[1])
+
+
+class ByLength:
+    """A listwise reranker: scores depend on the whole list."""
+
+    name = "by-length"
+
+    def __init__(self, scores: Sequence[float] | None = None) -> None:
+        self.scores = scores
+
+    def describe(self) -> Mapping[str, Any]:
+        return {"reranker": "by-length"}
+
+    def rerank(self, query: str, passages: Sequence[Passage]) -> Sequence[float]:
+        longest = max(len(passage.text) for passage in passages)
+        return self.scores if self.scores is not None else [len(passage.text) / longest for passage in passages]
+
+
+@pytest.fixture(scope="module")
+def cross_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cross-encoder of random weights: the real classes, a tiny BERT."""
+    return save_cross_encoder(tmp_path_factory.mktemp("cross-encoder"), n_labels=1)
+
+
+def save_cross_encoder(folder: Path, n_labels: int) -> Path:
+    import torch
+    from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast
+
+    vocabulary = folder / "vocab.txt"
+    vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]))
+    BertTokenizerFast(str(vocabulary), model_max_length=12).save_pretrained(folder / "model")
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=17,
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=16,
+        max_position_embeddings=16,
+        initializer_range=0.5,
+        num_labels=n_labels,
+    )
+    BertForSequenceClassification(config).save_pretrained(folder / "model")
+    return folder / "model"
+
+
+def test_candidates_are_ordered_by_the_cross_encoder(cross_encoder: Path, tmp_path: Path) -> None:
+    from sentence_transformers import CrossEncoder
+
+    retriever = RerankedRetriever(SharedWords(), str(cross_encoder), depth=6)
+    retriever.index(PASSAGES, tmp_path)
+    queries = {"a": "mars moon", "again": "mars moon", "b": "loan", "none": "nothing known", "blank": ""}
+    first = retriever.first.search(queries, 6)
+    run = retriever.search(queries, 6)
+    assert list(run) == list(queries)
+    peer = CrossEncoder(str(cross_encoder), device="cpu")
+    texts = {item.passage_id: f"Title\n{item.text}" if item.title else item.text for item in PASSAGES}
+    for query_id in ("a", "b"):
+        assert {item.passage_id for item in run[query_id]} == {item.passage_id for item in first[query_id]}
+        pairs = [(queries[query_id], texts[item.passage_id]) for item in run[query_id]]
+        np.testing.assert_allclose([item.score for item in run[query_id]], peer.predict(pairs), rtol=1e-5)
+        assert run[query_id] == in_rank_order(run[query_id])
+    assert run["again"] == run["a"]
+    assert run["none"] == run["blank"] == ()
+    assert [len(ranking) for ranking in retriever.search(queries, 2).values()] == [2, 2, 2, 0, 0]
+
+
+def test_both_parts_are_named_and_described(cross_encoder: Path) -> None:
+    retriever = RerankedRetriever(SharedWords(), str(cross_encoder))
+    assert retriever.name == f"rerank(shared-words,cross-encoder:{cross_encoder},depth=100)"
+    described = retriever.describe()
+    assert (described["first"], described["depth"]) == ({"retriever": "shared-words"}, 100)
+    assert described["reranker"]["model"] == "model"
+    assert len(described["reranker"]["weights"]) == 64
+
+
+def test_long_pairs_are_counted(cross_encoder: Path) -> None:
+    reranker = CrossEncoderReranker(str(cross_encoder))
+    reranker.rerank("mars", [Passage("a", "moon"), Passage("b", "bee " * 20)])
+    assert reranker.n_truncated == 1
+    assert reranker.describe()["max_length"] == 12
+
+
+def test_a_listwise_reranker_fits_and_ties_follow_the_rule(tmp_path: Path) -> None:
+    retriever = RerankedRetriever(SharedWords(), ByLength(), depth=3)
+    retriever.index([Passage("a", "bee x"), Passage("c", "bee xx"), Passage("b", "bee yy")], tmp_path)
+    assert retriever.search({"q": "bee"}, 3)["q"] == (Ranked("c", 1.0), Ranked("b", 1.0), Ranked("a", 5 / 6))
+
+
+@pytest.mark.parametrize("scores", [[1.0], [1.0, math.nan], [1.0, 2.0, 3.0]])
+def test_scores_that_do_not_fit_are_refused(tmp_path: Path, scores: list[float]) -> None:
+    retriever = RerankedRetriever(SharedWords(), ByLength(scores))
+    retriever.index([Passage("a", "bee"), Passage("b", "bee")], tmp_path)
+    with pytest.raises(RagtasksError, match=r"(?s)query q.*2 finite numbers"):
+        retriever.search({"q": "bee"}, 2)
+
+
+def test_bad_use_gives_clear_errors(tmp_path: Path) -> None:
+    import torch
+
+    torch.manual_seed(0)
+    with pytest.raises(ConfigurationError, match=r"(?s)one output.*3 outputs"):
+        CrossEncoderReranker(str(save_cross_encoder(tmp_path, n_labels=3))).describe()
+    with pytest.raises(ConfigurationError, match="at least 1"):
+        RerankedRetriever(SharedWords(), ByLength(), depth=0)
+    retriever = RerankedRetriever(SharedWords(), ByLength(), depth=5)
+    with pytest.raises(CacheError, match="call index first"):
+        retriever.search({"q": "bee"}, 2)
+    retriever.index(PASSAGES, tmp_path / "index")
+    with pytest.raises(ConfigurationError, match="depth to at least 6"):
+        retriever.search({"q": "bee"}, 6)
+
+
+def test_a_first_retriever_that_finds_its_index_built_is_reranked_too(tmp_path: Path) -> None:
+    runs = []
+    for _ in range(2):
+        retriever = RerankedRetriever(parse("bm25"), ByLength(), depth=4)
+        retriever.index(iter(PASSAGES), tmp_path)
+        runs.append(retriever.search({"q": "mars moon"}, 4))
+    assert runs[0] == runs[1]
+    assert len(runs[0]["q"]) == 4
+
+
+class AsGiven(SharedWords):
+    """Ranks by what stands under the query's id, whatever its text says."""
+
+    def search(self, queries: Mapping[str, str], k: int, progress: Progress = no_progress) -> Run:
+        return {query_id: (Ranked(query_id, 1.0),) for query_id in queries}
+
+
+def test_queries_of_the_same_words_keep_candidates_of_their_own(tmp_path: Path) -> None:
+    retriever = RerankedRetriever(AsGiven(), ByLength(), depth=1)
+    retriever.index(PASSAGES, tmp_path)
+    run = retriever.search({"p1": "same", "p2": "same"}, 1)
+    assert {query_id: ranking[0].passage_id for query_id, ranking in run.items()} == {"p1": "p1", "p2": "p2"}
+
+
+def test_a_corpus_that_breaks_off_leaves_no_passage_file(tmp_path: Path) -> None:
+    def broken() -> Iterable[Passage]:
+        yield PASSAGES[0]
+        raise BenchmarkFileError("line 2 is no JSON")
+
+    retriever = RerankedRetriever(SharedWords(), ByLength())
+    with pytest.raises(BenchmarkFileError, match="line 2"):
+        retriever.index(broken(), tmp_path)
+    assert not (tmp_path / "passages.jsonl").exists()
+    retriever.index(PASSAGES, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["passages.jsonl"]
+    assert len((tmp_path / "passages.jsonl").read_bytes().splitlines()) == len(PASSAGES)

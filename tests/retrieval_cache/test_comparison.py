@@ -1,0 +1,69 @@
+"""Runs compared on the sample: the means of `evaluate-run`, over conversations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from ragtasks.benchmarks import Benchmark
+from ragtasks.cli import app
+from ragtasks.errors import ConfigurationError, RagtasksError
+from retrieval_cache.comparison import compare_runs
+from retrieval_cache.evaluation._evaluation import compare, mean
+from retrieval_cache.service import Place, evaluate_stored, retrieve
+from retrieval_cache.store import RunStore
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    folder = tmp_path_factory.mktemp("comparing")
+    made = Place("mtrag", "sample", folder / "data", folder / "store")
+    for form in ("last_turn", "rewrite"):
+        retrieve(made, "bm25", form, depth=20)
+    return made
+
+
+NAMES = ["bm25.last_turn", "bm25.rewrite", "official"]
+
+
+def test_means_and_differences_are_those_of_evaluate_run(place: Place, sample: Benchmark) -> None:
+    found = compare_runs(place, NAMES, metrics=["ndcg_5"])
+    evaluations = [evaluate_stored(sample, RunStore(place.store), name) for name in NAMES]
+    assert [m.estimate.value for m in found.means] == pytest.approx(
+        [mean(evaluation.results, "ndcg_5").value for evaluation in evaluations]
+    )
+    assert found.pairs[0].difference.value == pytest.approx(compare(*evaluations[:2], "ndcg_5").difference)
+    judged = {result.query_id for result in evaluations[0].results}
+    conversations = {task.conversation_id for task in sample.tasks if task.task_id in judged}
+    assert found.pairs[0].difference.n_clusters == len(conversations)
+    assert found.pairs[0].difference.n_values == len(judged)
+
+
+def test_domains_are_compared_one_by_one_and_with_a_baseline_only(place: Place) -> None:
+    found = compare_runs(place, NAMES, by="domain", baseline="official")
+    assert len(found.pairs) == 4 * 2 * 2  # domains, metrics, other runs
+    assert {pair.first.name for pair in found.pairs} == {"official"}
+    assert {pair.first.group for pair in found.pairs} == {"clapnq", "cloud", "fiqa", "govt"}
+
+
+def test_slips_are_answered_before_anything_is_read(place: Place) -> None:
+    with pytest.raises(ConfigurationError, match="unknown metric 'ndgc_5': did you mean 'ndcg_5'"):
+        compare_runs(place, NAMES, metrics=["ndgc_5"])
+    with pytest.raises(ConfigurationError, match="unknown way to compare 'domains': did you mean 'domain'"):
+        compare_runs(place, NAMES, by="domains")
+    with pytest.raises(ConfigurationError, match="runs to compare: expected at least two"):
+        compare_runs(place, ["official", "official"])
+    with pytest.raises(RagtasksError, match=r"bm25\.rewrite"):
+        compare_runs(place, ["official", "bm25.rewrit"])
+
+
+def test_the_command_prints_tables(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAGTASKS_RUNS", str(place.store))
+    options: tuple[str | Path, ...] = ("compare-runs", *NAMES, "--data", "sample", "--metric", "recall_5")
+    result = CliRunner().invoke(app, [str(option) for option in options])
+    assert result.exit_code == 0, result.output
+    assert result.output.startswith("# mtrag (sample)\n")
+    assert "| all     | recall_5 | bm25.last_turn | bm25.rewrite |" in result.output
+    assert "queries of one conversation are not independent" in result.output.lower()

@@ -1,0 +1,415 @@
+"""Saved answers scored again: the harness's logged samples, and the official predictions format."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragtasks.benchmarks import benchmark_folder, open_benchmark
+from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, RagtasksError
+from ragtasks.logs import read_evaluations
+from ragtasks.records import Setting
+from ragtasks.scoring import Place, rescore, take_problems
+from tests.clients._server import closed_port
+from tests.judges._demo import DemoServer
+from tests.reports._evaluations import LIMIT, evaluate_sample, results_file
+
+ROOT = Path(__file__).resolve().parents[2]
+Rescore = Callable[..., list[str]]
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The harness's output for two models, in `oracle` and `refuse`; scored without judges."""
+    return evaluate_sample(tmp_path_factory.mktemp("saved"))
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    return Place(tmp_path / "data", tmp_path / "store")
+
+
+@pytest.fixture
+def again(place: Place, tmp_path: Path) -> Rescore:
+    """Score what is saved at some paths into `out`, with some metadata."""
+
+    def run(*paths: Path, output: Path | None = None, **options: Any) -> list[str]:
+        named = {key: options.pop(key) for key in ("benchmark", "setting") if key in options}
+        folder, may_replace = output or tmp_path / "out", options.pop("may_replace", lambda _: True)
+        return rescore(paths, json.dumps(options), folder, place, may_replace=may_replace, **named)
+
+    return run
+
+
+def content_of(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def rows_in(folder: Path) -> list[dict[str, Any]]:
+    files = sorted(folder.rglob("samples_*.jsonl"))
+    return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+
+
+def test_scoring_again_with_the_same_configuration_gives_the_same_figures(
+    saved: Path, again: Rescore, tmp_path: Path
+) -> None:
+    before = content_of(saved)
+    lines = again(saved)
+    assert content_of(saved) == before
+    assert len(lines) == 2
+    old, new = read_evaluations([saved]), read_evaluations([tmp_path / "out"])
+    assert [(one.model, one.kind, one.rows) for one in new] == [(one.model, one.kind, one.rows) for one in old]
+    for model in ("oracle", "refuse"):
+        first = json.loads(results_file(saved / model).read_text())
+        second = json.loads(results_file(tmp_path / "out" / saved.name / model).read_text())
+        assert (
+            second["configs"]["mtrag_full_rag_fiqa"]["metadata"] == first["configs"]["mtrag_full_rag_fiqa"]["metadata"]
+        )
+        assert second["config"] == first["config"]
+        for name, figures in second["results"].items():
+            before_of = first["results"][name]
+            shared = [key for key in figures if key.endswith(",sample") and "_stderr" not in key and key in before_of]
+            assert [before_of[key] for key in shared] == pytest.approx([figures[key] for key in shared], nan_ok=True)
+        assert second["results"].keys() == first["results"].keys()
+        assert second["groups"].keys() == first["groups"].keys()
+
+
+def test_judges_add_their_figures_and_verdicts_and_the_second_time_nothing_is_asked(
+    saved: Path, again: Rescore, tmp_path: Path
+) -> None:
+    with DemoServer() as server:
+        judges = [server.judge("one"), server.judge("two")]
+        again(saved, judges=judges, encoder="none")
+        n_asked = len(server.asked)
+        assert n_asked > 0
+        first = content_of(tmp_path / "out")
+        again(saved, judges=judges, encoder="none")
+        assert len(server.asked) == n_asked
+    assert content_of(tmp_path / "out") == first
+    rows = rows_in(tmp_path / "out")
+    assert len(rows) == len(rows_in(saved))
+    for row in rows:
+        assert {"rb_llm", "rl_f", "judge_coverage"} <= set(row["metrics"]) <= row.keys()
+        assert row["judge_coverage"] == 1
+        assert {verdict["judge"] for verdict in row["doc"]["scoring"]["verdicts"]} == {"one", "two"}
+    for model in ("oracle", "refuse"):
+        results = json.loads(results_file(tmp_path / "out" / saved.name / model).read_text())
+        facts = results["configs"]["mtrag_reference_fiqa"]["metadata"]["ragtasks"]
+        assert facts["scoring"]["judges"] == "one, two"
+        assert [judge["model"] for judge in facts["configuration"]["judges"]] == ["one", "two"]
+        group = results["groups"]["mtrag_reference"]
+        chosen = [
+            row["rb_llm"]
+            for row in rows_in(tmp_path / "out" / saved.name / model)
+            if row["doc"]["setting"] == "reference"
+        ]
+        assert group["rb_llm,sample"] == pytest.approx(sum(chosen) / len(chosen))
+        assert group["sample_len"] == len(chosen) == 4 * LIMIT
+    assert {one.model for one in read_evaluations([tmp_path / "out"])} == {"ragtasks-oracle", "ragtasks-refuse"}
+
+
+def test_what_results_name_is_shown_and_never_used_until_the_user_names_it(
+    saved: Path, again: Rescore, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-user")
+    theirs = tmp_path / "theirs"
+    shutil.copytree(saved / "oracle", theirs)
+    with DemoServer() as server:
+        named = {
+            "judges": [server.judge("theirs")],
+            "encoder": str(tmp_path / "model"),
+            "retriever": "run:/etc/passwd",
+            "system_prompt": "/etc/passwd",
+            "run": "../../x",
+            "min_judge_coverage": 0.0,
+        }
+        file = results_file(theirs)
+        results = json.loads(file.read_text())
+        for config in results["configs"].values():
+            config["metadata"]["ragtasks"]["configuration"].update(named)
+        file.write_text(json.dumps(results))
+        again(theirs)
+        assert server.asked == []
+        (line,) = [record.getMessage() for record in caplog.records if "name them with --metadata" in record.message]
+        assert all(json.dumps(named[key]) in line for key in ("judges", "encoder", "retriever", "min_judge_coverage"))
+        again(theirs, judges=named["judges"], encoder="none")
+        assert server.asked
+    facts = json.loads(results_file(tmp_path / "out").read_text())["configs"]["mtrag_full_rag_fiqa"]["metadata"]
+    configuration = facts["ragtasks"]["configuration"]
+    assert (configuration["run"], configuration["system_prompt"]) == ("../../x", "/etc/passwd")  # how it was answered
+
+
+def test_all_is_saved_before_dead_judges_end_the_scoring(saved: Path, again: Rescore, tmp_path: Path) -> None:
+    dead = {"model": "dead", "base_url": f"http://127.0.0.1:{closed_port()}/v1", "attempts": 2, "backoff_seconds": 0.01}
+    with pytest.raises(RagtasksError, match=r"everything is saved in .*out") as caught:
+        again(saved / "oracle", judges=[dead])
+    assert "nobody answers" in str(caught.value)
+    rows = rows_in(tmp_path / "out")
+    assert len(rows) == len(rows_in(saved / "oracle"))
+    assert all(row["judge_coverage"] == 0 and row["rouge_l"] == 1 for row in rows)
+    assert all(str(row["rb_llm"]) == "nan" and row["doc"]["scoring"]["unscored"]["rb_llm"] for row in rows)
+    assert take_problems() == []
+
+
+@pytest.mark.parametrize("target", ["", "inside", "oracle/deep"])
+def test_an_output_within_what_is_read_is_refused(saved: Path, again: Rescore, target: str) -> None:
+    before = content_of(saved)
+    with pytest.raises(ConfigurationError, match="lies in what is read"):
+        again(saved, output=saved / target)
+    assert content_of(saved) == before
+
+
+def test_results_that_are_there_are_replaced_with_leave_only(saved: Path, again: Rescore, tmp_path: Path) -> None:
+    asked: list[Sequence[Path]] = []
+    again(saved, encoder="none", may_replace=lambda _: pytest.fail("nothing is there"))
+    before = content_of(tmp_path / "out")
+    with pytest.raises(ConfigurationError, match="--force"):
+        again(saved, encoder="none", may_replace=lambda files: bool(asked.append(files)))
+    assert content_of(tmp_path / "out") == before
+    assert {str(file.relative_to(tmp_path / "out")) for file in asked[0]} == {
+        name for name in before if "results_" in name
+    }
+    again(saved, encoder="none")
+
+
+def test_a_cache_that_cannot_be_written_is_found_before_judges_are_asked(
+    saved: Path, again: Rescore, tmp_path: Path
+) -> None:
+    (tmp_path / "store").touch()
+    with pytest.raises(CacheError, match="reply cache"):
+        again(saved, encoder="none", judges=[{"model": "m", "base_url": f"http://127.0.0.1:{closed_port()}/v1"}])
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_output_that_would_replace_the_input_is_refused(saved: Path, again: Rescore) -> None:
+    file = results_file(saved / "oracle")
+    with pytest.raises(ConfigurationError, match="lies in what is read"):
+        again(file, output=file.parent.parent)
+
+
+def test_two_copies_of_one_evaluation_are_not_written_over_each_other(
+    saved: Path, again: Rescore, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy" / "oracle"
+    for name, content in content_of(saved / "oracle").items():
+        (copy / name).parent.mkdir(parents=True, exist_ok=True)
+        (copy / name).write_bytes(content)
+    with pytest.raises(ConfigurationError, match="would both be written to"):
+        again(saved / "oracle", copy)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"encodr": "none"}, "did you mean 'encoder'"),
+        ({"max_words": 90}, "made with other values of max_words"),
+        ({"run": "bm25"}, "made with other values of run"),
+        ({"idk": "judges"}, "needs judges"),
+        ({"prompts": "official", "judges": ["openai/any"]}, "official"),
+        ({"judges": [{"lm_eval": "hff"}]}, "unknown kind of model 'hff'"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(
+    saved: Path, again: Rescore, tmp_path: Path, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(RagtasksError, match=message):
+        again(saved, **options)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("metadata", ["{", "[]", "judges=x"])
+def test_metadata_must_be_an_object(saved: Path, place: Place, tmp_path: Path, metadata: str) -> None:
+    with pytest.raises(ConfigurationError, match="--metadata"):
+        rescore([saved], metadata, tmp_path / "out", place)
+
+
+def test_other_data_than_was_answered_is_refused(saved: Path, again: Rescore, mtrag_root: Path) -> None:
+    with pytest.raises(BenchmarkFileError, match=r"expected: the benchmark that was answered, mtrag \(sample\)"):
+        again(saved, data=str(mtrag_root))
+
+
+def test_broken_samples_are_told_all_at_once_and_by_line(saved: Path, again: Rescore, tmp_path: Path) -> None:
+    copy = tmp_path / "broken"
+    for name, content in content_of(saved / "oracle").items():
+        (copy / name).parent.mkdir(parents=True, exist_ok=True)
+        (copy / name).write_bytes(content)
+    (file,) = copy.rglob("samples_mtrag_full_rag_fiqa_*.jsonl")
+    first, second, third = (json.loads(line) for line in file.read_text().splitlines())
+    del first["filtered_resps"]
+    second["doc"]["answerability"] = "MAYBE"
+    third["filtered_resps"] = [None]
+    file.write_text("".join(json.dumps(row) + "\n" for row in (first, second, third)) + "{torn")
+    with pytest.raises(BenchmarkFileError, match="4 faults") as caught:
+        again(copy)
+    assert [f"line {number}:" in str(caught.value) for number in (1, 2, 3, 4)] == [True] * 4
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("edit", "told"),
+    [
+        (lambda file: file.unlink(), r"found: no samples_mtrag_full_rag_fiqa_\S+ \(lines: 3\)"),
+        (lambda file: file.write_text(file.read_text().splitlines()[0] + "\n"), "expected: 3 lines(.|\n)*found: 1"),
+    ],
+)
+def test_answers_are_scored_all_or_not_at_all(
+    saved: Path, again: Rescore, tmp_path: Path, edit: Callable[[Path], object], told: str
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(saved / "oracle", copy)
+    (file,) = copy.rglob("samples_mtrag_full_rag_fiqa_*.jsonl")
+    edit(file)
+    with pytest.raises(BenchmarkFileError, match=told):
+        again(copy)
+
+
+@pytest.mark.parametrize("made", ["nothing", "empty", "no samples", "torn"])
+def test_folders_without_answers_are_told_with_the_next_step(again: Rescore, tmp_path: Path, made: str) -> None:
+    folder = tmp_path / "given"
+    if made != "nothing":
+        folder.mkdir()
+    if made in ("no samples", "torn"):
+        text = '{"configs": {}}' if made == "no samples" else '{"configs": '
+        (folder / "results_2026-01-01T00-00-00.0.json").write_text(text)
+    with pytest.raises(BenchmarkFileError, match="next step: run the evaluation again"):
+        again(folder)
+
+
+def predictions(count: int = 12, setting: Setting = Setting.FULL_RAG) -> list[dict[str, Any]]:
+    """Return rows in the official format for the sample's first tasks: its targets as answers."""
+    benchmark = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path()).resolve())
+    contexts = benchmark.read_contexts(setting).passages
+    return [
+        {
+            "task_id": task.task_id.replace("<::>", "::"),
+            "predictions": [{"text": f"<think>Hm.</think>{task.target}"}],
+            "contexts": [{"document_id": p.passage_id, "text": p.text, "score": 1.0} for p in contexts[task.task_id]],
+        }
+        for task in benchmark.tasks[:count]
+    ]
+
+
+def written(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+SAMPLE = {"data": "sample", "encoder": "none", "benchmark": "mtrag", "setting": "full_rag"}
+
+
+def test_predictions_are_scored_against_the_benchmarks_targets(again: Rescore, tmp_path: Path) -> None:
+    file = written(tmp_path / "in" / "my_model.jsonl", predictions())
+    with DemoServer() as server:
+        again(file, judges=[server.judge("one")], **SAMPLE)
+    (evaluation,) = read_evaluations([tmp_path / "out"])
+    assert evaluation.model == "my_model (run file)"
+    rows = rows_in(tmp_path / "out")
+    assert {row["rouge_l"] for row in rows} == {1.0}
+    assert all(row["judge_coverage"] == 1 and row["filter"] == "sample" for row in rows)
+    assert all(row["resps"][0][0].startswith("<think>") and "Hm." not in row["filtered_resps"][0] for row in rows)
+    given = {row["task_id"].replace("::", "<::>"): row["contexts"] for row in predictions()}
+    for row in rows:
+        shown = [(passage["passage_id"], passage["text"]) for passage in row["doc"]["passages"]]
+        assert shown == [(item["document_id"], item["text"]) for item in given[row["doc"]["task_id"]]]
+    n_counted = sum(row["doc"]["answerability"] != "CONVERSATIONAL" for row in rows)
+    assert n_counted == len(rows) > 0
+
+
+def test_a_run_gives_the_passages_where_the_file_has_none(again: Rescore, tmp_path: Path) -> None:
+    rows = predictions(4)
+    written(tmp_path / "with.jsonl", rows)
+    written(tmp_path / "without.jsonl", [{key: row[key] for key in ("task_id", "predictions")} for row in rows])
+    with pytest.raises(BenchmarkFileError, match=r"4 faults[\s\S]*contexts: a list"):
+        again(tmp_path / "without.jsonl", **SAMPLE)
+    again(tmp_path / "without.jsonl", run="official", **SAMPLE)
+    again(tmp_path / "with.jsonl", **SAMPLE)
+    shown = [[row["doc"]["passages"] for row in rows_in(tmp_path / "out" / name)] for name in ("with", "without")]
+    texts = [[[passage["text"] for passage in passages] for passages in one] for one in shown]
+    assert texts[0] == texts[1]
+    assert texts[0]
+
+
+def test_faults_of_predictions_are_told_all_at_once_and_by_line(again: Rescore, tmp_path: Path) -> None:
+    rows = predictions(6)
+    rows[0]["task_id"] = "nobody::1"
+    rows[1]["predictions"] = []
+    rows[2]["predictions"] = [{"text": None}]
+    rows[3]["contexts"] = [{"document_id": "x"}]
+    rows[5]["task_id"] = rows[4]["task_id"]
+    file = written(tmp_path / "bad.jsonl", rows)
+    file.write_text(file.read_text() + "[1]\n")
+    with pytest.raises(BenchmarkFileError, match="6 faults") as caught:
+        again(file, **SAMPLE)
+    text = str(caught.value)
+    assert [f"line {number}" in text for number in (1, 2, 3, 4, 6, 7)] == [True] * 6
+    assert "line 5 already" in text
+    assert not (tmp_path / "out").exists()
+
+
+def test_predictions_need_benchmark_and_setting(again: Rescore, tmp_path: Path) -> None:
+    file = written(tmp_path / "a.jsonl", predictions(2))
+    for left_out in ("benchmark", "setting"):
+        with pytest.raises(ConfigurationError, match="give benchmark, setting"):
+            again(file, **{key: value for key, value in SAMPLE.items() if key != left_out})
+    with pytest.raises(ConfigurationError, match="unknown setting 'rag'; known: reference"):
+        again(file, **{**SAMPLE, "setting": "rag"})
+
+
+def test_a_folder_may_hold_both_kinds(saved: Path, again: Rescore, tmp_path: Path) -> None:
+    folder = tmp_path / "both"
+    for name, content in content_of(saved / "oracle").items():
+        (folder / "oracle" / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "oracle" / name).write_bytes(content)
+    written(folder / "predicted" / "model_a.jsonl", predictions(3))
+    written(folder / "predicted" / "model_b.jsonl", predictions(5))
+    assert len(again(folder, **SAMPLE)) == 3
+    models = {evaluation.model for evaluation in read_evaluations([tmp_path / "out"])}
+    assert models == {"ragtasks-oracle", "model_a (run file)", "model_b (run file)"}
+
+
+def test_the_official_sample_file_is_read_as_it_is(again: Rescore, tmp_path: Path, mtrag_root: Path) -> None:
+    file = mtrag_root / "scripts" / "evaluation" / "sample_data" / "responses-10.jsonl"
+    options = {"benchmark": "mtrag", "setting": "reference", "data": str(mtrag_root), "encoder": "none"}
+    assert again(file, **options)[0].endswith("(10 answers)")
+    rows = rows_in(tmp_path / "out")
+    assert len({row["doc"]["task_id"] for row in rows}) == 10
+    assert {row["filter"] for row in rows} == {"none"}
+
+
+def test_the_command_scores_and_the_report_reads_it(saved: Path, tmp_path: Path) -> None:
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "RAGTASKS_RUNS": str(tmp_path / "store")}
+    command = [sys.executable, "-c", "from ragtasks.cli import main; main()"]
+    with DemoServer() as server:
+        metadata = json.dumps({"judges": [server.judge("steady")]})
+        arguments = ["judge", str(saved / "oracle"), "--metadata", metadata, "--output_path", "out"]
+        done = subprocess.run(
+            [*command, *arguments], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+    assert done.returncode == 0, done.stderr
+    assert "wrote" in done.stdout
+    report = subprocess.run(
+        [*command, "report", "out"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert report.returncode == 0, report.stderr
+    assert "judge steady" in report.stdout
+    refused = subprocess.run(
+        [*command, "judge", "nowhere", "--output_path", "out"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr.startswith("ragtasks: saved answers: ")

@@ -1,0 +1,69 @@
+"""Stored runs, logged answers and submissions of the sample, made by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ragtasks.benchmarks import Benchmark, benchmark_folder, build_docs, open_benchmark, tasks_checksum
+from ragtasks.files import Manifest, Run, write_contexts, write_manifest, write_trec
+from ragtasks.records import Passage, Setting
+
+TIME = "2026-01-01T00-00-00"
+
+
+def sample(name: str = "mtrag") -> Benchmark:
+    return open_benchmark(name, benchmark_folder(name, "sample", Path()).resolve())
+
+
+def lines_of(rows: Iterable[Mapping[str, Any]]) -> list[bytes]:
+    return [json.dumps(row).encode() + b"\n" for row in rows]
+
+
+def store_run(store: Path, name: str, benchmark: Benchmark, run: Run) -> None:
+    """Write a run as the precompute stage does; its contexts hold no passages."""
+    folder = store / "runs" / name
+    files = {"all.trec": write_trec(folder / "all.trec", run, "test")}
+    empty: dict[str, tuple[Passage, ...]] = {task.task_id: () for task in benchmark.tasks}
+    path = "contexts/full_rag.jsonl"
+    files[path] = write_contexts(folder / path, empty)
+    spec = {
+        "benchmark": benchmark.name,
+        "is_sample": benchmark.is_sample,
+        "revision": benchmark.revision,
+        "tasks": tasks_checksum(benchmark.tasks),
+        "corpora": {},
+        "queries": {"form": "last_turn"},
+        "retriever": {"name": "bm25"},
+    }
+    write_manifest(folder, Manifest(name, spec, files))
+
+
+def write_answers(
+    folder: Path,
+    benchmark: Benchmark,
+    setting: Setting,
+    *,
+    conversational: bool = True,
+    answers: Mapping[str, str] | None = None,
+    figures: Mapping[str, float] | None = None,
+) -> Path:
+    """Write what the harness logs of one setting: the reference answers, or those given by task id."""
+    contexts = benchmark.read_contexts(setting)
+    docs = build_docs(benchmark, setting, None, conversational=conversational, contexts=contexts)
+    known, values = answers or {}, figures or {}
+    rows = [
+        {"doc": doc, "filtered_resps": [known.get(doc["task_id"], doc["target"])], "metrics": [*values], **values}
+        for doc in docs
+    ]
+    name = f"{benchmark.name}_{setting.value}"
+    facts = {"revision": benchmark.revision, "configuration": {"data": "sample"}}
+    results = {"configs": {name: {"metadata": {"ragtasks": facts}}}}
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"results_{TIME}.json"
+    path.write_text(json.dumps(results), encoding="utf-8")
+    samples = folder / f"samples_{name}_{TIME}.jsonl"
+    samples.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path

@@ -1,0 +1,101 @@
+"""The ranking figure by hand, and the figures of a ranking against a second computation."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from ragtasks.benchmarks.mtrag._retrieval import load_qrels
+from ragtasks.metrics import ranking_figure
+from ragtasks.records import Qrel, Score
+from ragtasks.submissions.mtrageval import SubmissionTask
+from ragtasks.submissions.mtrageval._build import Entry, build
+from ragtasks.submissions.mtrageval._inputs import benchmark_inputs
+from ragtasks.submissions.mtrageval._ranking_score import dataset_mean, describe_answers, describe_ranking
+from tests.submissions.mtrageval._files import sample
+from tests.submissions.mtrageval._official import ranking
+
+
+def figure(rl_f: float | None, rb_llm: float | None, rb_alg: float | None) -> Score:
+    return ranking_figure({"rl_f": Score(rl_f), "rb_llm": Score(rb_llm), "rb_alg": Score(rb_alg)})
+
+
+def test_the_ranking_figure_is_the_harmonic_mean_of_the_three_means() -> None:
+    assert figure(1.0, 0.5, 0.25).value == pytest.approx(3 / 7)
+    assert figure(0.6, 0.6, 0.6).value == pytest.approx(0.6)
+    assert figure(0.9, 0.8, 0.0).value == 0
+
+
+def test_the_ranking_figure_is_unscored_without_all_three() -> None:
+    assert figure(0.9, None, 0.4) == Score(None, "no mean of rb_llm")
+    assert ranking_figure({}) == Score(None, "no mean of rl_f, rb_llm, rb_alg")
+    assert figure(0.9, 0.5, -0.1).value is None
+
+
+def test_a_dataset_mean_leaves_out_what_is_unscored() -> None:
+    assert dataset_mean([1.0, None, 0.0, math.nan]) == Score(0.5)
+    assert dataset_mean([None]).value is None
+
+
+def test_the_description_says_how_many_answers_are_scored() -> None:
+    lines = list(describe_answers({"rl_f": [1.0, 1.0], "rb_llm": [0.5, None], "rb_alg": [0.25, 0.25]}))
+    assert lines[1] == "rb_llm: 0.5000 over 1 scored of 2 tasks"
+    assert lines[-1].endswith(": 0.4286 (rb_llm 1/2)")
+    whole = list(describe_answers({"rl_f": [1.0], "rb_llm": [0.5], "rb_alg": [0.25]}))
+    assert whole[-1].endswith(": 0.4286")
+    assert "no mean of rb_llm, rb_alg" in list(describe_answers({"rl_f": [1.0]}))[-1]
+
+
+def ndcg(ranked: list[str], relevant: set[str], k: int) -> float:
+    gained = sum(1 / math.log2(rank + 1) for rank, item in enumerate(ranked[:k], start=1) if item in relevant)
+    return gained / sum(1 / math.log2(rank + 1) for rank in range(1, min(k, len(relevant)) + 1))
+
+
+def test_the_figures_of_a_ranking_are_those_of_a_second_computation() -> None:
+    """Official averaging: per collection over its judged queries, then weighted by all predictions."""
+    benchmark = sample()
+    domains = {task.task_id: task.domain for task in benchmark.tasks}
+    entries = {task.task_id: Entry(task.references[::-1][:2]) for task in benchmark.tasks}
+    qrels = [qrel for domain in sorted(set(domains.values())) for qrel in load_qrels(benchmark.root, domain)]
+    # A collection of which few tasks are judged: the two ways of averaging then differ.
+    kept = [qrel for qrel in qrels if domains[qrel.query_id] != "govt" or qrel.query_id.endswith("<::>1")]
+    rows = build(SubmissionTask.A, benchmark_inputs(benchmark), entries).rows
+    relevant: dict[str, set[str]] = {}
+    for qrel in kept:
+        relevant.setdefault(qrel.query_id, set()).add(qrel.passage_id)
+    ranked = {row["task_id"]: ranking(row) for row in rows}
+    values = {query: ndcg(ranked[query], judged, 5) for query, judged in relevant.items()}
+    official = 0.0
+    for domain in set(domains.values()):
+        here = [value for query, value in values.items() if domains[query] == domain]
+        official += round(sum(here) / len(here), 5) * sum(found == domain for found in domains.values())
+    official /= len(rows)
+    plain = sum(values.values()) / len(values)
+    assert f"{official:.4f}" != f"{plain:.4f}"
+    lines = describe_ranking(rows, kept, domains)
+    assert lines[0].startswith(f"{len(values)} of {len(rows)} tasks are judged")
+    assert lines[0].endswith("official averaging | mean over the judged tasks")
+    assert f"nDCG@5: {official:.4f} (ranking figure) | {plain:.4f}" in lines
+
+
+def test_judgements_of_tasks_that_are_not_handed_in_do_not_count() -> None:
+    rows = [{"task_id": "c::1", "contexts": [{"document_id": "d", "score": 1.0}]}]
+    qrels = [Qrel("c<::>1", "d", 1), Qrel("c<::>2", "d", 1)]
+    lines = describe_ranking(rows, qrels, {"c<::>1": "govt", "c<::>2": "govt"})
+    assert lines[0].startswith("1 of 1 tasks are judged")
+    assert "nDCG@5: 1.0000 (ranking figure) | 1.0000" in lines
+
+
+def test_the_published_passages_of_mtrag_have_the_figures_of_their_evaluation(mtrag_root: Path) -> None:
+    from ragtasks.benchmarks.mtrag._benchmark import DOMAINS, load
+    from ragtasks.submissions.mtrageval._sources import entries_of_run
+
+    benchmark = load(mtrag_root)
+    entries = entries_of_run(mtrag_root, "official", benchmark)
+    rows = build(SubmissionTask.A, benchmark_inputs(benchmark), entries).rows
+    qrels = [qrel for domain in DOMAINS for qrel in load_qrels(mtrag_root, domain)]
+    lines = describe_ranking(rows, qrels, {task.task_id: task.domain for task in benchmark.tasks})
+    assert lines[0].startswith("777 of 842 tasks are judged")
+    assert "nDCG@5: 0.5095 (ranking figure) | 0.5113" in lines

@@ -1,0 +1,301 @@
+"""Submissions built from runs and answers, checked before they are put in place, and what the commands say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from ragtasks.cli import app
+from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, RagtasksError
+from ragtasks.files import Ranked, Run, in_rank_order
+from ragtasks.records import Answerability, Role, Setting
+from ragtasks.submissions.mtrageval import SubmissionTask
+from ragtasks.submissions.mtrageval._documents import known_documents
+from ragtasks.submissions.mtrageval._inputs import benchmark_inputs, read_inputs
+from ragtasks.submissions.mtrageval._service import Request, check, submit
+from tests.submissions.mtrageval._files import lines_of, sample, store_run, write_answers
+from tests.submissions.mtrageval._official import ranking, rejections
+
+BENCHMARK = sample()
+IDS = [given.task_id for given in benchmark_inputs(BENCHMARK).values()]
+DOCUMENTS = {domain: sorted(known) for domain, known in known_documents(BENCHMARK).items()}
+SPEAKERS = {Role.USER: "user", Role.ASSISTANT: "agent"}
+SCORES = st.one_of(st.sampled_from([1.0, 1.0 + 1e-9, 1.0 + 1e-6]), st.floats(-1e6, 1e6))
+
+
+def rows_in(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def whole_run(n: int = 3) -> dict[str, tuple[Ranked, ...]]:
+    """Return a run with the same scores for every task."""
+    return {
+        task.task_id: in_rank_order(Ranked(d, 10.0 - i) for i, d in enumerate(DOCUMENTS[task.domain][:n]))
+        for task in BENCHMARK.tasks
+    }
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> Run:
+    """Runs that retrieve something for every task: a few rankings, dealt out in turn."""
+    shapes = draw(st.lists(st.lists(SCORES, min_size=1, max_size=14), min_size=1, max_size=6))
+    start = draw(st.integers(0, 5))
+    run = {}
+    for number, task in enumerate(BENCHMARK.tasks):
+        scores = shapes[number % len(shapes)]
+        known = DOCUMENTS[task.domain][start:]
+        run[task.task_id] = in_rank_order(Ranked(d, score) for d, score in zip(known, scores, strict=False))
+    return run
+
+
+@settings(max_examples=25)
+@given(run=runs(), limit=st.integers(1, 10))
+def test_what_submit_makes_of_any_run_passes_and_ranks_as_the_run(
+    tmp_path_factory: pytest.TempPathFactory, run: Run, limit: int
+) -> None:
+    folder = tmp_path_factory.mktemp("any")
+    store_run(folder, "any", BENCHMARK, run)
+    target = folder / "a.jsonl"
+    submit(Request(SubmissionTask.A, target, run="any", limit=limit), BENCHMARK, folder)
+    assert check(target, SubmissionTask.A, BENCHMARK, None, documents=True).findings == ()
+    assert rejections(target.read_bytes(), "A", IDS) == []
+    for row in rows_in(target):
+        expected = [item.passage_id for item in run[row["task_id"]]][:limit]
+        written = [context["document_id"] for context in row["contexts"]]
+        scores = np.array([context["score"] for context in row["contexts"]], dtype=np.float32)
+        assert written == expected == ranking(row)
+        assert len(set(written)) == len(written) <= 10
+        assert np.all(np.diff(scores) < 0)
+
+
+def test_scores_are_kept_where_they_rank_and_replaced_where_they_tie(tmp_path: Path) -> None:
+    run = whole_run()
+    tied = BENCHMARK.tasks[0].task_id
+    run[tied] = in_rank_order(Ranked(item.passage_id, 1.0 + 1e-9 * i) for i, item in enumerate(run[tied]))
+    store_run(tmp_path, "r", BENCHMARK, run)
+    said = submit(Request(SubmissionTask.A, tmp_path / "a.jsonl", run="r"), BENCHMARK, tmp_path)
+    scores = {row["task_id"]: [item["score"] for item in row["contexts"]] for row in rows_in(tmp_path / "a.jsonl")}
+    assert scores.pop(tied) == [3.0, 2.0, 1.0]
+    assert set(map(tuple, scores.values())) == {(10.0, 9.0, 8.0)}
+    assert "1 tasks: scores tie as 32-bit numbers, replaced by scores from the rank" in said
+    assert said[0] == "mtrag (sample): no benchmark figures, and nothing to hand in"
+    assert [line.split(":")[0] for line in said if "(ranking figure) |" in line] == ["nDCG@5"]
+
+
+def test_a_row_holds_the_input_and_no_target_or_label(tmp_path: Path) -> None:
+    write_answers(tmp_path / "out", BENCHMARK, Setting.FULL_RAG)
+    submit(Request(SubmissionTask.C, tmp_path / "c.jsonl", results=tmp_path / "out"), BENCHMARK, tmp_path)
+    rows = rows_in(tmp_path / "c.jsonl")
+    assert [row["task_id"] for row in rows] == IDS
+    keys = {"task_id", "conversation_id", "task_type", "turn", "dataset", "Collection", "input", "contexts"}
+    assert {frozenset(row) for row in rows} == {frozenset(keys | {"predictions"})}
+    assert all(set(message) == {"speaker", "text"} for row in rows for message in row["input"])
+    shown = BENCHMARK.read_contexts(Setting.FULL_RAG).passages
+    for row, task in zip(rows, BENCHMARK.tasks, strict=True):
+        assert row["predictions"] == [{"text": task.target}]
+        assert [item["text"] for item in row["contexts"]] == [passage.text for passage in shown[task.task_id]]
+    assert rejections((tmp_path / "c.jsonl").read_bytes(), "C", IDS) == []
+
+
+@pytest.mark.parametrize(("name", "letter"), [("mtrag", "B"), ("mtrag_un", "B"), ("mtrag", "C"), ("mtrag", "A")])
+def test_answers_become_a_submission_that_passes(name: str, letter: str, tmp_path: Path) -> None:
+    benchmark, task = sample(name), SubmissionTask(letter)
+    setting = Setting.REFERENCE if letter == "B" else Setting.FULL_RAG
+    results = write_answers(tmp_path / "out", benchmark, setting)
+    target = tmp_path / "file.jsonl"
+    allowed = letter == "A"  # some queries of the sample found nothing
+    submit(Request(task, target, results=results, allow_missing=allowed), benchmark, tmp_path)
+    report = check(target, task, benchmark, None, documents=True)
+    assert report.passes
+    assert report.unchecked == ()
+    assert (
+        rejections(target.read_bytes(), letter, [given.task_id for given in benchmark_inputs(benchmark).values()]) == []
+    )
+
+
+def test_the_ranking_figure_is_printed_where_the_results_have_all_three(tmp_path: Path) -> None:
+    figures = {"rl_f": 1.0, "rb_llm": 0.5, "rb_alg": 0.25, "rouge_l": 0.1}
+    write_answers(tmp_path / "all", BENCHMARK, Setting.REFERENCE, figures=figures)
+    said = submit(Request(SubmissionTask.B, tmp_path / "b.jsonl", results=tmp_path / "all"), BENCHMARK, tmp_path)
+    assert "ranking figure, harmonic mean of the three (paper profile): 0.4286" in said
+    results = write_answers(tmp_path / "part", BENCHMARK, Setting.REFERENCE, figures=figures)
+    samples = next(results.parent.glob("samples_*"))
+    whole = samples.read_text(encoding="utf-8")
+    samples.write_text(whole.replace('"rl_f": 1.0', '"rl_f": NaN', len(IDS) - 23), encoding="utf-8")
+    said = submit(Request(SubmissionTask.B, tmp_path / "b.jsonl", results=results), BENCHMARK, tmp_path)
+    end = f"harmonic mean of the three (paper profile): 0.4286 (rl_f 23/{len(IDS)})"
+    assert [line.endswith(end) for line in said if line.startswith("ranking figure")] == [True]
+    write_answers(tmp_path / "two", BENCHMARK, Setting.REFERENCE, figures={"rl_f": 1.0, "rb_alg": float("nan")})
+    said = submit(Request(SubmissionTask.B, tmp_path / "b.jsonl", results=tmp_path / "two"), BENCHMARK, tmp_path)
+    assert any("no mean of rb_llm, rb_alg" in line for line in said)
+
+
+def test_tasks_without_an_answer_are_named_and_can_be_handed_in_empty(tmp_path: Path) -> None:
+    left_out = [t.task_id for t in BENCHMARK.tasks if t.answerability is Answerability.CONVERSATIONAL]
+    write_answers(tmp_path / "out", BENCHMARK, Setting.FULL_RAG, conversational=False)
+    target = tmp_path / "c.jsonl"
+    with pytest.raises(ConfigurationError) as caught:
+        submit(Request(SubmissionTask.C, target, results=tmp_path / "out"), BENCHMARK, tmp_path)
+    assert all(task_id in str(caught.value) for task_id in left_out)
+    assert '"conversational": true' in str(caught.value)
+    assert not target.exists()
+    submit(Request(SubmissionTask.C, target, results=tmp_path / "out", allow_missing=True), BENCHMARK, tmp_path)
+    empty = [row["task_id"] for row in rows_in(target) if row["predictions"] == [{"text": ""}]]
+    assert empty == left_out
+    assert rejections(target.read_bytes(), "C", IDS) == []
+
+
+def test_an_empty_answer_counts_as_none_and_keeps_its_contexts(tmp_path: Path) -> None:
+    key = next(task.task_id for task in BENCHMARK.tasks if len(task.references) > 1)
+    write_answers(tmp_path / "out", BENCHMARK, Setting.REFERENCE, answers={key: " "})
+    request = Request(SubmissionTask.B, tmp_path / "b.jsonl", results=tmp_path / "out")
+    with pytest.raises(ConfigurationError, match="none for 1: "):
+        submit(request, BENCHMARK, tmp_path)
+    allowing = Request(SubmissionTask.B, tmp_path / "b.jsonl", results=tmp_path / "out", allow_missing=True)
+    submit(allowing, BENCHMARK, tmp_path)
+    (row,) = [row for row in rows_in(tmp_path / "b.jsonl") if row["task_id"] == key]
+    assert len(row["contexts"]) > 1
+
+
+def test_a_run_that_found_nothing_for_a_task_needs_the_same_word(tmp_path: Path) -> None:
+    run = whole_run()
+    del run[IDS[3]]
+    store_run(tmp_path, "r", BENCHMARK, run)
+    with pytest.raises(ConfigurationError, match=f"a ranking for every task(.|\n)*{IDS[3]}"):
+        submit(Request(SubmissionTask.A, tmp_path / "a.jsonl", run="r"), BENCHMARK, tmp_path)
+    said = submit(Request(SubmissionTask.A, tmp_path / "a.jsonl", run="r", allow_missing=True), BENCHMARK, tmp_path)
+    assert rows_in(tmp_path / "a.jsonl")[3]["contexts"] == []
+    assert "1 tasks: handed in empty" in said
+
+
+def test_a_submission_that_would_not_pass_leaves_the_old_file_alone(tmp_path: Path) -> None:
+    run = whole_run()
+    run[IDS[3]] = (Ranked("of-no-corpus", 2.0),)
+    store_run(tmp_path, "r", BENCHMARK, run)
+    target = tmp_path / "a.jsonl"
+    target.write_text("old", encoding="utf-8")
+    with pytest.raises(
+        BenchmarkFileError, match=r"nothing is written\n  line 4 (.|\n)*unknown_document(.|\n)*--no-doc"
+    ):
+        submit(Request(SubmissionTask.A, target, run="r"), BENCHMARK, tmp_path)
+    assert target.read_text(encoding="utf-8") == "old"
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["a.jsonl"]
+    said = submit(Request(SubmissionTask.A, target, run="r", documents=False), BENCHMARK, tmp_path)
+    assert "  not checked: whether documents exist: not asked for" in said
+
+
+def test_an_input_file_decides_tasks_and_spelling(tmp_path: Path) -> None:
+    store_run(tmp_path, "r", BENCHMARK, whole_run())
+    given = [
+        {
+            "task_id": task.task_id.replace("<::>", "::"),
+            "Collection": f"ragtasks-sample-{task.domain}",
+            "input": [{"speaker": SPEAKERS[message.role], "text": message.text} for message in task.messages],
+        }
+        for task in BENCHMARK.tasks[:4]
+    ]
+    path = tmp_path / "input.jsonl"
+    path.write_bytes(b"".join(lines_of(given)))
+    target = tmp_path / "a.jsonl"
+    said = submit(Request(SubmissionTask.A, target, run="r", input_file=path), BENCHMARK, tmp_path)
+    ids = [row["task_id"] for row in given]
+    assert [row["task_id"] for row in rows_in(target)] == ids
+    assert rejections(target.read_bytes(), "A", ids) == []
+    assert any("of 4 tasks are judged" in line for line in said)
+    against_benchmark = check(target, SubmissionTask.A, BENCHMARK, None, documents=False)
+    assert {item.rule for item in against_benchmark.findings} == {"missing_task", "task_spelling"}
+
+
+def test_a_broken_input_is_named_with_all_its_lines(tmp_path: Path) -> None:
+    path = tmp_path / "input.jsonl"
+    path.write_text('{"task_id": "x"}\n[]\n{"task_id": "c::1", "input": [], "contexts": [{}]}\n', encoding="utf-8")
+    with pytest.raises(BenchmarkFileError) as caught:
+        read_inputs(path)
+    text = str(caught.value)
+    assert text.startswith(f"input of MTRAGEval: {path}: 5 faults")
+    assert all(f"line {number}" in text for number in (1, 2, 3))
+
+
+@pytest.mark.parametrize(
+    ("letter", "options", "message"),
+    [
+        ("A", {}, "give one"),
+        ("A", {"run": "r", "results": Path("out")}, "give one"),
+        ("B", {"run": "r"}, "task B needs answers"),
+        ("A", {"run": "r", "limit": 11}, "--limit-contexts 11: expected 1 to 10"),
+        ("A", {"run": "s"}, "no run 's' in "),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(
+    letter: str, options: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    store_run(tmp_path, "r", BENCHMARK, whole_run())
+    with pytest.raises(RagtasksError, match=message):
+        submit(Request(SubmissionTask(letter), tmp_path / "f.jsonl", **options), BENCHMARK, tmp_path)
+    assert not (tmp_path / "f.jsonl").exists()
+
+
+def test_a_benchmark_that_publishes_no_ranking_has_none_to_submit(tmp_path: Path) -> None:
+    request = Request(SubmissionTask.A, tmp_path / "f.jsonl", run="official")
+    with pytest.raises(ConfigurationError, match=r"run 'official': mtrag_un(.|\n)*name a run of yours"):
+        submit(request, sample("mtrag_un"), tmp_path)
+
+
+def test_a_run_or_results_of_other_data_are_refused(tmp_path: Path) -> None:
+    store_run(tmp_path, "r", BENCHMARK, whole_run())
+    with pytest.raises(CacheError, match="made for other data"):
+        submit(Request(SubmissionTask.A, tmp_path / "f.jsonl", run="r"), sample("mtrag_un"), tmp_path)
+    results = write_answers(tmp_path / "out", BENCHMARK, Setting.REFERENCE)
+    with pytest.raises(ConfigurationError, match="answers to mtrag_un"):
+        submit(Request(SubmissionTask.B, tmp_path / "f.jsonl", results=results), sample("mtrag_un"), tmp_path)
+    with pytest.raises(ConfigurationError, match="no answers in this setting"):
+        submit(Request(SubmissionTask.C, tmp_path / "f.jsonl", results=results), BENCHMARK, tmp_path)
+
+
+def test_a_torn_run_and_several_results_are_refused(tmp_path: Path) -> None:
+    store_run(tmp_path, "r", BENCHMARK, whole_run())
+    (tmp_path / "runs/r/all.trec").write_text("c<::>1 Q0 d 1 1.0 t\n", encoding="utf-8")
+    with pytest.raises(CacheError, match=r"all\.trec is missing or has other bytes"):
+        submit(Request(SubmissionTask.A, tmp_path / "f.jsonl", run="r"), BENCHMARK, tmp_path)
+    for name in ("one", "two"):
+        write_answers(tmp_path / "out" / name, BENCHMARK, Setting.REFERENCE)
+    with pytest.raises(BenchmarkFileError, match=r"one results_\*\.json, of one model"):
+        submit(Request(SubmissionTask.B, tmp_path / "f.jsonl", results=tmp_path / "out"), BENCHMARK, tmp_path)
+
+
+# The commands.
+
+
+def test_submit_and_check_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path))
+    store_run(tmp_path, "r", BENCHMARK, whole_run())
+    target = tmp_path / "a.jsonl"
+    done = CliRunner().invoke(app, ["submit", "--task", "a", "--run", "r", "--data", "sample", "--output", str(target)])
+    assert done.exit_code == 0, done.output
+    assert f"wrote {target}" in done.output
+    good = CliRunner().invoke(app, ["check", str(target), "--task", "A", "--data", "sample"])
+    assert (good.exit_code, good.output) == (0, "a.jsonl: task A, 112 tasks: 0 faults, 0 warnings, 0 notes\n")
+    rows = rows_in(target)
+    rows[7]["contexts"][0]["score"] = True
+    target.write_bytes(b"".join(lines_of(rows[:-1])))
+    bad = CliRunner().invoke(app, ["check", str(target), "--task", "A", "--data", "sample", "--json"])
+    assert bad.exit_code == 1
+    found = {(item["line"], item["rule"]) for item in json.loads(bad.output)["findings"]}
+    assert found == {(8, "score_boolean"), (0, "missing_task")}
+
+
+def test_check_says_what_it_could_not_compare(tmp_path: Path) -> None:
+    target = tmp_path / "a.jsonl"
+    row = {"task_id": "c::1", "Collection": "govt", "contexts": [{"document_id": "d", "score": 1}]}
+    target.write_bytes(lines_of([row])[0])
+    done = CliRunner().invoke(app, ["check", str(target), "--task", "A"])
+    assert done.exit_code == 0
+    assert "not checked: task ids" in done.output
+    assert "not checked: whether documents exist" in done.output

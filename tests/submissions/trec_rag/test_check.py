@@ -1,0 +1,184 @@
+"""Answer files: what the track refuses, what it mends, and that whatever we write passes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtasks.errors import BenchmarkFileError, ConfigurationError
+from ragtasks.records import Passage, Response
+from ragtasks.submissions.trec_rag import check_answers, read_answers
+from ragtasks.submissions.trec_rag._answers import answer_of, write_answers
+from ragtasks.submissions.trec_rag._check import check_lines
+from tests.judges._scripted import response
+
+IDS = [f"msmarco_v2.1_doc_{n:02}_{n}#{n}_{n}" for n in range(25)]
+TOPICS = {"2024-1": "first topic", "2024-2": "second topic"}
+
+
+def row(topic_id: str = "2024-1", **changes: Any) -> dict[str, Any]:
+    base = {
+        "run_id": "demo",
+        "topic_id": topic_id,
+        "topic": TOPICS.get(topic_id, "unknown"),
+        "references": IDS[:3],
+        "response_length": 4,
+        "answer": [{"text": "Rain fell.", "citations": [0, 2]}, {"text": "Sun shone.", "citations": []}],
+    }
+    return {**deepcopy(base), **changes}
+
+
+def remarks(*rows: Any) -> list[tuple[int, bool, str]]:
+    lines = [(item if isinstance(item, str) else json.dumps(item)).encode() for item in rows]
+    return [(item.line, item.is_error, item.text) for item in check_lines(lines, TOPICS).remarks]
+
+
+def without(key: str) -> dict[str, Any]:
+    return {name: value for name, value in row("2024-2").items() if name != key}
+
+
+def sentence(**changes: Any) -> list[dict[str, Any]]:
+    return [{"text": "Rain fell hard now.", "citations": [0], **changes}]
+
+
+ERRORS: list[tuple[Any, str]] = [
+    ("{", "one JSON object"),
+    ("[]", "one JSON object, not list"),
+    *((without(key), f"`{key}` as") for key in row()),
+    (row("2024-2", run_id="other"), "run_id 'demo'"),
+    (row("2024-2", run_id=1), "`run_id` as str"),
+    (row("2024-9"), "a known topic_id"),
+    (row("2024-1"), "2024-1 stands in line 1"),
+    (row("2024-2", topic="second  topic"), "`topic` of 2024-2 as 'second topic'"),
+    (row("2024-2", references=IDS[:21]), "at most 20 references, not 21"),
+    (row("2024-2", references=[IDS[0], IDS[1], IDS[0]]), "stands twice"),
+    (row("2024-2", references=[*IDS[:2], "msmarco_v2.1_doc_00_0"]), "references[2] as the id of a segment"),
+    (row("2024-2", references=[*IDS[:2], 7]), "references[2] as the id of a segment"),
+    (row("2024-2", references=[*IDS[:2], f"{IDS[2]} "]), "references[2] as the id of a segment"),
+    (row("2024-2", references="x"), "`references` as list"),
+    (row("2024-2", response_length="4"), "`response_length` as int"),
+    (row("2024-2", response_length=True), "`response_length` as int"),
+    (row("2024-2", answer=sentence(citations=[3])), "citations from 0 to 2, not 3"),
+    (row("2024-2", answer=sentence(citations=[-1])), "citations from 0 to 2, not -1"),
+    (row("2024-2", answer=sentence(citations=[True])), "citations from 0 to 2, not True"),
+    (row("2024-2", answer=sentence(citations=["0"])), "citations from 0 to 2, not '0'"),
+    (row("2024-2", answer=sentence(citations=[0.0])), "citations from 0 to 2, not 0.0"),
+    (row("2024-2", answer=sentence(citations=0)), "answer[0] with `text` and a list"),
+    (row("2024-2", answer=sentence(text=None)), "answer[0] with `text` and a list"),
+    (row("2024-2", answer=["Rain fell."]), "answer[0] with `text` and a list"),
+    (row("2024-2", answer="Rain fell."), "`answer` as list"),
+]
+
+
+@pytest.mark.parametrize(("broken", "said"), ERRORS)
+def test_what_the_track_refuses_is_an_error_with_its_line(broken: Any, said: str) -> None:
+    found = [text for line, is_error, text in remarks(row(), broken) if is_error and line == 2]
+    assert len(found) == 1
+    assert said in found[0]
+
+
+WARNINGS: list[tuple[dict[str, Any], str]] = [
+    (row("2024-2", response_length=5), "response_length 4, not 5"),
+    (row("2024-2", answer=sentence(citations=[0, 0])), "each citation once"),
+    (row("2024-2", answer=sentence(text=" "), response_length=0), "not a blank one"),
+    (row("2024-2", answer=sentence(text="word " * 401), response_length=401), "at most 400 words, not 401"),
+]
+
+
+@pytest.mark.parametrize(("odd", "said"), WARNINGS)
+def test_what_the_track_passes_is_a_warning_with_its_line(odd: dict[str, Any], said: str) -> None:
+    ((line, is_error, text),) = remarks(row(), odd)
+    assert (line, is_error) == (2, False)
+    assert said in text
+
+
+def test_a_right_file_has_no_remarks_and_a_missing_topic_is_a_warning() -> None:
+    assert remarks(row(), row("2024-2", answer=[], response_length=0, extra="ignored")) == []
+    assert remarks(row()) == [(0, False, "no answer to topic 2024-2")]
+    assert [text for _, is_error, text in remarks("", "  ") if is_error] == ["at least one answer, not none"]
+
+
+def test_every_fault_of_a_line_and_a_file_is_told() -> None:
+    twice = row("2024-2", references=[IDS[0], IDS[0], "x"], topic="no", answer=sentence(citations=[5, 6]))
+    assert len([1 for _, is_error, _ in remarks("{", twice, row(run_id="b")) if is_error]) == 1 + 5 + 1
+
+
+def test_a_file_with_errors_cannot_be_read_and_one_with_warnings_can(tmp_path: Path) -> None:
+    path = tmp_path / "answers.jsonl"
+    path.write_text("\n".join(map(json.dumps, [row(response_length=9), row("2024-9"), row("2024-2", topic="no")])))
+    with pytest.raises(BenchmarkFileError, match="2 errors") as error:
+        read_answers(path, TOPICS)
+    assert "line 2" in str(error.value)
+    assert "line 3" in str(error.value)
+    path.write_text(json.dumps(row(response_length=9)))
+    (answer,) = read_answers(path, TOPICS)
+    assert (answer.text, answer.length) == ("Rain fell. Sun shone.", 4)
+    assert answer.row() == row()
+    with pytest.raises(BenchmarkFileError, match="check the path"):
+        check_answers(tmp_path / "none", TOPICS)
+
+
+def answered(text: str, n_passages: int = 3, topic_id: str = "2024-1") -> Response:
+    base = response(text, history=(), question=TOPICS[topic_id], task_id=topic_id)
+    return replace(base, passages=tuple(Passage(segment_id, "text") for segment_id in IDS[:n_passages]))
+
+
+def test_a_free_text_becomes_a_line_of_the_format() -> None:
+    made = answer_of(answered("Rain fell [1][3]. Sun shone."), "demo")
+    assert made.row() == row()
+    assert list(made.row()) == list(row())
+
+
+def test_an_answer_is_cut_to_the_limit_only_where_asked() -> None:
+    text = " ".join(["Four words are here."] * 101)
+    assert answer_of(answered(text), "demo").length == 404
+    assert answer_of(answered(text), "demo", cut=True).length == 400
+    assert answer_of(answered("word " * 401), "demo", cut=True).sentences == ()
+
+
+def test_more_passages_than_the_format_takes_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match="at most 20 passages"):
+        answer_of(answered("Rain.", n_passages=21), "demo")
+
+
+TEXTS = st.text(st.characters(), max_size=60) | st.lists(
+    st.sampled_from(["Rain fell", " [1]", "[2-4]", "[0]", ". ", "Dr. X came.", "\n", "[9,2]", "3.5", "\ud800"]),
+    max_size=12,
+).map("".join)
+
+
+@given(st.tuples(TEXTS, TEXTS), st.integers(0, 20), st.booleans())
+def test_whatever_a_model_writes_the_file_passes(texts: tuple[str, str], n_passages: int, cut: bool) -> None:
+    responses = [answered(text, n_passages, topic_id) for text, topic_id in zip(texts, TOPICS, strict=True)]
+    rows = [answer_of(item, "demo", cut=cut).row() for item in responses]
+    assert remarks(*rows) == []
+    for made in rows:
+        assert independently_valid(made)
+
+
+def independently_valid(made: dict[str, Any]) -> bool:
+    """The published rules again, without our code."""
+    words = sum(len(item["text"].split()) for item in made["answer"])
+    cited = [number for item in made["answer"] for number in item["citations"]]
+    return (
+        set(made) == {"run_id", "topic_id", "topic", "references", "response_length", "answer"}
+        and len(set(made["references"])) == len(made["references"]) <= 20
+        and abs(words - made["response_length"])
+        <= sum(not one.isascii() for item in made["answer"] for one in item["text"])
+        and all(type(number) is int and 0 <= number < len(made["references"]) for number in cited)
+    )
+
+
+def test_written_answers_read_back_equal(tmp_path: Path) -> None:
+    made: Callable[[str], Any] = lambda topic_id: answer_of(answered("Rain fell [2]. Sun [1].", 3, topic_id), "demo")  # noqa: E731
+    answers = [made(topic_id) for topic_id in TOPICS]
+    write_answers(tmp_path / "a.jsonl", answers)
+    assert read_answers(tmp_path / "a.jsonl", TOPICS) == answers

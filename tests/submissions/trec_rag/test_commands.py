@@ -1,0 +1,171 @@
+"""`ragtasks trec-rag` as users call it, and the harness task before it: a real server judges over HTTP."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lm_eval import simple_evaluate
+from lm_eval.tasks import TaskManager
+
+from ragtasks.benchmarks import benchmark_folder
+from ragtasks.cli import main
+from ragtasks.harness.link import task_folder
+from ragtasks.harness.models import Extractive, Oracle, Refuse
+from tests.clients._server import ChatServer, completion
+from tests.submissions.trec_rag._judge import verdict
+
+SAMPLE = benchmark_folder("trec_rag24", "sample", Path())
+Command = Callable[..., tuple[int, str]]
+TASKS = ["trec_rag24", "trec_rag24_raggy", "trec_rag24_researchy"]
+
+
+class Cited(Extractive):
+    """Says the first sentence of the first two passages, citing them, and one thing that no passage says."""
+
+    answer = staticmethod(
+        lambda doc: (
+            " ".join(f"{doc['passages'][n]['text'].split('. ')[0]} [{n + 1}]." for n in (0, 1)) + " Moons sing [77]."
+        )
+    )
+
+
+@pytest.fixture
+def judge(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[dict[str, Any]]:
+    monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
+    monkeypatch.setattr("lm_eval.evaluator.add_env_info", lambda _: None)
+    with ChatServer(lambda prompt, _: completion(verdict(prompt))).running() as server:
+        yield {"model": "words", "base_url": server.base_url}
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str]) -> Command:
+    def run(*arguments: str) -> tuple[int, str]:
+        with pytest.raises(SystemExit) as stop:
+            main(["trec-rag", *arguments, "--data", "sample"])
+        captured = capsys.readouterr()
+        return int(stop.value.code or 0), captured.out + captured.err
+
+    return run
+
+
+def evaluated(model: Any, tasks: list[str] = TASKS, **metadata: Any) -> dict[str, Any]:
+    manager = TaskManager(include_path=task_folder(), include_defaults=False, metadata={"data": "sample", **metadata})
+    return dict(simple_evaluate(model, tasks=tasks, task_manager=manager, bootstrap_iters=0))
+
+
+def figures(results: dict[str, Any], task: str) -> dict[str, float]:
+    rows = results["results"][task].items()
+    return {key.partition(",")[0]: value for key, value in rows if "," in key and "_stderr" not in key}
+
+
+def test_without_judges_there_are_the_figures_that_can_be_counted() -> None:
+    counted = ["citation_validity", "cited_sentences", "within_length", "response_length", "idk_yes", "empty"]
+    for model, idk in ((Oracle(), 0), (Refuse(), 1)):
+        found = figures(evaluated(model), "trec_rag24")
+        assert set(found) == set(counted)
+        assert (found["idk_yes"], found["empty"], found["within_length"]) == (idk, 0, 1)
+
+
+def test_the_oracle_states_every_nugget_and_a_refusal_none(judge: dict[str, Any]) -> None:
+    oracle, refuse = (evaluated(model, judges=[judge]) for model in (Oracle(), Refuse()))
+    for name in ("strict_vital_score", "all_score", "weighted_score"):
+        assert figures(oracle, "trec_rag24")[name] == 1
+        assert figures(refuse, "trec_rag24")[name] == 0
+        assert figures(refuse, "trec_rag24_raggy")[name] == 0
+    unasked = figures(oracle, "trec_rag24_researchy")
+    assert unasked["all_score"] != unasked["all_score"]  # topics without nuggets have no figure
+    assert unasked["judge_coverage"] == 1
+    sample = oracle["samples"]["trec_rag24_researchy"][0]["doc"]["scoring"]
+    assert "the topic has no nuggets" in sample["unscored"]["all_score"]
+    assert figures(oracle, "trec_rag24")["support_recall"] == 0  # it cites nothing
+
+
+def test_citations_are_judged_and_invalid_ones_counted(judge: dict[str, Any]) -> None:
+    found = figures(evaluated(Cited(), ["trec_rag24"], judges=[judge]), "trec_rag24")
+    assert found["citation_validity"] == pytest.approx(2 / 3)
+    assert found["cited_sentences"] == pytest.approx(2 / 3)
+    assert found["support_precision"] == 1
+    assert found["support_recall"] == pytest.approx(2 / 3)
+
+
+def test_the_prompt_shows_numbered_passages_and_asks_for_citations() -> None:
+    results = evaluated(Oracle(), ["trec_rag24"])
+    prompt = results["samples"]["trec_rag24"][0]["arguments"][0][0]
+    assert "fewer than 400 words" in prompt
+    assert "\nPassage 20:\n" in prompt
+    assert "Passage 1:\nDrinking water in the Orsa valley\n" in prompt
+
+
+def test_from_logged_answers_to_scores(judge: dict[str, Any], command: Command, tmp_path: Path) -> None:
+    main_run(Cited(), tmp_path / "out")
+    answers, named = tmp_path / "answers.jsonl", json.dumps(judge)
+    status, said = command("answers", str(tmp_path / "out"), "--run-id", "demo", "--output", str(answers))
+    assert (status, "6 citations name no passage" in said) == (0, True)
+    assert command("check", str(answers))[0] == 0
+
+    status, said = command("score", str(answers), "--judge", named, "--output", str(tmp_path / "scores"))
+    assert status == 0
+    assert "6 of 6 answers are to topics with nuggets" in said
+    mean = json.loads((tmp_path / "scores/metrics.jsonl").read_text().splitlines()[-1])
+    harness = figures(evaluated(Cited(), ["trec_rag24"], judges=[judge]), "trec_rag24")
+    assert {name: harness[name] for name in mean if name != "qid"} == pytest.approx(
+        {name: value for name, value in mean.items() if name != "qid"}
+    )
+
+    answers.write_text(answers.read_text().replace('"citations": [0]', '"citations": [20]'))
+    status, said = command("check", str(answers))
+    assert (status, said.count("error: line")) == (1, 6)
+    status, said = command("score", str(answers), "--judge", named, "--output", str(tmp_path / "none"))
+    assert (status, (tmp_path / "none").exists()) == (1, False)
+
+    few = tmp_path / "segments.jsonl"
+    few.write_text("".join((SAMPLE / "segments/segments.jsonl").read_text().splitlines(keepends=True)[:3]))
+    answers.write_text(answers.read_text().replace('"citations": [20]', '"citations": [0]'))
+    options = ("--segments", str(few), "--output", str(tmp_path / "none"))
+    status, said = command("score", str(answers), "--judge", named, *options)
+    assert (status, "which is cited or retrieved" in said, (tmp_path / "none").exists()) == (1, True, False)
+
+
+def main_run(model: Any, output: Path) -> None:
+    """Evaluate and log as the harness does with --output_path."""
+    from lm_eval.loggers import EvaluationTracker
+
+    tracker = EvaluationTracker(output_path=str(output))
+    manager = TaskManager(include_path=task_folder(), include_defaults=False, metadata={"data": "sample"})
+    results = simple_evaluate(model, tasks=["trec_rag24"], task_manager=manager, evaluation_tracker=tracker)
+    samples = results.pop("samples")
+    tracker.save_results_aggregated(results=results, samples=samples)
+    for name in samples:
+        tracker.save_results_samples(task_name=name, samples=samples[name])
+
+
+def test_nuggets_are_made_by_command_and_scored_with(judge: dict[str, Any], command: Command, tmp_path: Path) -> None:
+    target, named = tmp_path / "nuggets.jsonl", json.dumps(judge)
+    status, said = command("nuggets", "--judge", named, "--output", str(target), "--set", "researchy")
+    assert (status, "for 2 topics" in said) == (0, True)
+    assert {json.loads(line)["qid"] for line in target.read_text().splitlines()} == {"900201", "900202"}
+    status, said = command("nuggets", "--judge", named, "--output", str(tmp_path / "none"))
+    assert (status, "nothing was written" in said) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["check", "FILE", "--set", "other"], "no such topics"),
+        (["score", "FILE", "--judge", "{broken", "--output", "OUT"], "broken JSON"),
+        (["check", "FILE"], "check the path"),
+        (["answers", "FILE", "--run-id", "x", "--output", "OUT"], "saved answers"),
+    ],
+)
+def test_bad_input_is_one_clear_error(command: Command, tmp_path: Path, arguments: list[str], said: str) -> None:
+    places = {"FILE": str(tmp_path / "file.jsonl"), "OUT": str(tmp_path / "out")}
+    status, text = command(*(places.get(word, word) for word in arguments))
+    assert status == 1
+    assert said in text
+    assert "Traceback" not in text

@@ -1,0 +1,44 @@
+"""The judges' prompts as they were: a changed word changes verdicts. Raise `metadata.version` and renew the files."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ragtasks.judges import citation_support, nugget_assignment, nugget_creation
+from ragtasks.judges._question import Finding, Question
+from tests.judges._scripted import code_in, response
+
+SNAPSHOTS = Path(__file__).parent / "prompts"
+
+
+def asked(step: Question | Finding) -> Question:
+    assert isinstance(step, Question)
+    return step
+
+
+def rendered() -> dict[str, str]:
+    base = response("The ferry runs from April [1]. It is red.", history=())
+    nuggets = [{"text": "It runs from April", "importance": "vital"}, {"text": "It is red", "importance": "okay"}]
+    judged = replace(base, task=replace(base.task, extra={"nuggets": nuggets}))
+    creation = asked(nugget_creation().open(judged))
+    found = json.dumps({"id": code_in(creation.text), "nuggets": [item["text"] for item in nuggets]})
+    return {
+        "nugget_assignment": asked(nugget_assignment().open(judged)).text,
+        "citation_support": asked(citation_support().open(judged)).text,
+        "nugget_creation": creation.text,
+        "nugget_importance": asked(creation.read(found)).text,
+    }
+
+
+@pytest.mark.parametrize("name", ["citation_support", "nugget_assignment", "nugget_creation", "nugget_importance"])
+def test_prompts_are_as_they_were(name: str) -> None:
+    assert rendered()[name] == (SNAPSHOTS / f"{name}.txt").read_text(encoding="utf-8")
+
+
+def test_rubrics_keep_the_texts_that_they_are_made_of() -> None:
+    prints = {rubric.fingerprint for rubric in (nugget_assignment(), citation_support(), nugget_creation())}
+    assert len(prints) == 3
