@@ -99,11 +99,21 @@ def judge(
 ) -> None:
     """Score saved answers again, with judges or without, and without the model that gave them."""
     from ragtasks.environment import data_folder, run_store
+    from ragtasks.harness.judge_model import JudgeModel
     from ragtasks.scoring import Place, rescore
 
     place = Place(data_folder(), run_store())
     may_replace = partial(may_be_replaced, force=force)
-    lines = rescore(paths, metadata, output_path, place, benchmark=benchmark, setting=setting, may_replace=may_replace)
+    lines = rescore(
+        paths,
+        metadata,
+        output_path,
+        place,
+        benchmark=benchmark,
+        setting=setting,
+        may_replace=may_replace,
+        local_judge=JudgeModel,
+    )
     say(*lines)
 
 

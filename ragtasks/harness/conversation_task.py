@@ -31,6 +31,7 @@ from ragtasks.harness._averaging import mean_of_scored
 from ragtasks.harness._chat import ChatRenderer, chat_messages, refuse_chat_endpoint, system_text
 from ragtasks.harness._dataset import task_dataset
 from ragtasks.harness.answering import NoAnswer
+from ragtasks.harness.judge_model import JudgeModel
 from ragtasks.metrics import Pair, answer_text
 from ragtasks.records import Response
 from ragtasks.scoring import ScoredResponse, given_metrics, shared_scorer
@@ -87,7 +88,9 @@ class ConversationTask(ConfigurableTask):
         super().__init__(config=own)
         self._filter = _SAMPLE_FILTER if self.benchmark.is_sample else self.benchmark.copy or _FILTER
         self._filters = [build_filter_ensemble(self._filter, [["take_first", None]])]
-        self.scorer = shared_scorer(self.benchmark.name, self.benchmark.root, self.evaluation, self._suite_name)
+        self.scorer = shared_scorer(
+            self.benchmark.name, self.benchmark.root, self.evaluation, self._suite_name, JudgeModel
+        )
         self._render_plain(self.dataset["test"][0], None)
         self._config.metadata = self._public_metadata()
 

@@ -31,7 +31,7 @@ from ragtasks.logs import (
 from ragtasks.metrics import Metric
 from ragtasks.records import Setting
 from ragtasks.scoring._failures import take_problems
-from ragtasks.scoring._scoring import ResponseScorer, ScoredResponse, shared_scorer
+from ragtasks.scoring._scoring import LocalJudge, ResponseScorer, ScoredResponse, shared_scorer
 from ragtasks.suites import suite_named
 
 _LOGGER = logging.getLogger(__name__)
@@ -57,6 +57,7 @@ def rescore(
     benchmark: str | None = None,
     setting: str | None = None,
     may_replace: Callable[[Sequence[Path]], bool] = lambda _: False,
+    local_judge: LocalJudge | None = None,
 ) -> list[str]:
     """Return one line a results file that was written below `output`.
 
@@ -71,6 +72,7 @@ def rescore(
         benchmark: name; for predictions only, which do not say it.
         setting: `reference`, `reference_rag` or `full_rag`; for predictions only.
         may_replace: asked once, before anything is scored, with the results that are there and would be replaced.
+        local_judge: loads judges that are models of this process; None: there are none.
 
     Raises:
         BenchmarkFileError: a file cannot be read, or has faults: all of them, by line.
@@ -88,7 +90,7 @@ def rescore(
     if there and not may_replace(there):
         raise ConfigurationError(_would_replace(output, there))
     _show_unused(evaluations)
-    scored = _score([task for evaluation in evaluations for task in evaluation.tasks], place)
+    scored = _score([task for evaluation in evaluations for task in evaluation.tasks], place, local_judge)
     lines = []
     for evaluation, file in zip(evaluations, files, strict=True):
         done = [next(scored) for _ in evaluation.tasks]
@@ -183,14 +185,16 @@ def _would_replace(output: Path, there: Sequence[Path]) -> str:
     )
 
 
-def _score(tasks: Sequence[SavedTask], place: Place) -> Iterator[tuple[list[ScoredResponse], ResponseScorer]]:
+def _score(
+    tasks: Sequence[SavedTask], place: Place, local_judge: LocalJudge | None
+) -> Iterator[tuple[list[ScoredResponse], ResponseScorer]]:
     """Return an iterator over each task's scores with their scorer, in order; all is scored when it is returned."""
     parts: dict[ResponseScorer, list[int]] = {}
     for index, task in enumerate(tasks):
         benchmark = _open(task.benchmark, task.config.data, place)
         if benchmark.label != task.facts["benchmark"]:
             raise BenchmarkFileError(_other_data(task, benchmark))
-        scorer = shared_scorer(benchmark.name, benchmark.root, task.config, task.facts.get("suite"))
+        scorer = shared_scorer(benchmark.name, benchmark.root, task.config, task.facts.get("suite"), local_judge)
         parts.setdefault(scorer, []).append(index)
     done: dict[int, tuple[list[ScoredResponse], ResponseScorer]] = {}
     for scorer, indexes in parts.items():

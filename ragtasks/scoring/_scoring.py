@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,9 +12,9 @@ from typing import Any
 
 from ragtasks.benchmarks import Benchmark, open_benchmark
 from ragtasks.clients import Client, Endpoint, check_reply_cache, credentials_for
-from ragtasks.config import DEFAULT_ENCODER, NO_ENCODER, SAMPLE_ENCODER, EvaluationConfig, Judge
+from ragtasks.config import DEFAULT_ENCODER, NO_ENCODER, SAMPLE_ENCODER, EvaluationConfig, HarnessModel, Judge
 from ragtasks.environment import reply_cache_file, run_store, secret
-from ragtasks.errors import JudgeError, MissingExtraError, RagtasksError
+from ragtasks.errors import ConfigurationError, JudgeError, MissingExtraError, RagtasksError
 from ragtasks.judges import IDK, JudgeIdk, Verdicts, judge_responses
 from ragtasks.metrics import (
     BertScorer,
@@ -41,6 +41,10 @@ _COVERAGE = "coverage"
 _JUDGE_COVERAGE = "judge_coverage"
 
 
+LocalJudge = Callable[[HarnessModel], Client]
+"""Loads a judge that is a model of this process: handed in by who may import the harness."""
+
+
 @dataclass(frozen=True, slots=True)
 class ScoredResponse:
     """All figures of one response, and what a reader of the logs wants beside them."""
@@ -54,7 +58,13 @@ class ScoredResponse:
 class ResponseScorer:
     """Scores responses to one benchmark under one configuration."""
 
-    def __init__(self, benchmark: Benchmark, config: EvaluationConfig, suite: Suite | None = None) -> None:
+    def __init__(
+        self,
+        benchmark: Benchmark,
+        config: EvaluationConfig,
+        suite: Suite | None = None,
+        local_judge: LocalJudge | None = None,
+    ) -> None:
         """Choose detector and encoder, and check that both can be had.
 
         An encoder that was asked for and cannot be had is an error. The default one is not: without it the figures
@@ -71,7 +81,7 @@ class ResponseScorer:
         self._benchmark = benchmark
         self.suite = suite or suite_named(benchmark.suite)
         self._rubrics = self.suite.rubrics_in(config.prompts, benchmark) if config.judges else []
-        self._clients = [_ready(item) for item in config.judges]
+        self._clients = [_ready(item, local_judge) for item in config.judges]
         if self._rubrics:
             check_reply_cache(reply_cache_file())
         self._judges = ", ".join(item.model for item in config.judges)
@@ -227,7 +237,13 @@ def given_metrics(metrics: Iterable[Metric], config: EvaluationConfig) -> list[s
 
 
 @functools.lru_cache(maxsize=8)
-def shared_scorer(benchmark: str, root: Path, config: EvaluationConfig, suite: str | None = None) -> ResponseScorer:
+def shared_scorer(
+    benchmark: str,
+    root: Path,
+    config: EvaluationConfig,
+    suite: str | None = None,
+    local_judge: LocalJudge | None = None,
+) -> ResponseScorer:
     """Return the one scorer of all harness tasks that share benchmark, files, configuration and suite.
 
     Args:
@@ -235,15 +251,16 @@ def shared_scorer(benchmark: str, root: Path, config: EvaluationConfig, suite: s
         root: its folder.
         config: what to score with.
         suite: name; default: the benchmark's own.
+        local_judge: loads judges of this process; None where there can be none.
 
     Raises:
         RagtasksError: as `ResponseScorer`.
     """
     opened = open_benchmark(benchmark, root)
-    return ResponseScorer(opened, config, suite_named(suite or opened.suite))
+    return ResponseScorer(opened, config, suite_named(suite or opened.suite), local_judge)
 
 
-def _ready(judge: Judge) -> Endpoint | Client:
+def _ready(judge: Judge, local_judge: LocalJudge | None) -> Endpoint | Client:
     """Return what can be asked: an endpoint as it is, a model of this process as a client."""
     if isinstance(judge, Endpoint):
         for library in ("openai", "aiohttp"):
@@ -251,9 +268,9 @@ def _ready(judge: Judge) -> Endpoint | Client:
                 raise MissingExtraError(library, "judge", f"the judge {judge.model}")
         credentials_for(judge, secret)  # a key that is not set is said before the model answers
         return judge
-    from ragtasks.harness.judge_model import JudgeModel  # brings the harness's models, which endpoints do not need
-
-    return JudgeModel(judge)
+    if local_judge is None:
+        raise ConfigurationError(f"judges: {judge.model} is a model of this process, and nothing here loads one")
+    return local_judge(judge)
 
 
 def _notes(scores: Scores, label: IdkLabel, verdicts: list[dict[str, Any]]) -> dict[str, Any]:
