@@ -136,8 +136,8 @@ def rows(n: int, cluster_counts: list[int], correlations: list[float]) -> Iterat
         for icc in correlations:
             for seed, kind in enumerate(KINDS):
                 shares, left_out = covered(kind, n_clusters, icc, n, seed)
-                figures = "".join(f"{100 * shares[method]:>10.1f} %" for method in METHODS)
-                yield f"{n_clusters:>13}{icc:>6.2f}  {kind.name:<12}{figures}{100 * left_out:>6.1f} %"
+                scores = "".join(f"{100 * shares[method]:>10.1f} %" for method in METHODS)
+                yield f"{n_clusters:>13}{icc:>6.2f}  {kind.name:<12}{scores}{100 * left_out:>6.1f} %"
 
 
 def main() -> None:

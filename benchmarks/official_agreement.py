@@ -38,7 +38,7 @@ from ragtasks.judges.official import official_rubrics, ragas_rl_f
 from ragtasks.judges.official._parsers import ibm_clarification, ibm_idk, ibm_rating
 from ragtasks.metrics import IdkLabel, Semantics, SemanticScore
 from ragtasks.records import Answerability, IdkVerdict, Response
-from ragtasks.suites import Evidence
+from ragtasks.suites import ScoringInputs
 from ragtasks.suites import _mtrag as mtrag
 
 TASK_FILES = {
@@ -64,7 +64,7 @@ _WORDS = (
 _ODD_ANSWERS = (
     "",
     "I do not know.",
-    "{{ response }} {inquiry} {% raw %} {0} %s",
+    "{{ response }} {pending} {% raw %} {0} %s",
     "First line\nsecond line\r\nthird\u2028fourth\x0cfifth",
     "user: what else?\nagent: nothing",
     "  blanks at both ends \n",
@@ -135,12 +135,12 @@ def official_prompts_of(scripts: Scripts, cases: Sequence[Case]) -> dict[str, li
     utils = scripts.utils
     with task_file([case.row for case in cases]) as path:
         frame = utils.read_json_with_pandas(str(path))
-    frame["inquiry"] = frame["input"].apply(utils.extract_conversation)
+    frame["pending"] = frame["input"].apply(utils.extract_conversation)
     frame["document"] = frame["contexts"].apply(utils.extract_document_texts)
     frame["response"] = frame["predictions"].apply(utils.extract_texts)
     frame["reference_answer"] = frame["targets"].apply(utils.extract_reference)
     frame["previous_conversation"], frame["current_question"] = zip(
-        *frame["inquiry"].apply(utils.split_conversation), strict=True
+        *frame["pending"].apply(utils.split_conversation), strict=True
     )
     return {
         RB_LLM: utils.format_conversation_radbench(frame),
@@ -287,7 +287,7 @@ def _our_scores(
     labels = [IdkLabel(None, "not used") for _ in responses]
     chance = random.Random(0)
     semantics = Semantics([SemanticScore(*(chance.random() for _ in range(3))) for _ in responses])
-    return list(mtrag.score(Evidence(benchmark, responses, labels, semantics, verdicts)))
+    return list(mtrag.score(ScoringInputs(benchmark, responses, labels, semantics, verdicts)))
 
 
 def _equal(left: float | None, right: float | None) -> bool:

@@ -1,6 +1,6 @@
 """Seconds and peak memory of `ragtasks report` over many models, in processes of their own.
 
-The results are those of one evaluation, logged with all its passages, written once for each model: every figure and
+The results are those of one evaluation, logged with all its passages, written once for each model: every score and
 every answer is drawn anew, and every judge gives a verdict with a reply of usual length on every rubric. Words come
 from the task's own passages, so that texts compress as real ones do. Where a setting has fewer tasks than asked for, as
 in the sample, its conversations are repeated under other ids. The tables alone and with the page are measured in turn.
@@ -61,7 +61,7 @@ def enlarge(samples: dict[str, list[dict[str, Any]]], n_tasks: int) -> None:
 
 
 def sample_of(row: dict[str, Any], level: float, judges: list[str], draw: random.Random) -> dict[str, Any]:
-    """Return a sample with figures of its own around a level, and a verdict of each judge on each rubric."""
+    """Return a sample with scores of its own around a level, and a verdict of each judge on each rubric."""
     values = {name: min(1.0, max(0.0, draw.gauss(level, 0.25))) for name in METRICS}
     idk = "yes" if draw.random() < 0.1 else "no"
     if idk == "yes":

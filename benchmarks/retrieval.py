@@ -163,23 +163,23 @@ def clock(call: Callable[[], Any]) -> tuple[Any, float]:
 
 
 def measure_here(system: str, corpus: Path, queries: dict[str, str]) -> dict[str, float]:
-    """Return the figures of one system, measured in this process, with its peak memory in MiB."""
+    """Return the scores of one system, measured in this process, with its peak memory in MiB."""
     with tempfile.TemporaryDirectory(dir=corpus.parent) as folder:
-        figures = globals()[f"measure_{system}"](corpus, Path(folder) / "index", queries)
-    figures["peak_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    figures["n_queries"] = len(queries)
-    return dict(figures)
+        all_scores = globals()[f"measure_{system}"](corpus, Path(folder) / "index", queries)
+    all_scores["peak_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    all_scores["n_queries"] = len(queries)
+    return dict(all_scores)
 
 
 def measure(system: str, corpus: Path, root: Path, n_queries: int) -> dict[str, float]:
-    """Return the figures of one system, measured in a process of its own."""
+    """Return the scores of one system, measured in a process of its own."""
     return dict(json.loads(in_child(root, "--measure", system, str(corpus), str(n_queries))))
 
 
 def in_child(root: Path, *arguments: str) -> str:
     """Return what this script prints in a new process.
 
-    A child's peak memory starts at its parent's (Linux keeps the figure over exec), so the parent must stay small:
+    A child's peak memory starts at its parent's (Linux keeps the score over exec), so the parent must stay small:
     even the corpus is made in a child.
     """
     command = [sys.executable, __file__, "--data", str(root), *arguments]

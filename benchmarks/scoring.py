@@ -28,7 +28,7 @@ from ragtasks.metrics import BertScorer, SemanticScore, resolve_encoder, semanti
 from ragtasks.metrics._lexical import rouge_l_batch
 
 SETTINGS = {
-    # Setting's file -> whose published answers stand for a model's in that setting: each setting has its own answers.
+    # Setting's file -> whose published answers mean a model's in that setting: each setting has its own answers.
     "reference.jsonl": "llama-3.1-405b-instruct",
     "reference+RAG.jsonl": "reference",
     "RAG.jsonl": "gpt-4o",
@@ -91,18 +91,18 @@ def generate_items(n: int) -> list[list[Item]]:
 
 
 def compare(name: str, ours: Callable[[], Any], theirs: Callable[[], Any], repeats: int, tolerance: float) -> Timing:
-    """Return the timing of two ways to the same nested figures, after a check that they are the same.
+    """Return the timing of two ways to the same nested scores, after a check that they are the same.
 
     Raises:
-        SystemExit: a figure differs by more than `tolerance`.
+        SystemExit: a score differs by more than `tolerance`.
     """
     seconds: list[tuple[float, float]] = []
     for _ in range(repeats):
-        our_figures, our_seconds = timed(ours)
-        their_figures, their_seconds = timed(theirs)
-        gap = max(abs(left - right) for left, right in zip(our_figures, their_figures, strict=True))
+        our_scores, our_seconds = timed(ours)
+        their_scores, their_seconds = timed(theirs)
+        gap = max(abs(left - right) for left, right in zip(our_scores, their_scores, strict=True))
         if gap > tolerance:
-            raise SystemExit(f"{name}: figures differ by {gap:.2g}, more than {tolerance:g}")
+            raise SystemExit(f"{name}: scores differ by {gap:.2g}, more than {tolerance:g}")
         seconds.append((our_seconds, their_seconds))
     return Timing(name, tuple(pair[0] for pair in seconds), tuple(pair[1] for pair in seconds))
 
@@ -110,8 +110,8 @@ def compare(name: str, ours: Callable[[], Any], theirs: Callable[[], Any], repea
 def timed(work: Callable[[], Sequence[float]]) -> tuple[Sequence[float], float]:
     """Return what `work` returns, and its seconds."""
     start = time.perf_counter()
-    figures = work()
-    return figures, time.perf_counter() - start
+    all_scores = work()
+    return all_scores, time.perf_counter() - start
 
 
 def rouge_timing(items: Sequence[Item], repeats: int) -> Timing:
@@ -140,15 +140,15 @@ def bert_timing(items: Sequence[Item], repeats: int) -> Timing:
             [item.passages for item in items],
             scorer,
         )
-        return [figure for score in scores for figure in flat(score)]
+        return [value for score in scores for value in flat(score)]
 
     def theirs() -> list[float]:
-        figures = []
+        all_scores = []
         for item in items:
-            figures.append(peer.score([item.response], [item.target])[1].item())
-            figures.append(peer.score([item.response], [item.target])[0].item())
-            figures.extend(peer.score([item.response], [passage])[0].item() for passage in item.passages)
-        return figures
+            all_scores.append(peer.score([item.response], [item.target])[1].item())
+            all_scores.append(peer.score([item.response], [item.target])[0].item())
+            all_scores.extend(peer.score([item.response], [passage])[0].item() for passage in item.passages)
+        return all_scores
 
     timing = compare("BERTScore", ours, theirs, repeats, 1e-5)
     print(f"BERTScore: {scorer.n_texts} unique texts, {scorer.n_truncated} cut, on MiniLM")
@@ -156,7 +156,7 @@ def bert_timing(items: Sequence[Item], repeats: int) -> Timing:
 
 
 def flat(score: SemanticScore) -> tuple[float, ...]:
-    """Return the figures in the order of the official calls."""
+    """Return the scores in the order of the official calls."""
     return (score.bert_recall, score.bert_precision, *score.passage_precisions)
 
 

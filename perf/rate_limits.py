@@ -120,7 +120,7 @@ def measure(kind: str, style: str, n_processes: int, options: argparse.Namespace
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minute", type=float, default=6.0, help="seconds that stand for a minute")
+    parser.add_argument("--minute", type=float, default=6.0, help="seconds that mean a minute")
     parser.add_argument("--prompts", type=int, default=1000)
     parser.add_argument("--limit", type=int, default=500)
     parser.add_argument("--latency", type=float, default=1.0, help="of a reply, in seconds of a full minute")

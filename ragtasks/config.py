@@ -1,7 +1,7 @@
 """The configuration of one evaluation, resolved once and then passed down as an argument.
 
 It arrives as the harness's `--metadata` (or the same keys on our command line). The harness merges `--model_args` into
-that dictionary, so keys of others are expected there: they are left alone, unless one looks like a slip for ours.
+that dictionary, so keys of others are expected there: they are left alone, unless one looks like an error for ours.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NO_ENCODER = "none"
 """Value of `encoder` that leaves the semantic metrics unscored on purpose."""
 
 _JUDGES_EXAMPLE = '["openai/gpt-4o-mini"]'
-_SLIP = 0.84  # similarity from which a foreign key is taken for a misspelt one of ours
+_NEAR_MISS = 0.84  # similarity from which a foreign key is taken for a misspelt one of ours
 _HARNESS_KEYS = frozenset({"version", "config", "config_source", "think_end_token", "prompt"})
 # What stands in results, or lies near, for what is given as one of our keys.
 _OTHER_NAMES = {"idk_detector": "idk", "judge_prompts": "prompts", "retrieval_run": "run"}
@@ -167,13 +167,13 @@ def _judge_of(named: Any) -> Judge:
         raise ConfigurationError(f"judges: must be names or objects, such as {_JUDGES_EXAMPLE}")
     if not isinstance(named, Mapping) or "lm_eval" not in named:
         return endpoint_of(named)
-    faults: list[str] = []
+    violations: list[str] = []
     try:
         return HarnessModel.model_validate(dict(named))
     except ValidationError as error:
-        faults = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()]
+        violations = [f"{'.'.join(map(str, violation['loc']))}: {violation['msg']}" for violation in error.errors()]
     # Outside the handler, and without the values: the chained error would show what may be a key.
-    raise ConfigurationError("judges: " + "; ".join(faults))
+    raise ConfigurationError("judges: " + "; ".join(violations))
 
 
 def _refuse_namesakes(names: Sequence[str]) -> None:
@@ -194,9 +194,11 @@ def config_from_metadata(metadata: Mapping[str, Any]) -> EvaluationConfig:
     Raises:
         ConfigurationError: a value that does not fit, or a key that looks like a misspelt one of ours.
     """
-    slips = [f"{key!r} (did you mean {meant!r}?)" for key in foreign_keys(metadata) if (meant := _key_meant_by(key))]
-    if slips:
-        raise ConfigurationError(f"unknown metadata key: {', '.join(slips)}")
+    violations = [
+        f"{key!r} (did you mean {meant!r}?)" for key in foreign_keys(metadata) if (meant := _key_meant_by(key))
+    ]
+    if violations:
+        raise ConfigurationError(f"unknown metadata key: {', '.join(violations)}")
     return _validated({key: metadata[key] for key in KEYS & metadata.keys()})
 
 
@@ -206,8 +208,8 @@ def foreign_keys(metadata: Mapping[str, Any]) -> list[str]:
 
 
 def _key_meant_by(key: str) -> str | None:
-    """Return the key of ours that a foreign one looks like a slip for, or None."""
-    near = difflib.get_close_matches(key.lower(), KEYS, n=1, cutoff=_SLIP)
+    """Return the key of ours that a foreign one looks like an error for, or None."""
+    near = difflib.get_close_matches(key.lower(), KEYS, n=1, cutoff=_NEAR_MISS)
     return near[0] if near else _OTHER_NAMES.get(key.lower())
 
 
@@ -228,10 +230,11 @@ def _validated(options: Mapping[str, Any]) -> EvaluationConfig:
     try:
         return EvaluationConfig.model_validate(dict(options))
     except ValidationError as error:
-        faults = [
-            f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}, found {fault['input']!r}" for fault in error.errors()
+        violations = [
+            f"{'.'.join(map(str, violation['loc']))}: {violation['msg']}, found {violation['input']!r}"
+            for violation in error.errors()
         ]
-        raise ConfigurationError("evaluation options: " + "; ".join(faults)) from error
+        raise ConfigurationError("evaluation options: " + "; ".join(violations)) from error
 
 
 __all__ = [

@@ -76,7 +76,7 @@ def _data(folder: Path) -> Iterator[str]:
 
 
 def _group(source: Source, folder: Path, group: str) -> Iterator[str]:
-    """Yield what is there of one group of files, and the command that mends it."""
+    """Yield what is there of one group of files, and the command that fixes it."""
     try:
         states = verify(source, folder, (group,))
     except RagtasksError as error:

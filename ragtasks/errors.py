@@ -23,7 +23,7 @@ class ConfigurationError(RagtasksError):
 
 
 class BenchmarkFileError(RagtasksError):
-    """A benchmark file that is missing, torn, or not what its format says."""
+    """A benchmark file that is missing, corrupt, or not what its format says."""
 
 
 class FetchError(RagtasksError):
@@ -31,7 +31,7 @@ class FetchError(RagtasksError):
 
 
 class CacheError(RagtasksError):
-    """A cached artefact that is missing, stale or torn."""
+    """A cached artefact that is missing, stale or corrupt."""
 
 
 class JudgeError(RagtasksError):

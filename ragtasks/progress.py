@@ -85,7 +85,7 @@ def _columns(console: Console) -> list[str | ProgressColumn]:
     texts = [TextColumn(f"{{task.fields[{field}]}}", markup=False) for field in ("count", "left", "note")]
     width = [BarColumn(20)] if console.width >= _WIDE else []
     remaining = TimeRemainingColumn(elapsed_when_finished=True)
-    # Where a terminal is narrow the name takes several lines, and no figure is cut.
+    # Where a terminal is narrow the name takes several lines, and no score is cut.
     name = TextColumn("{task.description}", markup=False, table_column=Column(overflow="fold", min_width=8))
     return [name, *width, *texts, remaining]
 

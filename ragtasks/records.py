@@ -121,10 +121,10 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """One figure of one response; `value` is None where it could not be had, and `reason` says why."""
+    """One score of one response; `value` is None where it could not be had, and `reason` says why."""
 
     value: float | None
-    """The figure, or None: unscored is never zero."""
+    """The score, or None: unscored is never zero."""
     reason: str = ""
     """Why there is no value; empty where there is one."""
 

@@ -97,7 +97,7 @@ def retrieve(
     """
     benchmark, store = place.open(), RunStore(place.store)
     make = functools.partial(parse, retriever, place.secrets, store.replies)
-    make()  # a slip in the line shows before anything is read
+    make()  # an error in the line shows before anything is read
     with progress_bars() as progress:
         queries, facts = _queries(place, benchmark, form, rewriter or Rewriter(None), progress)
         return build_run(Request(benchmark, queries, make, depth, name, corpora, facts), store, progress)

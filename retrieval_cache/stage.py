@@ -37,7 +37,7 @@ from retrieval_cache.corpora import PassageSource, open_source
 from retrieval_cache.indexes import indexed
 from retrieval_cache.queries import Queries
 from retrieval_cache.retrievers import Progress, Retriever, facts_of, no_progress, wanted_passages
-from retrieval_cache.store import RunStore, StoredRun, file_fault
+from retrieval_cache.store import RunStore, StoredRun, file_error
 
 DEPTH = 100
 """Passages kept for each query."""
@@ -119,7 +119,7 @@ class _Work:
         return {domain: others.get(domain) or str(side.corpus_file(root, domain)) for domain in self.domains}
 
     def _source(self, domain: str) -> PassageSource:
-        """Return where a domain's passages come from; faults of a corpus show here, before anything is indexed."""
+        """Return where a domain's passages come from; errors of a corpus show here, before anything is indexed."""
         named = partial(self._named, domain)
         return open_source(self._locations[domain], named, self._store.index_folder, self._shown(domain))
 
@@ -223,8 +223,10 @@ def read_run(stored: StoredRun) -> Run:
     run: dict[str, Any] = {}
     for path, sha256 in stored.manifest.files.items():
         if path.endswith(".trec"):
-            if fault := file_fault(stored.folder / path, sha256):
-                raise CacheError(f"{fault}; next step: `ragtasks runs remove {stored.folder.name}`, and make it again")
+            if violation := file_error(stored.folder / path, sha256):
+                raise CacheError(
+                    f"{violation}; next step: `ragtasks runs remove {stored.folder.name}`, and make it again"
+                )
             run |= read_trec(stored.folder / path)
     return run
 

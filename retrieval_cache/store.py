@@ -66,7 +66,7 @@ class RunStore:
         """Return all finished runs, by name.
 
         Raises:
-            CacheError: a manifest is torn.
+            CacheError: a manifest is corrupt.
         """
         return [StoredRun(folder, read_manifest(folder)) for folder in self._folders()]
 
@@ -77,7 +77,7 @@ class RunStore:
         """Return the run of that name.
 
         Raises:
-            CacheError: there is none, with the close matches, or its manifest is torn.
+            CacheError: there is none, with the close matches, or its manifest is corrupt.
         """
         folder = self._folder(name)
         return StoredRun(folder, read_manifest(folder))
@@ -174,11 +174,11 @@ def data_label(manifest: Manifest) -> str:
 
 def verify_run(run: StoredRun) -> list[str]:
     """Return what is wrong with a stored run's files, a line each; [] for a whole one."""
-    faults = (file_fault(run.folder / path, sha256) for path, sha256 in run.manifest.files.items())
-    return [fault for fault in faults if fault]
+    violations = (file_error(run.folder / path, sha256) for path, sha256 in run.manifest.files.items())
+    return [violation for violation in violations if violation]
 
 
-def file_fault(file: Path, sha256: str) -> str:
+def file_error(file: Path, sha256: str) -> str:
     """Return what is wrong with one file of a stored run; "" where it has the bytes that were written."""
     if not file.is_file():
         return f"{file}: missing"
@@ -204,4 +204,4 @@ def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
         yield path, str(value)
 
 
-__all__ = ["RunStore", "StoredRun", "data_label", "diff_runs", "file_fault", "list_runs", "verify_run"]
+__all__ = ["RunStore", "StoredRun", "data_label", "diff_runs", "file_error", "list_runs", "verify_run"]

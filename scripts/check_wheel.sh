@@ -20,8 +20,8 @@ for file in $(find "$folder/venv" -path '*task_yamls*' -name '[!_]*.yaml'); do
 done
 "$folder/venv/bin/lm_eval" --model dummy --tasks mtrag_full_rag --metadata '{"data": "sample"}' | tee table.txt
 for domain in clapnq fiqa govt cloud; do
-  grep -q "mtrag_full_rag_$domain" table.txt || { echo "no figures for $domain" >&2; exit 1; }
+  grep -q "mtrag_full_rag_$domain" table.txt || { echo "no scores for $domain" >&2; exit 1; }
 done
-grep -q '|sample|' table.txt || { echo "the table does not say that the figures are the sample's" >&2; exit 1; }
+grep -q '|sample|' table.txt || { echo "the table does not say that the scores are the sample's" >&2; exit 1; }
 "$folder/venv/bin/ragtasks" unlink
 echo "the wheel works with the stock lm_eval"

@@ -1,6 +1,6 @@
 """A stand-in for language models as judges: an OpenAI-compatible server on this machine, for the demonstration.
 
-It is no judge: it rates by word overlap, so its figures say nothing about answers. It reads our prompts' own marks (the
+It is no judge: it rates by word overlap, so its scores say nothing about answers. It reads our prompts' own marks (the
 code that a verdict must carry) and replies in the form asked for. The model named `flaky` fails on every tenth request.
 
     python scripts/judge_demo_server.py [--port 0]       prints its address, then serves until it is stopped

@@ -23,12 +23,12 @@ def test_a_missing_library_is_named_with_its_install_line() -> None:
 
 
 def test_a_message_has_five_parts() -> None:
-    text = clear_error("reading", where="a.txt, line 3", expected="a number", found="'x'", next_step="mend it")
+    text = clear_error("reading", where="a.txt, line 3", expected="a number", found="'x'", next_step="fix it")
     assert text.split("\n") == [
         "reading: a.txt, line 3",
         "  expected: a number",
         "  found: 'x'",
-        "  next step: mend it",
+        "  next step: fix it",
     ]
 
 

@@ -18,7 +18,7 @@ class Benchmark:
     root: Path
     """Folder that holds the files."""
     is_sample: bool
-    """Whether this is the small benchmark that ships with ragtasks: its figures are no benchmark figures."""
+    """Whether this is the small benchmark that ships with ragtasks: its scores are not benchmark scores."""
     revision: str
     """Commit of the official files, or the version of the sample."""
     answerability_key: str
@@ -32,7 +32,7 @@ class Benchmark:
     n_passages: int = 5
     """How many retrieved passages a task is given."""
     copy: str = ""
-    """Which one is meant where a name stands for many, such as everybody's own data; empty elsewhere."""
+    """Which one is meant where a name means many, such as everybody's own data; empty elsewhere."""
 
     @property
     def label(self) -> str:

@@ -13,7 +13,7 @@ from ragtasks.benchmarks.download import Source, locate
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error, close_matches
 
 SAMPLE = "sample"
-"""What stands for the benchmark inside the package where a data folder is asked for."""
+"""What means the benchmark inside the package where a data folder is asked for."""
 
 _SAMPLES = Path(__file__).resolve().parent / "sample"
 _MODULES = {

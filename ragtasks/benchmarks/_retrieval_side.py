@@ -22,7 +22,7 @@ class RetrievalSide:
     load_rewrites: Callable[[Path, str], Mapping[str, str]] | None = None
     """Query id -> rewritten question, where the benchmark publishes some; None elsewhere."""
     load_facts: Callable[[Path, str], Mapping[str, tuple[str, ...]]] | None = None
-    """Task id -> facts that passages must hold, where the benchmark's own figures count those; None elsewhere."""
+    """Task id -> facts that passages must hold, where the benchmark's own scores count those; None elsewhere."""
     load_rankings: Callable[[Path], Mapping[str, tuple[Passage, ...]]] | None = None
     """Task id -> all passages that are published for it, best first; None: those of the setting `full_rag` are all."""
 

@@ -38,7 +38,7 @@ class Contract:
     """What a rewriting model is asked to reply."""
 
     parse: Callable[[str, str], tuple[QuestionClass, str]]
-    """(reply, question) -> class and query; a ValueError names the kind of fault and never quotes the reply."""
+    """(reply, question) -> class and query; a ValueError names the kind of error and never quotes the reply."""
     write: Callable[[str, str], str]
     """(question, rewrite) -> the reply that says so; a rewrite that is the question makes it standalone."""
 
@@ -48,10 +48,10 @@ class Reading:
     """What a reply comes to."""
 
     query: str
-    """What is searched for: the last turn where there is a `fault`, as a system in use would."""
+    """What is searched for: the last turn where there is a `violation`, as a system in use would."""
     question_class: QuestionClass | None
     """None where the reply breaks the contract."""
-    fault: str = ""
+    violation: str = ""
     """How it breaks the contract; empty where it does not."""
 
 
@@ -66,7 +66,7 @@ def read_reply(contract: Contract, text: str, question: str) -> Reading:
 
 def is_readable(contract: Contract, text: str) -> bool:
     """Return whether a reply keeps to the contract."""
-    return not read_reply(contract, text, "").fault
+    return not read_reply(contract, text, "").violation
 
 
 def parse_rewrite(text: str) -> tuple[QuestionClass, str]:
@@ -75,7 +75,7 @@ def parse_rewrite(text: str) -> tuple[QuestionClass, str]:
     The reply must be one JSON object with exactly the two keys, alone or in a code fence, and nothing around it.
 
     Raises:
-        ValueError: anything else; the message names the kind of fault and never quotes the reply, so that reasons can
+        ValueError: anything else; the message names the kind of error and never quotes the reply, so that reasons can
             be counted.
     """
     fenced = _FENCED.fullmatch(text.strip())

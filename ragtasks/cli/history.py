@@ -42,7 +42,7 @@ def list_results(
 
 @results.command()
 def show(file: _FILE) -> None:
-    """Print the figures of a results file with everything that they rest on."""
+    """Print the scores of a results file with everything that they rest on."""
     from ragtasks.reports.history import read_file, render_entries
 
     say(render_entries(read_file(file)))
@@ -50,7 +50,7 @@ def show(file: _FILE) -> None:
 
 @results.command()
 def diff(first: _FILE, second: _FILE) -> None:
-    """Print what differs between two results files; ends with 1 where their figures do not compare."""
+    """Print what differs between two results files; ends with 1 where their scores do not compare."""
     from ragtasks.reports.history import diff_entries, read_file, render_differences
 
     found = diff_entries(read_file(first), read_file(second))

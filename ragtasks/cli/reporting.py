@@ -49,7 +49,7 @@ def report(  # noqa: PLR0917 (one parameter an option)
         str | None, typer.Option(help="`sample`, or a folder with the official files: for runs and human evaluation.")
     ] = None,
 ) -> None:
-    """Print the figures by setting and by dimension, from the logged samples of one or more evaluations."""
+    """Print the scores by setting and by dimension, from the logged samples of one or more evaluations."""
     from ragtasks.reports.rendering import Format, render
     from ragtasks.reports.tables import ReportOptions, report_sections
 
@@ -98,7 +98,7 @@ def _of_runs(names: list[str], benchmark: str, data: str | None) -> list[Section
     from retrieval_cache.service import Place, evaluate_runs
 
     found = evaluate_runs(Place(benchmark, data, data_folder(), run_store()), names)
-    notes = [Table("Before the figures", (), (), _sentences(found.notes))] if found.notes else []
+    notes = [Table("Before the scores", (), (), _sentences(found.notes))] if found.notes else []
     tables = (Table(t.title, t.heads, t.rows, _sentences([t.note, *t.legend])) for t in found.tables)
     return [Section(f"Retrieval on {found.benchmark}", {"runs": ", ".join(names)}, (*notes, *tables))]
 

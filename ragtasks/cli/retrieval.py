@@ -113,7 +113,7 @@ _LOCATION = Annotated[str, typer.Argument(help="Zip, BEIR folder, .jsonl[.gz|.zs
 
 @corpus_commands.command("check")
 def corpus_check(location: _LOCATION) -> None:
-    """Read a corpus once: counts, checksum, and every fault."""
+    """Read a corpus once: counts, checksum, and every error."""
     from retrieval_cache.corpora import describe_corpus
 
     say(*describe_corpus(location))
@@ -179,9 +179,9 @@ def runs_verify(name: str) -> None:
     """Check a run's files against its manifest; status 1 where one is missing or changed."""
     from retrieval_cache.store import verify_run
 
-    faults = verify_run(_store().named(name))
-    say(*faults or ["all files are as they were written"])
-    raise typer.Exit(int(bool(faults)))
+    violations = verify_run(_store().named(name))
+    say(*violations or ["all files are as they were written"])
+    raise typer.Exit(int(bool(violations)))
 
 
 @runs.command("remove")

@@ -84,7 +84,7 @@ def read_completion(body: bytes) -> Reply:
     """Return the reply in the body of a chat completion.
 
     Raises:
-        ValueError: the body is no JSON: what was sent did not arrive whole.
+        ValueError: the body is not JSON: what was sent did not arrive whole.
     """
     completion = orjson.loads(body)
     raw = body.decode("utf-8")

@@ -181,13 +181,13 @@ def endpoint_of(named: str | Mapping[str, Any], **further: Any) -> Endpoint:
     fields |= given
     for key in fields.keys() - Endpoint.model_fields.keys():
         raise ConfigurationError(f"endpoint: unknown key {key!r}: {close_matches(str(key), Endpoint.model_fields)}")
-    faults: list[str] = []
+    failures: list[str] = []
     try:
         return Endpoint.model_validate(fields)
     except ValidationError as error:
-        faults = [_told(".".join(map(str, fault["loc"])), fault["msg"]) for fault in error.errors()]
+        failures = [_reported(".".join(map(str, failure["loc"])), failure["msg"]) for failure in error.errors()]
     # Outside the handler: the chained error would show the values, and with them a key in an address.
-    raise ConfigurationError("endpoint: " + "; ".join(faults))
+    raise ConfigurationError("endpoint: " + "; ".join(failures))
 
 
 def _fields_of_line(line: str) -> dict[str, Any]:
@@ -228,8 +228,8 @@ def _value(text: str) -> Any:
         return text
 
 
-def _told(field: str, message: str) -> str:
-    """Return a fault of a field, or of the whole where `field` is empty, without pydantic's name for our own errors."""
+def _reported(field: str, message: str) -> str:
+    """Return an error of a field, or of the whole where `field` is empty, without pydantic's name for our own."""
     message = message.removeprefix("Value error, ")
     return f"{field}: {message}" if field else message
 

@@ -59,7 +59,7 @@ class Verdict(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class Failure:
     """One request that brought no completion."""
 
     verdict: Verdict
@@ -79,34 +79,34 @@ def redacted(text: str, credentials: Credentials, shown: int = _SHOWN) -> str:
     return " ".join(credentials.masked(text).split())[:shown]
 
 
-def fault_of(error: Exception, credentials: Credentials) -> Fault:
+def failure_of(error: Exception, credentials: Credentials) -> Failure:
     """Return what an exception of sending a request and reading its reply means, whatever it is."""
     import openai
 
     if isinstance(error, openai.APIStatusError):
-        return _status_fault(error, credentials)
-    return _connection_fault(error)
+        return _status_failure(error, credentials)
+    return _connection_failure(error)
 
 
-def unreadable(body: bytes, credentials: Credentials) -> Fault:
+def unreadable(body: bytes, credentials: Credentials) -> Failure:
     """Return what a body that is not JSON means: another attempt."""
     begins = redacted(body[: 4 * _SHOWN].decode("utf-8", errors="replace"), credentials, _SHOWN_BODY)
-    return Fault(Verdict.RETRY, f"the reply is not JSON, or did not arrive whole; it begins with {begins!r}")
+    return Failure(Verdict.RETRY, f"the reply is not JSON, or did not arrive whole; it begins with {begins!r}")
 
 
-def _connection_fault(error: Exception) -> Fault:
+def _connection_failure(error: Exception) -> Failure:
     import aiohttp
 
     causes = _causes(error)
     kind = type(causes[-1]).__name__
     if any(isinstance(cause, aiohttp.ClientSSLError) for cause in causes):
-        return Fault(Verdict.RETRY, f"no secure connection to the address ({kind})", nobody_there=True)
+        return Failure(Verdict.RETRY, f"no secure connection to the address ({kind})", nobody_there=True)
     if any(isinstance(cause, aiohttp.ClientConnectorError) for cause in causes):
-        return Fault(Verdict.RETRY, "no connection: nobody answers at the address", nobody_there=True)
+        return Failure(Verdict.RETRY, "no connection: nobody answers at the address", nobody_there=True)
     timeouts = (asyncio.TimeoutError, TimeoutError, aiohttp.ServerTimeoutError)
     if any(isinstance(cause, timeouts) for cause in causes):
-        return Fault(Verdict.RETRY, "no reply in time")
-    return Fault(Verdict.RETRY, f"the connection broke ({kind})")
+        return Failure(Verdict.RETRY, "no reply in time")
+    return Failure(Verdict.RETRY, f"the connection broke ({kind})")
 
 
 def _causes(error: BaseException) -> list[BaseException]:
@@ -117,7 +117,7 @@ def _causes(error: BaseException) -> list[BaseException]:
     return chain
 
 
-def _status_fault(error: Any, credentials: Credentials) -> Fault:
+def _status_failure(error: Any, credentials: Credentials) -> Failure:
     status: int = error.status_code
     # The SDK says no more than the status where a body has no message in OpenAI's shape.
     is_bare = str(error.message) == f"Error code: {status}"
@@ -125,25 +125,25 @@ def _status_fault(error: Any, credentials: Credentials) -> Fault:
     reason = f"HTTP {status}: {redacted(message, credentials)}"
     headers: Mapping[str, str] = error.response.headers
     if 300 <= status < 400:
-        return Fault(Verdict.FATAL, _redirected(status, headers.get("location", "")))
+        return Failure(Verdict.FATAL, _redirected(status, headers.get("location", "")))
     if status in _FATAL or error.code == _NO_CREDIT:
-        return Fault(Verdict.FATAL, f"{_FATAL.get(status, _FATAL[402])} ({reason})")
-    if fault := _slow_down(status, message, reason, headers):
-        return fault
+        return Failure(Verdict.FATAL, f"{_FATAL.get(status, _FATAL[402])} ({reason})")
+    if failure := _slow_down(status, message, reason, headers):
+        return failure
     if status in _TRANSIENT or status >= 500:
-        return Fault(Verdict.RETRY, reason)
+        return Failure(Verdict.RETRY, reason)
     return _decided(error, status, message, reason)
 
 
-def _decided(error: Any, status: int, message: str, reason: str) -> Fault:
+def _decided(error: Any, status: int, message: str, reason: str) -> Failure:
     """Return what a server's word about one prompt means."""
     if error.code == _FILTER:
-        return Fault(Verdict.FILTERED, reason)
+        return Failure(Verdict.FILTERED, reason)
     setting = _refused_setting(str(error.param or ""), message) if status in (400, 422) else ""
-    return Fault(Verdict.SETTING if setting else Verdict.GIVE_UP, reason, setting=setting)
+    return Failure(Verdict.SETTING if setting else Verdict.GIVE_UP, reason, setting=setting)
 
 
-def _slow_down(status: int, message: str, reason: str, headers: Mapping[str, str]) -> Fault | None:
+def _slow_down(status: int, message: str, reason: str, headers: Mapping[str, str]) -> Failure | None:
     """Return what a refusal because of a rate means; None where it is none."""
     if status not in (_TOO_MANY, _UNAVAILABLE, _OVERLOADED):
         return None
@@ -151,8 +151,8 @@ def _slow_down(status: int, message: str, reason: str, headers: Mapping[str, str
     if status == _UNAVAILABLE and hints.wait_seconds is None:
         return None
     if _NEVER_FITS.search(message):
-        return Fault(Verdict.GIVE_UP, reason)
-    return Fault(Verdict.SLOW_DOWN, reason, hints)
+        return Failure(Verdict.GIVE_UP, reason)
+    return Failure(Verdict.SLOW_DOWN, reason, hints)
 
 
 def _redirected(status: int, location: str) -> str:
@@ -175,7 +175,7 @@ def _refused_setting(named: str, message: str) -> str:
     return min(found)[1] if found else ""
 
 
-def fault_in_body(body: bytes, headers: Mapping[str, str], credentials: Credentials) -> Fault | None:
+def failure_in_body(body: bytes, headers: Mapping[str, str], credentials: Credentials) -> Failure | None:
     """Return the error that a server sends with status 200, None where the body holds none that is known.
 
     Gateways do so when the model behind them refuses: `{"error": {"code": 429, "message": ...}}`.
@@ -193,8 +193,8 @@ def fault_in_body(body: bytes, headers: Mapping[str, str], credentials: Credenti
     code = str(found.get("code") or found.get("status") or "")
     status = int(code) if code.isascii() and code.isdigit() else 0
     if status in (_TOO_MANY, _OVERLOADED) or _RATE_WORDS.search(f"{message} {code}"):
-        return Fault(Verdict.SLOW_DOWN, reason, rate_hints(headers, message))
-    return Fault(Verdict.RETRY, reason) if status in _TRANSIENT or 500 <= status < 600 else None
+        return Failure(Verdict.SLOW_DOWN, reason, rate_hints(headers, message))
+    return Failure(Verdict.RETRY, reason) if status in _TRANSIENT or 500 <= status < 600 else None
 
 
 def _error_in(content: Any) -> Mapping[str, Any] | None:
@@ -207,4 +207,4 @@ def _error_in(content: Any) -> Mapping[str, Any] | None:
     return next((error for error in errors if isinstance(error, dict)), None)
 
 
-__all__ = ["Fault", "Verdict", "fault_in_body", "fault_of", "redacted", "unreadable"]
+__all__ = ["Failure", "Verdict", "failure_in_body", "failure_of", "redacted", "unreadable"]

@@ -6,7 +6,7 @@ import asyncio
 import time
 
 from ragtasks.clients._endpoint import Endpoint
-from ragtasks.clients._failures import Fault, Verdict
+from ragtasks.clients._failures import Failure, Verdict
 from ragtasks.clients._limiter import Limiter
 from ragtasks.clients._protocol import Reply
 from ragtasks.clients._usage import Tally
@@ -23,26 +23,26 @@ class HoldUps:
         self._endpoint = endpoint
         self._last_word = time.monotonic()
         self._n_open = 0
-        self._last_fault = ""
+        self._last_failure = ""
 
     def sent(self) -> float:
         """Count a request; return when."""
         self._n_open += 1
         return time.monotonic()
 
-    def ended(self, outcome: Reply | Fault) -> None:
+    def ended(self, outcome: Reply | Failure) -> None:
         """Count what became of a request."""
         self._n_open -= 1
         if isinstance(outcome, Reply):
-            self._last_word, self._last_fault = time.monotonic(), ""
+            self._last_word, self._last_failure = time.monotonic(), ""
         elif outcome.verdict in (Verdict.GIVE_UP, Verdict.FILTERED):
             self._last_word = time.monotonic()
 
-    def failed(self, fault: Fault) -> None:
+    def failed(self, failure: Failure) -> None:
         """Remember why a request is tried again."""
-        self._last_fault = fault.reason
+        self._last_failure = failure.reason
 
-    def too_long(self, fault: Fault, pause_seconds: float) -> str:
+    def too_long(self, failure: Failure, pause_seconds: float) -> str:
         """Return why a rate limit ends the call, empty where it does not yet."""
         patience = self._endpoint.rate_limit_patience_seconds
         waited = time.monotonic() - self._last_word
@@ -50,7 +50,7 @@ class HoldUps:
             return ""
         return (
             f"the endpoint asks to come back in {pause_seconds:.0f} seconds, and answered nothing for {waited:.0f}, "
-            f"more than rate_limit_patience_seconds={patience:.0f} ({fault.reason})"
+            f"more than rate_limit_patience_seconds={patience:.0f} ({failure.reason})"
         )
 
     async def watch(self, limiter: Limiter, tally: Tally) -> None:
@@ -66,7 +66,7 @@ class HoldUps:
             return f"rate limit, next request in {pause_seconds:.0f} s; no reply for {quiet:.0f} of {limit:.0f} s"
         if quiet < _QUIET_SECONDS:
             return ""
-        last = f"; last: {self._last_fault[:_SHOWN]}" if self._last_fault else ""
+        last = f"; last: {self._last_failure[:_SHOWN]}" if self._last_failure else ""
         limit = self._endpoint.longest_prompt_seconds
         return f"no reply for {quiet:.0f} s, {self._n_open} open, at most {limit:.0f} s a prompt{last}"
 

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from ragtasks.clients._credentials import Credentials, is_open_to_others
 from ragtasks.clients._dialect import Dialect
 from ragtasks.clients._endpoint import Endpoint, endpoint_of
-from ragtasks.clients._failures import Fault, Verdict
+from ragtasks.clients._failures import Failure, Verdict
 from ragtasks.clients._holdups import HoldUps
 from ragtasks.clients._limiter import Limiter
 from ragtasks.clients._protocol import Decoding, Journal, Outcome, Progress, Prompt, Reply, no_progress
@@ -137,7 +137,7 @@ class _Call:
         self._limiter = Limiter(endpoint.requests_per_minute, endpoint.tokens_per_minute)
         self._hold_ups = HoldUps(endpoint)
         self._replies: dict[int, Reply] = {}
-        self._n_prompts = self._n_begun = self._n_heard = self._n_failed = 0
+        self._n_prompts = self._n_begun = self._n_collected = self._n_failed = 0
 
     async def answer(self, prompts: Sequence[Prompt]) -> list[Reply]:
         self._n_prompts = len(prompts)
@@ -167,12 +167,12 @@ class _Call:
     async def _ask(self, prompt: Prompt) -> Reply:
         """Return the reply to one prompt, after as many attempts as it takes and the endpoint's options allow."""
         used = _Patience()
-        n_heard_before = self._n_heard
+        n_collected_before = self._n_collected
         cut_off: Reply | None = None
         while True:
             outcome, sent = await self._attempt(prompt, used)
             if isinstance(outcome, Reply):
-                self._n_heard += 1
+                self._n_collected += 1
                 if cut_off is None and self._dialect.make_room(outcome, sent):
                     cut_off = outcome
                     continue
@@ -184,48 +184,48 @@ class _Call:
             if cut_off is not None and outcome.verdict is not Verdict.FATAL:
                 self._dialect.shrink()
                 return cut_off
-            found = self._end_of_call(outcome, n_heard_before)
+            found = self._end_of_call(outcome, n_collected_before)
             if found:
                 raise JudgeError(self._fatal(found))
             return _without_answer(outcome, used.n_attempts)
 
-    def _goes_on(self, fault: Fault, sent: Mapping[str, Any], used: _Patience) -> bool:
+    def _goes_on(self, failure: Failure, sent: Mapping[str, Any], used: _Patience) -> bool:
         """Return whether the same prompt is sent again without that being an attempt.
 
         Raises:
             JudgeError: the server has refused everything because of its rate for too long.
         """
-        if fault.verdict is Verdict.SETTING:
-            note = self._dialect.adapt(fault.setting, sent)
+        if failure.verdict is Verdict.SETTING:
+            note = self._dialect.adapt(failure.setting, sent)
             if note:
-                _LOGGER.warning("endpoint %s: %s (%s)", self._endpoint.model, note, fault.reason)
+                _LOGGER.warning("endpoint %s: %s (%s)", self._endpoint.model, note, failure.reason)
             return note is not None
-        if fault.verdict is not Verdict.SLOW_DOWN:
+        if failure.verdict is not Verdict.SLOW_DOWN:
             return False
-        if found := self._hold_ups.too_long(fault, fault.hints.wait_seconds or self._limiter.pause_seconds()):
+        if found := self._hold_ups.too_long(failure, failure.hints.wait_seconds or self._limiter.pause_seconds()):
             if self._n_begun < self._n_prompts:
                 raise JudgeError(self._fatal(found))
             return False
         used.refused_since = used.refused_since or time.monotonic()
         return time.monotonic() - used.refused_since < self._endpoint.rate_limit_patience_seconds
 
-    def _end_of_call(self, fault: Fault, n_heard_before: int) -> str:
-        """Return why the last fault of a prompt ends the whole call, empty where it does not; counts the prompt."""
-        if fault.verdict is Verdict.FATAL:
-            return fault.reason
-        if fault.verdict is not Verdict.RETRY:
-            self._n_heard += fault.verdict is not Verdict.SLOW_DOWN
+    def _end_of_call(self, failure: Failure, n_collected_before: int) -> str:
+        """Return why the last failure of a prompt ends the whole call, empty where it does not; counts the prompt."""
+        if failure.verdict is Verdict.FATAL:
+            return failure.reason
+        if failure.verdict is not Verdict.RETRY:
+            self._n_collected += failure.verdict is not Verdict.SLOW_DOWN
             return ""
         self._n_failed += 1
         # Replies to others since this prompt was first sent say that the endpoint lives.
-        if fault.nobody_there and self._n_heard == n_heard_before:
-            return fault.reason
+        if failure.nobody_there and self._n_collected == n_collected_before:
+            return failure.reason
         # Where no prompt is left to be sent, ending would spare nobody's time and cost the replies that still come.
-        if not self._n_heard and self._n_failed >= _ENOUGH_FAILED and self._n_begun < self._n_prompts:
-            return f"not one reply; what came last: {fault.reason}"
+        if not self._n_collected and self._n_failed >= _ENOUGH_FAILED and self._n_begun < self._n_prompts:
+            return f"not one reply; what came last: {failure.reason}"
         return ""
 
-    async def _attempt(self, prompt: Prompt, used: _Patience) -> tuple[Reply | Fault, Mapping[str, Any]]:
+    async def _attempt(self, prompt: Prompt, used: _Patience) -> tuple[Reply | Failure, Mapping[str, Any]]:
         """Return what became of one request, and its body."""
         n_characters = sum(len(message.content) for message in prompt.messages)
         ticket = await self._limiter.admit(n_characters // _CHARACTERS_PER_TOKEN + self._dialect.longest_reply)
@@ -234,15 +234,15 @@ class _Call:
         found = await self._transport.exchange(sent, self._endpoint.longest_prompt_seconds - used.seconds)
         self._hold_ups.ended(found[0])
         outcome, headers = found
-        if isinstance(outcome, Fault) and outcome.verdict is Verdict.SLOW_DOWN:
+        if isinstance(outcome, Failure) and outcome.verdict is Verdict.SLOW_DOWN:
             self._limiter.refused(ticket, outcome.hints)
         else:
             used.seconds += time.monotonic() - begin
-            if not isinstance(outcome, Fault):
+            if not isinstance(outcome, Failure):
                 self._limiter.passed(ticket, rate_hints(headers))
         return outcome, sent
 
-    async def _back_off(self, used: _Patience, fault: Fault) -> bool:
+    async def _back_off(self, used: _Patience, failure: Failure) -> bool:
         """Wait before the next attempt, longer each time and never all at once; False where none is left."""
         used.n_attempts += 1
         left = self._endpoint.longest_prompt_seconds - used.seconds
@@ -253,7 +253,7 @@ class _Call:
         if wait >= left:
             return False
         used.seconds += wait
-        self._hold_ups.failed(fault)
+        self._hold_ups.failed(failure)
         await asyncio.sleep(wait)
         return True
 
@@ -283,11 +283,11 @@ def _warn_of_plain_http(address: str) -> None:
     _LOGGER.warning("%s: prompts, and a key where there is one, go there unencrypted; use https", address)
 
 
-def _without_answer(fault: Fault, n_used: int) -> Reply:
-    if fault.verdict is Verdict.FILTERED:
-        return Reply(Outcome.FILTERED, reason=f"a content filter stopped the prompt ({fault.reason})")
-    gave_up = "; no attempt left" if fault.verdict is Verdict.RETRY and n_used > 1 else ""
-    return Reply(Outcome.FAILED, reason=fault.reason + gave_up)
+def _without_answer(failure: Failure, n_used: int) -> Reply:
+    if failure.verdict is Verdict.FILTERED:
+        return Reply(Outcome.FILTERED, reason=f"a content filter stopped the prompt ({failure.reason})")
+    gave_up = "; no attempt left" if failure.verdict is Verdict.RETRY and n_used > 1 else ""
+    return Reply(Outcome.FAILED, reason=failure.reason + gave_up)
 
 
 def _require_libraries() -> None:

@@ -229,12 +229,12 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
         Raises:
             CacheError: SQLite's error, with the file.
         """
-        with self._told(), self._lock:
+        with self._reported(), self._lock:
             return self._connection.execute(statement, cells).fetchall()
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._told(), self._lock:
+        with self._reported(), self._lock:
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield self._connection
@@ -245,7 +245,7 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
                 raise
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _reported(self) -> Iterator[None]:
         try:
             yield
         except (sqlite3.Error, UnicodeDecodeError) as error:  # the second: an error whose text is corrupt

@@ -1,4 +1,4 @@
-"""Sends one request and reads its reply, through the `openai` SDK on aiohttp; whatever fails on the way is a `Fault`.
+"""Sends one request and reads its reply, through the `openai` SDK on aiohttp; whatever fails on the way is a `Failure`.
 
 What the SDK would read from the environment is given, or taken away before a request leaves: a key, a header and an
 organisation reach the server that they are meant for and no other. No redirect is followed.
@@ -18,7 +18,7 @@ from typing import Any
 from ragtasks.clients._completion import read_completion
 from ragtasks.clients._credentials import Credentials
 from ragtasks.clients._endpoint import Endpoint
-from ragtasks.clients._failures import Fault, fault_in_body, fault_of, unreadable
+from ragtasks.clients._failures import Failure, failure_in_body, failure_of, unreadable
 from ragtasks.clients._protocol import Reply
 
 _LOGGER = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ class Transport:
 
     async def exchange(
         self, sent: Mapping[str, Any], patience_seconds: float
-    ) -> tuple[Reply | Fault, Mapping[str, str]]:
+    ) -> tuple[Reply | Failure, Mapping[str, str]]:
         """Return the reply to one request, or why there is none, and the headers that came with it.
 
         Args:
@@ -60,9 +60,9 @@ class Transport:
             body, headers = self._credentials.without_key(response.content), response.headers
         except Exception as error:  # noqa: BLE001 (what fails on the way costs this request, and no other)
             _LOGGER.debug("endpoint %s: %s", self._endpoint.model, type(error).__name__)
-            return fault_of(error, self._credentials), {}
-        if fault := fault_in_body(body, headers, self._credentials):
-            return fault, headers
+            return failure_of(error, self._credentials), {}
+        if failure := failure_in_body(body, headers, self._credentials):
+            return failure, headers
         try:
             return read_completion(body), headers
         except ValueError:

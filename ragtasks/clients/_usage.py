@@ -15,7 +15,7 @@ from ragtasks.clients._protocol import Outcome, Progress, Reply
 Price = tuple[float, float]
 """Dollars for a million tokens of prompts, and for a million tokens of replies."""
 _MILLION = 1_000_000
-_SMALL = 0.1  # dollars below which two places would hide most of the figure
+_SMALL = 0.1  # dollars below which two places would hide most of the score
 
 
 @dataclass(frozen=True, slots=True)

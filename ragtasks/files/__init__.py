@@ -3,8 +3,8 @@
 from ragtasks.files._atomic import write_atomically
 from ragtasks.files._hashing import canonical_hash
 from ragtasks.files._json_lines import (
-    SAMPLE_FACTS,
-    Faults,
+    SAMPLE_STATISTICS,
+    Violations,
     bounded_lines,
     broken_facts,
     json_array,
@@ -13,7 +13,7 @@ from ragtasks.files._json_lines import (
     parse_json,
     passage_of,
     read_whole,
-    sample_facts,
+    sample_statistics,
 )
 from ragtasks.files._runs import (
     CLOSED_BOOK,
@@ -39,11 +39,11 @@ __all__ = [
     "CLOSED_BOOK",
     "MANIFEST",
     "OFFICIAL",
-    "SAMPLE_FACTS",
-    "Faults",
+    "SAMPLE_STATISTICS",
     "Manifest",
     "Ranked",
     "Run",
+    "Violations",
     "bounded_lines",
     "broken_facts",
     "canonical_hash",
@@ -61,7 +61,7 @@ __all__ = [
     "read_whole",
     "run_folder",
     "run_key",
-    "sample_facts",
+    "sample_statistics",
     "write_atomically",
     "write_contexts",
     "write_manifest",

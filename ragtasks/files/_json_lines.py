@@ -1,6 +1,6 @@
 """Reading JSON lines so that a whole file is checked before anything is said about it.
 
-`Faults` collects what is wrong, line by line; one error lists it all. Rows are plain dicts until a benchmark module
+`Violations` collects what is wrong, line by line; one error lists it all. Rows are plain dicts until a benchmark module
 turns them into records; only what is alike in all files is made here: passages and labels.
 """
 
@@ -17,7 +17,7 @@ import orjson
 from ragtasks.errors import BenchmarkFileError, clear_error
 from ragtasks.records import Passage
 
-SAMPLE_FACTS = "sample.json"
+SAMPLE_STATISTICS = "sample.json"
 """The file that makes a folder a sample."""
 
 LONGEST_LINE = 1 << 26
@@ -26,11 +26,11 @@ LONGEST_LINE = 1 << 26
 _MOST_SHOWN = 20
 _NAN = b"NaN"
 _KEY_END = len(b'x": ')
-_NAN_FIGURE = re.compile(rb'NaN(?<=\w": NaN)')  # of a plain key, so of an object: no text begins behind a letter
+_NAN_NUMBER = re.compile(rb'NaN(?<=\w": NaN)')  # of a plain key, so of an object: no text begins behind a letter
 
 
-class Faults:
-    """The faults of one file, and the one error that names them all."""
+class Violations:
+    """The errors of one file, and the one error that names them all."""
 
     def __init__(self, path: Path, what: str, next_step: str) -> None:
         self.path = path
@@ -42,24 +42,24 @@ class Faults:
         return len(self._lines)
 
     def add(self, line: int, expected: str, found: object, task_id: str = "") -> None:
-        """Note one fault; `line` counts from 1, and 0 stands for the file as a whole."""
+        """Note one error; `line` counts from 1, and 0 means the file as a whole."""
         place = f"line {line}" if line else "file"
         task = f" ({task_id})" if task_id else ""
         self._lines.append(f"  {place}{task}: expected {expected}, found {_short(found)}")
 
     def raise_if_any(self) -> None:
-        """Raise one error with every fault noted so far.
+        """Raise one error with every error noted so far.
 
         Raises:
-            BenchmarkFileError: at least one fault was noted.
+            BenchmarkFileError: at least one error was noted.
         """
         if not self._lines:
             return
         shown = self._lines[:_MOST_SHOWN]
         if len(self._lines) > _MOST_SHOWN:
             shown.append(f"  and {len(self._lines) - _MOST_SHOWN} more")
-        n_faults = f"{len(self._lines)} fault{'s' if len(self._lines) > 1 else ''}"
-        message = "\n".join([f"{self._what}: {self.path}: {n_faults}", *shown, f"  next step: {self._next_step}"])
+        n_violations = f"{len(self._lines)} error{'s' if len(self._lines) > 1 else ''}"
+        message = "\n".join([f"{self._what}: {self.path}: {n_violations}", *shown, f"  next step: {self._next_step}"])
         raise BenchmarkFileError(message)
 
 
@@ -94,8 +94,8 @@ def _nan_as_null(text: bytes) -> bytes:
 
     The standard library's reader takes NaN, at a tenth of the speed, which counts in logs of hundreds of megabytes.
     """
-    plain = max(0, text.find(_NAN) - _KEY_END)  # most of a line: figures stand behind the texts
-    text = text[:plain] + _NAN_FIGURE.sub(b"null", text[plain:])
+    plain = max(0, text.find(_NAN) - _KEY_END)  # most of a line: scores stand behind the texts
+    text = text[:plain] + _NAN_NUMBER.sub(b"null", text[plain:])
     parts: list[bytes] = []
     n_quotes = begin = 0
     while (found := text.find(_NAN, max(begin, plain))) >= 0:
@@ -106,49 +106,49 @@ def _nan_as_null(text: bytes) -> bytes:
     return b"".join((*parts, text[begin:]))
 
 
-def read_whole(faults: Faults) -> bytes:
-    """Return the bytes of the file of `faults`, which holds more than white space.
+def read_whole(violations: Violations) -> bytes:
+    """Return the bytes of the file of `violations`, which holds more than white space.
 
     Raises:
         BenchmarkFileError: the file is missing, cannot be read, or is empty.
     """
     content = b""
     try:
-        content = faults.path.read_bytes()
+        content = violations.path.read_bytes()
     except OSError as error:
-        faults.add(0, "a readable file", error.strerror or str(error))
+        violations.add(0, "a readable file", error.strerror or str(error))
     else:
         if not content.strip():
-            faults.add(0, "at least one line", "no line")
-    faults.raise_if_any()
+            violations.add(0, "at least one line", "no line")
+    violations.raise_if_any()
     return content
 
 
-def json_array(faults: Faults) -> list[Any]:
-    """Return the members of the file of `faults`, which is one JSON array.
+def json_array(violations: Violations) -> list[Any]:
+    """Return the members of the file of `violations`, which is one JSON array.
 
     Raises:
         BenchmarkFileError: it is not.
     """
     rows: object = None
     try:
-        rows = parse_json(read_whole(faults))
+        rows = parse_json(read_whole(violations))
     except ValueError as error:
-        faults.add(0, "one JSON array", str(error))
+        violations.add(0, "one JSON array", str(error))
     else:
         if not isinstance(rows, list):
-            faults.add(0, "one JSON array", rows)
-    faults.raise_if_any()
+            violations.add(0, "one JSON array", rows)
+    violations.raise_if_any()
     return rows if isinstance(rows, list) else []
 
 
-def sample_facts(root: Path) -> dict[str, Any] | None:
+def sample_statistics(root: Path) -> dict[str, Any] | None:
     """Return what the sample in a folder says of itself, at least its `version`; None for real data.
 
     Raises:
         BenchmarkFileError: the facts are broken.
     """
-    path = root / SAMPLE_FACTS
+    path = root / SAMPLE_STATISTICS
     if not path.is_file():
         return None
     try:
@@ -160,7 +160,7 @@ def sample_facts(root: Path) -> dict[str, Any] | None:
 
 def broken_facts(root: Path, expected: str, found: Exception) -> BenchmarkFileError:
     """Return the error for facts of a sample that are not as they should be."""
-    where = str(root / SAMPLE_FACTS)
+    where = str(root / SAMPLE_STATISTICS)
     message = clear_error("facts of a sample", where=where, expected=expected, found=repr(found), next_step="delete it")
     return BenchmarkFileError(message)
 
@@ -178,25 +178,25 @@ def bounded_lines(stream: IO[AnyStr]) -> Iterator[AnyStr]:
         yield line
 
 
-def json_lines(faults: Faults) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (line number from 1, object) of the file of `faults`; broken lines are noted there and left out.
+def json_lines(violations: Violations) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield (line number from 1, object) of the file of `violations`; broken lines are noted there and left out.
 
     Raises:
         BenchmarkFileError: the file is missing, cannot be read, is empty, or has a line that is too long.
     """
-    for number, line in _filled_lines(faults):
+    for number, line in _filled_lines(violations):
         try:
             row = parse_json(line)
         except ValueError as error:
-            faults.add(number, "one JSON object", str(error))
+            violations.add(number, "one JSON object", str(error))
             continue
         if isinstance(row, dict):
             yield number, row
         else:
-            faults.add(number, "one JSON object", row)
+            violations.add(number, "one JSON object", row)
 
 
-def _filled_lines(faults: Faults) -> Iterator[tuple[int, bytes]]:
+def _filled_lines(violations: Violations) -> Iterator[tuple[int, bytes]]:
     """Yield number and bytes of each line that is not blank.
 
     Raises:
@@ -204,20 +204,20 @@ def _filled_lines(faults: Faults) -> Iterator[tuple[int, bytes]]:
     """
     number = n_filled = 0
     try:
-        with faults.path.open("rb") as stream:
+        with violations.path.open("rb") as stream:
             for number, line in enumerate(bounded_lines(stream), start=1):
                 if line.strip():
                     n_filled += 1
                     yield number, line
     except OSError as error:
-        faults.add(0, "a readable file", error.strerror or str(error))
-        faults.raise_if_any()
+        violations.add(0, "a readable file", error.strerror or str(error))
+        violations.raise_if_any()
     except ValueError as error:
-        faults.add(number + 1, "one JSON object", str(error))
-        faults.raise_if_any()
+        violations.add(number + 1, "one JSON object", str(error))
+        violations.raise_if_any()
     if not n_filled:
-        faults.add(0, "at least one line", "no line")
-        faults.raise_if_any()
+        violations.add(0, "at least one line", "no line")
+        violations.raise_if_any()
 
 
 def passage_of(row: object, id_key: str) -> Passage | None:
@@ -245,8 +245,8 @@ def labels_of(value: object) -> tuple[str, ...]:
 
 __all__ = [
     "LONGEST_LINE",
-    "SAMPLE_FACTS",
-    "Faults",
+    "SAMPLE_STATISTICS",
+    "Violations",
     "bounded_lines",
     "broken_facts",
     "json_array",
@@ -255,5 +255,5 @@ __all__ = [
     "parse_json",
     "passage_of",
     "read_whole",
-    "sample_facts",
+    "sample_statistics",
 ]

@@ -96,10 +96,10 @@ def new_run_name(name: str) -> str:
     """Return a name that a run can be stored under.
 
     Raises:
-        ConfigurationError: as `checked_run_name`, or the name stands for something else already.
+        ConfigurationError: as `checked_run_name`, or the name means something else already.
     """
     if name in _RESERVED:
-        raise ConfigurationError(f"run name {name!r} is taken: it stands for no stored run. Next step: choose another")
+        raise ConfigurationError(f"run name {name!r} is taken: it means no stored run. Next step: choose another")
     return checked_run_name(name)
 
 
@@ -193,24 +193,24 @@ def read_trec(path: Path) -> dict[str, tuple[Ranked, ...]]:
             passage twice for one query; all of them are listed.
     """
     rankings: dict[str, dict[str, float]] = {}
-    faults: list[str] = []
+    violations: list[str] = []
     for number, line in enumerate(_text(path).splitlines(), start=1):
         cells = line.split()
         if len(cells) != 6:
-            faults.append(f"line {number}: expected 6 cells (query Q0 passage rank score tag), found {len(cells)}")
+            violations.append(f"line {number}: expected 6 cells (query Q0 passage rank score tag), found {len(cells)}")
             continue
         query_id, _, passage_id, _, score_text, _ = cells
         score = _score(score_text)
         if score is None:
-            faults.append(f"line {number} ({query_id}): expected a finite score, found {score_text!r}")
+            violations.append(f"line {number} ({query_id}): expected a finite score, found {score_text!r}")
         elif passage_id in rankings.setdefault(query_id, {}):
-            faults.append(f"line {number} ({query_id}): passage {passage_id!r} stands twice")
+            violations.append(f"line {number} ({query_id}): passage {passage_id!r} stands twice")
         else:
             rankings[query_id][passage_id] = score
-    if faults:
-        shown = [*faults[:20], *([f"and {len(faults) - 20} more"] if len(faults) > 20 else [])]
-        n_faults = f"{len(faults)} fault{'s' if len(faults) > 1 else ''}"
-        raise CacheError(f"TREC run {path}: {n_faults}\n  " + "\n  ".join(shown))
+    if violations:
+        shown = [*violations[:20], *([f"and {len(violations) - 20} more"] if len(violations) > 20 else [])]
+        n_violations = f"{len(violations)} error{'s' if len(violations) > 1 else ''}"
+        raise CacheError(f"TREC run {path}: {n_violations}\n  " + "\n  ".join(shown))
     return {query: in_rank_order(Ranked(*item) for item in ranking.items()) for query, ranking in rankings.items()}
 
 
@@ -243,7 +243,7 @@ def read_contexts(folder: Path, setting: Setting) -> Contexts:
     """Return the passages that a stored run gives to each task of a setting.
 
     Raises:
-        CacheError: the manifest or the file is missing, torn, or has other bytes than were written.
+        CacheError: the manifest or the file is missing, corrupt, or has other bytes than were written.
     """
     manifest = read_manifest(folder)
     path = f"contexts/{setting.value}.jsonl"

@@ -1,4 +1,4 @@
-"""Common slips in the harness's arguments, told in one line where the harness ends in a traceback.
+"""Common errors in the harness's arguments, told in one line where the harness ends in a traceback.
 
 Only what it refuses on purpose is caught, and only where it does so: anything else may be a bug and stays a traceback.
 """
@@ -49,12 +49,12 @@ def parse_in_one_line(parse: Callable[[], Namespace], arguments: Sequence[str]) 
         return parse()
     except ValueError:
         _HARNESS_LOGGER.debug("the harness's arguments", exc_info=True)
-        fault = _broken_json(arguments)
-        if not fault:
+        violation = _broken_json(arguments)
+        if not violation:
             raise
     # Outside the handler: the harness's own error shows the text.
     raise ConfigurationError(
-        f'{fault}. Next step: double quotes inside, single quotes around, as in \'{{"data": "sample"}}\''
+        f'{violation}. Next step: double quotes inside, single quotes around, as in \'{{"data": "sample"}}\''
     )
 
 
@@ -110,7 +110,7 @@ Loaded = Callable[[str, LM, dict[str, Any]], Any]
 
 
 def clear_model(name: str, loaded: Loaded, config: ClearConfig) -> _ClearModel:
-    """Return what loads the models of a kind; stands for the harness's `get_model`.
+    """Return what loads the models of a kind; means the harness's `get_model`.
 
     Args:
         name: the kind.

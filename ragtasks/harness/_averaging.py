@@ -1,6 +1,6 @@
 """Means over what is scored, for a task and for the groups that it stands in.
 
-The harness knows one number of documents a task, and makes the figure of a group by
+The harness knows one number of documents a task, and makes the score of a group by
 `sum(mean * n for each task) / sum(n)` (`lm_eval.api.metrics.aggregate_subtask_metrics`). Where a document of a task is
 unscored, that weighs the task by too many. A group's `aggregation` in its YAML is checked by the harness and never
 called (0.4.13), so the mean itself knows how many documents it is over, and takes part in this formula accordingly:
@@ -59,7 +59,7 @@ def _weighted(value: float, of_scored: float, n_unscored: int) -> _Weighted:
 def mean_of_scored(values: Iterable[float]) -> MeanOfScored:
     """Return the mean of the values that are numbers; NaN where none is.
 
-    The harness's own `nanmean` gives the same figure, but bootstraps its standard error 100,000 times for each metric
+    The harness's own `nanmean` gives the same score, but bootstraps its standard error 100,000 times for each metric
     of each task, which takes minutes. Items of one conversation are not independent, so that error is too small anyway.
     """
     given = list(values)

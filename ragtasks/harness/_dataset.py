@@ -48,7 +48,7 @@ def task_dataset(benchmark: Benchmark, options: dict[str, Any], config: Evaluati
 
     Raises:
         BenchmarkFileError: the published passages are missing or broken.
-        CacheError: the run is missing, torn, or was made for other data.
+        CacheError: the run is missing, corrupt, or was made for other data.
         ConfigurationError: no task is left.
     """
     setting = Setting(options["setting"])

@@ -2,7 +2,7 @@
 
 `ConfigurableTask` builds one user message and scores one document at a time. `ConversationTask` hands over the
 conversation turn by turn, scores everything in `apply_filters` (the one place where the harness has all answers at
-once) and gives each document its figures in `process_results`, so that `--log_samples` holds every one of them.
+once) and gives each document its scores in `process_results`, so that `--log_samples` holds every one of them.
 """
 
 from __future__ import annotations
@@ -197,9 +197,9 @@ class ConversationTask(ConfigurableTask):
 
     def responses(self) -> list[Response]:
         """Return the answers to this task's docs."""
-        return [response_of(self._told(instance.doc), self._answer(instance)) for instance in self._instances]
+        return [response_of(self._reported(instance.doc), self._answer(instance)) for instance in self._instances]
 
-    def _told(self, doc: Doc) -> Doc:
+    def _reported(self, doc: Doc) -> Doc:
         """Return a doc with the reason why there is no answer to it, where there is none."""
         reason = self._no_answers.get(doc["task_id"])
         return doc if reason is None else {**doc, "no_answer": reason}
@@ -214,10 +214,10 @@ class ConversationTask(ConfigurableTask):
     def process_results(self, doc: Doc, results: list[str]) -> dict[str, Any]:
         """Return metric -> value of one document; NaN where it is unscored.
 
-        A figure of all responses together has a pair here, the response and its reference answer, where it is scored.
+        A score of all responses together has a pair here, the response and its reference answer, where it is scored.
         """
         # The harness logs this very dictionary next: the reasons and the verdict go along, and change no hash.
-        doc.update(self._told(doc))
+        doc.update(self._reported(doc))
         if _BYPASS in self._metric_fn_list:
             return dict(super().process_results(doc, results))
         result = self._results[doc["task_id"]]

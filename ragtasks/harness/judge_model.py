@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 _ONE_AT_A_TIME = threading.Lock()
 # What libraries raise for memory, devices (torch asserts that it has them), files and tokens that do not fit.
 # Arguments that a model does not take are TypeErrors, at loading only: later they would be bugs of ours.
-_FAULTS = (RuntimeError, ValueError, OSError, LookupError, MemoryError, AssertionError)
-_FAULTS_OF_LOADING = (*_FAULTS, ImportError, TypeError, AttributeError)
+_FAILURES = (RuntimeError, ValueError, OSError, LookupError, MemoryError, AssertionError)
+_FAILURES_OF_LOADING = (*_FAILURES, ImportError, TypeError, AttributeError)
 
 
 class JudgeModel:
@@ -63,7 +63,7 @@ class JudgeModel:
             client = self._loaded()
             try:
                 return client.answer(prompts, progress, journal)
-            except _FAULTS as error:
+            except _FAILURES as error:
                 raise JudgeError(self._fatal(error)) from error
 
     def _loaded(self) -> ModelClient:
@@ -72,7 +72,7 @@ class JudgeModel:
 
             try:
                 self._client = load_model_client(self._model.lm_eval, self._model.arguments, self._decoding)
-            except _FAULTS_OF_LOADING as error:
+            except _FAILURES_OF_LOADING as error:
                 raise JudgeError(self._fatal(error)) from error
         return self._client
 

@@ -43,7 +43,7 @@ class LinkState(str, Enum):
     ELSEWHERE = "linked elsewhere"
     """Every stub works, and at least one leads to another copy of ragtasks."""
     STALE = "stale"
-    """A stub is missing, damaged, left over, or leads to a file that is gone; `link` mends it."""
+    """A stub is missing, damaged, left over, or leads to a file that is gone; `link` fixes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +223,7 @@ def _harness_error(found: str, next_step: str) -> ConfigurationError:
 def _planned_stubs(tasks: Path, folder: Path) -> dict[Path, str]:
     """Return stub path -> text for each YAML below `tasks` that defines a harness task or a group, sorted."""
     planned: dict[Path, str] = {}
-    faults: list[str] = []
+    violations: list[str] = []
     for path in sorted(tasks.absolute().rglob("*.yaml")):
         relative = path.relative_to(tasks.absolute())
         if path.name.startswith("_") or any(part.startswith(".") for part in relative.parts):
@@ -232,16 +232,16 @@ def _planned_stubs(tasks: Path, folder: Path) -> dict[Path, str]:
             if _top_level_keys(path) & {"task", "group"}:
                 planned[folder / relative] = stub_text(path)
         except (yaml.YAMLError, UnicodeError) as error:
-            faults.append(f"{relative}: {' '.join(str(error).split())}")
+            violations.append(f"{relative}: {' '.join(str(error).split())}")
     # lm_eval skips a broken YAML without a word; a folder without any would make `link` remove every stub.
-    if faults or not planned:
+    if violations or not planned:
         raise ConfigurationError(
             clear_error(
                 "harness task YAMLs",
                 where=str(tasks),
                 expected="YAML in UTF-8, under a path in UTF-8, with a top-level `task` or `group`",
-                found="; ".join(faults) or "no such file",
-                next_step="mend these files, or reinstall ragtasks",
+                found="; ".join(violations) or "no such file",
+                next_step="fix these files, or reinstall ragtasks",
             )
         )
     return planned

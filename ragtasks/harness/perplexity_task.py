@@ -1,9 +1,9 @@
-"""How likely a model finds the reference answers: perplexity by the harness's own figures.
+"""How likely a model finds the reference answers: perplexity by the harness's own scores.
 
 `output_type: loglikelihood_rolling` scores the answer alone: rolling likelihood has no context, so it says how well a
 model knows the language of the answers, not whether it can answer. `output_type: loglikelihood` conditions the same
 answer on the prompt that a generation task would send, passages and conversation included. Perplexities are per word
-and per byte of the answer, as the harness defines them, since it keeps a model's tokens to itself; a figure per token,
+and per byte of the answer, as the harness defines them, since it keeps a model's tokens to itself; a score per token,
 as papers report, depends on the tokeniser and cannot be had from it.
 """
 
@@ -68,12 +68,12 @@ class ReferencePerplexityTask(ConversationTask):
         found = results[0]
         likelihood = float(found[0] if isinstance(found, tuple | list) else found)
         n_words, n_bytes = len(re.split(r"\s+", doc["target"])), len(doc["target"].encode("utf-8"))
-        figures = {
+        scores = {
             "word_perplexity": (likelihood, n_words),
             "byte_perplexity": (likelihood, n_bytes),
             "bits_per_byte": (likelihood, n_bytes),
         }
-        return {name: figures[name] for name in self._metric_fn_list}
+        return {name: scores[name] for name in self._metric_fn_list}
 
     def aggregation(self) -> dict[str, Any]:
         """Return metric -> the harness's own aggregation of it."""

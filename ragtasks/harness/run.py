@@ -2,7 +2,7 @@
 
 The harness's code does the work, so that every one of its options means the same here. Three things are put in its
 place while it runs. Its task manager, which reads 14,000 YAML files at each start, reads ours first and its own only
-where a name is asked for that we do not have. Torch is not imported for its seed alone. And common slips end in one
+where a name is asked for that we do not have. Torch is not imported for its seed alone. And common errors end in one
 line.
 """
 
@@ -33,7 +33,7 @@ from ragtasks.harness import models
 from ragtasks.harness._argument_errors import ClearConfig, clear_model, in_one_line, parse_in_one_line, unknown_task
 from ragtasks.harness.answering import AnswerKeeper
 from ragtasks.harness.link import task_folder
-from ragtasks.scoring import take_problems
+from ragtasks.scoring import take_failures
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -42,14 +42,14 @@ def run_harness(arguments: Sequence[str]) -> None:
     """Run the harness with its own arguments, as after `lm_eval run`.
 
     Raises:
-        ConfigurationError: a chat endpoint without `--apply_chat_template`, or another slip in the arguments.
+        ConfigurationError: a chat endpoint without `--apply_chat_template`, or another error in the arguments.
         RagtasksError: as the tasks that are run; or, after everything is printed and saved, a part of the scoring
             failed, or judges gave too few verdicts.
         SystemExit: the harness's own refusal of its arguments.
     """
     assert models.__all__  # imported for the names that it registers
     setup_logging()
-    take_problems()  # what an evaluation that ended early, or the stock harness, left in this process
+    take_failures()  # what an evaluation that ended early, or the stock harness, left in this process
     parsed = parse_in_one_line(lambda: _parse(arguments), arguments)
     settings = _settings(parsed)
     _refuse_plain_text_for_chat(settings)
@@ -67,7 +67,7 @@ def run_harness(arguments: Sequence[str]) -> None:
             # Seeding torch is the one reason to import it here, which takes longer than all the rest of the start.
             replaced.enter_context(_replaced(lm_eval.evaluator, "set_torch_seed", lambda _: None))
         parsed.func(parsed)
-        problems = take_problems()
+        problems = take_failures()
         if not problems and not unsaved:
             keeper.finish()
     if problems or unsaved:

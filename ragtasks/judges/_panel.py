@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from ragtasks.clients import Client, Outcome, Price, Progress, Prompt, Reply, no_progress
 from ragtasks.errors import ConfigurationError, JudgeError, RagtasksError, clear_error
 from ragtasks.files import canonical_hash
-from ragtasks.judges._panel_progress import Lane, PanelProgress
+from ragtasks.judges._panel_progress import JudgeProgress, PanelProgress
 from ragtasks.judges._parsers import UnparsableReplyError
 from ragtasks.judges._question import Finding, Question, Rubric
 from ragtasks.judges._verdicts import Verdict, VerdictOutcome, Verdicts
@@ -66,27 +66,27 @@ def judge(
     opened = [(index, rubric, rubric.open(response)) for index, response in enumerate(responses) for rubric in rubrics]
     stop = threading.Event()
     bar = PanelProgress(progress)
-    seats = [
-        _Seat(
+    judge_runs = [
+        _JudgeRun(
             client,
-            [_Inquiry(index, rubric.name, step) for index, rubric, step in opened],
+            [_PendingQuestion(index, rubric.name, step) for index, rubric, step in opened],
             max_attempts,
             stop,
-            bar.lane(client.name, (prices or {}).get(client.name)),
+            bar.judge_progress(client.name, (prices or {}).get(client.name)),
         )
         for client in clients
     ]
-    _run_all(seats, stop)
+    _run_all(judge_runs, stop)
     bar.close()
-    if seats and all(seat.lost for seat in seats):
-        raise JudgeError(_all_lost(seats))
+    if judge_runs and all(judge_run.lost for judge_run in judge_runs):
+        raise JudgeError(_all_lost(judge_runs))
     rows = {
-        (inquiry.index, inquiry.rubric, seat.client.name): inquiry.verdict(responses[inquiry.index], seat)
-        for seat in seats
-        for inquiry in seat.inquiries
+        (pending.index, pending.rubric, judge_run.client.name): pending.verdict(responses[pending.index], judge_run)
+        for judge_run in judge_runs
+        for pending in judge_run.pending_questions
     }
     names = [client.name for client in clients]
-    usage = {seat.client.name: seat.lane.usage for seat in seats}
+    usage = {judge_run.client.name: judge_run.judge_progress.usage for judge_run in judge_runs}
     return Verdicts(responses, [rubric.name for rubric in rubrics], names, rows, usage)
 
 
@@ -96,19 +96,19 @@ def _check_names(what: str, names: Sequence[str]) -> None:
         raise ConfigurationError(f"{what}: named twice: {', '.join(twice)}. Next step: leave one out")
 
 
-def _all_lost(seats: Sequence[_Seat]) -> str:
+def _all_lost(judge_runs: Sequence[_JudgeRun]) -> str:
     return clear_error(
         "judges",
-        where=", ".join(seat.client.name for seat in seats),
+        where=", ".join(judge_run.client.name for judge_run in judge_runs),
         expected="at least one judge that can be had to the end",
-        found="; ".join(f"{seat.client.name}: {seat.lost}" for seat in seats),
+        found="; ".join(f"{judge_run.client.name}: {judge_run.lost}" for judge_run in judge_runs),
         next_step="fix what the judges say, then ask again: replies are kept. Saved answers are scored without their "
         "model by `ragtasks judge RESULTS --output-path FOLDER`",
     )
 
 
 @dataclass(slots=True)
-class _Inquiry:
+class _PendingQuestion:
     """One response, one rubric, one judge: the step it has come to, and what it has cost."""
 
     index: int
@@ -158,14 +158,14 @@ class _Inquiry:
         else:
             self.earlier = (*self.earlier, (prompt, reply))
 
-    def verdict(self, response: Response, seat: _Seat) -> Verdict:
-        """Return the record of a finished inquiry, or of one whose judge was lost."""
-        lost = Finding(None, None, VerdictOutcome.JUDGE_LOST, seat.lost)
+    def verdict(self, response: Response, judge_run: _JudgeRun) -> Verdict:
+        """Return the record of a finished pending question, or of one whose judge was lost."""
+        lost = Finding(None, None, VerdictOutcome.JUDGE_LOST, judge_run.lost)
         finding = lost if isinstance(self.step, Question) else self.step
         return Verdict(
             task_id=response.task.task_id,
             rubric=self.rubric,
-            judge=seat.client.name,
+            judge=judge_run.client.name,
             outcome=finding.outcome,
             label=finding.label,
             value=finding.value,
@@ -196,23 +196,28 @@ class _Stopped(Exception):  # noqa: N818 (no error: the caller wants to end)
     """The call was interrupted."""
 
 
-class _Seat:
+class _JudgeRun:
     """One judge with its questions, and why it was lost, if it was."""
 
     def __init__(
-        self, client: Client, inquiries: list[_Inquiry], max_attempts: int, stop: threading.Event, lane: Lane
+        self,
+        client: Client,
+        pending_questions: list[_PendingQuestion],
+        max_attempts: int,
+        stop: threading.Event,
+        judge_progress: JudgeProgress,
     ) -> None:
-        self.client, self.inquiries, self.lost = client, inquiries, ""
+        self.client, self.pending_questions, self.lost = client, pending_questions, ""
         self.bug: BaseException | None = None
-        self.lane = lane
+        self.judge_progress = judge_progress
         self._max_attempts, self._stop = max_attempts, stop
 
     def run(self) -> None:
         """Ask until no question is open or the judge is lost; never raises."""
         try:
-            while waiting := [inquiry for inquiry in self.inquiries if isinstance(inquiry.step, Question)]:
+            while waiting := [pending for pending in self.pending_questions if isinstance(pending.step, Question)]:
                 # Neighbours in this order begin alike: a server with a prefix cache reads their beginning once.
-                self._ask(sorted(waiting, key=_Inquiry.text))
+                self._ask(sorted(waiting, key=_PendingQuestion.text))
         except RagtasksError as error:
             # Also a cache that cannot be written: going on would pay for replies that nobody keeps.
             self.lost = str(error)
@@ -222,25 +227,25 @@ class _Seat:
             self.bug = error
             self._stop.set()
 
-    def _ask(self, waiting: list[_Inquiry]) -> None:
-        """Ask one question of each inquiry; replies that came before a judge was lost count too."""
-        heard = _Heard(self._stop, self.lane)
-        self.lane.begin(len(waiting))
-        prompts = [inquiry.prompt() for inquiry in waiting]
+    def _ask(self, waiting: list[_PendingQuestion]) -> None:
+        """Ask one question of each pending question; replies that came before a judge was lost count too."""
+        collected = _Collected(self._stop, self.judge_progress)
+        self.judge_progress.begin(len(waiting))
+        prompts = [pending.prompt() for pending in waiting]
         try:
-            replies = self.client.answer(prompts, self.lane.follow, heard)
-            heard.replies = dict(enumerate(replies))
+            replies = self.client.answer(prompts, self.judge_progress.follow, collected)
+            collected.replies = dict(enumerate(replies))
         finally:
-            for index, reply in heard.replies.items():
+            for index, reply in collected.replies.items():
                 waiting[index].take(prompts[index], reply, self._max_attempts)
 
 
-class _Heard:
+class _Collected:
     """The replies of one call as they come; it ends the call where everything is to end."""
 
-    def __init__(self, stop: threading.Event, lane: Lane) -> None:
+    def __init__(self, stop: threading.Event, judge_progress: JudgeProgress) -> None:
         self.replies: dict[int, Reply] = {}
-        self._stop, self._lane = stop, lane
+        self._stop, self._judge_progress = stop, judge_progress
 
     def recall(self, index: int) -> Reply | None:
         """Return nothing: what is known is the cache's business."""
@@ -251,18 +256,20 @@ class _Heard:
     def record(self, index: int, reply: Reply) -> None:
         """Keep a reply."""
         self.replies[index] = reply
-        self._lane.add(reply)
+        self._judge_progress.add(reply)
         if self._stop.is_set():
             raise _Stopped
 
 
-def _run_all(seats: Sequence[_Seat], stop: threading.Event) -> None:
-    """Run every seat in a thread; after an interruption they end at their next reply, and the process may end before.
+def _run_all(judge_runs: Sequence[_JudgeRun], stop: threading.Event) -> None:
+    """Run each in a thread; after an interruption they end at their next reply, and the process may end before.
 
     Raises:
         Exception: a bug in a client or a parser, once all have ended.
     """
-    threads = [threading.Thread(target=seat.run, name=seat.client.name, daemon=True) for seat in seats]
+    threads = [
+        threading.Thread(target=judge_run.run, name=judge_run.client.name, daemon=True) for judge_run in judge_runs
+    ]
     try:
         for thread in threads:
             thread.start()
@@ -270,9 +277,9 @@ def _run_all(seats: Sequence[_Seat], stop: threading.Event) -> None:
             thread.join()
     finally:
         stop.set()
-    for seat in seats:
-        if seat.bug is not None:
-            raise seat.bug
+    for judge_run in judge_runs:
+        if judge_run.bug is not None:
+            raise judge_run.bug
 
 
 __all__ = ["judge"]

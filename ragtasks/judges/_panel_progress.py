@@ -21,54 +21,65 @@ class PanelProgress:
     def __init__(self, progress: Progress) -> None:
         """Begin; the rate counts from now."""
         self._progress, self._lock = progress, threading.Lock()
-        self._lanes: list[Lane] = []
+        self._judge_progresses: list[JudgeProgress] = []
         self._begin = time.monotonic()
 
-    def lane(self, name: str, price: Price | None) -> Lane:
+    def judge_progress(self, name: str, price: Price | None) -> JudgeProgress:
         """Return the share of one more judge."""
-        self._lanes.append(Lane(self, name, price, Usage(cost=None if price is None else 0.0)))
-        return self._lanes[-1]
+        self._judge_progresses.append(JudgeProgress(self, name, price, Usage(cost=None if price is None else 0.0)))
+        return self._judge_progresses[-1]
 
-    def begin(self, lane: Lane, n_prompts: int) -> None:
+    def begin(self, judge_progress: JudgeProgress, n_prompts: int) -> None:
         """Tell of a judge's new call before its first reply, which may be long in coming."""
         with self._lock:
-            lane.total = lane.n_done + n_prompts
+            judge_progress.total = judge_progress.n_done + n_prompts
             self._show()
 
-    def add(self, lane: Lane, reply: Reply) -> None:
+    def add(self, judge_progress: JudgeProgress, reply: Reply) -> None:
         """Count a judge's reply, and tell of all judges."""
         with self._lock:
-            lane.n_done += 1
-            lane.usage += usage_of(reply, lane.price)
+            judge_progress.n_done += 1
+            judge_progress.usage += usage_of(reply, judge_progress.price)
             self._show()
 
-    def hold_up(self, lane: Lane, why: str) -> None:
+    def hold_up(self, judge_progress: JudgeProgress, why: str) -> None:
         """Tell what a judge waits for, empty where it waits for nothing."""
         with self._lock:
-            if why != lane.held_up:
-                lane.held_up = why
+            if why != judge_progress.held_up:
+                judge_progress.held_up = why
                 self._show()
 
     def close(self) -> None:
         """Tell the sums, where there was anything to do."""
         with self._lock:
-            if any(lane.total for lane in self._lanes):
+            if any(judge_progress.total for judge_progress in self._judge_progresses):
                 self._show(whole=True)
 
     def _show(self, *, whole: bool = False) -> None:
-        usage = sum((lane.usage for lane in self._lanes), Usage())
+        usage = sum((judge_progress.usage for judge_progress in self._judge_progresses), Usage())
         note = usage.note(time.monotonic() - self._begin, whole=whole)
-        n_done, total = sum(lane.n_done for lane in self._lanes), sum(lane.total for lane in self._lanes)
-        waits = [f"{lane.name}: {lane.held_up}" for lane in self._lanes if lane.held_up and not whole]
+        n_done, total = (
+            sum(judge_progress.n_done for judge_progress in self._judge_progresses),
+            sum(judge_progress.total for judge_progress in self._judge_progresses),
+        )
+        waits = [
+            f"{judge_progress.name}: {judge_progress.held_up}"
+            for judge_progress in self._judge_progresses
+            if judge_progress.held_up and not whole
+        ]
         self._progress("\t".join([self._name(), note, *waits]), n_done, total)
 
     def _name(self) -> str:
-        names = ", ".join(lane.name for lane in self._lanes)
-        return names if len(names) <= _LONGEST_NAMES or len(self._lanes) == 1 else f"{len(self._lanes)} judges"
+        names = ", ".join(judge_progress.name for judge_progress in self._judge_progresses)
+        return (
+            names
+            if len(names) <= _LONGEST_NAMES or len(self._judge_progresses) == 1
+            else f"{len(self._judge_progresses)} judges"
+        )
 
 
 @dataclass(slots=True)
-class Lane:
+class JudgeProgress:
     """How far one judge is, and what that has cost."""
 
     bar: PanelProgress
@@ -92,4 +103,4 @@ class Lane:
         self.bar.add(self, reply)
 
 
-__all__ = ["Lane", "PanelProgress"]
+__all__ = ["JudgeProgress", "PanelProgress"]

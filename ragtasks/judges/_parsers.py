@@ -78,7 +78,7 @@ def read_coded_object(reply: str, code: str) -> dict[str, Any]:
     """Return the last JSON object of a reply that begins with `{"id": "CODE"`.
 
     Raises:
-        UnparsableReplyError: there is none, or the last one is no JSON.
+        UnparsableReplyError: there is none, or the last one is not JSON.
     """
     starts = [match.start() for match in re.finditer(rf'\{{\s*"id"\s*:\s*"{re.escape(code)}"', reply)]
     if not starts:

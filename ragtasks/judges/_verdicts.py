@@ -1,7 +1,7 @@
-"""What judges said of a list of responses, and the figures that follow from it.
+"""What judges said of a list of responses, and the scores that follow from it.
 
-A verdict is kept with everything it rests on, also where there is none. The figure of a response is the median of the
-judges that gave one; the figures of each judge stay beside it, and so does how many of its verdicts a judge gave.
+A verdict is kept with everything it rests on, also where there is none. The score of a response is the median of the
+judges that gave one; the scores of each judge stay beside it, and so does how many of its verdicts a judge gave.
 """
 
 from __future__ import annotations
@@ -149,12 +149,12 @@ class Verdicts:
         return [self._table[i, rubric, judge] for i in indexes for rubric in self.rubrics for judge in self.judges]
 
     def judge_scores(self, rubric: str, judge: str) -> list[Score]:
-        """Return one judge's figure of each response, without a value where it gave no verdict."""
+        """Return one judge's score of each response, without a value where it gave no verdict."""
         found = [self._table[index, rubric, judge] for index in range(len(self.responses))]
         return [Score(verdict.value, verdict.reason) for verdict in found]
 
     def scores(self, rubric: str) -> list[Score]:
-        """Return the median figure of each response over the judges that gave one (MTRAG paper, section 6.3.2).
+        """Return the median score of each response over the judges that gave one (MTRAG paper, section 6.3.2).
 
         An even number of judges gives the mean of the middle two. Without any, the reasons of all judges.
         """

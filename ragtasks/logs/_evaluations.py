@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ragtasks.errors import BenchmarkFileError, clear_error
-from ragtasks.files import OFFICIAL, Faults, json_lines, parse_json
+from ragtasks.files import OFFICIAL, Violations, json_lines, parse_json
 from ragtasks.judges import VerdictOutcome
 from ragtasks.logs._logged_samples import require_sample
 from ragtasks.logs._saved_answers import DEFAULT_SUITE, facts_of_answers
@@ -214,21 +214,21 @@ def _rows(samples: Iterable[LoggedSamples]) -> Iterator[Row]:
     places: dict[tuple[str, str], tuple[Path, int]] = {}
     for logged in samples:
         path = logged.path
-        faults = Faults(path, "logged samples", RUN_AGAIN)
+        violations = Violations(path, "logged samples", RUN_AGAIN)
         n_found = 0
-        for line, sample in json_lines(faults):
+        for line, sample in json_lines(violations):
             n_found += 1
             try:
                 require_sample(sample)
                 row = _row(sample)
                 first = places.setdefault((row.setting, row.task_id), (path, line))
             except (LookupError, TypeError, ValueError, OverflowError) as error:
-                faults.add(line, "a sample of a ragtasks task", _said(error))
+                violations.add(line, "a sample of a ragtasks task", _said(error))
                 continue
             if first != (path, line):
-                faults.add(line, _ONCE, f"one that line {first[1]} of {first[0].name} has", row.task_id)
+                violations.add(line, _ONCE, f"one that line {first[1]} of {first[0].name} has", row.task_id)
             yield row
-        faults.raise_if_any()
+        violations.raise_if_any()
         logged.require(n_found)
 
 

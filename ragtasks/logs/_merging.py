@@ -50,7 +50,7 @@ def model_names(evaluations: Sequence[Evaluation]) -> list[str]:
 
 
 def comparable_evaluations(evaluations: Sequence[Evaluation]) -> list[list[Evaluation]]:
-    """Return the evaluations put together (see `merge_evaluations`), those whose figures compare in one list.
+    """Return the evaluations put together (see `merge_evaluations`), those whose scores compare in one list.
 
     They share their `group_of`, by which the lists are in order; in a list they are in the order given.
     """
@@ -61,7 +61,7 @@ def comparable_evaluations(evaluations: Sequence[Evaluation]) -> list[list[Evalu
 
 
 def group_of(evaluation: Evaluation) -> Group:
-    """Return what an evaluation shares with all that its figures compare with."""
+    """Return what an evaluation shares with all that its scores compare with."""
     return evaluation.kind, evaluation.suite, tuple(scored_on(evaluation).items())
 
 

@@ -1,4 +1,4 @@
-"""What figures rest on, as flat fields that can be shown side by side.
+"""What scores rest on, as flat fields that can be shown side by side.
 
 The results hold it in nested JSON that an older version, another program or a person may have written: whatever is
 missing or of another shape shows as a dash, and nothing here can fail on it.
@@ -16,7 +16,7 @@ from ragtasks.logs._evaluations import Evaluation, Row
 from ragtasks.logs._saved_results import value_at
 
 UNKNOWN = "-"
-"""What stands for a fact that the results do not hold."""
+"""What means a fact that the results do not hold."""
 CAUSES: Mapping[str, tuple[str, ...]] = {
     "data": ("benchmark", "data revision", "suite", "setting", "tasks"),
     "encoder": ("encoder", "rescaled"),
@@ -24,7 +24,7 @@ CAUSES: Mapping[str, tuple[str, ...]] = {
     "judges": ("idk detector", "judges"),
     "prompts": ("system prompt", "plain prompt", "system instruction", "max_words", "judge prompts", "rubrics"),
 }
-"""Cause -> the fields that make figures incomparable where they differ."""
+"""Cause -> the fields that make scores incomparable where they differ."""
 DECISIVE = tuple(field for fields in CAUSES.values() for field in fields)
 """The fields of all causes."""
 ASKED = (
@@ -35,7 +35,7 @@ ASKED = (
     "generation options",
     "run key",
 )
-"""The fields of `provenance_of` that leave figures comparable, and must be said beside them where they differ."""
+"""The fields of `provenance_of` that leave scores comparable, and must be said beside them where they differ."""
 _CONFIGURED = ("max_words", "conversational", "end_of_thinking")  # fields of the configuration, under their own names
 _YES_NO = {"true": "yes", "false": "no"}
 _SHORT = 16
@@ -101,7 +101,7 @@ def provenance_of(
 
 
 def scored_on(evaluation: Evaluation) -> dict[str, str]:
-    """Return field -> text of what figures must share to stand in one table, as a heading says it.
+    """Return field -> text of what scores must share to stand in one table, as a heading says it.
 
     The benchmark is the heading's title. What the results do not say, or did not use, has no field.
     """
@@ -153,7 +153,7 @@ def _file_name(prompt: str) -> str:
 def asked_otherwise(evaluations: Sequence[Evaluation]) -> dict[str, str]:
     """Return the fields of `asked_with` that differ -> each text and whose it is; empty where all were asked alike.
 
-    Where only a number tells two names apart, a field `files` says which results each of them stands for.
+    Where only a number tells two names apart, a field `files` says which results each of them means.
 
     Args:
         evaluations: that share a table, one a model.
@@ -183,12 +183,12 @@ def files_of(evaluation: Evaluation) -> str:
 
 
 def heading(benchmark: str, facts: Mapping[str, str]) -> str:
-    """Return a benchmark and what figures on it rest on, as one line."""
+    """Return a benchmark and what scores on it rest on, as one line."""
     return "; ".join([benchmark, *(f"{name}: {text}" for name, text in facts.items())])
 
 
 def causes_of(fields: Iterable[str]) -> list[str]:
-    """Return the causes that any of the fields belongs to: none where figures stay comparable."""
+    """Return the causes that any of the fields belongs to: none where scores stay comparable."""
     given = set(fields)
     return [cause for cause, own in CAUSES.items() if given & set(own)]
 

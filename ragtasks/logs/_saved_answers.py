@@ -14,7 +14,7 @@ from typing import Any
 from ragtasks.benchmarks import Benchmark, build_doc, response_of
 from ragtasks.config import EvaluationConfig, config_from_options
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error
-from ragtasks.files import Faults, json_lines, parse_json, passage_of
+from ragtasks.files import Violations, json_lines, parse_json, passage_of
 from ragtasks.ids import normalise_task_id
 from ragtasks.logs._logged_samples import require_origin, require_sample
 from ragtasks.logs._saved_results import RUN_AGAIN, LoggedSamples, logged_samples, time_of
@@ -110,7 +110,7 @@ def read_results(file: Path, folder: Path, given: Mapping[str, Any]) -> SavedEva
         given: options of the new scoring, by the user. Of those in the file only harmless ones are used unasked.
 
     Raises:
-        BenchmarkFileError: a broken file, with all its faults by line, or logged samples that are not all there.
+        BenchmarkFileError: a broken file, with all its errors by line, or logged samples that are not all there.
         ConfigurationError: an unknown option, or one that would change how the answers were made.
     """
     time = time_of(file)
@@ -147,10 +147,10 @@ def _read_task(
     config: EvaluationConfig,
     made_by: Mapping[str, Any],
 ) -> SavedTask:
-    faults = Faults(logged.path, "logged samples", RUN_AGAIN)
+    violations = Violations(logged.path, "logged samples", RUN_AGAIN)
     rows: list[Mapping[str, Any]] = []
     responses: list[Response] = []
-    for line, row in json_lines(faults):
+    for line, row in json_lines(violations):
         try:
             text = row["filtered_resps"][0]
             if not isinstance(text, str):
@@ -159,10 +159,10 @@ def _read_task(
             responses.append(response_of(row["doc"], text))
             rows.append(row)
         except (LookupError, TypeError, ValueError, RecursionError) as error:
-            faults.add(line, "a logged sample of a ragtasks task", f"{type(error).__name__}: {error}")
+            violations.add(line, "a logged sample of a ragtasks task", f"{type(error).__name__}: {error}")
     if len({row["doc"].get("benchmark") for row in rows}) > 1:
-        faults.add(0, "samples of one benchmark", sorted({str(row["doc"].get("benchmark")) for row in rows}))
-    faults.raise_if_any()
+        violations.add(0, "samples of one benchmark", sorted({str(row["doc"].get("benchmark")) for row in rows}))
+    violations.raise_if_any()
     logged.require(len(rows))
     benchmark = str(rows[0]["doc"].get("benchmark"))
     return SavedTask(name, benchmark, config, facts, made_by, tuple(rows), tuple(responses))
@@ -190,12 +190,12 @@ def read_predictions(
         contexts: the passages that the model was shown; None: those in the file.
 
     Raises:
-        BenchmarkFileError: all faults of the file by line, among them unknown tasks and tasks that stand twice.
+        BenchmarkFileError: all errors of the file by line, among them unknown tasks and tasks that stand twice.
     """
-    faults = Faults(file, "predictions", "mend these lines; each needs task_id, predictions, contexts")
-    reader = _Predictions(benchmark, contexts, faults)
-    found = [item for line, row in json_lines(faults) if (item := reader.read(line, row))]
-    faults.raise_if_any()
+    violations = Violations(file, "predictions", "fix these lines; each needs task_id, predictions, contexts")
+    reader = _Predictions(benchmark, contexts, violations)
+    found = [item for line, row in json_lines(violations) if (item := reader.read(line, row))]
+    violations.raise_if_any()
     rows = [
         _row(build_doc(benchmark, task, setting, config.run, passages), answer_text(text, config.end_of_thinking), text)
         for task, passages, text in found
@@ -218,21 +218,21 @@ def read_predictions(
 class _Predictions:
     """Reads the rows of one predictions file."""
 
-    def __init__(self, benchmark: Benchmark, contexts: Contexts | None, faults: Faults) -> None:
+    def __init__(self, benchmark: Benchmark, contexts: Contexts | None, violations: Violations) -> None:
         self._tasks = {task.task_id: task for task in benchmark.tasks}
-        self._label, self._contexts, self._faults = benchmark.label, contexts, faults
+        self._label, self._contexts, self._violations = benchmark.label, contexts, violations
         self._line_of: dict[str, int] = {}
 
     def read(self, line: int, row: Mapping[str, Any]) -> tuple[Task, tuple[Passage, ...], str] | None:
-        """Return task, passages and answer of a row; None where it has a fault, which is noted."""
-        n_before = len(self._faults)
+        """Return task, passages and answer of a row; None where it has an error, which is noted."""
+        n_before = len(self._violations)
         task = self._task(line, row.get("task_id"))
         name = str(row.get("task_id", ""))
         text = _only_text(row.get("predictions"))
         if text is None:
-            self._faults.add(line, "predictions: one object with a text `text`", row.get("predictions"), name)
+            self._violations.add(line, "predictions: one object with a text `text`", row.get("predictions"), name)
         passages = self._passages(line, row, task, name)
-        if task is None or text is None or len(self._faults) > n_before:
+        if task is None or text is None or len(self._violations) > n_before:
             return None
         return task, passages, text
 
@@ -242,25 +242,27 @@ class _Predictions:
         except ValueError:
             task_id = ""
         if task_id not in self._tasks:
-            self._faults.add(line, f"task_id: a task of {self._label}", written)
+            self._violations.add(line, f"task_id: a task of {self._label}", written)
             return None
         first = self._line_of.setdefault(task_id, line)
         if first != line:
-            self._faults.add(line, "each task once", f"a task that stands in line {first} already", task_id)
+            self._violations.add(line, "each task once", f"a task that stands in line {first} already", task_id)
         return self._tasks[task_id]
 
     def _passages(self, line: int, row: Mapping[str, Any], task: Task | None, name: str) -> tuple[Passage, ...]:
         if self._contexts is not None:
             if task is not None and task.task_id not in self._contexts.passages:
-                self._faults.add(line, f"a task of the setting {self._contexts.setting.value}", "another task", name)
+                self._violations.add(
+                    line, f"a task of the setting {self._contexts.setting.value}", "another task", name
+                )
             return self._contexts.passages.get(task.task_id, ()) if task else ()
         contexts = row.get("contexts")
         if not isinstance(contexts, list):
-            self._faults.add(line, "contexts: a list (or give `run` for the passages of a run)", contexts, name)
+            self._violations.add(line, "contexts: a list (or give `run` for the passages of a run)", contexts, name)
             return ()
         passages = [passage_of(item, "document_id") for item in contexts]
         if None in passages:
-            self._faults.add(line, "contexts: objects with texts `document_id` and `text`", contexts, name)
+            self._violations.add(line, "contexts: objects with texts `document_id` and `text`", contexts, name)
         return tuple(passage for passage in passages if passage is not None)
 
 

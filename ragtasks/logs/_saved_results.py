@@ -15,7 +15,7 @@ from typing import Any
 from ragtasks.errors import BenchmarkFileError, clear_error
 
 RUN_AGAIN = "run the evaluation again with --output_path DIR --log_samples"
-"""The next step where files cannot be mended."""
+"""The next step where files cannot be fixed."""
 
 _TIME = re.compile(r"results_(?P<time>.+)\.json")
 _BRING_ALL = f"bring all files that the evaluation wrote into one folder, or {RUN_AGAIN}"

@@ -18,18 +18,18 @@ from ragtasks.metrics._lexical import rouge_l
 from ragtasks.metrics._meteor import meteor
 from ragtasks.metrics._metric import COUNT, PERCENT, RESCALED, Metric, Pair, Scores
 from ragtasks.metrics._multihop import accuracy, accuracy_official, null_accuracy
-from ragtasks.metrics._multihop_retrieval import DEPTH, EVIDENCE_METRICS, mean_evidence_figures
+from ragtasks.metrics._multihop_retrieval import DEPTH, EVIDENCE_METRICS, mean_evidence_scores
 from ragtasks.metrics._nuggets import NUGGET_SCORES, nugget_scores, nugget_scores_official
-from ragtasks.metrics._ranking import RANKED_BY, ranking_figure
+from ragtasks.metrics._ranking import RANKED_BY, ranking_score
 from ragtasks.metrics._retrieval import CUTOFFS, IBM_METRICS, RETRIEVAL_METRICS, score_run, score_run_ibm
 from ragtasks.metrics._rewriting import (
-    FIGURES,
+    QUERY_METRICS,
     Search,
     Searched,
     is_changed,
     length_ratio,
     n_query_words,
-    query_figures,
+    query_scores,
 )
 from ragtasks.metrics._semantic import (
     BertScorer,
@@ -46,13 +46,13 @@ __all__ = [
     "CUTOFFS",
     "DEPTH",
     "EVIDENCE_METRICS",
-    "FIGURES",
     "IBM_METRICS",
     "LEFT_OUT",
     "METRICS",
     "NO_VERDICT",
     "NUGGET_SCORES",
     "PERCENT",
+    "QUERY_METRICS",
     "RANKED_BY",
     "RESCALED",
     "RETRIEVAL_METRICS",
@@ -86,7 +86,7 @@ __all__ = [
     "is_changed",
     "krippendorff_alpha",
     "length_ratio",
-    "mean_evidence_figures",
+    "mean_evidence_scores",
     "meteor",
     "n_query_words",
     "n_words",
@@ -95,8 +95,8 @@ __all__ = [
     "null_accuracy",
     "pairwise_spearman",
     "parse_cited",
-    "query_figures",
-    "ranking_figure",
+    "query_scores",
+    "ranking_score",
     "resolve_encoder",
     "rouge_l",
     "score_responses",

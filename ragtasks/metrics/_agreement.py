@@ -1,4 +1,4 @@
-"""How far several raters, or two columns of figures, agree.
+"""How far several raters, or two columns of scores, agree.
 
 Krippendorff's alpha compares any number of raters who may each have left items out; Spearman's rho compares two columns
 by order alone, so that judges on other scales compare. Both say None, with a reason, where nothing varies: agreement

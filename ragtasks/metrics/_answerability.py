@@ -36,7 +36,7 @@ class IdkDetector(Protocol):
 
     @property
     def name(self) -> str:
-        """Short name that reports print beside the figures."""
+        """Short name that reports print beside the scores."""
 
     def detect(self, responses: Sequence[Response]) -> list[IdkLabel]:
         """Return one label a response, in the order of `responses`; [] for none."""
@@ -53,7 +53,7 @@ class RuleBasedIdk:
     known_refusals: tuple[str, ...] = ()
     """Sentences that refuse where a response is one of them; case, blanks, quotes and the full stop aside."""
     name: str = "rules"
-    """Short name that reports print beside the figures."""
+    """Short name that reports print beside the scores."""
 
     def detect(self, responses: Sequence[Response]) -> list[IdkLabel]:
         """Return one label a response, in the order of `responses`; [] for none.

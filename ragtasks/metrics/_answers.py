@@ -113,7 +113,7 @@ def score_responses(
     Args:
         responses: what models answered.
         labels: one IDK label a response.
-        semantics: BERTScore figures, or why they are missing: then what rests on them is unscored.
+        semantics: BERTScore scores, or why they are missing: then what rests on them is unscored.
         ibm_answerability: the answerability that the official scripts see, None where they miss the label.
         judged: what LLM judges gave; without it the metrics that need them are not among the scores.
     """
@@ -164,7 +164,7 @@ def _rb_alg(known: _Evidence, reason: str) -> Scores:
     """Return RB_alg raw and conditioned, in both profiles.
 
     Without an encoder all three are unscored, also where a refusal alone would decide: a mean over refusals only is no
-    figure of the model.
+    score of the model.
     """
     if known.semantic is None:
         return {name: Score(None, reason) for name in ("rb_alg", "rb_alg_raw", "rb_alg_ibm")}

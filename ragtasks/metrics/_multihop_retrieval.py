@@ -1,9 +1,9 @@
-"""MultiHop-RAG's retrieval figures: how much of a query's evidence is in the first chunks of a ranking.
+"""MultiHop-RAG's retrieval scores: how much of a query's evidence is in the first chunks of a ranking.
 
 The paper defines Hits@k as the share of the evidence that is among the first k chunks; its script counts a query as hit
 if any fact is. The paper's MAP is the mean average precision; its script forgets the hits of earlier ranks. Both are
 here, the script's under names with `official`. Which chunk holds which fact is the official rule in both
-(`ragtasks.benchmarks.multihop_rag`), and queries without evidence have no figures.
+(`ragtasks.benchmarks.multihop_rag`), and queries without evidence have no scores.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ EVIDENCE_METRICS = (
     Metric("hits_4", "share of the evidence in the first 4 chunks"),
     Metric("hits_10", "share of the evidence in the first 10 chunks"),
     Metric("map_10", "precision at the rank of each fact, over all facts"),
-    Metric("mrr_10", "one over the rank of the first chunk with a fact (the official figure is the same)"),
+    Metric("mrr_10", "one over the rank of the first chunk with a fact (the official score is the same)"),
     Metric("hits_official_4", "whether any fact is in the first 4 chunks"),
     Metric("hits_official_10", "whether any fact is in the first 10 chunks"),
     Metric("map_official_10", "as the official script, which forgets the hits of earlier ranks"),
 )
-"""Every figure, in the order of tables."""
+"""Every score, in the order of tables."""
 
 
-def evidence_figures(chunks: Sequence[str], facts: Sequence[str]) -> dict[str, float]:
-    """Return name -> figure of one query, each from 0 to 1, higher is better.
+def evidence_scores(chunks: Sequence[str], facts: Sequence[str]) -> dict[str, float]:
+    """Return name -> score of one query, each from 0 to 1, higher is better.
 
     Args:
         chunks: texts, best first; [] gives 0 everywhere.
         facts: the query's evidence.
 
     Raises:
-        ValueError: no facts: the figures are not defined.
+        ValueError: no facts: the scores are not defined.
     """
     if not facts:
-        raise ValueError("a query without evidence has no retrieval figures")
+        raise ValueError("a query without evidence has no retrieval scores")
     held = _held(chunks[:DEPTH], facts)
     first = [
         next((rank for rank, places in enumerate(held, start=1) if place in places), None)
@@ -105,16 +105,14 @@ def average_precision_official(chunks: Sequence[str], facts: Sequence[str]) -> f
     return total / min(len(facts), 10)
 
 
-def mean_evidence_figures(
-    rankings: Mapping[str, Sequence[str]], facts: Mapping[str, Sequence[str]]
-) -> dict[str, Score]:
+def mean_evidence_scores(rankings: Mapping[str, Sequence[str]], facts: Mapping[str, Sequence[str]]) -> dict[str, Score]:
     """Return name -> mean over the queries with evidence; unscored where there is none.
 
     Args:
         rankings: query id -> chunks' texts, best first; a query that is missing here counts 0.
         facts: query id -> evidence; a query without any (a null query) is left out.
     """
-    rows = [evidence_figures(rankings.get(query_id, ()), own) for query_id, own in facts.items() if own]
+    rows = [evidence_scores(rankings.get(query_id, ()), own) for query_id, own in facts.items() if own]
     if not rows:
         return {metric.name: Score(None, "no query with evidence") for metric in EVIDENCE_METRICS}
     return {metric.name: Score(fmean(row[metric.name] for row in rows)) for metric in EVIDENCE_METRICS}
@@ -125,7 +123,7 @@ __all__ = [
     "EVIDENCE_METRICS",
     "average_precision",
     "average_precision_official",
-    "evidence_figures",
+    "evidence_scores",
     "hits",
-    "mean_evidence_figures",
+    "mean_evidence_scores",
 ]

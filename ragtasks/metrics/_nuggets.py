@@ -1,9 +1,9 @@
 """Nugget recall: how much of what a good answer must say, and may say, an answer does say.
 
-A judge assigns every nugget a grade; the figures here are shares over all nuggets or over the vital ones. `strict`
-counts full support only, the others count a partial one half. The weighted figures count an okay nugget half.
+A judge assigns every nugget a grade; the scores here are shares over all nuggets or over the vital ones. `strict`
+counts full support only, the others count a partial one half. The weighted scores count an okay nugget half.
 
-Sources: castorini/nuggetizer at d00dc3e, `core/metrics.py` (the four figures of TREC RAG 2024); the weighted ones as a
+Sources: castorini/nuggetizer at d00dc3e, `core/metrics.py` (the four scores of TREC RAG 2024); the weighted ones as a
 third party gives them after arXiv 2411.09607, except that a list without vital or okay nuggets is not padded there.
 """
 
@@ -22,18 +22,18 @@ NUGGET_SCORES = (
     "weighted_score",
     "strict_weighted_score",
 )
-"""Names of the figures; the first four are those of the track's metrics files."""
+"""Names of the scores; the first four are those of the track's metrics files."""
 
 OKAY_WEIGHT = 0.5
-"""What an okay nugget counts in the weighted figures; a vital one counts 1."""
+"""What an okay nugget counts in the weighted scores; a vital one counts 1."""
 
 _PARTIAL = 0.5
 
 
 def nugget_scores(importance: Sequence[Importance], grades: Sequence[Grade | None]) -> dict[str, Score]:
-    """Return the six figures of one answer, 0 to 1, higher is better.
+    """Return the six scores of one answer, 0 to 1, higher is better.
 
-    A nugget without a grade leaves all of them without a value, and so does a list without the nuggets that a figure
+    A nugget without a grade leaves all of them without a value, and so does a list without the nuggets that a score
     counts: nothing is known of the answer then.
 
     Args:
@@ -57,9 +57,9 @@ def nugget_scores(importance: Sequence[Importance], grades: Sequence[Grade | Non
 
 
 def nugget_scores_official(importance: Sequence[Importance], grades: Sequence[Grade | None]) -> dict[str, float]:
-    """Return the four figures of the track's files by its own convention: what is not known counts 0.
+    """Return the four scores of the track's files by its own convention: what is not known counts 0.
 
-    A nugget without a grade counts as not supported, and a figure over no nuggets is 0.
+    A nugget without a grade counts as not supported, and a score over no nuggets is 0.
     """
     known = [grade or Grade.NOT_SUPPORT for grade in grades]
     return {name: nugget_scores(importance, known)[name].value or 0.0 for name in NUGGET_SCORES[:4]}

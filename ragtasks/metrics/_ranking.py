@@ -1,4 +1,4 @@
-"""MTRAGEval's ranking figure: one number for a system's answers.
+"""MTRAGEval's ranking score: one number for a system's answers.
 
 Source: MTRAGEval (SemEval-2026 task 8), tasks B and C: the harmonic mean of the three dataset means RL_F, RB_llm and
 RB_alg, each conditioned on answerability.
@@ -15,10 +15,10 @@ RANKED_BY = ("rl_f", "rb_llm", "rb_alg")
 """The three means."""
 
 
-def ranking_figure(means: Mapping[str, Score]) -> Score:
+def ranking_score(means: Mapping[str, Score]) -> Score:
     """Return the harmonic mean of three dataset means: 0 to 1, higher is better; 0 where one of them is 0.
 
-    Unscored, with the names, where one of them is missing or unscored: two of three are another figure.
+    Unscored, with the names, where one of them is missing or unscored: two of three are another score.
 
     Args:
         means: metric -> mean over the dataset, for the names in `RANKED_BY`; others are ignored.
@@ -33,4 +33,4 @@ def ranking_figure(means: Mapping[str, Score]) -> Score:
     return Score(statistics.harmonic_mean(found))
 
 
-__all__ = ["RANKED_BY", "ranking_figure"]
+__all__ = ["RANKED_BY", "ranking_score"]

@@ -1,4 +1,4 @@
-"""Figures of a run against relevance judgements: one value a judged query and metric.
+"""Scores of a run against relevance judgements: one value a judged query and metric.
 
 Every judged query counts: a run that leaves the hard ones out cannot gain by it. trec_eval's code computes (through
 pytrec-eval-terrier and ir-measures); definitions stand apart from it. It holds scores as 32-bit floats, orders equal
@@ -21,7 +21,7 @@ from ragtasks.files import Ranked, Run
 from ragtasks.records import Qrel, Score
 
 CUTOFFS = (1, 3, 5, 10)
-"""How many passages the figures look at (MTRAG paper, section 5.1)."""
+"""How many passages the scores look at (MTRAG paper, section 5.1)."""
 
 _IBM_DIGITS = 5
 _MOST_SHOWN = 5
@@ -32,7 +32,7 @@ Judgements = Mapping[str, Mapping[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class RetrievalMetric:
-    """What a retrieval figure is, whoever computes it: between 0 and 1, higher is better, 0 without any passage."""
+    """What a retrieval score is, whoever computes it: between 0 and 1, higher is better, 0 without any passage."""
 
     name: str
     """Name in tables and logs."""
@@ -67,7 +67,7 @@ IBM_METRICS = tuple(metric for metric in RETRIEVAL_METRICS if metric.k in CUTOFF
 
 @dataclass(frozen=True, slots=True)
 class RunScores:
-    """The figures of one run."""
+    """The scores of one run."""
 
     values: Mapping[str, Mapping[str, float]]
     """Query id -> metric name -> value, for every judged query, in the order of the judgements."""
@@ -179,7 +179,7 @@ def _provider() -> Any:
 
 
 def score_run_ibm(run: Run, qrels: Iterable[Qrel], collections: Mapping[str, str]) -> dict[str, Score]:
-    """Return metric name -> the figure that run_retrieval_eval.py (cc5b1d4) prints for all collections together.
+    """Return metric name -> the score that run_retrieval_eval.py (cc5b1d4) prints for all collections together.
 
     Per collection the mean over its judged queries that have a prediction, rounded; then the mean of those, weighted
     by predictions. Unscored, with the reason, where a collection has predictions and none of them is judged.

@@ -1,7 +1,7 @@
-"""Figures of rewritten questions: what a retriever finds with them, and what became of the words.
+"""Scores of rewritten questions: what a retriever finds with them, and what became of the words.
 
 The retriever is handed in as a function that ranks the passages of one corpus for some texts, so that nothing here
-knows of engines and indexes; a corpus that cannot be searched is a reason, and its figures are unscored.
+knows of engines and indexes; a corpus that cannot be searched is a reason, and its scores are unscored.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ragtasks.metrics._metric import Scores
 from ragtasks.metrics._retrieval import score_run
 from ragtasks.records import Qrel, Score, Task
 
-FIGURES = ("ndcg_5", "recall_5")
+QUERY_METRICS = ("ndcg_5", "recall_5")
 """What is reported of a query, by its name in `RETRIEVAL_METRICS` (MTRAG paper, section 5.1)."""
 
 _WORD = re.compile(r"\w+")
@@ -35,13 +35,13 @@ Search = Callable[[str, Collection[str]], Searched]
 """(domain, texts of queries) -> what is found in the corpus of the domain."""
 
 
-def query_figures(tasks: Sequence[Task], queries: Sequence[str], qrels: Iterable[Qrel], search: Search) -> list[Scores]:
-    """Return `FIGURES` of each query, in order; each text is searched for once a corpus, however often it stands there.
+def query_scores(tasks: Sequence[Task], queries: Sequence[str], qrels: Iterable[Qrel], search: Search) -> list[Scores]:
+    """Return `QUERY_METRICS` of each query, in order; each text is searched for once a corpus.
 
     Source: MTRAG paper, section 5.1; values equal trec_eval's. A query that finds nothing scores 0.
 
     Args:
-        tasks: whose questions the queries stand for; one may come several times.
+        tasks: whose questions the queries mean; one may come several times.
         queries: one a task.
         qrels: judgements of at least these tasks; a task without any is unscored.
         search: the retriever.
@@ -82,8 +82,8 @@ def _values(
 
 def _scores(values: Mapping[str, float] | None, reason: str) -> Scores:
     if values is None:
-        return {name: Score(None, reason or "no relevance judgement") for name in FIGURES}
-    return {name: Score(values[name]) for name in FIGURES}
+        return {name: Score(None, reason or "no relevance judgement") for name in QUERY_METRICS}
+    return {name: Score(values[name]) for name in QUERY_METRICS}
 
 
 def n_query_words(text: str) -> int:
@@ -101,4 +101,4 @@ def is_changed(rewrite: str, question: str) -> bool:
     return _WORD.findall(rewrite.casefold()) != _WORD.findall(question.casefold())
 
 
-__all__ = ["FIGURES", "Search", "Searched", "is_changed", "length_ratio", "n_query_words", "query_figures"]
+__all__ = ["QUERY_METRICS", "Search", "Searched", "is_changed", "length_ratio", "n_query_words", "query_scores"]

@@ -1,4 +1,4 @@
-"""BERTScore and the figures drawn from it: every unique text is encoded once, whatever it is compared with.
+"""BERTScore and the scores drawn from it: every unique text is encoded once, whatever it is compared with.
 
 A response meets its target twice (precision, recall) and each of its passages once, and neighbouring tasks share
 passages. Scored pair by pair, most encodings are repeats. Here all pairs are known first; each text is encoded in a
@@ -36,7 +36,7 @@ class BertScore:
 
 @dataclass(frozen=True, slots=True)
 class SemanticScore:
-    """The BERTScore figures of one response (MTRAG paper, section 6.3.1)."""
+    """The BERTScore scores of one response (MTRAG paper, section 6.3.1)."""
 
     bert_recall: float
     """Recall against the target: completeness."""
@@ -153,7 +153,7 @@ def bert_k_precision(precisions: Sequence[float]) -> Score:
 def semantic_scores(
     responses: Sequence[str], targets: Sequence[str], passages: Sequence[Sequence[str]], scorer: BertScorer
 ) -> list[SemanticScore]:
-    """Return the BERTScore figures of many responses from one pass over the encoder.
+    """Return the BERTScore scores of many responses from one pass over the encoder.
 
     Args:
         responses: the models' answers.
@@ -176,7 +176,7 @@ def semantic_scores(
 
 
 def _semantic_score(against_target: BertScore, against_passages: Sequence[BertScore]) -> SemanticScore:
-    """Return the figures of one response."""
+    """Return the scores of one response."""
     precisions = tuple(score.precision for score in against_passages)
     return SemanticScore(
         against_target.recall, against_target.precision, bert_k_precision(precisions).value, precisions
@@ -247,12 +247,12 @@ def _batches(
 def _match(pairs: Sequence[tuple[tuple[Any, Any], tuple[Any, Any]]]) -> list[tuple[float, float]]:
     """Return (precision, recall) of pairs of (unit vectors, weights): each token meets its nearest one.
 
-    Pair by pair without padding: next to the encoding this is cheap, and no padding can win a maximum. The figures
+    Pair by pair without padding: next to the encoding this is cheap, and no padding can win a maximum. The scores
     leave the device once for all pairs.
     """
     import torch
 
-    figures = []
+    values = []
     with torch.inference_mode():
         for (candidate, candidate_weights), (reference, reference_weights) in pairs:
             similarity = candidate @ reference.T
@@ -260,12 +260,12 @@ def _match(pairs: Sequence[tuple[tuple[Any, Any], tuple[Any, Any]]]) -> list[tup
             both = candidate_weights.any() & reference_weights.any()
             precision = similarity.amax(dim=1) @ candidate_weights * both
             recall = similarity.amax(dim=0) @ reference_weights * both
-            figures.append(torch.stack((precision, recall)))
-        return [(precision, recall) for precision, recall in torch.stack(figures).tolist()]
+            values.append(torch.stack((precision, recall)))
+        return [(precision, recall) for precision, recall in torch.stack(values).tolist()]
 
 
 def _bert_score(precision: float, recall: float, baseline: tuple[float, float, float] | None) -> BertScore:
-    """Return the BertScore of raw figures, each rescaled by its own baseline (Zhang et al. 2020, section 5)."""
+    """Return the BertScore of raw scores, each rescaled by its own baseline (Zhang et al. 2020, section 5)."""
     total = precision + recall
     raw = (precision, recall, 2 * precision * recall / total if total else 0.0)
     if baseline is None:

@@ -1,7 +1,7 @@
 """Pictures of a report's tables: settings side by side as bars, every dimension as points, turn by turn as lines.
 
 Only what stands in a table is drawn, with its interval, and no mean is computed here. Baselines are grey. Drawn on
-figures of their own, without pyplot, so that no window system and no state of the caller is involved.
+scores of their own, without pyplot, so that no window system and no state of the caller is involved.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragtasks.errors import ConfigurationError, MissingExtraError, clear_error
-from ragtasks.reports.rendering import Cell, Figure, Section, Table
+from ragtasks.reports.rendering import Cell, Section, Table, Value
 from ragtasks.reports.tables import is_baseline
 
 if TYPE_CHECKING:
@@ -64,8 +64,8 @@ class _Panel:
     """A metric, or a dimension."""
     groups: tuple[str, ...]
     """Labels along the axis."""
-    series: Mapping[str, Mapping[str, Figure]]
-    """Model -> group -> figure that has a value; a model may lack a group."""
+    series: Mapping[str, Mapping[str, Value]]
+    """Model -> group -> score that has a value; a model may lack a group."""
     is_of_settings: bool
     """Whether the groups are settings; else they are the values of a dimension."""
 
@@ -79,7 +79,7 @@ class _Picture:
     caption: str
     """Titles of its section and its table."""
     title: str
-    """What stands above the panels: the caption, and what the figures rest on."""
+    """What stands above the panels: the caption, and what the scores rest on."""
     rows: tuple[tuple[_Panel, ...], ...]
     """Panels, row by row."""
     models: tuple[str, ...]
@@ -153,15 +153,15 @@ def _panels(table: Table) -> Iterator[_Panel]:
 
 def _panel(title: str, cells: Sequence[tuple[str, str, Cell]], *, is_of_settings: bool) -> _Panel:
     """Return a panel of (group, model, cell); what has no value leaves a gap: a bar of no height would read as 0."""
-    series: dict[str, dict[str, Figure]] = {}
+    series: dict[str, dict[str, Value]] = {}
     for group, model, cell in cells:
-        if isinstance(cell, Figure) and cell.value is not None:
+        if isinstance(cell, Value) and cell.value is not None:
             series.setdefault(model, {})[group] = cell
     return _Panel(title, tuple(dict.fromkeys(group for group, *_ in cells)), series, is_of_settings)
 
 
 def _has_interval(panel: _Panel) -> bool:
-    return any(figure.low is not None for figures in panel.series.values() for figure in figures.values())
+    return any(score.low is not None for scores in panel.series.values() for score in scores.values())
 
 
 def _rows(panels: Sequence[_Panel]) -> list[tuple[_Panel, ...]]:
@@ -241,9 +241,9 @@ def _draw_panel(axes: Axes, panel: _Panel, looks: _Looks) -> dict[str, Any]:
     """Return model -> what the legend shows for it."""
     handles = {}
     width = _GROUP_WIDTH / len(panel.series)
-    for index, (model, figures) in enumerate(panel.series.items()):
+    for index, (model, scores) in enumerate(panel.series.items()):
         shift = (index + 0.5) * width - _GROUP_WIDTH / 2
-        points = {place + shift: figures[group] for place, group in enumerate(panel.groups) if group in figures}
+        points = {place + shift: scores[group] for place, group in enumerate(panel.groups) if group in scores}
         handles[model] = _draw_series(axes, panel, model, points, looks[model])
     axes.set_title(panel.title, loc="left", fontsize=10)
     axes.set_xticks(range(len(panel.groups)), panel.groups, fontsize=_label_size(panel))
@@ -252,10 +252,10 @@ def _draw_panel(axes: Axes, panel: _Panel, looks: _Looks) -> dict[str, Any]:
 
 
 def _draw_series(
-    axes: Axes, panel: _Panel, model: str, points: Mapping[float, Figure], look: tuple[str, str, str]
+    axes: Axes, panel: _Panel, model: str, points: Mapping[float, Value], look: tuple[str, str, str]
 ) -> Any:
     colour, mark, hatch = look
-    places, values = list(points), [figure.value or 0.0 for figure in points.values()]
+    places, values = list(points), [score.value or 0.0 for score in points.values()]
     whiskers: dict[str, Any] = {"elinewidth": 1.0, "capsize": 2.0, "yerr": _reaches(points.values())}
     if panel.is_of_settings:
         width = 0.92 * _GROUP_WIDTH / len(panel.series)
@@ -275,11 +275,11 @@ def _align(panels: Sequence[Axes], *, to_each_other: bool) -> None:
         axes.set_ylim(*((lowest, highest) if to_each_other else (min(0.0, low), high)))
 
 
-def _reaches(figures: Iterable[Figure]) -> list[list[float]]:
+def _reaches(scores: Iterable[Value]) -> list[list[float]]:
     """Return how far each interval reaches below and above its mean; 0 where there is none, which draws nothing."""
     below, above = [], []
-    for figure in figures:
-        value, low, high = figure.value, figure.low, figure.high
+    for score in scores:
+        value, low, high = score.value, score.low, score.high
         known = None if value is None or low is None or high is None else (value - low, high - value)
         below.append(known[0] if known else 0.0)
         above.append(known[1] if known else 0.0)

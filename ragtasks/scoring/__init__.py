@@ -1,6 +1,6 @@
 """Responses to scores, in one pass over all of them; it knows no harness."""
 
-from ragtasks.scoring._failures import note_problem, take_problems
+from ragtasks.scoring._failures import record_failure, take_failures
 from ragtasks.scoring._judge import Place, rescore
 from ragtasks.scoring._scoring import ScoredResponse, given_metrics, shared_scorer
 
@@ -8,8 +8,8 @@ __all__ = [
     "Place",
     "ScoredResponse",
     "given_metrics",
-    "note_problem",
+    "record_failure",
     "rescore",
     "shared_scorer",
-    "take_problems",
+    "take_failures",
 ]

@@ -15,7 +15,7 @@ from ragtasks.errors import RagtasksError
 
 _LOGGER = logging.getLogger(__name__)
 _T = TypeVar("_T")
-_PROBLEMS: list[str] = []
+_FAILURES: list[str] = []
 
 
 def survive(what: str, work: Callable[[], _T], otherwise: Callable[[str], _T]) -> _T:
@@ -26,7 +26,7 @@ def survive(what: str, work: Callable[[], _T], otherwise: Callable[[str], _T]) -
     Args:
         what: name of the part, for the reason.
         work: the part.
-        otherwise: reason -> what stands for the part's result.
+        otherwise: reason -> what means the part's result.
 
     Raises:
         KeyboardInterrupt, SystemExit: orders to end, which are obeyed.
@@ -41,19 +41,19 @@ def survive(what: str, work: Callable[[], _T], otherwise: Callable[[str], _T]) -
             _LOGGER.error(_without_keys("".join(traceback.format_exception(error)).rstrip()))
             told = f"{type(error).__name__}: {error}"
         reason = _without_keys(f"{what} failed: {told}")
-        note_problem(reason)
+        record_failure(reason)
         return otherwise(reason)
 
 
-def note_problem(message: str) -> None:
+def record_failure(message: str) -> None:
     """Remember a failure that must end the evaluation, once everything is saved."""
     _LOGGER.error(message)
-    _PROBLEMS.append(message)
+    _FAILURES.append(message)
 
 
-def take_problems() -> list[str]:
+def take_failures() -> list[str]:
     """Return what was remembered since the last call."""
-    taken, _PROBLEMS[:] = list(_PROBLEMS), []
+    taken, _FAILURES[:] = list(_FAILURES), []
     return taken
 
 
@@ -64,4 +64,4 @@ def _without_keys(text: str) -> str:
     return text
 
 
-__all__ = ["note_problem", "survive", "take_problems"]
+__all__ = ["record_failure", "survive", "take_failures"]

@@ -30,7 +30,7 @@ from ragtasks.logs import (
 )
 from ragtasks.metrics import Metric
 from ragtasks.records import Setting
-from ragtasks.scoring._failures import take_problems
+from ragtasks.scoring._failures import take_failures
 from ragtasks.scoring._scoring import LocalJudge, ResponseScorer, ScoredResponse, shared_scorer
 from ragtasks.suites import suite_named
 
@@ -75,13 +75,13 @@ def rescore(
         local_judge: loads judges that are models of this process; None: there are none.
 
     Raises:
-        BenchmarkFileError: a file cannot be read, or has faults: all of them, by line.
+        BenchmarkFileError: a file cannot be read, or has errors: all of them, by line.
         ConfigurationError: an option that cannot be used, or an output that would replace what is read, or other
             results without leave.
         CacheError: the output cannot be written.
         RagtasksError: a part of the scoring failed, or judges gave too few verdicts; raised after everything is saved.
     """
-    take_problems()  # what an earlier evaluation left in this process
+    take_failures()  # what an earlier evaluation left in this process
     given = _parsed(metadata)
     evaluations = [found for path in paths for found in _read(path, given, place, benchmark, setting)]
     files = [_results_file(output, evaluation) for evaluation in evaluations]
@@ -96,7 +96,7 @@ def rescore(
         done = [next(scored) for _ in evaluation.tasks]
         _write(evaluation, file, done)
         lines.append(f"wrote {file} ({sum(len(task.rows) for task in evaluation.tasks)} answers)")
-    problems = take_problems()
+    problems = take_failures()
     if problems:
         raise RagtasksError(f"everything is saved in {output}, and the scoring failed:\n" + "\n".join(problems))
     return lines
@@ -232,7 +232,7 @@ def _write(
 
 
 def _scored_row(row: Mapping[str, Any], result: ScoredResponse) -> dict[str, Any]:
-    """Return a logged sample with its new figures in place of the old ones; NaN is the harness's unscored."""
+    """Return a logged sample with its new scores in place of the old ones; NaN is the harness's unscored."""
     own = set(row.get("metrics", ()))
     kept = {key: value for key, value in row.items() if key not in own}
     values = {name: math.nan if score.value is None else score.value for name, score in result.scores.items()}
@@ -242,14 +242,14 @@ def _scored_row(row: Mapping[str, Any], result: ScoredResponse) -> dict[str, Any
 def _results(
     saved: Mapping[str, Any], rows: Mapping[str, list[dict[str, Any]]], facts: Mapping[str, dict[str, Any]]
 ) -> dict[str, Any]:
-    """Return the content of a results file: what was saved of the model, and figures of our tasks only."""
+    """Return the content of a results file: what was saved of the model, and scores of our tasks only."""
     subtasks = saved.get("group_subtasks", {})
     members = {name: own for name in subtasks if (own := _members(name, subtasks, rows))}
-    # A group of several settings has no figures of its own: the harness lists it without.
+    # A group of several settings has no scores of its own: the harness lists it without.
     groups = {name: members[name] for name in saved.get("groups", members) if name in members}
-    tables = {name: _figures(name, own, saved, facts[name]) for name, own in rows.items()}
+    tables = {name: _scores(name, own, saved, facts[name]) for name, own in rows.items()}
     group_tables = {
-        name: _figures(name, [row for task in own for row in rows[task]], saved, facts[own[0]])
+        name: _scores(name, [row for task in own for row in rows[task]], saved, facts[own[0]])
         for name, own in groups.items()
     }
     bare = {name: saved["results"][name] for name in members if name in saved.get("results", {})}
@@ -283,26 +283,26 @@ def _directions(facts: Mapping[str, Any]) -> dict[str, bool | None]:
     return {metric.name: metric.higher_is_better for metric in _metrics(facts)}
 
 
-def _figures(
+def _scores(
     name: str, rows: Sequence[Mapping[str, Any]], saved: Mapping[str, Any], facts: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the means over the scored rows, and the figures of all rows together, in the harness's form.
+    """Return the means over the scored rows, and the scores of all rows together, in the harness's form.
 
     Without standard errors: rows of one conversation are not independent, which would make them too small.
     """
     filter_name = rows[0]["filter"]
     alias = saved.get("results", {}).get(name, {}).get("alias", name)
-    figures: dict[str, Any] = {"name": name, "alias": alias, "sample_len": len(rows)}
+    row: dict[str, Any] = {"name": name, "alias": alias, "sample_len": len(rows)}
     for metric in rows[0]["metrics"]:
         scored = [row[metric] for row in rows if not math.isnan(row[metric])]
-        figures[f"{metric},{filter_name}"] = sum(scored) / len(scored) if scored else math.nan
-        figures[f"{metric}_stderr,{filter_name}"] = "N/A"
+        row[f"{metric},{filter_name}"] = sum(scored) / len(scored) if scored else math.nan
+        row[f"{metric}_stderr,{filter_name}"] = "N/A"
     for definition in _metrics(facts):
         if definition.aggregate:
             chosen = [row for row in rows if not math.isnan(row[definition.name])]
             pairs = [(row["filtered_resps"][0], row["doc"]["target"]) for row in chosen]
-            figures[f"{definition.name},{filter_name}"] = definition.aggregate(pairs)
-    return figures
+            row[f"{definition.name},{filter_name}"] = definition.aggregate(pairs)
+    return row
 
 
 def _config(saved: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], facts: Mapping[str, Any]) -> dict[str, Any]:

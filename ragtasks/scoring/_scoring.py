@@ -30,9 +30,9 @@ from ragtasks.metrics import (
 )
 from ragtasks.progress import progress_bars
 from ragtasks.records import Response, Score
-from ragtasks.scoring._failures import note_problem, survive
+from ragtasks.scoring._failures import record_failure, survive
 from ragtasks.scoring._search import CorpusSearch
-from ragtasks.suites import Evidence, Suite, suite_named
+from ragtasks.suites import ScoringInputs, Suite, suite_named
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ LocalJudge = Callable[[HarnessModel], Client]
 
 @dataclass(frozen=True, slots=True)
 class ScoredResponse:
-    """All figures of one response, and what a reader of the logs wants beside them."""
+    """All scores of one response, and what a reader of the logs wants beside them."""
 
     scores: Scores
     """Metric name -> score."""
@@ -67,7 +67,7 @@ class ResponseScorer:
     ) -> None:
         """Choose detector and encoder, and check that both can be had.
 
-        An encoder that was asked for and cannot be had is an error. The default one is not: without it the figures
+        An encoder that was asked for and cannot be had is an error. The default one is not: without it the scores
         that rest on it are unscored, which a warning says now and the coverage says in every table.
 
         Raises:
@@ -130,7 +130,7 @@ class ResponseScorer:
         detector = JudgeIdk(verdicts) if verdicts and self._idk_by_judges else self._rules
         self._idk_detector = detector.name  # rules where no judge could be had
         labels = detector.detect(responses)
-        evidence = Evidence(self._benchmark, responses, labels, self._semantics(responses), verdicts, self._search)
+        evidence = ScoringInputs(self._benchmark, responses, labels, self._semantics(responses), verdicts, self._search)
         scores = [self._complete(own, verdicts) for own in self.suite.score(evidence)]
         rows = _verdict_rows(verdicts, len(responses))
         return [ScoredResponse(*row) for row in zip(scores, map(_notes, scores, labels, rows), strict=True)]
@@ -151,7 +151,7 @@ class ResponseScorer:
     def _complete(self, scores: Scores, verdicts: Verdicts | None) -> Scores:
         """Return the scores with those that need judges: none without judges, unscored where none could be had.
 
-        Refusals alone would decide some of them, and a mean over those only is no figure of the model.
+        Refusals alone would decide some of them, and a mean over those only is no score of the model.
         """
         if verdicts is not None:
             return scores
@@ -170,7 +170,7 @@ class ResponseScorer:
         try:
             verdicts.require_coverage(self._config.min_judge_coverage)
         except JudgeError as error:
-            note_problem(str(error))
+            record_failure(str(error))
         return verdicts
 
     def _asked(self, responses: Sequence[Response]) -> Verdicts | None:
@@ -188,7 +188,7 @@ class ResponseScorer:
         bert = self._bert
         if bert is None:
             return Semantics(None, self._missing)
-        # Whatever an encoder fails of (memory, a device, a token without a vector), the other figures are kept.
+        # Whatever an encoder fails of (memory, a device, a token without a vector), the other scores are kept.
         return survive("encoder", lambda: self._encoded(bert, responses), lambda reason: Semantics(None, reason))
 
     def _encoded(self, bert: BertScorer, responses: Sequence[Response]) -> Semantics:
@@ -212,9 +212,9 @@ class ResponseScorer:
             _LOGGER.warning("%d of %d texts are longer than the encoder reads", bert.n_truncated, bert.n_texts)
 
     def provenance(self) -> dict[str, Any]:
-        """Return what the figures rest on: encoder, detector, judges, and how many texts the encoder cut.
+        """Return what the scores rest on: encoder, detector, judges, and how many texts the encoder cut.
 
-        What judges were paid is no part of it: asked again, they cost nothing, and the figures are the same.
+        What judges were paid is no part of it: asked again, they cost nothing, and the scores are the same.
         """
         return {
             "encoder": self.encoder if self._bert is not None else NO_ENCODER,

@@ -1,8 +1,8 @@
 """Searches a benchmark's corpora while an evaluation runs, for queries that the evaluated model wrote.
 
-Rewriting is retrieval: its figure is what a retriever finds. So this one module of the library calls the precompute
+Rewriting is retrieval: its score is what a retriever finds. So this one module of the library calls the precompute
 stage, which else is met at a file format; the indexes are the stage's own, in the run store, made once a corpus. What
-is missing is said before a model runs, and its figures are unscored: like an encoder, it costs no answer.
+is missing is said before a model runs, and its scores are unscored: like an encoder, it costs no answer.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class CorpusSearch:
             score_run({}, ())  # needs libraries of the same extra
         except MissingExtraError as error:
             self.missing = f"{error}"
-            _LOGGER.warning("rewrites will not be searched: their retrieval figures will be unscored. %s", error)
+            _LOGGER.warning("rewrites will not be searched: their retrieval scores will be unscored. %s", error)
 
     def describe(self) -> dict[str, Any]:
         """Return retriever, parameters and versions, what it counted, and why anything could not be searched."""
@@ -91,7 +91,7 @@ class CorpusSearch:
             raise
         except (RagtasksError, OSError) as error:
             self._reasons[domain] = f"corpus of {domain}: {error}"
-            _LOGGER.warning("rewrites in %s will not be searched: their figures will be unscored. %s", domain, error)
+            _LOGGER.warning("rewrites in %s will not be searched: their scores will be unscored. %s", domain, error)
         else:
             self._retrievers[domain] = found
 
@@ -108,7 +108,7 @@ class CorpusSearch:
         if domain not in self._retrievers:
             return Searched(None, self.missing or self._reasons[domain])
         with progress_bars() as progress:
-            # The depth of stored runs: reranking and fusion depend on it, and figures are to be the same.
+            # The depth of stored runs: reranking and fusion depend on it, and scores are to be the same.
             return Searched(self._retrievers[domain].search({text: text for text in texts}, DEPTH, progress))
 
 

@@ -1,4 +1,4 @@
-"""What figures of a benchmark let one conclude, where its tasks are not independent."""
+"""What scores of a benchmark let one conclude, where its tasks are not independent."""
 
 from ragtasks.statistics._bootstrap import MIN_CLUSTERS, Estimate, estimate_means
 from ragtasks.statistics._clusters import UNBOUNDED, Clustered, cluster

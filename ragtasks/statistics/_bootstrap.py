@@ -8,7 +8,7 @@ The interval is the symmetric studentised one (bootstrap-t): each resample's dis
 resample's own standard error, and the interval reaches as many standard errors as 95 % of the resamples stay within.
 Percentile and BCa intervals were tried in the same simulation and cover too little with 10 to 50 conversations;
 `benchmarks/interval_coverage.py` prints it. A resample without any spread counts as infinitely far: leaving it out made
-intervals of figures near 0 or 1 far too short. Where a figure cannot lie beyond some bounds, neither does its interval:
+intervals of scores near 0 or 1 far too short. Where a score cannot lie beyond some bounds, neither does its interval:
 what is cut off holds no true mean, so the coverage is the same.
 
 Sources: B. Efron and R. Tibshirani, An Introduction to the Bootstrap (1993), sections 12.5 and 12.6; P. Hall,
@@ -157,7 +157,7 @@ def _estimate(column: Clustered, error: float | None, reach: float) -> Estimate:
     low = high = None
     if not reason and mean is not None and error is not None:
         smallest, largest = column.bounds
-        # A value beyond its bounds is the metric's fault: its mean stays within the interval all the same.
+        # A value beyond its bounds is the metric's error: its mean stays within the interval all the same.
         low = min(mean, max(mean - reach * error, smallest))
         high = max(mean, min(mean + reach * error, largest))
     return Estimate(

@@ -1,4 +1,4 @@
-"""Values summed by cluster: all that the statistics here need of a benchmark's figures.
+"""Values summed by cluster: all that the statistics here need of a benchmark's scores.
 
 Tasks of one conversation share their subject, their corpus and half their words, so they are no independent items. The
 conversations are what was drawn, and every interval and test here draws them again: it needs one sum and one count a
@@ -18,10 +18,10 @@ Floats = NDArray[np.float64]
 """An array of 64-bit floats."""
 
 UNBOUNDED = (-math.inf, math.inf)
-"""The range of a figure that may be any number."""
+"""The range of a score that may be any number."""
 
 ROUNDING = 1e-12
-"""Sums that are no farther from 0 are 0: figures lie about between -1 and 1, and their rounding errors far below."""
+"""Sums that are no farther from 0 are 0: scores lie about between -1 and 1, and their rounding errors far below."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,7 +55,7 @@ def cluster(
     """Return the values summed by cluster.
 
     Args:
-        values: one figure an item, None where it is unscored.
+        values: one score an item, None where it is unscored.
         clusters: the cluster of each item, such as its conversation id.
         bounds: smallest and largest value that can be.
 

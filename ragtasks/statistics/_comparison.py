@@ -1,7 +1,7 @@
-"""Columns of figures compared in pairs, on the items that both have and both scored.
+"""Columns of scores compared in pairs, on the items that both have and both scored.
 
 A column is one model in one setting by one metric, or one run by one metric: this module does not care. Columns meet
-only where context, group and metric are the same, so figures of other data or another judge are never set against each
+only where context, group and metric are the same, so scores of other data or another judge are never set against each
 other. Holm's correction is over everything that one call compares.
 """
 
@@ -21,22 +21,22 @@ from ragtasks.statistics._permutation import sign_flip_p_values
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """The figures of one side of comparisons."""
+    """The scores of one side of comparisons."""
 
     context: str
     """What both sides must share to be compared at all, in words for the report: data, encoder, judges."""
     group: str
     """What else they share, such as the setting."""
     metric: str
-    """What the figures are."""
+    """What the scores are."""
     name: str
     """Who they are of, such as the model."""
     values: Mapping[str, float | None]
-    """Item, such as a task id -> figure, None where unscored."""
+    """Item, such as a task id -> score, None where unscored."""
     cluster_of: Mapping[str, str]
     """Item -> cluster, such as its conversation id."""
     bounds: tuple[float, float] = UNBOUNDED
-    """Smallest and largest figure that can be."""
+    """Smallest and largest score that can be."""
     higher_is_better: bool | None = True
     """Direction of the metric; None where neither is better."""
 
@@ -166,7 +166,7 @@ def _nothing_to_compare(columns: Sequence[Column]) -> str:
     found = dict.fromkeys(f"{c.name} in {c.group or 'one group'} ({c.context})" for c in columns)
     return clear_error(
         "comparison",
-        where=f"{len(columns)} columns of figures",
+        where=f"{len(columns)} columns of scores",
         expected="at least two that share data, encoder, judges, setting and metric",
         found="; ".join(found) or "none",
         next_step="name results that were scored alike, or score saved answers again with `ragtasks judge`",

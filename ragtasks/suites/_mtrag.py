@@ -9,13 +9,13 @@ from ragtasks.judges import CLARIFICATION, IDK, RB_LLM, RL_F, Rubric, Verdicts, 
 from ragtasks.judges.official import IBM, official_rubrics, ragas_rl_f
 from ragtasks.metrics import METRICS, IbmJudged, Judged, Scores, ibm_visible_answerability, score_responses
 from ragtasks.records import Answerability, IdkVerdict
-from ragtasks.suites._suite import Evidence, Suite
+from ragtasks.suites._suite import ScoringInputs, Suite
 
 RUBRICS = (RB_LLM, RL_F, IDK, CLARIFICATION)
 """What judges are asked."""
 
 
-def score(evidence: Evidence) -> list[Scores]:
+def score(evidence: ScoringInputs) -> list[Scores]:
     """Return the scores of each response, in order."""
     key = evidence.benchmark.answerability_key
     return score_responses(
@@ -28,7 +28,7 @@ def score(evidence: Evidence) -> list[Scores]:
 
 
 def judged(verdicts: Verdicts) -> Judged:
-    """Return the figures that the metrics take."""
+    """Return the scores that the metrics take."""
     indexes = range(len(verdicts.responses))
     names = [name for name in verdicts.rubrics if not name.endswith(IBM)]  # the others read the same replies again
     return Judged(

@@ -1,7 +1,7 @@
 """MTRAG-S's suite: what can be said of an answer without a reference (MTRAG paper, section 9 and Table 14).
 
 The paper reports RL_F and Bert-K-Precision as they are: nearly every question has an answer in its passages, so its
-figures are not conditioned on refusals. `rl_f_raw` is that figure; `rl_f` is the conditioned one, as in MTRAG's tables.
+scores are not conditioned on refusals. `rl_f_raw` is that score; `rl_f` is the conditioned one, as in MTRAG's tables.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from ragtasks.judges import IDK, RL_F, Rubric, rubrics_named
 from ragtasks.metrics import METRICS, NO_VERDICT, IdkLabel, Metric, Scores, SemanticScore, condition_paper
 from ragtasks.records import IdkVerdict, Response, Score
-from ragtasks.suites._suite import Evidence, Suite
+from ragtasks.suites._suite import ScoringInputs, Suite
 
 _SHARED = {metric.name: metric for metric in METRICS}
 
@@ -19,7 +19,7 @@ METRIC_NAMES = ("bert_k_precision", "rl_f_raw", "rl_f", "idk_yes", "empty", "cov
 _OWN = {"coverage": Metric("coverage", "share of responses whose bert_k_precision is scored")}
 
 
-def score(evidence: Evidence) -> list[Scores]:
+def score(evidence: ScoringInputs) -> list[Scores]:
     """Return the scores of each response, in order; what judges decide only where there are verdicts."""
     found: Sequence[SemanticScore | None] = evidence.semantics.scores or [None] * len(evidence.responses)
     scores = [

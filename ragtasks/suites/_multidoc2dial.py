@@ -25,7 +25,7 @@ from ragtasks.metrics import (
     token_f1,
 )
 from ragtasks.records import Answerability, IdkVerdict, Response, Score
-from ragtasks.suites._suite import Evidence, Suite
+from ragtasks.suites._suite import ScoringInputs, Suite
 
 CANNOT_ANSWER = "<cannot_answer>"
 """The token that the prompt asks for where nothing in the texts answers (OR-CONVQA paper, appendix B.3)."""
@@ -34,12 +34,12 @@ KNOWN_REFUSALS = ("Unfortunately, no relevant information is found.",)
 """What the agents of MultiDoc2Dial say wherever the documents hold no answer: always the same sentence."""
 
 LEFT_OUT = "the official task leaves out questions without an answer"
-"""The reason of an unanswerable task's figures of overlap."""
+"""The reason of an unanswerable task's scores of overlap."""
 
 METRICS = (
     Metric("sacrebleu", "SacreBLEU of all answers together, 0 to 100", bounds=PERCENT, aggregate=corpus_bleu),
     Metric(
-        "sentence_bleu", "mean of the answers' own SacreBLEU, 0 to 100: not the figure of the papers", bounds=PERCENT
+        "sentence_bleu", "mean of the answers' own SacreBLEU, 0 to 100: not the score of the papers", bounds=PERCENT
     ),
     Metric("meteor", "METEOR with stems and WordNet; unscored without a WordNet"),
     Metric("rouge_l", "ROUGE-L F-measure against the reference answer"),
@@ -58,7 +58,7 @@ METRICS = (
 _OVERLAPS = ("sacrebleu", "sentence_bleu", "meteor", "rouge_l", "token_f1", "bert_f1", "bert_precision", "bert_recall")
 
 
-def score(evidence: Evidence) -> list[Scores]:
+def score(evidence: ScoringInputs) -> list[Scores]:
     """Return the scores of each response, in order."""
     semantics: Sequence[SemanticScore | None] = evidence.semantics.scores or [None] * len(evidence.responses)
     rows = zip(evidence.responses, evidence.labels, semantics, strict=True)
@@ -106,7 +106,7 @@ def _overlaps(response: Response, semantic: SemanticScore | None, reason: str) -
         return {name: Score(None, LEFT_OUT) for name in _OVERLAPS}
     bleu = Score(sentence_bleu(text, target))
     return {
-        # The figure is corpus BLEU, made of all answers; this value only says that the answer is among them.
+        # The score is corpus BLEU, made of all answers; this value only says that the answer is among them.
         "sacrebleu": bleu,
         "sentence_bleu": bleu,
         "meteor": meteor(text, target),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ragtasks.judges import IDK, MULTIHOP_ANSWER, Rubric, multihop_answer, rubrics_named
 from ragtasks.metrics import NO_VERDICT, IdkLabel, Metric, Scores, accuracy, accuracy_official, null_accuracy
 from ragtasks.records import Answerability, IdkVerdict, Response, Score
-from ragtasks.suites._suite import Evidence, Suite
+from ragtasks.suites._suite import ScoringInputs, Suite
 
 KINDS = ("inference", "comparison", "temporal", "null")
 """Question types, less the `_query` that the files write behind them."""
@@ -25,7 +25,7 @@ METRICS = (
 """Every metric, in the order of the harness's table."""
 
 
-def score(evidence: Evidence) -> list[Scores]:
+def score(evidence: ScoringInputs) -> list[Scores]:
     """Return the scores of each response, in order; what judges decide only where there are verdicts."""
     scores = [_plain(*row) for row in zip(evidence.responses, evidence.labels, strict=True)]
     verdicts = evidence.verdicts

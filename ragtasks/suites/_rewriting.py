@@ -2,7 +2,7 @@
 
 A reply that breaks the contract leaves the last turn, as a system in use would, and is counted. Whether a question
 stands alone is known of few: MTRAG's file labels seven. First turns have nothing to lean on, so they count where it is
-asked whether a rewrite was needed; the figures by label are of later turns, as in the paper's Table 4.
+asked whether a rewrite was needed; the scores by label are of later turns, as in the paper's Table 4.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from functools import partial
 from ragtasks.benchmarks import JSON_CONTRACT, Contract, Reading, read_reply, retrieval_side
 from ragtasks.metrics import (
     COUNT,
-    FIGURES,
+    QUERY_METRICS,
     Metric,
     Scores,
     Searched,
     is_changed,
     length_ratio,
     n_query_words,
-    query_figures,
+    query_scores,
 )
 from ragtasks.records import Qrel, Response, Score, Task
-from ragtasks.suites._suite import Evidence, Suite
+from ragtasks.suites._suite import ScoringInputs, Suite
 
 _OF_QUERY = {
     "": "of the model's queries",
@@ -31,18 +31,18 @@ _OF_QUERY = {
     "_official": "of the benchmark's own rewrites",
 }
 _OF_LABEL = {"_standalone": (True, "that stand alone"), "_non_standalone": (False, "that do not stand alone")}
-_TITLES = dict(zip(FIGURES, ("nDCG@5", "R@5"), strict=True))
+_TITLES = dict(zip(QUERY_METRICS, ("nDCG@5", "R@5"), strict=True))
 
 METRICS = (
     *(
-        Metric(figure + suffix, f"{_TITLES[figure]} {of}, searched by the retriever")
+        Metric(name + suffix, f"{_TITLES[name]} {of}, searched by the retriever")
         for suffix, of in _OF_QUERY.items()
-        for figure in FIGURES
+        for name in QUERY_METRICS
     ),
     *(
-        Metric(figure + suffix, f"{_TITLES[figure]} of the model's queries at later turns {which}, by label")
+        Metric(name + suffix, f"{_TITLES[name]} of the model's queries at later turns {which}, by label")
         for suffix, (_, which) in _OF_LABEL.items()
-        for figure in FIGURES
+        for name in QUERY_METRICS
     ),
     Metric("invalid_reply", "share of replies that break the contract: the last turn is searched", False),
     Metric("length_ratio", "words of the rewrite over words of the last turn; valid replies only", None, bounds=COUNT),
@@ -53,7 +53,7 @@ METRICS = (
 """Every metric, in the order of the harness's table."""
 
 
-def score_rewrites(evidence: Evidence, contract: Contract) -> list[Scores]:
+def score_rewrites(evidence: ScoringInputs, contract: Contract) -> list[Scores]:
     """Return the scores of each response, in order; what needs a retriever is unscored where none could search."""
     responses = evidence.responses
     readings = [read_reply(contract, response.text, response.task.question) for response in responses]
@@ -63,7 +63,7 @@ def score_rewrites(evidence: Evidence, contract: Contract) -> list[Scores]:
     official = [str(task.extra["rewrite"]) for task in tasks]
     search = evidence.search or _no_search
     # One call for all three: a text that stands in several is searched for once.
-    found = query_figures(tasks * len(_OF_QUERY), [*queries, *last_turns, *official], _qrels(evidence), search)
+    found = query_scores(tasks * len(_OF_QUERY), [*queries, *last_turns, *official], _qrels(evidence), search)
     n = len(tasks)
     return [
         _score(response, reading, found[place::n])
@@ -75,25 +75,23 @@ def _no_search(domain: str, texts: Collection[str]) -> Searched:
     return Searched(None, "no retriever")
 
 
-def _qrels(evidence: Evidence) -> list[Qrel]:
+def _qrels(evidence: ScoringInputs) -> list[Qrel]:
     side = retrieval_side(evidence.benchmark.name)
     domains = dict.fromkeys(response.task.domain for response in evidence.responses)
     return [qrel for domain in domains for qrel in side.load_qrels(evidence.benchmark.root, domain)]
 
 
 def _score(response: Response, reading: Reading, found: Sequence[Scores]) -> Scores:
-    """Return all scores of one response; `found` has the figures of its queries in the order of `_OF_QUERY`."""
+    """Return all scores of one response; `found` has the scores of its queries in the order of `_OF_QUERY`."""
     own = found[0]
     scores = {
-        name + suffix: score
-        for suffix, figures in zip(_OF_QUERY, found, strict=True)
-        for name, score in figures.items()
+        name + suffix: score for suffix, values in zip(_OF_QUERY, found, strict=True) for name, score in values.items()
     }
     for suffix, (label, _) in _OF_LABEL.items():
         scores |= {name + suffix: _where(_label(response.task) is label, score) for name, score in own.items()}
     return {
         **scores,
-        "invalid_reply": Score(float(bool(reading.fault))),
+        "invalid_reply": Score(float(bool(reading.violation))),
         "length_ratio": _of_valid(reading, length_ratio(reading.query, response.task.question)),
         "unneeded_rewrite": _unneeded(response.task, reading),
         "reply_words": Score(float(n_query_words(response.text))),
@@ -111,7 +109,7 @@ def _where(holds: bool, score: Score) -> Score:
 
 
 def _of_valid(reading: Reading, value: float) -> Score:
-    return Score(None, reading.fault) if reading.fault else Score(value)
+    return Score(None, reading.violation) if reading.violation else Score(value)
 
 
 def _unneeded(task: Task, reading: Reading) -> Score:

@@ -11,7 +11,7 @@ from ragtasks.metrics import COUNT, Metric, Scores, n_query_words
 from ragtasks.records import Response, Score
 from ragtasks.suites._rewriting import METRICS as REWRITING_METRICS
 from ragtasks.suites._rewriting import score_rewrites
-from ragtasks.suites._suite import Evidence, Suite
+from ragtasks.suites._suite import ScoringInputs, Suite
 
 METRICS = (
     *REWRITING_METRICS,
@@ -21,7 +21,7 @@ METRICS = (
 """Every metric, in the order of the harness's table."""
 
 
-def score(evidence: Evidence) -> list[Scores]:
+def score(evidence: ScoringInputs) -> list[Scores]:
     """Return the scores of each response, in order."""
     scores = score_rewrites(evidence, CONDITIONAL_CONTRACT)
     return [{**own, **_saved(response)} for own, response in zip(scores, evidence.responses, strict=True)]

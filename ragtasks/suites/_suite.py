@@ -1,7 +1,7 @@
 """What a suite of metrics is: definitions, what judges are asked for them, and the function that computes them.
 
 A suite is a module of this package with a `SUITE`; a benchmark names the one that scores it. The scoring of an
-evaluation (encoder, refusals, judges, caches) is the same for all and hands over what it found as `Evidence`.
+evaluation (encoder, refusals, judges, caches) is the same for all and hands over what it found as `ScoringInputs`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ragtasks.records import Response
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class ScoringInputs:
     """What is known of some responses before their metrics are computed; sequences have one item a response."""
 
     benchmark: Benchmark
@@ -29,7 +29,7 @@ class Evidence:
     labels: Sequence[IdkLabel]
     """Whether each says that it does not know."""
     semantics: Semantics
-    """BERTScore figures, or the reason why there are none."""
+    """BERTScore scores, or the reason why there are none."""
     verdicts: Verdicts | None = None
     """What judges said; None where there are no judges, or none could be had."""
     search: Search | None = None
@@ -46,7 +46,7 @@ class Suite:
 
     metrics: tuple[Metric, ...]
     """Every metric, in the order of the harness's table."""
-    score: Callable[[Evidence], list[Scores]]
+    score: Callable[[ScoringInputs], list[Scores]]
     """Evidence -> metric name -> score for each response, in order; what needs judges only where there are verdicts."""
     rubrics: Callable[[], Sequence[Rubric]] = _no_rubrics
     """What judges are asked, in our words."""
@@ -94,4 +94,4 @@ def suite_names() -> list[str]:
     return sorted(file.stem[1:] for file in Path(__file__).parent.glob("_[a-z]*.py") if file.stem != "_suite")
 
 
-__all__ = ["Evidence", "Suite", "suite_named", "suite_names"]
+__all__ = ["ScoringInputs", "Suite", "suite_named", "suite_names"]

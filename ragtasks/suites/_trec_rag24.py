@@ -1,7 +1,7 @@
 """The suite of TREC RAG 2024: nugget recall, citation support, and what can be counted without a judge.
 
 An answer is free text with citations in brackets; it is split into sentences here as it is for a submission. With
-several judges every figure is computed for each of them, and the median over those that gave one is taken.
+several judges every score is computed for each of them, and the median over those that gave one is taken.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from ragtasks.metrics import (
     support_recall,
 )
 from ragtasks.records import IdkVerdict, Response, Score
-from ragtasks.suites._suite import Evidence, Suite
+from ragtasks.suites._suite import ScoringInputs, Suite
 
 METRICS = (
     Metric("strict_vital_score", "share of the vital nuggets that the answer states in full", needs_judges=True),
@@ -66,7 +66,7 @@ def rubrics() -> Sequence[Rubric]:
     return [nugget_assignment(), citation_support()]
 
 
-def score(evidence: Evidence) -> list[Scores]:
+def score(evidence: ScoringInputs) -> list[Scores]:
     """Return the scores of each response, in order; without verdicts, those that need none."""
     indexes = range(len(evidence.responses))
     answers = [parse_cited(response.text, len(response.passages)) for response in evidence.responses]
@@ -79,7 +79,7 @@ def score(evidence: Evidence) -> list[Scores]:
 
 
 def _counted(sentences: Sequence[CitedSentence], label: IdkLabel) -> Scores:
-    """Return the figures that need no judge."""
+    """Return the scores that need no judge."""
     length = n_words(sentence.text for sentence in sentences)
     return {
         "citation_validity": citation_validity(sentences),
@@ -92,7 +92,7 @@ def _counted(sentences: Sequence[CitedSentence], label: IdkLabel) -> Scores:
 
 
 def judged_scores(verdicts: Verdicts, index: int, sentences: Sequence[CitedSentence]) -> Scores:
-    """Return the figures of one response that rest on judges: medians over the judges that gave one.
+    """Return the scores of one response that rest on judges: medians over the judges that gave one.
 
     Args:
         verdicts: under both rubrics.
@@ -112,7 +112,7 @@ def judged_scores(verdicts: Verdicts, index: int, sentences: Sequence[CitedSente
 
 
 def _nugget_scores(verdict: Verdict, response: Response) -> Mapping[str, Score]:
-    """Return one judge's nugget figures, without values where it gave no verdict."""
+    """Return one judge's nugget scores, without values where it gave no verdict."""
     if verdict.label is None:
         return dict.fromkeys(NUGGET_SCORES, Score(None, f"{verdict.judge}: {verdict.reason}"))
     grades = [Grade(label) for label in json.loads(verdict.label)]
@@ -120,7 +120,7 @@ def _nugget_scores(verdict: Verdict, response: Response) -> Mapping[str, Score]:
 
 
 def _support_scores(verdict: Verdict, sentences: Sequence[CitedSentence]) -> Mapping[str, Score]:
-    """Return one judge's figures of support; an answer without citations needs none."""
+    """Return one judge's scores of support; an answer without citations needs none."""
     cites = [bool(sentence.citations) for sentence in sentences]
     if verdict.label is None and verdict.outcome is not VerdictOutcome.NOT_ASKED:
         missing = Score(None, f"{verdict.judge}: {verdict.reason}")

@@ -2,7 +2,7 @@
 
 A corpus may be larger than memory, so a passage is handed on as soon as it is read. What has to be kept for the
 check of unique ids is eight bytes a passage (a digest of the id); the ids themselves are read a second time only
-where two digests agree. So a repeated id is reported at the end of the corpus, other faults where they stand: from
+where two digests agree. So a repeated id is reported at the end of the corpus, other errors where they stand: from
 the first one on no passage is handed out, the rest is only checked, and one error lists what was found.
 
 `survey_corpus` reads a corpus once and knows all that a run's key needs of it. Call it before anything expensive: it
@@ -26,7 +26,7 @@ Blank = Literal["refuse", "skip", "keep"]
 """What happens to a passage whose text is white space only: an error, left out, or handed on."""
 
 DEFAULT_FIELDS = Fields()
-_MOST_FAULTS = 20
+_MOST_VIOLATIONS = 20
 _PROGRESS_EVERY = 10_000
 
 
@@ -54,29 +54,29 @@ def read_corpus(location: str, fields: Fields = DEFAULT_FIELDS, blank: Blank = "
             passages of its pooled copy), and so have corpora of BEIR: there say `skip`.
 
     Raises:
-        BenchmarkFileError: nothing there, a torn container, no passages or none with a text, or passages that cannot
+        BenchmarkFileError: nothing there, a corrupt container, no passages or none with a text, or passages that cannot
             be used: no JSON, an id or text that is missing, an id that holds white space (a TREC run could not name
             it) or stands twice.
         ConfigurationError: a name of no known kind.
     """
     digests = array("Q")
-    faults: list[str] = []
+    violations: list[str] = []
     n_kept = 0
     for source, number, row in placed_rows(location, fields):
         passage = row if isinstance(row, str) else passage_of(row, fields, blank)
         if isinstance(passage, str):
-            faults.append(f"{source} {number}: {passage}")
-            if len(faults) == _MOST_FAULTS:
-                faults.append(f"and perhaps more: nothing was read after fault {_MOST_FAULTS}")
+            violations.append(f"{source} {number}: {passage}")
+            if len(violations) == _MOST_VIOLATIONS:
+                violations.append(f"and perhaps more: nothing was read after error {_MOST_VIOLATIONS}")
                 break
-        elif not faults:
+        elif not violations:
             digests.append(_digest(passage.passage_id))
             if blank != "skip" or passage.text.strip():
                 n_kept += 1
                 yield passage
-    if not (faults or n_kept):
-        faults.append(_nothing(len(digests)))
-    _raise(location, faults or _duplicates(location, fields, digests))
+    if not (violations or n_kept):
+        violations.append(_nothing(len(digests)))
+    _raise(location, violations or _duplicates(location, fields, digests))
 
 
 def survey_corpus(
@@ -164,26 +164,26 @@ def _duplicates(location: str, fields: Fields, digests: array[int]) -> list[str]
     if not suspects:
         return []
     first: dict[str, str] = {}
-    faults: list[str] = []
+    violations: list[str] = []
     for source, number, row in placed_rows(location, fields):
         passage_id = None if isinstance(row, str) else id_of(row, fields)
         if passage_id is None or _digest(passage_id) not in suspects:
             continue
         place = f"{source} {number}"
         if first.setdefault(passage_id, place) != place:
-            faults.append(f"{place}: the id {passage_id!r} once more; first at {first[passage_id]}")
-            if len(faults) == _MOST_FAULTS:
+            violations.append(f"{place}: the id {passage_id!r} once more; first at {first[passage_id]}")
+            if len(violations) == _MOST_VIOLATIONS:
                 break
-    return faults
+    return violations
 
 
-def _raise(location: str, faults: list[str]) -> None:
-    if faults:
+def _raise(location: str, violations: list[str]) -> None:
+    if violations:
         message = clear_error(
             "corpus",
             where=location,
             expected="one passage a line or row: a unique id and a text",
-            found="\n    ".join(faults),
+            found="\n    ".join(violations),
             next_step="correct the corpus; fields of other names can be given in Python (`Fields`)",
         )
         raise BenchmarkFileError(message)

@@ -9,7 +9,7 @@ The container is chosen by name alone, never by a look at the content:
 - a folder with `corpus.jsonl` (or `.gz`, `.zst`, `.zip`): BEIR, whose queries and qrels beside it are not looked at;
 - any other folder: all its files of the kinds above, in the order of their names, as the shards of one corpus.
 
-A broken line is handed on as a reason in place of a row, and so is the place where a torn file stops.
+A broken line is handed on as a reason in place of a row, and so is the place where a corrupt file stops.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ _JSON_LINES = tuple(stem + ending for stem in (".jsonl", ".json") for ending in 
 _KINDS = (*_JSON_LINES, ".parquet")
 _BLOCK = 1 << 20
 _ROWS_AT_ONCE = 512
-_TORN = (OSError, EOFError, ValueError, RuntimeError, NotImplementedError, zlib.error, zipfile.BadZipFile)
-"""What pyarrow, zipfile and datasets raise for a container that is torn, locked or of another kind."""
+_CORRUPT = (OSError, EOFError, ValueError, RuntimeError, NotImplementedError, zlib.error, zipfile.BadZipFile)
+"""What pyarrow, zipfile and datasets raise for a container that is corrupt, locked or of another kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """The names of a corpus's fields. An empty name stands for a field that is not read."""
+    """The names of a corpus's fields. An empty name means a field that is not read."""
 
     passage_id: tuple[str, ...] = ("_id", "id", "docid")
     """The id is in the first of these that a row has."""
@@ -130,7 +130,7 @@ def raw_lines(path: Path) -> Iterator[tuple[int, bytes | str]]:
             for number, line in enumerate(bounded_lines(stream), start=1):
                 if not line.isspace():
                     yield number, line
-    except _TORN as error:
+    except _CORRUPT as error:
         yield number + 1, f"the file cannot be read on from here: {error}"
 
 
@@ -194,7 +194,7 @@ def _parquet_rows(path: Path, fields: Fields) -> Iterator[Placed]:
             rows = chain.from_iterable(batch.to_pylist() for batch in batches)
             for number, row in enumerate(rows, start=1):
                 yield source, number, row
-    except _TORN as error:
+    except _CORRUPT as error:
         yield source, number + 1, f"the file cannot be read on from here: {error}"
 
 
@@ -214,7 +214,7 @@ def _saved_rows(path: Path, fields: Fields) -> Iterator[Placed]:
                 for row in chain.from_iterable(batch.select(columns).to_pylist() for batch in batches):
                     number += 1
                     yield source, number, row
-    except _TORN as error:
+    except _CORRUPT as error:
         yield source, number + 1, f"the dataset cannot be read on from here: {error}"
 
 
@@ -242,7 +242,7 @@ def _hub_rows(location: str, fields: Fields) -> Iterator[Placed]:
     name, _, config = rest.partition("#")
     try:
         dataset = load_dataset(name, config or None, split=split or "train", streaming=True)
-    except (*_TORN, ImportError) as error:
+    except (*_CORRUPT, ImportError) as error:
         message = _unusable(
             location, "hf:NAME[#CONFIG][:SPLIT] of a reachable dataset", str(error), "check name, split and network"
         )
@@ -259,7 +259,7 @@ def _dataset_rows(dataset: Any, source: str, fields: Fields) -> Iterator[Placed]
         rows = chain.from_iterable(_turned(batch) for batch in dataset.iter(batch_size=_ROWS_AT_ONCE))
         for number, row in enumerate(rows, start=1):
             yield source, number, row
-    except _TORN as error:
+    except _CORRUPT as error:
         yield source, number + 1, f"the dataset cannot be read on from here: {error}"
 
 

@@ -9,7 +9,7 @@ The fingerprint of a source is the sha256 of every shard's bytes, read anew each
 faster and would miss a shard that was replaced with its time kept; the sha256 of the texts alone, as other corpora have
 it, would need every line parsed. So the same segments compressed in another way are another source.
 
-What only a survey sees is not seen: faults in lines that nobody asks for, unless they are cut off, and two
+What only a survey sees is not seen: errors in lines that nobody asks for, unless they are cut off, and two
 segments with an id that the run does not name.
 """
 
@@ -36,7 +36,7 @@ _T = TypeVar("_T")
 _FIELDS = Fields(passage_id=("docid", "_id", "id"))
 _STARTS = (b'{"docid":"', b'{"docid": "')
 _END = b"}\n"
-_MOST_FAULTS = 20
+_MOST_VIOLATIONS = 20
 _MOST_WORKERS = 8
 """Unpacking a shard leaves the interpreter to others for nine tenths of the time, so more threads would wait."""
 _FORMAT = 1
@@ -90,16 +90,16 @@ class SegmentSource:
 
         Raises:
             BenchmarkFileError: named segments that are missing (all are listed), that stand twice or have no text; a
-                shard that cannot be read on; lines that are no JSON: all faults of all shards.
-            CacheError: the disk is full, or what was kept is torn.
+                shard that cannot be read on; lines that are no JSON: all errors of all shards.
+            CacheError: the disk is full, or what was kept is corrupt.
         """
         folder = self._folder_of(canonical_hash({"format": _FORMAT, "named": sorted(self._named)}))
         kept = {shard: folder / f"{self._sums[shard]}.jsonl" for shard in self._shards}
         wanted = frozenset(passage_id.encode() for passage_id in self._named)
-        faults = self._by_shard(
+        violations = self._by_shard(
             "look up", lambda shard: [] if kept[shard].is_file() else _look_up(shard, wanted, kept[shard])
         )
-        self._check([fault for shard in self._shards for fault in faults[shard]], kept)
+        self._check([violation for shard in self._shards for violation in violations[shard]], kept)
         for shard in self._shards:
             yield from (passage for _, passage in _kept(kept[shard]))
 
@@ -118,27 +118,27 @@ class SegmentSource:
             pool.shutdown(cancel_futures=True)
         return done
 
-    def _check(self, faults: list[str], kept: Mapping[Path, Path]) -> None:
-        """Raise one error for all faults, repeated and missing segments among them."""
+    def _check(self, violations: list[str], kept: Mapping[Path, Path]) -> None:
+        """Raise one error for all errors, repeated and missing segments among them."""
         first: dict[str, str] = {}
         for shard, file in kept.items():
             for number, passage in _kept(file) if file.is_file() else ():
                 place = f"{shard}, line {number}"
                 if first.setdefault(passage.passage_id, place) != place:
-                    faults.append(
+                    violations.append(
                         f"{place}: the id {passage.passage_id!r} once more; first at {first[passage.passage_id]}"
                     )
         missing = sorted(self._named - first.keys())
-        if missing and not first and not faults:
-            faults.append(f"none of the {len(missing)} segments of the run; it names such as {missing[0]!r}")
+        if missing and not first and not violations:
+            violations.append(f"none of the {len(missing)} segments of the run; it names such as {missing[0]!r}")
         elif missing and all(file.is_file() for file in kept.values()):
-            faults.append(f"{len(missing)} of {len(self._named)} segments are missing: {', '.join(missing)}")
-        if faults:
+            violations.append(f"{len(missing)} of {len(self._named)} segments are missing: {', '.join(missing)}")
+        if violations:
             message = clear_error(
                 "segments",
                 where=self._location,
                 expected="every segment that the run names, once, with a text",
-                found="\n    ".join(faults),
+                found="\n    ".join(violations),
                 next_step="fetch broken shards anew; for missing segments name the source that the run was made over",
             )
             raise BenchmarkFileError(message)
@@ -152,20 +152,20 @@ def _sha256(path: Path) -> str:
 def _look_up(shard: Path, wanted: frozenset[bytes], target: Path) -> list[str]:
     """Write the wanted segments of a shard with their lines, or return what is wrong with it and write nothing."""
     rows: list[bytes] = []
-    faults: list[str] = []
+    violations: list[str] = []
     for number, line in raw_lines(shard):
         if isinstance(line, bytes) and _is_other(line, wanted):
             continue
         passage = line if isinstance(line, str) else _wanted_passage(line, wanted)
         if isinstance(passage, str):
-            faults.append(f"{shard}, line {number}: {passage}")
-            if len(faults) == _MOST_FAULTS:
-                return [*faults, f"{shard}: perhaps more, nothing was read after fault {_MOST_FAULTS}"]
+            violations.append(f"{shard}, line {number}: {passage}")
+            if len(violations) == _MOST_VIOLATIONS:
+                return [*violations, f"{shard}: perhaps more, nothing was read after error {_MOST_VIOLATIONS}"]
         elif passage is not None:
             rows.append(orjson.dumps([number, passage]) + b"\n")
-    if not faults:
+    if not violations:
         write_atomically(target, b"".join(rows))
-    return faults
+    return violations
 
 
 def _is_other(line: bytes, wanted: frozenset[bytes]) -> bool:
@@ -197,7 +197,7 @@ def _kept(path: Path) -> Iterator[tuple[int, Passage]]:
                 number, fields = orjson.loads(line)
                 yield number, Passage(**fields)
     except (OSError, ValueError, TypeError) as error:
-        raise CacheError(f"{path} is torn: {error}; next step: delete it, then run the same again") from error
+        raise CacheError(f"{path} is corrupt: {error}; next step: delete it, then run the same again") from error
 
 
 __all__ = ["SegmentSource"]

@@ -19,10 +19,10 @@ _SHOWN_GROUPS = 20
 
 
 def describe_corpus(location: str) -> list[str]:
-    """Return what a corpus holds, a line each; a fault anywhere in it is an error.
+    """Return what a corpus holds, a line each; an error anywhere in it is an error.
 
     Raises:
-        BenchmarkFileError: a torn file, a passage without id, or one that stands twice.
+        BenchmarkFileError: a corrupt file, a passage without id, or one that stands twice.
     """
     with progress_bars() as progress:
         survey = survey_corpus(location, blank="skip", progress=progress)

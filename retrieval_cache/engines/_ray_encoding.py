@@ -161,8 +161,8 @@ class _Worker:
             self._encode(row["number"], Path(row["spool"]))
         except RagtasksError as error:
             # As a value, because Ray keeps of what is raised only the text of a traceback.
-            return {"machine": machine, "fault": f"machine {ray.util.get_node_ip_address()}: {error}"}
-        return {"machine": machine, "fault": ""}
+            return {"machine": machine, "violation": f"machine {ray.util.get_node_ip_address()}: {error}"}
+        return {"machine": machine, "violation": ""}
 
     def _encode(self, number: int, path: Path) -> None:
         shards = self._vectors.shard_folder(self._folder)
@@ -192,8 +192,8 @@ def _delivered(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
     try:
         for row in rows:
-            if row["fault"]:
-                raise CacheError(row["fault"])
+            if row["violation"]:
+                raise CacheError(row["violation"])
             yield row
     except RayError as error:
         message = clear_error(

@@ -1,4 +1,4 @@
-"""Runs judged: every figure of every judged query, the slices of the paper's tables, and runs compared in pairs.
+"""Runs judged: every score of every judged query, the slices of the paper's tables, and runs compared in pairs.
 
 A mean is over the judged queries of its slice, whatever the run holds, so runs that share qrels can be set side by
 side and compared query by query.
@@ -21,7 +21,7 @@ TIE_TOLERANCE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class QueryResult:
-    """The figures of one judged query."""
+    """The scores of one judged query."""
 
     query_id: str
     """Task id."""
@@ -56,7 +56,7 @@ class Evaluation:
     standalone_source: str
     """Who says which questions stand alone."""
     ibm: Mapping[str, Score]
-    """Metric name -> figure as the official script computes it (profile `ibm`)."""
+    """Metric name -> score as the official script computes it (profile `ibm`)."""
     corpus_sizes: Mapping[str, int] = field(default_factory=dict)
     """Domain -> passages that were searched; empty where unknown."""
     depth: int | None = None
@@ -118,7 +118,7 @@ def evaluate(
         query_form: what was sent to the retriever.
         benchmark: the benchmark's label (`Benchmark.label`).
         standalone: labels of a rewriter or of the task files.
-        corpus_sizes: domain -> passages searched, where known: they decide whether published figures compare.
+        corpus_sizes: domain -> passages searched, where known: they decide whether published scores compare.
 
     Raises:
         BenchmarkFileError: a judged query is no task of the benchmark, or a pair is judged twice.
@@ -163,7 +163,7 @@ def _check_known(qrels: Sequence[Qrel], task_of: Mapping[str, Task]) -> None:
 
 
 def _check_overlap(run: Run, qrels: Sequence[Qrel], name: str) -> None:
-    """Refuse a run of other data: its figures would all be 0, and look like a bad retriever's."""
+    """Refuse a run of other data: its scores would all be 0, and look like a bad retriever's."""
     if run and qrels and not any(qrel.query_id in run for qrel in qrels):
         message = clear_error(
             "run",

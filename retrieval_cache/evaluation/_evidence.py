@@ -1,4 +1,4 @@
-"""The figures of benchmarks that count evidence instead of judged passages: a table below those of a run's evaluation.
+"""The scores of benchmarks that count evidence instead of judged passages: a table below those of a run's evaluation.
 
 A passage is found by what it says, so a published ranking of foreign passages is scored as well as a run over our own.
 """
@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from ragtasks.benchmarks import Benchmark, RetrievalSide
 from ragtasks.files import Run
-from ragtasks.metrics import DEPTH, EVIDENCE_METRICS, mean_evidence_figures
+from ragtasks.metrics import DEPTH, EVIDENCE_METRICS, mean_evidence_scores
 from ragtasks.records import Score
 from retrieval_cache.corpora import read_corpus
 from retrieval_cache.evaluation._table import RetrievalTable
@@ -18,12 +18,12 @@ _OTHER_CORPUS = "it ranks passages that the benchmark's corpus does not have"
 
 
 def evidence_table(benchmark: Benchmark, side: RetrievalSide, runs: Mapping[str, Run | None]) -> RetrievalTable | None:
-    """Return the evidence figures of runs, None for a benchmark that counts none.
+    """Return the evidence scores of runs, None for a benchmark that counts none.
 
     Args:
         benchmark: whose tasks were searched for.
         side: how its files are read.
-        runs: name -> rankings; None stands for those that the benchmark publishes.
+        runs: name -> rankings; None means those that the benchmark publishes.
 
     Raises:
         RagtasksError: a file of the benchmark is missing or broken.
@@ -32,12 +32,12 @@ def evidence_table(benchmark: Benchmark, side: RetrievalSide, runs: Mapping[str,
         return None
     facts = {key: own for domain in side.domains for key, own in side.load_facts(benchmark.root, domain).items()}
     texts = _passage_texts(benchmark, side, [run for run in runs.values() if run is not None])
-    figures = {name: _figures(benchmark, side, run, facts, texts) for name, run in runs.items()}
-    reasons = dict.fromkeys(f"{name}: {s.reason}" for name, own in figures.items() for s in own.values() if s.reason)
+    scores = {name: _scores(benchmark, side, run, facts, texts) for name, run in runs.items()}
+    reasons = dict.fromkeys(f"{name}: {s.reason}" for name, own in scores.items() for s in own.values() if s.reason)
     return RetrievalTable(
         title=f"Evidence found (over the {len(facts)} queries that have some)",
         heads=("run", "n", *(metric.name for metric in EVIDENCE_METRICS)),
-        rows=tuple((name, str(len(facts)), *map(_cell, own.values())) for name, own in figures.items()),
+        rows=tuple((name, str(len(facts)), *map(_cell, own.values())) for name, own in scores.items()),
         legend=(*(f"{metric.name}: {metric.description}" for metric in EVIDENCE_METRICS), *reasons),
     )
 
@@ -52,7 +52,7 @@ def _passage_texts(benchmark: Benchmark, side: RetrievalSide, runs: Sequence[Run
     return {passage.passage_id: passage.text for passage in passages if passage.passage_id in wanted}
 
 
-def _figures(
+def _scores(
     benchmark: Benchmark,
     side: RetrievalSide,
     run: Run | None,
@@ -61,11 +61,11 @@ def _figures(
 ) -> dict[str, Score]:
     if run is None:
         published = side.load_rankings(benchmark.root) if side.load_rankings else {}
-        return mean_evidence_figures({key: [p.text for p in own] for key, own in published.items()}, facts)
+        return mean_evidence_scores({key: [p.text for p in own] for key, own in published.items()}, facts)
     if any(item.passage_id not in texts for ranking in run.values() for item in ranking[:DEPTH]):
         return {metric.name: Score(None, _OTHER_CORPUS) for metric in EVIDENCE_METRICS}
     ranked = {key: [texts[item.passage_id] for item in ranking[:DEPTH]] for key, ranking in run.items()}
-    return mean_evidence_figures(ranked, facts)
+    return mean_evidence_scores(ranked, facts)
 
 
 def _cell(score: Score) -> str:

@@ -15,9 +15,9 @@ class RetrievalTable:
     heads: tuple[str, ...]
     """Heads of the columns."""
     rows: tuple[tuple[str, ...], ...]
-    """Cells, one a column; figures as they are printed."""
+    """Cells, one a column; scores as they are printed."""
     note: str = ""
-    """What a reader must know before the figures; empty where the title says it all."""
+    """What a reader must know before the scores; empty where the title says it all."""
     legend: tuple[str, ...] = ()
     """What columns are and cells lack, a line each."""
 
@@ -29,7 +29,7 @@ class RetrievalReport:
     benchmark: str
     """Its label, which says `sample` where it is one."""
     notes: tuple[str, ...]
-    """What a reader must know before any figure."""
+    """What a reader must know before any score."""
     tables: tuple[RetrievalTable, ...]
     """In the order of the report."""
 

@@ -1,8 +1,8 @@
 """Tables of evaluated runs, in the shape of the MTRAG paper's Tables 3, 4 and 15; on MTRAG beside its own.
 
 The paper searched the whole corpora. Where ours are smaller, or nobody says how large they were, a line above the
-tables says that the figures do not compare; for the sample, or for other queries than the paper's, its figures are
-left out. No official script publishes figures of a run that could be recomputed, so nothing here claims parity.
+tables says that the scores do not compare; for the sample, or for other queries than the paper's, its scores are
+left out. No official script publishes scores of a run that could be recomputed, so nothing here claims parity.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PAPER_BENCHMARK = "mtrag"
 OFFICIAL_CORPUS_SIZES = {"clapnq": 183_408, "fiqa": 61_022, "govt": 49_607, "cloud": 72_442}
 """Domain -> passages (MTRAG paper, Table 2).
 
-The repository's README has these figures one domain off (it gives Cloud the 57,638 posts of FiQA), and 72,422 for the
+The repository's README has these scores one domain off (it gives Cloud the 57,638 posts of FiQA), and 72,422 for the
 last: hence the tolerance.
 """
 
@@ -49,7 +49,7 @@ _DEEPEST = 20  # the largest cut-off of the tables
 
 @dataclass(frozen=True, slots=True)
 class PaperRow:
-    """One line of figures of the paper, printed there with two digits."""
+    """One line of scores of the paper, printed there with two digits."""
 
     table: int
     """Number of the table."""
@@ -61,7 +61,7 @@ class PaperRow:
     """Domain, empty for all four."""
     n: int | None
     """Queries as printed, None where nothing is printed."""
-    figures: tuple[float, ...]
+    scores: tuple[float, ...]
     """Recall at 1, 3, 5, 10, then nDCG at 1, 3, 5, 10."""
 
 
@@ -122,12 +122,12 @@ def _table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> R
 
 
 def _notes(evaluations: Sequence[Evaluation]) -> Iterator[str]:
-    """Yield what a reader must know before reading a figure."""
+    """Yield what a reader must know before reading a score."""
     if _names_paper(evaluations[0]):
-        yield "Rows and columns headed `paper` are figures printed in the paper (Elser is version 1)."
+        yield "Rows and columns headed `paper` are scores printed in the paper (Elser is version 1)."
     for evaluation in evaluations:
         if _is_of_paper(evaluation) and not _names_paper(evaluation):
-            yield f"{evaluation.name}: other data than the paper's, so its figures are left out."
+            yield f"{evaluation.name}: other data than the paper's, so its scores are left out."
         elif _names_paper(evaluation) and (problem := not_comparable(evaluation)):
             yield f"{evaluation.name} does not compare with the paper: {problem}."
         if evaluation.omitted:
@@ -139,7 +139,7 @@ def _notes(evaluations: Sequence[Evaluation]) -> Iterator[str]:
             yield f"{evaluation.name}: {evaluation.n_unjudged} of its queries are not judged (ignored)."
         if evaluation.depth is not None and evaluation.depth < _DEEPEST:
             yield (
-                f"{evaluation.name} ranks at most {evaluation.depth} passages a query: its figures at larger cut-offs, "
+                f"{evaluation.name} ranks at most {evaluation.depth} passages a query: its scores at larger cut-offs, "
                 "MAP and MRR know of no others."
             )
         if _names_paper(evaluation) or _n_labelled(evaluation):
@@ -155,12 +155,12 @@ def _standalone_note(evaluation: Evaluation) -> str:
 
 
 def not_comparable(evaluation: Evaluation) -> str:
-    """Return why the run's figures do not compare with the paper's; "" where they do."""
+    """Return why the run's scores do not compare with the paper's; "" where they do."""
     if not evaluation.corpus_sizes:
         return "nobody says how many passages were searched"
     domains = dict.fromkeys(result.domain for result in evaluation.results)
     other = [_size_of(domain, evaluation) for domain in domains if not _is_whole(domain, evaluation)]
-    return f"figures on other corpora are not comparable with published ones ({'; '.join(other)})" if other else ""
+    return f"scores on other corpora are not comparable with published ones ({'; '.join(other)})" if other else ""
 
 
 def _is_whole(domain: str, evaluation: Evaluation) -> bool:
@@ -190,18 +190,18 @@ def _names_paper(evaluation: Evaluation) -> bool:
 
 
 def _all_queries(evaluations: Sequence[Evaluation]) -> RetrievalTable:
-    rows = [[e.name, e.query_form or "-", str(len(e.results)), *_figures(e.results)] for e in evaluations]
+    rows = [[e.name, e.query_form or "-", str(len(e.results)), *_scores(e.results)] for e in evaluations]
     if _names_paper(evaluations[0]) and len(evaluations[0].results) == sum(OFFICIAL_QUERIES.values()):
         rows += [_paper_cells(row) for row in PAPER_ROWS if row.table == 3]
     return _table(_title("All queries", 3, evaluations), ["run", "query form", "n", *_TITLES.values()], rows)
 
 
-def _figures(results: Sequence[QueryResult]) -> list[str]:
+def _scores(results: Sequence[QueryResult]) -> list[str]:
     return [_cell(mean(results, name)) for name in _TITLES]
 
 
 def _paper_cells(row: PaperRow) -> list[str]:
-    printed = [f"{figure:.2f}" for figure in row.figures]
+    printed = [f"{one_score:.2f}" for one_score in row.scores]
     unprinted = ["-"] * (len(_TITLES) - len(printed))
     return [f"paper: {row.retriever}", row.query_form, "-" if row.n is None else str(row.n), *printed, *unprinted]
 
@@ -222,16 +222,16 @@ def _by_subset(evaluations: Sequence[Evaluation]) -> RetrievalTable:
 
 
 def _subset_cell(part: Slice, evaluations: Sequence[Evaluation]) -> str:
-    """Return the paper's figure where it is of the same subset; a dash for one cut otherwise, such as by few labels."""
+    """Return the paper's score where it is of the same subset; a dash for one cut otherwise, such as by few labels."""
     printed = PAPER_SUBSETS.get((part.dimension, part.value))
     if printed is None:
         return "-"
-    n, figure = printed
+    n, one_score = printed
     if part.dimension == "later turns":
         same = any(_n_labelled(evaluation) == _N_LATER for evaluation in evaluations)
     else:
         same = len(part.of(evaluations[0].results)) == n
-    return f"{figure:.2f} ({n})" if same else "-"
+    return f"{one_score:.2f} ({n})" if same else "-"
 
 
 def _n_labelled(evaluation: Evaluation) -> int:
@@ -246,7 +246,7 @@ def _by_domain(evaluations: Sequence[Evaluation]) -> RetrievalTable:
             continue
         for evaluation in evaluations:
             held = part.of(evaluation.results)
-            rows.append([part.value, evaluation.name, evaluation.query_form or "-", str(len(held)), *_figures(held)])
+            rows.append([part.value, evaluation.name, evaluation.query_form or "-", str(len(held)), *_scores(held)])
         if _names_paper(evaluations[0]):
             rows += [[part.value, *_paper_cells(row)] for row in PAPER_ROWS if row.domain == part.value]
     return _table(_title("By domain", 15, evaluations), ["domain", "run", "query form", "n", *_TITLES.values()], rows)

@@ -87,7 +87,7 @@ FORMS: Mapping[str, Callable[[Task], str]] = {
 def selecting_form(name: str) -> Callable[[Task], str] | None:
     """Return the form of that name if it is a function of a task, else None.
 
-    The OR-CONVQA paper's names (section 4.2) stand for ours: `context` for `last_2_turns` (the question behind the
+    The OR-CONVQA paper's names (section 4.2) mean ours: `context` for `last_2_turns` (the question behind the
     previous one and its answer), `contextualized` for `last_turn`, `decontextualized` for `rewrite`.
     """
     name = _ALIASES.get(name, name)

@@ -101,7 +101,7 @@ def _ascii_digit(sign: str) -> str:
 def reply_form(reply: str, n_passages: int) -> ReplyForm:
     """Return what a reply is by the strict grammar `[2] > [3] > [1]`, blanks around it apart.
 
-    A reply with several faults counts once, by the first of: wrong format, too few numbers, too many or repeated ones,
+    A reply with several errors counts once, by the first of: wrong format, too few numbers, too many or repeated ones,
     numbers that no passage has (rank_llm's `response_analysis.py`).
 
     Args:

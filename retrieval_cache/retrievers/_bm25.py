@@ -2,7 +2,7 @@
 
 `bm25` drops English stop words and stems; `bm25-standard` only lower-cases, nearest to the Elasticsearch defaults of
 the MTRAG paper. On MTRAG's 777 questions over real passages (a subset of 42,515, so not comparable with published
-figures), mean R@5 of last turn / rewrite is .258 / .309 for the first and .235 / .281 for the second.
+scores), mean R@5 of last turn / rewrite is .258 / .309 for the first and .235 / .281 for the second.
 
 k1 is 1.2 and b 0.75, fixed in tantivy. As in Lucene, a passage's length is kept in one byte: up to 40 terms exactly,
 beyond that rounded down by at most an eighth. A term that the query repeats counts as often as it stands there. Query
@@ -106,7 +106,7 @@ class Bm25Retriever:
         return tuple(ids)
 
     def _opened(self, folder: Path, n_passages: int) -> tantivy.Index | None:
-        """Return the index in a folder, or None where its files are torn."""
+        """Return the index in a folder, or None where its files are corrupt."""
         from tantivy import Index
 
         try:

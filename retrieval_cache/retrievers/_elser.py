@@ -114,7 +114,7 @@ class ElserRetriever:
             CacheError: the index holds other passages than the corpus, or the disk is full.
         """
         self._ready = False
-        with self._told_clearly("index"):
+        with self._clearly("index"):
             if self._prepare():
                 _forget(folder)
             n_passages = 0
@@ -166,11 +166,11 @@ class ElserRetriever:
             for passage in shard
         )
         sent = streaming_bulk(self._client, actions, max_retries=3, raise_on_error=False)
-        faults = [self._fault(item) for taken, item in sent if not taken]
-        if faults:
-            shown = [*faults[:5], *([f"and {len(faults) - 5} more"] if len(faults) > 5 else [])]
+        failures = [self._failure(item) for taken, item in sent if not taken]
+        if failures:
+            shown = [*failures[:5], *([f"and {len(failures) - 5} more"] if len(failures) > 5 else [])]
             raise RagtasksError(
-                f"ELSER index {self.index_name}: {len(faults)} passages refused\n  " + "\n  ".join(shown)
+                f"ELSER index {self.index_name}: {len(failures)} passages refused\n  " + "\n  ".join(shown)
             )
         write_atomically(note, content)
 
@@ -180,7 +180,7 @@ class ElserRetriever:
             digest.update(orjson.dumps([passage.passage_id, passage_text(passage)]))
         return digest.hexdigest()
 
-    def _fault(self, item: Mapping[str, Any]) -> str:
+    def _failure(self, item: Mapping[str, Any]) -> str:
         (result,) = item.values()
         error = result.get("error")
         reason = error.get("reason") if isinstance(error, dict) else error
@@ -211,7 +211,7 @@ class ElserRetriever:
         if not self._ready:
             raise CacheError(f"{self.name} was asked to search before it had a corpus; call index first")
         known: dict[str, tuple[Ranked, ...]] = {}
-        with self._told_clearly("search"):
+        with self._clearly("search"):
             for number, text in enumerate(queries.values(), start=1):
                 if text not in known:
                     known[text] = self._ranking(text, k) if text.strip() else ()
@@ -230,7 +230,7 @@ class ElserRetriever:
         return in_rank_order(Ranked(hit["_id"], float(hit["_score"])) for hit in reply["hits"]["hits"])
 
     @contextmanager
-    def _told_clearly(self, what: str) -> Iterator[None]:
+    def _clearly(self, what: str) -> Iterator[None]:
         """Turn the client's errors into one of ours, from which the key is gone."""
         library = _elasticsearch()
         try:

@@ -68,7 +68,7 @@ class NamesPassages(Protocol):
 
 
 @runtime_checkable
-class KeepsFacts(Protocol):
+class KeepsStatistics(Protocol):
     """A retriever that counts what is worth knowing about its searches and decides nothing."""
 
     def facts(self) -> Mapping[str, Any]:
@@ -82,7 +82,7 @@ def wanted_passages(retriever: Retriever, queries: Mapping[str, str]) -> frozens
 
 def facts_of(retriever: Retriever) -> Mapping[str, Any]:
     """Return what a retriever counted, nothing where it counts nothing."""
-    return retriever.facts() if isinstance(retriever, KeepsFacts) else {}
+    return retriever.facts() if isinstance(retriever, KeepsStatistics) else {}
 
 
-__all__ = ["KeepsFacts", "NamesPassages", "Progress", "Retriever", "facts_of", "no_progress", "wanted_passages"]
+__all__ = ["KeepsStatistics", "NamesPassages", "Progress", "Retriever", "facts_of", "no_progress", "wanted_passages"]

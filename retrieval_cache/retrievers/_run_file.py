@@ -141,7 +141,7 @@ def read_run(path: Path) -> dict[str, tuple[Ranked, ...]]:
 
 def _official(path: Path, lines: Iterable[str]) -> dict[str, tuple[Ranked, ...]]:
     run: dict[str, tuple[Ranked, ...]] = {}
-    faults: list[str] = []
+    violations: list[str] = []
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
@@ -149,12 +149,12 @@ def _official(path: Path, lines: Iterable[str]) -> dict[str, tuple[Ranked, ...]]
             row = orjson.loads(line)
             query_id, scores = _key(row["task_id"]), _scores(row["contexts"])
         except (ValueError, KeyError, TypeError) as error:
-            faults.append(f"line {number}: expected task_id and contexts with document_id and score, found {error}")
+            violations.append(f"line {number}: expected task_id and contexts with document_id and score, found {error}")
             continue
         if query_id in run:
-            faults.append(f"line {number}: task {query_id!r} stands twice")
+            violations.append(f"line {number}: task {query_id!r} stands twice")
         run[query_id] = in_rank_order(Ranked(*item) for item in scores.items())
-    _raise(path, faults)
+    _raise(path, violations)
     return run
 
 
@@ -180,7 +180,7 @@ def _scores(contexts: object) -> dict[str, float]:
 
 
 def _gaps(lines: Iterable[str]) -> Iterator[str]:
-    """Yield a fault for each query of a TREC file whose ranks leave one out, at the line after the gap."""
+    """Yield an error for each query of a TREC file whose ranks leave one out, at the line after the gap."""
     ranks: dict[str, list[tuple[int, int]]] = {}
     for number, line in enumerate(lines, start=1):
         if not line.strip():
@@ -216,15 +216,15 @@ def _key(query_id: object) -> str:
         return query_id
 
 
-def _raise(path: Path, faults: Iterable[str]) -> None:
-    listed = list(faults)
+def _raise(path: Path, violations: Iterable[str]) -> None:
+    listed = list(violations)
     if listed:
         shown = [
             *listed[:_MOST_SHOWN],
             *([f"and {len(listed) - _MOST_SHOWN} more"] if len(listed) > _MOST_SHOWN else []),
         ]
-        n_faults = f"{len(listed)} fault{'s' if len(listed) > 1 else ''}"
-        raise CacheError(f"run {path}: {n_faults}\n  " + "\n  ".join(shown))
+        n_violations = f"{len(listed)} error{'s' if len(listed) > 1 else ''}"
+        raise CacheError(f"run {path}: {n_violations}\n  " + "\n  ".join(shown))
 
 
 __all__ = ["RunFileRetriever", "read_run"]

@@ -2,8 +2,8 @@
 
 Encoding a corpus takes hours, so every finished shard has to outlive the process. A shard is one numeric file and,
 written after it, a small JSON seal: the hash of the passages that went in, of the encoder, and of the bytes that came
-out. A shard without a seal is torn, one whose seal does not fit is stale, and both are encoded again; so a killed call
-and an undisturbed one leave the same bytes.
+out. A shard without a seal is corrupt, one whose seal does not fit is stale, and both are encoded again; so a killed
+call and an undisturbed one leave the same bytes.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def test_what_cannot_be_used_is_refused(named: object, message: str) -> None:
         endpoint_of(named)  # type: ignore[arg-type]
 
 
-def test_a_fault_is_told_in_our_words_alone() -> None:
+def test_a_failure_is_told_in_our_words_alone() -> None:
     told = "endpoint: base_url must begin with http:// or https:// and name a host"
     with pytest.raises(ConfigurationError, match=f"^{told}$"):
         endpoint_of({"model": "m", "base_url": "foo"})

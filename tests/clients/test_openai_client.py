@@ -80,7 +80,7 @@ def test_azure_addresses_the_deployment() -> None:
 
 
 @pytest.mark.parametrize(
-    "fault",
+    "failure",
     [
         pytest.param(refusal(500), id="500"),
         pytest.param(refusal(503), id="503"),
@@ -96,8 +96,8 @@ def test_azure_addresses_the_deployment() -> None:
         pytest.param(Action(b""), id="empty body"),
     ],
 )
-def test_transport_faults_are_tried_again(fault: Action) -> None:
-    reply, server = ask_one(then_fine(fault))
+def test_transport_failures_are_tried_again(failure: Action) -> None:
+    reply, server = ask_one(then_fine(failure))
     assert (reply.outcome, reply.text) == (Outcome.ANSWERED, "fine")
     assert len(server.asked) == 2
 
@@ -119,9 +119,9 @@ def test_slow_reply_within_the_limit_is_taken() -> None:
     assert (reply.text, len(server.asked)) == ("late", 1)
 
 
-@pytest.mark.parametrize(("fault", "n_requests"), [(refusal(500, "boom"), 4), (Action(reset=True), 4)])
-def test_storm_ends_after_the_attempts_with_a_reason(fault: Action, n_requests: int) -> None:
-    reply, server = ask_one(fault)
+@pytest.mark.parametrize(("failure", "n_requests"), [(refusal(500, "boom"), 4), (Action(reset=True), 4)])
+def test_storm_ends_after_the_attempts_with_a_reason(failure: Action, n_requests: int) -> None:
+    reply, server = ask_one(failure)
     assert (reply.outcome, reply.text) == (Outcome.FAILED, None)
     assert "no attempt left" in reply.reason
     assert len(server.asked) == n_requests
@@ -131,7 +131,7 @@ PAGE = Action(b"<html>sign in first</html>", headers={"Content-Type": "text/html
 
 
 @pytest.mark.parametrize(
-    ("fault", "said"),
+    ("failure", "said"),
     [
         (refusal(500, "boom"), "HTTP 500: .*boom"),
         (refusal(429, "slower"), "HTTP 429: .*slower"),
@@ -141,8 +141,8 @@ PAGE = Action(b"<html>sign in first</html>", headers={"Content-Type": "text/html
         (Action(reset=True), "the connection broke"),
     ],
 )
-def test_a_server_that_only_fails_ends_the_call_and_says_what_came_back(fault: Action, said: str) -> None:
-    with chat_server(lambda *_: fault) as server, pytest.raises(JudgeError, match=said) as caught:
+def test_a_server_that_only_fails_ends_the_call_and_says_what_came_back(failure: Action, said: str) -> None:
+    with chat_server(lambda *_: failure) as server, pytest.raises(JudgeError, match=said) as caught:
         client_for(server, slots=4).answer([Prompt.of(str(number)) for number in range(200)])
     # Three of four slots have used up the attempts of their prompts, two of them are at their next one.
     assert len(server.asked) <= 4 * 4 + 2 * 4

@@ -106,31 +106,31 @@ def test_fatal_error_keeps_what_came_before(tmp_path: Path) -> None:
 
 
 def test_callers_journal_hears_every_reply(tmp_path: Path) -> None:
-    heard: dict[int, Reply] = {}
+    collected: dict[int, Reply] = {}
 
     class Journal:
         def recall(self, index: int) -> None:
             return None
 
         def record(self, index: int, reply: Reply) -> None:
-            heard[index] = reply
+            collected[index] = reply
 
     with chat_server(lambda text, _: completion(text)) as server, ReplyCache(tmp_path / "c") as cache:
         cached(server, cache).answer(prompts("a"))
         cached(server, cache).answer(prompts("b", "a", "b"), journal=Journal())
-    assert {index: reply.text for index, reply in heard.items()} == {0: "b", 1: "a", 2: "b"}
+    assert {index: reply.text for index, reply in collected.items()} == {0: "b", 1: "a", 2: "b"}
 
 
 def test_a_reply_says_whether_it_cost_something(tmp_path: Path) -> None:
     """Also where another process answers while this one waits, whose journal hears of that reply too."""
-    heard: dict[int, bool] = {}
+    collected: dict[int, bool] = {}
 
     class Journal:
         def recall(self, index: int) -> None:
             return None
 
         def record(self, index: int, reply: Reply) -> None:
-            heard[index] = reply.from_cache
+            collected[index] = reply.from_cache
 
     class Waiting:
         """A client that finds what came into the cache while it waited."""
@@ -154,13 +154,13 @@ def test_a_reply_says_whether_it_cost_something(tmp_path: Path) -> None:
 
     with ReplyCache(tmp_path / "c") as cache:
         CachedClient(Answering(), cache).answer(prompts("b", "a", "b"), journal=Journal())
-        assert heard == {0: False, 1: False, 2: True}
+        assert collected == {0: False, 1: False, 2: True}
         replies = CachedClient(Answering(), cache).answer(prompts("a", "b"), journal=Journal())
-        assert heard == {0: True, 1: True, 2: True}
+        assert collected == {0: True, 1: True, 2: True}
         assert all(reply.from_cache for reply in replies)
-        heard.clear()
+        collected.clear()
         CachedClient(Waiting(), cache).answer(prompts("c", "d"), journal=Journal())
-        assert heard == {0: True, 1: True}
+        assert collected == {0: True, 1: True}
 
 
 @given(

@@ -1,4 +1,4 @@
-"""The run format: what is written reads back equal, ties have one order, and torn files are named."""
+"""The run format: what is written reads back equal, ties have one order, and corrupt files are named."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_broken_trec_lines_are_named(tmp_path: Path, line: str, found: str) -> N
     path.write_text(f"q0 Q0 d0 1 3.5 t\n{line}\n")
     with pytest.raises(CacheError) as error:
         read_trec(path)
-    assert str(error.value).startswith(f"TREC run {path}: 1 fault\n  line ")
+    assert str(error.value).startswith(f"TREC run {path}: 1 error\n  line ")
     assert found in str(error.value)
 
 

@@ -67,19 +67,19 @@ def test_a_group_has_the_mean_over_its_scored_responses(
     model: str, group: str, partly_scored: str, evaluate: Callable[..., dict[str, Any]]
 ) -> None:
     results = evaluate(model, group, limit=None, bootstrap_iters=10)
-    figures, samples = results["groups"][group], results["samples"]
+    scores, samples = results["groups"][group], results["samples"]
     shares = {sum(math.isnan(row[partly_scored]) for row in rows) / len(rows) for rows in samples.values()}
     assert len(shares) > 1  # else any weights do
-    for key in [key for key in figures if key.endswith(",sample") and "_stderr" not in key]:
+    for key in [key for key in scores if key.endswith(",sample") and "_stderr" not in key]:
         expected = samples_mean(results, list(samples), key.partition(",")[0])
-        assert figures[key] == pytest.approx(expected, nan_ok=True), key
-        assert type(figures[key]) is float
-    assert figures[f"{partly_scored}_stderr,sample"] == "N/A"
+        assert scores[key] == pytest.approx(expected, nan_ok=True), key
+        assert type(scores[key]) is float
+    assert scores[f"{partly_scored}_stderr,sample"] == "N/A"
 
 
-def test_a_group_without_any_scored_response_has_no_figure(evaluate: Callable[..., dict[str, Any]]) -> None:
-    figures = evaluate("ragtasks-extractive", "mtrag_un_reference")["groups"]["mtrag_un_reference"]
-    assert math.isnan(figures["rb_alg,sample"])  # no encoder
+def test_a_group_without_any_scored_response_has_no_score(evaluate: Callable[..., dict[str, Any]]) -> None:
+    scores = evaluate("ragtasks-extractive", "mtrag_un_reference")["groups"]["mtrag_un_reference"]
+    assert math.isnan(scores["rb_alg,sample"])  # no encoder
 
 
 def test_a_group_of_groups_has_it_too(tmp_path: Path) -> None:

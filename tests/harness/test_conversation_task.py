@@ -57,7 +57,7 @@ def chat_arguments(endpoint: Endpoint, **more: Any) -> dict[str, Any]:
     return {"base_url": endpoint.chat_url, "model": "loopback", "eos_string": "</s>", **more}
 
 
-def figures(results: dict[str, Any], task: str) -> dict[str, float]:
+def scores(results: dict[str, Any], task: str) -> dict[str, float]:
     """Return metric -> value of one harness task."""
     row = results["results"][task].items()
     return {key.split(",")[0]: value for key, value in row if "," in key and "_stderr" not in key}
@@ -190,8 +190,8 @@ def test_no_secret_of_the_model_reaches_our_results_or_logs(
 def test_only_the_answer_is_scored(reply: str | None, answer: str, evaluate: Evaluate) -> None:
     results = evaluate(Scripted(lambda _: reply), TASK, limit=2)
     plain = evaluate(Scripted(lambda _: answer), TASK, limit=2)
-    assert str(figures(results, TASK)) == str(figures(plain, TASK))
-    assert figures(results, TASK)["empty"] == float(not answer)
+    assert str(scores(results, TASK)) == str(scores(plain, TASK))
+    assert scores(results, TASK)["empty"] == float(not answer)
     for sample in results["samples"][TASK]:
         assert sample["filtered_resps"] == [answer]
         assert sample["resps"] == [[reply]]
@@ -204,10 +204,10 @@ def test_a_null_reply_of_an_endpoint_is_an_empty_answer(evaluate: Evaluate, endp
     )
     n_null = sum(len(request.body["messages"]) == 2 for request in endpoint.requests)
     assert 0 < n_null < 4
-    assert figures(results, TASK)["empty"] == n_null / 4
+    assert scores(results, TASK)["empty"] == n_null / 4
 
 
-def test_sample_figures_say_so_in_every_row(evaluate: Evaluate) -> None:
+def test_sample_scores_say_so_in_every_row(evaluate: Evaluate) -> None:
     results = evaluate("ragtasks-oracle", "mtrag_reference", limit=1)
     for kind in ("results", "groups"):
         rows = [line for line in make_table(results, kind).splitlines()[2:] if line.strip()]
@@ -220,7 +220,7 @@ def test_sample_figures_say_so_in_every_row(evaluate: Evaluate) -> None:
         assert ours["scoring"]["encoder"] == "none"
 
 
-def test_real_figures_do_not_say_sample(evaluate: Evaluate, mtrag_root: Path) -> None:
+def test_real_scores_do_not_say_sample(evaluate: Evaluate, mtrag_root: Path) -> None:
     results = evaluate("ragtasks-refuse", TASK, metadata={"data": str(mtrag_root)}, limit=2)
     assert "sample" not in make_table(results)
     assert results["configs"][TASK]["metadata"]["ragtasks"]["benchmark"] == "mtrag"
@@ -290,9 +290,9 @@ def broken_encoder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_failing_encoder_keeps_the_other_figures_and_says_why(evaluate: Evaluate, broken_encoder: Path) -> None:
+def test_a_failing_encoder_keeps_the_other_scores_and_says_why(evaluate: Evaluate, broken_encoder: Path) -> None:
     results = evaluate("ragtasks-oracle", "mtrag_reference", metadata={"encoder": str(broken_encoder)}, limit=2)
-    found = figures(results, TASK)
+    found = scores(results, TASK)
     assert found["rouge_l"] == 1.0
     assert found["coverage"] == 0.0
     assert all(math.isnan(found[name]) for name in SEMANTIC)
@@ -304,7 +304,7 @@ def test_a_failing_encoder_keeps_the_other_figures_and_says_why(evaluate: Evalua
 
 def test_the_oracle_reaches_the_ceiling(evaluate: Evaluate) -> None:
     results = evaluate("ragtasks-oracle", "mtrag", limit=None)
-    rows = [figures(results, name) for name in results["configs"]]
+    rows = [scores(results, name) for name in results["configs"]]
     assert len(rows) == 12
     assert all(row["rouge_l"] == pytest.approx(1.0) and row["token_recall"] == 1.0 for row in rows)
     samples = [sample for rows in results["samples"].values() for sample in rows]
@@ -327,15 +327,15 @@ def test_refusing_scores_the_share_of_unanswerable_tasks(
         [*by_label(TASK, "UNANSWERABLE")[:2], *by_label(TASK, "ANSWERABLE")[:2], *by_label(TASK, "PARTIAL")[:1]]
     )
     results = evaluate("ragtasks-refuse", TASK, metadata={"encoder": "minilm"}, limit=None, samples={TASK: chosen})
-    assert figures(results, TASK)["rb_alg"] == pytest.approx(2 / 5)
-    assert figures(results, TASK)["ans_acc"] == pytest.approx(2 / 5)
-    assert figures(results, TASK)["idk_yes"] == 1.0
+    assert scores(results, TASK)["rb_alg"] == pytest.approx(2 / 5)
+    assert scores(results, TASK)["ans_acc"] == pytest.approx(2 / 5)
+    assert scores(results, TASK)["idk_yes"] == 1.0
 
 
 def test_on_unanswerable_tasks_the_verdict_alone_decides(
     evaluate: Evaluate, by_label: Callable[[str, str], list[int]]
 ) -> None:
-    """The official evaluation's invariant: whatever the raw figure, the conditioned one is 1 or 0."""
+    """The official evaluation's invariant: whatever the raw score, the conditioned one is 1 or 0."""
     name = "mtrag_full_rag_cloud"
     refuses = itertools.cycle([True, False])
     results = evaluate(
@@ -359,7 +359,7 @@ def test_the_default_metrics_are_logged_with_every_sample(evaluate: Evaluate) ->
         assert sample["doc"]["scoring"]["idk"] in {"yes", "no", "partial"}
         assert 0 <= sample["rouge_l"] <= 1
     logged = [sample["rouge_l"] for sample in results["samples"][TASK]]
-    assert figures(results, TASK)["rouge_l"] == pytest.approx(sum(logged) / 3)
+    assert scores(results, TASK)["rouge_l"] == pytest.approx(sum(logged) / 3)
 
 
 def test_predictions_only_are_logged_and_not_scored(evaluate: Evaluate, broken_encoder: Path) -> None:
@@ -370,7 +370,7 @@ def test_predictions_only_are_logged_and_not_scored(evaluate: Evaluate, broken_e
         metadata={"encoder": str(broken_encoder)},
         predict_only=True,
     )
-    assert set(figures(results, TASK)) == {"bypass"}
+    assert set(scores(results, TASK)) == {"bypass"}
     assert [sample["filtered_resps"] for sample in results["samples"][TASK]] == [["Three days."]] * 2
     assert all("scoring" not in sample["doc"] for sample in results["samples"][TASK])
 
@@ -384,7 +384,7 @@ def test_an_evaluation_scores_its_own_answers_whatever_ran_before(
     for instance in left.instances:
         instance.resps.append("left behind")
     results = evaluate("ragtasks-oracle", TASK)
-    assert figures(results, TASK)["rouge_l"] == 1.0
+    assert scores(results, TASK)["rouge_l"] == 1.0
     assert [sample["rouge_l"] for sample in results["samples"][TASK]] == [1.0, 1.0]
 
 
@@ -396,7 +396,7 @@ def test_a_second_run_with_the_answer_cache_asks_nothing(
     assert len(endpoint.requests) == 2
     second = evaluate("local-chat-completions", TASK, **options)
     assert len(endpoint.requests) == 2
-    assert str(figures(second, TASK)) == str(figures(first, TASK))
+    assert str(scores(second, TASK)) == str(scores(first, TASK))
     evaluate("local-chat-completions", TASK, metadata={"max_words": 60}, **options)
     assert len(endpoint.requests) == 4
 
@@ -410,7 +410,7 @@ def request_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def cached_prompts(evaluate: Evaluate, **options: Any) -> list[str]:
     results = evaluate("ragtasks-oracle", TASK, cache_requests=True, **options)
-    assert figures(results, TASK)["rouge_l"] == 1.0
+    assert scores(results, TASK)["rouge_l"] == 1.0
     return [sample["arguments"][0][0] for sample in results["samples"][TASK]]
 
 

@@ -24,7 +24,7 @@ TUTORIAL = Path(__file__).resolve().parents[2] / "docs" / "bring-your-own.md"
 TASKS = ("custom_reference", "custom_full_rag")
 CUT = "[...]"
 ROUNDING = 0.002
-"""Figures that rest on an encoder differ in the last places from machine to machine."""
+"""Scores that rest on an encoder differ in the last places from machine to machine."""
 
 _BLOCK = re.compile(r"```(sh|text)\n(.*?)\n```", re.DOTALL)
 _PIECE = re.compile(r"(\[\.\.\.\])|(\d+\.\d{3,4})|(\s+)")
@@ -47,15 +47,15 @@ def steps() -> Iterator[Step]:
 
 
 def agrees(printed: str, found: str) -> bool:
-    """Return whether a text ends as printed: with anything where it is cut, figures but for their last place."""
-    pattern, figures, end = "", [], 0
+    """Return whether a text ends as printed: with anything where it is cut, scores but for their last place."""
+    pattern, scores, end = "", [], 0
     for piece in _PIECE.finditer(printed):
         pattern += re.escape(printed[end : piece.start()])
         pattern += ".*?" if piece[1] else r"(\d+\.\d+)" if piece[2] else r"\s+"
-        figures += [float(piece[2])] if piece[2] else []
+        scores += [float(piece[2])] if piece[2] else []
         end = piece.end()
     match = re.search(pattern + re.escape(printed[end:]) + r"\s*\Z", found, re.DOTALL)
-    return match is not None and [float(text) for text in match.groups()] == pytest.approx(figures, abs=ROUNDING)
+    return match is not None and [float(text) for text in match.groups()] == pytest.approx(scores, abs=ROUNDING)
 
 
 def test_the_comparison_of_outputs_can_fail() -> None:
@@ -80,7 +80,7 @@ def test_every_command_of_the_tutorial_does_what_it_says(
         with pytest.raises(SystemExit) as stop:
             main(shlex.split(step.commands)[1:])
         out, err = capsys.readouterr()
-        failed = step.printed.startswith(("ragtasks: ", "handbook: 3 faults"))
+        failed = step.printed.startswith(("ragtasks: ", "handbook: 3 errors"))
         assert int(stop.value.code or 0) == int(failed), err
         shown = err if step.printed.startswith("ragtasks: ") else out
         assert agrees(step.printed, shown), f"{step.commands}\n{shown}"
@@ -106,10 +106,10 @@ def test_judges_are_asked_as_for_any_benchmark(
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     with DemoServer() as server:
         metadata = {"judges": [server.judge("steady")]}
-        figures = evaluate("ragtasks-oracle", "custom_full_rag", metadata=metadata, limit=None)["results"]
+        scores = evaluate("ragtasks-oracle", "custom_full_rag", metadata=metadata, limit=None)["results"]
         assert server.asked
-    assert figures["custom_full_rag"]["judge_coverage,sample"] > 0.9
-    assert 0 < figures["custom_full_rag"]["rb_llm,sample"] <= 1
+    assert scores["custom_full_rag"]["judge_coverage,sample"] > 0.9
+    assert 0 < scores["custom_full_rag"]["rb_llm,sample"] <= 1
 
 
 def test_docs_say_where_their_passages_come_from(load_task: Callable[..., ConversationTask]) -> None:

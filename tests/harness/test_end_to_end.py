@@ -101,9 +101,9 @@ def test_the_main_job_runs_on_the_sample_and_reports(
     assert "| - mtrag_reference_clapnq|" in table
     directions = {cells[0]: cells[1] for line in table.splitlines() if len(cells := _metric_cells(line)) == 2}
     assert (directions["ans_acc"], directions["empty"], directions["idk_yes"]) == ("↑", "↓", "")
-    figures = results_of(tmp_path / "results")["results"]["mtrag_reference"]
-    assert 0 < figures["rb_alg,sample"] <= 1
-    assert figures["coverage,sample"] == 1
+    scores = results_of(tmp_path / "results")["results"]["mtrag_reference"]
+    assert 0 < scores["rb_alg,sample"] <= 1
+    assert scores["coverage,sample"] == 1
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as stop:
         main(["report", "results"])
@@ -125,7 +125,7 @@ def test_the_stock_command_runs_our_tasks(tmp_path: Path) -> None:
     assert len(list(cache.iterdir())) == 1
 
 
-def test_two_ranks_give_the_figures_of_one(
+def test_two_ranks_give_the_scores_of_one(
     tmp_path: Path, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("torch", reason="ranks talk through torch (extra: semantic)")

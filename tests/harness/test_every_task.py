@@ -19,11 +19,11 @@ def results(evaluate: Callable[..., dict[str, Any]]) -> dict[str, Any]:
 @pytest.mark.parametrize("name", own_tasks())
 def test_a_task_runs_and_says_sample(name: str, results: dict[str, Any]) -> None:
     row = results["results"][name]
-    figures = {
+    scores = {
         key.split(",")[0]: value for key, value in row.items() if key.endswith(",sample") and "_stderr" not in key
     }
     given = {metric.name for metric in metrics_of(name) if not metric.needs_judges}
-    assert figures.keys() == given
-    numbers = [value for value in figures.values() if isinstance(value, (int, float)) and not math.isnan(value)]
+    assert scores.keys() == given
+    numbers = [value for value in scores.values() if isinstance(value, (int, float)) and not math.isnan(value)]
     assert numbers, "nothing at all was scored"
     assert len(results["samples"][name]) == 2

@@ -1,4 +1,4 @@
-"""What goes wrong once the answers are in: they are saved, with the figures unscored, and the evaluation fails then."""
+"""What goes wrong once the answers are in: they are saved, with the scores unscored, and the evaluation fails then."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 import tantivy
 
 from ragtasks.errors import CacheError
-from ragtasks.scoring import note_problem, take_problems
+from ragtasks.scoring import record_failure, take_failures
 from ragtasks.scoring._failures import survive
 from tests.harness._endpoint import Endpoint, Request
 from tests.harness.conftest import CommandResult
@@ -156,7 +156,7 @@ def test_a_panic_in_rust_is_survived_and_told(caplog: pytest.LogCaptureFixture) 
         return "found"
 
     assert survive("search", work, lambda reason: reason).startswith("search failed: PanicException: ")
-    assert len(take_problems()) == 1
+    assert len(take_failures()) == 1
     assert "Traceback" in caplog.text
 
 
@@ -165,7 +165,7 @@ def test_an_error_of_ours_is_told_without_a_traceback(caplog: pytest.LogCaptureF
         raise CacheError("replies.sqlite: the disk is full")
 
     assert survive("judging", work, lambda reason: reason) == "judging failed: replies.sqlite: the disk is full"
-    assert take_problems() == ["judging failed: replies.sqlite: the disk is full"]
+    assert take_failures() == ["judging failed: replies.sqlite: the disk is full"]
     assert "Traceback" not in caplog.text
 
 
@@ -176,7 +176,7 @@ def test_an_order_to_end_is_obeyed(order: type[BaseException]) -> None:
 
     with pytest.raises(order):
         survive("judging", work, str)
-    assert take_problems() == []
+    assert take_failures() == []
 
 
 def test_keys_are_masked_in_what_is_told(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
@@ -186,10 +186,10 @@ def test_keys_are_masked_in_what_is_told(monkeypatch: pytest.MonkeyPatch, caplog
         raise TypeError("bad header: Bearer token-4711")
 
     assert survive("search", work, str) == "search failed: TypeError: bad header: Bearer ***"
-    assert "4711" not in caplog.text + "".join(take_problems())
+    assert "4711" not in caplog.text + "".join(take_failures())
 
 
 def test_problems_of_an_earlier_evaluation_are_not_told_again(evaluating: Evaluating) -> None:
-    note_problem("left behind")
+    record_failure("left behind")
     done = evaluating()
     assert (done.status, "left behind" in done.err) == (0, False)

@@ -49,10 +49,10 @@ def judging(
     return run
 
 
-def figures_in(folder: Path) -> dict[str, float]:
+def scores_in(folder: Path) -> dict[str, float]:
     (file,) = folder.rglob("results_*.json")
-    figures = json.loads(file.read_text())["results"][TASK]
-    return {key.partition(",")[0]: value for key, value in figures.items() if "_stderr" not in key and "," in key}
+    scores = json.loads(file.read_text())["results"][TASK]
+    return {key.partition(",")[0]: value for key, value in scores.items() if "_stderr" not in key and "," in key}
 
 
 def scoring_in(folder: Path) -> dict[str, str]:
@@ -79,18 +79,18 @@ def test_three_judges_one_failing_on_a_tenth_and_the_second_run_asks_nothing(
         judges = [server.judge(name) for name in ("steady-a", "steady-b", FLAKY)]
         first = judging(*judges)
         n_asked = {name: sum(body["model"] == name for body in server.asked) for name in ("steady-a", FLAKY)}
-        figures = figures_in(tmp_path / "out")
+        scores = scores_in(tmp_path / "out")
         second = judging(*judges)
         assert sum(body["model"] == FLAKY for body in server.asked) == n_asked[FLAKY] > n_asked["steady-a"] > 0
         assert all(headers["authorization"] == f"Bearer {KEY}" for headers in server.headers)
     assert (first.status, second.status) == (0, 0), first.err
     assert all(name in first.out for name in ("rb_llm", "rl_f", "judge_coverage", "ans_acc"))
-    assert figures["judge_coverage"] == 1
+    assert scores["judge_coverage"] == 1
     names = "steady-a, steady-b, flaky"
     assert scoring_in(tmp_path / "out") == {"judges": names, "idk_detector": f"judge {names}"}
-    assert all(0 <= figures[name] <= 1 for name in JUDGED)
-    again = figures_in(tmp_path / "out")
-    assert [again[name] for name in figures] == pytest.approx(list(figures.values()), nan_ok=True)
+    assert all(0 <= scores[name] <= 1 for name in JUDGED)
+    again = scores_in(tmp_path / "out")
+    assert [again[name] for name in scores] == pytest.approx(list(scores.values()), nan_ok=True)
     for row in samples_in(tmp_path / "out"):
         verdicts = row["doc"]["scoring"]["verdicts"]
         assert {(verdict["rubric"], verdict["judge"]) for verdict in verdicts} == {
@@ -102,44 +102,44 @@ def test_three_judges_one_failing_on_a_tenth_and_the_second_run_asks_nothing(
     assert KEY not in first.out + first.err + second.out + second.err + caplog.text
 
 
-def test_a_dead_judge_leaves_the_figures_of_the_others(judging: Judging, tmp_path: Path) -> None:
+def test_a_dead_judge_leaves_the_scores_of_the_others(judging: Judging, tmp_path: Path) -> None:
     with DemoServer() as server:
         done = judging(server.judge("steady"), dead_judge())
-    figures = figures_in(tmp_path / "out")
+    scores = scores_in(tmp_path / "out")
     assert done.status == 1
     assert "everything is saved" in done.err
     assert "dead, rb_llm: 0 of 6 (6 judge lost" in done.err
     assert "nobody answers" in done.err
     assert "`ragtasks judge RESULTS --output-path FOLDER`" in done.err
     assert "same again" not in done.err  # that would pay for the model twice
-    assert figures["judge_coverage"] == pytest.approx(0.5)
-    assert 0 < figures["rb_llm_raw"] <= 1
+    assert scores["judge_coverage"] == pytest.approx(0.5)
+    assert 0 < scores["rb_llm_raw"] <= 1
 
 
 def test_a_lower_limit_lets_a_dead_judge_pass(judging: Judging, tmp_path: Path) -> None:
     with DemoServer() as server:
         assert judging(server.judge("steady"), dead_judge(), min_judge_coverage=0.0).status == 0
-    assert figures_in(tmp_path / "out")["judge_coverage"] == pytest.approx(0.5)
+    assert scores_in(tmp_path / "out")["judge_coverage"] == pytest.approx(0.5)
 
 
 def test_all_judges_dead_end_with_an_error_after_the_rest_is_saved(judging: Judging, tmp_path: Path) -> None:
     alone = judging()
-    without = figures_in(tmp_path / "out")
+    without = scores_in(tmp_path / "out")
     done = judging(dead_judge())
-    figures = figures_in(tmp_path / "out")
+    scores = scores_in(tmp_path / "out")
     assert (alone.status, done.status) == (0, 1)
     assert "`ragtasks judge RESULTS --output-path FOLDER`" in done.err
     assert "rouge_l" in done.out
-    assert without.keys() | JUDGED == figures.keys()
-    assert [figures[name] for name in without] == pytest.approx(list(without.values()), nan_ok=True)
-    assert all(math.isnan(figures[name]) for name in JUDGED - {"judge_coverage"})
-    assert figures["judge_coverage"] == 0
+    assert without.keys() | JUDGED == scores.keys()
+    assert [scores[name] for name in without] == pytest.approx(list(without.values()), nan_ok=True)
+    assert all(math.isnan(scores[name]) for name in JUDGED - {"judge_coverage"})
+    assert scores["judge_coverage"] == 0
     assert scoring_in(tmp_path / "out") == {"judges": "dead", "idk_detector": "rules"}  # who decided in the end
 
 
 def test_without_judges_nothing_that_needs_them_is_there(judging: Judging, tmp_path: Path) -> None:
     done = judging()
-    assert not JUDGED & figures_in(tmp_path / "out").keys()
+    assert not JUDGED & scores_in(tmp_path / "out").keys()
     assert "rb_llm" not in done.out
     assert all("verdicts" not in row["doc"]["scoring"] for row in samples_in(tmp_path / "out"))
     assert not (tmp_path / "store").exists()
@@ -182,11 +182,11 @@ def test_a_model_that_cannot_judge_ends_the_run_after_the_rest_is_saved(
 ) -> None:
     arguments = {"pretrained": str(tiny_model(CHATML)), "device": "cpu", "dtype": "float32", "max_length": 1024}
     done = judging({"lm_eval": "hf", "model_args": arguments}, limit=1)
-    figures = figures_in(tmp_path / "out")
+    scores = scores_in(tmp_path / "out")
     assert done.status == 1
     assert "exceed the context of 1024" in done.err
-    assert figures["rouge_l"] > 0
-    assert figures["judge_coverage"] == 0
+    assert scores["rouge_l"] > 0
+    assert scores["judge_coverage"] == 0
     (row,) = samples_in(tmp_path / "out")
     assert {verdict["outcome"] for verdict in row["doc"]["scoring"]["verdicts"]} <= {"failed", "not asked"}
 
@@ -197,7 +197,7 @@ def test_a_model_that_is_not_there_leaves_the_other_judges(judging: Judging, tmp
         done = judging(server.judge("steady"), missing, limit=2)
     assert done.status == 1
     assert f"hf/{tmp_path / 'missing'}, rb_llm: 0 of 2" in done.err
-    assert figures_in(tmp_path / "out")["judge_coverage"] == pytest.approx(0.5)
+    assert scores_in(tmp_path / "out")["judge_coverage"] == pytest.approx(0.5)
 
 
 def test_a_model_whose_loading_asserts_leaves_the_other_judges(
@@ -208,7 +208,7 @@ def test_a_model_whose_loading_asserts_leaves_the_other_judges(
         done = judging(server.judge("steady"), {"lm_eval": "hf", "model_args": arguments}, limit=2)
     assert done.status == 1
     assert "found: AssertionError" in done.err
-    assert figures_in(tmp_path / "out")["judge_coverage"] == pytest.approx(0.5)
+    assert scores_in(tmp_path / "out")["judge_coverage"] == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize("library", ["openai", "aiohttp"])

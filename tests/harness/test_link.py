@@ -127,7 +127,7 @@ def test_a_second_link_writes_nothing(harness: Path, tasks: Path) -> None:
     assert after == before
 
 
-def test_link_mends_and_removes_stale_stubs(harness: Path, tasks: Path) -> None:
+def test_link_fixes_and_removes_stale_stubs(harness: Path, tasks: Path) -> None:
     report = link(harness_folder=harness, tasks=tasks)
     (tasks / "bench" / "sample_two.yaml").rename(tasks / "sample_three.yaml")
     damaged = report.folder / "bench" / "sample_one.yaml"

@@ -85,18 +85,18 @@ def test_messages_are_rendered_by_the_chat_template_if_there_is_one(
 
 def test_journal_is_asked_first_and_told_after(network: GPT2LMHeadModel) -> None:
     known = Reply(Outcome.ANSWERED, "known")
-    heard: dict[int, Reply] = {}
+    collected: dict[int, Reply] = {}
 
     class Journal:
         def recall(self, index: int) -> Reply | None:
             return known if index == 1 else None
 
         def record(self, index: int, reply: Reply) -> None:
-            heard[index] = reply
+            collected[index] = reply
 
     replies = client(network).answer([Prompt.of("a"), Prompt.of("b"), Prompt.of("c")], journal=Journal())
     assert replies[1] == known
-    assert heard == dict(enumerate(replies))
+    assert collected == dict(enumerate(replies))
 
 
 def test_model_of_the_harness_is_loaded_by_name() -> None:

@@ -20,10 +20,10 @@ def test_sacrebleu_of_a_task_is_that_of_all_its_answers(evaluate: Callable[..., 
     rows = results["samples"][name]
     answerable = [row for row in rows if row["doc"]["answerability"] == "ANSWERABLE"]
     pairs = [(row["filtered_resps"][0], row["doc"]["target"]) for row in answerable]
-    figures = results["results"][name]
+    scores = results["results"][name]
     assert len(answerable) == 31 < len(rows) == 34
-    assert figures["sacrebleu,sample"] == pytest.approx(corpus_bleu(pairs))
-    assert figures["sacrebleu,sample"] != pytest.approx(figures["sentence_bleu,sample"])
+    assert scores["sacrebleu,sample"] == pytest.approx(corpus_bleu(pairs))
+    assert scores["sacrebleu,sample"] != pytest.approx(scores["sentence_bleu,sample"])
 
 
 @pytest.mark.parametrize(

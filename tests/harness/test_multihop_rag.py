@@ -16,7 +16,7 @@ RETRIEVED, GOLD = "multihop_rag_retrieved", "multihop_rag_gold"
 Evaluate = Callable[..., dict[str, Any]]
 
 
-def figures_of(results: dict[str, Any], task: str) -> dict[str, Any]:
+def scores_of(results: dict[str, Any], task: str) -> dict[str, Any]:
     return {key.partition(",")[0]: value for key, value in results["results"][task].items() if "_stderr" not in key}
 
 
@@ -30,7 +30,7 @@ def evaluated(evaluate: Evaluate, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_the_oracle_is_always_right_and_gold_leaves_null_queries_out(evaluated: Evaluate) -> None:
     results = evaluated("ragtasks-oracle", RETRIEVED, GOLD)
-    retrieved, gold = figures_of(results, RETRIEVED), figures_of(results, GOLD)
+    retrieved, gold = scores_of(results, RETRIEVED), scores_of(results, GOLD)
     assert retrieved["accuracy"] == retrieved["accuracy_official"] == retrieved["accuracy_null"] == 1
     assert gold["accuracy"] == gold["accuracy_temporal"] == gold["coverage"] == 1
     assert math.isnan(gold["accuracy_null"])
@@ -38,7 +38,7 @@ def test_the_oracle_is_always_right_and_gold_leaves_null_queries_out(evaluated: 
 
 
 def test_refusing_is_right_on_null_queries_alone(evaluated: Evaluate) -> None:
-    retrieved = figures_of(evaluated("ragtasks-refuse", RETRIEVED), RETRIEVED)
+    retrieved = scores_of(evaluated("ragtasks-refuse", RETRIEVED), RETRIEVED)
     assert (retrieved["accuracy"], retrieved["accuracy_null"]) == (pytest.approx(4 / 24), 1)
     # Its phrase shares a word with "Insufficient information.", which is all that the official script asks for.
     assert retrieved["accuracy_official"] == pytest.approx(4 / 24)
@@ -49,15 +49,15 @@ def test_refusing_is_right_on_null_queries_alone(evaluated: Evaluate) -> None:
     (GOLD, {"accuracy_judged": (0, 0), "judge_coverage": (1, 1)}),
     ("mtrag_s", {"rl_f_raw": (0.1, 1), "rl_f": (0.1, 1), "judge_coverage": (0.9, 1)}),
 ])  # fmt: skip
-def test_judges_give_the_figures_that_need_them(
+def test_judges_give_the_scores_that_need_them(
     evaluated: Evaluate, task: str, metrics: dict[str, tuple[float, float]]
 ) -> None:
     with DemoServer() as server:
         results = evaluated("ragtasks-oracle", task, metadata={"judges": [server.judge("steady")]})
         assert server.asked
-    figures = figures_of(results, task)
+    scores = scores_of(results, task)
     for name, (low, high) in metrics.items():
-        assert low <= figures[name] <= high, name
+        assert low <= scores[name] <= high, name
 
 
 def test_the_prompt_asks_for_the_answer_alone_and_shows_dates(load_task: Callable[..., ConversationTask]) -> None:

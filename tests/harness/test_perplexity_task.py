@@ -74,7 +74,7 @@ def expected(pairs: list[tuple[float, str]]) -> dict[str, float]:
     }
 
 
-def figures(results: dict[str, Any], name: str) -> dict[str, float]:
+def scores(results: dict[str, Any], name: str) -> dict[str, float]:
     row = results["results"][name]
     return {key: row[f"{key},sample"] for key in ("word_perplexity", "byte_perplexity", "bits_per_byte")}
 
@@ -88,7 +88,7 @@ def test_answers_alone_are_as_likely_as_the_model_says(
     results = evaluate(model, ANSWERS, limit=6)
     targets = [doc["target"] for doc in list(answered(load_task(ANSWERS)))[:6]]
     wanted = expected([(likelihood(network, "", target), target) for target in targets])
-    assert figures(results, ANSWERS) == pytest.approx(wanted, rel=1e-4)
+    assert scores(results, ANSWERS) == pytest.approx(wanted, rel=1e-4)
 
 
 @pytest.mark.parametrize("with_template", [False, True])
@@ -108,7 +108,7 @@ def test_the_prompt_conditions_the_answers(
         )
         blank = "" if with_template else " "
         pairs.append((likelihood(network, prompt, blank + doc["target"]), doc["target"]))
-    assert figures(results, CONDITIONED) == pytest.approx(expected(pairs), rel=1e-4)
+    assert scores(results, CONDITIONED) == pytest.approx(expected(pairs), rel=1e-4)
     assert prompt.endswith("[assistant]" if with_template else "Assistant:")
 
 
@@ -125,7 +125,7 @@ def test_likelihoods_and_answers_can_be_asked_for_together(
     results = evaluate(
         model, "doc2dial_reference", ANSWERS, limit=2, gen_kwargs="max_gen_toks=4", metadata={"data": "sample"}
     )
-    assert figures(results, ANSWERS)["word_perplexity"] > 1
+    assert scores(results, ANSWERS)["word_perplexity"] > 1
     assert results["results"]["doc2dial_reference"]["empty,sample"] >= 0
 
 

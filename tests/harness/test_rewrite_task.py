@@ -1,4 +1,4 @@
-"""Rewriting as a harness task: from the sample to the figures of the precompute stage, in one command."""
+"""Rewriting as a harness task: from the sample to the scores of the precompute stage, in one command."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from tests.retrieval_cache.rerankers.test_listwise import by_overlap
 
 GROUP, CONDITIONAL = "mtrag_rewrite", "mtrag_rewrite_conditional"
 DOMAINS = ("clapnq", "fiqa", "govt", "cloud")
-FIGURES = ("ndcg_5", "recall_5")
+QUERY_METRICS = ("ndcg_5", "recall_5")
 
 
-def figures_of(benchmark: Benchmark, form: str, store: Path) -> dict[str, float]:
+def scores_of(benchmark: Benchmark, form: str, store: Path) -> dict[str, float]:
     """Return what `ragtasks retrieve` and `ragtasks evaluate-run` say of a query form."""
     stored = retrieve(Place("mtrag", "sample", Path(), store), "bm25", form, depth=100)
     evaluation = evaluate_stored(benchmark, RunStore(store), stored.manifest.name)
-    values = {figure: mean(evaluation.results, figure).value for figure in FIGURES}
-    return {figure: value for figure, value in values.items() if value is not None}
+    values = {score: mean(evaluation.results, score).value for score in QUERY_METRICS}
+    return {score: value for score, value in values.items() if value is not None}
 
 
 @pytest.fixture(scope="module")
@@ -42,18 +42,18 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(("model", "form"), [("ragtasks-oracle", "rewrite"), ("ragtasks-refuse", "last_turn")])
-def test_the_figures_are_those_of_the_precompute_stage(
+def test_the_scores_are_those_of_the_precompute_stage(
     model: str, form: str, store: Path, evaluate: Callable[..., dict[str, Any]], benchmark_sample: Benchmark
 ) -> None:
-    expected = figures_of(benchmark_sample, form, store)
-    official = figures_of(benchmark_sample, "rewrite", store)
-    assert len(expected) == len(FIGURES)
+    expected = scores_of(benchmark_sample, form, store)
+    official = scores_of(benchmark_sample, "rewrite", store)
+    assert len(expected) == len(QUERY_METRICS)
     results = evaluate(model, GROUP, CONDITIONAL, limit=None)["results"]
     for name in (GROUP, CONDITIONAL):
         own = results[name]
-        for figure in FIGURES:
-            assert own[f"{figure},sample"] == pytest.approx(expected[figure], abs=1e-12)
-            assert own[f"{figure}_official,sample"] == pytest.approx(official[figure], abs=1e-12)
+        for score in QUERY_METRICS:
+            assert own[f"{score},sample"] == pytest.approx(expected[score], abs=1e-12)
+            assert own[f"{score}_official,sample"] == pytest.approx(official[score], abs=1e-12)
         assert own["invalid_reply,sample"] == float(form == "last_turn")
         assert own["coverage,sample"] == 1
 
@@ -76,7 +76,7 @@ def test_a_declined_rewrite_ends_the_generation_and_a_json_object_may_have_lines
     assert "\n" not in load_task(f"{GROUP}_govt").config.generation_kwargs["until"]
 
 
-def test_what_the_figures_rest_on_is_in_the_results(evaluate: Callable[..., dict[str, Any]]) -> None:
+def test_what_the_scores_rest_on_is_in_the_results(evaluate: Callable[..., dict[str, Any]]) -> None:
     name = f"{GROUP}_govt"
     results = evaluate("ragtasks-oracle", name, metadata={"retriever": "bm25-standard"})
     ours = results["configs"][name]["metadata"]["ragtasks"]
@@ -90,7 +90,7 @@ def test_what_the_figures_rest_on_is_in_the_results(evaluate: Callable[..., dict
     assert sample["doc"]["passages"] == []
 
 
-def test_a_missing_corpus_is_said_before_the_model_runs_and_its_figures_are_unscored(
+def test_a_missing_corpus_is_said_before_the_model_runs_and_its_scores_are_unscored(
     tmp_path: Path,
     evaluate: Callable[..., dict[str, Any]],
     benchmark_sample: Benchmark,

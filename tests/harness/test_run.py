@@ -77,8 +77,8 @@ def test_the_dummy_model_runs_and_its_samples_are_written(command: Command, tmp_
     rows = [json.loads(line) for line in samples.read_text().splitlines()]
     assert [row["filtered_resps"] for row in rows] == [["lol"]] * 3
     (results,) = written(tmp_path, "results_*.json")
-    figures = json.loads(results.read_text())["results"][TASK]
-    assert figures["rouge_l,sample"] == pytest.approx(sum(row["rouge_l"] for row in rows) / 3)
+    scores = json.loads(results.read_text())["results"][TASK]
+    assert scores["rouge_l,sample"] == pytest.approx(sum(row["rouge_l"] for row in rows) / 3)
 
 
 def test_predictions_only_are_written_unscored(command: Command, tmp_path: Path) -> None:
@@ -195,7 +195,7 @@ def test_a_bad_option_of_ours_ends_with_status_1(command: Command) -> None:
         (["--config", "none.yaml"], "--config: .*none.yaml"),
     ],
 )
-def test_a_common_slip_is_one_line(
+def test_a_common_violation_is_one_line(
     arguments: list[str], message: str, command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -222,7 +222,7 @@ def test_broken_json_is_one_line_that_does_not_show_it(arguments: list[str], com
     assert "Traceback" not in done.err
 
 
-def test_the_traceback_of_a_slip_is_there_at_the_harnesses_debug_level(
+def test_the_traceback_of_a_violation_is_there_at_the_harnesses_debug_level(
     command: Command, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG", "lm_eval")

@@ -188,7 +188,7 @@ def _settings(world: World) -> dict[str, dict[str, Any]]:
 def _results(world: World, name: str, settings: Mapping[str, Any]) -> None:
     benchmark = sample()
     folder = world.theirs / "results" / name
-    file = write_answers(folder, benchmark, Setting.FULL_RAG, figures={"rouge_l": 1.0})
+    file = write_answers(folder, benchmark, Setting.FULL_RAG, scores={"rouge_l": 1.0})
     results = json.loads(file.read_text())
     own = {key: value for key, value in settings.items() if not key.startswith("_")}
     for task, config in results["configs"].items():

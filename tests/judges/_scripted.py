@@ -96,7 +96,7 @@ def obedient(
     def script(prompt: str, _: int) -> str:
         form, code = form_of(prompt), code_in(prompt)
         if form.startswith("Rating"):
-            return f"Two faults.\n{form.replace(': N', f': {rating}')}"
+            return f"Two errors.\n{form.replace(': N', f': {rating}')}"
         if form.startswith("Verdict"):
             return form.replace("LABEL", clarification if "asks the user what is meant" in prompt else idk)
         if '"statements"' in form:

@@ -39,7 +39,7 @@ QUICK = {
 }
 KEY = "a-long-key-4711"
 RESPONSES = [response(f"Answer {number}.", task_id=f"c<::>{number + 1}") for number in range(6)]
-BAD = 3  # the response whose questions meet the fault
+BAD = 3  # the response whose questions meet the failure
 N_KILLS, N_SLOTS, DELAY_SECONDS = 20, 4, 0.15
 
 
@@ -55,14 +55,14 @@ def well(prompt: str, n_before: int) -> Action:
     return completion(obedient(rating=6)(prompt, n_before))
 
 
-def faulty(fault: Action) -> Script:
+def faulty(failure: Action) -> Script:
     """Answer well but for the questions about one response."""
-    return lambda prompt, n_before: fault if f"Answer {BAD}." in prompt else well(prompt, n_before)
+    return lambda prompt, n_before: failure if f"Answer {BAD}." in prompt else well(prompt, n_before)
 
 
 HALF = Action(completion("Rating").body, sent_bytes=20)
 WORD = VerdictOutcome
-FAULTS = [
+FAILURES = [
     pytest.param(refusal(500, "storm"), WORD.FAILED, "HTTP 500: .*storm.*no attempt left", id="500"),
     pytest.param(refusal(429, "slower"), WORD.FAILED, "HTTP 429: .*slower", id="429"),
     pytest.param(refusal(429, "slower", retry_after="0"), WORD.FAILED, "HTTP 429", id="429 with Retry-After"),
@@ -80,13 +80,13 @@ FAULTS = [
 DECIDED_BY_THE_MODEL = {WORD.REFUSED, WORD.FILTERED}
 
 
-@pytest.mark.parametrize(("fault", "outcome", "reason"), FAULTS)
-def test_a_fault_costs_the_verdicts_it_meets_and_no_other(
-    tmp_path: Path, fault: Action, outcome: VerdictOutcome, reason: str
+@pytest.mark.parametrize(("failure", "outcome", "reason"), FAILURES)
+def test_a_failure_costs_the_verdicts_it_meets_and_no_other(
+    tmp_path: Path, failure: Action, outcome: VerdictOutcome, reason: str
 ) -> None:
     cache = tmp_path / "replies.sqlite"
-    with chat_server(faulty(fault)) as server:
-        judge = judge_at(server, timeout_seconds=0.3 if fault.delay_seconds else 10.0)
+    with chat_server(faulty(failure)) as server:
+        judge = judge_at(server, timeout_seconds=0.3 if failure.delay_seconds else 10.0)
         verdicts = judged(cache, judge)
         asked = [verdict for verdict in verdicts.all() if verdict.outcome is not WORD.NOT_ASKED]
         lost = [verdict for verdict in asked if verdict.task_id == RESPONSES[BAD].task.task_id]
@@ -103,12 +103,12 @@ def test_a_fault_costs_the_verdicts_it_meets_and_no_other(
         assert f"next step: {step}" in str(caught.value)
         server.script = well
         n_asked = len(server.asked)
-        mended = judged(cache, judge)
+        fixed = judged(cache, judge)
         again = server.asked[n_asked:]
     if outcome in DECIDED_BY_THE_MODEL:
-        assert (again, mended.all()) == ([], verdicts.all())
+        assert (again, fixed.all()) == ([], verdicts.all())
     else:
-        mended.require_coverage(1.0)
+        fixed.require_coverage(1.0)
         assert len(again) == len(lost)
         assert all(f"Answer {BAD}." in prompt for prompt in again)
 
@@ -121,11 +121,11 @@ FATAL = [
 ]
 
 
-@pytest.mark.parametrize(("fault", "reason"), FATAL)
-def test_a_judge_that_ends_leaves_the_others_and_what_it_said(tmp_path: Path, fault: Action, reason: str) -> None:
+@pytest.mark.parametrize(("failure", "reason"), FATAL)
+def test_a_judge_that_ends_leaves_the_others_and_what_it_said(tmp_path: Path, failure: Action, reason: str) -> None:
     cache = tmp_path / "replies.sqlite"
     with chat_server(well) as steady, chat_server(well) as ending:
-        ending.script = lambda prompt, n_before: fault if len(ending.asked) > 4 else well(prompt, n_before)
+        ending.script = lambda prompt, n_before: failure if len(ending.asked) > 4 else well(prompt, n_before)
         judges = [judge_at(steady, "steady"), judge_at(ending, "ending", slots=1)]
         verdicts = judged(cache, *judges)
         outcomes = [verdict.outcome for verdict in verdicts.all() if verdict.judge == "ending"]
@@ -163,7 +163,7 @@ def test_a_full_disk_loses_nothing_that_is_stored(tmp_path: Path) -> None:
         assert len(server.asked) - n_asked == len(stored_in(cache)) - n_stored
 
 
-def torn(path: Path) -> None:
+def corrupt(path: Path) -> None:
     path.write_bytes(b"SQLite format 3\0" + b"\x5a" * 8192)
 
 
@@ -172,7 +172,7 @@ def foreign(path: Path) -> None:
         connection.execute("CREATE TABLE mine (x)")
 
 
-@pytest.mark.parametrize("make", [torn, foreign])
+@pytest.mark.parametrize("make", [corrupt, foreign])
 def test_a_cache_that_is_none_is_said_before_anything_is_asked(tmp_path: Path, make: Callable[[Path], None]) -> None:
     cache = tmp_path / "replies.sqlite"
     make(cache)
@@ -291,13 +291,13 @@ def driver(judge: dict[str, Any], cache: Path) -> Iterator[Any]:
         assert process.stdin
         assert process.stdout
         assert process.stdout.readline() == "ready\n"
-        told, heard, begun = process.stdin, process.stdout, [False]
+        told, collected, begun = process.stdin, process.stdout, [False]
 
         def begin() -> int:
             told.write("dead\nbegin\n" if begun[0] else "begin\n")
             told.flush()
             begun[0] = True
-            return int(heard.readline())
+            return int(collected.readline())
 
         yield begin
         told.close()

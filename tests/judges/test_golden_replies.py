@@ -65,9 +65,9 @@ def test_each_of_the_twelve_patterns_is_read() -> None:
     assert [ibm_last_pattern(form) for form in forms] == [2, 2, 2, 2, 2.5, 2.5, 2.5, 2.5, 2, 2, 2, 2]
 
 
-@pytest.mark.parametrize(("rating", "figure"), [(None, 0.5), (0.0, 0.5), (0.5, 0.05), (10.0, 1.0), (10.5, 0.5)])
-def test_ibm_range(rating: float | None, figure: float) -> None:
-    assert ibm_rating_in_range(rating) == figure
+@pytest.mark.parametrize(("rating", "score"), [(None, 0.5), (0.0, 0.5), (0.5, 0.05), (10.0, 1.0), (10.5, 0.5)])
+def test_ibm_range(rating: float | None, score: float) -> None:
+    assert ibm_rating_in_range(rating) == score
 
 
 def test_ibm_drops_the_example_to_the_end_of_its_line_only() -> None:
@@ -90,7 +90,7 @@ REPLIES = st.one_of(st.text(), st.lists(st.sampled_from([*WORDS, *LABEL_WORDS]))
 
 
 @given(REPLIES)
-def test_ibm_always_gives_a_figure_in_range(reply: str) -> None:
+def test_ibm_always_gives_a_score_in_range(reply: str) -> None:
     assert 0 < ibm_rating(reply) <= 1
     assert ibm_clarification(reply) in (0.0, UNDECIDED, 1.0)
     ibm_idk(reply)

@@ -40,7 +40,7 @@ def test_a_verdict_keeps_what_it_rests_on() -> None:
     verdict = judge([response()], [rb_llm()], [client]).verdict(0, "rb_llm", "scripted")
     assert (verdict.label, verdict.value, verdict.outcome) == ("7", 0.7, VerdictOutcome.GIVEN)
     assert (verdict.task_id, verdict.judge, verdict.reason, verdict.attempts) == ("c<::>2", "scripted", "", 1)
-    assert verdict.replies[0].startswith("Two faults.\nRating ")
+    assert verdict.replies[0].startswith("Two errors.\nRating ")
     assert (verdict.prompt_tokens, verdict.completion_tokens, len(verdict.prompt_hash)) == (5, 2, 64)
 
 
@@ -168,12 +168,12 @@ def test_usage_tells_what_was_asked_from_what_was_known(tmp_path: Path) -> None:
     """Twelve answers, two of them equal: the judge counts tokens, fails for good on one, and has a price."""
     responses = [*many(11), response("Answer 0.", task_id="c<::>12")]
 
-    def faults(prompt: str, _before: int) -> Action | None:
+    def violations(prompt: str, _before: int) -> Action | None:
         return refusal(400, "cannot") if "Answer 7." in prompt else None
 
     seen: list[tuple[str, int, int | None]] = []
     with (
-        chat_server(as_server(obedient(), faults)) as server,
+        chat_server(as_server(obedient(), violations)) as server,
         ReplyCache(tmp_path / "replies.sqlite") as cache,
     ):
         client = CachedClient(OpenAIClient({"model": "m", "base_url": server.base_url, **QUICK}), cache)
@@ -256,24 +256,24 @@ def slowly(script: Any) -> Any:
     return said
 
 
-def as_server(script: Any, faults: Any = lambda _prompt, _before: None) -> Script:
+def as_server(script: Any, violations: Any = lambda _prompt, _before: None) -> Script:
     def action(prompt: str, n_before: int) -> Action:
-        fault: Action | None = faults(prompt, n_before)
-        return fault or completion(script(prompt, n_before))
+        violation: Action | None = violations(prompt, n_before)
+        return violation or completion(script(prompt, n_before))
 
     return action
 
 
-def every_tenth(fault: Action) -> Any:
-    """Return faults of every tenth request, whatever it asks."""
+def every_tenth(violation: Action) -> Any:
+    """Return errors of every tenth request, whatever it asks."""
     lock, count = threading.Lock(), [0]
 
-    def faults(_prompt: str, _before: int) -> Action | None:
+    def violations(_prompt: str, _before: int) -> Action | None:
         with lock:
             count[0] += 1
-            return fault if count[0] % 10 == 0 else None
+            return violation if count[0] % 10 == 0 else None
 
-    return faults
+    return violations
 
 
 def test_three_judges_over_loopback_one_failing_and_the_second_run_asks_nothing(tmp_path: Path) -> None:
@@ -305,12 +305,12 @@ def test_three_judges_over_loopback_one_failing_and_the_second_run_asks_nothing(
 def test_what_a_judge_refuses_for_good_is_counted_and_the_median_is_of_the_others() -> None:
     responses = many(30)
 
-    def faults(prompt: str, _before: int) -> Action | None:
+    def violations(prompt: str, _before: int) -> Action | None:
         return refusal(400, "cannot") if any(f"Answer {number}." in prompt for number in (3, 13, 23)) else None
 
     with (
         chat_server(as_server(obedient(rating=4))) as well,
-        chat_server(as_server(obedient(rating=8), faults)) as failing,
+        chat_server(as_server(obedient(rating=8), violations)) as failing,
     ):
         clients = [
             OpenAIClient({"model": name, "base_url": server.base_url, **QUICK})

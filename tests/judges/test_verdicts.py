@@ -68,7 +68,7 @@ def test_without_any_verdict_the_score_says_why_by_judge() -> None:
     assert (score.value, score.reason) == (None, "judge 0: HTTP 500; judge 1: HTTP 500")
 
 
-def test_judges_own_figures_stay() -> None:
+def test_judges_own_scores_stay() -> None:
     verdicts = verdicts_of("idk", "yes", None)
     assert verdicts.judge_scores("idk", "judge 0")[0].value == 1.0
     assert verdicts.judge_scores("idk", "judge 1")[0].reason == "HTTP 500"

@@ -70,7 +70,7 @@ def test_values_are_the_logged_ones_and_nan_is_none(evaluations: Path) -> None:
 
 
 def test_likelihood_tasks_among_the_results_are_passed_over(folder: Path) -> None:
-    """They have no answers; their figures stand in the harness's own table."""
+    """They have no answers; their scores stand in the harness's own table."""
     before, file = read_evaluations([folder]), results_file(folder)
     sample = next(file.parent.glob("samples_mtrag_full_rag_govt_*.jsonl"))
     other = sample.with_name(sample.name.replace("mtrag_full_rag_govt", "likelihood"))
@@ -216,7 +216,7 @@ def test_scoring_that_is_no_text_is_named(folder: Path) -> None:
 def test_a_broken_sample_is_named_by_line(folder: Path, line: str) -> None:
     path = samples_of(folder)[0]
     rows = path.read_text(encoding="utf-8").splitlines()
-    path.write_text("\n".join([rows[0], line, *rows[2:], "torn {"]), encoding="utf-8")
+    path.write_text("\n".join([rows[0], line, *rows[2:], "corrupt {"]), encoding="utf-8")
     text = message_of(folder)
     assert path.name in text
     assert "line 2: expected" in text
@@ -229,13 +229,13 @@ def test_a_task_twice_in_a_setting_is_named_by_file_line_and_task(folder: Path) 
     task_id = json.loads(rows[0])["doc"]["task_id"]
     first.write_text("\n".join([*rows, rows[0]]), encoding="utf-8")
     text = message_of(folder)
-    assert f"{first}: 1 fault\n  line {LIMIT + 1} ({task_id}): expected each task once in a setting" in text
+    assert f"{first}: 1 error\n  line {LIMIT + 1} ({task_id}): expected each task once in a setting" in text
     assert f"found 'one that line 1 of {first.name} has'" in text
     # Harness tasks over the same questions are in files of their own.
     first.write_text("\n".join(rows), encoding="utf-8")
     second.write_text(rows[1], encoding="utf-8")
     text = message_of(folder)
-    assert f"{second}: 1 fault\n  line 1 (" in text
+    assert f"{second}: 1 error\n  line 1 (" in text
     assert f"found 'one that line 2 of {first.name} has'" in text
 
 

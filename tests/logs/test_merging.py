@@ -141,7 +141,7 @@ def test_the_page_names_models_as_the_tables_do_and_measures_no_loss_across(tmp_
         (scoring(retriever={"line": "bm25 k1=2"}), "retriever", "bm25 k1=2"),
     ],
 )
-def test_figures_that_were_scored_otherwise_do_not_compare(
+def test_scores_that_were_scored_otherwise_do_not_compare(
     tmp_path: Path, change: Change, field: str, text: str
 ) -> None:
     groups = comparable_evaluations(two_models(tmp_path, change))

@@ -60,7 +60,7 @@ GOLDEN: list[tuple[IdkVerdict, str]] = [
     (YES, "I'm not sure whether the rule applies to cyclists."),
     (YES, "That is beyond my knowledge."),
     (YES, "It's unclear from the documents whether pets are allowed."),
-    (YES, "The article doesn't give any figures. [1][2]"),
+    (YES, "The article doesn't give any scores. [1][2]"),
     (YES, "The passages lack details about the funding."),
     (
         PARTIAL,

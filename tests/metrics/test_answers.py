@@ -74,7 +74,7 @@ def test_every_metric_is_returned_and_nothing_else(
 
 @pytest.mark.parametrize("verdict", VERDICTS)
 @pytest.mark.parametrize("answerability", Answerability)
-def test_judged_figures_are_conditioned_like_rb_alg(answerability: Answerability, verdict: IdkVerdict | None) -> None:
+def test_judged_scores_are_conditioned_like_rb_alg(answerability: Answerability, verdict: IdkVerdict | None) -> None:
     response = respond("90 metres", answerability)
     judged = Judged([Score(0.7)], [Score(None, "nothing stated")], [None], [0.75])
     (scores,) = score_responses(
@@ -144,7 +144,7 @@ def test_metrics_are_defined_once_and_described() -> None:
     assert {metric.name for metric in METRICS if metric.higher_is_better is None} == {"idk_yes", "idk_partial"}
 
 
-def test_figures_of_an_answer() -> None:
+def test_scores_of_an_answer() -> None:
     scores = score_one("The bridge is 90 metres wide.", IdkVerdict.NO, seen=Answerability.ANSWERABLE)
     values = {name: score.value for name, score in scores.items()}
     assert values["rouge_l"] == pytest.approx(5 / 6)
@@ -192,9 +192,7 @@ def test_no_verdict_leaves_unscored_what_rests_on_it() -> None:
 
 @pytest.mark.parametrize("verdict", IdkVerdict)
 @pytest.mark.parametrize("answerability", [Answerability.ANSWERABLE, Answerability.UNANSWERABLE])
-def test_without_an_encoder_no_figure_rests_on_refusals_alone(
-    verdict: IdkVerdict, answerability: Answerability
-) -> None:
+def test_without_an_encoder_no_score_rests_on_refusals_alone(verdict: IdkVerdict, answerability: Answerability) -> None:
     scores = score_one("90 metres", verdict, NO_ENCODER, answerability)
     assert {name for name, score in scores.items() if score.value is None} == NEEDS_ENCODER
     assert {scores[name].reason for name in NEEDS_ENCODER} == {"encoder: none"}

@@ -13,7 +13,7 @@ from ragtasks.records import Answerability, IdkVerdict, Score
 YES, PARTIAL, NO = IdkVerdict.YES, IdkVerdict.PARTIAL, IdkVerdict.NO
 RAW = "raw"
 
-# (answerability, verdict) -> the figure, RAW where the raw one stands, or the reason why there is none.
+# (answerability, verdict) -> the score, RAW where the raw one stands, or the reason why there is none.
 PAPER: dict[tuple[Answerability, IdkVerdict | None], float | str] = {
     (Answerability.ANSWERABLE, YES): 0.0,
     (Answerability.ANSWERABLE, PARTIAL): RAW,
@@ -62,7 +62,7 @@ IBM: dict[tuple[Answerability | None, IdkVerdict | None], float | str] = {
     (None, NO): RAW,
     (None, None): RAW,
 }
-RAW_FIGURES = st.one_of(st.none(), st.sampled_from([0.0, 1.0, -0.01, 1.5, 7.0]), st.floats(allow_nan=False))
+RAW_SCORES = st.one_of(st.none(), st.sampled_from([0.0, 1.0, -0.01, 1.5, 7.0]), st.floats(allow_nan=False))
 
 
 def _scored(raw: float | None) -> Score:
@@ -76,7 +76,7 @@ def test_the_tables_have_every_cell() -> None:
 
 
 @pytest.mark.parametrize(("cell", "expected"), PAPER.items())
-@given(raw=RAW_FIGURES)
+@given(raw=RAW_SCORES)
 def test_paper(cell: tuple[Answerability, IdkVerdict | None], expected: float | str, raw: float | None) -> None:
     conditioned = condition_paper(_scored(raw), *cell)
     if expected == RAW:
@@ -88,7 +88,7 @@ def test_paper(cell: tuple[Answerability, IdkVerdict | None], expected: float | 
 
 
 @pytest.mark.parametrize(("cell", "expected"), IBM.items())
-@given(raw=RAW_FIGURES)
+@given(raw=RAW_SCORES)
 def test_ibm(cell: tuple[Answerability | None, IdkVerdict | None], expected: float | str, raw: float | None) -> None:
     conditioned = condition_ibm(raw, *cell)
     assert conditioned.value == (raw if expected == RAW else expected)
@@ -97,19 +97,19 @@ def test_ibm(cell: tuple[Answerability | None, IdkVerdict | None], expected: flo
 
 @given(
     st.sampled_from([*IdkVerdict, None]),
-    RAW_FIGURES,
-    RAW_FIGURES,
+    RAW_SCORES,
+    RAW_SCORES,
 )
 def test_unanswerable_does_not_depend_on_the_raw_metric(
     verdict: IdkVerdict | None, one: float | None, other: float | None
 ) -> None:
     label = Answerability.UNANSWERABLE
     assert condition_paper(_scored(one), label, verdict) == condition_paper(_scored(other), label, verdict)
-    if verdict is not None:  # the script lets the raw figure through where its judge gave no label
+    if verdict is not None:  # the script lets the raw score through where its judge gave no label
         assert condition_ibm(one, label, verdict) == condition_ibm(other, label, verdict)
 
 
-@given(st.sampled_from([*IdkVerdict, None]), RAW_FIGURES, st.booleans())
+@given(st.sampled_from([*IdkVerdict, None]), RAW_SCORES, st.booleans())
 def test_underspecified_follows_the_clarification_alone(
     verdict: IdkVerdict | None, raw: float | None, clarification: bool
 ) -> None:
@@ -122,7 +122,7 @@ def test_underspecified_follows_the_clarification_alone(
 @given(
     st.sampled_from([label for label in Answerability if label is not Answerability.UNDERSPECIFIED]),
     st.sampled_from([*IdkVerdict, None]),
-    RAW_FIGURES,
+    RAW_SCORES,
     st.booleans(),
 )
 def test_clarification_counts_nowhere_else(
@@ -136,7 +136,7 @@ def test_clarification_counts_nowhere_else(
 @given(
     st.sampled_from([Answerability.ANSWERABLE, Answerability.PARTIAL, Answerability.UNANSWERABLE]),
     st.sampled_from(list(IdkVerdict)),
-    RAW_FIGURES,
+    RAW_SCORES,
 )
 def test_the_profiles_agree_where_the_paper_has_a_cell(
     label: Answerability, verdict: IdkVerdict, raw: float | None

@@ -1,4 +1,4 @@
-"""BLEU, METEOR and token F1 against sacrebleu, nltk, and the figures that the official script records."""
+"""BLEU, METEOR and token F1 against sacrebleu, nltk, and the scores that the official script records."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_token_f1_is_symmetric_and_bounded(left: str, right: str) -> None:
     assert not exact_match(left, right) or token_f1(left, right) in {0.0, 1.0}
 
 
-def test_the_official_script_s_figures_of_its_sample_files() -> None:
+def test_the_official_script_s_scores_of_its_sample_files() -> None:
     """`scripts/sharedtask_eval.py` of IBM/multidoc2dial at 494b743 records them beside its code."""
     grounding, utterance = official("grounding"), official("utterance")
     assert 20 * sum(exact_match(*pair) for pair in grounding) == 20.0

@@ -1,4 +1,4 @@
-"""The retrieval figures against oracles: the official loop, trec_eval, the paper's words, and cases done by hand."""
+"""The retrieval scores against oracles: the official loop, trec_eval, the paper's words, and cases done by hand."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 import pytrec_eval
 from hypothesis import given
 
-from ragtasks.metrics import EVIDENCE_METRICS, mean_evidence_figures
-from ragtasks.metrics._multihop_retrieval import average_precision_official, evidence_figures, hits
+from ragtasks.metrics import EVIDENCE_METRICS, mean_evidence_scores
+from ragtasks.metrics._multihop_retrieval import average_precision_official, evidence_scores, hits
 from ragtasks.records import Score
 
 FACTS = ("alpha one", "beta two", "gamma three", "delta four", "epsilon five")
@@ -40,8 +40,8 @@ def official(chunks: list[str], facts: list[str]) -> tuple[float, float, float, 
 
 
 @given(CHUNKS, EVIDENCE)
-def test_the_official_figures_are_those_of_the_official_loop(chunks: list[str], facts: list[str]) -> None:
-    found = evidence_figures(chunks, facts)
+def test_the_official_scores_are_those_of_the_official_loop(chunks: list[str], facts: list[str]) -> None:
+    found = evidence_scores(chunks, facts)
     names = ("hits_official_4", "hits_official_10", "map_official_10", "mrr_10")
     assert [found[name] for name in names] == pytest.approx(official(chunks, facts), abs=1e-12)
 
@@ -49,7 +49,7 @@ def test_the_official_figures_are_those_of_the_official_loop(chunks: list[str], 
 @given(CHUNKS, EVIDENCE, st.sampled_from([4, 10]))
 def test_hits_are_the_share_of_the_evidence_in_the_first_chunks(chunks: list[str], facts: list[str], k: int) -> None:
     together = "\n".join(chunks[:k])
-    assert evidence_figures(chunks, facts)[f"hits_{k}"] == fmean(float(fact in together) for fact in facts)
+    assert evidence_scores(chunks, facts)[f"hits_{k}"] == fmean(float(fact in together) for fact in facts)
 
 
 @given(st.lists(st.integers(min_value=-1, max_value=4), max_size=12), st.integers(min_value=1, max_value=5))
@@ -62,26 +62,26 @@ def test_with_one_fact_a_chunk_map_and_mrr_are_those_of_trec_eval(held: list[int
     missing = {f"absent-{fact}": 1 for fact in range(n_facts) if fact not in kept}
     run = {str(place): float(-place) for place in range(len(kept))} or {"none": 0.0}
     evaluator = pytrec_eval.RelevanceEvaluator({"q": {**relevant, **missing}}, {"map_cut.10"})
-    figures = evidence_figures(chunks, facts)
-    assert figures["map_10"] == pytest.approx(evaluator.evaluate({"q": run})["q"]["map_cut_10"], abs=1e-6)
+    scores = evidence_scores(chunks, facts)
+    assert scores["map_10"] == pytest.approx(evaluator.evaluate({"q": run})["q"]["map_cut_10"], abs=1e-6)
     ranks = [place + 1 for place, fact in enumerate(kept[:10]) if 0 <= fact < n_facts]
-    assert figures["mrr_10"] == (1 / ranks[0] if ranks else 0)
+    assert scores["mrr_10"] == (1 / ranks[0] if ranks else 0)
 
 
 @given(CHUNKS, EVIDENCE)
-def test_figures_stay_in_range_and_the_strict_hits_below_the_official_ones(chunks: list[str], facts: list[str]) -> None:
-    figures = evidence_figures(chunks, facts)
-    assert list(figures) == [metric.name for metric in EVIDENCE_METRICS]
-    assert all(0 <= value <= 1 for value in figures.values())
-    assert figures["hits_4"] <= figures["hits_official_4"]
-    assert figures["hits_4"] <= figures["hits_10"] <= figures["hits_official_10"]
-    assert figures["map_10"] <= figures["hits_10"]
+def test_scores_stay_in_range_and_the_strict_hits_below_the_official_ones(chunks: list[str], facts: list[str]) -> None:
+    scores = evidence_scores(chunks, facts)
+    assert list(scores) == [metric.name for metric in EVIDENCE_METRICS]
+    assert all(0 <= value <= 1 for value in scores.values())
+    assert scores["hits_4"] <= scores["hits_official_4"]
+    assert scores["hits_4"] <= scores["hits_10"] <= scores["hits_official_10"]
+    assert scores["map_10"] <= scores["hits_10"]
 
 
 @given(EVIDENCE)
 def test_evidence_on_the_first_ranks_is_perfect(facts: list[str]) -> None:
-    figures = evidence_figures(list(dict.fromkeys(facts)), facts)
-    assert [figures[name] for name in ("hits_4", "hits_10", "map_10", "mrr_10")] == [1, 1, 1, 1]
+    scores = evidence_scores(list(dict.fromkeys(facts)), facts)
+    assert [scores[name] for name in ("hits_4", "hits_10", "map_10", "mrr_10")] == [1, 1, 1, 1]
 
 
 @pytest.mark.parametrize(
@@ -96,25 +96,25 @@ def test_evidence_on_the_first_ranks_is_perfect(facts: list[str]) -> None:
     ],
 )
 def test_cases_by_hand_with_two_facts(chunks: list[str], map_10: float, map_official_10: float, hits_4: float) -> None:
-    figures = evidence_figures(chunks, ["alpha one", "beta\ntwo"])
-    assert (figures["map_10"], figures["map_official_10"], figures["hits_4"]) == (map_10, map_official_10, hits_4)
+    scores = evidence_scores(chunks, ["alpha one", "beta\ntwo"])
+    assert (scores["map_10"], scores["map_official_10"], scores["hits_4"]) == (map_10, map_official_10, hits_4)
 
 
-def test_quirks_of_the_official_figures() -> None:
+def test_quirks_of_the_official_scores() -> None:
     assert average_precision_official(["anything"], [""]) == 1  # an empty fact is in every chunk
     assert average_precision_official(["alpha one"], ["alpha one", "alpha one"]) == 0.5  # found once, counted twice
-    assert evidence_figures(["alpha one"], ["alpha one", "beta two"])["hits_official_4"] == 1  # any hit is a hit
+    assert evidence_scores(["alpha one"], ["alpha one", "beta two"])["hits_official_4"] == 1  # any hit is a hit
     assert hits([1, None], 4) == 0.5
 
 
-def test_a_query_without_evidence_has_no_figures_and_is_left_out_of_means() -> None:
-    with pytest.raises(ValueError, match="no retrieval figures"):
-        evidence_figures(["alpha one"], [])
-    means = mean_evidence_figures({"a": ["alpha one"], "null": ["alpha one"]}, {"a": ["alpha one"], "null": []})
+def test_a_query_without_evidence_has_no_scores_and_is_left_out_of_means() -> None:
+    with pytest.raises(ValueError, match="no retrieval scores"):
+        evidence_scores(["alpha one"], [])
+    means = mean_evidence_scores({"a": ["alpha one"], "null": ["alpha one"]}, {"a": ["alpha one"], "null": []})
     assert means["hits_4"] == Score(1.0)
-    assert mean_evidence_figures({}, {"null": []})["hits_4"] == Score(None, "no query with evidence")
+    assert mean_evidence_scores({}, {"null": []})["hits_4"] == Score(None, "no query with evidence")
 
 
 def test_a_query_that_the_rankings_leave_out_counts_zero() -> None:
-    means = mean_evidence_figures({"a": ["alpha one"]}, {"a": ["alpha one"], "b": ["beta two"]})
+    means = mean_evidence_scores({"a": ["alpha one"]}, {"a": ["alpha one"], "b": ["beta two"]})
     assert {score.value for score in means.values()} == {0.5}

@@ -18,7 +18,7 @@ def values(importance: list[Importance], grades: list[Grade | None]) -> dict[str
     return {name: score.value for name, score in nugget_scores(importance, grades).items()}
 
 
-def test_the_figures_of_a_case_by_hand() -> None:
+def test_the_scores_of_a_case_by_hand() -> None:
     # Vital: support, partial, none. Okay: support, partial.
     found = values([V, V, V, K, K], [S, P, N, S, P])
     assert found == {
@@ -32,7 +32,7 @@ def test_the_figures_of_a_case_by_hand() -> None:
 
 
 @given(ITEMS)
-def test_the_figures_agree_with_counting(items: list[tuple[Importance, Grade]]) -> None:
+def test_the_scores_agree_with_counting(items: list[tuple[Importance, Grade]]) -> None:
     """An independent count with exact fractions, after the published definitions."""
     importance, grades = [item for item, _ in items], [grade for _, grade in items]
     counts = {(i, g): sum(item == (i, g) for item in items) for i in Importance for g in Grade}
@@ -67,7 +67,7 @@ def test_order_is_irrelevant_and_more_support_is_never_less(
         assert value is None or (better[name] or 0) >= value - 1e-12
 
 
-def test_a_nugget_without_a_grade_leaves_no_figure_and_says_so() -> None:
+def test_a_nugget_without_a_grade_leaves_no_score_and_says_so() -> None:
     scores = nugget_scores([V, K, V], [S, None, N])
     assert {score.value for score in scores.values()} == {None}
     assert {score.reason for score in scores.values()} == {"1 of 3 nuggets have no grade"}
@@ -84,7 +84,7 @@ def test_the_official_convention_counts_it_as_nothing() -> None:
     assert set(nugget_scores_official([], []).values()) == {0}
 
 
-def test_no_vital_nugget_leaves_no_vital_figure() -> None:
+def test_no_vital_nugget_leaves_no_vital_score() -> None:
     scores = nugget_scores([K, K], [S, N])
     assert (scores["vital_score"].value, scores["vital_score"].reason) == (None, "the topic has no such nuggets")
     assert scores["all_score"].value == 0.5

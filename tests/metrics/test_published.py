@@ -1,4 +1,4 @@
-"""Our formulas on the 477 human evaluations that the authors published with every part of their figures.
+"""Our formulas on the 477 human evaluations that the authors published with every part of their scores.
 
 `reference_subset_with_human_evaluations.json` holds, for 159 tasks and three sets of answers (the reference, GPT-4o,
 Llama 3.1 405B), ROUGE-L, Bert-Recall and Bert-K-Precision, the conditioned RB_agg, and `conditional_idk`: 1 where the
@@ -62,7 +62,7 @@ def _published(evaluation: dict[str, Any], labels: dict[str, Answerability]) -> 
     )
 
 
-def test_which_rows_show_the_raw_figure(published: list[Published]) -> None:
+def test_which_rows_show_the_raw_score(published: list[Published]) -> None:
     """445 rows do: an answer was due and was tried. The other 32 are conditioned to 1 or 0."""
     rows = Counter((row.answerability.value, row.behaves) for row in published)
     assert rows == {
@@ -81,7 +81,7 @@ def test_which_rows_show_the_raw_figure(published: list[Published]) -> None:
     assert {row.rb_agg for row in published if row not in shown} == {0, 1}
 
 
-def test_conditioned_as_the_official_script_all_rows_have_the_published_figure(published: list[Published]) -> None:
+def test_conditioned_as_the_official_script_all_rows_have_the_published_score(published: list[Published]) -> None:
     scores = [condition_ibm(rb_agg_ibm(*row.parts), row.answerability, row.verdict) for row in published]
     assert [score.value for score in scores] == pytest.approx([row.rb_agg for row in published], abs=1e-6)
 

@@ -32,7 +32,7 @@ def test_golden_values_cover_every_metric() -> None:
 
 @QUICK
 @given(BERT, SHARE, st.none() | BERT)
-def test_the_figure_is_in_range_and_no_larger_than_its_largest_factor(
+def test_the_score_is_in_range_and_no_larger_than_its_largest_factor(
     recall: float, rouge: float, precision: float | None
 ) -> None:
     value = rb_alg_raw(recall, rouge, precision)
@@ -43,7 +43,7 @@ def test_the_figure_is_in_range_and_no_larger_than_its_largest_factor(
 
 @QUICK
 @given(BERT, SHARE, BERT, st.floats(0, 0.5))
-def test_the_figure_grows_with_each_factor(recall: float, rouge: float, precision: float, more: float) -> None:
+def test_the_score_grows_with_each_factor(recall: float, rouge: float, precision: float, more: float) -> None:
     value = rb_alg_raw(recall, rouge, precision)
     assert rb_alg_raw(recall + more, rouge, precision) >= value - 1e-12
     assert rb_alg_raw(recall, rouge + more, precision) >= value - 1e-12

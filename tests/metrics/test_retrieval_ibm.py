@@ -51,9 +51,9 @@ def test_ibm_weighs_collections_by_predictions_judged_or_not() -> None:
     run = run_of(q1={"a": 1.0}, q2={}, unjudged1={}, unjudged2={}, foreign={})
     collections = {"q1": "one", "q2": "two", "unjudged1": "one", "unjudged2": "one"}
     assert ibm_weights(run, collections) == {"one": 3, "two": 1}
-    figures = score_run_ibm(run, [Qrel("q1", "a", 1), Qrel("q2", "a", 1)], collections)
-    assert figures["ndcg_5"].value == 0.75
-    assert list(figures) == [metric.name for metric in IBM_METRICS]
+    scores = score_run_ibm(run, [Qrel("q1", "a", 1), Qrel("q2", "a", 1)], collections)
+    assert scores["ndcg_5"].value == 0.75
+    assert list(scores) == [metric.name for metric in IBM_METRICS]
 
 
 def test_ibm_rounds_a_collection_before_collections_are_combined() -> None:
@@ -64,16 +64,16 @@ def test_ibm_rounds_a_collection_before_collections_are_combined() -> None:
 
 
 def test_ibm_ties_and_recall_are_trec_evals_too() -> None:
-    figures = score_run_ibm(run_of(q={"a": 1.0 + 1e-9, "b": 1.0}), [Qrel("q", "b", 1), Qrel("q", "z", 1)], {"q": "one"})
-    assert (figures["ndcg_1"].value, figures["recall_1"].value) == (1.0, 0.5)
+    scores = score_run_ibm(run_of(q={"a": 1.0 + 1e-9, "b": 1.0}), [Qrel("q", "b", 1), Qrel("q", "z", 1)], {"q": "one"})
+    assert (scores["ndcg_1"].value, scores["recall_1"].value) == (1.0, 0.5)
 
 
 @pytest.mark.parametrize(
     ("run", "reason"), [({}, "no predictions"), (run_of(q={"a": 1.0}, other={}), "no judged prediction in two")]
 )
-def test_ibm_invents_no_figure(run: Run, reason: str) -> None:
-    figures = score_run_ibm(run, [Qrel("q", "a", 1)], {"q": "one", "other": "two"})
-    assert {(score.value, score.reason) for score in figures.values()} == {(None, reason)}
+def test_ibm_invents_no_score(run: Run, reason: str) -> None:
+    scores = score_run_ibm(run, [Qrel("q", "a", 1)], {"q": "one", "other": "two"})
+    assert {(score.value, score.reason) for score in scores.values()} == {(None, reason)}
 
 
 @given(runs, judgements)
@@ -82,13 +82,13 @@ def test_ibm_equals_the_paper_profile_where_every_quirk_is_idle(
 ) -> None:
     full = {query: run.get(query, ()) for query in judged}
     values = score_run(full, qrels_of(judged)).values
-    figures = score_run_ibm(full, qrels_of(judged), dict.fromkeys(judged, "one"))
+    scores = score_run_ibm(full, qrels_of(judged), dict.fromkeys(judged, "one"))
     for metric in IBM_METRICS:
         if judged:
             mean = sum(row[metric.name] for row in values.values()) / len(values)
-            assert figures[metric.name].value == pytest.approx(mean, abs=5.1e-6)
+            assert scores[metric.name].value == pytest.approx(mean, abs=5.1e-6)
         else:
-            assert figures[metric.name].value is None
+            assert scores[metric.name].value is None
 
 
 def test_ibm_on_the_real_files_weighs_842_predictions(mtrag_root: Path) -> None:
@@ -99,7 +99,7 @@ def test_ibm_on_the_real_files_weighs_842_predictions(mtrag_root: Path) -> None:
     for qrel in qrels:
         if domains[qrel.query_id] != "govt":
             perfect[qrel.query_id] += (Ranked(qrel.passage_id, 1.0),)
-    figure = score_run_ibm(perfect, qrels, domains)["ndcg_5"].value
-    assert figure == pytest.approx((842 - 214) / 842, abs=1e-9)
+    one_score = score_run_ibm(perfect, qrels, domains)["ndcg_5"].value
+    assert one_score == pytest.approx((842 - 214) / 842, abs=1e-9)
     values = score_run(perfect, qrels).values
     assert sum(row["ndcg_5"] for row in values.values()) / 777 == pytest.approx((777 - 201) / 777, abs=1e-9)

@@ -1,4 +1,4 @@
-"""Figures of rewritten questions, by a search that is written down here."""
+"""Scores of rewritten questions, by a search that is written down here."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtasks.files import Ranked
-from ragtasks.metrics import FIGURES, Searched, is_changed, length_ratio, n_query_words, query_figures
+from ragtasks.metrics import QUERY_METRICS, Searched, is_changed, length_ratio, n_query_words, query_scores
 from ragtasks.records import Answerability, Message, Qrel, Role, Task
 
 QRELS = (Qrel("a<::>2", "p1", 1), Qrel("a<::>2", "p2", 1), Qrel("b<::>1", "p9", 1))
@@ -40,34 +40,34 @@ class Library:
         return Searched({text: FOUND[text] for text in texts})
 
 
-def test_figures_are_those_of_the_hand() -> None:
-    both, one, none = query_figures([task("a<::>2")] * 3, ["both", "one", "none"], QRELS, Library())
+def test_scores_are_those_of_the_hand() -> None:
+    both, one, none = query_scores([task("a<::>2")] * 3, ["both", "one", "none"], QRELS, Library())
     ideal = 1 + 1 / math.log2(3)
     assert both["ndcg_5"].value == pytest.approx((1 + 1 / math.log2(4)) / ideal)
     assert one["ndcg_5"].value == pytest.approx((1 / math.log2(3)) / ideal)
     assert (both["recall_5"].value, one["recall_5"].value) == (1, 0.5)
-    assert [none[name].value for name in FIGURES] == [0, 0]
+    assert [none[name].value for name in QUERY_METRICS] == [0, 0]
 
 
 def test_a_text_is_searched_for_once_a_corpus() -> None:
     library = Library()
     tasks = [task("a<::>2"), task("a<::>2", "fiqa"), task("b<::>1"), task("a<::>2")]
-    figures = query_figures(tasks, ["both", "both", "both", "both"], QRELS, library)
+    scores = query_scores(tasks, ["both", "both", "both", "both"], QRELS, library)
     assert library.asked == [("govt", ["both"]), ("fiqa", ["both"])]
-    assert figures[0] == figures[1] == figures[3]
-    assert figures[2]["recall_5"].value == 0
+    assert scores[0] == scores[1] == scores[3]
+    assert scores[2]["recall_5"].value == 0
 
 
 def test_what_cannot_be_searched_is_unscored_and_the_rest_is_not() -> None:
     tasks = [task("a<::>2"), task("a<::>2", "fiqa"), task("c<::>1")]
-    there, closed, unjudged = query_figures(tasks, ["one", "one", "one"], QRELS, Library("fiqa"))
+    there, closed, unjudged = query_scores(tasks, ["one", "one", "one"], QRELS, Library("fiqa"))
     assert there["recall_5"].value == 0.5
     assert {(score.value, score.reason) for score in closed.values()} == {(None, "fiqa is closed")}
     assert {(score.value, score.reason) for score in unjudged.values()} == {(None, "no relevance judgement")}
 
 
 def test_nothing_gives_nothing() -> None:
-    assert query_figures([], [], QRELS, Library()) == []
+    assert query_scores([], [], QRELS, Library()) == []
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,7 @@ def test_nothing_in_gives_nothing_out_and_loads_nothing() -> None:
     assert semantic_scores([], [], [], scorer) == []
 
 
-def test_batches_and_groups_do_not_change_a_figure(minilm: BertScorer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_and_groups_do_not_change_a_score(minilm: BertScorer, monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = all_pairs()
     expected = as_tuples(minilm.score(pairs))
     assert_close([as_tuples(minilm.score([pair]))[0] for pair in pairs[:8]], expected[:8])
@@ -129,9 +129,9 @@ def test_the_order_of_pairs_does_not_count(minilm: BertScorer) -> None:
 
 
 @given(st.lists(st.sampled_from(TEXTS[:7]), min_size=2, max_size=2))
-def test_figures_are_in_range_and_swap_with_their_texts(minilm: BertScorer, texts: list[str]) -> None:
+def test_scores_are_in_range_and_swap_with_their_texts(minilm: BertScorer, texts: list[str]) -> None:
     forward, backward = minilm.score([(texts[0], texts[1]), (texts[1], texts[0])])
-    assert all(-1 <= figure <= 1 + TOLERANCE for figure in (forward.precision, forward.recall, forward.f1))
+    assert all(-1 <= one_score <= 1 + TOLERANCE for one_score in (forward.precision, forward.recall, forward.f1))
     assert (forward.precision, forward.recall) == pytest.approx((backward.recall, backward.precision), abs=TOLERANCE)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from ragtasks.logs import read_evaluations
 from ragtasks.reports.page import write_page
-from ragtasks.reports.rendering import Figure, Section, Table
+from ragtasks.reports.rendering import Section, Table, Value
 from tests.reports._saved import Values, save
 
 HOSTILE = "</script><script>window.harmed=1</script><img src=x onerror='window.harmed=1'>]]>--><b>&amp;\u2028${1}"
@@ -22,10 +22,10 @@ TABLE = Table(
     "Means",
     ("model", "n", "rb_alg"),
     (
-        ("ten", 10, Figure(0.25, 10, 10, 0.2, 0.3)),
-        ("nine", 9, Figure(None, 0, 9)),
-        ("two", 2, Figure(0.5, 1, 2)),
-        ("one", 1, Figure(-0.5, 1, 1)),
+        ("ten", 10, Value(0.25, 10, 10, 0.2, 0.3)),
+        ("nine", 9, Value(None, 0, 9)),
+        ("two", 2, Value(0.5, 1, 2)),
+        ("one", 1, Value(-0.5, 1, 1)),
     ),
 )
 

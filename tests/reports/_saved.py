@@ -1,4 +1,4 @@
-"""Small results folders in the harness's format, written by hand: every figure in them is known."""
+"""Small results folders in the harness's format, written by hand: every score in them is known."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from ragtasks.reports.page import write_page
 from ragtasks.reports.page._blocks import Stream, packed
 from ragtasks.reports.page._failures import FAILURES, NO_VERDICT, UNSCORED, explained, failures_of
 from ragtasks.reports.page._naming import group_labels, name_evaluations
-from ragtasks.reports.rendering import Figure, Section, Table
+from ragtasks.reports.rendering import Section, Table, Value
 from ragtasks.reports.tables import ANSWERED, MISSED, NOT_USED, REFUSED
 from tests.reports._pages import HOSTILE, SVG, TURNS, always, blocks_of, known_results, poison, write
 from tests.reports._saved import Values, facts_of, save
@@ -96,7 +96,7 @@ def test_without_an_encoder_only_what_the_leading_metric_lacks_is_unscored(tmp_p
     write_page(read_evaluations([tmp_path]), [], tmp_path / "page.html")
     book, *_ = blocks = blocks_of(tmp_path / "page.html")
     unscored = 1 << FAILURES.index(UNSCORED)
-    assert [bits & unscored for bits in blocks[book["parts"][0]["figures"]]["failures"]] == [0, 0, 0, unscored]
+    assert [bits & unscored for bits in blocks[book["parts"][0]["scores"]]["failures"]] == [0, 0, 0, unscored]
     meanings = {item["name"]: item["meaning"] for item in book["failures"]}
     assert meanings[UNSCORED] == "ans_acc has no value: the reason stands beside it"
 
@@ -159,7 +159,7 @@ def test_a_loss_is_of_the_first_metric_asked_for_that_has_values_and_the_page_sa
     assert f"<dd>{meanings[NOT_USED]}</dd>" in page.read_text(encoding="utf-8")
     (full_rag,) = (part for part in book["parts"] if part["setting"] == "full_rag")
     bit = 1 << FAILURES.index(NOT_USED)
-    assert {bool(bits & bit) for bits in blocks[full_rag["figures"]]["failures"]} == {is_not_used}
+    assert {bool(bits & bit) for bits in blocks[full_rag["scores"]]["failures"]} == {is_not_used}
 
 
 def test_where_parts_have_losses_of_several_metrics_the_page_says_which_is_whose(tmp_path: Path) -> None:
@@ -224,15 +224,15 @@ def test_the_page_says_which_file_a_number_stands_for(results: Path, tmp_path: P
     ]
 
 
-def test_a_figure_that_rounds_to_zero_has_no_sign(tmp_path: Path) -> None:
-    table = Table("t", ("x",), ((Figure(-0.0004, 1, 1, -0.0004, 0.0004),),))
+def test_a_score_that_rounds_to_zero_has_no_sign(tmp_path: Path) -> None:
+    table = Table("t", ("x",), ((Value(-0.0004, 1, 1, -0.0004, 0.0004),),))
     write_page([], [Section("s", {}, (table,))], tmp_path / "page.html")
     assert ">0.000<small>0.000 to 0.000</small></td>" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
-def test_a_cell_without_a_figure_is_a_dash_and_no_more(page: Path) -> None:
+def test_a_cell_without_a_score_is_a_dash_and_no_more(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    assert '<td class="number" data-value="">\u2013</td>' in text  # `Figure(None, 0, 9)`
+    assert '<td class="number" data-value="">\u2013</td>' in text  # `Score(None, 0, 9)`
     assert "<small>1 of 2</small>" in text
 
 
@@ -243,20 +243,20 @@ def test_what_stands_between_backticks_is_code_and_markup_in_it_is_text(tmp_path
     assert f'<p class="quiet">{expected}</p>' in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
-def test_every_text_and_figure_is_in_the_blocks(page: Path) -> None:
+def test_every_text_and_score_is_in_the_blocks(page: Path) -> None:
     book, *_ = blocks = blocks_of(page)
     assert [(part["label"], part["setting"]) for part in book["parts"]] == [
         (model, setting) for model in ("high", "low") for setting in ("reference", "full_rag")
     ]
     low = book["parts"][3]
-    figures = blocks[low["figures"]]
-    tasks = [blocks[book["benchmarks"]["mtrag"]["tasks"]][place] for place in figures["task"]]
+    scores = blocks[low["scores"]]
+    tasks = [blocks[book["benchmarks"]["mtrag"]["tasks"]][place] for place in scores["task"]]
     assert [task[0] for task in tasks] == [f"{conversation}<::>{turn}" for conversation, turn in TURNS]
-    assert figures["answer"][0] == "answer to a 1"
-    assert figures["values"] == {"rb_alg": [0.3] * 12, "rouge_l": [None] * 12}
-    assert figures["unscored"] == {"rouge_l": {str(place): "why not" for place in range(12)}}
+    assert scores["answer"][0] == "answer to a 1"
+    assert scores["values"] == {"rb_alg": [0.3] * 12, "rouge_l": [None] * 12}
+    assert scores["unscored"] == {"rouge_l": {str(place): "why not" for place in range(12)}}
     names = [failure["name"] for failure in book["failures"]]
-    found = [[name for bit, name in enumerate(names) if bits >> bit & 1] for bits in figures["failures"][:4]]
+    found = [[name for bit, name in enumerate(names) if bits >> bit & 1] for bits in scores["failures"][:4]]
     assert found == [[NOT_USED], [REFUSED], [ANSWERED], [MISSED]]  # rouge_l has no value, and does not lead
     assert [len(own) for own in blocks[low["verdicts"]]] == [0] * 4 + [2] * 4 + [0] * 4
     assert blocks[low["verdicts"]][4][1] == [
@@ -266,10 +266,10 @@ def test_every_text_and_figure_is_in_the_blocks(page: Path) -> None:
 
 def test_tasks_passages_and_histories_are_there_once(page: Path) -> None:
     book, *_ = blocks = blocks_of(page)
-    shelf = book["benchmarks"]["mtrag"]
-    texts = {domain: blocks[place] for domain, place in shelf["texts"].items()}
+    text_store = book["benchmarks"]["mtrag"]
+    texts = {domain: blocks[place] for domain, place in text_store["texts"].items()}
     # `vary` changes the passages of turn 4 only, and the domain of b only; two models and settings share the rest.
-    assert len(blocks[shelf["tasks"]]) == 12
+    assert len(blocks[text_store["tasks"]]) == 12
     assert {domain: len(own["passages"]) for domain, own in texts.items()} == {"govt": 4, "fiqa": 4}
     assert {domain: len(own["histories"]) for domain, own in texts.items()} == {"govt": 4, "fiqa": 4}
 
@@ -393,6 +393,6 @@ def test_the_page_of_the_harness_own_output(evaluations: Path, tmp_path: Path) -
     book, *_ = blocks = blocks_of(tmp_path / "page.html")
     assert "Sample data" in (tmp_path / "page.html").read_text(encoding="utf-8")
     assert len(book["parts"]) == 6
-    assert sum(len(blocks[part["figures"]]["task"]) for part in book["parts"]) == sum(len(item.rows) for item in found)
-    shown = blocks[book["parts"][0]["figures"]]
+    assert sum(len(blocks[part["scores"]]["task"]) for part in book["parts"]) == sum(len(item.rows) for item in found)
+    shown = blocks[book["parts"][0]["scores"]]
     assert all(len(column) == len(shown["task"]) for column in shown["values"].values())

@@ -127,7 +127,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(known_results(folder), folder / "page.html")
 
 
-def test_tables_sort_by_figure_with_the_unscored_last(tab: Tab, page: Path) -> None:
+def test_tables_sort_by_score_with_the_unscored_last(tab: Tab, page: Path) -> None:
     tab.open(page)
     head = "#tables article:first-of-type thead th:nth-child({}) button"
     tab.click(head.format(3))

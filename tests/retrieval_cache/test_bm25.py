@@ -255,7 +255,7 @@ def test_a_killed_build_starts_anew(tmp_path: Path, spec: str) -> None:
 
 
 @pytest.mark.parametrize("spec", ["bm25"])
-def test_a_torn_index_is_built_again(tmp_path: Path, spec: str) -> None:
+def test_a_corrupt_index_is_built_again(tmp_path: Path, spec: str) -> None:
     passages = corpus("red fish", "blue stone", "green water")
     first = searched(spec, tmp_path, passages, "fish")
     (tmp_path / "tantivy" / "meta.json").write_text("{", encoding="utf-8")

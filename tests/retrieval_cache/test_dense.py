@@ -100,16 +100,16 @@ def test_finished_shards_are_used_again(minilm: DenseRetriever, folder: Path) ->
     assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == before
 
 
-@pytest.mark.parametrize("harm", ["torn", "flipped", "no seal", "torn seal", "no vectors", "part", "extra shard"])
+@pytest.mark.parametrize("harm", ["corrupt", "flipped", "no seal", "corrupt seal", "no vectors", "part", "extra shard"])
 def test_a_harmed_folder_is_put_right(minilm: DenseRetriever, folder: Path, harm: str) -> None:
     good = folder_bytes(folder)
     shard, seal = folder / "shard-000001.npy", folder / "shard-000001.json"
     content = shard.read_bytes()
     harms = {
-        "torn": lambda: shard.write_bytes(content[:-10]),
+        "corrupt": lambda: shard.write_bytes(content[:-10]),
         "flipped": lambda: shard.write_bytes(content[:-1] + bytes([content[-1] ^ 1])),
         "no seal": seal.unlink,
-        "torn seal": lambda: seal.write_bytes(seal.read_bytes()[:20]),
+        "corrupt seal": lambda: seal.write_bytes(seal.read_bytes()[:20]),
         "no vectors": shard.unlink,
         "part": lambda: (folder / "shard-000001.npy.1.part").write_bytes(b"x"),
         "extra shard": lambda: (folder / "shard-000009.npy").write_bytes(content),

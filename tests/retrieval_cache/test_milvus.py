@@ -1,4 +1,4 @@
-"""Milvus, embedded: the figures of the in-process retrievers, what a kill leaves, and what is in the way."""
+"""Milvus, embedded: the scores of the in-process retrievers, what a kill leaves, and what is in the way."""
 
 from __future__ import annotations
 

@@ -119,14 +119,14 @@ def test_a_node_killed_in_the_middle_changes_no_vector(nodes: Nodes, passages: l
     assert searching.search(query, 1)["q"][0].passage_id == passages[7].passage_id
 
 
-def test_finished_shards_are_kept_and_torn_ones_made_again(
+def test_finished_shards_are_kept_and_corrupt_ones_made_again(
     nodes: Nodes, passages: list[Passage], tmp_path: Path
 ) -> None:
     folder, some = tmp_path / "vectors", passages[:64]
     DenseRetriever("minilm", **OPTIONS).index(iter(some), folder)
     whole = contents(folder)
     (folder / "shard-000001.json").unlink()
-    (folder / "shard-000002.npy").write_bytes(b"torn")
+    (folder / "shard-000002.npy").write_bytes(b"corrupt")
     encoding = encode_corpus("minilm", iter(some), folder, options=OPTIONS)
     assert (encoding.n_kept, encoding.n_made) == (2, 2)
     assert list(contents(folder)) == list(whole)

@@ -74,7 +74,7 @@ def test_a_benchmark_without_a_published_ranking_says_how_to_get_one(place: Plac
     assert str(caught.value).splitlines()[-1] == f"  next step: {step}"
 
 
-def test_slips_in_names_show_before_anything_is_read(place: Place) -> None:
+def test_violations_in_names_show_before_anything_is_read(place: Place) -> None:
     with pytest.raises(ConfigurationError, match="bm25"):
         retrieve(place, "bm52", "rewrite", depth=20)
     with pytest.raises(ConfigurationError, match="rewrite"):
@@ -96,7 +96,7 @@ def test_a_run_that_is_named_twice_stands_once_and_one_of_other_data_says_which(
     with pytest.raises(CacheError, match=r"other data \(mtrag \(sample\)\) than custom \(sample\); .*--data"):
         evaluate_runs(replace(place, benchmark="custom"), ["mine"])
     file = next(run.folder.glob("*.trec"))
-    file.write_bytes(file.read_bytes().replace(b" 1 ", b" 2 ", 1))  # a rank, which no figure rests on
+    file.write_bytes(file.read_bytes().replace(b" 1 ", b" 2 ", 1))  # a rank, which no score rests on
     with pytest.raises(CacheError, match="other bytes than were written; next step: `ragtasks runs remove mine`"):
         evaluate_runs(place, ["mine"])
 

@@ -76,7 +76,7 @@ def test_a_harmed_shard_is_put_right(splade: Path, tmp_path: Path) -> None:
     good = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in tmp_path.iterdir()}
     assert len(good) == 8
     (tmp_path / "shard-000002.json").unlink()
-    (tmp_path / "shard-000001.npz").write_bytes(b"torn")
+    (tmp_path / "shard-000001.npz").write_bytes(b"corrupt")
     retriever.index(PASSAGES, tmp_path)
     assert {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in tmp_path.iterdir()} == good
 

@@ -130,11 +130,11 @@ def test_run_for_other_data_is_refused_with_what_differs(sample: Benchmark, stor
         contexts_of_run(store.root, folder.name, other, Setting.FULL_RAG)
 
 
-def test_a_torn_run_can_be_removed(sample: Benchmark, tmp_path: Path) -> None:
+def test_a_corrupt_run_can_be_removed(sample: Benchmark, tmp_path: Path) -> None:
     store = RunStore(tmp_path)
     run = build_run(_request(sample, name="mine"), store)
     (run.folder / "manifest.json").write_text("{", encoding="utf-8")
-    with pytest.raises(CacheError, match=r"torn.*remove the run"):
+    with pytest.raises(CacheError, match=r"corrupt.*remove the run"):
         store.named("mine")
     store.remove("mine")
     assert store.all() == []
@@ -188,7 +188,7 @@ def test_half_written_files_of_killed_builds_are_not_published(
     work = store.work_folder(read_manifest(stored[1]).key)
     for name in ("fiqa.trec.1.part", "contexts/full_rag.jsonl.2.part"):
         (work / name).parent.mkdir(parents=True, exist_ok=True)
-        (work / name).write_bytes(b"torn")
+        (work / name).write_bytes(b"corrupt")
     assert _bytes(build_run(_request(sample), store).folder) == _bytes(stored[1])
 
 

@@ -17,7 +17,7 @@ from ragtasks.benchmarks import benchmark_folder, open_benchmark
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, RagtasksError
 from ragtasks.logs import read_evaluations
 from ragtasks.records import Setting
-from ragtasks.scoring import Place, rescore, take_problems
+from ragtasks.scoring import Place, rescore, take_failures
 from tests.clients._server import closed_port
 from tests.judges._demo import DemoServer
 from tests.reports._evaluations import LIMIT, evaluate_sample, results_file
@@ -60,7 +60,7 @@ def rows_in(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for file in files for line in file.read_text().splitlines()]
 
 
-def test_scoring_again_with_the_same_configuration_gives_the_same_figures(
+def test_scoring_again_with_the_same_configuration_gives_the_same_scores(
     saved: Path, again: Rescore, tmp_path: Path
 ) -> None:
     before = content_of(saved)
@@ -76,15 +76,15 @@ def test_scoring_again_with_the_same_configuration_gives_the_same_figures(
             second["configs"]["mtrag_full_rag_fiqa"]["metadata"] == first["configs"]["mtrag_full_rag_fiqa"]["metadata"]
         )
         assert second["config"] == first["config"]
-        for name, figures in second["results"].items():
+        for name, scores in second["results"].items():
             before_of = first["results"][name]
-            shared = [key for key in figures if key.endswith(",sample") and "_stderr" not in key and key in before_of]
-            assert [before_of[key] for key in shared] == pytest.approx([figures[key] for key in shared], nan_ok=True)
+            shared = [key for key in scores if key.endswith(",sample") and "_stderr" not in key and key in before_of]
+            assert [before_of[key] for key in shared] == pytest.approx([scores[key] for key in shared], nan_ok=True)
         assert second["results"].keys() == first["results"].keys()
         assert second["groups"].keys() == first["groups"].keys()
 
 
-def test_judges_add_their_figures_and_verdicts_and_the_second_time_nothing_is_asked(
+def test_judges_add_their_scores_and_verdicts_and_the_second_time_nothing_is_asked(
     saved: Path, again: Rescore, tmp_path: Path
 ) -> None:
     with DemoServer() as server:
@@ -158,7 +158,7 @@ def test_all_is_saved_before_dead_judges_end_the_scoring(saved: Path, again: Res
     assert len(rows) == len(rows_in(saved / "oracle"))
     assert all(row["judge_coverage"] == 0 and row["rouge_l"] == 1 for row in rows)
     assert all(str(row["rb_llm"]) == "nan" and row["doc"]["scoring"]["unscored"]["rb_llm"] for row in rows)
-    assert take_problems() == []
+    assert take_failures() == []
 
 
 @pytest.mark.parametrize("target", ["", "inside", "oracle/deep"])
@@ -248,8 +248,8 @@ def test_broken_samples_are_told_all_at_once_and_by_line(saved: Path, again: Res
     del first["filtered_resps"]
     second["doc"]["answerability"] = "MAYBE"
     third["filtered_resps"] = [None]
-    file.write_text("".join(json.dumps(row) + "\n" for row in (first, second, third)) + "{torn")
-    with pytest.raises(BenchmarkFileError, match="4 faults") as caught:
+    file.write_text("".join(json.dumps(row) + "\n" for row in (first, second, third)) + "{corrupt")
+    with pytest.raises(BenchmarkFileError, match="4 errors") as caught:
         again(copy)
     assert [f"line {number}:" in str(caught.value) for number in (1, 2, 3, 4)] == [True] * 4
     assert not (tmp_path / "out").exists()
@@ -273,12 +273,12 @@ def test_answers_are_scored_all_or_not_at_all(
         again(copy)
 
 
-@pytest.mark.parametrize("made", ["nothing", "empty", "no samples", "torn"])
+@pytest.mark.parametrize("made", ["nothing", "empty", "no samples", "corrupt"])
 def test_folders_without_answers_are_told_with_the_next_step(again: Rescore, tmp_path: Path, made: str) -> None:
     folder = tmp_path / "given"
     if made != "nothing":
         folder.mkdir()
-    if made in ("no samples", "torn"):
+    if made in ("no samples", "corrupt"):
         text = '{"configs": {}}' if made == "no samples" else '{"configs": '
         (folder / "results_2026-01-01T00-00-00.0.json").write_text(text)
     with pytest.raises(BenchmarkFileError, match="next step: run the evaluation again"):
@@ -330,7 +330,7 @@ def test_a_run_gives_the_passages_where_the_file_has_none(again: Rescore, tmp_pa
     rows = predictions(4)
     written(tmp_path / "with.jsonl", rows)
     written(tmp_path / "without.jsonl", [{key: row[key] for key in ("task_id", "predictions")} for row in rows])
-    with pytest.raises(BenchmarkFileError, match=r"4 faults[\s\S]*contexts: a list"):
+    with pytest.raises(BenchmarkFileError, match=r"4 errors[\s\S]*contexts: a list"):
         again(tmp_path / "without.jsonl", **SAMPLE)
     again(tmp_path / "without.jsonl", run="official", **SAMPLE)
     again(tmp_path / "with.jsonl", **SAMPLE)
@@ -340,7 +340,7 @@ def test_a_run_gives_the_passages_where_the_file_has_none(again: Rescore, tmp_pa
     assert texts[0]
 
 
-def test_faults_of_predictions_are_told_all_at_once_and_by_line(again: Rescore, tmp_path: Path) -> None:
+def test_violations_of_predictions_are_told_all_at_once_and_by_line(again: Rescore, tmp_path: Path) -> None:
     rows = predictions(6)
     rows[0]["task_id"] = "nobody::1"
     rows[1]["predictions"] = []
@@ -349,7 +349,7 @@ def test_faults_of_predictions_are_told_all_at_once_and_by_line(again: Rescore, 
     rows[5]["task_id"] = rows[4]["task_id"]
     file = written(tmp_path / "bad.jsonl", rows)
     file.write_text(file.read_text() + "[1]\n")
-    with pytest.raises(BenchmarkFileError, match="6 faults") as caught:
+    with pytest.raises(BenchmarkFileError, match="6 errors") as caught:
         again(file, **SAMPLE)
     text = str(caught.value)
     assert [f"line {number}" in text for number in (1, 2, 3, 4, 6, 7)] == [True] * 6

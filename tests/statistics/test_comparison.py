@@ -88,7 +88,7 @@ def test_the_correction_is_over_all_that_was_compared() -> None:
     assert [pair.adjusted_p for pair in pairs] == holm([pair.p for pair in pairs])
 
 
-def test_what_cannot_be_compared_has_a_reason_and_no_figures() -> None:
+def test_what_cannot_be_compared_has_a_reason_and_no_scores() -> None:
     unscored = column("b", dict.fromkeys(ITEMS))
     found = compare_columns([column("a"), unscored, column("c", {"only here": 1.0} | dict.fromkeys(ITEMS, 0.5))])
     nothing, apart = found.pairs[0], found.pairs[1]
@@ -105,7 +105,7 @@ def test_equal_columns_have_no_difference_and_no_interval() -> None:
     assert (pair.difference.low, pair.difference.reason) == (None, NOTHING_VARIES)
 
 
-def test_slips_are_answered() -> None:
+def test_violations_are_answered() -> None:
     columns = [column("model-a"), column("model-b")]
     with pytest.raises(ConfigurationError, match="unknown baseline 'model_a': did you mean 'model-"):
         compare_columns(columns, "model_a")

@@ -8,7 +8,7 @@ from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark
 from ragtasks.judges import IDK, RL_F, Verdict, VerdictOutcome, Verdicts
 from ragtasks.metrics import RuleBasedIdk, Semantics, SemanticScore
 from ragtasks.records import Answerability, Response
-from ragtasks.suites import SUITE, Evidence
+from ragtasks.suites import SUITE, ScoringInputs
 from ragtasks.suites._mtrag_s import METRIC_NAMES
 
 TEXTS = ("The island has 3,140 inhabitants.", "I do not have that information.", "")
@@ -19,7 +19,7 @@ def sample() -> Benchmark:
     return open_benchmark("mtrag_s", benchmark_folder("mtrag_s", "sample", Path()).resolve())
 
 
-def evidence_of(sample: Benchmark, *, semantics: Semantics, with_verdicts: bool = False) -> Evidence:
+def evidence_of(sample: Benchmark, *, semantics: Semantics, with_verdicts: bool = False) -> ScoringInputs:
     unanswerable = next(task for task in sample.tasks if task.answerability is Answerability.UNANSWERABLE)
     pairs = [*zip(sample.tasks, TEXTS, strict=False), (unanswerable, TEXTS[1])]
     responses = [Response(task, task.references, text) for task, text in pairs]
@@ -30,10 +30,10 @@ def evidence_of(sample: Benchmark, *, semantics: Semantics, with_verdicts: bool 
     }
     table[2, RL_F, "a"] = Verdict("x", RL_F, "a", VerdictOutcome.NO_STATEMENTS, reason="no statement")
     verdicts = Verdicts(responses, [RL_F, IDK], ["a"], table) if with_verdicts else None
-    return Evidence(sample, responses, RuleBasedIdk().detect(responses), semantics, verdicts)
+    return ScoringInputs(sample, responses, RuleBasedIdk().detect(responses), semantics, verdicts)
 
 
-def test_figures_without_a_reference_are_taken_over_and_others_left_out(sample: Benchmark) -> None:
+def test_scores_without_a_reference_are_taken_over_and_others_left_out(sample: Benchmark) -> None:
     semantics = Semantics([SemanticScore(0.1, 0.2, value) for value in (0.5, -0.1, None, 0.3)])
     scores = SUITE.score(evidence_of(sample, semantics=semantics))
     assert [own["bert_k_precision"].value for own in scores] == [0.5, -0.1, None, 0.3]

@@ -16,7 +16,7 @@ from ragtasks.metrics import IdkLabel, RuleBasedIdk, Scores, Semantics, Semantic
 from ragtasks.metrics._meteor import open_wordnet
 from ragtasks.records import Answerability, IdkVerdict, Response, Task
 from ragtasks.scoring._scoring import ResponseScorer
-from ragtasks.suites import Evidence
+from ragtasks.suites import ScoringInputs
 from ragtasks.suites._multidoc2dial import (
     CANNOT_ANSWER,
     KNOWN_REFUSALS,
@@ -40,7 +40,7 @@ def task_with(answerability: Answerability) -> Task:
 def scores_of(text: str, answerability: Answerability, semantics: Semantics | None = None) -> Scores:
     response = Response(task_with(answerability), (), text)
     found = semantics or Semantics([SemanticScore(0.5, 0.25, None)])
-    (scores,) = score(Evidence(BENCHMARK, [response], RuleBasedIdk().detect([response]), found))
+    (scores,) = score(ScoringInputs(BENCHMARK, [response], RuleBasedIdk().detect([response]), found))
     return scores
 
 

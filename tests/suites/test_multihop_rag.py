@@ -8,7 +8,7 @@ from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark
 from ragtasks.judges import IDK, MULTIHOP_ANSWER, Verdict, VerdictOutcome, Verdicts
 from ragtasks.metrics import RuleBasedIdk, Scores, Semantics
 from ragtasks.records import Response
-from ragtasks.suites import SUITE, Evidence
+from ragtasks.suites import SUITE, ScoringInputs
 from ragtasks.suites._multihop_rag import KINDS, METRICS
 
 OF_TYPE = {f"{kind}_query": f"accuracy_{kind}" for kind in KINDS}
@@ -19,10 +19,10 @@ def sample() -> Benchmark:
     return open_benchmark("multihop_rag", benchmark_folder("multihop_rag", "sample", Path()).resolve())
 
 
-def evidence_of(sample: Benchmark, texts: list[str], verdicts: Verdicts | None = None) -> Evidence:
+def evidence_of(sample: Benchmark, texts: list[str], verdicts: Verdicts | None = None) -> ScoringInputs:
     responses = [Response(task, (), text) for task, text in zip(sample.tasks, texts, strict=False)]
     labels = RuleBasedIdk().detect(responses)
-    return Evidence(sample, responses, labels, Semantics(None, "encoder: none"), verdicts)
+    return ScoringInputs(sample, responses, labels, Semantics(None, "encoder: none"), verdicts)
 
 
 def scored(sample: Benchmark, text: str) -> list[Scores]:

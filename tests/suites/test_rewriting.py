@@ -14,7 +14,7 @@ from ragtasks.benchmarks.mtrag import rewriting_tasks
 from ragtasks.files import Ranked
 from ragtasks.metrics import RuleBasedIdk, Scores, Search, Searched, Semantics
 from ragtasks.records import Response, Task
-from ragtasks.suites import Evidence, suite_named
+from ragtasks.suites import ScoringInputs, suite_named
 
 SAMPLE = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path()).resolve())
 TASKS = {name: rewriting_tasks(SAMPLE, contract).tasks for name, contract in CONTRACTS.items()}
@@ -32,7 +32,7 @@ def clairvoyant(domain: str, texts: Collection[str]) -> Searched:
 def scored(name: str, tasks: list[Task], texts: list[str], search: Search | None = clairvoyant) -> list[Scores]:
     responses = [Response(task, (), text) for task, text in zip(tasks, texts, strict=True)]
     labels = RuleBasedIdk().detect(responses)
-    evidence = Evidence(SAMPLE, responses, labels, Semantics(None, "encoder: none"), search=search)
+    evidence = ScoringInputs(SAMPLE, responses, labels, Semantics(None, "encoder: none"), search=search)
     return SUITES[name].score(evidence)
 
 
@@ -46,7 +46,7 @@ def test_the_suite_gives_exactly_its_metrics(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SUITES)
-def test_the_target_reaches_the_official_figures(name: str) -> None:
+def test_the_target_reaches_the_official_scores(name: str) -> None:
     tasks = list(TASKS[name])
     for task, own in zip(tasks, scored(name, tasks, [task.target for task in tasks]), strict=True):
         unchanged = task.extra["rewrite"] == task.question
@@ -60,13 +60,13 @@ def test_a_reply_that_breaks_the_contract_is_counted_and_the_last_turn_searched(
     tasks = list(TASKS[name])
     for own in scored(name, tasks, ["I cannot say."] * len(tasks)):
         assert own["invalid_reply"].value == 1
-        assert all(own[figure].value == own[f"{figure}_last_turn"].value for figure in RETRIEVAL)
+        assert all(own[one_score].value == own[f"{one_score}_last_turn"].value for one_score in RETRIEVAL)
         assert own["length_ratio"].value is None
         assert own["unneeded_rewrite"].value is None
         assert own["reply_words"].value == 3
 
 
-def test_figures_by_label_are_of_labelled_later_turns() -> None:
+def test_scores_by_label_are_of_labelled_later_turns() -> None:
     later = next(task for task in TASKS["json"] if task.turn > 1)
     first = next(task for task in TASKS["json"] if task.turn == 1)
     tasks = [replace(later, extra={**later.extra, "standalone": label}) for label in (True, False, None)] + [first]
@@ -101,10 +101,10 @@ def test_saved_words_are_those_of_the_official_rewrite_that_was_not_written() ->
 
 
 @pytest.mark.parametrize("search", [None, lambda *_: Searched(None, "no corpus")])
-def test_without_a_search_the_other_figures_stay(search: Search | None) -> None:
+def test_without_a_search_the_other_scores_stay(search: Search | None) -> None:
     task = TASKS["json"][0]
     (own,) = scored("json", [task], [task.target], search)
     missing = {name for name, score in own.items() if score.reason in ("no retriever", "no corpus")}
-    assert missing >= {f"{figure}{form}" for figure in RETRIEVAL for form in ("", "_last_turn", "_official")}
+    assert missing >= {f"{one_score}{form}" for one_score in RETRIEVAL for form in ("", "_last_turn", "_official")}
     assert (own["coverage"].value, own["invalid_reply"].value) == (0, 0)
     assert own["length_ratio"].value is not None

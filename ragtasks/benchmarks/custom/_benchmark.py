@@ -20,11 +20,11 @@ from ragtasks.benchmarks._derived import derived_file
 from ragtasks.benchmarks._retrieval_side import RetrievalSide
 from ragtasks.benchmarks.custom import _search as _custom_search
 from ragtasks.benchmarks.custom._judged import RETRIEVED, read_qrels, read_retrieved
-from ragtasks.benchmarks.custom._lines import Fault, Faults
+from ragtasks.benchmarks.custom._lines import Violation, Violations
 from ragtasks.benchmarks.custom._rows import CONVERSATIONS, PASSAGES, Corpus, read_passages, read_tasks, rewrites_of
 from ragtasks.benchmarks.download import Source
 from ragtasks.errors import ConfigurationError
-from ragtasks.files import SAMPLE_FACTS
+from ragtasks.files import SAMPLE_STATISTICS
 from ragtasks.records import Answerability, Contexts, Passage, Qrel, Setting, Task
 
 SOURCE = Source("custom", "custom", CONVERSATIONS, "", "", "", files=())
@@ -71,18 +71,18 @@ class Folder:
         return tuple(Qrel(task.task_id, item.passage_id, 1) for task in self.tasks for item in task.references)
 
 
-def read_folder(root: Path) -> tuple[Folder, tuple[Fault, ...]]:
-    """Return what a folder holds and everything that is wrong with it; with faults, the former is not to be used."""
-    faults = Faults(root)
-    return _read(root, faults), faults.all()
+def read_folder(root: Path) -> tuple[Folder, tuple[Violation, ...]]:
+    """Return what a folder holds and everything that is wrong with it; with errors, the former is not to be used."""
+    violations = Violations(root)
+    return _read(root, violations), violations.all()
 
 
-def _read(root: Path, faults: Faults) -> Folder:
-    corpus = read_passages(root, faults)
-    tasks = read_tasks(root, corpus, faults)
+def _read(root: Path, violations: Violations) -> Folder:
+    corpus = read_passages(root, violations)
+    tasks = read_tasks(root, corpus, violations)
     by_id = {task.task_id: task for task in tasks}
-    qrels = read_qrels(root, by_id, corpus, faults)
-    return Folder(root, tasks, corpus, qrels, read_retrieved(root, by_id, corpus, faults))
+    qrels = read_qrels(root, by_id, corpus, violations)
+    return Folder(root, tasks, corpus, qrels, read_retrieved(root, by_id, corpus, violations))
 
 
 @functools.lru_cache(maxsize=2)
@@ -92,10 +92,10 @@ def _checked(root: Path) -> Folder:
     Raises:
         BenchmarkFileError: anything is wrong with it.
     """
-    faults = Faults(root)
-    folder = _read(root, faults)
+    violations = Violations(root)
+    folder = _read(root, violations)
     command = shlex.join(["ragtasks", "validate", str(root)])
-    faults.raise_if_any(f"run `{command}`, which lists every fault; `data` names another folder")
+    violations.raise_if_any(f"run `{command}`, which lists every error; `data` names another folder")
     return folder
 
 
@@ -106,7 +106,7 @@ def load(root: Path) -> Benchmark:
         BenchmarkFileError: anything is wrong with the files.
     """
     folder = _checked(root)
-    is_sample = (root / SAMPLE_FACTS).is_file()
+    is_sample = (root / SAMPLE_STATISTICS).is_file()
     return Benchmark(
         "custom",
         root,

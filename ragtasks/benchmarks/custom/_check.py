@@ -1,4 +1,4 @@
-"""What `ragtasks validate` says of a folder of your own: every fault, or what is in it and the commands to run next."""
+"""What `ragtasks validate` says of a folder of your own: every error, or what is in it and the commands to run next."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ragtasks.benchmarks.custom._lines import plural
 from ragtasks.benchmarks.custom._rows import CONVERSATIONS, PASSAGES, rewrites_of
 from ragtasks.benchmarks.custom._search import NAME as BUILT_IN
 from ragtasks.errors import close_matches
-from ragtasks.files import SAMPLE_FACTS
+from ragtasks.files import SAMPLE_STATISTICS
 from ragtasks.records import Answerability
 
 _READ = (CONVERSATIONS, PASSAGES, QRELS, RETRIEVED)
-_NOT_MEANT = {DERIVED, SAMPLE_FACTS}
+_NOT_MEANT = {DERIVED, SAMPLE_STATISTICS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +34,13 @@ class FolderCheck:
 
 
 def check_folder(root: Path) -> FolderCheck:
-    """Return every fault of a folder by file and line, or, where there is none, counts and what to run next."""
-    folder, faults = read_folder(root)
-    if faults:
-        n_files = len({fault.file for fault in faults})
-        heading = f"{root}: {plural(len(faults), 'fault')} in {plural(n_files, 'file')}"
-        return FolderCheck(False, (heading, *map(str, faults), *_unread(root)))
-    return FolderCheck(True, (f"{root}: no fault", *_contents(folder), *_unread(root), *_next_steps(folder)))
+    """Return every error of a folder by file and line, or, where there is none, counts and what to run next."""
+    folder, violations = read_folder(root)
+    if violations:
+        n_files = len({violation.file for violation in violations})
+        heading = f"{root}: {plural(len(violations), 'violation')} in {plural(n_files, 'file')}"
+        return FolderCheck(False, (heading, *map(str, violations), *_unread(root)))
+    return FolderCheck(True, (f"{root}: no error", *_contents(folder), *_unread(root), *_next_steps(folder)))
 
 
 def _contents(folder: Folder) -> Iterator[str]:
@@ -79,7 +79,7 @@ def _table(folder: Folder) -> Iterator[str]:
 
 
 def _unread(root: Path) -> Iterator[str]:
-    """Yield a line for each file that nobody reads: a slip in an optional file's name would else go unseen."""
+    """Yield a line for each file that nobody reads: an error in an optional file's name would else go unseen."""
     names = sorted(path.name for path in root.glob("[!.]*")) if root.is_dir() else []
     for name in names:
         if name not in (*_READ, *_NOT_MEANT):

@@ -1,6 +1,6 @@
 """`qrels.tsv` and `retrieved.trec`: what is relevant, and what a retriever found, both optional and by ids alone.
 
-Every id must be that of a task or a passage of the folder, and of one domain: a slip in an id would else read as a
+Every id must be that of a task or a passage of the folder, and of one domain: an error in an id would else read as a
 retriever's miss.
 """
 
@@ -12,7 +12,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from ragtasks.benchmarks.custom._lines import Faults, shown, text_lines
+from ragtasks.benchmarks.custom._lines import Violations, shown, text_lines
 from ragtasks.benchmarks.custom._rows import Corpus
 from ragtasks.errors import close_matches
 from ragtasks.ids import normalise_task_id
@@ -26,10 +26,10 @@ _HEADER = ["query-id", "corpus-id", "score"]
 
 
 class _Known:
-    """The ids that a line may name; a folder whose tasks or passages have faults is checked against what it has."""
+    """The ids that a line may name; a folder whose tasks or passages have errors is checked against what it has."""
 
-    def __init__(self, file: str, tasks: Mapping[str, Task], corpus: Corpus, faults: Faults) -> None:
-        self._file, self._tasks, self._corpus, self._faults = file, tasks, corpus, faults
+    def __init__(self, file: str, tasks: Mapping[str, Task], corpus: Corpus, violations: Violations) -> None:
+        self._file, self._tasks, self._corpus, self._violations = file, tasks, corpus, violations
 
     def pair(self, line: int, query: str, passage_id: str) -> tuple[str, str] | None:
         """Return (task id, passage id) of a line, None after noting that there is no such pair."""
@@ -39,8 +39,8 @@ class _Known:
             hint = f": {near}" if near.startswith("did") else ""
             self.note(line, f"no task {shown(query)}, which is a conversation id, '<::>' and a turn{hint}")
             return None
-        if task.domain and (fault := self._corpus.fault_of(passage_id, task.domain)):
-            self.note(line, fault)
+        if task.domain and (violation := self._corpus.violation_of(passage_id, task.domain)):
+            self.note(line, violation)
             return None
         return task.task_id, passage_id
 
@@ -51,11 +51,13 @@ class _Known:
             return None
 
     def note(self, line: int, text: str) -> None:
-        """Note a fault of the file."""
-        self._faults.add(self._file, line, text)
+        """Note an error of the file."""
+        self._violations.add(self._file, line, text)
 
 
-def read_qrels(root: Path, tasks: Mapping[str, Task], corpus: Corpus, faults: Faults) -> tuple[Qrel, ...] | None:
+def read_qrels(
+    root: Path, tasks: Mapping[str, Task], corpus: Corpus, violations: Violations
+) -> tuple[Qrel, ...] | None:
     """Return the judgements of the folder, None where it has no file of them; what is wrong with it is noted.
 
     A line has three cells as in BEIR (query, passage, grade; its header may stand first), or four as in TREC (query, a
@@ -63,9 +65,9 @@ def read_qrels(root: Path, tasks: Mapping[str, Task], corpus: Corpus, faults: Fa
     """
     if not (root / QRELS).exists():
         return None
-    known = _Known(QRELS, tasks, corpus, faults)
+    known = _Known(QRELS, tasks, corpus, violations)
     found: dict[tuple[str, str], Qrel] = {}
-    for line, cells in _cells(root / QRELS, faults):
+    for line, cells in _cells(root / QRELS, violations):
         if cells == _HEADER and line == 1:
             continue
         if len(cells) not in {3, 4}:
@@ -80,17 +82,17 @@ def read_qrels(root: Path, tasks: Mapping[str, Task], corpus: Corpus, faults: Fa
 
 
 def read_retrieved(
-    root: Path, tasks: Mapping[str, Task], corpus: Corpus, faults: Faults
+    root: Path, tasks: Mapping[str, Task], corpus: Corpus, violations: Violations
 ) -> dict[str, tuple[str, ...]] | None:
-    """Return task id -> passage ids, best first, None where the folder has no such file; its faults are noted.
+    """Return task id -> passage ids, best first, None where the folder has no such file; its errors are noted.
 
     The score decides, not the rank that the file writes, as in trec_eval; a task without a line is left out.
     """
     if not (root / RETRIEVED).exists():
         return None
-    known = _Known(RETRIEVED, tasks, corpus, faults)
+    known = _Known(RETRIEVED, tasks, corpus, violations)
     scores: dict[str, dict[str, float]] = {}
-    for line, cells in _cells(root / RETRIEVED, faults):
+    for line, cells in _cells(root / RETRIEVED, violations):
         if len(cells) != 6:
             known.note(line, f"expected six cells (query Q0 passage rank score tag), found {len(cells)}")
         elif (score := _score(cells[4])) is None:
@@ -117,8 +119,8 @@ def _score(text: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _cells(path: Path, faults: Faults) -> Iterator[tuple[int, list[str]]]:
-    yield from ((number, text.split()) for number, text, _ in text_lines(path, faults))
+def _cells(path: Path, violations: Violations) -> Iterator[tuple[int, list[str]]]:
+    yield from ((number, text.split()) for number, text, _ in text_lines(path, violations))
 
 
 __all__ = ["QRELS", "RETRIEVED", "in_rank_order", "read_qrels", "read_retrieved"]

@@ -1,7 +1,7 @@
-"""The lines of files that people write themselves, and what is wrong with them: every fault, with its file and line.
+"""The lines of files that people write themselves, and what is wrong with them: every error, with its file and line.
 
 The official files are made by programs, so one expected shape is enough there. What is typed or exported by hand goes
-wrong in other ways (an editor's mark before the text, a key twice, a slip in a key), and each is named here for itself.
+wrong in other ways (an editor's mark before the text, a key twice, a misspelt key), and each is named here for itself.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LONGEST_SHOWN = 80
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Fault:
+class Violation:
     """One thing that is wrong."""
 
     file: str
@@ -38,33 +38,33 @@ class Fault:
         return f"{place}: {self.text}"
 
 
-class Faults:
+class Violations:
     """What is wrong with the files of one folder."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._found: list[Fault] = []
+        self._found: list[Violation] = []
 
     def add(self, file: str, line: int, text: str) -> None:
-        """Note one fault; line 0 stands for the file as a whole."""
-        self._found.append(Fault(file, line, text))
+        """Note one error; line 0 means the file as a whole."""
+        self._found.append(Violation(file, line, text))
 
-    def all(self) -> tuple[Fault, ...]:
-        """Return every fault, those of a file in the order of its lines."""
-        return tuple(sorted(self._found, key=lambda fault: (fault.file, fault.line)))
+    def all(self) -> tuple[Violation, ...]:
+        """Return every error, those of a file in the order of its lines."""
+        return tuple(sorted(self._found, key=lambda violation: (violation.file, violation.line)))
 
     def raise_if_any(self, next_step: str) -> None:
-        """Raise one error with the first faults, and how many there are.
+        """Raise one error with the first errors, and how many there are.
 
         Raises:
-            BenchmarkFileError: at least one fault was noted.
+            BenchmarkFileError: at least one error was noted.
         """
         if not self._found:
             return
-        shown = [f"  {fault}" for fault in self.all()[:_MOST_IN_ERROR]]
+        shown = [f"  {violation}" for violation in self.all()[:_MOST_IN_ERROR]]
         if len(self._found) > _MOST_IN_ERROR:
             shown.append(f"  and {len(self._found) - _MOST_IN_ERROR} more")
-        heading = f"files of your own in {self.root}: {plural(len(self._found), 'fault')}"
+        heading = f"files of your own in {self.root}: {plural(len(self._found), 'violation')}"
         raise BenchmarkFileError("\n".join([heading, *shown, f"  next step: {next_step}"]))
 
 
@@ -72,8 +72,8 @@ class Faults:
 class Item:
     """One JSON object with its place; its readers note what is wrong and return something harmless in its stead."""
 
-    faults: Faults
-    """Where faults are noted."""
+    violations: Violations
+    """Where errors are noted."""
     file: str
     """Name of the file."""
     line: int
@@ -91,8 +91,8 @@ class Item:
                 self.note(f"unknown key {shown(key)}: {close_matches(key, self.only)}")
 
     def note(self, text: str) -> None:
-        """Note a fault of this object."""
-        self.faults.add(self.file, self.line, f"{self.place}: {text}" if self.place else text)
+        """Note an error of this object."""
+        self.violations.add(self.file, self.line, f"{self.place}: {text}" if self.place else text)
 
     def expected(self, what: str, value: object) -> None:
         """Note that something else was expected."""
@@ -131,34 +131,36 @@ class Item:
         return tuple(dict.fromkeys(values))
 
 
-def json_objects(path: Path, faults: Faults) -> Iterator[tuple[int, dict[str, Any]]]:
+def json_objects(path: Path, violations: Violations) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (line number from 1, object) of a file of JSON lines; all that is no object is noted and left out."""
-    for number, text, is_torn in text_lines(path, faults):
+    for number, text, is_corrupt in text_lines(path, violations):
         try:
             value = _parsed(text)
         except ValueError as error:
-            torn = "the file breaks off inside this line: " if is_torn else ""
-            faults.add(path.name, number, f"{torn}expected one JSON object, found {error}")
+            corrupt = "the file breaks off inside this line: " if is_corrupt else ""
+            violations.add(path.name, number, f"{corrupt}expected one JSON object, found {error}")
             continue
         if isinstance(value, dict):
             yield number, value
         else:
-            faults.add(path.name, number, f"expected one JSON object, found {shown(value)}")
+            violations.add(path.name, number, f"expected one JSON object, found {shown(value)}")
 
 
-def text_lines(path: Path, faults: Faults) -> Iterator[tuple[int, str, bool]]:
+def text_lines(path: Path, violations: Violations) -> Iterator[tuple[int, str, bool]]:
     """Yield (line number from 1, text, whether the line has no end) of each line that is not blank and is UTF-8."""
-    for number, line in enumerate(_raw_lines(path, faults), start=1):
+    for number, line in enumerate(_raw_lines(path, violations), start=1):
         try:
             text = line.decode("utf-8")
         except UnicodeDecodeError as error:
-            faults.add(path.name, number, f"expected UTF-8, found byte {line[error.start]:#04x} at {error.start + 1}")
+            violations.add(
+                path.name, number, f"expected UTF-8, found byte {line[error.start]:#04x} at {error.start + 1}"
+            )
             continue
         if text.strip():
             yield number, text.rstrip("\r\n"), not line.endswith((b"\n", b"\r"))
 
 
-def _raw_lines(path: Path, faults: Faults) -> Iterator[bytes]:
+def _raw_lines(path: Path, violations: Violations) -> Iterator[bytes]:
     """Yield the lines of a file without a byte order mark; nothing after noting that it cannot be used.
 
     A carriage return ends a line too: some editors write no line feed.
@@ -169,10 +171,10 @@ def _raw_lines(path: Path, faults: Faults) -> Iterator[bytes]:
             for ended in bounded_lines(stream):
                 first = number == 0
                 if first and ended.startswith(_WIDE_BOMS):
-                    faults.add(path.name, 1, "expected UTF-8, found UTF-16: save the file as UTF-8")
+                    violations.add(path.name, 1, "expected UTF-8, found UTF-16: save the file as UTF-8")
                     return
                 if first and ended.startswith(_BOM):
-                    faults.add(path.name, 1, _MARKED)
+                    violations.add(path.name, 1, _MARKED)
                 for line in ended.removeprefix(_BOM if first else b"").splitlines(keepends=True):
                     number += 1
                     n_filled += bool(line.strip())
@@ -180,14 +182,14 @@ def _raw_lines(path: Path, faults: Faults) -> Iterator[bytes]:
     except FileNotFoundError:
         others = sorted(file.name for file in path.parent.glob("*") if file.is_file()) if path.parent.is_dir() else []
         found = f"; there: {', '.join(others)}" if others else ""
-        faults.add(path.name, 0, f"no such file{found}")
+        violations.add(path.name, 0, f"no such file{found}")
     except OSError as error:
-        faults.add(path.name, 0, f"cannot be read: {error.strerror or error}")
+        violations.add(path.name, 0, f"cannot be read: {error.strerror or error}")
     except ValueError as error:
-        faults.add(path.name, number + 1, f"expected one JSON object, found {error}")
+        violations.add(path.name, number + 1, f"expected one JSON object, found {error}")
     else:
         if not n_filled:
-            faults.add(path.name, 0, "the file is empty")
+            violations.add(path.name, 0, "the file is empty")
 
 
 def _parsed(text: str) -> Any:
@@ -217,7 +219,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_number(name: str) -> None:
-    raise ValueError(f"{name}, which is no JSON")
+    raise ValueError(f"{name}, which is not JSON")
 
 
 def shown(value: object) -> str:
@@ -227,8 +229,8 @@ def shown(value: object) -> str:
 
 
 def plural(number: int, noun: str) -> str:
-    """Return a count with its noun, such as `2 faults`."""
+    """Return a count with its noun, such as `2 errors`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-__all__ = ["Fault", "Faults", "Item", "json_objects", "plural", "shown", "text_lines"]
+__all__ = ["Item", "Violation", "Violations", "json_objects", "plural", "shown", "text_lines"]

@@ -1,6 +1,6 @@
-"""`conversations.jsonl` and `passages.jsonl` read into records, with every fault of both noted by line.
+"""`conversations.jsonl` and `passages.jsonl` read into records, with every error of both noted by line.
 
-A line that has a fault still counts as being there: a passage with an empty text can be referred to, so that one fault
+A line that has an error still counts as being there: a passage with an empty text can be referred to, so that one error
 does not bring others along.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ragtasks.benchmarks.custom._lines import Faults, Item, json_objects, shown
+from ragtasks.benchmarks.custom._lines import Item, Violations, json_objects, shown
 from ragtasks.errors import close_matches
 from ragtasks.ids import task_id
 from ragtasks.records import Answerability, Message, Passage, Role, Task
@@ -39,7 +39,7 @@ class Corpus:
     passages: dict[str, Passage] = field(default_factory=dict)
     """Passage id -> passage, in the order of the file."""
     domains: dict[str, str] = field(default_factory=dict)
-    """Passage id -> domain; empty where that has a fault."""
+    """Passage id -> domain; empty where that has an error."""
     lines: dict[str, int] = field(default_factory=dict)
     """Passage id -> its line."""
 
@@ -47,7 +47,7 @@ class Corpus:
         """Return the passages of a domain, in the order of the file."""
         return tuple(passage for key, passage in self.passages.items() if self.domains[key] == domain)
 
-    def fault_of(self, passage_id: str, domain: str) -> str | None:
+    def violation_of(self, passage_id: str, domain: str) -> str | None:
         """Return why a task of a domain cannot have a passage, None where it can."""
         if passage_id not in self.passages:
             near = close_matches(passage_id, self.passages) if len(self.passages) < _MANY else ""
@@ -59,11 +59,11 @@ class Corpus:
         return f"passage {shown(passage_id)} is in the domain {shown(own)}, the question in {shown(domain)}"
 
 
-def read_passages(root: Path, faults: Faults) -> Corpus:
+def read_passages(root: Path, violations: Violations) -> Corpus:
     """Return the passages of a folder; what is wrong with them is noted."""
     corpus = Corpus()
-    for line, row in json_objects(root / PASSAGES, faults):
-        item = Item(faults, PASSAGES, line, row, only=PASSAGE_KEYS)
+    for line, row in json_objects(root / PASSAGES, violations):
+        item = Item(violations, PASSAGES, line, row, only=PASSAGE_KEYS)
         passage_id = _passage_id(item)
         passage = _passage(item, passage_id)
         domain = _domain(item)
@@ -100,18 +100,18 @@ def _domain(item: Item) -> str:
     return ""
 
 
-def read_tasks(root: Path, corpus: Corpus, faults: Faults) -> tuple[Task, ...]:
+def read_tasks(root: Path, corpus: Corpus, violations: Violations) -> tuple[Task, ...]:
     """Return one task for each user turn; what is wrong with the conversations is noted.
 
     Args:
         root: the folder.
         corpus: its passages; while it has none, references are not looked up.
-        faults: where faults are noted.
+        violations: where errors are noted.
     """
     tasks: list[Task] = []
     first_lines: dict[str, int] = {}
-    for line, row in json_objects(root / CONVERSATIONS, faults):
-        item = Item(faults, CONVERSATIONS, line, row, only=CONVERSATION_KEYS)
+    for line, row in json_objects(root / CONVERSATIONS, violations):
+        item = Item(violations, CONVERSATIONS, line, row, only=CONVERSATION_KEYS)
         conversation_id = item.name("conversation_id")
         if conversation_id and first_lines.setdefault(conversation_id, line) != line:
             item.note(f"the id {shown(conversation_id)} again; first in line {first_lines[conversation_id]}")
@@ -133,9 +133,9 @@ def _tasks(item: Item, conversation_id: str, domain: str, corpus: Corpus) -> lis
     for number, row in enumerate(turns, start=1):
         place = f"turn {number} of {conversation_id}" if conversation_id else f"turn {number}"
         if not isinstance(row, dict):
-            Item(item.faults, item.file, item.line, {}, place).expected("an object", row)
+            Item(item.violations, item.file, item.line, {}, place).expected("an object", row)
             continue
-        turn = Item(item.faults, item.file, item.line, row, place, TURN_KEYS)
+        turn = Item(item.violations, item.file, item.line, row, place, TURN_KEYS)
         messages.append(Message(Role.USER, turn.text("question")))
         tasks.append(_task(turn, (conversation_id, number, domain), tuple(messages), corpus))
         messages.append(Message(Role.ASSISTANT, tasks[-1].target))
@@ -178,8 +178,8 @@ def _references(turn: Item, domain: str, answerability: Answerability, corpus: C
     if not corpus.passages or not domain:
         return ()
     for passage_id in named:
-        if fault := corpus.fault_of(passage_id, domain):
-            turn.note(fault)
+        if violation := corpus.violation_of(passage_id, domain):
+            turn.note(violation)
     return tuple(corpus.passages[passage_id] for passage_id in named if passage_id in corpus.passages)
 
 

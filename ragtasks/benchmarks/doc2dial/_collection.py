@@ -20,7 +20,7 @@ from ragtasks.benchmarks.doc2dial._files import DOMAINS, read_dialogues, read_do
 from ragtasks.benchmarks.doc2dial._passages import cut, proposition_passages
 from ragtasks.benchmarks.doc2dial._tasks import tasks_of
 from ragtasks.errors import ConfigurationError, clear_error, close_matches
-from ragtasks.files import Faults, json_lines, sample_facts
+from ragtasks.files import Violations, json_lines, sample_statistics
 from ragtasks.records import Contexts, Passage, Qrel, Setting, Task
 
 N_PASSAGES = 20
@@ -58,7 +58,7 @@ class Collection:
         Raises:
             BenchmarkFileError: a file is missing or broken, or official files have other counts than they should.
         """
-        facts = sample_facts(root)
+        facts = sample_statistics(root)
         revision = self.commit if facts is None else facts["version"]
         tasks = _tasks(self, files_root(root))
         if facts is None:
@@ -78,16 +78,16 @@ class Collection:
 
     def _check_counts(self, root: Path, tasks: Sequence[Task]) -> None:
         dialogues, documents = (
-            Faults(root / name, f"{self.name} file", _FETCH) for name in (self.dialogues, self.documents)
+            Violations(root / name, f"{self.name} file", _FETCH) for name in (self.dialogues, self.documents)
         )
         found = {
             "dialogues": (dialogues, self.n_dialogues, len({task.conversation_id for task in tasks})),
             "documents": (documents, self.n_documents, len(read_documents(root, self.documents))),
         }
-        for what, (faults, expected, n) in found.items():
+        for what, (violations, expected, n) in found.items():
             if expected not in {None, n}:
-                faults.add(0, f"{expected} {what}", n)
-            faults.raise_if_any()
+                violations.add(0, f"{expected} {what}", n)
+            violations.raise_if_any()
 
     def retrieval(self) -> RetrievalSide:
         """Return how corpus and judgements are read."""
@@ -152,18 +152,18 @@ class Collection:
 
     def _ranked(self, root: Path, ranking: Path) -> dict[str, tuple[Passage, ...]]:
         units = {passage.passage_id: passage for passage in self._units(files_root(root))}
-        faults = Faults(ranking, "ranking", "restore the sample")
+        violations = Violations(ranking, "ranking", "restore the sample")
         found: dict[str, tuple[Passage, ...]] = {}
-        for line, row in json_lines(faults):
+        for line, row in json_lines(violations):
             ids = row.get("passages")
             ids = ids if isinstance(ids, list) else [None]
             if not isinstance(row.get("task_id"), str) or not all(isinstance(one, str) and one in units for one in ids):
-                faults.add(line, "`task_id` and ids of units as `passages`", row)
+                violations.add(line, "`task_id` and ids of units as `passages`", row)
             elif row["task_id"] in found:
-                faults.add(line, "each task once", "this task again", row["task_id"])
+                violations.add(line, "each task once", "this task again", row["task_id"])
             else:
                 found[row["task_id"]] = tuple(units[name] for name in ids[:N_PASSAGES])
-        faults.raise_if_any()
+        violations.raise_if_any()
         return found
 
 
@@ -183,7 +183,7 @@ def files_root(root: Path) -> Path:
     Raises:
         BenchmarkFileError: the facts of a sample are broken.
     """
-    name = (sample_facts(root) or {}).get(_LINK)
+    name = (sample_statistics(root) or {}).get(_LINK)
     return root.parent / name if isinstance(name, str) else root
 
 
@@ -194,17 +194,17 @@ def read_propositions(root: Path) -> Mapping[str, list[str]]:
         BenchmarkFileError: the file is missing, or not one object with lists of texts of one length.
     """
     content, path = read_json(root, "propositions.json")
-    faults = Faults(path, "propositions", "fetch the file again")
+    violations = Violations(path, "propositions", "fetch the file again")
     row = content[0] if isinstance(content, list) and len(content) == 1 else None
     columns = {name: row.get(name) if isinstance(row, dict) else None for name in _COLUMNS}
     for name, values in columns.items():
         if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-            faults.add(0, f"one object with a list of texts as `{name}`", values)
-    faults.raise_if_any()
+            violations.add(0, f"one object with a list of texts as `{name}`", values)
+    violations.raise_if_any()
     lengths = {name: len(values or ()) for name, values in columns.items()}
     if len(set(lengths.values())) != 1 or not lengths[_COLUMNS[0]]:
-        faults.add(0, "lists of one length, not empty", lengths)
-    faults.raise_if_any()
+        violations.add(0, "lists of one length, not empty", lengths)
+    violations.raise_if_any()
     return {name: list(values or ()) for name, values in columns.items()}
 
 
@@ -221,15 +221,15 @@ def load_rewrites(root: Path, domain: str) -> dict[str, str]:
     path = files_root(root) / "rewrites.jsonl"
     if not path.is_file():
         raise ConfigurationError(f"no rewritten questions at {path}; use the query form 'llm_rewrite' with a model")
-    faults = Faults(path, "rewritten questions", "correct the file")
+    violations = Violations(path, "rewritten questions", "correct the file")
     rewrites: dict[str, str] = {}
-    for line, row in json_lines(faults):
+    for line, row in json_lines(violations):
         query_id, text = row.get("_id"), row.get("text")
         if isinstance(query_id, str) and isinstance(text, str) and text.strip() and query_id not in rewrites:
             rewrites[query_id] = text
         else:
-            faults.add(line, "`_id`, each once, and `text`", row)
-    faults.raise_if_any()
+            violations.add(line, "`_id`, each once, and `text`", row)
+    violations.raise_if_any()
     return rewrites
 
 

@@ -1,6 +1,6 @@
 """The files of MultiDoc2Dial and Doc2Dial: found unpacked or in the official zip, read whole, checked, made records.
 
-A file is one JSON object, so a fault names the document or dialogue instead of a line.
+A file is one JSON object, so an error names the document or dialogue instead of a line.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ragtasks.errors import BenchmarkFileError, clear_error
-from ragtasks.files import Faults, parse_json
+from ragtasks.files import Violations, parse_json
 
 DOMAINS = ("dmv", "ssa", "studentaid", "va")
 """The four domains of both data sets."""
@@ -87,7 +87,7 @@ def read_json(root: Path, name: str) -> tuple[Any, Path]:
     """Return the parsed file of a name below `root` and where it was found: unpacked, or in a zip of `root`.
 
     Raises:
-        BenchmarkFileError: it is not there, or is no JSON.
+        BenchmarkFileError: it is not there, or is not JSON.
     """
     path = next((root / folder / name for folder in _FOLDERS if (root / folder / name).is_file()), None)
     try:
@@ -118,40 +118,40 @@ def read_documents(root: Path, name: str) -> dict[str, Document]:
         BenchmarkFileError: the file is missing, or a document is not what the format says.
     """
     content, path = read_json(root, name)
-    faults = Faults(path, "Doc2Dial documents", _NEXT_STEP)
+    violations = Violations(path, "Doc2Dial documents", _NEXT_STEP)
     documents: dict[str, Document] = {}
-    for domain, by_id in _domains(content, "doc_data", dict, faults):
+    for domain, by_id in _domains(content, "doc_data", dict, violations):
         for document_id, row in by_id.items():
-            document = _document(document_id, domain, row, faults)
+            document = _document(document_id, domain, row, violations)
             if document is not None and documents.setdefault(document_id, document) is not document:
-                faults.add(0, "each document once", "this document again", document_id)
-    faults.raise_if_any()
+                violations.add(0, "each document once", "this document again", document_id)
+    violations.raise_if_any()
     return documents
 
 
-def _domains(content: Any, key: str, kind: type, faults: Faults) -> Iterator[tuple[str, Any]]:
+def _domains(content: Any, key: str, kind: type, violations: Violations) -> Iterator[tuple[str, Any]]:
     """Yield (domain, what it holds) of a file, after noting what has no such shape."""
     by_domain = content.get(key) if isinstance(content, dict) else None
     if not isinstance(by_domain, dict) or not by_domain:
-        faults.add(0, f"an object with `{key}` by domain", by_domain)
+        violations.add(0, f"an object with `{key}` by domain", by_domain)
         return
     for domain, inner in by_domain.items():
         if domain in DOMAINS and isinstance(inner, kind):
             yield domain, inner
         else:
-            faults.add(0, f"`{key}` with one of {', '.join(DOMAINS)} and a {kind.__name__}", domain)
+            violations.add(0, f"`{key}` with one of {', '.join(DOMAINS)} and a {kind.__name__}", domain)
 
 
-def _document(document_id: str, domain: str, row: Any, faults: Faults) -> Document | None:
+def _document(document_id: str, domain: str, row: Any, violations: Violations) -> Document | None:
     row = row if isinstance(row, dict) else {}
     title, text, spans = row.get("title"), row.get("doc_text"), row.get("spans")
     if not isinstance(title, str) or not isinstance(text, str) or not text.strip() or not isinstance(spans, dict):
-        faults.add(0, "`title`, `doc_text` and `spans`", sorted(row), document_id)
+        violations.add(0, "`title`, `doc_text` and `spans`", sorted(row), document_id)
         return None
     found = {span_id: _span(item, len(text)) for span_id, item in spans.items()}
     for span_id, span in found.items():
         if span is None:
-            faults.add(0, f"span {span_id} with texts, and offsets into `doc_text`", spans[span_id], document_id)
+            violations.add(0, f"span {span_id} with texts, and offsets into `doc_text`", spans[span_id], document_id)
     return Document(document_id, domain, title, text, {key: span for key, span in found.items() if span})
 
 
@@ -181,46 +181,46 @@ def read_dialogues(root: Path, name: str, documents: Mapping[str, Document]) -> 
             file of some releases is a dummy without utterances), or it refers to a document or span that is not there.
     """
     content, path = read_json(root, name)
-    faults = Faults(path, "Doc2Dial dialogues", _NEXT_STEP)
+    violations = Violations(path, "Doc2Dial dialogues", _NEXT_STEP)
     dialogues: dict[str, Dialogue] = {}
-    for domain, document_id, row in _dialogue_rows(content, name.startswith("doc2dial"), faults):
-        dialogue = _dialogue(domain, document_id, row, documents, faults)
+    for domain, document_id, row in _dialogue_rows(content, name.startswith("doc2dial"), violations):
+        dialogue = _dialogue(domain, document_id, row, documents, violations)
         if dialogue is not None and dialogues.setdefault(dialogue.dialogue_id, dialogue) is not dialogue:
-            faults.add(0, "each dialogue once", "this dialogue again", dialogue.dialogue_id)
-    if not dialogues and not len(faults):
-        faults.add(0, "at least one dialogue", "no dialogue")
-    faults.raise_if_any()
+            violations.add(0, "each dialogue once", "this dialogue again", dialogue.dialogue_id)
+    if not dialogues and not len(violations):
+        violations.add(0, "at least one dialogue", "no dialogue")
+    violations.raise_if_any()
     return tuple(dialogues.values())
 
 
-def _dialogue_rows(content: Any, is_by_document: bool, faults: Faults) -> Iterator[tuple[str, str, Any]]:
+def _dialogue_rows(content: Any, is_by_document: bool, violations: Violations) -> Iterator[tuple[str, str, Any]]:
     """Yield (domain, document id or "", dialogue)."""
     if not is_by_document:
-        for domain, rows in _domains(content, "dial_data", list, faults):
+        for domain, rows in _domains(content, "dial_data", list, violations):
             yield from ((domain, "", row) for row in rows)
         return
-    for domain, by_document in _domains(content, "dial_data", dict, faults):
+    for domain, by_document in _domains(content, "dial_data", dict, violations):
         for document_id, rows in by_document.items():
             yield from ((domain, document_id, row) for row in (rows if isinstance(rows, list) else [rows]))
 
 
 def _dialogue(
-    domain: str, document_id: str, row: Any, documents: Mapping[str, Document], faults: Faults
+    domain: str, document_id: str, row: Any, documents: Mapping[str, Document], violations: Violations
 ) -> Dialogue | None:
     dialogue_id = row.get("dial_id") if isinstance(row, dict) else None
     rows = row.get("turns") if isinstance(row, dict) else None
     if not isinstance(dialogue_id, str) or not dialogue_id or not isinstance(rows, list) or not rows:
-        faults.add(0, "a dialogue with `dial_id` and `turns`", row)
+        violations.add(0, "a dialogue with `dial_id` and `turns`", row)
         return None
     turns = [_turn(item, document_id) for item in rows]
     for number, turn in enumerate(turns, start=1):
         if turn is None:
             expected = "`turn_id`, `role` user or agent, `da`, `utterance` and `references`"
-            faults.add(0, f"turn {number} with {expected}", rows[number - 1], dialogue_id)
+            violations.add(0, f"turn {number} with {expected}", rows[number - 1], dialogue_id)
             continue
         for name, span_id in turn.references:
             if name not in documents or span_id not in documents[name].spans:
-                faults.add(0, "references to spans of the documents", (name, span_id), dialogue_id)
+                violations.add(0, "references to spans of the documents", (name, span_id), dialogue_id)
     return Dialogue(dialogue_id, domain, tuple(turn for turn in turns if turn))
 
 

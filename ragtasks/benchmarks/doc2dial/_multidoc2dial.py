@@ -32,7 +32,7 @@ SOURCE = Source(
 """The official zip, which is read as it is; unpacked files are found too. Others record the same checksum."""
 
 OFFICIAL_DIALOGUES: Mapping[str, int] = {"train": 3474, "validation": 661, "test": 661}
-"""Dialogues of each split; their sum, 4,796, is the figure that the OR-CONVQA paper gives (section 3.1)."""
+"""Dialogues of each split; their sum, 4,796, is the score that the OR-CONVQA paper gives (section 3.1)."""
 OFFICIAL_DOCUMENTS: Mapping[str, int] = {"dmv": 149, "ssa": 109, "studentaid": 92, "va": 138}
 """Documents of each domain, 488 in all."""
 

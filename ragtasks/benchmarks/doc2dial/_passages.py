@@ -1,6 +1,6 @@
 """Retrieval units of the Doc2Dial documents, and which of them hold the grounding of an answer.
 
-The two segmentations are the official ones, number by number, so that figures compare: `token` cuts every 100
+The two segmentations are the official ones, number by number, so that scores compare: `token` cuts every 100
 blank-separated words, `structure` joins the spans of a section behind its titles. Passages are numbered over all
 documents in the order of the file.
 """

@@ -66,7 +66,7 @@ def read_record(root: Path) -> dict[str, RecordedSum]:
     """Return path -> recorded sum of a data folder; empty where nothing was recorded yet.
 
     Raises:
-        FetchError: the record is torn, or of a format that this version does not know.
+        FetchError: the record is corrupt, or of a format that this version does not know.
     """
     path = root / RECORD_NAME
     with storing(path):

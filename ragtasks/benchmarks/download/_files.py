@@ -1,4 +1,4 @@
-"""What fetching needs of a file system: checksums, whole files only, one writer at a time, faults in plain words."""
+"""What fetching needs of a file system: checksums, whole files only, one writer at a time, errors in plain words."""
 
 from __future__ import annotations
 

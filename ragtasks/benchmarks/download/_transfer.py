@@ -38,13 +38,13 @@ class Limits:
     timeout_seconds: float
     """Longest silence of the server."""
     retries: int
-    """Further attempts after the first one, for faults that may pass."""
+    """Further attempts after the first one, for errors that may pass."""
     backoff_seconds: float
     """Wait before the first retry; doubled each time."""
 
 
 class _BrokenError(Exception):
-    """A fault of the transport that may pass; `wait_seconds` is what the server asked for, if it did."""
+    """A error of the transport that may pass; `wait_seconds` is what the server asked for, if it did."""
 
     def __init__(self, found: str, wait_seconds: float = 0.0) -> None:
         super().__init__(found)
@@ -75,14 +75,14 @@ class Download:
             try:
                 self._attempt()
                 return
-            except _BrokenError as fault:
+            except _BrokenError as violation:
                 if attempt == self.limits.retries:
                     raise self._error(
                         "download failed",
-                        found=f"{fault} (attempt {attempt + 1} of {self.limits.retries + 1})",
+                        found=f"{violation} (attempt {attempt + 1} of {self.limits.retries + 1})",
                         next_step="check the network, then fetch again; what has arrived is kept and resumed",
-                    ) from fault
-                wait_seconds = max(fault.wait_seconds, self.limits.backoff_seconds * 2**attempt)
+                    ) from violation
+                wait_seconds = max(violation.wait_seconds, self.limits.backoff_seconds * 2**attempt)
                 time.sleep(min(wait_seconds, _LONGEST_WAIT_SECONDS))
 
     def _attempt(self) -> None:
@@ -195,7 +195,7 @@ class Download:
         raise _BrokenError(f"HTTP {error.code} for the range bytes={offset}-") from error
 
     def _refusal(self, error: urllib.error.HTTPError) -> Exception:
-        """Return what an HTTP error status means: a fault that may pass, or an end."""
+        """Return what an HTTP error status means: an error that may pass, or an end."""
         found = f"HTTP {error.code} {error.reason}"
         if error.code in _TRANSIENT:
             wait = error.headers.get("Retry-After", "")

@@ -26,7 +26,7 @@ from ragtasks.benchmarks.mtrag._rows import (
     unique_rows,
 )
 from ragtasks.benchmarks.mtrag._source import MTRAG_SOURCE
-from ragtasks.files import Faults
+from ragtasks.files import Violations
 from ragtasks.records import Contexts, Passage, Setting, Task
 
 SOURCE = MTRAG_SOURCE
@@ -73,14 +73,14 @@ def _read_contexts(root: Path, tasks: tuple[Task, ...], setting: Setting) -> Con
     """
     if setting is Setting.REFERENCE:
         return Contexts("official", setting, {task.task_id: task.references for task in tasks})
-    rows, faults = rows_of(root / _TASK_FILES[setting], "mtrag")
+    rows, violations = rows_of(root / _TASK_FILES[setting], "mtrag")
     passages: dict[str, tuple[Passage, ...]] = {}
-    for line, row in unique_rows(rows, faults):
-        identity = identity_of(line, row, faults)
+    for line, row in unique_rows(rows, violations):
+        identity = identity_of(line, row, violations)
         if identity is not None:
-            passages[identity[0]] = passages_of(line, row, faults)
-    _check_coverage(passages.keys(), _expected_ids(tasks, setting), faults)
-    faults.raise_if_any()
+            passages[identity[0]] = passages_of(line, row, violations)
+    _check_coverage(passages.keys(), _expected_ids(tasks, setting), violations)
+    violations.raise_if_any()
     return Contexts("official", setting, passages)
 
 
@@ -89,11 +89,11 @@ def _expected_ids(tasks: tuple[Task, ...], setting: Setting) -> set[str]:
     return {task.task_id for task in tasks if not few or len(task.references) <= MAX_REFERENCES_FOR_RAG}
 
 
-def _check_coverage(found: Any, expected: set[str], faults: Faults) -> None:
+def _check_coverage(found: Any, expected: set[str], violations: Violations) -> None:
     for task_id in sorted(expected - set(found)):
-        faults.add(0, "a line for this task", "no line", task_id)
+        violations.add(0, "a line for this task", "no line", task_id)
     for task_id in sorted(set(found) - expected):
-        faults.add(0, "only tasks of this setting", "a line for this task", task_id)
+        violations.add(0, "only tasks of this setting", "a line for this task", task_id)
 
 
 __all__ = [

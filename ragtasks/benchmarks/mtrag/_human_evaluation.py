@@ -15,7 +15,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field, ValidationError
 
 from ragtasks.benchmarks.mtrag._benchmark import domain_of
-from ragtasks.files import Faults, parse_json, read_whole
+from ragtasks.files import Violations, parse_json, read_whole
 from ragtasks.ids import normalise_task_id, split_task_id
 from ragtasks.records import Answerability, Message, Passage, Response, Role, Task
 
@@ -45,7 +45,7 @@ class RatedResponse:
     ratings: Mapping[str, Mapping[str, float]]
     """`win_rate` and each name of `FANC` -> rater -> rating; some answers have two raters for a property."""
     metrics: Mapping[str, float]
-    """Each name of `PUBLISHED_METRICS` -> the published figure, 0 to 1, conditioned on answerability."""
+    """Each name of `PUBLISHED_METRICS` -> the published score, 0 to 1, conditioned on answerability."""
     idk_is_right: bool
     """Whether the paper's judge found that the answer refuses exactly where it should (`conditional_idk`)."""
 
@@ -114,53 +114,53 @@ def load_human_evaluation(root: Path) -> tuple[RatedResponse, ...]:
     """Return all rated answers of the checkout under `root`, in the order of the file (477 in the official one).
 
     Raises:
-        BenchmarkFileError: the file is missing, is no JSON, lacks a field, names a task or a document that it does
-            not hold, or has an answer or a task twice; every fault is listed.
+        BenchmarkFileError: the file is missing, is not JSON, lacks a field, names a task or a document that it does
+            not hold, or has an answer or a task twice; every error is listed.
     """
-    faults = Faults(root / HUMAN_EVALUATION_FILE, "human evaluation", _NEXT_STEP)
-    content = _content(faults)
+    violations = Violations(root / HUMAN_EVALUATION_FILE, "human evaluation", _NEXT_STEP)
+    content = _content(violations)
     documents = {row.document_id: Passage(row.document_id, row.text, row.title) for row in content.documents}
     tasks: dict[str, Task] = {}
     for row in content.tasks:
-        task = _task(row, documents, faults)
+        task = _task(row, documents, violations)
         if task is not None and tasks.setdefault(task.task_id, task) is not task:
-            faults.add(0, "each task once", "the task again", task.task_id)
-    faults.raise_if_any()  # evaluations of a broken task would only repeat its fault
+            violations.add(0, "each task once", "the task again", task.task_id)
+    violations.raise_if_any()  # evaluations of a broken task would only repeat its error
     rated: dict[tuple[str, str], RatedResponse] = {}
     for evaluation in content.evaluations:
-        answer = _rated(evaluation, tasks, faults)
+        answer = _rated(evaluation, tasks, violations)
         if answer is not None and rated.setdefault(answer.key, answer) is not answer:
-            faults.add(0, "each answer once", f"that of {answer.model_id} again", evaluation.task_id)
-    faults.raise_if_any()
+            violations.add(0, "each answer once", f"that of {answer.model_id} again", evaluation.task_id)
+    violations.raise_if_any()
     return tuple(rated.values())
 
 
-def _content(faults: Faults) -> _File:
+def _content(violations: Violations) -> _File:
     try:
-        return _File.model_validate(parse_json(read_whole(faults)))
+        return _File.model_validate(parse_json(read_whole(violations)))
     except ValidationError as error:
-        for fault in error.errors():
-            place = ".".join(map(str, fault["loc"])) or "the whole"
-            faults.add(0, f"at `{place}`: {fault['msg']}", fault["input"])
+        for violation in error.errors():
+            place = ".".join(map(str, violation["loc"])) or "the whole"
+            violations.add(0, f"at `{place}`: {violation['msg']}", violation["input"])
     except ValueError as error:
-        faults.add(0, "one JSON object", str(error))
-    faults.raise_if_any()
-    raise AssertionError("a fault was noted")
+        violations.add(0, "one JSON object", str(error))
+    violations.raise_if_any()
+    raise AssertionError("an error was noted")
 
 
-def _task(row: _Task, documents: Mapping[str, Passage], faults: Faults) -> Task | None:
+def _task(row: _Task, documents: Mapping[str, Passage], violations: Violations) -> Task | None:
     """Return the task of one row, or None after noting what is wrong with it."""
-    before = len(faults)
+    before = len(violations)
     domain = domain_of(row.collection)
     if domain is None:
-        faults.add(0, "`Collection` that names a domain", row.collection, row.task_id)
+        violations.add(0, "`Collection` that names a domain", row.collection, row.task_id)
     if row.input[-1].speaker != "user":
-        faults.add(0, "`input` that ends with a user message", row.input[-1].speaker, row.task_id)
+        violations.add(0, "`input` that ends with a user message", row.input[-1].speaker, row.task_id)
     for context in row.contexts:
         if context.document_id not in documents:
-            faults.add(0, "a context among `documents`", context.document_id, row.task_id)
-    task_id = _normal_id(row.task_id, faults)
-    if len(faults) > before or domain is None or task_id is None:
+            violations.add(0, "a context among `documents`", context.document_id, row.task_id)
+    task_id = _normal_id(row.task_id, violations)
+    if len(violations) > before or domain is None or task_id is None:
         return None
     conversation_id, turn = split_task_id(task_id)
     return Task(
@@ -177,48 +177,48 @@ def _task(row: _Task, documents: Mapping[str, Passage], faults: Faults) -> Task 
     )
 
 
-def _normal_id(text: str, faults: Faults) -> str | None:
+def _normal_id(text: str, violations: Violations) -> str | None:
     try:
         return normalise_task_id(text)
     except ValueError:
-        faults.add(0, "`task_id` such as <conversation><::><turn>", text)
+        violations.add(0, "`task_id` such as <conversation><::><turn>", text)
         return None
 
 
-def _rated(row: _Evaluation, tasks: Mapping[str, Task], faults: Faults) -> RatedResponse | None:
+def _rated(row: _Evaluation, tasks: Mapping[str, Task], violations: Violations) -> RatedResponse | None:
     """Return the rated answer of one row, or None after noting what is wrong with it."""
-    before = len(faults)
-    task_id = _normal_id(row.task_id, faults)
+    before = len(violations)
+    task_id = _normal_id(row.task_id, violations)
     if task_id is not None and task_id not in tasks:
-        faults.add(0, "an evaluation of one of `tasks`", "no such task", task_id)
-    ratings = {name: _ratings(row, name, faults) for name in (WIN_RATE, *FANC)}
-    metrics = {name: _figure(row, key, faults) for name, key in PUBLISHED_METRICS.items()}
-    idk_is_right = _figure(row, "conditional_idk", faults)
+        violations.add(0, "an evaluation of one of `tasks`", "no such task", task_id)
+    ratings = {name: _ratings(row, name, violations) for name in (WIN_RATE, *FANC)}
+    metrics = {name: _score(row, key, violations) for name, key in PUBLISHED_METRICS.items()}
+    idk_is_right = _score(row, "conditional_idk", violations)
     if idk_is_right not in (0, 1):
-        faults.add(0, f"`conditional_idk` of {row.model_id} as 0 or 1", idk_is_right, row.task_id)
-    if len(faults) > before or task_id is None:
+        violations.add(0, f"`conditional_idk` of {row.model_id} as 0 or 1", idk_is_right, row.task_id)
+    if len(violations) > before or task_id is None:
         return None
     task = tasks[task_id]
     response = Response(task, task.references, row.model_response)
     return RatedResponse(row.model_id, response, ratings, metrics, idk_is_right == 1)
 
 
-def _ratings(row: _Evaluation, name: str, faults: Faults) -> dict[str, float]:
+def _ratings(row: _Evaluation, name: str, violations: Violations) -> dict[str, float]:
     """Return rater -> rating of a property, in range."""
     key = name.replace("_", "-")  # the file's only name of two words is `win-rate`
     ratings = {rater: item.value for rater, item in row.annotations.get(key, {}).items()}
     lowest, highest = (0, 100) if name == WIN_RATE else (1, 4)
     if not ratings or not all(lowest <= rating <= highest for rating in ratings.values()):
         expected = f"`{key}` of {row.model_id} with ratings from {lowest} to {highest}"
-        faults.add(0, expected, ratings or "no rating", row.task_id)
+        violations.add(0, expected, ratings or "no rating", row.task_id)
     return ratings
 
 
-def _figure(row: _Evaluation, key: str, faults: Faults) -> float:
-    """Return the figure that the file computed under a key, from 0 to 1; 0 after noting that there is none."""
+def _score(row: _Evaluation, key: str, violations: Violations) -> float:
+    """Return the score that the file computed under a key, from 0 to 1; 0 after noting that there is none."""
     item: Any = row.annotations.get(key, {}).get("composite")
     if item is None or not 0 <= item.value <= 1:
-        faults.add(0, f"`{key}` of {row.model_id} from 0 to 1", item.value if item else "no figure", row.task_id)
+        violations.add(0, f"`{key}` of {row.model_id} from 0 to 1", item.value if item else "no score", row.task_id)
         return 0.0
     return float(item.value)
 

@@ -1,7 +1,7 @@
 """MTRAG-S: 200 synthetic conversations, 1,181 tasks, on MTRAG's four corpora (Katsis et al. 2025, section 9).
 
 A model wrote questions and answers, and nobody checked the answers: they are no references. So a task's `target` is
-the generator's own answer, and only figures that need no reference are reported (suite `mtrag_s`). Its passages are
+the generator's own answer, and only scores that need no reference are reported (suite `mtrag_s`). Its passages are
 those that the generator was shown; their ids join no corpus, so there is no retrieval setting.
 
 The rows are MTRAG's with three habits of their own, which end here: "Follow Up" with a blank, a passage that may stand

@@ -15,7 +15,7 @@ from typing import IO, Any, cast
 
 from ragtasks.benchmarks.mtrag._rows import DOMAINS, required_file
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error, close_matches
-from ragtasks.files import Faults, bounded_lines, json_lines, parse_json, passage_of, read_whole
+from ragtasks.files import Violations, bounded_lines, json_lines, parse_json, passage_of, read_whole
 from ragtasks.ids import normalise_task_id
 from ragtasks.records import Passage, Qrel
 
@@ -49,17 +49,17 @@ def load_queries(root: Path, domain: str, form: str) -> dict[str, str]:
     _known(form, QUERY_FORMS, "query form")
     name = f"{domain}_{QUERY_FORMS[form]}.jsonl"
     path = required_file(root / "mtrag-human/retrieval_tasks" / domain / name)
-    faults = Faults(path, "MTRAG queries", _NEXT_STEP)
+    violations = Violations(path, "MTRAG queries", _NEXT_STEP)
     queries: dict[str, str] = {}
-    for line, row in json_lines(faults):
+    for line, row in json_lines(violations):
         query_id, text = _query_id(row.get("_id")), row.get("text")
         if query_id is None or not isinstance(text, str) or not text.strip():
-            faults.add(line, "`_id` such as <conversation><::><turn>, and `text`", row)
+            violations.add(line, "`_id` such as <conversation><::><turn>, and `text`", row)
         elif query_id in queries:
-            faults.add(line, "each query once", "this query again", query_id)
+            violations.add(line, "each query once", "this query again", query_id)
         else:
             queries[query_id] = "\n".join(part.removeprefix(_SPEAKER_MARK) for part in text.split("\n"))
-    faults.raise_if_any()
+    violations.raise_if_any()
     return queries
 
 
@@ -80,22 +80,22 @@ def read_qrels(path: Path, benchmark: str) -> tuple[Qrel, ...]:
     Raises:
         BenchmarkFileError: the file is missing, or a line is not query, passage and a whole number.
     """
-    faults = Faults(
+    violations = Violations(
         required_file(path, benchmark), "MTRAG qrels", f"delete the file and run `ragtasks fetch {benchmark}`"
     )
     qrels: dict[tuple[str, str], Qrel] = {}
-    for number, line in enumerate(read_whole(faults).splitlines(), start=1):
+    for number, line in enumerate(read_whole(violations).splitlines(), start=1):
         cells = line.decode("utf-8", errors="replace").split("\t")
         if number == 1 and cells[0] == "query-id":
             continue
         query_id = _query_id(cells[0])
         if query_id is None or len(cells) != 3 or not cells[1] or not _GRADE.fullmatch(cells[2]):
-            faults.add(number, "query id, passage id and a whole number, separated by tabs", line)
+            violations.add(number, "query id, passage id and a whole number, separated by tabs", line)
         elif (query_id, cells[1]) in qrels:
-            faults.add(number, "each judgement once", cells[1], query_id)
+            violations.add(number, "each judgement once", cells[1], query_id)
         else:
             qrels[query_id, cells[1]] = Qrel(query_id, cells[1], int(cells[2]))
-    faults.raise_if_any()
+    violations.raise_if_any()
     return tuple(qrels.values())
 
 
@@ -146,7 +146,7 @@ def read_passages(root: Path, domain: str) -> Iterator[Passage]:
 
 
 def _passages(path: Path, lines: IO[bytes]) -> Iterator[Passage]:
-    faults = Faults(path, "MTRAG corpus", _NEXT_STEP)
+    violations = Violations(path, "MTRAG corpus", _NEXT_STEP)
     number = 0
     for number, line in enumerate(bounded_lines(lines), start=1):
         if not line.strip():
@@ -157,13 +157,13 @@ def _passages(path: Path, lines: IO[bytes]) -> Iterator[Passage]:
             row = str(error)
         passage = passage_of(row, "_id")
         if passage is None:
-            faults.add(number, "an object with texts as `_id` and `text`", row)
-            faults.raise_if_any()
+            violations.add(number, "an object with texts as `_id` and `text`", row)
+            violations.raise_if_any()
         else:
             yield passage
     if not number:
-        faults.add(0, "at least one line", "no line")
-        faults.raise_if_any()
+        violations.add(0, "at least one line", "no line")
+        violations.raise_if_any()
 
 
 def _known(name: str, known: Any, what: str) -> None:

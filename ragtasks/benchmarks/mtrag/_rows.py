@@ -1,7 +1,7 @@
 """The task files that MTRAG, MTRAG-UN and MTRAG-S have in common: read into records, checked against known counts.
 
 The files' quirks end here: two spellings of `Answerability` and `Collection`, two separators in ids, long and short
-collection names, bare NaN, turns written as text, labels wrapped in lists. Counts are checked, and every fault of a
+collection names, bare NaN, turns written as text, labels wrapped in lists. Counts are checked, and every error of a
 file is reported at once.
 """
 
@@ -17,7 +17,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error
-from ragtasks.files import Faults, broken_facts, json_lines, labels_of, passage_of, sample_facts
+from ragtasks.files import Violations, broken_facts, json_lines, labels_of, passage_of, sample_statistics
 from ragtasks.ids import normalise_task_id, split_task_id
 from ragtasks.records import Answerability, Contexts, Message, Passage, Role, Setting, Task
 
@@ -60,7 +60,7 @@ def facts_of(root: Path, commit: str, counts: Counts) -> tuple[bool, str, Counts
     Raises:
         BenchmarkFileError: the facts of a sample are broken.
     """
-    facts = sample_facts(root)
+    facts = sample_statistics(root)
     if facts is None:
         return False, commit, counts
     try:
@@ -123,15 +123,15 @@ def domain_of(collection: object) -> str | None:
     return next((_COLLECTION_WORDS[word] for word in words if word in _COLLECTION_WORDS), None)
 
 
-def rows_of(path: Path, benchmark: str) -> tuple[list[tuple[int, dict[str, Any]]], Faults]:
-    """Return (line number, object) of each line of a task file that is one, and the faults of the others.
+def rows_of(path: Path, benchmark: str) -> tuple[list[tuple[int, dict[str, Any]]], Violations]:
+    """Return (line number, object) of each line of a task file that is one, and the errors of the others.
 
     Raises:
         BenchmarkFileError: the file is missing, cannot be read, or is empty.
     """
     next_step = f"delete the file and run `ragtasks fetch {benchmark}`"
-    faults = Faults(required_file(path, benchmark), f"{_TITLES[benchmark]} file", next_step)
-    return list(json_lines(faults)), faults
+    violations = Violations(required_file(path, benchmark), f"{_TITLES[benchmark]} file", next_step)
+    return list(json_lines(violations)), violations
 
 
 Row = dict[str, Any]
@@ -151,11 +151,11 @@ def read_tasks(
     Raises:
         BenchmarkFileError: the file is missing, broken, or has other counts than `counts`.
     """
-    rows, faults = rows_of(path, benchmark)
-    read = (_task(line, prepare(row), faults) for line, row in unique_rows(rows, faults))
+    rows, violations = rows_of(path, benchmark)
+    read = (_task(line, prepare(row), violations) for line, row in unique_rows(rows, violations))
     tasks = tuple(task for task in read if task is not None)
-    _check_counts(tasks, counts, faults)
-    faults.raise_if_any()
+    _check_counts(tasks, counts, violations)
+    violations.raise_if_any()
     return tasks
 
 
@@ -164,7 +164,7 @@ def _named(row: Mapping[str, Any]) -> str:
     return str(row.get("task_id") or "")
 
 
-def unique_rows(rows: list[tuple[int, dict[str, Any]]], faults: Faults) -> Iterator[tuple[int, dict[str, Any]]]:
+def unique_rows(rows: list[tuple[int, dict[str, Any]]], violations: Violations) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the rows whose task id is new, and note the others."""
     first_lines: dict[str, int] = {}
     for line, row in rows:
@@ -172,21 +172,21 @@ def unique_rows(rows: list[tuple[int, dict[str, Any]]], faults: Faults) -> Itera
         with suppress(ValueError):
             name = normalise_task_id(name)  # two spellings of one id are one task
         if name and first_lines.setdefault(name, line) != line:
-            faults.add(line, "each task once", f"the task of line {first_lines[name]} again", name)
+            violations.add(line, "each task once", f"the task of line {first_lines[name]} again", name)
         else:
             yield line, row
 
 
-def _task(line: int, row: dict[str, Any], faults: Faults) -> Task | None:
+def _task(line: int, row: dict[str, Any], violations: Violations) -> Task | None:
     """Return the task of one line, or None after noting what is wrong with it."""
-    before = len(faults)
-    identity = identity_of(line, row, faults)
-    messages = _messages(line, row, faults)
-    target = _target(line, row, faults)
-    answerability = _answerability(line, row, faults)
-    domain = _domain(line, row, faults)
-    references = passages_of(line, row, faults)
-    if len(faults) > before or identity is None or answerability is None or domain is None:
+    before = len(violations)
+    identity = identity_of(line, row, violations)
+    messages = _messages(line, row, violations)
+    target = _target(line, row, violations)
+    answerability = _answerability(line, row, violations)
+    domain = _domain(line, row, violations)
+    references = passages_of(line, row, violations)
+    if len(violations) > before or identity is None or answerability is None or domain is None:
         return None
     task_id, conversation_id, turn = identity
     return Task(
@@ -203,27 +203,27 @@ def _task(line: int, row: dict[str, Any], faults: Faults) -> Task | None:
     )
 
 
-def identity_of(line: int, row: dict[str, Any], faults: Faults) -> tuple[str, str, int] | None:
+def identity_of(line: int, row: dict[str, Any], violations: Violations) -> tuple[str, str, int] | None:
     """Return (task id, conversation id, turn) of one line, or None after noting what is wrong with it."""
     text = row.get("task_id")
     try:
         task_id = normalise_task_id(str(text))
     except ValueError:
-        faults.add(line, "`task_id` such as <conversation><::><turn>", text)
+        violations.add(line, "`task_id` such as <conversation><::><turn>", text)
         return None
     conversation_id, turn = split_task_id(task_id)
     if str(row.get("turn", turn)) != str(turn):
-        faults.add(line, f"`turn` {turn} as in the task id", row.get("turn"), task_id)
+        violations.add(line, f"`turn` {turn} as in the task id", row.get("turn"), task_id)
     if row.get("conversation_id", conversation_id) != conversation_id:
-        faults.add(line, "`conversation_id` as in the task id", row.get("conversation_id"), task_id)
+        violations.add(line, "`conversation_id` as in the task id", row.get("conversation_id"), task_id)
     return task_id, conversation_id, turn
 
 
-def _messages(line: int, row: dict[str, Any], faults: Faults) -> tuple[Message, ...]:
+def _messages(line: int, row: dict[str, Any], violations: Violations) -> tuple[Message, ...]:
     """Return the conversation: user first and last, speakers in turn, no empty text."""
     raw = row.get("input")
     if not isinstance(raw, list) or not raw:
-        faults.add(line, "`input` with at least one message", raw, _named(row))
+        violations.add(line, "`input` with at least one message", raw, _named(row))
         return ()
     messages = []
     for index, item in enumerate(raw):
@@ -231,72 +231,72 @@ def _messages(line: int, row: dict[str, Any], faults: Faults) -> tuple[Message, 
         text = item.get("text") if isinstance(item, dict) else None
         expected = "user" if index % 2 == 0 else "agent"
         if speaker != expected or not isinstance(text, str) or not text.strip():
-            faults.add(line, f"`input[{index}]` with speaker {expected!r} and a text", item, _named(row))
+            violations.add(line, f"`input[{index}]` with speaker {expected!r} and a text", item, _named(row))
             return ()
         messages.append(Message(_ROLES[speaker], text))
     if len(messages) % 2 == 0:
-        faults.add(line, "`input` that ends with a user message", raw[-1], _named(row))
+        violations.add(line, "`input` that ends with a user message", raw[-1], _named(row))
     return tuple(messages)
 
 
-def _target(line: int, row: dict[str, Any], faults: Faults) -> str:
+def _target(line: int, row: dict[str, Any], violations: Violations) -> str:
     targets = row.get("targets")
     first = targets[0] if isinstance(targets, list) and targets else None
     text = first.get("text") if isinstance(first, dict) else None
     if isinstance(text, str) and text.strip():
         return text
-    faults.add(line, "`targets` with one answer text", targets, _named(row))
+    violations.add(line, "`targets` with one answer text", targets, _named(row))
     return ""
 
 
-def _answerability(line: int, row: dict[str, Any], faults: Faults) -> Answerability | None:
+def _answerability(line: int, row: dict[str, Any], violations: Violations) -> Answerability | None:
     labels = labels_of(row.get("Answerability", row.get("answerability")))
     try:
         (label,) = labels
         return Answerability(label)
     except ValueError:
         known = ", ".join(member.value for member in Answerability)
-        faults.add(line, f"`Answerability` with one of {known}", list(labels), _named(row))
+        violations.add(line, f"`Answerability` with one of {known}", list(labels), _named(row))
         return None
 
 
-def _domain(line: int, row: dict[str, Any], faults: Faults) -> str | None:
+def _domain(line: int, row: dict[str, Any], violations: Violations) -> str | None:
     collection = row.get("Collection", row.get("collection"))
     domain = domain_of(collection)
     if domain is None:
-        faults.add(line, f"`Collection` that names one of {', '.join(DOMAINS)}", collection, _named(row))
+        violations.add(line, f"`Collection` that names one of {', '.join(DOMAINS)}", collection, _named(row))
     return domain
 
 
-def passages_of(line: int, row: dict[str, Any], faults: Faults) -> tuple[Passage, ...]:
+def passages_of(line: int, row: dict[str, Any], violations: Violations) -> tuple[Passage, ...]:
     """Return the passages of one line in their order, after noting those that are none or come twice."""
     raw = row.get("contexts")
     if not isinstance(raw, list):
-        faults.add(line, "`contexts` as a list", raw, _named(row))
+        violations.add(line, "`contexts` as a list", raw, _named(row))
         return ()
     passages: dict[str, Passage] = {}
     for index, item in enumerate(raw):
         passage = passage_of(item, "document_id")
         if passage is None or not passage.text.strip():
-            faults.add(line, f"`contexts[{index}]` with texts as `document_id` and `text`", item, _named(row))
+            violations.add(line, f"`contexts[{index}]` with texts as `document_id` and `text`", item, _named(row))
         elif passages.setdefault(passage.passage_id, passage) is not passage:
-            faults.add(line, "each passage once", passage.passage_id, _named(row))
+            violations.add(line, "each passage once", passage.passage_id, _named(row))
     return tuple(passages.values())
 
 
-def _check_counts(tasks: tuple[Task, ...], counts: Counts, faults: Faults) -> None:
+def _check_counts(tasks: tuple[Task, ...], counts: Counts, violations: Violations) -> None:
     if len(tasks) != counts.tasks:
-        faults.add(0, f"{counts.tasks} tasks", len(tasks))
+        violations.add(0, f"{counts.tasks} tasks", len(tasks))
         return
     n_conversations = len({task.conversation_id for task in tasks})
     if counts.conversations not in {0, n_conversations}:
-        faults.add(0, f"{counts.conversations} conversations", n_conversations)
+        violations.add(0, f"{counts.conversations} conversations", n_conversations)
     by_domain = dict(Counter(task.domain for task in tasks))
     if counts.by_domain is not UNCOUNTED and by_domain != dict(counts.by_domain):
-        faults.add(0, f"tasks by domain {dict(counts.by_domain)}", by_domain)
+        violations.add(0, f"tasks by domain {dict(counts.by_domain)}", by_domain)
     by_answerability = dict(Counter(task.answerability.value for task in tasks))
     if counts.by_answerability is not UNCOUNTED and by_answerability != dict(counts.by_answerability):
-        faults.add(0, f"tasks by answerability {dict(counts.by_answerability)}", by_answerability)
+        violations.add(0, f"tasks by answerability {dict(counts.by_answerability)}", by_answerability)
 
 
 __all__ = [

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ragtasks.files import Faults, json_lines, labels_of
+from ragtasks.files import Violations, json_lines, labels_of
 from ragtasks.ids import normalise_task_id
 
 _TASK_FILE = "mtrag-human/generation_tasks/reference.jsonl"
@@ -39,16 +39,16 @@ def read_standalone_labels(root: Path) -> StandaloneLabels:
     Raises:
         BenchmarkFileError: the file is missing or broken, or a label is neither `Standalone` nor `Non-standalone`.
     """
-    faults = Faults(root / _TASK_FILE, "MTRAG file", "delete the file and run `ragtasks fetch mtrag`")
+    violations = Violations(root / _TASK_FILE, "MTRAG file", "delete the file and run `ragtasks fetch mtrag`")
     labels: dict[str, bool] = {}
-    for line, row in json_lines(faults):
+    for line, row in json_lines(violations):
         for label in labels_of(row.get("Standalone Type")):
             task_id = row.get("task_id")
             if label in _STANDALONE and isinstance(task_id, str):
                 labels[normalise_task_id(task_id)] = _STANDALONE[label]
             else:
-                faults.add(line, f"a task id and a `Standalone Type` of {sorted(_STANDALONE)}", (task_id, label))
-    faults.raise_if_any()
+                violations.add(line, f"a task id and a `Standalone Type` of {sorted(_STANDALONE)}", (task_id, label))
+    violations.raise_if_any()
     return StandaloneLabels("the benchmark's task file", labels)
 
 

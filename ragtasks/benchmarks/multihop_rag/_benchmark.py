@@ -210,7 +210,7 @@ def corpus_file(root: Path, domain: str) -> Path:
 def load_qrels(root: Path, domain: str) -> tuple[Qrel, ...]:
     """Return what is relevant: every chunk that holds a fact of the query's evidence, by the official rule.
 
-    A query none of whose facts stands whole in a chunk has no judgement; the figures over evidence count it.
+    A query none of whose facts stands whole in a chunk has no judgement; the scores over evidence count it.
 
     Raises:
         BenchmarkFileError: as `load`, `corpus_file`.
@@ -240,7 +240,7 @@ def load_facts(root: Path, domain: str) -> dict[str, tuple[str, ...]]:
 
 
 RETRIEVAL = RetrievalSide(DOMAINS, corpus_file, load_qrels, load_facts=load_facts, load_rankings=load_rankings)
-"""Corpus, judgements, and the facts that the paper's own figures count."""
+"""Corpus, judgements, and the facts that the paper's own scores count."""
 
 __all__ = [
     "DOMAINS",

@@ -3,7 +3,7 @@
 A chunk is as many whole sentences as fit; a longer sentence is cut between tokens. Tokens are words and single
 punctuation marks. Known differences from the official pipeline (LlamaIndex's splitter at its defaults): it counts word
 pieces, takes the metadata out of the 256, and lets neighbours overlap, which multiplies the chunks and lets one
-sentence fill several ranks. So retrieval figures on these chunks are near the paper's, not equal to them.
+sentence fill several ranks. So retrieval scores on these chunks are near the paper's, not equal to them.
 """
 
 from __future__ import annotations

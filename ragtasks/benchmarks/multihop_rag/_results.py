@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ragtasks.benchmarks.multihop_rag._rows import faults_of, items_of
-from ragtasks.files import Faults
+from ragtasks.benchmarks.multihop_rag._rows import items_of, violations_of
+from ragtasks.files import Violations
 
 
 def read_rankings(path: Path, queries: Sequence[str]) -> dict[int, tuple[str, ...]]:
@@ -24,29 +24,29 @@ def read_rankings(path: Path, queries: Sequence[str]) -> dict[int, tuple[str, ..
     Raises:
         BenchmarkFileError: an item that is none, a query without an item, or an item of no query.
     """
-    faults = faults_of(path, "MultiHop-RAG retrieval results")
+    violations = violations_of(path, "MultiHop-RAG retrieval results")
     open_numbers: dict[str, list[int]] = {}
     for number, query in enumerate(queries, start=1):
         open_numbers.setdefault(query, []).append(number)
     rankings: dict[int, tuple[str, ...]] = {}
-    for place, row in items_of(faults):
-        texts = _texts(row.get("retrieval_list"), place, faults)
+    for place, row in items_of(violations):
+        texts = _texts(row.get("retrieval_list"), place, violations)
         waiting = open_numbers.get(str(row.get("query")), [])
         if waiting:
             rankings[waiting.pop(0)] = texts
         else:
-            faults.add(0, "`query` of the benchmark, each once", row.get("query"), f"item {place}")
+            violations.add(0, "`query` of the benchmark, each once", row.get("query"), f"item {place}")
     for number in sorted(number for waiting in open_numbers.values() for number in waiting):
-        faults.add(0, "an item for each query", f"no item for query {number}: {queries[number - 1]}")
-    faults.raise_if_any()
+        violations.add(0, "an item for each query", f"no item for query {number}: {queries[number - 1]}")
+    violations.raise_if_any()
     return dict(sorted(rankings.items()))
 
 
-def _texts(raw: Any, place: int, faults: Faults) -> tuple[str, ...]:
+def _texts(raw: Any, place: int, violations: Violations) -> tuple[str, ...]:
     texts = [item.get("text") if isinstance(item, dict) else None for item in raw] if isinstance(raw, list) else [None]
     kept = [text for text in texts if isinstance(text, str) and text.strip()]
     if len(kept) != len(texts):
-        faults.add(0, "`retrieval_list` with texts", raw, f"item {place}")
+        violations.add(0, "`retrieval_list` with texts", raw, f"item {place}")
     # A passage that comes twice is one passage, at its first rank.
     return tuple(dict.fromkeys(kept))
 

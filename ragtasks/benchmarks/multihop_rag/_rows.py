@@ -1,6 +1,6 @@
-"""MultiHop-RAG's files read into records: articles and queries, each file checked whole, every fault at once.
+"""MultiHop-RAG's files read into records: articles and queries, each file checked whole, every error at once.
 
-Both files are one JSON array, so a fault is named by the item's number, from 1. Neither has ids: an article's and a
+Both files are one JSON array, so an error is named by the item's number, from 1. Neither has ids: an article's and a
 query's id is its number, which the checksums of the official files keep fixed. Only what scoring rests on is checked:
 who wrote an article, and its address, may be missing.
 """
@@ -17,7 +17,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from ragtasks.errors import BenchmarkFileError, clear_error
-from ragtasks.files import Faults, broken_facts, json_array, sample_facts
+from ragtasks.files import Violations, broken_facts, json_array, sample_statistics
 
 QUERY_FILE = "dataset/MultiHopRAG.json"
 CORPUS_FILE = "dataset/corpus.json"
@@ -82,7 +82,7 @@ def facts_of(root: Path, commit: str, counts: Counts) -> tuple[bool, str, Counts
     Raises:
         BenchmarkFileError: the facts of a sample are broken.
     """
-    facts = sample_facts(root)
+    facts = sample_statistics(root)
     if facts is None:
         return False, commit, counts
     try:
@@ -99,19 +99,19 @@ def read_articles(root: Path, counts: Counts) -> tuple[Article, ...]:
         BenchmarkFileError: the file is missing, broken (such as an article without a date), or has another number of
             articles than `counts`.
     """
-    faults = faults_of(root / CORPUS_FILE, "MultiHop-RAG corpus")
+    violations = violations_of(root / CORPUS_FILE, "MultiHop-RAG corpus")
     articles: list[Article] = []
-    for number, row in items_of(faults):
-        before = len(faults)
-        texts = _texts(row, _ARTICLE_KEYS, faults, number)
-        _check_date(texts.get("published_at"), faults, number)
+    for number, row in items_of(violations):
+        before = len(violations)
+        texts = _texts(row, _ARTICLE_KEYS, violations, number)
+        _check_date(texts.get("published_at"), violations, number)
         url = row.get("url")
-        if len(faults) == before:
+        if len(violations) == before:
             article_id = f"article-{number:03d}"
             articles.append(Article(article_id=article_id, **texts, url=url if isinstance(url, str) else ""))
-    if not len(faults) and len(articles) != counts.articles:
-        faults.add(0, f"{counts.articles} articles", len(articles))
-    faults.raise_if_any()
+    if not len(violations) and len(articles) != counts.articles:
+        violations.add(0, f"{counts.articles} articles", len(articles))
+    violations.raise_if_any()
     return tuple(articles)
 
 
@@ -122,32 +122,32 @@ def read_queries(root: Path, counts: Counts) -> tuple[Query, ...]:
         BenchmarkFileError: the file is missing, broken (such as a null query with evidence, or another one without),
             or has other numbers of queries than `counts`.
     """
-    faults = faults_of(root / QUERY_FILE, "MultiHop-RAG queries")
+    violations = violations_of(root / QUERY_FILE, "MultiHop-RAG queries")
     queries: list[Query] = []
-    for number, row in items_of(faults):
-        before = len(faults)
-        texts = _texts(row, ("query", "answer", "question_type"), faults, number)
+    for number, row in items_of(violations):
+        before = len(violations)
+        texts = _texts(row, ("query", "answer", "question_type"), violations, number)
         question_type = texts.get("question_type")
         if question_type and question_type not in QUESTION_TYPES:
-            faults.add(0, f"`question_type` as one of {', '.join(QUESTION_TYPES)}", question_type, f"item {number}")
-        evidence = _evidence(row, question_type == NULL, faults, number)
-        if len(faults) == before:
+            violations.add(0, f"`question_type` as one of {', '.join(QUESTION_TYPES)}", question_type, f"item {number}")
+        evidence = _evidence(row, question_type == NULL, violations, number)
+        if len(violations) == before:
             queries.append(Query(number, **texts, evidence=evidence))
     by_type = dict(Counter(query.question_type for query in queries))
-    if not len(faults) and by_type != dict(counts.by_type):
-        faults.add(0, f"queries by type {dict(counts.by_type)}", by_type)
-    faults.raise_if_any()
+    if not len(violations) and by_type != dict(counts.by_type):
+        violations.add(0, f"queries by type {dict(counts.by_type)}", by_type)
+    violations.raise_if_any()
     return tuple(queries)
 
 
-def faults_of(path: Path, what: str) -> Faults:
-    """Return the faults of a file that is there.
+def violations_of(path: Path, what: str) -> Violations:
+    """Return the errors of a file that is there.
 
     Raises:
         BenchmarkFileError: it is not.
     """
     if path.is_file():
-        return Faults(path, what, _NEXT_STEP)
+        return Violations(path, what, _NEXT_STEP)
     message = clear_error(
         "MultiHop-RAG data",
         where=str(path),
@@ -159,49 +159,51 @@ def faults_of(path: Path, what: str) -> Faults:
     raise BenchmarkFileError(message)
 
 
-def items_of(faults: Faults) -> list[tuple[int, dict[str, Any]]]:
+def items_of(violations: Violations) -> list[tuple[int, dict[str, Any]]]:
     """Return (number from 1, object) of a file that is one JSON array; items that are no objects are noted.
 
     Raises:
         BenchmarkFileError: it is no such file.
     """
-    numbered = list(enumerate(json_array(faults), start=1))
+    numbered = list(enumerate(json_array(violations), start=1))
     for number, row in numbered:
         if not isinstance(row, dict):
-            faults.add(0, "an object", row, f"item {number}")
+            violations.add(0, "an object", row, f"item {number}")
     return [(number, row) for number, row in numbered if isinstance(row, dict)]
 
 
-def _texts(row: Mapping[str, Any], keys: Sequence[str], faults: Faults, number: int, where: str = "") -> dict[str, str]:
+def _texts(
+    row: Mapping[str, Any], keys: Sequence[str], violations: Violations, number: int, where: str = ""
+) -> dict[str, str]:
     """Return the named fields that are texts with something in them, after noting the others."""
     found = {key: value for key in keys if isinstance(value := row.get(key), str) and value.strip()}
     for key in keys:
         if key not in found:
-            faults.add(0, f"`{where}{key}` with a text", row.get(key), f"item {number}")
+            violations.add(0, f"`{where}{key}` with a text", row.get(key), f"item {number}")
     return found
 
 
-def _check_date(text: str | None, faults: Faults, number: int, where: str = "") -> None:
+def _check_date(text: str | None, violations: Violations, number: int, where: str = "") -> None:
     if text is None:
         return
     try:
         # Python 3.10 does not read the Z that 3.11 does.
         datetime.fromisoformat(text.replace("Z", "+00:00"))
     except ValueError:
-        faults.add(0, f"`{where}published_at` as ISO 8601", text, f"item {number}")
+        violations.add(0, f"`{where}published_at` as ISO 8601", text, f"item {number}")
 
 
-def _evidence(row: Mapping[str, Any], is_null: bool, faults: Faults, number: int) -> tuple[dict[str, str], ...]:
+def _evidence(row: Mapping[str, Any], is_null: bool, violations: Violations, number: int) -> tuple[dict[str, str], ...]:
     raw = row.get("evidence_list")
     if not isinstance(raw, list) or is_null == bool(raw):
         expected = "`evidence_list` empty for a null query" if is_null else "`evidence_list` with some evidence"
-        faults.add(0, expected, raw, f"item {number}")
+        violations.add(0, expected, raw, f"item {number}")
         return ()
     pieces = []
     for index, item in enumerate(raw):
         where = f"evidence_list[{index}]."
-        piece = _texts(item if isinstance(item, dict) else {}, _EVIDENCE_KEYS, faults, number, where)
-        _check_date(piece.get("published_at"), faults, number, where)
+        piece = _texts(item if isinstance(item, dict) else {}, _EVIDENCE_KEYS, violations, number, where)
+        _check_date(piece.get("published_at"), violations, number, where)
         pieces.append(piece)
     return tuple(pieces)
 
@@ -215,8 +217,8 @@ __all__ = [
     "Counts",
     "Query",
     "facts_of",
-    "faults_of",
     "items_of",
     "read_articles",
     "read_queries",
+    "violations_of",
 ]

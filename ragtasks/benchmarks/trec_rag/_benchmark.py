@@ -22,7 +22,7 @@ from ragtasks.benchmarks.mtrag import Counts, facts_of
 from ragtasks.benchmarks.trec_rag._files import read_qrels, read_ranking, read_segments, read_topics
 from ragtasks.benchmarks.trec_rag._nuggets import TopicNuggets, read_nuggets
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error
-from ragtasks.files import Faults
+from ragtasks.files import Violations
 from ragtasks.records import Answerability, Contexts, Message, Passage, Qrel, Role, Setting, Task
 
 _COMMIT = "5b819c1a45c8a0a3ec9426f476694f44a29dfaf3"
@@ -113,13 +113,13 @@ def _read_topics(root: Path, counts: Counts) -> dict[str, dict[str, str]]:
     topics: dict[str, dict[str, str]] = {}
     for domain, path in paths.items():
         topics[domain] = read_topics(path)
-        faults = Faults(path, "TREC RAG topics", "take the official file")
+        violations = Violations(path, "TREC RAG topics", "take the official file")
         if len(topics[domain]) != counts.by_domain[domain]:
-            faults.add(0, f"{counts.by_domain[domain]} topics", len(topics[domain]))
+            violations.add(0, f"{counts.by_domain[domain]} topics", len(topics[domain]))
         for other in list(topics)[:-1]:
             for topic_id in sorted(topics[domain].keys() & topics[other].keys()):
-                faults.add(0, f"no topic of the set {other}", "this topic", topic_id)
-        faults.raise_if_any()
+                violations.add(0, f"no topic of the set {other}", "this topic", topic_id)
+        violations.raise_if_any()
     return topics
 
 
@@ -128,10 +128,10 @@ def _read_nuggets(root: Path, domain: str, topics: Mapping[str, str]) -> dict[st
     if not path.is_file():
         return {}
     nuggets = read_nuggets(path)
-    faults = Faults(path, "nuggets", "leave these topics out, or take the topics that they belong to")
+    violations = Violations(path, "nuggets", "leave these topics out, or take the topics that they belong to")
     for topic_id in sorted(nuggets.keys() - topics.keys()):
-        faults.add(0, f"topics of the set {domain}", "nuggets of this topic", topic_id)
-    faults.raise_if_any()
+        violations.add(0, f"topics of the set {domain}", "nuggets of this topic", topic_id)
+    violations.raise_if_any()
     return nuggets
 
 
@@ -184,7 +184,7 @@ def load_segments(root: Path, wanted: Collection[str] | None = None, file: Path 
 
     Args:
         root: folder of the benchmark's files.
-        wanted: ids; one without a record is a fault.
+        wanted: ids; one without a record is an error.
         file: another file of segment records.
 
     Raises:
@@ -196,10 +196,10 @@ def load_segments(root: Path, wanted: Collection[str] | None = None, file: Path 
 def _complete_ranking(path: Path, topics: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
     """Return topic id -> its first 20 segments, for every topic."""
     ranking = read_ranking(path, topics)
-    faults = Faults(path, "TREC RAG run", "give every topic its segments")
+    violations = Violations(path, "TREC RAG run", "give every topic its segments")
     for topic_id in sorted(topics.keys() - ranking.keys()):
-        faults.add(0, "a line for every topic", "no line", topic_id)
-    faults.raise_if_any()
+        violations.add(0, "a line for every topic", "no line", topic_id)
+    violations.raise_if_any()
     return {topic_id: ranking[topic_id][:N_PASSAGES] for topic_id in topics}
 
 

@@ -7,13 +7,13 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from ragtasks.files import Faults, json_lines, read_whole
+from ragtasks.files import Violations, json_lines, read_whole
 from ragtasks.records import Passage, Qrel
 
 SEGMENT_ID = re.compile(r"msmarco_v2\.1_doc_[0-9]+_[0-9]+#[0-9]+_[0-9]+")
 """The id of a segment of MS MARCO V2.1: file, offset of the document's line, number and offset of the segment."""
 
-_NEXT_STEP = "mend these lines, or take the official file"
+_NEXT_STEP = "fix these lines, or take the official file"
 _RANK = re.compile(r"[0-9]{1,7}")
 _GRADE = re.compile(r"-?[0-9]{1,4}")
 _NUMBER = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
@@ -23,20 +23,20 @@ def read_topics(path: Path) -> dict[str, str]:
     """Return topic id -> text of a file of `id<TAB>text` lines, in its order; ends of lines may be CR LF.
 
     Raises:
-        BenchmarkFileError: the file is missing or empty, or has faults: all of them, by line.
+        BenchmarkFileError: the file is missing or empty, or has errors: all of them, by line.
     """
-    faults = Faults(path, "TREC RAG topics", _NEXT_STEP)
+    violations = Violations(path, "TREC RAG topics", _NEXT_STEP)
     topics: dict[str, str] = {}
-    for number, line in _lines(faults):
+    for number, line in _lines(violations):
         topic_id, tab, text = line.partition("\t")
         topic_id, text = topic_id.strip(), text.strip()
         if not topic_id or not tab or not text:
-            faults.add(number, "id, a tab and a text", line)
+            violations.add(number, "id, a tab and a text", line)
         elif topic_id in topics:
-            faults.add(number, "each topic once", "this topic again", topic_id)
+            violations.add(number, "each topic once", "this topic again", topic_id)
         else:
             topics[topic_id] = text
-    faults.raise_if_any()
+    violations.raise_if_any()
     return topics
 
 
@@ -46,30 +46,30 @@ def read_ranking(path: Path, topics: Collection[str]) -> dict[str, tuple[str, ..
     Ranks must go up by one from 0 or 1 and scores must not rise, as the track asks; a topic without a line is left out.
 
     Raises:
-        BenchmarkFileError: the file is missing or empty, or has faults: all of them, by line.
+        BenchmarkFileError: the file is missing or empty, or has errors: all of them, by line.
     """
-    faults = Faults(path, "TREC RAG run", _NEXT_STEP)
+    violations = Violations(path, "TREC RAG run", _NEXT_STEP)
     rankings: dict[str, dict[str, None]] = {}
     last: dict[str, tuple[int, float]] = {}
-    for number, line in _lines(faults):
+    for number, line in _lines(violations):
         cells = line.split()
         if len(cells) != 6 or not _RANK.fullmatch(cells[3]) or not _NUMBER.fullmatch(cells[4]):
-            faults.add(number, "topic Q0 segment rank score tag, six cells", line)
+            violations.add(number, "topic Q0 segment rank score tag, six cells", line)
             continue
         topic_id, segment_id, rank, score = cells[0], cells[2], int(cells[3]), float(cells[4])
         ranking = rankings.setdefault(topic_id, {})
         last_rank, last_score = last.get(topic_id, (min(rank, 1) - 1, score))
         if topic_id not in topics:
-            faults.add(number, "a known topic", topic_id)
+            violations.add(number, "a known topic", topic_id)
         elif segment_id in ranking:
-            faults.add(number, "each segment once for a topic", segment_id, topic_id)
+            violations.add(number, "each segment once for a topic", segment_id, topic_id)
         elif rank != last_rank + 1:
-            faults.add(number, f"rank {last_rank + 1}", rank, topic_id)
+            violations.add(number, f"rank {last_rank + 1}", rank, topic_id)
         elif score > last_score:
-            faults.add(number, f"a score of at most {last_score}, as in the rank before", score, topic_id)
+            violations.add(number, f"a score of at most {last_score}, as in the rank before", score, topic_id)
         ranking[segment_id] = None
         last[topic_id] = rank, score
-    faults.raise_if_any()
+    violations.raise_if_any()
     return {topic_id: tuple(ranking) for topic_id, ranking in rankings.items()}
 
 
@@ -77,21 +77,21 @@ def read_qrels(path: Path, topics: Collection[str]) -> tuple[Qrel, ...]:
     """Return the relevance judgements of a file, in its order: grade 0 to 4; its second column is not looked at.
 
     Raises:
-        BenchmarkFileError: the file is missing or empty, or has faults: all of them, by line.
+        BenchmarkFileError: the file is missing or empty, or has errors: all of them, by line.
     """
-    faults = Faults(path, "TREC RAG qrels", _NEXT_STEP)
+    violations = Violations(path, "TREC RAG qrels", _NEXT_STEP)
     found: dict[tuple[str, str], Qrel] = {}
-    for number, line in _lines(faults):
+    for number, line in _lines(violations):
         cells = line.split()
         if len(cells) != 4 or not _GRADE.fullmatch(cells[3]):
-            faults.add(number, "topic, a column, segment and a grade", line)
+            violations.add(number, "topic, a column, segment and a grade", line)
         elif cells[0] not in topics:
-            faults.add(number, "a known topic", cells[0])
+            violations.add(number, "a known topic", cells[0])
         elif (cells[0], cells[2]) in found:
-            faults.add(number, "each judgement once", cells[2], cells[0])
+            violations.add(number, "each judgement once", cells[2], cells[0])
         else:
             found[cells[0], cells[2]] = Qrel(cells[0], cells[2], int(cells[3]))
-    faults.raise_if_any()
+    violations.raise_if_any()
     return tuple(found.values())
 
 
@@ -99,44 +99,46 @@ def read_segments(path: Path, wanted: Collection[str] | None = None) -> dict[str
     """Return segment id -> passage of a file of segment records (JSON lines), the wanted ones or all, in its order.
 
     Raises:
-        BenchmarkFileError: the file is missing or empty, has faults (all of them, by line), or lacks wanted segments.
+        BenchmarkFileError: the file is missing or empty, has errors (all of them, by line), or lacks wanted segments.
     """
-    faults = Faults(path, "MS MARCO V2.1 segments", "mend these lines, or take the segments from the official archive")
+    violations = Violations(
+        path, "MS MARCO V2.1 segments", "fix these lines, or take the segments from the official archive"
+    )
     found: dict[str, Passage] = {}
-    for number, row in json_lines(faults):
-        passage = _segment(number, row, faults)
+    for number, row in json_lines(violations):
+        passage = _segment(number, row, violations)
         if passage and found.setdefault(passage.passage_id, passage) is not passage:
-            faults.add(number, "each segment once", passage.passage_id)
+            violations.add(number, "each segment once", passage.passage_id)
     for segment_id in sorted(set(wanted or ()) - set(found)):
-        faults.add(0, f"segment {segment_id}, which is cited or retrieved", "no line")
-    faults.raise_if_any()
+        violations.add(0, f"segment {segment_id}, which is cited or retrieved", "no line")
+    violations.raise_if_any()
     return found if wanted is None else {key: passage for key, passage in found.items() if key in wanted}
 
 
-def _segment(number: int, row: dict[str, Any], faults: Faults) -> Passage | None:
+def _segment(number: int, row: dict[str, Any], violations: Violations) -> Passage | None:
     """Return the passage of a segment record, None after noting what is wrong with it."""
-    before = len(faults)
+    before = len(violations)
     segment_id = row.get("docid")
     if not isinstance(segment_id, str) or not SEGMENT_ID.fullmatch(segment_id):
-        faults.add(number, "`docid` such as msmarco_v2.1_doc_00_0#0_0", segment_id)
+        violations.add(number, "`docid` such as msmarco_v2.1_doc_00_0#0_0", segment_id)
     for key in ("url", "title", "headings", "segment"):
         if not isinstance(row.get(key), str):
-            faults.add(number, f"`{key}` as a text", row.get(key, f"no {key}"), str(segment_id))
+            violations.add(number, f"`{key}` as a text", row.get(key, f"no {key}"), str(segment_id))
     for key in ("start_char", "end_char"):
         if not isinstance(row.get(key), int):
-            faults.add(number, f"`{key}` as a whole number", row.get(key, f"no {key}"), str(segment_id))
-    if len(faults) > before:
+            violations.add(number, f"`{key}` as a whole number", row.get(key, f"no {key}"), str(segment_id))
+    if len(violations) > before:
         return None
     return Passage(str(segment_id), row["segment"], row["title"], row["url"])
 
 
-def _lines(faults: Faults) -> Iterator[tuple[int, str]]:
+def _lines(violations: Violations) -> Iterator[tuple[int, str]]:
     """Yield (line number from 1, text) of each line that is not blank; one that is no UTF-8 is noted."""
-    for number, line in enumerate(read_whole(faults).splitlines(), start=1):
+    for number, line in enumerate(read_whole(violations).splitlines(), start=1):
         try:
             text = line.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:
-            faults.add(number, "UTF-8", str(error))
+            violations.add(number, "UTF-8", str(error))
             continue
         if text.strip():
             yield number, text

@@ -1,7 +1,7 @@
 """Nuggets of TREC RAG: short statements that a good answer to a topic makes, read from the track's files.
 
 Two files hold them: nuggets (`qid`, `query`, `nuggets`), and assignments, where every nugget has a grade too. 2025's
-further keys are left alone. A nugget without importance is a fault here; the track's own reader takes it for vital.
+further keys are left alone. A nugget without importance is an error here; the track's own reader takes it for vital.
 
 Source: castorini/nuggetizer at d00dc3e, `cli/adapters.py`.
 """
@@ -14,9 +14,9 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from ragtasks.files import Faults, json_lines
+from ragtasks.files import Violations, json_lines
 
-_NEXT_STEP = "mend these lines; each needs qid and nuggets [{text, importance}]"
+_NEXT_STEP = "fix these lines; each needs qid and nuggets [{text, importance}]"
 
 
 class Importance(str, Enum):
@@ -77,15 +77,15 @@ def read_nuggets(path: Path) -> dict[str, TopicNuggets]:
     """Return topic id -> nuggets, in the order of the file.
 
     Raises:
-        BenchmarkFileError: the file is missing or empty, or has faults: all of them, by line.
+        BenchmarkFileError: the file is missing or empty, or has errors: all of them, by line.
     """
-    faults = Faults(path, "nuggets", _NEXT_STEP)
+    violations = Violations(path, "nuggets", _NEXT_STEP)
     found: dict[str, TopicNuggets] = {}
-    for line, row in json_lines(faults):
-        topic = _topic(line, row, faults)
+    for line, row in json_lines(violations):
+        topic = _topic(line, row, violations)
         if topic.topic_id and found.setdefault(topic.topic_id, topic) is not topic:
-            faults.add(line, "each topic once", "this topic again", topic.topic_id)
-    faults.raise_if_any()
+            violations.add(line, "each topic once", "this topic again", topic.topic_id)
+    violations.raise_if_any()
     return found
 
 
@@ -93,64 +93,64 @@ def read_assignments(path: Path) -> list[Assignment]:
     """Return the assignments of a file, in its order; a run and a topic come once together.
 
     Raises:
-        BenchmarkFileError: the file is missing or empty, or has faults: all of them, by line.
+        BenchmarkFileError: the file is missing or empty, or has errors: all of them, by line.
     """
-    faults = Faults(path, "nugget assignments", f"{_NEXT_STEP}, and each nugget an assignment")
+    violations = Violations(path, "nugget assignments", f"{_NEXT_STEP}, and each nugget an assignment")
     found: list[Assignment] = []
     seen: set[tuple[str, str]] = set()
-    for line, row in json_lines(faults):
-        topic = _topic(line, row, faults)
-        grades = tuple(_grades(line, row, faults))
+    for line, row in json_lines(violations):
+        topic = _topic(line, row, violations)
+        grades = tuple(_grades(line, row, violations))
         run_id = row.get("run_id")
         if not isinstance(run_id, str):
-            faults.add(line, "a text `run_id`", run_id, topic.topic_id)
+            violations.add(line, "a text `run_id`", run_id, topic.topic_id)
         elif (run_id, topic.topic_id) in seen:
-            faults.add(line, "each topic once for a run", f"run {run_id} again", topic.topic_id)
+            violations.add(line, "each topic once for a run", f"run {run_id} again", topic.topic_id)
         else:
             seen.add((run_id, topic.topic_id))
             found.append(Assignment(topic, run_id, grades))
-    faults.raise_if_any()
+    violations.raise_if_any()
     return found
 
 
-def _topic(line: int, row: dict[str, Any], faults: Faults) -> TopicNuggets:
+def _topic(line: int, row: dict[str, Any], violations: Violations) -> TopicNuggets:
     topic_id, query = row.get("qid"), row.get("query", "")
     # Some writers give the id as a number.
     topic_id = str(topic_id) if isinstance(topic_id, (str, int)) and not isinstance(topic_id, bool) else ""
     if not topic_id:
-        faults.add(line, "`qid`, a topic's id", row.get("qid"))
+        violations.add(line, "`qid`, a topic's id", row.get("qid"))
     if not isinstance(query, str):
-        faults.add(line, "`query` as a text", query, topic_id)
+        violations.add(line, "`query` as a text", query, topic_id)
     nuggets: dict[str, Nugget] = {}
-    for item in _items(line, row, faults):
-        nugget = _nugget(line, item, topic_id, faults)
+    for item in _items(line, row, violations):
+        nugget = _nugget(line, item, topic_id, violations)
         if nugget and nuggets.setdefault(nugget.text, nugget) is not nugget:
-            faults.add(line, "each nugget once", nugget.text, topic_id)
+            violations.add(line, "each nugget once", nugget.text, topic_id)
     return TopicNuggets(topic_id, str(query), tuple(nuggets.values()))
 
 
-def _items(line: int, row: dict[str, Any], faults: Faults) -> list[Any]:
+def _items(line: int, row: dict[str, Any], violations: Violations) -> list[Any]:
     items = row.get("nuggets")
     if isinstance(items, list) and items:
         return items
-    faults.add(line, "`nuggets` with at least one nugget", items, str(row.get("qid") or ""))
+    violations.add(line, "`nuggets` with at least one nugget", items, str(row.get("qid") or ""))
     return []
 
 
-def _nugget(line: int, item: object, topic_id: str, faults: Faults) -> Nugget | None:
+def _nugget(line: int, item: object, topic_id: str, violations: Violations) -> Nugget | None:
     text = item.get("text") if isinstance(item, dict) else None
     if not isinstance(item, dict) or not isinstance(text, str) or not text.strip():
-        faults.add(line, "a nugget with a `text`", item, topic_id)
+        violations.add(line, "a nugget with a `text`", item, topic_id)
         return None
     label = item.get("importance", "no importance")
     try:
         return Nugget(text, Importance(label))
     except ValueError:
-        faults.add(line, "`importance`: vital or okay", label, topic_id)
+        violations.add(line, "`importance`: vital or okay", label, topic_id)
         return None
 
 
-def _grades(line: int, row: dict[str, Any], faults: Faults) -> Iterator[Grade | None]:
+def _grades(line: int, row: dict[str, Any], violations: Violations) -> Iterator[Grade | None]:
     items = row.get("nuggets")
     for item in items if isinstance(items, list) else []:
         label = item.get("assignment") if isinstance(item, dict) else None
@@ -158,7 +158,7 @@ def _grades(line: int, row: dict[str, Any], faults: Faults) -> Iterator[Grade | 
             yield None if label == "failed" else Grade(label)
         except ValueError:
             known = ", ".join(grade.value for grade in Grade)
-            faults.add(line, f"`assignment`: {known} or failed", label, str(row.get("qid") or ""))
+            violations.add(line, f"`assignment`: {known} or failed", label, str(row.get("qid") or ""))
 
 
 __all__ = [

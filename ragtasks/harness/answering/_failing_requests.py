@@ -125,7 +125,7 @@ class FailingRequests:
             raise error
         del self._failed[id(messages)]
         self._in_a_row += 1
-        reason = _told(error, status)
+        reason = _reported(error, status)
         if status in _REFUSING_ALL:
             self._ended = f"{_REFUSING_ALL[status]} ({reason})"
         elif self._in_a_row >= _IN_A_ROW:
@@ -170,7 +170,7 @@ def _transport_errors() -> tuple[type[Exception], ...]:
     return (aiohttp.ClientError, requests.RequestException, asyncio.TimeoutError, OSError, *unreadable)
 
 
-def _told(error: Exception, status: int | None) -> str:
+def _reported(error: Exception, status: int | None) -> str:
     """Return what happened, without address and the server's words, which may hold a key: the log has those."""
     if status is not None:
         return f"HTTP {status} {http.client.responses.get(status, '')}".strip()

@@ -13,7 +13,7 @@ from lm_eval.api.model import LM
 from ragtasks.harness.answering._answer_log import AnswerLog, Asked
 from ragtasks.harness.answering._failing_requests import FailingRequests
 from ragtasks.harness.answering._no_answer import NoAnswer
-from ragtasks.scoring import note_problem
+from ragtasks.scoring import record_failure
 
 _LOGGER = logging.getLogger(__name__)
 _SHOWN = 3
@@ -32,7 +32,7 @@ class KeptAnswers:
             failing: what tells which of its requests failed; None for a model in this process.
         """
         self._model, self._log, self._failing = model, log, failing
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         model.set_cache_hook(_Hook(self))
 
     def __getattr__(self, name: str) -> Any:
@@ -51,7 +51,7 @@ class KeptAnswers:
             shown = "; ".join(f"{reason} ({n} times)" for reason, n in reasons.most_common(_SHOWN))
             more = f"; {len(reasons) - _SHOWN} other reasons" if len(reasons) > _SHOWN else ""
             again = f". {_ASK_AGAIN}" if self._log is not None else ""
-            note_problem(f"{reasons.total()} of {len(answers)} requests got no answer: {shown}{more}{again}")
+            record_failure(f"{reasons.total()} of {len(answers)} requests got no answer: {shown}{more}{again}")
         return answers
 
     def loglikelihood(self, requests: list[Instance], **options: Any) -> list[Any]:
@@ -71,11 +71,11 @@ class KeptAnswers:
             _LOGGER.info("%d of %d requests are answered in %s; the rest is asked", n_known, len(asked), self._log.path)
         if not missing:
             return answers
-        self._told.clear()
+        self._reported.clear()
         given = getattr(self._model, method)([requests[index] for index in missing], **options)
         for index, answer in zip(missing, given, strict=True):
             answers[index] = answer
-            if repr(asked[index]) not in self._told:  # models that other people made may tell no hook
+            if repr(asked[index]) not in self._reported:  # models that other people made may tell no hook
                 self._keep(asked[index], answer)
         if self._failing is not None:
             self._failing.raise_if_ended(len(asked) - sum(isinstance(answer, NoAnswer) for answer in answers))
@@ -83,7 +83,7 @@ class KeptAnswers:
 
     def tell(self, asked: Asked, answer: Any) -> None:
         """Keep an answer that the model has just given."""
-        self._told.add(repr(asked))
+        self._reported.add(repr(asked))
         self._keep(asked, answer)
 
     def _keep(self, asked: Asked, answer: Any) -> None:

@@ -48,7 +48,7 @@ _STRAY_ESCAPE = re.compile(r"\\(?![\"\\/bfnrt]|u[0-9a-fA-F]{4})")
 
 
 def ibm_rating(reply: str) -> float:
-    """Return the official figure of a rating, 0.01 to 1: the number over 10, or 0.5 where none is found.
+    """Return the official score of a rating, 0.01 to 1: the number over 10, or 0.5 where none is found.
 
     Known differences from the right reading: `ibm_last_pattern` and `ibm_rating_in_range`.
     """
@@ -79,7 +79,7 @@ def ibm_rating_in_range(rating: float | None) -> float:
 def ibm_idk(reply: str | None) -> IdkVerdict | None:
     """Return the official IDK label: of the first word only, and `partial` where that is any other word.
 
-    The script's numbers 1, 0.5 and 0 are `yes`, `partial` and `no` here. None stands for its text "unknown", where a
+    The script's numbers 1, 0.5 and 0 are `yes`, `partial` and `no` here. None means its text "unknown", where a
     reply begins with no letter (a quote, a star, a digit), and for what is no text.
     """
     match = _FIRST_LETTERS.match(reply) if reply is not None else None

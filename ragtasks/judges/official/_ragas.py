@@ -1,4 +1,4 @@
-"""RL_F as the official figure is made: by the prompts and readers of the `ragas` package, asked through our clients.
+"""RL_F as the official score is made: by the prompts and readers of the `ragas` package, asked through our clients.
 
 The package is used for its two prompts and their reply models only; its own runner, and with it LangChain's clients,
 is not. Its prompts do not mark where the judged answer ends, so they cannot be kept from obeying it.

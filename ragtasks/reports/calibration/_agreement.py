@@ -1,4 +1,4 @@
-"""How well metrics rank answers as people do, on MTRAG's human evaluation, beside the paper's figures.
+"""How well metrics rank answers as people do, on MTRAG's human evaluation, beside the paper's scores.
 
 Only ANSWERABLE answers count, as in the paper's Table 6. The paper says neither how its correlation is weighted nor
 how Table 7's rows were chosen, and no plain choice reproduces Table 7 from the released file: so three weightings
@@ -37,19 +37,19 @@ def calibrate(
     verdicts: Mapping[str, Mapping[AnswerKey, IdkVerdict | None]] = MappingProxyType({}),
     consolidation: Consolidation = Consolidation.MEDIAN,
 ) -> Calibration:
-    """Return the published figures' agreement with people, and that of any judge's stored figures.
+    """Return the published scores' agreement with people, and that of any judge's stored scores.
 
     Source: MTRAG paper, sections 7 and 8, Tables 6 and 7; IBM/mt-rag-benchmark commit cc5b1d4 has the file and no
     script for either.
 
     Args:
         answers: as from `load_human_evaluation`.
-        columns: figures beside the published ones; each (metric, source) once.
+        columns: scores beside the published ones; each (metric, source) once.
         verdicts: judge -> answer -> IDK verdict, None where unscored; an answer may be missing.
         consolidation: how the human values of the correlations are made of the raters'.
 
     Raises:
-        ConfigurationError: a column occurs twice, has a figure that is no finite number, or names an answer that the
+        ConfigurationError: a column occurs twice, has a score that is no finite number, or names an answer that the
             human evaluation does not have, as verdicts may not either.
     """
     published = [Column(name, PUBLISHED, {row.key: row.metrics[name] for row in answers}) for name in PUBLISHED_METRICS]
@@ -66,7 +66,7 @@ def calibrate(
 
 
 def consolidated(row: RatedResponse, name: str, consolidation: Consolidation) -> float:
-    """Return one human figure of an answer: a name of `HUMAN`, or `all`.
+    """Return one human score of an answer: a name of `HUMAN`, or `all`.
 
     `all` is each rater's harmonic mean of the four properties, consolidated over the raters who gave all four.
 
@@ -85,7 +85,7 @@ def _check(
     columns: Sequence[Column],
     verdicts: Mapping[str, Mapping[AnswerKey, IdkVerdict | None]],
 ) -> None:
-    """Raise ConfigurationError for figures that cannot be those of these answers."""
+    """Raise ConfigurationError for scores that cannot be those of these answers."""
     names = [(column.metric, column.source) for column in columns]
     for metric, source in {name for name in names if names.count(name) > 1}:
         raise _error(f"{metric} by {source}", "each column once", "several columns of that name", "rename one")
@@ -115,18 +115,18 @@ def _correlations(
             human = [consolidated(row, name, consolidation) for row in compared]
             for weighting in Weighting:
                 for column in columns:
-                    figures = [column.values.get(row.key) for row in compared]
-                    pairs = [(f, h) for f, h in zip(figures, human, strict=True) if f is not None]
+                    scores = [column.values.get(row.key) for row in compared]
+                    pairs = [(f, h) for f, h in zip(scores, human, strict=True) if f is not None]
                     score = _correlate([f for f, _ in pairs], [h for _, h in pairs], weighting)
                     place = (column.metric, column.source, name, with_reference, weighting)
                     yield Correlation(*place, score, len(pairs), len(compared))
 
 
-def _correlate(figures: Sequence[float], human: Sequence[float], weighting: Weighting) -> Score:
+def _correlate(scores: Sequence[float], human: Sequence[float], weighting: Weighting) -> Score:
     if weighting is Weighting.NONE:
-        return spearman(figures, human)
+        return spearman(scores, human)
     weights = inverse_frequency(human)
-    return (spearman if weighting is Weighting.INVERSE_FREQUENCY else spearman_repeated)(figures, human, weights)
+    return (spearman if weighting is Weighting.INVERSE_FREQUENCY else spearman_repeated)(scores, human, weights)
 
 
 def _means(rows: Sequence[RatedResponse], columns: Sequence[Column]) -> Iterator[ModelMean]:
@@ -134,15 +134,15 @@ def _means(rows: Sequence[RatedResponse], columns: Sequence[Column]) -> Iterator
         own = [row for row in rows if row.model_id == model_id]
         for consolidation in Consolidation:
             for name in (*HUMAN, ALL):
-                figures = [consolidated(row, name, consolidation) for row in own]
-                yield ModelMean(model_id, name, consolidation.value, _mean(figures), len(figures))
+                scores = [consolidated(row, name, consolidation) for row in own]
+                yield ModelMean(model_id, name, consolidation.value, _mean(scores), len(scores))
         for column in columns:
             found = [value for row in own if (value := column.values.get(row.key)) is not None]
             yield ModelMean(model_id, column.metric, column.source, _mean(found), len(found))
 
 
-def _mean(figures: Sequence[float]) -> Score:
-    return Score(statistics.fmean(figures)) if figures else Score(None, "no answer has a figure")
+def _mean(scores: Sequence[float]) -> Score:
+    return Score(statistics.fmean(scores)) if scores else Score(None, "no answer has a score")
 
 
 def _idk(source: str, answers: Sequence[RatedResponse], found: Mapping[AnswerKey, IdkVerdict | None]) -> IdkAgreement:

@@ -25,7 +25,7 @@ def calibrate_judges(
 ) -> tuple[str, Verdicts | None]:
     """Return the calibration tables, and what the judges said; the picture is written where one is asked for.
 
-    Without judges the published figures and the rule-based detector are calibrated. With judges each one's verdicts on
+    Without judges the published scores and the rule-based detector are calibrated. With judges each one's verdicts on
     the 477 rated answers stand beside them; what is in the reply cache is not asked again. The tables do not say how
     many verdicts are too few: `Verdicts.require_coverage` does.
 
@@ -74,7 +74,7 @@ def _column(
     rubric: str,
     judge: str,
 ) -> Column:
-    """Return one judge's figures, conditioned as the paper's are."""
+    """Return one judge's scores, conditioned as the paper's are."""
     scores = found.judge_scores(rubric, judge)
     conditioned = {
         row.key: condition_paper(score, row.response.task.answerability, idk[row.key]).value

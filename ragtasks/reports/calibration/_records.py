@@ -1,4 +1,4 @@
-"""What a calibration says: its figures as frozen records, and the paper's figures that stand beside them."""
+"""What a calibration says: its scores as frozen records, and the paper's scores that stand beside them."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from ragtasks.benchmarks.mtrag import FANC, PUBLISHED_METRICS, REFERENCE_MODEL, 
 from ragtasks.records import Score
 
 PUBLISHED = "published"
-"""The source of the figures that stand in the file itself."""
+"""The source of the scores that stand in the file itself."""
 HUMAN = (WIN_RATE, *FANC)
 """What people rated, in the order of Table 6."""
 ALL = "all"
 """Harmonic mean of the four properties, taken rater by rater."""
 PAPER_TABLE_6: Mapping[str, Mapping[str, float]] = MappingProxyType(
     {
-        model: MappingProxyType(dict(zip((*HUMAN, ALL, *PUBLISHED_METRICS), figures, strict=True)))
-        for model, figures in {
+        model: MappingProxyType(dict(zip((*HUMAN, ALL, *PUBLISHED_METRICS), scores, strict=True)))
+        for model, scores in {
             REFERENCE_MODEL: (59.3, 3.8, 3.8, 4.0, 3.9, 3.8, 0.86, 0.97, 0.87),
             "gpt-4o": (47.8, 3.5, 3.8, 4.0, 3.7, 3.6, 0.80, 0.80, 0.46),
             "llama-3.1-405b-instruct": (47.4, 3.5, 3.9, 3.9, 3.7, 3.6, 0.78, 0.78, 0.49),
         }.items()
     }
 )
-"""Model -> column -> figure of the MTRAG paper's Table 6."""
+"""Model -> column -> score of the MTRAG paper's Table 6."""
 PAPER_TABLE_7: Mapping[str, float] = MappingProxyType({"rl_f": 0.01, "rb_llm": 0.33, "rb_alg": 0.24})
 """Metric -> weighted Spearman correlation with the win-rate in the MTRAG paper's Table 7."""
 
@@ -46,7 +46,7 @@ class Weighting(str, Enum):
 
 
 class Consolidation(str, Enum):
-    """How one figure is made of several raters'."""
+    """How one score is made of several raters'."""
 
     MEDIAN = "median"
     """Between the two middle ratings where a rater is missing; the paper says median."""
@@ -60,14 +60,14 @@ class Consolidation(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Figures of one metric by one judge."""
+    """Scores of one metric by one judge."""
 
     metric: str
-    """Such as `rb_llm`; the paper's figures are looked up by it."""
+    """Such as `rb_llm`; the paper's scores are looked up by it."""
     source: str
     """Who made them: a judge, or `published`."""
     values: Mapping[AnswerKey, float | None]
-    """Answer -> figure conditioned on answerability, None where unscored; an answer may be missing."""
+    """Answer -> score conditioned on answerability, None where unscored; an answer may be missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Correlation:
     score: Score
     """The correlation, -1 to 1, or why there is none."""
     n_scored: int
-    """Answers with a figure."""
+    """Answers with a score."""
     n_answers: int
     """Answers that should have one."""
 
@@ -103,9 +103,9 @@ class ModelMean:
     source: str
     """The name of a consolidation, or the source of the metric's column."""
     score: Score
-    """Mean over the ANSWERABLE answers that have a figure."""
+    """Mean over the ANSWERABLE answers that have a score."""
     n_scored: int
-    """Answers with a figure."""
+    """Answers with a score."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class IdkAgreement:
     n_labelled: int
     """Answers with a label; conversational tasks have none."""
     n_scored: int
-    """Those that the judge gave a verdict on; the figures cover these."""
+    """Those that the judge gave a verdict on; the scores cover these."""
     accuracy: Score
     """Share of equal labels."""
     precision: Score
@@ -128,7 +128,7 @@ class IdkAgreement:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """All figures of one calibration."""
+    """All scores of one calibration."""
 
     consolidation: Consolidation
     """How the human values of the correlations were made."""

@@ -1,4 +1,4 @@
-"""A calibration as Markdown: ours beside the paper's, with what each figure covers and how it was made."""
+"""A calibration as Markdown: ours beside the paper's, with what each score covers and how it was made."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NAMED = (*HUMAN, ALL)
 def render_calibration(calibration: Calibration) -> str:
     """Return the calibration as Markdown tables.
 
-    A dash stands for a figure that there is none of; a figure that leaves answers out says how many it covers.
+    A dash means a score that there is none of; a score that leaves answers out says how many it covers.
     """
     return "\n".join(
         line
@@ -45,8 +45,8 @@ def _opening(calibration: Calibration) -> Iterator[str]:
 
 def _human_means(calibration: Calibration) -> Iterator[str]:
     yield "\n## Table 6, human columns\n"
-    yield "Means over answers of what is made of the three raters' figures; All is consolidated like a rating.\n"
-    yield from _header("model", "raters' figures by", *_SHORT, "equal to the paper's")
+    yield "Means over answers of what is made of the three raters' scores; All is consolidated like a rating.\n"
+    yield from _header("model", "raters' scores by", *_SHORT, "equal to the paper's")
     for model_id in dict.fromkeys(mean.model_id for mean in calibration.means):
         paper = PAPER_TABLE_6.get(model_id)
         for consolidation in Consolidation:
@@ -81,8 +81,8 @@ def _correlation_tables(calibration: Calibration) -> Iterator[str]:
     by_place = {(c.metric, c.source, c.human, c.with_reference, c.weighting): c for c in calibration.correlations}
     yield "\n## Spearman correlation with people\n"
     yield f"Human values are the {calibration.consolidation.value} of the raters. The paper does not say how it weighs;"
-    yield "its figures of Table 7 are for the win-rate, those of Figure 4 are printed as a picture only. By inverse"
-    yield "frequency each distinct human value weighs the same, so a value that few answers have can decide the figure."
+    yield "its scores of Table 7 are for the win-rate, those of Figure 4 are printed as a picture only. By inverse"
+    yield "frequency each distinct human value weighs the same, so a value that few answers have can decide the score."
     for with_reference, title in _ROWS.items():
         yield f"\n### {title}\n"
         yield from _header("human value", "weighting", *(f"{metric} ({source})" for metric, source in columns))
@@ -96,7 +96,7 @@ def _correlation_tables(calibration: Calibration) -> Iterator[str]:
 
 
 def _paper_7(metric: str, source: str) -> str:
-    """Return the paper's figure for its own columns; another judge's figures are others."""
+    """Return the paper's score for its own columns; another judge's scores are others."""
     return f"{PAPER_TABLE_7[metric]:.2f}" if source == PUBLISHED and metric in PAPER_TABLE_7 else "-"
 
 
@@ -111,19 +111,19 @@ def _idk(calibration: Calibration) -> Iterator[str]:
     if not calibration.idk:
         return
     yield "\n## IDK verdicts against those of the paper's judge\n"
-    yield "`yes` against the rest, on all tasks but conversational ones; figures cover the scored answers.\n"
+    yield "`yes` against the rest, on all tasks but conversational ones; scores cover the scored answers.\n"
     yield from _header("judge", "scored", "accuracy", "precision of yes", "recall of yes")
     for found in calibration.idk:
-        figures = (_decimals(score, 3) for score in (found.accuracy, found.precision, found.recall))
-        yield _line(found.source, f"{found.n_scored} of {found.n_labelled}", *figures)
+        scores = (_decimals(score, 3) for score in (found.accuracy, found.precision, found.recall))
+        yield _line(found.source, f"{found.n_scored} of {found.n_labelled}", *scores)
 
 
 def _decimals(score: Score, digits: int) -> str:
     return "-" if score.value is None else f"{score.value:.{digits}f}"
 
 
-def _covered(figure: str, n_scored: int, n_answers: int) -> str:
-    return figure if n_scored == n_answers else f"{figure} ({n_scored}/{n_answers})"
+def _covered(text: str, n_scored: int, n_answers: int) -> str:
+    return text if n_scored == n_answers else f"{text} ({n_scored}/{n_answers})"
 
 
 def _header(*names: str) -> Sequence[str]:

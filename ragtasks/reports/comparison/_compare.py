@@ -18,7 +18,7 @@ from ragtasks.suites import suite_named
 
 MODEL, SETTING = "model", "setting"
 PAPER_METRICS = ("rl_f", "rb_llm", "rb_alg", "ans_acc")
-"""What is compared where nothing is named: the figures of the MTRAG paper's Table 5 that the evaluations have."""
+"""What is compared where nothing is named: the scores of the MTRAG paper's Table 5 that the evaluations have."""
 
 _ORDER = {setting.value: place for place, setting in enumerate(Setting)}
 

@@ -64,7 +64,7 @@ def render_comparisons(found: Comparisons, *, group: str, name: str, items: str)
 
 
 def comparisons_csv(found: Comparisons) -> str:
-    """Return one line a comparison, with a header, figures in full; an empty field is a figure that is not there."""
+    """Return one line a comparison, with a header, scores in full; an empty field is a score that is not there."""
     output = io.StringIO()
     writer = csv.writer(output, lineterminator="\n")
     writer.writerow(_CSV_COLUMNS)
@@ -81,8 +81,8 @@ def _csv_row(pair: Comparison) -> Iterator[object]:
 
 
 def _means(means: list[Mean], group: str, name: str, items: str) -> Table:
-    figures = ("mean", "95 % interval", "stderr", "naive stderr", items, "conversations", "unscored")
-    table = _table((group, name, "metric"), figures)
+    scores = ("mean", "95 % interval", "stderr", "naive stderr", items, "conversations", "unscored")
+    table = _table((group, name, "metric"), scores)
     for mean in means:
         column, found = mean.column, mean.estimate
         errors = (_number(found.standard_error), _number(found.independent_error))
@@ -128,11 +128,11 @@ def _p(value: float | None) -> str:
     return f"<{_SMALLEST_P}" if value is not None and value < _SMALLEST_P else _number(value)
 
 
-def _table(names: tuple[str, ...], figures: tuple[str, ...]) -> Table:
+def _table(names: tuple[str, ...], scores: tuple[str, ...]) -> Table:
     table = Table(box=box.MARKDOWN)
     for header in names:
         table.add_column(header, justify="left", no_wrap=True)
-    for header in figures:
+    for header in scores:
         table.add_column(header, justify="right", no_wrap=True)
     return table
 

@@ -60,12 +60,12 @@ class Difference:
 
     @property
     def causes(self) -> list[str]:
-        """Why the figures do not compare: `data`, `encoder`, `retriever`, `judges`, `prompts`; empty where they do."""
+        """Why the scores do not compare: `data`, `encoder`, `retriever`, `judges`, `prompts`; empty where they do."""
         return causes_of(field.name for field in self.fields)
 
     @property
     def asked(self) -> list[str]:
-        """The fields of `ASKED` that differ: the figures compare, but their answers were asked for otherwise."""
+        """The fields of `ASKED` that differ: the scores compare, but their answers were asked for otherwise."""
         return [field.name for field in self.fields if field.name in ASKED]
 
 
@@ -82,7 +82,7 @@ class Differences:
 
     @property
     def comparable(self) -> bool:
-        """Whether every figure compares with its counterpart."""
+        """Whether every score compares with its counterpart."""
         return not any(pair.causes for pair in self.pairs)
 
 

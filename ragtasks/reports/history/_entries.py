@@ -50,7 +50,7 @@ class Entry:
     n: int
     """Responses."""
     provenance: Mapping[str, str]
-    """What the figures rest on: the fields of `ragtasks.logs.provenance_of`."""
+    """What the scores rest on: the fields of `ragtasks.logs.provenance_of`."""
 
     @property
     def benchmark(self) -> str:
@@ -70,7 +70,7 @@ class Entry:
 
     @property
     def is_sample(self) -> bool:
-        """Whether its figures are no benchmark figures."""
+        """Whether its scores are not benchmark scores."""
         return self.benchmark.endswith(SAMPLE)
 
     @property
@@ -137,9 +137,9 @@ def _mean(metric: Metric, rows: Sequence[Row], tasks: Sequence[str], results: Ma
 
 
 def _of_all(name: str, n: int, tasks: Sequence[str], results: Mapping[str, Any]) -> Mean | None:
-    """Return a figure of all responses together, as the harness computed it; of several harness tasks there is none."""
-    figures = [value_at(results, "results", task) or {} for task in tasks]
-    found = [value for own in figures for key, value in own.items() if key.partition(",")[0] == name]
+    """Return a score of all responses together, as the harness computed it; of several harness tasks there is none."""
+    scores = [value_at(results, "results", task) or {} for task in tasks]
+    found = [value for own in scores for key, value in own.items() if key.partition(",")[0] == name]
     if not found:
         return None
     value = found[0] if len(tasks) == 1 and isinstance(found[0], float | int) else None

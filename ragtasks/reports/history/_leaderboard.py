@@ -42,7 +42,7 @@ class Standing:
     """An entry with its place in a table."""
 
     rank: int | None
-    """From 1; equal figures share one. None where the metric that ranks has no value."""
+    """From 1; equal scores share one. None where the metric that ranks has no value."""
     entry: Entry
     """The evaluation."""
 
@@ -66,7 +66,7 @@ class Table:
 
 
 def leaderboard_tables(entries: Sequence[Entry]) -> list[Table]:
-    """Return a table for everything that makes figures comparable, by benchmark, setting, encoder and judges."""
+    """Return a table for everything that makes scores comparable, by benchmark, setting, encoder and judges."""
     groups: dict[tuple[str, ...], list[Entry]] = {}
     for entry in entries:
         groups.setdefault(tuple(entry.provenance[field] for field in (*_TITLE, *DECISIVE)), []).append(entry)
@@ -117,20 +117,20 @@ def _table(entries: Sequence[Entry]) -> Table:
 
 
 def _standings(entries: Sequence[Entry], metric: Metric) -> list[Standing]:
-    """Return the entries best first, those without a figure last; ties by model, then time, then file.
+    """Return the entries best first, those without a score last; ties by model, then time, then file.
 
     By a metric of which neither direction is better nobody has a rank.
     """
     sign = -1 if metric.higher_is_better else 1
-    figures = {id(entry): None if metric.higher_is_better is None else _value(entry, metric) for entry in entries}
-    signed = [sign * value for value in figures.values() if value is not None]
+    scores = {id(entry): None if metric.higher_is_better is None else _value(entry, metric) for entry in entries}
+    signed = [sign * value for value in scores.values() if value is not None]
 
     def order(entry: Entry) -> tuple[bool, float, str, str, str]:
-        value = figures[id(entry)]
+        value = scores[id(entry)]
         return (value is None, sign * (value or 0.0), entry.model, time_text(entry), str(entry.source))
 
     def rank(entry: Entry) -> int | None:
-        value = figures[id(entry)]
+        value = scores[id(entry)]
         return None if value is None else 1 + sum(other < sign * value for other in signed)
 
     return [Standing(rank(entry), entry) for entry in sorted(entries, key=order)]
@@ -142,7 +142,7 @@ def _value(entry: Entry, metric: Metric) -> float | None:
 
 
 def _sort_value(entry: Entry, metric: Metric) -> str:
-    """Return a figure in full, as the page sorts by it; empty where there is none."""
+    """Return a score in full, as the page sorts by it; empty where there is none."""
     value = _value(entry, metric)
     return "" if value is None else repr(value)
 

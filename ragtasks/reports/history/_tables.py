@@ -14,7 +14,7 @@ from ragtasks.reports.history._entries import Entry, Mean
 from ragtasks.reports.history._history import Skipped
 from ragtasks.reports.rendering import fixed, plain
 
-SAMPLE_NOTE = "Figures on a sample are no benchmark figures."
+SAMPLE_NOTE = "Scores on a sample are not benchmark scores."
 _INTERVALS = "Differences without intervals: `ragtasks compare` gives them, over conversations."
 _SHORT = 8
 _CAUSE_OF = {field: cause for cause, fields in CAUSES.items() for field in fields}
@@ -22,7 +22,7 @@ _CAUSE_OF = {field: cause for cause, fields in CAUSES.items() for field in field
 
 def render_list(entries: Sequence[Entry], folder: Path) -> str:
     """Return one line an evaluation, with the files named below the folder."""
-    header = ["time", "model", "benchmark", "setting", "run", "n", "figures", "encoder", "judges", "requests", "file"]
+    header = ["time", "model", "benchmark", "setting", "run", "n", "scores", "encoder", "judges", "requests", "file"]
     table = _table(header, [_line(entry, folder) for entry in entries])
     notes = [SAMPLE_NOTE] if any(entry.is_sample for entry in entries) else []
     return "\n".join([*table, "", f"evaluations: {len(entries)}", *notes])
@@ -35,12 +35,12 @@ def render_skipped(skipped: Sequence[Skipped], folder: Path) -> str:
 
 
 def render_entries(entries: Iterable[Entry]) -> str:
-    """Return figures and full provenance of each entry."""
+    """Return scores and full provenance of each entry."""
     return "\n\n".join("\n".join(_entry(entry)) for entry in entries)
 
 
 def render_differences(found: Differences) -> str:
-    """Return what differs, pair by pair, and whether the figures compare."""
+    """Return what differs, pair by pair, and whether the scores compare."""
     parts = ["\n".join(_pair(pair)) for pair in found.pairs]
     for which, entries in (("first", found.only_first), ("second", found.only_second)):
         parts += [f"only in the {which}: {_title(entry)}" for entry in entries]
@@ -66,8 +66,8 @@ def time_text(entry: Entry) -> str:
 
 def _line(entry: Entry, folder: Path) -> list[str]:
     own = entry.provenance
-    figures = ", ".join(f"{metric.name} {mean_text(entry.means[metric.name])}" for metric in entry.main_metrics)
-    names = [time_text(entry), entry.model, entry.title, entry.setting, own["run"], str(entry.n), figures]
+    scores = ", ".join(f"{metric.name} {mean_text(entry.means[metric.name])}" for metric in entry.main_metrics)
+    names = [time_text(entry), entry.model, entry.title, entry.setting, own["run"], str(entry.n), scores]
     return [*names, own["encoder"], own["judges"], own["requests"][:_SHORT], below(entry.source, folder)]
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import orjson
 
 from ragtasks.errors import ConfigurationError
-from ragtasks.files import Faults, json_lines, write_atomically
+from ragtasks.files import Violations, json_lines, write_atomically
 from ragtasks.logs import Evaluation, Row, asked_otherwise, heading, merge_evaluations, model_names, scored_on
 from ragtasks.reports.inspector._choice import Key, Scores, ScoreTable, choose
 
@@ -161,10 +161,10 @@ def _scores_of(row: Row) -> Scores:
 
 def _samples(evaluation: Evaluation) -> Iterator[dict[str, Any]]:
     for path in evaluation.samples.values():
-        faults = Faults(path, "logged samples", "run the evaluation again with --output_path DIR --log_samples")
-        for _, sample in json_lines(faults):
+        violations = Violations(path, "logged samples", "run the evaluation again with --output_path DIR --log_samples")
+        for _, sample in json_lines(violations):
             yield sample
-        faults.raise_if_any()
+        violations.raise_if_any()
 
 
 def _task(task_id: str, doc: Mapping[str, Any], contexts: list[dict[str, str]]) -> dict[str, Any]:

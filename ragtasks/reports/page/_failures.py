@@ -14,7 +14,7 @@ UNSCORED = "unscored"
 NO_VERDICT = "a judge gave no verdict"
 """A judge was asked and gave no value; others may have given theirs."""
 
-_NO_FAULT = {VerdictOutcome.GIVEN.value, VerdictOutcome.NO_STATEMENTS.value, VerdictOutcome.NOT_ASKED.value}
+_NO_VIOLATION = {VerdictOutcome.GIVEN.value, VerdictOutcome.NO_STATEMENTS.value, VerdictOutcome.NOT_ASKED.value}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def failures_of(row: Row, metric: str, loss: float | None, outcomes: Iterable[st
     """Return the names of the kinds that a response has, in the order of `FAILURES`.
 
     Args:
-        row: its figures and labels.
+        row: its scores and labels.
         metric: name of what losses are of; without its value the response is unscored.
         loss: how much worse it is than the same model's response to the reference passages; None: not known.
         outcomes: what became of each question to a judge, in the words of `VerdictOutcome`.
@@ -60,7 +60,7 @@ def failures_of(row: Row, metric: str, loss: float | None, outcomes: Iterable[st
     found = {failure_kind(row, loss)}
     if row.values.get(metric) is None:
         found.add(UNSCORED)
-    if any(outcome not in _NO_FAULT for outcome in outcomes):
+    if any(outcome not in _NO_VIOLATION for outcome in outcomes):
         found.add(NO_VERDICT)
     return [name for name in FAILURES if name in found]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ragtasks.errors import BenchmarkFileError, clear_error
-from ragtasks.files import Faults, json_lines
+from ragtasks.files import Violations, json_lines
 from ragtasks.logs import Evaluation, Row
 
 _NEXT_STEP = "run the evaluation again with --output_path DIR --log_samples"
@@ -16,7 +16,7 @@ _NEXT_STEP = "run the evaluation again with --output_path DIR --log_samples"
 
 @dataclass(frozen=True, slots=True)
 class Logged:
-    """One response with its figures and its texts."""
+    """One response with its scores and its texts."""
 
     row: Row
     """What was scored."""
@@ -34,21 +34,21 @@ def read_logged(evaluation: Evaluation) -> Iterator[Logged]:
     """
     rows = iter(evaluation.rows)
     for path in evaluation.samples.values():
-        faults = Faults(path, "logged samples", _NEXT_STEP)
-        yield from _file(path, rows, faults)
-        faults.raise_if_any()
+        violations = Violations(path, "logged samples", _NEXT_STEP)
+        yield from _file(path, rows, violations)
+        violations.raise_if_any()
     left = next(rows, None)
     if left is not None:
         raise _changed(evaluation.source, f"task {left.task_id}, as when the rows were read", "a log that ends before")
 
 
-def _file(path: Path, rows: Iterator[Row], faults: Faults) -> Iterator[Logged]:
-    for line, sample in json_lines(faults):
+def _file(path: Path, rows: Iterator[Row], violations: Violations) -> Iterator[Logged]:
+    for line, sample in json_lines(violations):
         row = next(rows, None)
         doc = sample.get("doc")
         if row is None or not isinstance(doc, dict) or doc.get("task_id") != row.task_id:
             found = doc.get("task_id") if isinstance(doc, dict) else doc
-            faults.add(line, f"task {row.task_id}, as when the rows were read" if row else "no more line", found)
+            violations.add(line, f"task {row.task_id}, as when the rows were read" if row else "no more line", found)
             return
         yield Logged(row, doc, _text(sample.get("filtered_resps")))
 

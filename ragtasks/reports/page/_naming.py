@@ -23,11 +23,11 @@ class Named:
     group: Group
     """What it may be compared with."""
     metric: Metric | None
-    """The figure that losses are of: the first asked for, else the suite's first, that any of the group has; None where
+    """The score that losses are of: the first asked for, else the suite's first, that any of the group has; None where
     none has.
     """
     references: Mapping[str, float | None]
-    """Task id -> the model's figure in the setting `reference`; empty where it was not evaluated there."""
+    """Task id -> the model's score in the setting `reference`; empty where it was not evaluated there."""
 
     def loss(self, row: Row) -> float | None:
         """Return how much worse a response is than that to the reference passages; None where that is not known."""

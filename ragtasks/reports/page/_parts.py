@@ -10,9 +10,9 @@ from ragtasks.reports.page._blocks import Stream, packed
 from ragtasks.reports.page._failures import FAILURES, failures_of
 from ragtasks.reports.page._logged import Logged, read_logged
 from ragtasks.reports.page._naming import Group, Named, name_evaluations
-from ragtasks.reports.page._text_store import Shelf
+from ragtasks.reports.page._text_store import TextStore
 
-_DIGITS = 4  # of a figure on the page; the logs have them all
+_DIGITS = 4  # of a score on the page; the logs have them all
 _VERDICT = ("rubric", "judge", "outcome", "label", "value", "reason", "replies", "attempts")
 _BITS = {name: 1 << place for place, name in enumerate(FAILURES)}
 
@@ -37,15 +37,15 @@ class Part:
         """Return the number of responses."""
         return len(self._columns["task"])
 
-    def add(self, logged: Logged, shelf: Shelf, loss: float | None) -> None:
-        """Append one response; its task and passages go to the shelf."""
+    def add(self, logged: Logged, text_store: TextStore, loss: float | None) -> None:
+        """Append one response; its task and passages go to the store."""
         row, notes = logged.row, logged.doc.get("scoring", {})
         verdicts, place = notes.get("verdicts", ()), len(self)
         failures = sum(
             _BITS[name] for name in failures_of(row, self.metric, loss, (item["outcome"] for item in verdicts))
         )
-        shown = shelf.passages(logged.doc)
-        cells = (shelf.task(logged.doc), logged.answer, shown, row.idk, notes.get("idk_reason", ""), failures)
+        shown = text_store.passages(logged.doc)
+        cells = (text_store.task(logged.doc), logged.answer, shown, row.idk, notes.get("idk_reason", ""), failures)
         for column, cell in zip(self._columns.values(), cells, strict=True):
             column.append(cell)
         for name in row.values.keys() - self._values.keys():
@@ -58,7 +58,7 @@ class Part:
         self._verdicts.add([[item.get(key) for key in _VERDICT] for item in verdicts])
         self._has_verdicts = self._has_verdicts or bool(verdicts)
 
-    def pack_figures(self, order: Sequence[str]) -> str:
+    def pack_scores(self, order: Sequence[str]) -> str:
         """Return the block of all columns but the verdicts, with the metrics in the order given, others behind them."""
         names = [*(name for name in order if name in self._values), *sorted(self._values.keys() - set(order))]
         values = {name: self._values[name] for name in names}
@@ -71,7 +71,7 @@ class Part:
 
 def collect_parts(
     evaluations: Sequence[Evaluation], metrics: Sequence[str] = ()
-) -> tuple[list[Part], dict[str, Shelf]]:
+) -> tuple[list[Part], dict[str, TextStore]]:
     """Return the parts in order of evaluations and settings, and benchmark -> its tasks and passages.
 
     Evaluations without logged samples have no part.
@@ -84,12 +84,12 @@ def collect_parts(
         BenchmarkFileError: logged samples that are broken or have changed.
     """
     parts: dict[tuple[Group, str, str], Part] = {}
-    shelves: dict[str, Shelf] = {}
+    text_stores: dict[str, TextStore] = {}
     for named in name_evaluations(evaluations, metrics):
-        shelf = shelves.setdefault(named.evaluation.kind[0], Shelf())
+        text_store = text_stores.setdefault(named.evaluation.kind[0], TextStore())
         for logged in read_logged(named.evaluation):
-            _part_of(named, logged, parts).add(logged, shelf, named.loss(logged.row))
-    return list(parts.values()), shelves
+            _part_of(named, logged, parts).add(logged, text_store, named.loss(logged.row))
+    return list(parts.values()), text_stores
 
 
 def _part_of(named: Named, logged: Logged, parts: dict[tuple[Group, str, str], Part]) -> Part:

@@ -25,7 +25,7 @@ class _Texts:
     """Earlier messages (role, text) of a task -> their place."""
 
 
-class Shelf:
+class TextStore:
     """Collects tasks and passages, and packs them."""
 
     def __init__(self) -> None:
@@ -69,4 +69,4 @@ class Shelf:
         }
 
 
-__all__ = ["Passage", "Shelf"]
+__all__ = ["Passage", "TextStore"]

@@ -1,4 +1,4 @@
-"""Puts a page together: our HTML, style and script, the tables, the plots, and the packed texts and figures.
+"""Puts a page together: our HTML, style and script, the tables, the plots, and the packed texts and scores.
 
 A content policy with the hashes of our own style and script lets nothing else run, load or leave the page. No clock is
 read: the same results give the same bytes.
@@ -25,8 +25,8 @@ from ragtasks.reports.page._failures import Failure, explained
 from ragtasks.reports.page._naming import group_labels
 from ragtasks.reports.page._parts import Part, collect_parts
 from ragtasks.reports.page._policy import content_policy
-from ragtasks.reports.page._text_store import Shelf
-from ragtasks.reports.rendering import Figure, Section, Table, coded, fixed
+from ragtasks.reports.page._text_store import TextStore
+from ragtasks.reports.rendering import Section, Table, Value, coded, fixed
 
 Plot = tuple[str, bytes]
 """Caption and picture (SVG or PNG)."""
@@ -60,7 +60,7 @@ def write_page(
         CacheError: the file cannot be written.
         ConfigurationError: a plot that is neither SVG nor PNG.
     """
-    parts, shelves = collect_parts(evaluations, metrics)
+    parts, text_stores = collect_parts(evaluations, metrics)
     failures = explained(_measured_by(parts))
     drawn = plots() if callable(plots) else plots
     style, script = _own("page.css"), _own("page.js")
@@ -71,7 +71,7 @@ def write_page(
         made=max((_made(evaluation) for evaluation in evaluations), default=_UNKNOWN),
         sections=tables,
         facts=_facts(evaluations),
-        is_figure=lambda cell: isinstance(cell, Figure),
+        is_score=lambda cell: isinstance(cell, Value),
         fixed=fixed,
         coded=coded,
         plots=[(caption, _picture(caption, content)) for caption, content in drawn],
@@ -79,7 +79,7 @@ def write_page(
         style=Markup(style),
         script=Markup(script),
         policy=Markup(content_policy(style, script)),
-        blocks=_blocks(evaluations, parts, shelves, failures),
+        blocks=_blocks(evaluations, parts, text_stores, failures),
     )
     return write_atomically(path, page.encode("utf-8", errors="replace"))  # halves of surrogate pairs have no UTF-8
 
@@ -95,7 +95,7 @@ def _measured_by(parts: Sequence[Part]) -> str:
 def _blocks(
     evaluations: Sequence[Evaluation],
     parts: Sequence[Part],
-    shelves: Mapping[str, Shelf],
+    text_stores: Mapping[str, TextStore],
     failures: Sequence[Failure],
 ) -> list[str]:
     """Return the packed blocks; the first one says what the others are."""
@@ -110,10 +110,10 @@ def _blocks(
     metrics = {metric.name: metric for evaluation in evaluations for metric in evaluation.metrics}
     benchmarks = {
         name: {
-            "tasks": place(shelf.pack_tasks()),
-            "texts": {domain: place(block) for domain, block in shelf.pack_texts().items()},
+            "tasks": place(text_store.pack_tasks()),
+            "texts": {domain: place(block) for domain, block in text_store.pack_texts().items()},
         }
-        for name, shelf in shelves.items()
+        for name, text_store in text_stores.items()
     }
     labels = group_labels([part.group for part in parts])
     places = {group: place for place, group in enumerate(labels)}
@@ -124,7 +124,7 @@ def _blocks(
             "benchmark": part.group[0][0],
             "setting": part.setting,
             "group": places[part.group],
-            "figures": place(part.pack_figures(list(metrics))),
+            "scores": place(part.pack_scores(list(metrics))),
             "verdicts": place(part.pack_verdicts()),
         }
         for part in parts
@@ -141,7 +141,7 @@ def _blocks(
 
 
 def _facts(evaluations: Sequence[Evaluation]) -> Table:
-    """Return what the figures of each evaluation rest on."""
+    """Return what the scores of each evaluation rest on."""
     rows = tuple(
         (
             name,
@@ -161,7 +161,7 @@ def _facts(evaluations: Sequence[Evaluation]) -> Table:
         )
         for evaluation, name in zip(evaluations, model_names(evaluations), strict=True)
     )
-    return Table("What the figures rest on", (*_COLUMNS, *_MORE_COLUMNS), rows)
+    return Table("What the scores rest on", (*_COLUMNS, *_MORE_COLUMNS), rows)
 
 
 def _said(evaluation: Evaluation, *keys: str) -> str:

@@ -113,11 +113,11 @@
   const partNamed = (model, setting) => parts.find((item) => item.label === model && item.setting === setting);
 
   async function loadPart(item) {
-    const [figures, tasks] = await Promise.all([block(item.figures), block(book.benchmarks[item.benchmark].tasks)]);
-    const own = figures.task.map((place) => Object.fromEntries(FIELDS.map((field, column) => [field, tasks[place][column]])));
-    const haystack = own.map((task, place) => `${task.id}\n${task.question}\n${figures.answer[place]}`.toLowerCase());
+    const [scores, tasks] = await Promise.all([block(item.scores), block(book.benchmarks[item.benchmark].tasks)]);
+    const own = scores.task.map((place) => Object.fromEntries(FIELDS.map((field, column) => [field, tasks[place][column]])));
+    const haystack = own.map((task, place) => `${task.id}\n${task.question}\n${scores.answer[place]}`.toLowerCase());
     const placeOf = new Map(own.map((task, place) => [task.id, place]));
-    return { ...item, ...figures, id: item.figures, metrics: Object.keys(figures.values), tasks: own, haystack, placeOf };
+    return { ...item, ...scores, id: item.scores, metrics: Object.keys(scores.values), tasks: own, haystack, placeOf };
   }
 
   // --- filters ----------------------------------------------------------------------------------------------------
@@ -393,7 +393,7 @@
   async function compared(task) {
     const other = partNamed(form.compare.value, part.setting);
     if (!other) return null;
-    if (rival?.id !== other.figures) rival = await loadPart(other);
+    if (rival?.id !== other.scores) rival = await loadPart(other);
     return withVerdicts(rival, task);
   }
 

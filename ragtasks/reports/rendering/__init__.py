@@ -1,14 +1,14 @@
 """The one place that writes a table: Markdown, CSV, LaTeX, HTML."""
 
 from ragtasks.reports.rendering._renderers import Format, coded, render
-from ragtasks.reports.rendering._table import Cell, Figure, Section, Table, csv_text, fixed, plain
+from ragtasks.reports.rendering._table import Cell, Section, Table, Value, csv_text, fixed, plain
 
 __all__ = [
     "Cell",
-    "Figure",
     "Format",
     "Section",
     "Table",
+    "Value",
     "coded",
     "csv_text",
     "fixed",

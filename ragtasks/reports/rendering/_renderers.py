@@ -10,7 +10,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from ragtasks.logs import heading
-from ragtasks.reports.rendering._table import Cell, Figure, Section, Table, csv_text, fixed, plain
+from ragtasks.reports.rendering._table import Cell, Section, Table, Value, csv_text, fixed, plain
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -40,7 +40,7 @@ def render(sections: Sequence[Section], how: Format) -> str:
 
 def shown(cell: Cell) -> str:
     """Return a cell as people read it: three decimals, the interval, and what a mean covers where it is not all."""
-    if not isinstance(cell, Figure):
+    if not isinstance(cell, Value):
         return str(cell)
     if cell.value is None:
         return "-"
@@ -121,7 +121,7 @@ def _csv(sections: Sequence[Section]) -> str:
 
 
 def _csv_cell(cell: Cell) -> tuple[object, ...]:
-    if isinstance(cell, Figure):
+    if isinstance(cell, Value):
         return ("", cell.value, cell.low, cell.high, cell.n_scored, cell.n)
     return (csv_text(cell), *[""] * 5) if isinstance(cell, str) else ("", cell, *[""] * 4)
 

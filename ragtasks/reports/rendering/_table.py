@@ -9,7 +9,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a cell begins that a spreadsh
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class Value:
     """A mean with what it covers and how far it may be trusted."""
 
     value: float | None
@@ -24,8 +24,8 @@ class Figure:
     """Upper end of it."""
 
 
-Cell = str | int | Figure
-"""What stands in a cell: words, a count, or a figure."""
+Cell = str | int | Value
+"""What stands in a cell: words, a count, or a score."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
     """Cells, one a column."""
     note: str = ""
-    """What a reader must know before the figures; empty where the title says it all."""
+    """What a reader must know before the scores; empty where the title says it all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Section:
     title: str
     """Benchmark, which says `sample` where it is one."""
     facts: Mapping[str, str]
-    """What the figures rest on, such as encoder and judges."""
+    """What the scores rest on, such as encoder and judges."""
     tables: tuple[Table, ...]
     """In the order of the report."""
 
@@ -68,9 +68,9 @@ def plain(text: str) -> str:
 def csv_text(text: str) -> str:
     """Return a text as a cell of CSV: behind a quote where a spreadsheet would take it for a formula.
 
-    A lone dash, which stands for what is not known, is none.
+    A lone dash, which means what is not known, is none.
     """
     return f"'{text}" if text.startswith(_FORMULA) and text != "-" else text
 
 
-__all__ = ["Cell", "Figure", "Section", "Table", "csv_text", "fixed", "plain"]
+__all__ = ["Cell", "Section", "Table", "Value", "csv_text", "fixed", "plain"]

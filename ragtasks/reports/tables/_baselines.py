@@ -1,4 +1,4 @@
-"""Null baselines: what a figure is worth that a system without any skill would reach.
+"""Null baselines: what a score is worth that a system without any skill would reach.
 
 Models of ours (`ragtasks-...`) among the evaluations stand last in every table. What follows from the labels alone
 needs no run: a system that always refuses, and one that refuses where it is given no passage and answers elsewhere.

@@ -1,6 +1,6 @@
 """What each judge said, and how far the judges agree.
 
-A figure of a report is the median over judges, which hides a judge that is stricter than the rest or that answers at
+A score of a report is the median over judges, which hides a judge that is stricter than the rest or that answers at
 random. So each judge has a column of its own, and agreement stands beside it.
 """
 
@@ -14,7 +14,7 @@ from ragtasks.judges import CLARIFICATION, IDK
 from ragtasks.logs import Evaluation, Row
 from ragtasks.metrics import Level, krippendorff_alpha, pairwise_spearman
 from ragtasks.records import Score
-from ragtasks.reports.rendering import Cell, Figure, Table
+from ragtasks.reports.rendering import Cell, Table, Value
 
 _LEVELS = {IDK: Level.ORDINAL, CLARIFICATION: Level.NOMINAL}
 """Rubric -> what differences between its verdicts mean; any other rubric gives numbers."""
@@ -38,15 +38,15 @@ class _Agreement:
     between: str
     """Measure, and judges."""
     score: Score
-    """The figure, or why there is none."""
+    """The score, or why there is none."""
     n_items: int
     """Responses that it rests on."""
 
     @property
     def cells(self) -> tuple[Cell, ...]:
         """As in the table."""
-        figure = Figure(self.score.value, self.n_items, self.n_items)
-        return (self.model, self.rubric, self.between, figure, self.n_items, self.score.reason)
+        value = Value(self.score.value, self.n_items, self.n_items)
+        return (self.model, self.rubric, self.between, value, self.n_items, self.score.reason)
 
 
 def judge_tables(evaluations: Sequence[Evaluation]) -> list[Table]:
@@ -87,10 +87,10 @@ def _asked(rows: Sequence[Row]) -> tuple[list[str], list[str]]:
     return list(dict.fromkeys(rubric for rubric, _ in keys)), list(dict.fromkeys(judge for _, judge in keys))
 
 
-def _mean(rows: Sequence[Row], rubric: str, judge: str) -> Figure:
+def _mean(rows: Sequence[Row], rubric: str, judge: str) -> Value:
     asked = [row.verdicts[rubric, judge] for row in rows if (rubric, judge) in row.verdicts]
     given = [value for value in asked if value is not None]
-    return Figure(math.fsum(given) / len(given) if given else None, len(given), len(asked))
+    return Value(math.fsum(given) / len(given) if given else None, len(given), len(asked))
 
 
 def _agreements(evaluation: Evaluation) -> Iterator[_Agreement]:

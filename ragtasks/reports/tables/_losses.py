@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ragtasks.logs import Evaluation, Row
 from ragtasks.records import Answerability, IdkVerdict, Setting
-from ragtasks.reports.rendering import Cell, Figure
+from ragtasks.reports.rendering import Cell, Value
 from ragtasks.reports.tables._scores import Draft, Slot, draft
 from ragtasks.statistics import cluster
 
@@ -111,7 +111,7 @@ def failure_kind(row: Row, loss: float | None = None) -> str:
     """Return what is wrong with one response: one of the first four classes, or "".
 
     Args:
-        row: figures and labels of the response, in any setting.
+        row: scores and labels of the response, in any setting.
         loss: how much worse it is than the response to the reference passages; None where that is not known, and then
             the response is never `NOT_USED`.
     """
@@ -190,7 +190,7 @@ def _cells(split: _Split, own: Sequence[_Loss], part: Slot) -> tuple[Cell | Slot
     n, n_all = len(own), len(split.losses)
     mean = math.fsum(item.loss for item in own) / n if n else None
     n_shown = sum(item.row.n_found > 0 for item in own)
-    return (n, Figure(n / n_all, n_all, n_all), part, Figure(mean, n, n), n_shown)
+    return (n, Value(n / n_all, n_all, n_all), part, Value(mean, n, n), n_shown)
 
 
 def _examples(own: Sequence[_Loss], n: int) -> str:

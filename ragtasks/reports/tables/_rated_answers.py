@@ -1,6 +1,6 @@
 """MTRAG's human evaluation as evaluations, so that a report shows its three systems like any other model.
 
-The file has the paper's own figures, conditioned on answerability, and no raw ones: nothing is scored again here. What
+The file has the paper's own scores, conditioned on answerability, and no raw ones: nothing is scored again here. What
 people said stands beside them, in a table of the shape of the paper's Table 6 with the paper's own rows.
 """
 
@@ -18,7 +18,7 @@ from ragtasks.reports.rendering import Cell
 from ragtasks.reports.tables._scores import Draft, Slot, draft, slot
 
 RATED_KIND: Kind = ("mtrag (human evaluation)", "as published", "the paper's judge; judges: the paper's")
-"""What the file's figures rest on. Nothing in them was scored by us, so they share a table with no others."""
+"""What the file's scores rest on. Nothing in them was scored by us, so they share a table with no others."""
 
 _CONSOLIDATION = Consolidation.MEDIAN_HIGH
 _NO_RATER = "no rater gave all four properties"
@@ -27,7 +27,7 @@ _BOUNDS = dict.fromkeys((*HUMAN, ALL), (1.0, 4.0)) | {WIN_RATE: (0.0, 100.0)}
 _BOUNDS |= dict.fromkeys(PUBLISHED_METRICS, (0.0, 1.0))
 _NOTE = (
     "ANSWERABLE answers only. win_rate 0 to 100; the four properties and their harmonic mean (all) 1 to 4; metrics, as "
-    "the file has them, 0 to 1. Several raters' figures become one by the upper median: the paper says median, and no "
+    "the file has them, 0 to 1. Several raters' scores become one by the upper median: the paper says median, and no "
     "median that was tried gives all of its human columns. `ragtasks calibrate` shows them side by side."
 )
 
@@ -102,7 +102,7 @@ def _row(answer: RatedResponse) -> Row:
 
 
 def _human(answer: RatedResponse, name: str) -> float | None:
-    """Return what people made of an answer; None where nobody rated all that the figure is made of."""
+    """Return what people made of an answer; None where nobody rated all that the score is made of."""
     try:
         return consolidated(answer, name, _CONSOLIDATION)
     except ValueError:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.logs import Evaluation, Row, asked_otherwise, comparable_evaluations, scored_on
-from ragtasks.metrics import RANKED_BY, Metric, ranking_figure
+from ragtasks.metrics import RANKED_BY, Metric, ranking_score
 from ragtasks.records import Score, Setting
-from ragtasks.reports.rendering import Cell, Figure, Section, Table
+from ragtasks.reports.rendering import Cell, Section, Table, Value
 from ragtasks.reports.tables._baselines import is_baseline, missing_baselines, with_baselines
 from ragtasks.reports.tables._judging import judge_tables
 from ragtasks.reports.tables._losses import loss_tables
@@ -53,7 +53,7 @@ class ReportOptions:
 
 
 def report_sections(evaluations: Sequence[Evaluation], options: ReportOptions | None = None) -> list[Section]:
-    """Return one section for all evaluations whose figures compare; its facts say where they were asked otherwise.
+    """Return one section for all evaluations whose scores compare; its facts say where they were asked otherwise.
 
     Args:
         evaluations: as from `read_evaluations`.
@@ -141,29 +141,29 @@ def _overview_table(
         for evaluation in evaluations:
             chosen = [r for r in evaluation.rows if r.setting == setting and (only is None or r.task_id in only)]
             if chosen:
-                figures = [slot(chosen, name, present[name].bounds) for name in columns]
-                rows.append([setting, evaluation.model, len(chosen), *figures])
+                scores = [slot(chosen, name, present[name].bounds) for name in columns]
+                rows.append([setting, evaluation.model, len(chosen), *scores])
     return draft(title, ["setting", "model", "n", *columns], rows, note)
 
 
 def _ranking(overview: Sequence[Table]) -> Iterator[Table]:
-    """Yield MTRAGEval's ranking figure in its settings, from the means of the first table, where it has all three."""
+    """Yield MTRAGEval's ranking score in its settings, from the means of the first table, where it has all three."""
     table = overview[0]
     if not set(RANKED_BY) <= set(table.columns):
         return
     rows = []
     for row in table.rows:
-        means = {name: cell for name, cell in zip(table.columns, row, strict=True) if isinstance(cell, Figure)}
+        means = {name: cell for name, cell in zip(table.columns, row, strict=True) if isinstance(cell, Value)}
         if row[0] in _RANKED_SETTINGS:
             rows.append((*row[:2], _harmonic_mean({name: means[name] for name in RANKED_BY})))
     if rows:
-        yield Table("Ranking figure", ("setting", "model", "harmonic mean"), tuple(rows), _RANKING_NOTE)
+        yield Table("Ranking score", ("setting", "model", "harmonic mean"), tuple(rows), _RANKING_NOTE)
 
 
-def _harmonic_mean(means: Mapping[str, Figure]) -> Figure:
-    """Return the ranking figure, which covers no more than the one of its means that covers least."""
-    value = ranking_figure({name: Score(mean.value) for name, mean in means.items()}).value
-    return Figure(value, min(mean.n_scored for mean in means.values()), max(mean.n for mean in means.values()))
+def _harmonic_mean(means: Mapping[str, Value]) -> Value:
+    """Return the ranking score, which covers no more than the one of its means that covers least."""
+    value = ranking_score({name: Score(mean.value) for name, mean in means.items()}).value
+    return Value(value, min(mean.n_scored for mean in means.values()), max(mean.n for mean in means.values()))
 
 
 def _by_dimension(evaluations: Sequence[Evaluation], setting: str, metric: Metric) -> Draft:
@@ -176,8 +176,8 @@ def _by_dimension(evaluations: Sequence[Evaluation], setting: str, metric: Metri
         parts = [[row for row in rows if part.holds(row)] for _, rows in chosen]
         splits = splits or part.dimension == "passages"
         n = len({row.task_id for rows in parts for row in rows})
-        figures = (slot(rows, metric.name, metric.bounds, n_absent=n - len(rows)) for rows in parts)
-        lines.append([part.dimension, part.value, n, *figures])
+        scores = (slot(rows, metric.name, metric.bounds, n_absent=n - len(rows)) for rows in parts)
+        lines.append([part.dimension, part.value, n, *scores])
     heads = ["dimension", "value", "n", *(item.model for item, _ in chosen)]
     note = f"{metric.description[:1].upper()}{metric.description[1:]}." + (f" {_LEAK}" if splits else "")
     return draft(f"{metric.name} in setting {setting}", heads, lines, note)

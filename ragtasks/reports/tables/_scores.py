@@ -1,7 +1,7 @@
 """Means over rows, computed for all tables of a report at once: intervals share their resamples.
 
 While a table is put together a cell holds a `Slot`, the values that its mean is over. `fill` turns every slot of every
-table into a `Figure` in one pass.
+table into a `Value` in one pass.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from ragtasks.logs import Row
 from ragtasks.metrics import Metric
-from ragtasks.reports.rendering import Cell, Figure, Table
+from ragtasks.reports.rendering import Cell, Table, Value
 from ragtasks.statistics import UNBOUNDED, Clustered, Estimate, cluster, estimate_means
 
 EMPTY = "empty"
@@ -20,7 +20,7 @@ EMPTY = "empty"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slot:
-    """A cell that waits for its figure."""
+    """A cell that waits for its score."""
 
     column: Clustered
     """The scored values, summed by conversation."""
@@ -28,7 +28,7 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A table whose figures are not computed yet."""
+    """A table whose scores are not computed yet."""
 
     table: Table
     """Title, heads and note; its rows are empty."""
@@ -37,7 +37,7 @@ class Draft:
 
 
 def draft(title: str, columns: Sequence[str], rows: Sequence[Sequence[Cell | Slot]], note: str = "") -> Draft:
-    """Return a table that waits for its figures."""
+    """Return a table that waits for its scores."""
     return Draft(Table(title, tuple(columns), (), note), tuple(tuple(row) for row in rows))
 
 
@@ -48,7 +48,7 @@ def slot(rows: Sequence[Row], metric: str, bounds: tuple[float, float] = UNBOUND
         rows: responses.
         metric: name.
         bounds: smallest and largest value of the metric.
-        n_absent: tasks of the same line of the table without a response here; the figure counts them as unscored.
+        n_absent: tasks of the same line of the table without a response here; the score counts them as unscored.
     """
     values = [row.values.get(metric) for row in rows] + [None] * n_absent
     return Slot(cluster(values, [row.conversation_id for row in rows] + [""] * n_absent, bounds))
@@ -66,15 +66,15 @@ def empty_note(metrics: Iterable[Metric]) -> str:
 
 
 def fill(drafts: Sequence[Draft], *, intervals: bool = True) -> list[Table]:
-    """Return the tables with their figures.
+    """Return the tables with their scores.
 
     Args:
         drafts: tables, in the order of the report.
-        intervals: whether figures come with 95 % intervals over conversations.
+        intervals: whether scores come with 95 % intervals over conversations.
     """
     slots = [cell for item in drafts for row in item.rows for cell in row if isinstance(cell, Slot)]
     columns = [item.column for item in slots]
-    found = iter(map(_figure, estimate_means(columns)) if intervals else map(_mean, columns))
+    found = iter(map(_score, estimate_means(columns)) if intervals else map(_mean, columns))
     return [
         replace(
             item.table,
@@ -84,13 +84,13 @@ def fill(drafts: Sequence[Draft], *, intervals: bool = True) -> list[Table]:
     ]
 
 
-def _figure(estimate: Estimate) -> Figure:
+def _score(estimate: Estimate) -> Value:
     n_scored = estimate.n_values
-    return Figure(estimate.value, n_scored, n_scored + estimate.n_unscored, estimate.low, estimate.high)
+    return Value(estimate.value, n_scored, n_scored + estimate.n_unscored, estimate.low, estimate.high)
 
 
-def _mean(column: Clustered) -> Figure:
-    return Figure(column.mean, column.n_values, column.n_values + column.n_unscored)
+def _mean(column: Clustered) -> Value:
+    return Value(column.mean, column.n_values, column.n_values + column.n_unscored)
 
 
 __all__ = ["EMPTY", "Draft", "Slot", "draft", "empty_note", "fill", "slot"]

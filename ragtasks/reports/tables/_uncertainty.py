@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ragtasks.logs import Evaluation
 from ragtasks.records import Setting
-from ragtasks.reports.rendering import Figure, Table
+from ragtasks.reports.rendering import Table, Value
 from ragtasks.statistics import Estimate, cluster, estimate_means
 
 _COLUMNS = ("setting", "model", "metric", "mean", "stderr", "harness stderr", "conversations", "no interval because")
@@ -37,10 +37,10 @@ def error_table(evaluations: Sequence[Evaluation], metrics: Sequence[str]) -> Ta
     return Table("Standard errors", _COLUMNS, tuple(lines), _NOTE)
 
 
-def _cells(found: Estimate) -> tuple[Figure, Figure, Figure, int, str]:
+def _cells(found: Estimate) -> tuple[Value, Value, Value, int, str]:
     n = found.n_values
-    mean = Figure(found.value, n, n + found.n_unscored)
-    over_conversations, harness = (Figure(value, n, n) for value in (found.standard_error, found.independent_error))
+    mean = Value(found.value, n, n + found.n_unscored)
+    over_conversations, harness = (Value(value, n, n) for value in (found.standard_error, found.independent_error))
     return mean, over_conversations, harness, found.n_clusters, found.reason
 
 

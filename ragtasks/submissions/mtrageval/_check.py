@@ -16,7 +16,7 @@ from ragtasks.ids import normalise_task_id
 from ragtasks.submissions.mtrageval._documents import Documents
 from ragtasks.submissions.mtrageval._findings import Finding, Report, SubmissionTask, Words
 from ragtasks.submissions.mtrageval._inputs import Inputs
-from ragtasks.submissions.mtrageval._line_rules import LINE_RULES, Line, Slip
+from ragtasks.submissions.mtrageval._line_rules import LINE_RULES, Line, Violation
 from ragtasks.submissions.mtrageval._rules import MAX_BYTES, RULES
 
 _SUFFIX = ".jsonl"
@@ -102,7 +102,7 @@ class _Checker:
     def parts(self, raw: bytes) -> list[bytes]:
         """Return the lines in what a line feed ends: those that carriage returns end too, as text mode reads them.
 
-        A carriage return within an object stays where it is, so that the line's fault can be named.
+        A carriage return within an object stays where it is, so that the line's violation can be named.
         """
         raw = raw.rstrip(b"\r\n")
         if b"\r" not in raw:
@@ -114,21 +114,21 @@ class _Checker:
 
     def line(self, number: int, raw: bytes) -> Iterator[Finding]:
         """Yield what is wrong with a line; blank ones are passed over, as they are officially."""
-        row, slips = _parse(raw)
+        row, violations = _parse(raw)
         task_id = row.get("task_id") if row is not None else None
         name = task_id if isinstance(task_id, str) else ""
-        yield from (self._found(number, name, slip) for slip in slips)
+        yield from (self._found(number, name, violation) for violation in violations)
         if row is None:
             return
         self.n_rows += 1
         key = _key(name)
         if isinstance(task_id, str):
-            yield from (self._found(number, name, slip) for slip in self._task_slips(number, name, key))
+            yield from (self._found(number, name, violation) for violation in self._task_violations(number, name, key))
         inputs = self._against.inputs or {}
         line = Line(self._task, row, inputs.get(key), self._against.documents)
-        yield from (self._found(number, name, slip) for rule in LINE_RULES for slip in rule(line))
+        yield from (self._found(number, name, violation) for rule in LINE_RULES for violation in rule(line))
 
-    def _task_slips(self, number: int, name: str, key: str) -> Iterator[Slip]:
+    def _task_violations(self, number: int, name: str, key: str) -> Iterator[Violation]:
         """Yield what is wrong with a task's being here."""
         first = self._line_of.setdefault(key, number)
         if first != number:
@@ -141,8 +141,8 @@ class _Checker:
         elif name != inputs[key].task_id:
             yield "task_spelling", f"the id as the input writes it, {inputs[key].task_id!r}", name
 
-    def _found(self, number: int, task_id: str, slip: Slip) -> Finding:
-        rule, expected, found = slip
+    def _found(self, number: int, task_id: str, violation: Violation) -> Finding:
+        rule, expected, found = violation
         return RULES[rule].finding(number, task_id, self._task, expected, found)
 
 
@@ -154,7 +154,7 @@ def _key(name: str) -> str:
         return name
 
 
-def _parse(raw: bytes) -> tuple[dict[str, Any] | None, list[Slip]]:
+def _parse(raw: bytes) -> tuple[dict[str, Any] | None, list[Violation]]:
     """Return the object in a line, None where there is none, and what is wrong with it: nothing with a blank line."""
     if b"\r" in raw:
         return None, [("line_end", "a line without a carriage return in it", raw.decode("utf-8", errors="replace"))]
@@ -165,7 +165,7 @@ def _parse(raw: bytes) -> tuple[dict[str, Any] | None, list[Slip]]:
     return _object(text) if text else (None, [])
 
 
-def _object(text: str) -> tuple[dict[str, Any] | None, list[Slip]]:
+def _object(text: str) -> tuple[dict[str, Any] | None, list[Violation]]:
     """Return the object that a text is, None where it is none, and what is wrong with it.
 
     NaN is let through: official files have it in fields that nobody reads. In a score it is found there.
@@ -182,17 +182,17 @@ def _object(text: str) -> tuple[dict[str, Any] | None, list[Slip]]:
     try:
         row = json.loads(text, object_pairs_hook=one_of_each)
     except (RecursionError, ValueError) as error:
-        return None, [_json_slip(error)]
+        return None, [_json_violation(error)]
     if not isinstance(row, dict):
         return None, [("object", "one JSON object", row)]
-    slips: list[Slip] = [("duplicate_key", "each key of an object once", twice)] if twice else []
-    if fault := _encoding_fault(row):
-        slips.append(("encoding", "texts that UTF-8 can hold", fault))
-    return row, slips
+    violations: list[Violation] = [("duplicate_key", "each key of an object once", twice)] if twice else []
+    if violation := _encoding_violation(row):
+        violations.append(("encoding", "texts that UTF-8 can hold", violation))
+    return row, violations
 
 
-def _json_slip(error: RecursionError | ValueError) -> Slip:
-    """Return what is wrong with JSON that cannot be read: the official checker notes only what is no JSON at all."""
+def _json_violation(error: RecursionError | ValueError) -> Violation:
+    """Return what is wrong with JSON that cannot be read: the official checker notes only what is not JSON at all."""
     if isinstance(error, json.JSONDecodeError):
         return "json", "one JSON object", str(error)
     found = "JSON that is nested too deeply" if isinstance(error, RecursionError) else str(error)
@@ -209,7 +209,7 @@ def _is_whole(line: bytes) -> bool:
     return True
 
 
-def _encoding_fault(row: dict[str, Any]) -> str:
+def _encoding_violation(row: dict[str, Any]) -> str:
     """Return why a text in an object is none that UTF-8 can hold, "" where all are; however deep it is nested."""
     waiting: list[Any] = [row]
     while waiting:

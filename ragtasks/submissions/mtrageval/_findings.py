@@ -1,7 +1,8 @@
-"""What a check has to say of a submission: one finding a slip, graded by what the official checker does with it.
+"""What a check has to say of a submission: one finding a violation, graded by what the official checker does with it.
 
-The official checker passes much that is wrong. So a fault is what it rejects, a warning what it lets through although
-it is wrong or costs points, and a note what may be meant so. Faults and warnings fail a file, notes do not.
+The official checker passes much that is wrong. So a violation is what it rejects, a warning what it lets through
+although it is wrong or costs points, and a note what may be meant so. Violations and warnings fail a file, notes do
+not.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class SubmissionTask(str, Enum):
 class Severity(str, Enum):
     """What a finding means for the file."""
 
-    FAULT = "fault"
+    VIOLATION = "violation"
     """The official checker rejects it, or stops at it."""
     WARNING = "warning"
     """The official checker passes it; it is wrong or costs points."""
@@ -47,7 +48,7 @@ class Severity(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One slip in a submission."""
+    """One violation in a submission."""
 
     line: int
     """Line, counted from 1; 0 for the file as a whole."""
@@ -83,13 +84,13 @@ class Report:
     n_rows: int
     """Lines that hold an object."""
     findings: tuple[Finding, ...]
-    """Every slip, in the order of the lines; those of the whole file first."""
+    """Every violation, in the order of the lines; those of the whole file first."""
     unchecked: tuple[str, ...]
     """What was not looked at, and why."""
 
     @property
     def passes(self) -> bool:
-        """Whether there is neither a fault nor a warning."""
+        """Whether there is neither a violation nor a warning."""
         return all(finding.severity is Severity.NOTE for finding in self.findings)
 
     def count(self, severity: Severity) -> int:
@@ -116,7 +117,7 @@ def _plain(text: str) -> str:
 
 
 def render_text(report: Report) -> Iterator[str]:
-    """Yield a report's lines: the counts, every fault and warning, the notes by rule, what was not checked."""
+    """Yield a report's lines: the counts, every violation and warning, the notes by rule, what was not checked."""
     counts = ", ".join(f"{report.count(severity)} {severity.value}s" for severity in Severity)
     yield f"{_plain(report.name)}: task {report.task.value}, {report.n_rows} tasks: {counts}"
     yield from (f"  {finding}" for finding in report.findings if finding.severity is not Severity.NOTE)

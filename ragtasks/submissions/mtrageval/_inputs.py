@@ -14,7 +14,7 @@ from typing import Any
 from ragtasks.benchmarks import Benchmark
 from ragtasks.benchmarks.mtrag import domain_of, unique_rows
 from ragtasks.errors import ConfigurationError, close_matches
-from ragtasks.files import Faults, json_lines, passage_of
+from ragtasks.files import Violations, json_lines, passage_of
 from ragtasks.ids import normalise_task_id
 from ragtasks.records import Passage
 
@@ -64,31 +64,31 @@ def read_inputs(path: Path) -> Inputs:
     """Return the tasks of an official input file.
 
     Raises:
-        BenchmarkFileError: the file is missing or broken; all its faults by line.
+        BenchmarkFileError: the file is missing or broken; all its violations by line.
     """
-    faults = Faults(path, "input of MTRAGEval", "take the input file that the organisers published")
-    rows = unique_rows(list(json_lines(faults)), faults)
-    found = [task for line, row in rows if (task := _input_task(line, row, faults))]
-    faults.raise_if_any()
+    violations = Violations(path, "input of MTRAGEval", "take the input file that the organisers published")
+    rows = unique_rows(list(json_lines(violations)), violations)
+    found = [task for line, row in rows if (task := _input_task(line, row, violations))]
+    violations.raise_if_any()
     return {normalise_task_id(task.task_id): task for task in found}
 
 
-def _input_task(line: int, row: Mapping[str, Any], faults: Faults) -> InputTask | None:
+def _input_task(line: int, row: Mapping[str, Any], violations: Violations) -> InputTask | None:
     """Return the task of one line, or None after noting what is wrong with it."""
-    before = len(faults)
+    before = len(violations)
     task_id = row.get("task_id")
     try:
         normalise_task_id(task_id if isinstance(task_id, str) else "")
     except ValueError:
-        faults.add(line, "`task_id` such as <conversation><::><turn>", task_id)
+        violations.add(line, "`task_id` such as <conversation><::><turn>", task_id)
     messages = messages_of(row.get("input"))
     if not messages:
-        faults.add(line, "`input` with speakers and texts", row.get("input"), str(task_id))
+        violations.add(line, "`input` with speakers and texts", row.get("input"), str(task_id))
     raw = row.get("contexts", [])
     contexts = [passage_of(item, "document_id") for item in raw] if isinstance(raw, list) else [None]
     if None in contexts:
-        faults.add(line, "`contexts` with texts as `document_id` and `text`", raw, str(task_id))
-    if len(faults) > before:
+        violations.add(line, "`contexts` with texts as `document_id` and `text`", raw, str(task_id))
+    if len(violations) > before:
         return None
     collection = row.get("Collection", row.get("collection"))
     return InputTask(

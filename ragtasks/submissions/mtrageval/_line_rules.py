@@ -1,7 +1,7 @@
-"""What is asked of one line of a submission: small functions that yield their slips, and the table of them.
+"""What is asked of one line of a submission: small functions that yield their violations, and the table of them.
 
 Tasks A, B and C share nearly all of them; the fields that a task must have decide which apply. A function looks only
-at parts that have the right shape, so that one slip is found once.
+at parts that have the right shape, so that one violation is found once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ragtasks.submissions.mtrageval._inputs import InputTask, messages_of
 from ragtasks.submissions.mtrageval._rules import MAX_CONTEXTS, RECOMMENDED_CONTEXTS
 from ragtasks.submissions.mtrageval._scores import single
 
-Slip = tuple[str, str, object]
+Violation = tuple[str, str, object]
 """Rule, what was expected, what was found."""
 
 _FIELDS: tuple[tuple[str, str, type, str], ...] = (
@@ -75,7 +75,7 @@ class Line:
         return self.task is not SubmissionTask.A
 
 
-def fields(line: Line) -> Iterator[Slip]:
+def fields(line: Line) -> Iterator[Violation]:
     """Required fields are there and have the right type."""
     for name, tasks, kind, described in _FIELDS:
         if line.task.value not in tasks:
@@ -88,7 +88,7 @@ def fields(line: Line) -> Iterator[Slip]:
             yield "field_type", f"{name!r} to be {described}", line.row[name]
 
 
-def number_of_contexts(line: Line) -> Iterator[Slip]:
+def number_of_contexts(line: Line) -> Iterator[Violation]:
     """There are contexts, and no more than are allowed."""
     contexts = line.row.get("contexts")
     if not isinstance(contexts, list):
@@ -101,7 +101,7 @@ def number_of_contexts(line: Line) -> Iterator[Slip]:
         yield "no_contexts", "contexts", Words("no contexts")
 
 
-def shape_of_contexts(line: Line) -> Iterator[Slip]:
+def shape_of_contexts(line: Line) -> Iterator[Violation]:
     """A context is an object with a text as document id and a number as score; with answers, its text is there."""
     contexts = line.row.get("contexts")
     for index, item in enumerate(contexts if isinstance(contexts, list) else []):
@@ -117,7 +117,7 @@ def shape_of_contexts(line: Line) -> Iterator[Slip]:
             yield "context_text", f"a text that says something as contexts[{index}].text", text
 
 
-def values_of_scores(line: Line) -> Iterator[Slip]:
+def values_of_scores(line: Line) -> Iterator[Violation]:
     """A score is a finite number, also as a 32-bit float."""
     for index, item in line.objects:
         if isinstance(item.get("score"), bool):
@@ -127,24 +127,28 @@ def values_of_scores(line: Line) -> Iterator[Slip]:
             yield "score_not_finite", f"a finite 32-bit number as contexts[{index}].score", score
 
 
-def order_of_scores(line: Line) -> Iterator[Slip]:
-    """Scores fall from one context to the next, as 32-bit floats; the first slip of each kind is named."""
-    found: dict[str, Slip] = {}
+def order_of_scores(line: Line) -> Iterator[Violation]:
+    """Scores fall from one context to the next, as 32-bit floats; the first violation of each kind is named."""
+    found: dict[str, Violation] = {}
     for (_, before), (index, score) in itertools.pairwise(line.scores):
         if single(score) > single(before):
-            slip = (
+            violation = (
                 "scores_unordered",
                 f"contexts[{index}].score below the one before it",
                 f"{score!r} after {before!r}",
             )
-            found.setdefault("scores_unordered", slip)
+            found.setdefault("scores_unordered", violation)
         elif single(score) == single(before):
-            slip = ("scores_tied", f"contexts[{index}].score below the one before it", f"{score!r} after {before!r}")
-            found.setdefault("scores_tied", slip)
+            violation = (
+                "scores_tied",
+                f"contexts[{index}].score below the one before it",
+                f"{score!r} after {before!r}",
+            )
+            found.setdefault("scores_tied", violation)
     yield from found.values()
 
 
-def documents(line: Line) -> Iterator[Slip]:
+def documents(line: Line) -> Iterator[Violation]:
     """A document stands once, has an id, and exists."""
     first: dict[str, int] = {}
     domain = line.given.domain if line.given else domain_of(line.row.get("Collection"))
@@ -159,7 +163,7 @@ def documents(line: Line) -> Iterator[Slip]:
             yield "unknown_document", f"a document of {domain} as contexts[{index}].document_id", document_id
 
 
-def predictions(line: Line) -> Iterator[Slip]:
+def predictions(line: Line) -> Iterator[Violation]:
     """There is one prediction, an object with a text that says something."""
     found = line.row.get("predictions")
     if not line.answers or not isinstance(found, list):
@@ -178,7 +182,7 @@ def predictions(line: Line) -> Iterator[Slip]:
             yield "thinking_text", f"predictions[{index}].text without the model's thinking", text
 
 
-def identity(line: Line) -> Iterator[Slip]:
+def identity(line: Line) -> Iterator[Violation]:
     """Conversation and turn are those of the task id."""
     task_id = line.row.get("task_id")
     if not isinstance(task_id, str):
@@ -195,7 +199,7 @@ def identity(line: Line) -> Iterator[Slip]:
         yield "turn", f"'turn' {turn}", written
 
 
-def collection(line: Line) -> Iterator[Slip]:
+def collection(line: Line) -> Iterator[Violation]:
     """The collection is the task's own, or at least one that there is."""
     name = line.row.get("Collection")
     if not isinstance(name, str):
@@ -207,7 +211,7 @@ def collection(line: Line) -> Iterator[Slip]:
         yield "collection", "a collection of MTRAG", name
 
 
-def conversation(line: Line) -> Iterator[Slip]:
+def conversation(line: Line) -> Iterator[Violation]:
     """The conversation is made of messages, and is the one that was asked."""
     raw = line.row.get("input")
     if not isinstance(raw, list):
@@ -222,7 +226,7 @@ def conversation(line: Line) -> Iterator[Slip]:
         yield "other_input", "the conversation of the input file", messages[-1][1]
 
 
-def given_contexts(line: Line) -> Iterator[Slip]:
+def given_contexts(line: Line) -> Iterator[Violation]:
     """Task B's contexts are those that the input gives; of more than are allowed, any that are."""
     if line.task is not SubmissionTask.B or line.given is None or line.given.contexts is None:
         return
@@ -233,7 +237,7 @@ def given_contexts(line: Line) -> Iterator[Slip]:
         yield "other_contexts", f"the {len(theirs)} contexts of the input file", found
 
 
-def given_texts(line: Line) -> Iterator[Slip]:
+def given_texts(line: Line) -> Iterator[Violation]:
     """Of task B's contexts, those that the input gives have the texts that it gives them."""
     given = line.given.contexts if line.task is SubmissionTask.B and line.given else None
     theirs = {passage.passage_id: passage.text for passage in given or ()}
@@ -251,7 +255,7 @@ def _words(text: str) -> list[str]:
     return text.casefold().split()
 
 
-LINE_RULES: tuple[Callable[[Line], Iterator[Slip]], ...] = (
+LINE_RULES: tuple[Callable[[Line], Iterator[Violation]], ...] = (
     fields,
     identity,
     collection,
@@ -270,7 +274,7 @@ LINE_RULES: tuple[Callable[[Line], Iterator[Slip]], ...] = (
 __all__ = [
     "LINE_RULES",
     "Line",
-    "Slip",
+    "Violation",
     "collection",
     "conversation",
     "documents",

@@ -12,7 +12,7 @@ from typing import Any
 
 from ragtasks.files import Ranked, Run, in_rank_order
 from ragtasks.ids import normalise_task_id
-from ragtasks.metrics import CUTOFFS, RANKED_BY, ranking_figure, score_run, score_run_ibm
+from ragtasks.metrics import CUTOFFS, RANKED_BY, ranking_score, score_run, score_run_ibm
 from ragtasks.records import Qrel, Score
 
 _RANKING_CUTOFF = 5
@@ -25,7 +25,7 @@ def dataset_mean(values: Sequence[float | None]) -> Score:
 
 
 def describe_answers(values: Mapping[str, Sequence[float | None]]) -> Iterator[str]:
-    """Yield lines with the ranking figure of tasks B and C, or with what it lacks.
+    """Yield lines with the ranking score of tasks B and C, or with what it lacks.
 
     Args:
         values: metric -> one value a task handed in, None where unscored, for the names in `RANKED_BY`.
@@ -38,16 +38,16 @@ def describe_answers(values: Mapping[str, Sequence[float | None]]) -> Iterator[s
         yield f"{name}: {_shown(means.get(name, Score(None)))} over {n_scored} scored of {len(column)} tasks"
         if n_scored < len(column):
             partial.append(f"{name} {n_scored}/{len(column)}")
-    figure = ranking_figure(means)
-    if figure.value is None:
-        note = f" ({figure.reason}; `ragtasks judge` adds what judges give)"
+    ranking = ranking_score(means)
+    if ranking.value is None:
+        note = f" ({ranking.reason}; `ragtasks judge` adds what judges give)"
     else:
         note = f" ({', '.join(partial)})" if partial else ""
-    yield f"ranking figure, harmonic mean of the three (paper profile): {_shown(figure)}{note}"
+    yield f"ranking score, harmonic mean of the three (paper profile): {_shown(ranking)}{note}"
 
 
 def describe_ranking(rows: Sequence[Mapping[str, Any]], qrels: Sequence[Qrel], domains: Mapping[str, str]) -> list[str]:
-    """Return lines with the figures of task A, from the rows as they are handed in.
+    """Return lines with the scores of task A, from the rows as they are handed in.
 
     Two ways of averaging stand side by side: the official script's (a mean over collections, weighted by predictions),
     which ranks, and the plain mean over judged queries. Judgements of tasks that are not handed in do not count.
@@ -67,7 +67,7 @@ def describe_ranking(rows: Sequence[Mapping[str, Any]], qrels: Sequence[Qrel], d
     for name, title in (("ndcg", "nDCG"), ("recall", "Recall")):
         for k in CUTOFFS:
             plain = dataset_mean([values[f"{name}_{k}"] for values in own.values()])
-            mark = " (ranking figure)" if (name, k) == ("ndcg", _RANKING_CUTOFF) else ""
+            mark = " (ranking score)" if (name, k) == ("ndcg", _RANKING_CUTOFF) else ""
             lines.append(f"{title}@{k}: {_shown(official[f'{name}_{k}'])}{mark} | {_shown(plain)}")
     return lines
 

@@ -93,7 +93,7 @@ def check(
 
 
 def submit(request: Request, benchmark: Benchmark, store: Path) -> list[str]:
-    """Write a submission that passes the check, and return what is worth saying: its figures first.
+    """Write a submission that passes the check, and return what is worth saying: its scores first.
 
     Raises:
         BenchmarkFileError: it would not pass; nothing is written.
@@ -113,12 +113,12 @@ def submit(request: Request, benchmark: Benchmark, store: Path) -> list[str]:
         content.splitlines(keepends=True), request.target.name, request.task, compared, n_bytes=len(content)
     )
     _refuse(report, {inputs[key].task_id for key in missing}, request.target)
-    figures = list(_figures(request.task, built, benchmark, saved, inputs))
+    scores = list(_scores(request.task, built, benchmark, saved, inputs))
     write_atomically(request.target, content)
     said = _changes(built, request.limit, len(missing))
     return [
         *_sample(benchmark),
-        *figures,
+        *scores,
         *said,
         *render_text(report),
         f"wrote {request.target} ({len(content)} bytes)",
@@ -188,17 +188,17 @@ def _next_step(bad: list[Finding]) -> str:
         "file_name": "name the file .jsonl",
         "unknown_document": "make the run with the official corpora, or skip the look-up with --no-documents",
     }
-    return next((steps[finding.rule] for finding in bad if finding.rule in steps), "mend what the lines say")
+    return next((steps[finding.rule] for finding in bad if finding.rule in steps), "fix what the lines say")
 
 
-def _figures(
+def _scores(
     task: SubmissionTask,
     built: Built,
     benchmark: Benchmark,
     saved: SavedEvaluation | None,
     entries: Iterable[str],
 ) -> Iterator[str]:
-    """Yield the figures of a submission, or why there are none: that is no reason not to hand it in."""
+    """Yield the scores of a submission, or why there are none: that is no reason not to hand it in."""
     if task is not SubmissionTask.A:
         if saved is not None:
             yield from describe_answers({name: values_of(saved, task, entries, name) for name in RANKED_BY})
@@ -209,11 +209,11 @@ def _figures(
         qrels = [qrel for domain in present for qrel in side.load_qrels(benchmark.root, domain)]
         yield from describe_ranking(built.rows, qrels, {one.task_id: one.domain for one in benchmark.tasks})
     except (BenchmarkFileError, ConfigurationError, MissingExtraError) as error:
-        yield f"no figures: {str(error).splitlines()[0]}"
+        yield f"no scores: {str(error).splitlines()[0]}"
 
 
 def _sample(benchmark: Benchmark) -> list[str]:
-    return [f"{benchmark.label}: no benchmark figures, and nothing to hand in"] if benchmark.is_sample else []
+    return [f"{benchmark.label}: not benchmark scores, and nothing to hand in"] if benchmark.is_sample else []
 
 
 def _changes(built: Built, limit: int, n_missing: int) -> Iterator[str]:

@@ -31,7 +31,7 @@ def entries_of_run(store: Path, name: str, benchmark: Benchmark) -> dict[str, En
         benchmark: what the run must have been made for.
 
     Raises:
-        CacheError: no such run, one that was made for other data, or a torn one.
+        CacheError: no such run, one that was made for other data, or a corrupt one.
         ConfigurationError: the benchmark publishes no retrieved passages.
     """
     if name == OFFICIAL:

@@ -65,7 +65,7 @@ def build_answers(
             where=str(output),
             expected="a file that the track takes",
             found="\n    ".join(errors[:20]),
-            next_step="mend what the lines name and build it again; nothing was written",
+            next_step="fix what the lines name and build it again; nothing was written",
         )
         raise BenchmarkFileError(message)
     n_left_out = sum(len(sentence.invalid) for answer in answers for sentence in answer.sentences)

@@ -1,6 +1,6 @@
 """What is wrong with an answer file, line by line: errors, for which the track refuses it, and warnings.
 
-Errors and warnings are those of the organisers' validator for 2024, except that every fault of a line is named, not
+Errors and warnings are those of the organisers' validator for 2024, except that every violation of a line is named, not
 the first only, and that types are checked: there, a list in the place of a text ends the validation.
 
 Source: castorini/ragnarok at 7233fa7, `scripts/`, and the track's guidelines.
@@ -25,7 +25,7 @@ _MOST_SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """One fault of an answer file."""
+    """One violation of an answer file."""
 
     line: int
     """Line from 1; 0 for the file as a whole."""
@@ -42,12 +42,12 @@ class Remark:
 
 @dataclass(slots=True)
 class CheckedFile:
-    """An answer file and its faults."""
+    """An answer file and its violations."""
 
     answers: list[Answer] = field(default_factory=list)
     """The answers without errors, in the order of the file."""
     remarks: list[Remark] = field(default_factory=list)
-    """All faults, by line."""
+    """All violations, by line."""
 
     @property
     def n_errors(self) -> int:
@@ -122,7 +122,7 @@ def read_answers(path: Path, topics: Mapping[str, str]) -> list[Answer]:
             where=str(path),
             expected="a file that the track takes",
             found="\n    ".join([f"{len(errors)} errors", *shown]),
-            next_step="mend these lines; `ragtasks trec-rag check` lists all",
+            next_step="fix these lines; `ragtasks trec-rag check` lists all",
         )
         raise BenchmarkFileError(message)
     return checked.answers
@@ -140,7 +140,7 @@ class _Line:
         self._checked.remarks.append(Remark(self._number, True, text))
 
     def warn(self, text: str) -> None:
-        """Note what the track mends or passes."""
+        """Note what the track fixes or passes."""
         self._checked.remarks.append(Remark(self._number, False, text))
 
     def row(self, content: bytes) -> dict[str, Any] | None:

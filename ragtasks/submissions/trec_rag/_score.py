@@ -1,7 +1,7 @@
 """Answers of any system scored by judges: nugget assignments and metrics, in the track's files.
 
 The judge is asked the same questions as in a harness task, and its replies are cached: a killed call goes on where it
-was. Two metrics files are written. `metrics.jsonl` has no figure for an answer that a judge failed on; in
+was. Two metrics files are written. `metrics.jsonl` has no score for an answer that a judge failed on; in
 `metrics_official.jsonl` such a nugget counts 0, as the track's own tool has it.
 """
 
@@ -25,7 +25,7 @@ Judge = Callable[[Sequence[Response], Sequence[Rubric]], Verdicts]
 """Asks judges about responses under rubrics."""
 
 SUPPORT_SCORES = ("support_precision", "support_recall")
-"""Names of the figures on citations."""
+"""Names of the scores on citations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,10 @@ class ScoredAnswers:
     verdicts: Verdicts
     """Under both rubrics."""
     scores: Sequence[Mapping[str, Score]]
-    """Figure -> score."""
+    """Score -> score."""
 
     def means(self) -> dict[str, tuple[float | None, int]]:
-        """Return figure -> (mean over the answers that have it, None for none; how many have it)."""
+        """Return score -> (mean over the answers that have it, None for none; how many have it)."""
         names = (*NUGGET_SCORES, *SUPPORT_SCORES)
         values = {name: [row[name].value for row in self.scores] for name in names}
         known = {name: [value for value in column if value is not None] for name, column in values.items()}
@@ -58,7 +58,7 @@ def with_nuggets(task: Task, known: TopicNuggets | None) -> Task:
 def score_answers(
     answers: Sequence[Answer], tasks: Mapping[str, Task], segments: Mapping[str, Passage], judge: Judge
 ) -> ScoredAnswers:
-    """Return the figures of answers to topics with nuggets; answers to other topics are left out.
+    """Return the scores of answers to topics with nuggets; answers to other topics are left out.
 
     Args:
         answers: what a system handed in, one a topic.
@@ -140,7 +140,7 @@ def _assignment_row(scored: ScoredAnswers, index: int, judge: str) -> dict[str, 
 
 
 def _metrics_rows(scored: ScoredAnswers) -> list[dict[str, Any]]:
-    """Return a row a topic, null where a figure has no value, and the means over the others."""
+    """Return a row a topic, null where a score has no value, and the means over the others."""
     names = (*NUGGET_SCORES, *SUPPORT_SCORES)
     rows = [
         {"qid": answer.topic_id, **{name: own[name].value for name in names}}
@@ -153,11 +153,11 @@ def _official_rows(scored: ScoredAnswers) -> list[dict[str, Any]]:
     """Return a row a topic by the track's convention, medians over judges, and their means."""
     rows: list[dict[str, Any]] = []
     for index, answer in enumerate(scored.answers):
-        figures = []
+        by_judge = []
         for judge in scored.verdicts.judges:
             nuggets, grades = _grades(scored, index, judge)
-            figures.append(nugget_scores_official([nugget.importance for nugget in nuggets], grades))
-        rows.append({"qid": answer.topic_id, **{name: median(own[name] for own in figures) for name in figures[0]}})
+            by_judge.append(nugget_scores_official([nugget.importance for nugget in nuggets], grades))
+        rows.append({"qid": answer.topic_id, **{name: median(own[name] for own in by_judge) for name in by_judge[0]}})
     means = {name: fmean(row[name] for row in rows) for name in NUGGET_SCORES[:4]} if rows else {}
     return [*rows, {"qid": "all", **means}]
 

@@ -1,4 +1,4 @@
-"""Folders of one's own: what is read, every kind of fault by its line, and the search that is built in."""
+"""Folders of one's own: what is read, every kind of error by its line, and the search that is built in."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def conversation(conversation_id: str, *turns: Row, **more: Any) -> Row:
 
 @dataclass
 class Files:
-    """A folder in the making; two conversations about three passages, without a fault."""
+    """A folder in the making; two conversations about three passages, without an error."""
 
     conversations: list[Row | bytes] = field(
         default_factory=lambda: [
@@ -68,8 +68,8 @@ class Files:
         return root
 
 
-def faults_of(root: Path) -> list[str]:
-    return [str(fault) for fault in custom.read_folder(root)[1]]
+def violations_of(root: Path) -> list[str]:
+    return [str(violation) for violation in custom.read_folder(root)[1]]
 
 
 def the_turn(**more: Any) -> Files:
@@ -104,9 +104,12 @@ def beside(name: str, content: bytes) -> Files:
     return Files(others={name: content})
 
 
-CONVERSATION_FAULTS = {
+CONVERSATION_VIOLATIONS = {
     "not JSON": (a_line(b"{broken\n"), "conversations.jsonl:3: expected one JSON object, found Expecting property"),
-    "torn": (a_line(b'{"conversation_id": "c3", "tur'), "conversations.jsonl:3: the file breaks off inside this line"),
+    "corrupt": (
+        a_line(b'{"conversation_id": "c3", "tur'),
+        "conversations.jsonl:3: the file breaks off inside this line",
+    ),
     "no object": (a_line(b"[1]\n"), "conversations.jsonl:3: expected one JSON object, found [1]"),
     "key twice": (
         a_line(b'{"conversation_id": "c3", "conversation_id": "c4"}\n'),
@@ -185,7 +188,7 @@ CONVERSATION_FAULTS = {
     "rewrite": (the_turn(rewrite=" "), "conversations.jsonl:2: turn 1 of c2: expected 'rewrite' as a text"),
 }
 
-PASSAGE_FAULTS = {
+PASSAGE_VIOLATIONS = {
     "not JSON": (a_line(b"{,}\n", "passages"), "passages.jsonl:4: expected one JSON object"),
     "unknown key": (the_passage(titel="x"), "passages.jsonl:4: unknown key \"titel\": did you mean 'title'"),
     "no id": (the_passage(_id=...), "passages.jsonl:4: no '_id'"),
@@ -199,7 +202,7 @@ PASSAGE_FAULTS = {
     "domain": (the_passage(domain="../x"), "passages.jsonl:4: expected 'domain' in lower-case letters"),
 }
 
-OTHER_FAULTS = {
+OTHER_VIOLATIONS = {
     "qrels, cells": (beside("qrels.tsv", b"c1<::>1 p1\n"), "qrels.tsv:1: expected 3 cells"),
     "qrels, late header": (
         beside("qrels.tsv", b"c1<::>1\tp1\t1\nquery-id\tcorpus-id\tscore\n"),
@@ -234,23 +237,23 @@ OTHER_FAULTS = {
 
 
 @pytest.mark.parametrize(
-    "faults", [CONVERSATION_FAULTS, PASSAGE_FAULTS, OTHER_FAULTS], ids=lambda found: str(len(found))
+    "violations", [CONVERSATION_VIOLATIONS, PASSAGE_VIOLATIONS, OTHER_VIOLATIONS], ids=lambda found: str(len(found))
 )
-def test_every_kind_of_fault_is_found_alone_and_by_its_line(
-    faults: dict[str, tuple[Files, str]], tmp_path: Path
+def test_every_kind_of_violation_is_found_alone_and_by_its_line(
+    violations: dict[str, tuple[Files, str]], tmp_path: Path
 ) -> None:
-    for number, (name, (files, expected)) in enumerate(faults.items()):
+    for number, (name, (files, expected)) in enumerate(violations.items()):
         root = files.write(tmp_path / str(number))
         if name.endswith("a folder"):
             (root / "retrieved.trec").mkdir()
-        found = faults_of(root)
+        found = violations_of(root)
         assert len(found) == 1, f"{name}: {found}"
         assert found[0].startswith(expected), name
         with pytest.raises(BenchmarkFileError, match="next step: run `ragtasks validate"):
             custom.load(root)
 
 
-def test_the_command_that_lists_every_fault_can_be_pasted(tmp_path: Path) -> None:
+def test_the_command_that_lists_every_violation_can_be_pasted(tmp_path: Path) -> None:
     root = the_turn(answer=...).write(tmp_path / "it's mine")
     with pytest.raises(BenchmarkFileError) as caught:
         custom.load(root)
@@ -258,38 +261,38 @@ def test_the_command_that_lists_every_fault_can_be_pasted(tmp_path: Path) -> Non
     assert shlex.split(command) == ["ragtasks", "validate", str(root)]
 
 
-def test_a_folder_without_a_fault_has_none(tmp_path: Path) -> None:
-    assert faults_of(Files().write(tmp_path)) == []
-    assert faults_of(SAMPLE) == []
+def test_a_folder_without_a_violation_has_none(tmp_path: Path) -> None:
+    assert violations_of(Files().write(tmp_path)) == []
+    assert violations_of(SAMPLE) == []
 
 
 def test_what_is_alike_in_all_files_is_said_of_each(tmp_path: Path) -> None:
-    assert faults_of(tmp_path / "nowhere") == [
+    assert violations_of(tmp_path / "nowhere") == [
         "conversations.jsonl: no such file",
         "passages.jsonl: no such file",
     ]
     (tmp_path / "conversation.jsonl").write_text("{}\n")
-    assert faults_of(tmp_path)[0] == "conversations.jsonl: no such file; there: conversation.jsonl"
+    assert violations_of(tmp_path)[0] == "conversations.jsonl: no such file; there: conversation.jsonl"
     Files(conversations=[b" \n"], passages=[]).write(tmp_path)
-    assert faults_of(tmp_path) == ["conversations.jsonl: the file is empty", "passages.jsonl: the file is empty"]
+    assert violations_of(tmp_path) == ["conversations.jsonl: the file is empty", "passages.jsonl: the file is empty"]
 
 
 def test_marks_of_editors_are_named(tmp_path: Path) -> None:
     root = Files().write(tmp_path)
     plain = (root / "passages.jsonl").read_bytes()
     (root / "passages.jsonl").write_bytes(b"\xef\xbb\xbf" + plain)
-    assert faults_of(root) == [
+    assert violations_of(root) == [
         "passages.jsonl:1: a byte order mark before the text: save the file as UTF-8 without one"
     ]
     (root / "passages.jsonl").write_bytes(plain.decode().encode("utf-16"))
-    assert faults_of(root) == ["passages.jsonl:1: expected UTF-8, found UTF-16: save the file as UTF-8"]
+    assert violations_of(root) == ["passages.jsonl:1: expected UTF-8, found UTF-16: save the file as UTF-8"]
 
 
-def test_all_faults_of_all_files_come_at_once_in_order(tmp_path: Path) -> None:
+def test_all_violations_of_all_files_come_at_once_in_order(tmp_path: Path) -> None:
     files = Files(others={"qrels.tsv": b"c1::1 p1\nc1::1 p1 x\n", "retrieved.trec": b"x\n"})
     files.conversations[0] = conversation("c1", {"question": "What?"}, {"answer": "That."})
     files.passages[1] = passage("p2", "")
-    places = [re.match(r"[^ ]*:\d+(?=:)", text) for text in faults_of(files.write(tmp_path))]
+    places = [re.match(r"[^ ]*:\d+(?=:)", text) for text in violations_of(files.write(tmp_path))]
     assert [match[0] for match in places if match] == [
         "conversations.jsonl:1",
         "conversations.jsonl:1",
@@ -300,22 +303,22 @@ def test_all_faults_of_all_files_come_at_once_in_order(tmp_path: Path) -> None:
     ]
 
 
-def test_loading_shows_the_first_faults_and_validating_all(tmp_path: Path) -> None:
+def test_loading_shows_the_first_violations_and_validating_all(tmp_path: Path) -> None:
     files = Files(conversations=[conversation(f"c{n}", turn(answer="")) for n in range(30)])
     root = files.write(tmp_path)
     with pytest.raises(BenchmarkFileError) as caught:
         custom.load(root)
-    assert "30 faults" in str(caught.value)
+    assert "30 errors" in str(caught.value)
     assert "and 10 more" in str(caught.value)
     report = check_folder(root)
     assert not report.passes
-    assert report.lines[0] == f"{root}: 30 faults in 1 file"
+    assert report.lines[0] == f"{root}: 30 errors in 1 file"
     assert len(report.lines) == 31
 
 
 @IN_A_FOLDER
 @given(st.data())
-def test_breaking_any_line_is_one_fault_in_that_line(tmp_path: Path, data: st.DataObject) -> None:
+def test_breaking_any_line_is_one_violation_in_that_line(tmp_path: Path, data: st.DataObject) -> None:
     files = Files()
     rows = data.draw(st.sampled_from([files.conversations, files.passages]))
     # A passage that nothing refers to, so that its loss has no other consequence.
@@ -324,8 +327,8 @@ def test_breaking_any_line_is_one_fault_in_that_line(tmp_path: Path, data: st.Da
     whole = json.dumps(rows[index]).encode()
     rows[index] = whole[: data.draw(st.integers(1, len(whole) - 1))] + b"\n"
     name = "passages.jsonl" if rows is files.passages else "conversations.jsonl"
-    (fault,) = faults_of(files.write(tmp_path))
-    assert fault.startswith(f"{name}:{index + 1}: expected one JSON object, found ")
+    (violation,) = violations_of(files.write(tmp_path))
+    assert violation.startswith(f"{name}:{index + 1}: expected one JSON object, found ")
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=12).filter(str.strip)
@@ -354,8 +357,8 @@ def test_what_is_written_is_read(tmp_path: Path, names: list[str], passage_ids: 
     rows = [conversation(name, *data.draw(st.lists(turns, min_size=1, max_size=3))) for name in names]
     texts = {passage_id: data.draw(TEXT) for passage_id in passage_ids}
     files = Files([*rows], [passage(key, text) for key, text in texts.items()])
-    folder, faults = custom.read_folder(files.write(tmp_path))
-    assert faults == ()
+    folder, violations = custom.read_folder(files.write(tmp_path))
+    assert violations == ()
     written = [(row["conversation_id"], n, item) for row in rows for n, item in enumerate(row["turns"], start=1)]
     for task, (name, number, item) in zip(folder.tasks, written, strict=True):
         assert (task.conversation_id, task.turn, task.task_id) == (name, number, f"{name}<::>{number}")
@@ -455,14 +458,14 @@ def test_domains_are_kept_apart(tmp_path: Path) -> None:
     ("qrels.tsv", b"c1::1 a1 1\nc1::1 b1 1\n", '2: passage "b1" is in the domain "b", the question in "a"'),
     ("retrieved.trec", b"c2::1 Q0 a1 1 1 t\n", '1: passage "a1" is in the domain "a", the question in "b"'),
 ])  # fmt: skip
-def test_a_passage_of_another_domain_is_a_fault(tmp_path: Path, name: str, content: bytes, expected: str) -> None:
+def test_a_passage_of_another_domain_is_a_violation(tmp_path: Path, name: str, content: bytes, expected: str) -> None:
     files = two_domains()
     files.others[name] = content
-    assert faults_of(files.write(tmp_path)) == [f"{name}:{expected}"]
+    assert violations_of(files.write(tmp_path)) == [f"{name}:{expected}"]
     files = two_domains()
     files.conversations[1] = conversation("c2", turn(references=["a1"]), domain="b")
-    (fault,) = faults_of(files.write(tmp_path / "reference"))
-    assert fault.endswith('turn 1 of c2: passage "a1" is in the domain "a", the question in "b"')
+    (violation,) = violations_of(files.write(tmp_path / "reference"))
+    assert violation.endswith('turn 1 of c2: passage "a1" is in the domain "a", the question in "b"')
 
 
 def test_the_derived_files_of_the_sample_follow_from_it(tmp_path: Path) -> None:
@@ -566,7 +569,7 @@ def test_the_command_prints_counts_and_what_to_run_next(
     status, lines = validated(root)
     assert status == 0
     assert lines == [
-        f"{root}: no fault",
+        f"{root}: no error",
         "2 conversations, 2 tasks (one for each question), 3 passages",
         "  domain  passages  tasks  ANSWERABLE",
         "  a              1      1           1",
@@ -586,12 +589,12 @@ def test_the_command_prints_counts_and_what_to_run_next(
     ]
 
 
-def test_the_command_ends_with_status_1_where_there_is_a_fault(
+def test_the_command_ends_with_status_1_where_there_is_a_violation(
     tmp_path: Path, validated: Callable[[Path], tuple[int, list[str]]]
 ) -> None:
     status, lines = validated(the_turn(answer=...).write(tmp_path))
     assert status == 1
-    assert lines == [f"{tmp_path}: 1 fault in 1 file", "conversations.jsonl:2: turn 1 of c2: no 'answer'"]
+    assert lines == [f"{tmp_path}: 1 error in 1 file", "conversations.jsonl:2: turn 1 of c2: no 'answer'"]
 
 
 def test_a_run_is_not_judged_with_the_questions_of_another_folder(tmp_path: Path) -> None:

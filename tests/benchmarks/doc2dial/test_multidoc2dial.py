@@ -221,7 +221,7 @@ BROKEN: list[tuple[str, str, Callable[[Any], object]]] = [
 
 
 @pytest.mark.parametrize(("expected", "name", "change"), BROKEN, ids=[expected for expected, _, _ in BROKEN])
-def test_a_broken_file_is_named_with_its_faults(
+def test_a_broken_file_is_named_with_its_violations(
     expected: str, name: str, change: Callable[[Any], object], copy: Path
 ) -> None:
     changed(copy, name, change)
@@ -231,14 +231,14 @@ def test_a_broken_file_is_named_with_its_faults(
     assert name.rpartition("/")[2] in str(caught.value)
 
 
-def test_every_fault_of_a_file_is_told_at_once(copy: Path) -> None:
+def test_every_violation_of_a_file_is_told_at_once(copy: Path) -> None:
     changed(copy, DIALOGUES, lambda c: [turn.pop("da") for turn in first_dialogue(c)["turns"]])
-    with pytest.raises(BenchmarkFileError, match="10 faults"):
+    with pytest.raises(BenchmarkFileError, match="10 errors"):
         multidoc2dial.load(copy)
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"not a zip"])
-def test_a_torn_or_missing_file_is_named(content: bytes, copy: Path, tmp_path: Path) -> None:
+def test_a_corrupt_or_missing_file_is_named(content: bytes, copy: Path, tmp_path: Path) -> None:
     (copy / DOCUMENTS).write_bytes(content)
     with pytest.raises(BenchmarkFileError, match="multidoc2dial_doc"):
         multidoc2dial.load(copy)
@@ -330,7 +330,7 @@ def test_rewrites_are_read_and_checked(copy: Path) -> None:
     assert rewrites.keys() <= ids
     assert len(rewrites) == 28
     (copy / "rewrites.jsonl").write_text('{"_id": "a", "text": "b"}\n{"_id": "a", "text": "c"}\n{"_id": 1}\n')
-    with pytest.raises(BenchmarkFileError, match="2 faults"):
+    with pytest.raises(BenchmarkFileError, match="2 errors"):
         multidoc2dial.load_rewrites(copy, "dmv")
     (copy / "rewrites.jsonl").unlink()
     with pytest.raises(ConfigurationError, match="llm_rewrite"):

@@ -305,7 +305,7 @@ def test_another_commit_has_unpinned_files_anew(server: FileServer, tmp_path: Pa
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"format": 2, "files": {}}', '{"format": 1, "files": {"a": {}}}'])
-def test_a_torn_record_is_named(server: FileServer, tmp_path: Path, text: str) -> None:
+def test_a_corrupt_record_is_named(server: FileServer, tmp_path: Path, text: str) -> None:
     (tmp_path / TOY.folder).mkdir()
     (tmp_path / TOY.folder / RECORD_NAME).write_text(text)
     with pytest.raises(FetchError, match=f"(?s)recorded checksums.*{RECORD_NAME}.*delete this file"):

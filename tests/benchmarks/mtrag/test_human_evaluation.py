@@ -184,22 +184,22 @@ BROKEN: dict[str, tuple[Callable[[dict[str, Any]], object], tuple[str, ...]]] = 
         lambda whole: notes(whole)["faithfulness"]["7"].update(value="good"),
         ("annotations.faithfulness.7.value", "'good'"),
     ),
-    "no figure": (lambda whole: notes(whole).pop("rb_agg"), ("`rb_agg` of reference", "no figure")),
-    "figure that is NaN": (lambda whole: notes(whole)["rl_f"]["composite"].update(value=float("nan")), ("rl_f",)),
-    "figure off the scale": (lambda whole: notes(whole)["rb_llm"]["composite"].update(value=10), ("from 0 to 1", "10")),
+    "no score": (lambda whole: notes(whole).pop("rb_agg"), ("`rb_agg` of reference", "no score")),
+    "score that is NaN": (lambda whole: notes(whole)["rl_f"]["composite"].update(value=float("nan")), ("rl_f",)),
+    "score off the scale": (lambda whole: notes(whole)["rb_llm"]["composite"].update(value=10), ("from 0 to 1", "10")),
     "half right": (lambda whole: notes(whole)["conditional_idk"]["composite"].update(value=0.5), ("as 0 or 1",)),
 }
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_broken_file_is_named_with_its_fault(tmp_path: Path, name: str) -> None:
+def test_a_broken_file_is_named_with_its_violation(tmp_path: Path, name: str) -> None:
     change, expected = BROKEN[name]
     whole = content()
     change(whole)
     with pytest.raises(BenchmarkFileError) as caught:
         load_human_evaluation(write(tmp_path, json.dumps(whole)))
     message = str(caught.value)
-    for part in (*expected, HUMAN_EVALUATION_FILE, "next step: ", ": 1 fault\n"):
+    for part in (*expected, HUMAN_EVALUATION_FILE, "next step: ", ": 1 error\n"):
         assert part in message
 
 
@@ -215,11 +215,11 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
     assert "ragtasks fetch mtrag --group evaluations" in str(caught.value)
 
 
-def test_all_faults_are_listed_at_once(tmp_path: Path) -> None:
+def test_all_violations_are_listed_at_once(tmp_path: Path) -> None:
     whole = content()
     notes(whole).pop("rb_agg")
     notes(whole).pop("faithfulness")
-    with pytest.raises(BenchmarkFileError, match="2 faults") as caught:
+    with pytest.raises(BenchmarkFileError, match="2 errors") as caught:
         load_human_evaluation(write(tmp_path, json.dumps(whole)))
     assert "rb_agg" in str(caught.value)
     assert "faithfulness" in str(caught.value)

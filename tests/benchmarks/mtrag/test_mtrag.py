@@ -243,7 +243,7 @@ def _put(key: str, value: object) -> Callable[[dict[str, Any]], object]:
 
 
 PASSAGE = {"document_id": "p-0-1", "text": "Words."}
-FAULTS = {
+VIOLATIONS = {
     "no task_id": (_drop("task_id"), "`task_id` such as"),
     "odd task_id": (_put("task_id", 7), "`task_id` such as"),
     "other turn": (_put("turn", "99"), "`turn` 3 as in the task id, found '99'"),
@@ -273,7 +273,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize(("change", "expected"), FAULTS.values(), ids=FAULTS)
+@pytest.mark.parametrize(("change", "expected"), VIOLATIONS.values(), ids=VIOLATIONS)
 def test_a_bad_field_is_named_with_line_and_task(
     root: Path, change: Callable[[dict[str, Any]], object], expected: str
 ) -> None:
@@ -284,7 +284,7 @@ def test_a_bad_field_is_named_with_line_and_task(
     assert ("line 3: " if "`task_id` such as" in expected else f"line 3 ({task_id}): ") in text
 
 
-def test_faults_of_several_lines_come_together(root: Path) -> None:
+def test_violations_of_several_lines_come_together(root: Path) -> None:
     def break_three(rows: Rows) -> None:
         rows[0].pop("targets")
         rows[0]["Answerability"] = ["MAYBE"]
@@ -292,12 +292,12 @@ def test_faults_of_several_lines_come_together(root: Path) -> None:
 
     rewrite(root, break_three)
     text = message_of(root)
-    assert "4 faults" in text  # and the count of tasks
+    assert "4 errors" in text  # and the count of tasks
     assert text.count("line 1 (") == 2
     assert "line 6 (" in text
 
 
-def test_a_long_list_of_faults_is_cut_and_counted(root: Path) -> None:
+def test_a_long_list_of_violations_is_cut_and_counted(root: Path) -> None:
     rewrite(root, lambda rows: [row.pop("targets") for row in rows])
     text = message_of(root)
     assert text.count("\n  line ") == 20
@@ -361,7 +361,7 @@ def test_contexts_must_cover_exactly_the_tasks_of_their_setting(root: Path, sett
 
 
 @pytest.mark.parametrize("setting", RETRIEVED)
-def test_contexts_with_faults_are_refused_together(root: Path, setting: Setting) -> None:
+def test_contexts_with_violations_are_refused_together(root: Path, setting: Setting) -> None:
     def break_three(rows: Rows) -> None:
         rows.append(rows[0])
         rows[1]["contexts"] = [PASSAGE, PASSAGE]

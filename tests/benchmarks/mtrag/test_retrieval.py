@@ -118,7 +118,7 @@ def test_real_corpora(mtrag_root: Path, domain: str) -> None:
     ids=["queries", "qrels", "corpus"],
 )
 @pytest.mark.parametrize("content", [None, b"", b"\xff\xfe\x00\x01", b'{"_id": "a<::>1", "te'])
-def test_files_that_are_missing_empty_or_torn(
+def test_files_that_are_missing_empty_or_corrupt(
     root: Path, name: str, read: Callable[[Path], object], content: bytes | None
 ) -> None:
     (root / name).unlink()
@@ -158,7 +158,7 @@ def test_a_bad_judgement_is_named_by_line(root: Path, line: bytes, expected: str
     (root / QRELS).write_bytes(HEADER + b"a<::>1\tp\t1\n" + line + b"\nb<::>1\tq\n")
     text = message_of(lambda: load_qrels(root, "fiqa"), QRELS)
     assert expected in text
-    assert "line 4" in text  # both faults at once
+    assert "line 4" in text  # both errors at once
 
 
 def test_judgements_need_no_header(root: Path) -> None:

@@ -1,4 +1,4 @@
-"""MultiHop-RAG: its files and their faults, its chunks, what is relevant, its sample, and the real data's counts."""
+"""MultiHop-RAG: its files and their errors, its chunks, what is relevant, its sample, and the real data's counts."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def test_another_setting_is_refused(sample: Benchmark) -> None:
         sample.read_contexts(Setting.REFERENCE_RAG)
 
 
-# Faults.
+# Errors.
 
 
 def test_articles_without_dates_and_the_like_are_one_error_with_every_item(changed: Change) -> None:
@@ -194,7 +194,7 @@ def test_articles_without_dates_and_the_like_are_one_error_with_every_item(chang
     with pytest.raises(BenchmarkFileError) as caught:
         load(changed(CORPUS, edit))
     text = str(caught.value)
-    assert "5 faults" in text
+    assert "5 errors" in text
     for number, expected in (
         (1, "`published_at` with a text, found None"),
         (2, "`published_at` as ISO 8601, found 'last Tuesday'"),
@@ -219,7 +219,7 @@ def test_queries_that_cannot_be_used_are_one_error_with_every_item(changed: Chan
     with pytest.raises(BenchmarkFileError) as caught:
         load(changed(QUERIES, edit))
     text = str(caught.value)
-    assert "6 faults" in text
+    assert "6 errors" in text
     for number, expected in (
         (1, "`question_type` as one of"),
         (2, "`evidence_list` with some evidence"),
@@ -235,12 +235,12 @@ def test_queries_that_cannot_be_used_are_one_error_with_every_item(changed: Chan
 def test_a_file_that_is_no_array_is_named(tmp_path: Path, content: bytes) -> None:
     shutil.copytree(SAMPLE, tmp_path, dirs_exist_ok=True)
     (tmp_path / CORPUS).write_bytes(content)
-    with pytest.raises(BenchmarkFileError, match=r"MultiHop-RAG corpus: .*corpus\.json: 1 fault"):
+    with pytest.raises(BenchmarkFileError, match=r"MultiHop-RAG corpus: .*corpus\.json: 1 error"):
         load(tmp_path)
 
 
 @pytest.mark.parametrize("file", [QUERIES, CORPUS])
-def test_other_counts_than_expected_are_a_fault(changed: Change, file: str) -> None:
+def test_other_counts_than_expected_are_a_violation(changed: Change, file: str) -> None:
     with pytest.raises(BenchmarkFileError, match=r"expected (12 articles, found 11|queries by type)"):
         load(changed(file, lambda items: items.pop(0)))
 
@@ -259,7 +259,7 @@ def test_results_that_do_not_fit_the_queries_are_one_error(changed: Change) -> N
     with pytest.raises(BenchmarkFileError) as caught:
         load_rankings(changed("retrieved.json", edit))
     text = str(caught.value)
-    assert "5 faults" in text
+    assert "5 errors" in text
     assert "(item 1): expected `query` of the benchmark, each once, found 'Who is this?'" in text
     assert "(item 2): expected `retrieval_list` with texts" in text
     assert "(item 4): expected `query` of the benchmark, each once" in text

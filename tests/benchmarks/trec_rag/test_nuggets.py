@@ -61,13 +61,13 @@ def test_a_broken_line_is_named(tmp_path: Path, row: Any, said: str) -> None:
         read_nuggets(path)
     assert "line 2" in str(error.value)
     assert said in str(error.value)
-    assert ": 1 fault\n" in str(error.value)
+    assert ": 1 error\n" in str(error.value)
 
 
-def test_all_faults_of_a_file_are_told_at_once(tmp_path: Path) -> None:
+def test_all_violations_of_a_file_are_told_at_once(tmp_path: Path) -> None:
     with pytest.raises(BenchmarkFileError) as error:
         read_nuggets(written(tmp_path, {"qid": "1"}, "{", {"qid": "3", "nuggets": [{"text": "a"}, {}]}))
-    assert ": 4 faults\n" in str(error.value)
+    assert ": 4 errors\n" in str(error.value)
 
 
 def test_assignments_keep_grades_and_what_failed(tmp_path: Path) -> None:

@@ -60,12 +60,12 @@ def test_without_ragas_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.ragas
 @pytest.mark.parametrize(
-    ("values", "figure"),
+    ("values", "score"),
     [((1, 0), 0.5), ((1, 1), 1.0), ((0,), 0.0), ((1, 0, 0), 1 / 3), ((7, -1), 1.0)],
 )
-def test_figure_is_verdicts_not_zero_over_verdicts_returned(values: tuple[int, ...], figure: float) -> None:
+def test_score_is_verdicts_not_zero_over_verdicts_returned(values: tuple[int, ...], score: float) -> None:
     verdict, _ = judged(statements("a", "b"), f"Here:\n```json\n{verdicts_of(*values)}\n```")
-    assert verdict.value == pytest.approx(figure)
+    assert verdict.value == pytest.approx(score)
 
 
 @pytest.mark.ragas

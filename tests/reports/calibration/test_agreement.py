@@ -30,7 +30,7 @@ MODELS = ("reference", "gpt-4o", "llama-3.1-405b-instruct")
 
 
 def rated(number: int, model_id: str = "gpt-4o", *, label: str = "ANSWERABLE", **changes: Any) -> RatedResponse:
-    """Return a made answer whose ratings and figures rise and fall with its number."""
+    """Return a made answer whose ratings and scores rise and fall with its number."""
     question = (Message(Role.USER, "Why?"),)
     answerability = Answerability(label)
     task = Task(f"c<::>{number}", "c", number, "govt", question, "So.", answerability, (), "N/A", ())
@@ -45,7 +45,7 @@ def made() -> list[RatedResponse]:
     return [rated(number, model) for number in range(1, 13) for model in ("reference", "gpt-4o")]
 
 
-def figure(calibration: Calibration, model_id: str, column: str, source: str) -> float:
+def one_score(calibration: Calibration, model_id: str, column: str, source: str) -> float:
     (found,) = (m for m in calibration.means if (m.model_id, m.column, m.source) == (model_id, column, source))
     assert found.score.value is not None
     return found.score.value
@@ -72,17 +72,17 @@ def official(answers: tuple[RatedResponse, ...]) -> Calibration:
 @pytest.mark.parametrize("model_id", MODELS)
 @pytest.mark.parametrize("metric", ["rl_f", "rb_llm", "rb_alg"])
 def test_the_metric_columns_of_table_6_are_the_papers(official: Calibration, *, model_id: str, metric: str) -> None:
-    assert round(figure(official, model_id, metric, "published"), 2) == PAPER_TABLE_6[model_id][metric]
+    assert round(one_score(official, model_id, metric, "published"), 2) == PAPER_TABLE_6[model_id][metric]
 
 
 def test_the_human_columns_of_table_6_are_medians_but_for_three_cells(official: Calibration) -> None:
     """No other consolidation comes nearer; the win-rate of the reference answers is the one far off."""
     differing = {
         consolidation: {
-            (model, name): round(figure(official, model, name, consolidation.value), 1)
+            (model, name): round(one_score(official, model, name, consolidation.value), 1)
             for model in MODELS
             for name in (*HUMAN, ALL)
-            if round(figure(official, model, name, consolidation.value), 1) != PAPER_TABLE_6[model][name]
+            if round(one_score(official, model, name, consolidation.value), 1) != PAPER_TABLE_6[model][name]
         }
         for consolidation in Consolidation
     }
@@ -100,7 +100,7 @@ def test_the_human_columns_of_table_6_are_medians_but_for_three_cells(official: 
         "lower median": 6,
         "mean": 17,
     }
-    assert figure(official, "gpt-4o", "naturalness", "median") == pytest.approx(3.948, abs=5e-4)
+    assert one_score(official, "gpt-4o", "naturalness", "median") == pytest.approx(3.948, abs=5e-4)
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_a_judge_that_says_what_is_published_correlates_like_it(answers: tuple[R
     ]
 
 
-def test_unscored_and_missing_figures_are_left_out_and_counted() -> None:
+def test_unscored_and_missing_scores_are_left_out_and_counted() -> None:
     rows = made()
     values: dict[tuple[str, str], float | None] = {row.key: row.metrics["rl_f"] for row in rows}
     values[rows[0].key] = None
@@ -186,7 +186,7 @@ def test_unscored_and_missing_figures_are_left_out_and_counted() -> None:
     assert lines_of(render_calibration(calibration), "reference", "rl_f", "judge")[0][3].endswith(" (11/12)")
 
 
-def test_a_column_that_says_nothing_has_no_figure() -> None:
+def test_a_column_that_says_nothing_has_no_score() -> None:
     rows = made()
     calibration = calibrate(rows, [Column("rl_f", "silent", {})])
     reasons = {(c.metric, c.source): c.score.reason for c in calibration.correlations}
@@ -203,8 +203,8 @@ def test_only_answerable_answers_count() -> None:
 def test_the_order_of_the_answers_does_not_count() -> None:
     rows = made()
     shuffled = random.Random(0).sample(rows, len(rows))
-    figures = [[c.score.value for c in calibrate(order).correlations] for order in (rows, shuffled)]
-    assert figures[0] == pytest.approx(figures[1])
+    scores = [[c.score.value for c in calibrate(order).correlations] for order in (rows, shuffled)]
+    assert scores[0] == pytest.approx(scores[1])
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_all_is_made_rater_by_rater_of_those_who_rated_all_four() -> None:
     assert consolidated(row, ALL, Consolidation.MEDIAN_LOW) == 2
 
 
-def test_idk_figures_cover_scored_answers_and_count_the_rest() -> None:
+def test_idk_scores_cover_scored_answers_and_count_the_rest() -> None:
     rows = [
         rated(1, label="UNANSWERABLE"),  # labelled yes
         rated(2, label="UNANSWERABLE", idk_is_right=False),
@@ -247,7 +247,7 @@ def test_idk_figures_cover_scored_answers_and_count_the_rest() -> None:
     assert (silent.n_scored, silent.accuracy.value, silent.accuracy.reason) == (0, None, "no such answer")
 
 
-def test_figures_of_other_answers_are_refused() -> None:
+def test_scores_of_other_answers_are_refused() -> None:
     foreign = {("d<::>1", "gpt-4o"): 0.5}
     with pytest.raises(ConfigurationError, match="1 others, as") as caught:
         calibrate(made(), [Column("rb_llm", "judge", foreign)])
@@ -256,7 +256,7 @@ def test_figures_of_other_answers_are_refused() -> None:
         calibrate(made(), verdicts={"idk-judge": dict.fromkeys(foreign, IdkVerdict.NO)})
 
 
-def test_a_column_twice_and_a_figure_that_is_no_number_are_refused() -> None:
+def test_a_column_twice_and_a_score_that_is_no_number_are_refused() -> None:
     rows = made()
     with pytest.raises(ConfigurationError, match="rb_llm by published"):
         calibrate(rows, [Column("rb_llm", "published", {})])
@@ -264,7 +264,7 @@ def test_a_column_twice_and_a_figure_that_is_no_number_are_refused() -> None:
         calibrate(rows, [Column("rb_llm", "judge", {rows[0].key: math.nan})])
 
 
-def test_the_table_has_the_papers_figures_beside_ours(official: Calibration) -> None:
+def test_the_table_has_the_papers_scores_beside_ours(official: Calibration) -> None:
     report = render_calibration(official)
     assert "405 answers to ANSWERABLE tasks" in report
     assert lines_of(report, "reference", "rb_alg") == [["reference", "rb_alg", "published", "0.87", "0.87"]]
@@ -277,7 +277,7 @@ def test_the_table_has_the_papers_figures_beside_ours(official: Calibration) -> 
     assert lines_of(report, "rules") == [["rules", "471 of 471", "0.994", "0.875", "0.933"]]
 
 
-def test_the_papers_figures_stand_beside_its_own_columns_only() -> None:
+def test_the_papers_scores_stand_beside_its_own_columns_only() -> None:
     rows = made()
     column = Column("rb_llm", "a|b", {row.key: row.metrics["rb_llm"] for row in rows})
     report = render_calibration(calibrate(rows, [column]))
@@ -336,7 +336,7 @@ def test_a_picture_is_the_same_every_time_and_light(tmp_path: Path) -> None:
 
 
 def test_a_picture_draws_no_bar_for_a_missing_correlation(tmp_path: Path) -> None:
-    """rb_alg never varies in the made answers: each panel writes the figures of the other two columns only."""
+    """rb_alg never varies in the made answers: each panel writes the scores of the other two columns only."""
     calibration = calibrate(made())
     written = re.findall(r"<!-- (?:\u2212|-)?\d\.\d\d -->", svg_of(calibration, tmp_path / "a.svg"))
     present = [c for c in calibration.correlations if c.with_reference and c.score.value is not None]

@@ -18,7 +18,7 @@ from tests.clients._server import chat_server, refusal
 SERVER = Path(__file__).resolve().parents[3] / "scripts" / "judge_demo_server.py"
 
 
-def test_published_figures_stand_beside_the_papers(mtrag_root: Path, tmp_path: Path) -> None:
+def test_published_scores_stand_beside_the_papers(mtrag_root: Path, tmp_path: Path) -> None:
     picture = tmp_path / "calibration.png"
     text, verdicts = calibrate_judges(
         mtrag_root, [], secrets=no_secrets, cache_file=tmp_path / "replies.sqlite", picture=picture
@@ -29,7 +29,7 @@ def test_published_figures_stand_beside_the_papers(mtrag_root: Path, tmp_path: P
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-def test_judges_are_calibrated_beside_the_published_figures(mtrag_root: Path, tmp_path: Path) -> None:
+def test_judges_are_calibrated_beside_the_published_scores(mtrag_root: Path, tmp_path: Path) -> None:
     server = subprocess.Popen([sys.executable, str(SERVER)], stdout=subprocess.PIPE, text=True)
     try:
         assert server.stdout is not None

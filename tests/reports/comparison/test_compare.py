@@ -118,7 +118,7 @@ def test_an_evaluation_without_a_metric_has_no_column_of_it() -> None:
     assert pairs(*judged, evaluation("c"), metrics=["rb_llm"]) == [("reference", "rb_llm", "a", "b")]
 
 
-def test_slips_are_answered() -> None:
+def test_violations_are_answered() -> None:
     both = [evaluation("a"), evaluation("b")]
     with pytest.raises(ConfigurationError, match="unknown metric 'rouge': did you mean 'rouge_l'"):
         compare_evaluations(both, metrics=["rouge"])
@@ -151,7 +151,7 @@ def test_a_missing_interval_gives_its_reason() -> None:
     assert text.count("- (fewer than 10 conversations)") == 3
 
 
-def test_csv_holds_the_figures_in_full() -> None:
+def test_csv_holds_the_scores_in_full() -> None:
     found = compare_evaluations([evaluation("a, b"), evaluation("c"), evaluation("d", rows("d", rb_alg=None))])
     first, second, _ = csv.DictReader(io.StringIO(comparisons_csv(found)))
     pair = found.pairs[0]

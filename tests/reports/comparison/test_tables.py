@@ -12,8 +12,8 @@ from tests.reports._rows import evaluation, row
 
 def column(name: str, *values: float, metric: str = "rb_alg", context: str = "mtrag") -> Column:
     """Return a column with one value a conversation."""
-    figures = {f"c{number}": value for number, value in enumerate(values)}
-    return Column(context, "reference", metric, name, figures, {item: item for item in figures})
+    scores = {f"c{number}": value for number, value in enumerate(values)}
+    return Column(context, "reference", metric, name, scores, {item: item for item in scores})
 
 
 def rendered(*columns: Column) -> list[str]:

@@ -1,4 +1,4 @@
-"""Two results files side by side: what makes figures incomparable, and by how much they differ."""
+"""Two results files side by side: what makes scores incomparable, and by how much they differ."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_field_that_differs_is_named_and_decides_by_its_cause(
     assert field in text
 
 
-def test_what_leaves_figures_comparable_is_said_beside_them(tmp_path: Path) -> None:
+def test_what_leaves_scores_comparable_is_said_beside_them(tmp_path: Path) -> None:
     def change(results: dict[str, Any]) -> None:
         results["chat_template"] = ""
         results["configs"]["mtrag_reference"]["generation_kwargs"] = {"temperature": 0.5}

@@ -81,7 +81,7 @@ def test_a_metric_without_any_value_has_no_mean(tmp_path: Path) -> None:
     assert entry.means["rb_alg"] == Mean(None, 0, 4)
 
 
-def test_provenance_names_what_the_figures_rest_on(tmp_path: Path) -> None:
+def test_provenance_names_what_the_scores_rest_on(tmp_path: Path) -> None:
     (entry,) = read_file(save(tmp_path))
     known = {"data revision": "cc5b1d4", "run": "official", "encoder": "minilm", "harness version": "0.4.13"}
     known |= {"system prompt": "system (aa)", "git commit": "abc1234", "harness task version": "1.0"}
@@ -115,11 +115,11 @@ def test_harness_tasks_that_differ_show_every_value(tmp_path: Path) -> None:
 
 
 def test_a_task_twice_in_a_setting_is_no_evaluation(tmp_path: Path) -> None:
-    with pytest.raises(BenchmarkFileError, match=r"4 faults\n  line 5 \(a<::>1\): expected each task once"):
+    with pytest.raises(BenchmarkFileError, match=r"4 errors\n  line 5 \(a<::>1\): expected each task once"):
         read_file(save(tmp_path, tasks=(("a", 1), ("a", 2), ("b", 1), ("b", 2)) * 2))
 
 
-def test_a_figure_of_all_responses_together_is_the_harness_s_own(tmp_path: Path) -> None:
+def test_a_score_of_all_responses_together_is_the_harness_s_own(tmp_path: Path) -> None:
     def change(results: dict[str, Any]) -> None:
         facts_of(results)["suite"] = "multidoc2dial"
         results["results"]["mtrag_reference"] = {"sacrebleu_stderr,none": 9.0, "sacrebleu,none": 31.5}
@@ -172,7 +172,7 @@ def test_an_evaluation_without_a_time_is_listed_and_not_since(tmp_path: Path) ->
 
 def spoil(folder: Path) -> dict[str, str]:
     """Add files that hold no evaluation; return name -> a part of the reason."""
-    (folder / "results_torn.json").write_text('{"configs": ', encoding="utf-8")
+    (folder / "results_corrupt.json").write_text('{"configs": ', encoding="utf-8")
     (folder / "results_binary.json").write_bytes(b"\xff\xfe\x00")
     (folder / "results_empty.json").write_text("", encoding="utf-8")
     (folder / "results_gsm8k.json").write_text('{"configs": {"gsm8k": {"metadata": {}}}}', encoding="utf-8")
@@ -183,7 +183,7 @@ def spoil(folder: Path) -> dict[str, str]:
     save(folder / "deep", change=lambda results: facts_of(results)["scoring"].update(encoder={"a": 1}))
     save(folder / "bad", change_sample=lambda sample: sample["doc"].pop("task_id"))
     return {
-        "results_torn.json": "a results file of the harness",
+        "results_corrupt.json": "a results file of the harness",
         "results_binary.json": "a results file of the harness",
         "results_empty.json": "a results file of the harness",
         "results_gsm8k.json": "logged samples of a ragtasks task",
@@ -192,7 +192,7 @@ def spoil(folder: Path) -> dict[str, str]:
         "one/samples_gsm8k_2026-01-01.jsonl": "not of ragtasks",
         "odd/results_2026-01-01.json": "unknown suite 'no such suite'",
         "deep/results_2026-01-01.json": "scoring.encoder: Input should be a valid string",
-        "bad/results_2026-01-01.json": "4 faults",
+        "bad/results_2026-01-01.json": "4 errors",
     }
 
 
@@ -222,7 +222,7 @@ def test_a_folder_without_results_is_listed_as_empty(tmp_path: Path) -> None:
 def test_one_file_is_wanted_where_one_is_shown(folder: Path) -> None:
     with pytest.raises(BenchmarkFileError, match="found: 2 of them"):
         read_file(folder / "two")
-    (folder / "one" / "results_torn.json").write_text("{", encoding="utf-8")
+    (folder / "one" / "results_corrupt.json").write_text("{", encoding="utf-8")
     with pytest.raises(BenchmarkFileError, match="found: 2 of them"):
         read_file(folder / "one")
     (folder / "empty").mkdir()
@@ -231,17 +231,17 @@ def test_one_file_is_wanted_where_one_is_shown(folder: Path) -> None:
 
 
 def test_what_is_wrong_with_the_one_file_is_said_as_it_is(tmp_path: Path) -> None:
-    torn = tmp_path / "results_torn.json"
-    torn.write_text("{", encoding="utf-8")
+    corrupt = tmp_path / "results_corrupt.json"
+    corrupt.write_text("{", encoding="utf-8")
     odd = save(
         tmp_path / "odd",
         values=lambda _: {"rb_alg": None},
         change_sample=lambda sample: sample["doc"]["scoring"].update(unscored="x"),
     )
     with pytest.raises(BenchmarkFileError) as caught:
-        read_file(torn)
+        read_file(corrupt)
     lines = str(caught.value).splitlines()
-    assert lines[0] == f"results: {torn}"
+    assert lines[0] == f"results: {corrupt}"
     assert lines[2].startswith("  found: JSONDecodeError")
     assert [line.partition(":")[0] for line in lines] == ["results", "  expected", "  found", "  next step"]
     with pytest.raises(BenchmarkFileError, match=r"line 1: .*doc\.scoring\.unscored: Input should be a valid dict"):
@@ -282,11 +282,11 @@ def test_the_list_and_the_full_view_say_what_a_reader_needs(folder: Path) -> Non
         ["minilm", UNKNOWN, "two/results_2026-01-02.json"],
         ["minilm", UNKNOWN, "two/results_2026-01-03.json"],
     ]
-    assert "no benchmark figures" in text
+    assert "not benchmark scores" in text
     status, text = command("show", folder / "one")
     assert status == 0
     assert "# org/One: mtrag, reference" in text
-    assert "no benchmark figures" not in text
+    assert "not benchmark scores" not in text
     (entry,) = read_file(folder / "one")
     assert all(field in text and value in text for field, value in entry.provenance.items())
 

@@ -80,7 +80,7 @@ def test_a_metric_of_which_neither_direction_is_better_ranks_nobody(tmp_path: Pa
     assert "<dt>idk_yes</dt>" in text
 
 
-def test_empty_responses_stand_beside_the_figure_that_ranks_with_a_note(tmp_path: Path) -> None:
+def test_empty_responses_stand_beside_the_score_that_ranks_with_a_note(tmp_path: Path) -> None:
     values = {"rb_alg": None, "ans_acc": 0.75, "rouge_l": 0.5}
     save(tmp_path / "silent", "silent", values=lambda _: {**values, "empty": 1.0})
     save(tmp_path / "other", "other", values=lambda _: {**values, "empty": 0.0})
@@ -131,7 +131,7 @@ def test_only_what_compares_shares_a_table(tmp_path: Path) -> None:
     assert sorted(len(table.standings) for table in tables) == [1, 1, 1, 1, 1, 1, 1, 1, 2]
     text = page_of(tmp_path)
     assert text.count("<table>") == len(tables)
-    assert text.count("no benchmark figures") == 1
+    assert text.count("not benchmark scores") == 1
 
 
 def test_what_else_answers_were_asked_with_stands_below_the_model_where_it_differs(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_what_else_answers_were_asked_with_stands_below_the_model_where_it_diffe
     ]
 
 
-def test_the_page_shows_figures_coverage_and_provenance_but_nothing_private(tmp_path: Path) -> None:
+def test_the_page_shows_scores_coverage_and_provenance_but_nothing_private(tmp_path: Path) -> None:
     scores = {"a<::>1": 0.5, "a<::>2": 0.25, "b<::>1": None, "b<::>2": 0.0}
     prompts = {"system": "/home/someone/mine.jinja (aa)", "plain": "generation/plain (bb)"}
     save(
@@ -201,7 +201,7 @@ def test_model_arguments_of_the_page_name_no_folder(tmp_path: Path) -> None:
 def test_the_same_results_give_the_same_bytes_in_any_folder(tmp_path: Path) -> None:
     for model in ("b", "a"):
         add(tmp_path, model, 0.5)
-    (tmp_path / "results_torn.json").write_text("{", encoding="utf-8")
+    (tmp_path / "results_corrupt.json").write_text("{", encoding="utf-8")
     other = Path(shutil.copytree(tmp_path, tmp_path.with_name("copy")))
     assert page_of(other) == page_of(tmp_path) == page_of(tmp_path)
 
@@ -254,13 +254,13 @@ def test_any_name_comes_back_from_the_page(tmp_path_factory: pytest.TempPathFact
 def test_the_command_writes_the_page_and_names_what_it_left_out(tmp_path: Path) -> None:
     add(tmp_path, "one", 0.5)
     add(tmp_path, "two", 0.25, setting="full_rag")
-    (tmp_path / "results_torn.json").write_text("{", encoding="utf-8")
+    (tmp_path / "results_corrupt.json").write_text("{", encoding="utf-8")
     status, text = command("leaderboard", tmp_path, "--output", tmp_path / "page.html", "--setting", "reference")
     assert status == 0
     assert "evaluations: 1" in text
     assert "skipped files: 1" in text
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "results_torn.json" in page
+    assert "results_corrupt.json" in page
     assert "one" in page
     assert "full_rag" not in page
 

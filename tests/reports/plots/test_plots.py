@@ -12,7 +12,7 @@ import pytest
 
 from ragtasks.errors import ConfigurationError, MissingExtraError
 from ragtasks.reports.plots import plot_sections
-from ragtasks.reports.rendering import Cell, Figure, Section, Table
+from ragtasks.reports.rendering import Cell, Section, Table, Value
 
 pytest.importorskip("matplotlib")
 from matplotlib import rcParams
@@ -21,11 +21,11 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure as Canvas
 
 FACTS = {"encoder of BERTScore": "minilm", "IDK detector": "rules"}
-NOTHING = Figure(None, 0, 5)
+NOTHING = Value(None, 0, 5)
 
 
-def figure(value: float) -> Figure:
-    return Figure(value, 5, 5, value - 0.1, value + 0.2)
+def score(value: float) -> Value:
+    return Value(value, 5, 5, value - 0.1, value + 0.2)
 
 
 def settings(*rows: tuple[Cell, ...], metrics: tuple[str, ...] = ("rb_alg",)) -> Table:
@@ -43,7 +43,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Canvas]:
     save = FigureCanvasAgg.print_png
 
     def keep(canvas: FigureCanvasAgg, *given: Any, **options: Any) -> None:
-        saved.append(canvas.figure)
+        saved.append(canvas.score)
         save(canvas, *given, **options)
 
     monkeypatch.setattr(FigureCanvasAgg, "print_png", keep)
@@ -66,16 +66,16 @@ def whiskers(axes: Axes) -> list[tuple[float, float]]:
 
 def test_settings_are_bars_as_high_as_the_table_says(tmp_path: Path, drawn: list[Canvas]) -> None:
     table = settings(
-        ("reference", "a", 5, figure(0.5), figure(0.9)),
-        ("full_rag", "a", 5, figure(0.25), figure(0.8)),
-        ("full_rag", "b", 5, NOTHING, figure(0.7)),
+        ("reference", "a", 5, score(0.5), score(0.9)),
+        ("full_rag", "a", 5, score(0.25), score(0.8)),
+        ("full_rag", "b", 5, NOTHING, score(0.7)),
         metrics=("rb_alg", "coverage"),
     )
     (path,) = plot_sections([Section("mtrag (sample)", FACTS, (table,))], tmp_path / "new")
     assert path == tmp_path / "new" / "1_mtrag_sample_by_setting.png"
     assert path.read_bytes().startswith(b"\x89PNG")
     (canvas,) = drawn
-    # The coverage is no figure of a model, and what has no value is a gap: neither is drawn, nor named.
+    # The coverage is no score of a model, and what has no value is a gap: neither is drawn, nor named.
     (axes,) = canvas.get_axes()
     assert axes.get_title(loc="left") == "rb_alg"
     assert [bar.get_height() for bar in axes.patches] == [0.5, 0.25]  # type: ignore[attr-defined]
@@ -90,9 +90,9 @@ def test_settings_are_bars_as_high_as_the_table_says(tmp_path: Path, drawn: list
 
 def test_dimensions_are_points_and_turns_are_lines_on_one_scale(tmp_path: Path, drawn: list[Canvas]) -> None:
     table = dimensions(
-        ("all", "", 9, figure(0.5), figure(0.6)),
-        ("turn by turn", "1", 5, figure(0.4), NOTHING),
-        ("turn by turn", "2", 4, figure(0.6), Figure(-0.5, 4, 4)),
+        ("all", "", 9, score(0.5), score(0.6)),
+        ("turn by turn", "1", 5, score(0.4), NOTHING),
+        ("turn by turn", "2", 4, score(0.6), Value(-0.5, 4, 4)),
         ("domain", "fiqa", 9, NOTHING, NOTHING),
     )
     plot_sections([Section("mtrag", FACTS, (table,))], tmp_path)
@@ -112,7 +112,7 @@ def test_dimensions_are_points_and_turns_are_lines_on_one_scale(tmp_path: Path, 
 
 def test_a_model_looks_the_same_in_all_panels_and_baselines_are_grey(tmp_path: Path, drawn: list[Canvas]) -> None:
     models = (*(f"m{number}" for number in range(8)), "ragtasks-oracle")
-    rows = [("reference", model, 5, figure(0.5), figure(0.6) if model != "m0" else NOTHING) for model in models]
+    rows = [("reference", model, 5, score(0.5), score(0.6) if model != "m0" else NOTHING) for model in models]
     plot_sections([Section("mtrag", FACTS, (settings(*rows, metrics=("rb_alg", "rl_f")),))], tmp_path)
     looks: list[dict[str, tuple[object, ...]]] = [
         {
@@ -133,7 +133,7 @@ def test_a_model_looks_the_same_in_all_panels_and_baselines_are_grey(tmp_path: P
 
 
 def test_no_interval_draws_no_whisker_and_promises_none(tmp_path: Path, drawn: list[Canvas]) -> None:
-    plot_sections([Section("mtrag", {}, (settings(("reference", "a", 5, Figure(0.5, 5, 5))),))], tmp_path)
+    plot_sections([Section("mtrag", {}, (settings(("reference", "a", 5, Value(0.5, 5, 5))),))], tmp_path)
     assert drawn[0].get_suptitle() == "mtrag: By setting"
     assert whiskers(panel(drawn[0], "rb_alg")) == [(0.5, 0.5)]
 
@@ -142,7 +142,7 @@ def test_nothing_of_a_picture_lies_over_another_part_or_beyond_its_edges(tmp_pat
     models = tuple(f"model-{number}" for number in range(13))
     values = {"all": ("",), "turn by turn": tuple("123456789"), "domain": ("clapnq", "cloud", "fiqa", "govt")}
     rows = [
-        (name, value, 100, *(figure(0.1 * (number % 7)) for number in range(13)))
+        (name, value, 100, *(score(0.1 * (number % 7)) for number in range(13)))
         for name, own in values.items()
         for value in own
     ]
@@ -161,8 +161,8 @@ def test_labels_of_an_axis_never_meet(tmp_path: Path, drawn: list[Canvas]) -> No
     labels = ("ANSWERABLE", "PARTIAL", "UNANSWERABLE", "UNDERSPECIFIED")
     kinds = ("Comparative", "Composite", "Explanation", "Factoid", "How-To", "Keyword", "Non-Question", "Opinion")
     values = {"all": ("",), "answerability": labels, "turn": ("first", "later"), "question type": (*kinds, *labels)}
-    rows = [(name, value, 842, figure(0.5)) for name, own in values.items() for value in own]
-    of_settings = tuple((name, "m", 842, *[figure(0.5)] * 5) for name in ("reference", "reference_rag", "full_rag"))
+    rows = [(name, value, 842, score(0.5)) for name, own in values.items() for value in own]
+    of_settings = tuple((name, "m", 842, *[score(0.5)] * 5) for name in ("reference", "reference_rag", "full_rag"))
     tables = (dimensions(*rows, models=("m",)), settings(*of_settings, metrics=tuple("abcde")))
     plot_sections([Section("mtrag", FACTS, tables)], tmp_path)
     for canvas in drawn:
@@ -192,7 +192,7 @@ def test_other_tables_are_not_drawn(tmp_path: Path) -> None:
 
 
 def test_sections_of_one_name_have_pictures_of_their_own(tmp_path: Path) -> None:
-    sections = [Section("mtrag", FACTS, (settings(("reference", "a", 5, figure(0.5))),))] * 2
+    sections = [Section("mtrag", FACTS, (settings(("reference", "a", 5, score(0.5))),))] * 2
     drawn = plot_sections(sections, tmp_path)
     assert [path.name for path in drawn] == ["1_mtrag_by_setting.png", "2_mtrag_by_setting.png"]
     assert list(drawn.values()) == ["mtrag: By setting"] * 2
@@ -202,7 +202,7 @@ def test_the_same_tables_give_the_same_bytes_whatever_the_callers_style(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Names with signs that matplotlib would read as a formula, or leave out of the legend.
-    sections = [Section("mtrag", FACTS, (settings(("reference", r"$\frac$ _hidden_", 5, figure(0.5))),))]
+    sections = [Section("mtrag", FACTS, (settings(("reference", r"$\frac$ _hidden_", 5, score(0.5))),))]
     (first,) = plot_sections(sections, tmp_path / "a")
     monkeypatch.setitem(rcParams, "font.size", 30.0)
     (second,) = plot_sections(sections, tmp_path / "b")
@@ -210,14 +210,14 @@ def test_the_same_tables_give_the_same_bytes_whatever_the_callers_style(
 
 
 def test_a_name_that_begins_with_an_underscore_is_in_the_legend(tmp_path: Path, drawn: list[Canvas]) -> None:
-    plot_sections([Section("mtrag", FACTS, (settings(("reference", "_own", 5, figure(0.5))),))], tmp_path)
+    plot_sections([Section("mtrag", FACTS, (settings(("reference", "_own", 5, score(0.5))),))], tmp_path)
     assert [text.get_text() for text in drawn[0].legends[0].get_texts()] == ["_own"]
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigurationError, match="file"):
-        plot_sections([Section("mtrag", FACTS, (settings(("reference", "a", 5, figure(0.5))),))], tmp_path / "file")
+        plot_sections([Section("mtrag", FACTS, (settings(("reference", "a", 5, score(0.5))),))], tmp_path / "file")
 
 
 def test_without_matplotlib_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

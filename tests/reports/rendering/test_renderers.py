@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.reports.rendering import Figure, Format, Section, Table, render
+from ragtasks.reports.rendering import Format, Section, Table, Value, render
 from ragtasks.reports.rendering._renderers import shown
 
 TABLE = Table(
     "By setting",
     ("setting", "model", "n", "rb_alg"),
-    (("reference", "a", 3, Figure(0.5, 3, 3, 0.4, 0.6)), ("full_rag", "bb", 12, Figure(None, 0, 12))),
+    (("reference", "a", 3, Value(0.5, 3, 3, 0.4, 0.6)), ("full_rag", "bb", 12, Value(None, 0, 12))),
     "A note.",
 )
 SECTION = Section("mtrag (sample)", {"encoder of BERTScore": "minilm", "IDK detector": "rules"}, (TABLE,))
@@ -26,15 +26,15 @@ SECTION = Section("mtrag (sample)", {"encoder of BERTScore": "minilm", "IDK dete
     [
         ("word", "word"),
         (12, "12"),
-        (Figure(0.5, 2, 2), "0.500"),
-        (Figure(0.5, 1, 3), "0.500 (1/3)"),
-        (Figure(0.0, 1, 2), "0.000 (1/2)"),  # unscored is not zero
-        (Figure(0.5, 1, 3, 0.25, 1.0625), "0.500 [0.250, 1.062] (1/3)"),
-        (Figure(None, 0, 3), "-"),
-        (Figure(-0.0004, 2, 2, -0.0004, 0.0004), "0.000 [0.000, 0.000]"),
+        (Value(0.5, 2, 2), "0.500"),
+        (Value(0.5, 1, 3), "0.500 (1/3)"),
+        (Value(0.0, 1, 2), "0.000 (1/2)"),  # unscored is not zero
+        (Value(0.5, 1, 3, 0.25, 1.0625), "0.500 [0.250, 1.062] (1/3)"),
+        (Value(None, 0, 3), "-"),
+        (Value(-0.0004, 2, 2, -0.0004, 0.0004), "0.000 [0.000, 0.000]"),
     ],
 )
-def test_a_mean_says_what_it_covers(cell: str | int | Figure, text: str) -> None:
+def test_a_mean_says_what_it_covers(cell: str | int | Value, text: str) -> None:
     assert shown(cell) == text
 
 
@@ -69,8 +69,8 @@ def test_csv_has_a_line_a_cell_with_intervals_in_columns_of_their_own() -> None:
     lines = list(csv.DictReader(io.StringIO(render([SECTION], Format.CSV))))
     assert len(lines) == 8
     assert {line["section"] for line in lines} == {"mtrag (sample)"}
-    figure, missing = (line for line in lines if line["column"] == "rb_alg")
-    assert [figure[name] for name in ("row", "value", "low", "high", "n_scored", "n")] == [
+    score, missing = (line for line in lines if line["column"] == "rb_alg")
+    assert [score[name] for name in ("row", "value", "low", "high", "n_scored", "n")] == [
         "1",
         "0.5",
         "0.4",
@@ -147,7 +147,7 @@ def test_a_csv_reader_gets_every_name_back(name: str) -> None:
 
 def test_no_text_of_a_csv_is_a_formula_and_numbers_stay_as_they_are() -> None:
     names = ("=cmd()", "@SUM(1)", "+1", "-1", "-", "a=1")
-    table = Table("=t", ("=c",), (*((name,) for name in names), (Figure(-0.5, 1, 1, -1.0, 0.0),), (-3,)))
+    table = Table("=t", ("=c",), (*((name,) for name in names), (Value(-0.5, 1, 1, -1.0, 0.0),), (-3,)))
     lines = list(csv.DictReader(io.StringIO(render([Section("=s", {}, (table,))], Format.CSV))))
     assert [line["text"] for line in lines] == ["'=cmd()", "'@SUM(1)", "'+1", "'-1", "-", "a=1", "", ""]
     assert [(line["value"], line["low"], line["high"]) for line in lines[-2:]] == [

@@ -25,7 +25,7 @@ def rule(name: str, *given: Evaluation) -> Evaluation:
 
 
 @pytest.mark.parametrize("label", list(Answerability))
-def test_refusing_always_has_the_figures_of_a_refusal(label: Answerability) -> None:
+def test_refusing_always_has_the_scores_of_a_refusal(label: Answerability) -> None:
     (made,) = rule(ALWAYS, evaluation([row(1, None, answerability=label.value, values=VALUES)])).rows
     conditioned = condition_paper(Score(0.7), label, IdkVerdict.YES, clarification=False).value
     accuracy = answerability_accuracy(label, IdkVerdict.YES).value

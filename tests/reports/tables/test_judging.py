@@ -14,7 +14,7 @@ from scipy.stats import spearmanr
 from ragtasks.logs import Evaluation, Row, read_evaluations
 from ragtasks.metrics import Level, krippendorff_alpha
 from ragtasks.metrics._agreement import NOTHING_VARIES, TOO_FEW
-from ragtasks.reports.rendering import Cell, Figure, Table
+from ragtasks.reports.rendering import Cell, Table, Value
 from ragtasks.reports.tables._judging import judge_tables
 from tests.reports._saved import TASKS, save
 
@@ -52,12 +52,12 @@ def judged(rubric: str, **columns: Sequence[float | None]) -> list[Row]:
 
 
 def agreements(table: Table) -> dict[tuple[Cell, ...], tuple[float | None, int, str]]:
-    """Return model, rubric and measure -> figure, items, reason."""
+    """Return model, rubric and measure -> score, items, reason."""
     found = {}
-    for *names, figure, n_items, reason in table.rows:
-        assert isinstance(figure, Figure)
+    for *names, score, n_items, reason in table.rows:
+        assert isinstance(score, Value)
         assert isinstance(n_items, int)
-        found[tuple(names)] = (figure.value, n_items, str(reason))
+        found[tuple(names)] = (score.value, n_items, str(reason))
     return found
 
 
@@ -69,12 +69,12 @@ def test_each_judge_has_a_column_and_says_what_it_gave_of_what_it_was_asked() ->
     ]
     means = judge_tables([evaluation(first), evaluation([row({("rb_llm", "c"): 0.75})], "other")])[0]
     assert means.columns == ("setting", "model", "rubric", "a", "b", "c")
-    nobody = Figure(None, 0, 0)
+    nobody = Value(None, 0, 0)
     assert means.rows == (
-        ("reference", "m", "rb_llm", Figure(0.75, 2, 2), Figure(0.25, 1, 2), nobody),
-        ("reference", "m", "idk", Figure(1.0, 1, 1), Figure(None, 0, 1), nobody),
-        ("reference", "other", "rb_llm", nobody, nobody, Figure(0.75, 1, 1)),
-        ("full_rag", "m", "rb_llm", Figure(0.0, 1, 1), Figure(1.0, 1, 1), nobody),
+        ("reference", "m", "rb_llm", Value(0.75, 2, 2), Value(0.25, 1, 2), nobody),
+        ("reference", "m", "idk", Value(1.0, 1, 1), Value(None, 0, 1), nobody),
+        ("reference", "other", "rb_llm", nobody, nobody, Value(0.75, 1, 1)),
+        ("full_rag", "m", "rb_llm", Value(0.0, 1, 1), Value(1.0, 1, 1), nobody),
     )
 
 
@@ -156,4 +156,4 @@ def test_what_no_judge_was_asked_is_not_missing(tmp_path: Path) -> None:
     (found,) = read_evaluations([save(tmp_path, change_sample=judge)])
     means, _ = judge_tables([found])
     n = len(TASKS)
-    assert means.rows == (("reference", "org/model", "rl_f", Figure(0.5, n, n), Figure(None, 0, n)),)
+    assert means.rows == (("reference", "org/model", "rl_f", Value(0.5, n, n), Value(None, 0, n)),)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtasks.logs import Evaluation, Row, read_evaluations
-from ragtasks.reports.rendering import Cell, Figure, Table
+from ragtasks.reports.rendering import Cell, Table, Value
 from ragtasks.reports.tables import ANSWERED, MISSED, NOT_USED, REFUSED, failure_kind
 from ragtasks.reports.tables._losses import CLASSES, NO_IDK, NO_LOSS, OTHER, loss_tables
 from ragtasks.reports.tables._scores import fill
@@ -53,12 +53,12 @@ def pair(task_id: str, before: float | None, after: float | None, **changes: Any
 
 
 def tables(evaluations: Sequence[Evaluation], metric: str = METRIC, *, n_examples: int = 3) -> list[Table]:
-    """Return the tables with their figures, without intervals."""
+    """Return the tables with their scores, without intervals."""
     return fill(loss_tables(evaluations, metric, n_examples=n_examples), intervals=False)
 
 
 def number(cell: Cell) -> float | None:
-    assert isinstance(cell, Figure)
+    assert isinstance(cell, Value)
     return cell.value
 
 
@@ -189,7 +189,7 @@ def test_contributions_have_the_intervals_of_a_mean_over_all_tasks() -> None:
         (expected,) = estimate_means([cluster(values, conversations)])
         assert expected.low is not None
         for cell in (line(single, name)[3], *line(together, name)[1:]):
-            assert isinstance(cell, Figure)
+            assert isinstance(cell, Value)
             assert (cell.n_scored, cell.n) == (24, 24)
             found = (cell.value, cell.low, cell.high)
             assert found == pytest.approx((expected.value, expected.low, expected.high), abs=1e-12)
@@ -201,7 +201,7 @@ def test_too_few_conversations_have_contributions_without_intervals() -> None:
         (table,) = fill(loss_tables([evaluation(rows)], METRIC))
         for name in (MISSED, "all"):
             cell = line(table, name)[3]
-            assert isinstance(cell, Figure)
+            assert isinstance(cell, Value)
             assert (cell.low is not None, cell.high is not None) == (has_interval, has_interval)
 
 

@@ -13,13 +13,13 @@ from ragtasks.logs import Evaluation
 from ragtasks.metrics import LEFT_OUT
 from ragtasks.records import Answerability, Message, Response, Role, Task
 from ragtasks.reports.calibration import HUMAN, PAPER_TABLE_6
-from ragtasks.reports.rendering import Figure, Section, Table
+from ragtasks.reports.rendering import Section, Table, Value
 from ragtasks.reports.tables import ReportOptions, rated_evaluations, report_sections
 from ragtasks.reports.tables._rated_answers import RATED_KIND, rated_table
 from ragtasks.reports.tables._scores import fill
 
 PARTLY_EQUAL = {("reference", "win_rate"), ("gpt-4o", "win_rate"), ("gpt-4o", "naturalness")}
-"""Human figures that no way of consolidating the file's ratings brings to the paper's."""
+"""Human scores that no way of consolidating the file's ratings brings to the paper's."""
 
 
 def rated(label: Answerability, model_id: str = "gpt-4o", turn: int = 1) -> RatedResponse:
@@ -56,12 +56,12 @@ def test_a_full_report_has_the_papers_table_6(section: Section) -> None:
     ours = [row for row in table.rows if row[1] == "ours"]
     assert {row[0] for row in ours} == set(PAPER_TABLE_6)
     differing = set()
-    for model, _, n, *figures in ours:
+    for model, _, n, *scores in ours:
         assert n == 135
-        for name, figure in zip(table.columns[3:], figures, strict=True):
-            assert isinstance(figure, Figure)
-            assert figure.value is not None
-            if round(figure.value, 2 if name in PUBLISHED_METRICS else 1) != PAPER_TABLE_6[str(model)][name]:
+        for name, score in zip(table.columns[3:], scores, strict=True):
+            assert isinstance(score, Value)
+            assert score.value is not None
+            if round(score.value, 2 if name in PUBLISHED_METRICS else 1) != PAPER_TABLE_6[str(model)][name]:
                 differing.add((model, name))
     assert differing == PARTLY_EQUAL
     assert not any(name in PUBLISHED_METRICS for _, name in differing)
@@ -78,10 +78,10 @@ def test_the_papers_own_rows_stand_below_ours(section: Section) -> None:
 def test_the_tables_by_answerability_have_the_same_columns(section: Section, metric: str) -> None:
     table = named(section, f"{metric} in setting reference")
     (row,) = (row for row in table.rows if row[:2] == ("answerability", "ANSWERABLE"))
-    for model, figure in zip(table.columns[3:6], row[3:6], strict=True):
-        assert isinstance(figure, Figure)
-        assert figure.value is not None
-        assert round(figure.value, 2) == PAPER_TABLE_6[model][metric]
+    for model, score in zip(table.columns[3:6], row[3:6], strict=True):
+        assert isinstance(score, Value)
+        assert score.value is not None
+        assert round(score.value, 2) == PAPER_TABLE_6[model][metric]
 
 
 def test_a_report_on_the_file_says_that_nothing_was_scored_here(section: Section) -> None:
@@ -89,7 +89,7 @@ def test_a_report_on_the_file_says_that_nothing_was_scored_here(section: Section
     assert section.facts["encoder of BERTScore"] == "as published"
 
 
-def test_an_answer_keeps_its_figures_and_the_upper_median_of_its_raters() -> None:
+def test_an_answer_keeps_its_scores_and_the_upper_median_of_its_raters() -> None:
     (evaluation,) = rated_evaluations([rated(Answerability.ANSWERABLE)])
     assert (evaluation.model, evaluation.kind) == ("gpt-4o", RATED_KIND)
     (row,) = evaluation.rows

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ragtasks.errors import ConfigurationError
 from ragtasks.logs import Evaluation, Kind, read_evaluations
-from ragtasks.reports.rendering import Cell, Figure, Format, Section, Table, render
+from ragtasks.reports.rendering import Cell, Format, Section, Table, Value, render
 from ragtasks.reports.tables import ReportOptions, report_sections
 from ragtasks.statistics import cluster, estimate_means
 from tests.reports._evaluations import LIMIT
@@ -42,17 +42,17 @@ def cells(table: Table, *first: str) -> list[tuple[Cell, ...]]:
 
 
 def values(table: Table, *first: str) -> list[float | None]:
-    """Return the figures of the one row that begins with these cells."""
+    """Return the scores of the one row that begins with these cells."""
     (line,) = cells(table, *first)
-    return [cell.value for cell in line if isinstance(cell, Figure)]
+    return [cell.value for cell in line if isinstance(cell, Value)]
 
 
 def dimension(rows: Evaluation, *first: str, metric: str = "rb_alg") -> tuple[Cell, float | None]:
     """Return n and the model's mean of one slice."""
     table = named(section(rows, metrics=(metric,)), f"{metric} in setting reference")
-    ((n, figure, *_),) = cells(table, *first)
-    assert isinstance(figure, Figure)
-    return n, figure.value
+    ((n, score, *_),) = cells(table, *first)
+    assert isinstance(score, Value)
+    return n, score.value
 
 
 def test_slices_by_every_dimension() -> None:
@@ -98,25 +98,25 @@ def test_the_leak_is_named_where_tasks_without_passages_stand_apart() -> None:
 
 def test_unscored_is_neither_zero_nor_hidden() -> None:
     table = named(section(evaluation([row(1, 0.5), row(2, None), row(3, None)])), "rb_alg in setting reference")
-    ((n, figure, *_),) = cells(table, "all", "")
+    ((n, score, *_),) = cells(table, "all", "")
     assert n == 3
-    assert figure == Figure(0.5, 1, 3)
+    assert score == Value(0.5, 1, 3)
 
 
 def test_a_line_of_a_dimension_says_whose_mean_covers_fewer_tasks() -> None:
     whole = evaluation([row(number, 0.5) for number in (1, 2, 3)], "whole")
     fewer = evaluation([row(1, 1.0), row(2, None)], "fewer")
     table = named(section(whole, fewer), "rb_alg in setting reference")
-    ((n, *figures),) = cells(table, "all", "")
-    assert (n, figures[:2]) == (3, [Figure(0.5, 3, 3), Figure(1.0, 1, 3)])
-    ((n, *figures),) = cells(table, "turn by turn", "3")
-    assert (n, figures[:2]) == (1, [Figure(0.5, 1, 1), Figure(None, 0, 1)])
+    ((n, *scores),) = cells(table, "all", "")
+    assert (n, scores[:2]) == (3, [Value(0.5, 3, 3), Value(1.0, 1, 3)])
+    ((n, *scores),) = cells(table, "turn by turn", "3")
+    assert (n, scores[:2]) == (1, [Value(0.5, 1, 1), Value(None, 0, 1)])
 
 
 def test_models_on_other_tasks_each_say_what_they_cover() -> None:
     given = [evaluation([row(number, 0.5) for number in numbers], f"m{numbers}") for numbers in ((1, 2), (2, 3))]
-    ((n, *figures),) = cells(named(section(*given), "rb_alg in setting reference"), "all", "")
-    assert (n, figures[:2]) == (3, [Figure(0.5, 2, 3)] * 2)
+    ((n, *scores),) = cells(named(section(*given), "rb_alg in setting reference"), "all", "")
+    assert (n, scores[:2]) == (3, [Value(0.5, 2, 3)] * 2)
 
 
 @given(
@@ -132,20 +132,20 @@ def test_means_and_intervals_are_those_of_the_statistics(drawn: list[tuple[int, 
     if not scored:
         assert "rb_alg" not in table.columns
         return
-    ((_, figure, *_),) = cells(table, "reference", "m")
+    ((_, score, *_),) = cells(table, "reference", "m")
     values, conversations = [value for _, value in drawn], [item.conversation_id for item in rows]
     (expected,) = estimate_means([cluster(values, conversations, (0, 1))])
-    assert isinstance(figure, Figure)
-    assert figure.value == pytest.approx(statistics.fmean(scored))
-    assert (figure.low, figure.high) == (pytest.approx(expected.low), pytest.approx(expected.high))
-    assert (figure.n_scored, figure.n) == (len(scored), len(drawn))
+    assert isinstance(score, Value)
+    assert score.value == pytest.approx(statistics.fmean(scored))
+    assert (score.low, score.high) == (pytest.approx(expected.low), pytest.approx(expected.high))
+    assert (score.n_scored, score.n) == (len(scored), len(drawn))
 
 
 def test_no_interval_reaches_beyond_the_range_of_its_metric() -> None:
     rows = [row(number, float(number > 4), conversation_id=f"c{number}") for number in range(1, 51)]
-    ((_, figure, *_),) = cells(named(section(evaluation(rows)), "By setting"), "reference", "m")
-    assert isinstance(figure, Figure)
-    assert figure.high == 1.0
+    ((_, score, *_),) = cells(named(section(evaluation(rows)), "By setting"), "reference", "m")
+    assert isinstance(score, Value)
+    assert score.high == 1.0
 
 
 def test_intervals_are_over_conversations_and_can_be_left_out() -> None:
@@ -153,15 +153,15 @@ def test_intervals_are_over_conversations_and_can_be_left_out() -> None:
     rows = [
         row(number * 3 + turn, number / 12, conversation_id=f"c{number}") for number in range(12) for turn in (1, 2, 3)
     ]
-    ((_, figure, *_),) = cells(named(section(evaluation(rows)), "By setting"), "reference", "m")
-    assert isinstance(figure, Figure)
-    assert figure.low is not None
-    assert figure.high is not None
+    ((_, score, *_),) = cells(named(section(evaluation(rows)), "By setting"), "reference", "m")
+    assert isinstance(score, Value)
+    assert score.low is not None
+    assert score.high is not None
     spread = statistics.stdev([number / 12 for number in range(12)]) / math.sqrt(12)
-    assert figure.high - figure.low > 2 * 1.96 * spread
+    assert score.high - score.low > 2 * 1.96 * spread
     without = section(evaluation(rows), intervals=False)
     ((_, plain, *_),) = cells(named(without, "By setting"), "reference", "m")
-    assert plain == Figure(figure.value, 36, 36)
+    assert plain == Value(score.value, 36, 36)
     assert without.facts["95 % intervals"] == "not asked for"
 
 
@@ -224,34 +224,34 @@ def test_settings_are_compared_on_the_tasks_that_they_share() -> None:
     assert "the settings share" not in str(titles(section(evaluation(rows[:2]))))
 
 
-def judged(name: str, *figures: tuple[float | None, float, float], setting: str = "reference") -> Evaluation:
+def judged(name: str, *scores: tuple[float | None, float, float], setting: str = "reference") -> Evaluation:
     """Return an evaluation with these values of rl_f, rb_llm and rb_alg, one triple a task."""
-    values = [dict(zip(("rl_f", "rb_llm", "rb_alg"), given, strict=True)) for given in figures]
+    values = [dict(zip(("rl_f", "rb_llm", "rb_alg"), given, strict=True)) for given in scores]
     return evaluation([row(n, None, values=own, setting=setting) for n, own in enumerate(values, start=1)], name)
 
 
-def test_the_ranking_figure_is_the_harmonic_mean_of_the_three_means() -> None:
-    table = named(section(judged("a", (0.6, 0.5, 0.4)), judged("b", (0.0, 0.5, 0.4))), "Ranking figure")
+def test_the_ranking_score_is_the_harmonic_mean_of_the_three_means() -> None:
+    table = named(section(judged("a", (0.6, 0.5, 0.4)), judged("b", (0.0, 0.5, 0.4))), "Ranking score")
     assert [line[:2] for line in table.rows[:2]] == [("reference", "a"), ("reference", "b")]
     assert values(table, "reference", "a") == [pytest.approx(3 / (1 / 0.6 + 1 / 0.5 + 1 / 0.4))]
     assert values(table, "reference", "b") == [0.0]
-    assert "Ranking figure" not in titles(section(evaluation([row(1, 0.5)])))
+    assert "Ranking score" not in titles(section(evaluation([row(1, 0.5)])))
 
 
-def test_the_ranking_figure_covers_what_the_least_covered_of_its_means_does() -> None:
+def test_the_ranking_score_covers_what_the_least_covered_of_its_means_does() -> None:
     found = section(judged("a", (1.0, 1.0, 1.0), (None, 1.0, 1.0)), judged("b", (None, 1.0, 1.0)))
-    table = named(found, "Ranking figure")
-    assert cells(table, "reference", "a") == [(Figure(1.0, 1, 2),)]
-    assert cells(table, "reference", "b") == [(Figure(None, 0, 1),)]
+    table = named(found, "Ranking score")
+    assert cells(table, "reference", "a") == [(Value(1.0, 1, 2),)]
+    assert cells(table, "reference", "b") == [(Value(None, 0, 1),)]
     assert "1.000 (1/2)" in render([replace(found, tables=(table,))], Format.MARKDOWN)
 
 
-def test_only_what_mtrageval_ranks_has_a_ranking_figure() -> None:
+def test_only_what_mtrageval_ranks_has_a_ranking_score() -> None:
     given = [judged("a", (0.5, 0.5, 0.5), setting=setting) for setting in SETTINGS]
-    table = named(section(*given), "Ranking figure")
+    table = named(section(*given), "Ranking score")
     assert [line[0] for line in table.rows if line[1] == "a"] == ["reference", "full_rag"]
     assert "paper profile; B is reference, C is full_rag" in table.note
-    assert "Ranking figure" not in titles(section(given[1]))
+    assert "Ranking score" not in titles(section(given[1]))
 
 
 def test_every_table_has_the_null_baselines() -> None:
@@ -333,7 +333,7 @@ def test_real_evaluations_make_one_report_that_says_sample(evaluations: Path) ->
     for setting in SETTINGS:
         (line,) = (line for line in by_setting.rows if line[:2] == (setting, "ragtasks-oracle"))
         assert line[2] == 4 * LIMIT
-        figure = line[place]
-        assert isinstance(figure, Figure)
-        assert figure.value == 1.0
+        score = line[place]
+        assert isinstance(score, Value)
+        assert score.value == 1.0
         assert f"rouge_l in setting {setting}" in titles(found)

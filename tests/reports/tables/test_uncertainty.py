@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ragtasks.logs import Evaluation, Row
-from ragtasks.reports.rendering import Figure
+from ragtasks.reports.rendering import Value
 from ragtasks.reports.tables._uncertainty import error_table
 
 
@@ -44,9 +44,9 @@ def test_tasks_of_one_conversation_that_are_alike_count_once() -> None:
     (line,) = error_table([evaluation(*rows)], ["rb_alg"]).rows
     setting, model, metric, mean, clustered, harness, n_conversations, reason = line
     assert (setting, model, metric, n_conversations, reason) == ("reference", "m", "rb_alg", 12, "")
-    assert isinstance(mean, Figure)
-    assert isinstance(clustered, Figure)
-    assert isinstance(harness, Figure)
+    assert isinstance(mean, Value)
+    assert isinstance(clustered, Value)
+    assert isinstance(harness, Value)
     assert mean.value == pytest.approx(0.5)
     assert clustered.value == pytest.approx(statistics.stdev(means) / math.sqrt(12))
     assert harness.value == pytest.approx(statistics.stdev(means * 3) / math.sqrt(36))
@@ -55,7 +55,7 @@ def test_tasks_of_one_conversation_that_are_alike_count_once() -> None:
 
 def test_the_mean_says_what_it_covers_and_the_note_claims_no_more_than_a_formula() -> None:
     table = error_table([evaluation(row("a", 1, 0.5), row("b", 1, None))], ["rb_alg"])
-    assert table.rows[0][3] == Figure(0.5, 1, 2)
+    assert table.rows[0][3] == Value(0.5, 1, 2)
     assert "by the formula of lm_eval" in table.note
     assert "prints" not in table.note  # a group's standard error is pooled over its domains there
 

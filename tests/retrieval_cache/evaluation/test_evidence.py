@@ -1,4 +1,4 @@
-"""Evidence figures of runs on the sample of MultiHop-RAG, as `evaluate-run` shows them."""
+"""Evidence scores of runs on the sample of MultiHop-RAG, as `evaluate-run` shows them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from ragtasks.benchmarks import Benchmark, benchmark_folder, contexts_of_run, open_benchmark, retrieval_side
 from ragtasks.files import Ranked, Run
-from ragtasks.metrics import EVIDENCE_METRICS, mean_evidence_figures
+from ragtasks.metrics import EVIDENCE_METRICS, mean_evidence_scores
 from ragtasks.records import Setting
 from retrieval_cache.evaluation import RetrievalReport, evidence_table, render_report
 from retrieval_cache.service import Place, evaluate_runs, retrieve
@@ -23,7 +23,7 @@ def benchmark() -> Benchmark:
 
 
 def section(benchmark: Benchmark, runs: dict[str, Run | None]) -> str:
-    """Return the evidence figures of runs as Markdown."""
+    """Return the evidence scores of runs as Markdown."""
     table = evidence_table(benchmark, SIDE, runs)
     assert table is not None
     return render_report(RetrievalReport(benchmark.label, (), (table,)))
@@ -40,7 +40,7 @@ def test_the_published_rankings_are_scored_whole(benchmark: Benchmark) -> None:
     rows = json.loads((benchmark.root / "retrieved.json").read_text(encoding="utf-8"))
     rankings = {row["query"]: [item["text"] for item in row["retrieval_list"]] for row in rows}
     facts = {row["query"]: [item["fact"] for item in row["gold_list"]] for row in rows}
-    expected = mean_evidence_figures(rankings, facts)
+    expected = mean_evidence_scores(rankings, facts)
     assert row_of(text, "official") == ["official", "20", *(f"{score.value:.4f}" for score in expected.values())]
     assert all(len(ranking) == 10 for ranking in rankings.values())
 
@@ -75,8 +75,8 @@ def test_a_run_is_made_over_the_chunks_shown_in_tables_and_feeds_six_passages(
     assert text.index("## By domain") < text.index("## Evidence found (over the 20 queries that have some)")
     assert all(f"- {metric.name}: {metric.description}" in text for metric in EVIDENCE_METRICS)
     evidence = text.partition("## Evidence found")[2]
-    figures = [float(cell) for cell in row_of(evidence, stored.folder.name)[-7:]]
-    assert all(0.5 < figure <= 1 for figure in figures)
+    scores = [float(cell) for cell in row_of(evidence, stored.folder.name)[-7:]]
+    assert all(0.5 < value <= 1 for value in scores)
     contexts = contexts_of_run(tmp_path / "store", stored.folder.name, benchmark, Setting.FULL_RAG)
     assert {len(passages) for passages in contexts.passages.values()} == {6}
     assert contexts.passages.keys() == {task.task_id for task in benchmark.tasks}

@@ -72,18 +72,18 @@ def section(text: str, heading: str) -> str:
 
 def test_the_papers_domains_average_to_its_totals() -> None:
     for form in ("last_turn", "rewrite"):
-        (total,) = (r.figures for r in PAPER_ROWS if (r.table, r.retriever, r.query_form) == (3, "Elser", form))
-        parts = [(row.n or 0, row.figures) for row in PAPER_ROWS if row.table == 15 and row.query_form == form]
+        (total,) = (r.scores for r in PAPER_ROWS if (r.table, r.retriever, r.query_form) == (3, "Elser", form))
+        parts = [(row.n or 0, row.scores) for row in PAPER_ROWS if row.table == 15 and row.query_form == form]
         assert sum(n for n, _ in parts) == 780
         for column, printed in enumerate(total):
-            average = sum(n * figures[column] for n, figures in parts) / 780
+            average = sum(n * scores[column] for n, scores in parts) / 780
             assert average == pytest.approx(printed, abs=0.0101)
 
 
 def test_the_papers_subsets_average_to_its_total() -> None:
     def average(*keys: tuple[str, str]) -> float:
         parts = [PAPER_SUBSETS[key] for key in keys]
-        return sum(n * figure for n, figure in parts) / sum(n for n, _ in parts)
+        return sum(n * score for n, score in parts) / sum(n for n, _ in parts)
 
     assert average(("turn", "first"), ("turn", "later")) == pytest.approx(0.52, abs=0.0101)
     assert average(*(("domain", domain) for domain in DOMAINS)) == pytest.approx(0.52, abs=0.0101)
@@ -92,7 +92,7 @@ def test_the_papers_subsets_average_to_its_total() -> None:
     assert {domain: PAPER_SUBSETS["domain", domain][0] for domain in DOMAINS} == OFFICIAL_QUERIES
 
 
-def test_the_papers_figures_stand_beside_ours_on_the_official_corpora() -> None:
+def test_the_papers_scores_stand_beside_ours_on_the_official_corpora() -> None:
     text = rendered([evaluation()])
     assert "not compar" not in text
     ours, *paper = cells(section(text, "All queries"), "mine") + cells(section(text, "All queries"), "paper: BM25")
@@ -148,14 +148,14 @@ def test_unknown_corpora_are_said_not_to_be_comparable() -> None:
     assert not_comparable(evaluation(sizes={})) == "nobody says how many passages were searched"
     assert "fiqa: unknown of 61,022" in not_comparable(evaluation(sizes={"govt": 49_607}))
     assert not_comparable(evaluation(sizes={"govt": 49_607}, domains=["govt"])) == ""
-    # Both figures that IBM gives for Cloud are the whole corpus.
+    # Both scores that IBM gives for Cloud are the whole corpus.
     assert {not_comparable(evaluation(sizes={"cloud": n}, domains=["cloud"])) for n in (72_422, 72_442)} == {""}
 
 
 def test_other_data_is_not_set_beside_the_paper() -> None:
     for other in (evaluation(benchmark="mtrag (sample)"), replace(evaluation(), results=evaluation().results[:-1])):
         text = rendered([other])
-        assert "mine: other data than the paper's, so its figures are left out." in text
+        assert "mine: other data than the paper's, so its scores are left out." in text
         assert "paper: " not in text
 
 
@@ -170,7 +170,7 @@ def test_the_paper_is_named_where_the_data_are_its_own() -> None:
         assert "paper" not in text
 
 
-def test_one_domain_is_set_beside_its_own_figures_only() -> None:
+def test_one_domain_is_set_beside_its_own_scores_only() -> None:
     text = rendered([evaluation(domains=["govt"])])
     assert not cells(section(text, "All queries"), "paper: BM25")
     assert cells(section(text, "R@5 by subset"), "turn", "later")[0][-1] == "-"
@@ -179,7 +179,7 @@ def test_one_domain_is_set_beside_its_own_figures_only() -> None:
     assert not cells(section(text, "By domain"), "fiqa")
 
 
-def test_the_papers_standalone_figures_need_labels_of_every_later_turn() -> None:
+def test_the_papers_standalone_scores_need_labels_of_every_later_turn() -> None:
     bare = evaluation()
     few = replace(bare, results=(*bare.results[:-1], replace(bare.results[-1], standalone=True)))
     everyone = replace(bare, results=tuple(replace(r, standalone=r.query_id < "d") for r in bare.results))

@@ -184,7 +184,7 @@ def test_queries_of_the_same_words_keep_candidates_of_their_own(tmp_path: Path) 
 def test_a_corpus_that_breaks_off_leaves_no_passage_file(tmp_path: Path) -> None:
     def broken() -> Iterable[Passage]:
         yield PASSAGES[0]
-        raise BenchmarkFileError("line 2 is no JSON")
+        raise BenchmarkFileError("line 2 is not JSON")
 
     retriever = RerankedRetriever(SharedWords(), ByLength())
     with pytest.raises(BenchmarkFileError, match="line 2"):

@@ -48,12 +48,12 @@ def write_answers(
     *,
     conversational: bool = True,
     answers: Mapping[str, str] | None = None,
-    figures: Mapping[str, float] | None = None,
+    scores: Mapping[str, float] | None = None,
 ) -> Path:
     """Write what the harness logs of one setting: the reference answers, or those given by task id."""
     contexts = benchmark.read_contexts(setting)
     docs = build_docs(benchmark, setting, None, conversational=conversational, contexts=contexts)
-    known, values = answers or {}, figures or {}
+    known, values = answers or {}, scores or {}
     rows = [
         {"doc": doc, "filtered_resps": [known.get(doc["task_id"], doc["target"])], "metrics": [*values], **values}
         for doc in docs

@@ -19,17 +19,17 @@ REQUIRED = {
 
 def rejections(content: bytes, mode: str, input_ids: list[str], name: str = "file.jsonl") -> list[str]:
     """Return what the official side objects to, or stops at; [] for a file that it takes."""
-    slips = [] if name.endswith(".jsonl") else ["name"]
-    slips += ["size"] if len(content) > LIMIT else []
+    violations = [] if name.endswith(".jsonl") else ["name"]
+    violations += ["size"] if len(content) > LIMIT else []
     ids = []
     try:
         for line in io.TextIOWrapper(io.BytesIO(content), encoding="utf-8"):
             if line.strip():
-                slips += _row(line.strip(), mode, ids)
+                violations += _row(line.strip(), mode, ids)
     except (ValueError, AttributeError, RecursionError) as error:
-        return [*slips, f"stopped: {error!r}"]
-    slips += ["number of tasks"] if len(ids) != len(input_ids) else []
-    return slips + [f"task {task_id}" for task_id in set(ids) ^ set(input_ids)]
+        return [*violations, f"stopped: {error!r}"]
+    violations += ["number of tasks"] if len(ids) != len(input_ids) else []
+    return violations + [f"task {task_id}" for task_id in set(ids) ^ set(input_ids)]
 
 
 def _row(line: str, mode: str, ids: list[str]) -> list[str]:
@@ -39,15 +39,17 @@ def _row(line: str, mode: str, ids: list[str]) -> list[str]:
         return ["json"]
     if isinstance(row.get("task_id"), str):
         ids.append(row["task_id"])
-    slips = [name for name, kind in REQUIRED[mode].items() if not isinstance(row.get(name), kind)]
+    violations = [name for name, kind in REQUIRED[mode].items() if not isinstance(row.get(name), kind)]
     contexts = row.get("contexts")
     if isinstance(contexts, list):
-        slips += ["more than ten"] if len(contexts) > 10 else []
-        slips += [f"context {item!r}" for item in contexts if not _is_context(item)]
+        violations += ["more than ten"] if len(contexts) > 10 else []
+        violations += [f"context {item!r}" for item in contexts if not _is_context(item)]
     answers = row.get("predictions") if mode != "A" else []
     if isinstance(answers, list):
-        slips += [f"prediction {a!r}" for a in answers if not (isinstance(a, dict) and isinstance(a.get("text"), str))]
-    return slips
+        violations += [
+            f"prediction {a!r}" for a in answers if not (isinstance(a, dict) and isinstance(a.get("text"), str))
+        ]
+    return violations
 
 
 def _is_context(item: Any) -> bool:

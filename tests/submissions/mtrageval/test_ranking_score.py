@@ -1,4 +1,4 @@
-"""The ranking figure by hand, and the figures of a ranking against a second computation."""
+"""The ranking score by hand, and the scores of a ranking against a second computation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ragtasks.benchmarks.mtrag._retrieval import load_qrels
-from ragtasks.metrics import ranking_figure
+from ragtasks.metrics import ranking_score
 from ragtasks.records import Qrel, Score
 from ragtasks.submissions.mtrageval import SubmissionTask
 from ragtasks.submissions.mtrageval._build import Entry, build
@@ -18,20 +18,20 @@ from tests.submissions.mtrageval._files import sample
 from tests.submissions.mtrageval._official import ranking
 
 
-def figure(rl_f: float | None, rb_llm: float | None, rb_alg: float | None) -> Score:
-    return ranking_figure({"rl_f": Score(rl_f), "rb_llm": Score(rb_llm), "rb_alg": Score(rb_alg)})
+def score(rl_f: float | None, rb_llm: float | None, rb_alg: float | None) -> Score:
+    return ranking_score({"rl_f": Score(rl_f), "rb_llm": Score(rb_llm), "rb_alg": Score(rb_alg)})
 
 
-def test_the_ranking_figure_is_the_harmonic_mean_of_the_three_means() -> None:
-    assert figure(1.0, 0.5, 0.25).value == pytest.approx(3 / 7)
-    assert figure(0.6, 0.6, 0.6).value == pytest.approx(0.6)
-    assert figure(0.9, 0.8, 0.0).value == 0
+def test_the_ranking_score_is_the_harmonic_mean_of_the_three_means() -> None:
+    assert score(1.0, 0.5, 0.25).value == pytest.approx(3 / 7)
+    assert score(0.6, 0.6, 0.6).value == pytest.approx(0.6)
+    assert score(0.9, 0.8, 0.0).value == 0
 
 
-def test_the_ranking_figure_is_unscored_without_all_three() -> None:
-    assert figure(0.9, None, 0.4) == Score(None, "no mean of rb_llm")
-    assert ranking_figure({}) == Score(None, "no mean of rl_f, rb_llm, rb_alg")
-    assert figure(0.9, 0.5, -0.1).value is None
+def test_the_ranking_score_is_unscored_without_all_three() -> None:
+    assert score(0.9, None, 0.4) == Score(None, "no mean of rb_llm")
+    assert ranking_score({}) == Score(None, "no mean of rl_f, rb_llm, rb_alg")
+    assert score(0.9, 0.5, -0.1).value is None
 
 
 def test_a_dataset_mean_leaves_out_what_is_unscored() -> None:
@@ -53,7 +53,7 @@ def ndcg(ranked: list[str], relevant: set[str], k: int) -> float:
     return gained / sum(1 / math.log2(rank + 1) for rank in range(1, min(k, len(relevant)) + 1))
 
 
-def test_the_figures_of_a_ranking_are_those_of_a_second_computation() -> None:
+def test_the_scores_of_a_ranking_are_those_of_a_second_computation() -> None:
     """Official averaging: per collection over its judged queries, then weighted by all predictions."""
     benchmark = sample()
     domains = {task.task_id: task.domain for task in benchmark.tasks}
@@ -77,7 +77,7 @@ def test_the_figures_of_a_ranking_are_those_of_a_second_computation() -> None:
     lines = describe_ranking(rows, kept, domains)
     assert lines[0].startswith(f"{len(values)} of {len(rows)} tasks are judged")
     assert lines[0].endswith("official averaging | mean over the judged tasks")
-    assert f"nDCG@5: {official:.4f} (ranking figure) | {plain:.4f}" in lines
+    assert f"nDCG@5: {official:.4f} (ranking score) | {plain:.4f}" in lines
 
 
 def test_judgements_of_tasks_that_are_not_handed_in_do_not_count() -> None:
@@ -85,10 +85,10 @@ def test_judgements_of_tasks_that_are_not_handed_in_do_not_count() -> None:
     qrels = [Qrel("c<::>1", "d", 1), Qrel("c<::>2", "d", 1)]
     lines = describe_ranking(rows, qrels, {"c<::>1": "govt", "c<::>2": "govt"})
     assert lines[0].startswith("1 of 1 tasks are judged")
-    assert "nDCG@5: 1.0000 (ranking figure) | 1.0000" in lines
+    assert "nDCG@5: 1.0000 (ranking score) | 1.0000" in lines
 
 
-def test_the_published_passages_of_mtrag_have_the_figures_of_their_evaluation(mtrag_root: Path) -> None:
+def test_the_published_passages_of_mtrag_have_the_scores_of_their_evaluation(mtrag_root: Path) -> None:
     from ragtasks.benchmarks.mtrag._benchmark import DOMAINS, load
     from ragtasks.submissions.mtrageval._sources import entries_of_run
 
@@ -98,4 +98,4 @@ def test_the_published_passages_of_mtrag_have_the_figures_of_their_evaluation(mt
     qrels = [qrel for domain in DOMAINS for qrel in load_qrels(mtrag_root, domain)]
     lines = describe_ranking(rows, qrels, {task.task_id: task.domain for task in benchmark.tasks})
     assert lines[0].startswith("777 of 842 tasks are judged")
-    assert "nDCG@5: 0.5095 (ranking figure) | 0.5113" in lines
+    assert "nDCG@5: 0.5095 (ranking score) | 0.5113" in lines

@@ -85,8 +85,8 @@ def test_scores_are_kept_where_they_rank_and_replaced_where_they_tie(tmp_path: P
     assert scores.pop(tied) == [3.0, 2.0, 1.0]
     assert set(map(tuple, scores.values())) == {(10.0, 9.0, 8.0)}
     assert "1 tasks: scores tie as 32-bit numbers, replaced by scores from the rank" in said
-    assert said[0] == "mtrag (sample): no benchmark figures, and nothing to hand in"
-    assert [line.split(":")[0] for line in said if "(ranking figure) |" in line] == ["nDCG@5"]
+    assert said[0] == "mtrag (sample): not benchmark scores, and nothing to hand in"
+    assert [line.split(":")[0] for line in said if "(ranking score) |" in line] == ["nDCG@5"]
 
 
 def test_a_row_holds_the_input_and_no_target_or_label(tmp_path: Path) -> None:
@@ -120,19 +120,19 @@ def test_answers_become_a_submission_that_passes(name: str, letter: str, tmp_pat
     )
 
 
-def test_the_ranking_figure_is_printed_where_the_results_have_all_three(tmp_path: Path) -> None:
-    figures = {"rl_f": 1.0, "rb_llm": 0.5, "rb_alg": 0.25, "rouge_l": 0.1}
-    write_answers(tmp_path / "all", BENCHMARK, Setting.REFERENCE, figures=figures)
+def test_the_ranking_score_is_printed_where_the_results_have_all_three(tmp_path: Path) -> None:
+    all_scores = {"rl_f": 1.0, "rb_llm": 0.5, "rb_alg": 0.25, "rouge_l": 0.1}
+    write_answers(tmp_path / "all", BENCHMARK, Setting.REFERENCE, scores=all_scores)
     said = submit(Request(SubmissionTask.B, tmp_path / "b.jsonl", results=tmp_path / "all"), BENCHMARK, tmp_path)
-    assert "ranking figure, harmonic mean of the three (paper profile): 0.4286" in said
-    results = write_answers(tmp_path / "part", BENCHMARK, Setting.REFERENCE, figures=figures)
+    assert "ranking score, harmonic mean of the three (paper profile): 0.4286" in said
+    results = write_answers(tmp_path / "part", BENCHMARK, Setting.REFERENCE, scores=all_scores)
     samples = next(results.parent.glob("samples_*"))
     whole = samples.read_text(encoding="utf-8")
     samples.write_text(whole.replace('"rl_f": 1.0', '"rl_f": NaN', len(IDS) - 23), encoding="utf-8")
     said = submit(Request(SubmissionTask.B, tmp_path / "b.jsonl", results=results), BENCHMARK, tmp_path)
     end = f"harmonic mean of the three (paper profile): 0.4286 (rl_f 23/{len(IDS)})"
-    assert [line.endswith(end) for line in said if line.startswith("ranking figure")] == [True]
-    write_answers(tmp_path / "two", BENCHMARK, Setting.REFERENCE, figures={"rl_f": 1.0, "rb_alg": float("nan")})
+    assert [line.endswith(end) for line in said if line.startswith("ranking score")] == [True]
+    write_answers(tmp_path / "two", BENCHMARK, Setting.REFERENCE, scores={"rl_f": 1.0, "rb_alg": float("nan")})
     said = submit(Request(SubmissionTask.B, tmp_path / "b.jsonl", results=tmp_path / "two"), BENCHMARK, tmp_path)
     assert any("no mean of rb_llm, rb_alg" in line for line in said)
 
@@ -219,7 +219,7 @@ def test_a_broken_input_is_named_with_all_its_lines(tmp_path: Path) -> None:
     with pytest.raises(BenchmarkFileError) as caught:
         read_inputs(path)
     text = str(caught.value)
-    assert text.startswith(f"input of MTRAGEval: {path}: 5 faults")
+    assert text.startswith(f"input of MTRAGEval: {path}: 5 violations")
     assert all(f"line {number}" in text for number in (1, 2, 3))
 
 
@@ -259,7 +259,7 @@ def test_a_run_or_results_of_other_data_are_refused(tmp_path: Path) -> None:
         submit(Request(SubmissionTask.C, tmp_path / "f.jsonl", results=results), BENCHMARK, tmp_path)
 
 
-def test_a_torn_run_and_several_results_are_refused(tmp_path: Path) -> None:
+def test_a_corrupt_run_and_several_results_are_refused(tmp_path: Path) -> None:
     store_run(tmp_path, "r", BENCHMARK, whole_run())
     (tmp_path / "runs/r/all.trec").write_text("c<::>1 Q0 d 1 1.0 t\n", encoding="utf-8")
     with pytest.raises(CacheError, match=r"all\.trec is missing or has other bytes"):
@@ -281,7 +281,7 @@ def test_submit_and_check_on_the_command_line(tmp_path: Path, monkeypatch: pytes
     assert done.exit_code == 0, done.output
     assert f"wrote {target}" in done.output
     good = CliRunner().invoke(app, ["check", str(target), "--task", "A", "--data", "sample"])
-    assert (good.exit_code, good.output) == (0, "a.jsonl: task A, 112 tasks: 0 faults, 0 warnings, 0 notes\n")
+    assert (good.exit_code, good.output) == (0, "a.jsonl: task A, 112 tasks: 0 violations, 0 warnings, 0 notes\n")
     rows = rows_in(target)
     rows[7]["contexts"][0]["score"] = True
     target.write_bytes(b"".join(lines_of(rows[:-1])))

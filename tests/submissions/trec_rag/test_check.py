@@ -1,4 +1,4 @@
-"""Answer files: what the track refuses, what it mends, and that whatever we write passes."""
+"""Answer files: what the track refuses, what it fixes, and that whatever we write passes."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_a_right_file_has_no_remarks_and_a_missing_topic_is_a_warning() -> None:
     assert [text for _, is_error, text in remarks("", "  ") if is_error] == ["at least one answer, not none"]
 
 
-def test_every_fault_of_a_line_and_a_file_is_told() -> None:
+def test_every_violation_of_a_line_and_a_file_is_told() -> None:
     twice = row("2024-2", references=[IDS[0], IDS[0], "x"], topic="no", answer=sentence(citations=[5, 6]))
     assert len([1 for _, is_error, _ in remarks("{", twice, row(run_id="b")) if is_error]) == 1 + 5 + 1
 

@@ -59,15 +59,15 @@ def evaluated(model: Any, tasks: list[str] = TASKS, **metadata: Any) -> dict[str
     return dict(simple_evaluate(model, tasks=tasks, task_manager=manager, bootstrap_iters=0))
 
 
-def figures(results: dict[str, Any], task: str) -> dict[str, float]:
+def scores(results: dict[str, Any], task: str) -> dict[str, float]:
     rows = results["results"][task].items()
     return {key.partition(",")[0]: value for key, value in rows if "," in key and "_stderr" not in key}
 
 
-def test_without_judges_there_are_the_figures_that_can_be_counted() -> None:
+def test_without_judges_there_are_the_scores_that_can_be_counted() -> None:
     counted = ["citation_validity", "cited_sentences", "within_length", "response_length", "idk_yes", "empty"]
     for model, idk in ((Oracle(), 0), (Refuse(), 1)):
-        found = figures(evaluated(model), "trec_rag24")
+        found = scores(evaluated(model), "trec_rag24")
         assert set(found) == set(counted)
         assert (found["idk_yes"], found["empty"], found["within_length"]) == (idk, 0, 1)
 
@@ -75,19 +75,19 @@ def test_without_judges_there_are_the_figures_that_can_be_counted() -> None:
 def test_the_oracle_states_every_nugget_and_a_refusal_none(judge: dict[str, Any]) -> None:
     oracle, refuse = (evaluated(model, judges=[judge]) for model in (Oracle(), Refuse()))
     for name in ("strict_vital_score", "all_score", "weighted_score"):
-        assert figures(oracle, "trec_rag24")[name] == 1
-        assert figures(refuse, "trec_rag24")[name] == 0
-        assert figures(refuse, "trec_rag24_raggy")[name] == 0
-    unasked = figures(oracle, "trec_rag24_researchy")
-    assert unasked["all_score"] != unasked["all_score"]  # topics without nuggets have no figure
+        assert scores(oracle, "trec_rag24")[name] == 1
+        assert scores(refuse, "trec_rag24")[name] == 0
+        assert scores(refuse, "trec_rag24_raggy")[name] == 0
+    unasked = scores(oracle, "trec_rag24_researchy")
+    assert unasked["all_score"] != unasked["all_score"]  # topics without nuggets have no score
     assert unasked["judge_coverage"] == 1
     sample = oracle["samples"]["trec_rag24_researchy"][0]["doc"]["scoring"]
     assert "the topic has no nuggets" in sample["unscored"]["all_score"]
-    assert figures(oracle, "trec_rag24")["support_recall"] == 0  # it cites nothing
+    assert scores(oracle, "trec_rag24")["support_recall"] == 0  # it cites nothing
 
 
 def test_citations_are_judged_and_invalid_ones_counted(judge: dict[str, Any]) -> None:
-    found = figures(evaluated(Cited(), ["trec_rag24"], judges=[judge]), "trec_rag24")
+    found = scores(evaluated(Cited(), ["trec_rag24"], judges=[judge]), "trec_rag24")
     assert found["citation_validity"] == pytest.approx(2 / 3)
     assert found["cited_sentences"] == pytest.approx(2 / 3)
     assert found["support_precision"] == 1
@@ -113,7 +113,7 @@ def test_from_logged_answers_to_scores(judge: dict[str, Any], command: Command, 
     assert status == 0
     assert "6 of 6 answers are to topics with nuggets" in said
     mean = json.loads((tmp_path / "scores/metrics.jsonl").read_text().splitlines()[-1])
-    harness = figures(evaluated(Cited(), ["trec_rag24"], judges=[judge]), "trec_rag24")
+    harness = scores(evaluated(Cited(), ["trec_rag24"], judges=[judge]), "trec_rag24")
     assert {name: harness[name] for name in mean if name != "qid"} == pytest.approx(
         {name: value for name, value in mean.items() if name != "qid"}
     )
