@@ -24,7 +24,7 @@ import random
 import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -82,28 +82,25 @@ class Case:
     """A made-up share of supported statements: the prompts of RL_F are compared on their own."""
 
 
-@dataclass
-class RecordingJudge:
-    """A judge that replies by a hash of the prompt, and keeps what it was asked."""
+@dataclass(frozen=True)
+class HashedJudge:
+    """A judge that chooses its replies by a hash of the prompt, or echoes the prompt where there are none."""
 
-    replies: Sequence[str]
-    name: str = "recording"
-    asked: list[str] = field(default_factory=list)
+    replies: Sequence[str] = ()
+    name: str = "hashed"
 
     def reply_to(self, prompt: str) -> str:
         """Return the reply to a prompt: the same for the same prompt."""
-        return self.replies[zlib.crc32(prompt.encode("utf-8", "replace")) % len(self.replies)]
+        return self.replies[zlib.crc32(prompt.encode()) % len(self.replies)] if self.replies else prompt
 
     def describe(self) -> Mapping[str, Any]:
         """Return what replies depend on."""
         return {"model": self.name}
 
     def answer(self, prompts: Sequence[Prompt], *_: Any) -> list[Reply]:
-        """Return one reply a prompt; what is kept is the text of its one message."""
-        texts = [prompt.payload()[0]["content"] for prompt in prompts]
+        """Return one reply a prompt, each of one message."""
         assert all(len(prompt.messages) == 1 for prompt in prompts)
-        self.asked += texts
-        return [Reply(Outcome.ANSWERED, self.reply_to(text)) for text in texts]
+        return [Reply(Outcome.ANSWERED, self.reply_to(prompt.payload()[0]["content"])) for prompt in prompts]
 
 
 def odd_replies(n_replies: int, seed: int = 0) -> list[str]:
@@ -154,12 +151,9 @@ def our_prompts_of(checkout: Path, cases: Sequence[Case], names: Sequence[str]) 
     found = {}
     for rubric in official_rubrics(checkout, names):
         if rubric.name in names:
-            client = RecordingJudge(["yes"])
-            verdicts = judge([case.response for case in cases], [rubric], [client], max_attempts=1).all()
-            asked = iter(client.asked)  # in the order of the responses
-            found[rubric.name] = [
-                None if item.outcome is VerdictOutcome.NOT_ASKED else next(asked) for item in verdicts
-            ]
+            # The judge echoes: the reply kept with a verdict is the prompt that left, in whatever order they leave.
+            verdicts = judge([case.response for case in cases], [rubric], [HashedJudge()], max_attempts=1).all()
+            found[rubric.name] = [item.replies[0] if item.replies else None for item in verdicts]
     return found
 
 
@@ -246,7 +240,7 @@ def conditioned_agreement(
     scripts: Scripts, checkout: Path, benchmark: Benchmark, cases: Sequence[Case], replies: Sequence[str]
 ) -> dict[str, tuple[int, int]]:
     """Return column -> (scores equal, scores): both pipelines from task file to conditioned score, one judge."""
-    client = RecordingJudge(replies)
+    client = HashedJudge(replies)
     ours = _our_scores(checkout, benchmark, cases, client)
     for case, scores in zip(cases, ours, strict=True):
         case.row["metrics"] = {"RB_agg": [scores["rb_alg_raw"].value], "RL_F": [case.rl_f]}
@@ -272,7 +266,7 @@ def _judge_file(wrapper: Any, path: str) -> None:
 
 
 def _our_scores(
-    checkout: Path, benchmark: Benchmark, cases: Sequence[Case], client: RecordingJudge
+    checkout: Path, benchmark: Benchmark, cases: Sequence[Case], client: HashedJudge
 ) -> list[dict[str, Any]]:
     """Return our scores of each case, on made-up BERTScore and RL_F."""
     given = {case.response.task.task_id: case.rl_f for case in cases}

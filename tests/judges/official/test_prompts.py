@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.official_agreement import (
     TASK_FILES,
-    RecordingJudge,
+    HashedJudge,
     conditioned_agreement,
     odd_replies,
     prompt_agreement,
@@ -59,7 +59,7 @@ def test_columns_of_the_ibm_profile_equal_the_scores_of_the_scripts(
 
 
 def test_the_same_reply_is_read_in_both_profiles_and_asked_for_again_in_one(mtrag_checkout: Path) -> None:
-    client = RecordingJudge(["I am **unsure**; 3 out of 10 claims took a second look."])
+    client = HashedJudge(["I am **unsure**; 3 out of 10 claims took a second look."])
     rubrics = official_rubrics(mtrag_checkout, NAMES)
     assert [rubric.name for rubric in rubrics] == [f"{name}{end}" for name in NAMES for end in ("", "_ibm")]
     verdicts = judge([response(answerability=Answerability.UNDERSPECIFIED)], rubrics, [client])
@@ -71,7 +71,7 @@ def test_the_same_reply_is_read_in_both_profiles_and_asked_for_again_in_one(mtra
 
 def test_a_reply_that_the_scripts_call_unknown_is_an_answer_without_a_value(mtrag_checkout: Path) -> None:
     _, rubric = official_rubrics(mtrag_checkout, ["idk"])
-    (found,) = judge([response()], [rubric], [RecordingJudge(["**Yes**"])]).all()
+    (found,) = judge([response()], [rubric], [HashedJudge(["**Yes**"])]).all()
     assert (found.outcome, found.label, found.value, found.attempts) == (VerdictOutcome.GIVEN, "unknown", None, 1)
 
 
