@@ -1,0 +1,72 @@
+"""Every module imports on every system: what one system alone has stands behind a check, or where it is used."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDERS = ("ragtasks", "retrieval_cache", "scripts", "perf")
+MODULES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
+ONE_SYSTEM = {"fcntl", "grp", "msvcrt", "posix", "pty", "pwd", "readline", "resource", "syslog", "termios", "winreg"}
+"""Modules of the standard library that some systems lack."""
+POSIX_NAMES = {
+    "os": {"O_DIRECTORY", "O_NOFOLLOW", "fork", "getloadavg", "getuid", "killpg", "mkfifo", "nice", "setsid", "uname"},
+    "signal": {"ITIMER_REAL", "SIGALRM", "SIGHUP", "SIGKILL", "SIGPIPE", "SIGQUIT", "SIGUSR1", "alarm", "setitimer"},
+    "select": {"epoll", "kqueue", "poll"},
+    "socket": {"AF_UNIX", "SO_REUSEPORT"},
+}
+"""Module -> what it has on POSIX alone."""
+ONE_SYSTEM_NAMES = {f"{module}.{name}" for module, names in POSIX_NAMES.items() for name in names}
+
+
+def at_import(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """Yield what importing a module executes, anything behind a check (`if`, `try`) and inside functions left out."""
+    for node in nodes:
+        if isinstance(node, (ast.If, ast.Try, ast.Lambda)):
+            continue
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            defaults = [item for item in (*node.args.defaults, *node.args.kw_defaults) if item]
+            yield from at_import([*node.decorator_list, *defaults])
+            continue
+        yield node
+        yield from at_import(ast.iter_child_nodes(node))
+
+
+def needs_of(source: str) -> set[str]:
+    """Return what a module needs of one system at import."""
+    found: set[str] = set()
+    for node in at_import(ast.parse(source).body):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names} & ONE_SYSTEM
+        elif isinstance(node, ast.ImportFrom):
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= ({str(node.module)} & ONE_SYSTEM) | (names & ONE_SYSTEM_NAMES)
+        elif isinstance(node, ast.Attribute):
+            found |= {ast.unparse(node)} & ONE_SYSTEM_NAMES
+    return found
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_every_module_imports_on_every_system(path: Path) -> None:
+    assert not needs_of(path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(
+    ("source", "needs"),
+    [
+        ("import os, fcntl", {"fcntl"}),
+        ("from resource import getrlimit", {"resource"}),
+        ("from signal import SIGKILL", {"signal.SIGKILL"}),
+        ("import os\nclass Lock:\n    flags = os.O_NOFOLLOW", {"os.O_NOFOLLOW"}),
+        ("import os\ndef ask(user=os.getuid()): ...", {"os.getuid"}),
+        ("import sys\nif sys.platform != 'win32':\n    import fcntl", set()),
+        ("try:\n    import fcntl\nexcept ImportError:\n    fcntl = None", set()),
+        ("def limit():\n    import resource", set()),
+    ],
+)
+def test_the_check_sees_what_importing_does(source: str, needs: set[str]) -> None:
+    assert needs_of(source) == needs
