@@ -46,7 +46,7 @@ class IdkDetector(Protocol):
 class RuleBasedIdk:
     """The offline detector: it reads the response's text by rules for English, and neither question nor passages.
 
-    It stands in for the paper's LLM judge, which it does not equal: `benchmarks/idk_agreement.py` measures how far
+    It stands in for the paper's LLM judge, which it does not equal: `perf/idk_agreement.py` measures how far
     they agree. It misses a refusal without any of the usual words ("That is for a lawyer to say").
     """
 

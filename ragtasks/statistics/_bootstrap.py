@@ -7,7 +7,7 @@ with a matrix of sums.
 The interval is the symmetric studentised one (bootstrap-t): each resample's distance from the mean is measured in that
 resample's own standard error, and the interval reaches as many standard errors as 95 % of the resamples stay within.
 Percentile and BCa intervals were tried in the same simulation and cover too little with 10 to 50 conversations;
-`benchmarks/interval_coverage.py` prints it. A resample without any spread counts as infinitely far: leaving it out made
+`perf/interval_coverage.py` prints it. A resample without any spread counts as infinitely far: leaving it out made
 intervals of scores near 0 or 1 far too short. Where a score cannot lie beyond some bounds, neither does its interval:
 what is cut off holds no true mean, so the coverage is the same.
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.official_agreement import odd_replies, reader_agreement
-from benchmarks.official_scripts import load_scripts
+from perf.official_agreement import odd_replies, reader_agreement
+from perf.official_scripts import load_scripts
 from ragtasks.judges._parsers import UnparsableReplyError, read_decision, read_label, read_rating
 from ragtasks.judges.official._parsers import (
     UNDECIDED,

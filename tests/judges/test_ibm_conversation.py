@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.official_scripts import load_scripts
+from perf.official_scripts import load_scripts
 from ragtasks.judges._ibm_conversation import ibm_conversation, ibm_split_conversation
 from ragtasks.records import Message, Role
 

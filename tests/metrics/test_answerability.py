@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.idk_agreement import Labelled, agreement_of, confusion, read_labelled, read_mtrag
+from perf.idk_agreement import Labelled, agreement_of, confusion, read_labelled, read_mtrag
 from ragtasks.metrics import NO_VERDICT, RuleBasedIdk, answerability_accuracy
 from ragtasks.metrics._answerability import IdkDetector, answerability_correct
 from ragtasks.records import Answerability, IdkVerdict, Message, Response, Role, Task
@@ -264,7 +264,7 @@ def test_reason_without_a_verdict_is_the_shared_one() -> None:
     assert answerability_accuracy(Answerability.UNANSWERABLE, None).reason == NO_VERDICT
 
 
-# Floors a little below what `benchmarks/idk_agreement.py` printed when the rules were set: kappa, recall of `yes`.
+# Floors a little below what `perf/idk_agreement.py` printed when the rules were set: kappa, recall of `yes`.
 FLOORS = {"reference": (0.91, 0.92), "judge": (0.89, 0.93), "mtrag_un": (0.96, 0.95)}
 
 

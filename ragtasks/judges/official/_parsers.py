@@ -1,7 +1,7 @@
 r"""Reads judges' replies as the official scripts do, quirks included: the ibm profile.
 
 Source of everything here: IBM/mt-rag-benchmark, scripts/evaluation (`judge_utils.py`, `judge_wrapper.py`), commit
-cc5b1d4; `benchmarks/official_agreement.py` runs those functions beside these. Each quirk is a function of its own.
+cc5b1d4; `perf/official_agreement.py` runs those functions beside these. Each quirk is a function of its own.
 Nearly all of them give a value also for replies that hold no verdict; `ragtasks.judges` reads replies right.
 """
 

@@ -6,7 +6,7 @@ its places, and a hash of both. A checkout whose prompt has another hash is anot
 The official prompts do not mark where the judged answer ends, so they cannot be kept from obeying it.
 
 Source: IBM/mt-rag-benchmark, scripts/evaluation, commit cc5b1d4. What leaves for a judge equals what the scripts build
-byte by byte (`benchmarks/official_agreement.py`), as one user message: so they send it to a vLLM server; to Azure they
+byte by byte (`perf/official_agreement.py`), as one user message: so they send it to a vLLM server; to Azure they
 add a system message.
 """
 

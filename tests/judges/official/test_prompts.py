@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.official_agreement import (
+from perf.official_agreement import (
     TASK_FILES,
     HashedJudge,
     conditioned_agreement,
@@ -16,7 +16,7 @@ from benchmarks.official_agreement import (
     prompt_agreement,
     random_cases,
 )
-from benchmarks.official_scripts import Scripts, load_scripts
+from perf.official_scripts import Scripts, load_scripts
 from ragtasks.errors import ConfigurationError
 from ragtasks.judges import VerdictOutcome
 from ragtasks.judges._panel import judge

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.official_agreement import TASK_FILES, ragas_prompts, random_cases
-from benchmarks.official_scripts import load_scripts
+from perf.official_agreement import TASK_FILES, ragas_prompts, random_cases
+from perf.official_scripts import load_scripts
 from ragtasks.errors import MissingExtraError
 from ragtasks.judges import Verdict, VerdictOutcome
 from ragtasks.judges._panel import judge

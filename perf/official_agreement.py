@@ -1,4 +1,4 @@
-"""Agreement with the official judges: `python benchmarks/official_agreement.py --checkout DIR --data DIR`.
+"""Agreement with the official judges: `python perf/official_agreement.py --checkout DIR --data DIR`.
 
 DIR of `--checkout` is IBM/mt-rag-benchmark at commit cc5b1d4 with its scripts, that of `--data` the folder with the
 task files (often the same). The scripts' own functions are run beside ours, on random tasks of MTRAG and MTRAG-UN with
@@ -28,7 +28,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.official_scripts import RAGAS, Scripts, load_scripts, rows_of, run_quietly, task_file
+from perf.official_scripts import RAGAS, Scripts, load_scripts, rows_of, run_quietly, task_file
 from ragtasks.benchmarks import Benchmark, open_benchmark
 from ragtasks.clients import Outcome, Prompt, Reply
 from ragtasks.judges import CLARIFICATION, IDK, RB_LLM, RL_F, Rubric, VerdictOutcome

@@ -6,7 +6,7 @@ from the task's own passages, so that texts compress as real ones do. Where a se
 in the sample, its conversations are repeated under other ids. The tables alone and with the page are measured in turn.
 
     ragtasks run --model ragtasks-extractive --tasks mtrag --log_samples --output_path RESULTS
-    python benchmarks/reporting.py RESULTS [--models 10] [--tasks 842] [--judges 3] [--repeats 3]
+    python perf/reporting.py RESULTS [--models 10] [--tasks 842] [--judges 3] [--repeats 3]
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ slots). Bare aiohttp is the least that this transport and this server need; the 
 The cold row holds what is paid once in a process: importing the SDK and preparing TLS. Times by the clock grow with
 whatever else the machine does; the processor's time a request, client and server apart, hardly does.
 
-    python benchmarks/judging.py [--prompts 842] [--slots 64] [--latency 0.2] [--repeats 3]
+    python perf/judging.py [--prompts 842] [--slots 64] [--latency 0.2] [--repeats 3]
 """
 
 from __future__ import annotations

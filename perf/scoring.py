@@ -5,7 +5,7 @@ bert-score for a response and its target and one for each passage, on the same p
 `--tasks mtrag`: every task in each of its settings. Every value is compared before a ratio is printed; loading is left
 out on both sides; the two sides take turns, and a ratio is the median of its turns.
 
-    python benchmarks/scoring.py --data path/to/mt-rag-benchmark --tasks 40
+    python perf/scoring.py --data path/to/mt-rag-benchmark --tasks 40
 """
 
 from __future__ import annotations

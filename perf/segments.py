@@ -7,7 +7,7 @@ The source has the shape of MS MARCO V2.1's segments: gzipped JSON-lines shards 
 TREC RAG run would. For every size a process of its own makes the stored run from nothing, as `ragtasks retrieve
 --retriever run:FILE --corpus DOMAIN=FOLDER --depth 20` does, and then once more, which finds it by its key.
 
-    python benchmarks/segments.py [--sizes 500000 1000000 2000000]
+    python perf/segments.py [--sizes 500000 1000000 2000000]
 
 Needs about 0.4 kB of disk a segment in the temporary folder, which is deleted afterwards.
 """

@@ -5,7 +5,7 @@ The share is of characters, twice: beginnings shared with any earlier prompt (a 
 just before (a server with one slot). With `--server` some prompts are sent one by one, for one token each,
 and timed. The layout of the prompts is that of the checkout that this runs in: run it in two to compare them.
 
-    python benchmarks/prefix_sharing.py [--data FOLDER] [--tasks 100] [--server http://localhost:8000/v1] [--prompts 60]
+    python perf/prefix_sharing.py [--data FOLDER] [--tasks 100] [--server http://localhost:8000/v1] [--prompts 60]
 """
 
 from __future__ import annotations

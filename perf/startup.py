@@ -3,7 +3,7 @@
 Both evaluate the same harness task of the sample on a model that stops the process at its first request. The stock
 command finds the task by `--include_path`, so nothing is linked.
 
-    python benchmarks/startup.py [--repeats 3]
+    python perf/startup.py [--repeats 3]
 """
 
 from __future__ import annotations

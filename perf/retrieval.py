@@ -6,7 +6,7 @@ of its own, for its own peak memory; the process reads the same file, builds, an
 passages each. End to end is reading, tokenising, building and answering. rank_bm25 may answer a sample of the
 questions; its time for all is then in proportion, and the table says so. Tokenising all texts is measured apart.
 
-    python benchmarks/retrieval.py --data path/to/mt-rag-benchmark --sizes 10000 60000 366000
+    python perf/retrieval.py --data path/to/mt-rag-benchmark --sizes 10000 60000 366000
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Seconds that a browser takes to open the page of `ragtasks report --html`, and to show what a filter leaves.
 
 ragtasks report RESULTS --html page.html
-python benchmarks/page.py page.html [--repeats 5] [--browser chromium] [--driver chromedriver]
+python perf/page.py page.html [--repeats 5] [--browser chromium] [--driver chromedriver]
 """
 
 from __future__ import annotations

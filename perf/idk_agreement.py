@@ -1,6 +1,6 @@
 """How far the rule-based IDK detector agrees with labels.
 
-    python benchmarks/idk_agreement.py --data DIR [--systems DIR]
+    python perf/idk_agreement.py --data DIR [--systems DIR]
 
 DIR is a checkout of IBM/mt-rag-benchmark. Three sets are read from it:
 

@@ -3,7 +3,7 @@
 Ours takes float16 shards from disk, multiplies with faiss, scores the candidates again and orders ties; faiss holds
 float32 vectors in memory. Loading is outside both times, and printed.
 
-    python benchmarks/dense_search.py [--passages 60000] [--dimension 384] [--queries 777] [--k 10] [--repeats 7]
+    python perf/dense_search.py [--passages 60000] [--dimension 384] [--queries 777] [--k 10] [--repeats 7]
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ the true mean:
 - ours: `ragtasks.statistics`. `none` is the share of benchmarks for which it gives no interval and says why;
   its coverage is over the others.
 
-    python benchmarks/interval_coverage.py --benchmarks 500
+    python perf/interval_coverage.py --benchmarks 500
 """
 
 from __future__ import annotations
