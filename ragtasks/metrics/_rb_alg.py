@@ -22,7 +22,7 @@ def rb_alg_raw(bert_recall: float, rouge_l: float, bert_k_precision: float | Non
 def rb_agg_ibm(bert_recall: float, rouge_l: float, bert_k_precision: float | None) -> float:
     """Return RB_agg as the official script has it; differs from `rb_alg_raw` below a factor of 0 only.
 
-    The script tests for exactly 0, so a slightly negative factor slips through and gives a negative or a huge score.
+    The script tests for exactly 0, so a slightly negative factor passes and gives a negative or a huge score.
 
     Source: `run_algorithmic.py` at commit cc5b1d4.
     """
