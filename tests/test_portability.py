@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-FOLDERS = ("ragtasks", "retrieval_cache", "scripts", "perf")
+FOLDERS = ("ragtasks", "retrieval_cache", "scripts")
 MODULES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
 ONE_SYSTEM = {"fcntl", "grp", "msvcrt", "posix", "pty", "pwd", "readline", "resource", "syslog", "termios", "winreg"}
 """Modules of the standard library that some systems lack."""
