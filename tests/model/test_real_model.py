@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from ragtasks.clients.openai_client import OpenAIClient
 from ragtasks.clients.protocol import Decoding, Outcome, Prompt
 from ragtasks.judges.panel import judge
 from ragtasks.judges.rubrics import rubrics_named
+
 from tests.conftest import REAL_DATA
 from tests.harness.conftest import CommandResult
 from tests.judges._scripted import response
