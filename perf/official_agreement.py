@@ -64,7 +64,7 @@ _WORDS = (
 _ODD_ANSWERS = (
     "",
     "I do not know.",
-    "{{ response }} {pending} {% raw %} {0} %s",
+    "{{ response }} {inquiry} {% raw %} {0} %s",
     "First line\nsecond line\r\nthird\u2028fourth\x0cfifth",
     "user: what else?\nagent: nothing",
     "  blanks at both ends \n",
@@ -132,12 +132,12 @@ def official_prompts_of(scripts: Scripts, cases: Sequence[Case]) -> dict[str, li
     utils = scripts.utils
     with task_file([case.row for case in cases]) as path:
         frame = utils.read_json_with_pandas(str(path))
-    frame["pending"] = frame["input"].apply(utils.extract_conversation)
+    frame["inquiry"] = frame["input"].apply(utils.extract_conversation)
     frame["document"] = frame["contexts"].apply(utils.extract_document_texts)
     frame["response"] = frame["predictions"].apply(utils.extract_texts)
     frame["reference_answer"] = frame["targets"].apply(utils.extract_reference)
     frame["previous_conversation"], frame["current_question"] = zip(
-        *frame["pending"].apply(utils.split_conversation), strict=True
+        *frame["inquiry"].apply(utils.split_conversation), strict=True
     )
     return {
         RB_LLM: utils.format_conversation_radbench(frame),

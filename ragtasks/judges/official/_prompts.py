@@ -71,7 +71,7 @@ _WORDINGS: Mapping[str, _Wording] = {
     IDK: _Wording(
         "judge_utils.py",
         "format_idk_judge",
-        {"pending": "conversation", "response": "answer"},
+        {"inquiry": "conversation", "response": "answer"},
         "895aa2167dae11aaafd387b1fe6d8a6f326d9c38a10c365550b6dca514d4f1f1",
     ),
     CLARIFICATION: _Wording(

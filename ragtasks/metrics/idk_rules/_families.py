@@ -48,7 +48,7 @@ _UNSAID = r"(?:unavailable|unspecified|unstated|undisclosed|unknown|unclear|lack
 _UNCLEAR = rf"(?:unclear|unknown|not {ADVERBS}(?:clear|known))"
 _ASKED = (
     r"(?:(?:^|, )(?:it|this|that|which of \w+|either)"
-    r"|\b(?:the|this|that|your|my) (?:\w+ )?(?:question|query|pending question|part|answer)(?: [^,;]{1,80})?"
+    r"|\b(?:the|this|that|your|my) (?:\w+ )?(?:question|query|inquiry|part|answer)(?: [^,;]{1,80})?"
     r"|\b(?:exact|specific|precise) [\w -]{1,40}?)"
 )
 _TOPIC = r"(?:information|info|details?|specifics|answer|topic|question|subject|aspect)s?"
@@ -106,7 +106,7 @@ FAMILIES = (
             rf"{_WE}(?:could not|were {ADVERBS}(?:unable|not {ADVERBS}able) to) {ADVERBS}find (?!a way)",
             rf"{_ASKED} (?:can|could) {ADVERBS}(?:not|never) {ADVERBS}be {ADVERBS}{KNOWN}\b",
             rf"^(?:(?:it|this) )?(?:can|could) not {ADVERBS}be {ADVERBS}{SAID}",
-            r"\bno (?:\w+ )?answer can be given\b|\b(?:question|query|pending question|this|it) is (?:unanswerable"
+            r"\bno (?:\w+ )?answer can be given\b|\b(?:question|query|inquiry|this|it) is (?:unanswerable"
             r"|not answerable)\b|^unanswerable$",
             rf"(?:^|\bis {ADVERBS}|\bbe )(?:not {ADVERBS}possible|impossible|not feasible|no way) to {ADVERBS}{KNOW}\b",
             r"\b(?:hard|difficult) to (?:say|tell)(?=$|,| (?:from|with|for)\b)",
@@ -168,7 +168,7 @@ FAMILIES = (
     ),
     Family(
         "there is no information",
-        rf"\b(?:{INFORMATION}|scores?|numbers?|date|{ATTRIBUTE}|context|said|stated|mentioned)\b",
+        rf"\b(?:{INFORMATION}|figures?|numbers?|date|{ATTRIBUTE}|context|said|stated|mentioned)\b",
         (
             rf"\bthere (?:is|are) {ADVERBS}(?:no|not (?:any|enough|sufficient)"
             rf"|insufficient) {ADVERBS}{KIND}{INFORMATION}"

@@ -70,7 +70,7 @@ INFORMATION = (
 )
 """What can only be missing from a text."""
 FACTS = (
-    rf"(?:{INFORMATION}|scores?|numbers?|names?|references?|evidence|indication|hints?|statistics|records?|access|idea"
+    rf"(?:{INFORMATION}|figures?|numbers?|names?|references?|evidence|indication|hints?|statistics|records?|access|idea"
     rf"|clue|insights?|opinions?|basis|grounds|context|{PASSAGES}|way (?:of (?:knowing|telling)|to (?:know|tell|say))"
     r"|(?:ability|means|capability) to)"
 )
@@ -108,7 +108,7 @@ SAID = (
 )
 """What is not done to a subject "in the passages"."""
 ANSWER = (
-    r"(?:seem to )?(?:answer|find(?! error| time| words)|locate|provide|give|offer|tell|say|determine|confirm|verify"
+    r"(?:seem to )?(?:answer|find(?! fault| time| words)|locate|provide|give|offer|tell|say|determine|confirm|verify"
     r"|identify|help(?! \w+ing| but| more)"
     r"|assist|share|comment|address|specify|explain|infer|conclude|respond|speak|speculate|advise|be (?:sure|certain)"
     r"|see any|access|recall|state|describe|list|discuss|elaborate|compare|establish|ascertain|deduce|make out"
