@@ -15,6 +15,7 @@ from ragtasks.files._json_lines import (
     read_whole,
     sample_statistics,
 )
+from ragtasks.files._run_file import query_key, read_run
 from ragtasks.files._runs import (
     CLOSED_BOOK,
     MANIFEST,
@@ -55,8 +56,10 @@ __all__ = [
     "new_run_name",
     "parse_json",
     "passage_of",
+    "query_key",
     "read_contexts",
     "read_manifest",
+    "read_run",
     "read_trec",
     "read_whole",
     "run_folder",

@@ -11,7 +11,7 @@ import pytest
 from ragtasks.benchmarks.custom._benchmark import read_folder
 from ragtasks.benchmarks.mtrag._retrieval import read_passages
 from ragtasks.errors import RagtasksError
-from ragtasks.files import Manifest, Violations, json_lines, write_manifest
+from ragtasks.files import Manifest, Violations, json_lines, read_run, write_manifest
 from ragtasks.files._runs import read_contexts
 from ragtasks.records import Setting
 from ragtasks.submissions.mtrageval import SubmissionTask
@@ -19,7 +19,6 @@ from ragtasks.submissions.mtrageval._check import Against, check_file
 from ragtasks.submissions.mtrageval._documents import document_ids
 from ragtasks.submissions.trec_rag import check_answers
 from retrieval_cache.corpora._formats import raw_lines
-from retrieval_cache.retrievers._run_file import read_run
 
 LINE = '{"_id": "' + "a" * 300 + '"}'
 READERS = {

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from ragtasks.errors import CacheError, ConfigurationError
-from ragtasks.files import Ranked, write_trec
+from ragtasks.files import Ranked, read_run, write_trec
 from ragtasks.records import Passage
 from retrieval_cache.retrievers import Retriever
-from retrieval_cache.retrievers._run_file import read_run
 from retrieval_cache.spec import parse
 
 CORPUS = [Passage(name, "text") for name in ("a", "b", "c", "d")]
