@@ -28,8 +28,9 @@ from typing import Any
 import orjson
 
 from ragtasks.benchmarks.mtrag._benchmark import DOMAINS
-from ragtasks.benchmarks.mtrag._retrieval import load_queries, read_passages
+from ragtasks.benchmarks.mtrag._retrieval import corpus_file, load_rewrites
 from ragtasks.records import Passage
+from retrieval_cache import corpora
 
 K = 10
 N_QUESTIONS = 777
@@ -41,7 +42,8 @@ TOKENISED = ("bm25s", "rank_bm25")
 
 def make_corpus(root: Path, size: int, path: Path) -> None:
     """Write `size` passages as JSON lines."""
-    real = [passage for domain in DOMAINS for passage in read_passages(root, domain)]
+    files = [str(corpus_file(root, domain)) for domain in DOMAINS]
+    real = [passage for file in files for passage in corpora.read_corpus(file, blank="keep")]
     chance = random.Random(0)
     chance.shuffle(real)
     sentences = [re.split(r"(?<=[.!?\n])\s+", passage.text) for passage in real]
@@ -188,7 +190,7 @@ def in_child(root: Path, *arguments: str) -> str:
 
 def questions(root: Path, n: int) -> dict[str, str]:
     """Return `n` of the rewritten questions, spread evenly over the domains' files."""
-    every = {query: text for domain in DOMAINS for query, text in load_queries(root, domain, "rewrite").items()}
+    every = {query: text for domain in DOMAINS for query, text in load_rewrites(root, domain).items()}
     return dict(itertools.islice(every.items(), 0, None, max(1, len(every) // n)))
 
 

@@ -130,18 +130,6 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation:
-    """A whole dialogue, as its annotators left it."""
-
-    conversation_id: str
-    """Id shared by its tasks."""
-    domain: str
-    """Short name of the corpus."""
-    messages: tuple[Message, ...]
-    """All messages, user first, alternating."""
-
-
-@dataclass(frozen=True, slots=True)
 class Qrel:
     """One relevance judgement."""
 
@@ -168,7 +156,6 @@ class Contexts:
 __all__ = [
     "Answerability",
     "Contexts",
-    "Conversation",
     "IdkVerdict",
     "Message",
     "Passage",

@@ -56,9 +56,4 @@ def token_f1(response: str, target: str) -> float:
     return 2 * shared / (left.total() + right.total()) if shared else 0.0
 
 
-def exact_match(response: str, target: str) -> float:
-    """Return 1.0 where two texts have the same tokens in the same order, normalised as in `token_f1`, else 0.0."""
-    return float(normalised_tokens(response) == normalised_tokens(target))
-
-
-__all__ = ["corpus_bleu", "exact_match", "sentence_bleu", "token_f1"]
+__all__ = ["corpus_bleu", "sentence_bleu", "token_f1"]

@@ -35,7 +35,10 @@ class Survey:
     """What one pass over a corpus tells."""
 
     checksum: str
-    """sha256 over ids, titles and texts of the passages, in their order."""
+    """sha256 over ids, titles and texts of the passages, in their order.
+
+    The same for every container and compression. Addresses do not count: no retriever sees them.
+    """
     n_passages: int
     """Passages that `read_corpus` yields with the same arguments."""
     n_blank: int
@@ -103,15 +106,6 @@ def survey_corpus(
 
 def _nothing(n_blank: int) -> str:
     return f"no text in any of {n_blank} passages" if n_blank else "no passage at all"
-
-
-def corpus_checksum(location: str, fields: Fields = DEFAULT_FIELDS, blank: Blank = "refuse") -> str:
-    """Return the sha256 of what decides a corpus's passages: ids, titles and texts as `read_corpus` yields them.
-
-    The same for every container and compression; moved by any character of an id, title or text, by a passage more or
-    less, and by the order of the passages. Addresses do not count: no retriever sees them. Errors as `read_corpus`.
-    """
-    return survey_corpus(location, fields, blank).checksum
 
 
 def _framed(passage: Passage) -> bytes:
@@ -194,7 +188,6 @@ __all__ = [
     "Blank",
     "Fields",
     "Survey",
-    "corpus_checksum",
     "id_of",
     "passage_of",
     "read_corpus",

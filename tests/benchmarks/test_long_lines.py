@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from ragtasks.benchmarks.custom._benchmark import read_folder
-from ragtasks.benchmarks.mtrag._retrieval import read_passages
 from ragtasks.errors import RagtasksError
 from ragtasks.files import Manifest, Violations, json_lines, read_run, write_manifest
 from ragtasks.files._runs import read_contexts
@@ -25,7 +24,6 @@ READERS = {
     "json lines": lambda folder: list(json_lines(Violations(folder / "x.jsonl", "rows", "none"))),
     "corpus": lambda folder: list(raw_lines(folder / "x.jsonl")),
     "zipped corpus": lambda folder: list(raw_lines(folder / "corpora/passage_level/govt.jsonl.zip")),
-    "MTRAG corpus": lambda folder: list(read_passages(folder, "govt")),
     "documents of a corpus": lambda folder: list(document_ids(folder / "corpora/passage_level/govt.jsonl.zip")),
     "submission": lambda folder: check_file(folder / "x.jsonl", SubmissionTask.A, Against()),
     "TREC answers": lambda folder: check_answers(folder / "x.jsonl", {}),

@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
 from ragtasks.benchmarks.mtrag._benchmark import DOMAINS
-from ragtasks.benchmarks.mtrag._retrieval import load_qrels, load_queries, read_passages
+from ragtasks.benchmarks.mtrag._retrieval import load_qrels
 from ragtasks.errors import BenchmarkFileError, CacheError
 from ragtasks.files import Ranked, Run, in_rank_order
 from ragtasks.metrics import CUTOFFS, RETRIEVAL_METRICS, score_run
 from ragtasks.metrics._retrieval import RunScores
 from ragtasks.records import Qrel
+from tests.benchmarks.mtrag._official import official_passages, official_queries
 
 NAMES = [metric.name for metric in RETRIEVAL_METRICS]
 TREC_NAMES = {
@@ -194,10 +195,10 @@ def test_a_pair_that_is_judged_twice_is_refused() -> None:
 
 
 def test_bm25_on_the_real_govt_corpus_equals_pytrec_eval(mtrag_root: Path) -> None:
-    passages = list(read_passages(mtrag_root, "govt"))
+    passages = list(official_passages(mtrag_root, "govt"))
     index = BM25Okapi([re.findall(r"\w+", passage.text.lower()) for passage in passages])
     run = {}
-    for query_id, text in load_queries(mtrag_root, "govt", "rewrite").items():
+    for query_id, text in official_queries(mtrag_root, "govt", "rewrite").items():
         found = index.get_scores(re.findall(r"\w+", text.lower()))
         best = sorted(range(len(passages)), key=lambda position: -found[position])[:100]
         run[query_id] = tuple(Ranked(passages[position].passage_id, float(found[position])) for position in best)

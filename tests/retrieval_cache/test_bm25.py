@@ -14,7 +14,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
-from ragtasks.benchmarks.mtrag._retrieval import load_queries, read_passages
 from ragtasks.errors import CacheError, ConfigurationError
 from ragtasks.files import Ranked, in_rank_order
 from ragtasks.records import Passage
@@ -23,6 +22,7 @@ from retrieval_cache.retrievers._bm25 import Bm25Retriever
 from retrieval_cache.retrievers._bm25s_retriever import Bm25sRetriever
 from retrieval_cache.retrievers._rank_bm25_retriever import RankBm25Retriever
 from retrieval_cache.spec import parse
+from tests.benchmarks.mtrag._official import official_passages, official_queries
 
 ALL = ("bm25", "bm25-standard", "bm25s", "rank_bm25")
 
@@ -68,8 +68,8 @@ def agree(ranking: Sequence[Ranked], scores: dict[str, float]) -> None:
 
 @pytest.mark.parametrize("analyser", ["english", "standard"])
 def test_agrees_with_the_oracle_on_real_text(tmp_path: Path, mtrag_root: Path, analyser: str) -> None:
-    passages = list(itertools.islice(read_passages(mtrag_root, "govt"), 1258))
-    queries = dict(itertools.islice(load_queries(mtrag_root, "govt", "all_questions").items(), 40))
+    passages = list(itertools.islice(official_passages(mtrag_root, "govt"), 1258))
+    queries = dict(itertools.islice(official_queries(mtrag_root, "govt", "all_questions").items(), 40))
     terms = term_lister(analyser)
     oracle = LuceneOracle([terms(indexed_text(passage)) for passage in passages], k1=K1, b=B)
     retriever = Bm25Retriever("bm25" if analyser == "english" else "bm25-standard")
@@ -104,8 +104,8 @@ def test_agrees_with_the_oracle_on_generated_text(
 
 
 def test_bm25s_agrees_with_the_formula_at_exact_lengths(tmp_path: Path, mtrag_root: Path) -> None:
-    passages = list(itertools.islice(read_passages(mtrag_root, "fiqa"), 300))
-    queries = dict(itertools.islice(load_queries(mtrag_root, "fiqa", "rewrite").items(), 20))
+    passages = list(itertools.islice(official_passages(mtrag_root, "fiqa"), 300))
+    queries = dict(itertools.islice(official_queries(mtrag_root, "fiqa", "rewrite").items(), 20))
     terms = term_lister("english")
 
     class Exact(LuceneOracle):
@@ -124,7 +124,7 @@ def test_bm25s_agrees_with_the_formula_at_exact_lengths(tmp_path: Path, mtrag_ro
 
 
 def test_rank_bm25_is_the_library(tmp_path: Path, mtrag_root: Path) -> None:
-    passages = list(itertools.islice(read_passages(mtrag_root, "clapnq"), 200))
+    passages = list(itertools.islice(official_passages(mtrag_root, "clapnq"), 200))
     terms = term_lister("standard")
     scores = BM25Okapi([terms(indexed_text(passage)) for passage in passages], k1=1.5, b=0.6).get_scores(["the", "of"])
     expected = in_rank_order(
@@ -150,8 +150,8 @@ def test_the_cut_among_equal_scores_follows_the_rule(tmp_path: Path, spec: str, 
 
 def test_threads_and_segments_do_not_show(tmp_path: Path, mtrag_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Small heaps make tantivy cut the corpus into several segments, by its threads' luck; rankings stay equal."""
-    passages = list(itertools.islice(read_passages(mtrag_root, "cloud"), 4000))
-    queries = dict(itertools.islice(load_queries(mtrag_root, "cloud", "all_questions").items(), 60))
+    passages = list(itertools.islice(official_passages(mtrag_root, "cloud"), 4000))
+    queries = dict(itertools.islice(official_queries(mtrag_root, "cloud", "all_questions").items(), 60))
     runs = []
     for heap in (128_000_000, 32_000_000, 32_000_001):
         monkeypatch.setattr("retrieval_cache.retrievers._bm25._HEAP_BYTES", heap)

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragtasks.benchmarks.mtrag._retrieval import load_qrels, load_queries, read_passages
+from ragtasks.benchmarks.mtrag._retrieval import load_qrels
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError
 from ragtasks.files import Ranked, in_rank_order
 from ragtasks.records import Passage
@@ -23,6 +23,7 @@ from retrieval_cache.retrievers import DenseRetriever
 from retrieval_cache.retrievers._dense import default_prompts
 from retrieval_cache.retrievers._exact import Engine, ExactIndex
 from retrieval_cache.spec import parse
+from tests.benchmarks.mtrag._official import official_passages, official_queries
 
 pytest.importorskip("sentence_transformers", reason="needs ragtasks[dense]")
 pytest.importorskip("faiss", reason="needs ragtasks[dense]")
@@ -316,13 +317,13 @@ def test_a_killed_encoding_resumes_to_the_same_bytes(tmp_path: Path) -> None:
 
 def test_real_queries_find_their_passages(mtrag_root: Path, tmp_path: Path) -> None:
     """30 real queries over their judged passages and 60 others."""
-    queries = dict(list(load_queries(mtrag_root, "govt", "rewrite").items())[:30])
+    queries = dict(list(official_queries(mtrag_root, "govt", "rewrite").items())[:30])
     judged: dict[str, set[str]] = {}
     for qrel in load_qrels(mtrag_root, "govt"):
         if qrel.relevance and qrel.query_id in queries:
             judged.setdefault(qrel.query_id, set()).add(qrel.passage_id)
     wanted = set().union(*judged.values())
-    corpus = list(read_passages(mtrag_root, "govt"))
+    corpus = list(official_passages(mtrag_root, "govt"))
     passages = [passage for passage in corpus if passage.passage_id in wanted]
     assert len(passages) == len(wanted)
     passages += [passage for passage in corpus if passage.passage_id not in wanted][:60]

@@ -18,7 +18,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragtasks.benchmarks.mtrag._retrieval import load_queries, read_passages
 from ragtasks.errors import CacheError, ConfigurationError
 from ragtasks.files import Run
 from ragtasks.records import Passage
@@ -29,6 +28,7 @@ from retrieval_cache.retrievers import DenseRetriever, HybridRetriever, no_progr
 from retrieval_cache.retrievers._bm25 import Bm25Retriever
 from retrieval_cache.retrievers._exact import ExactIndex
 from retrieval_cache.spec import parse
+from tests.benchmarks.mtrag._official import official_passages, official_queries
 
 pytest.importorskip("pymilvus")
 pytest.importorskip("milvus_lite")
@@ -81,8 +81,8 @@ def searched(retriever: Any, passages: Sequence[Passage], folder: Path, queries:
 def test_bm25_over_real_passages_ranks_as_bm25(
     mtrag_root: Path, tmp_path: Path, opened: list[MilvusRetriever], record_property: Any
 ) -> None:
-    passages = [passage for domain in ("clapnq", "fiqa") for passage in read_passages(mtrag_root, domain)][:20_000]
-    queries = dict(itertools.islice(load_queries(mtrag_root, "clapnq", "rewrite").items(), 100))
+    passages = [passage for domain in ("clapnq", "fiqa") for passage in official_passages(mtrag_root, domain)][:20_000]
+    queries = dict(itertools.islice(official_queries(mtrag_root, "clapnq", "rewrite").items(), 100))
     assert len(passages) == 20_000
     expected = searched(Bm25Retriever(), passages, tmp_path / "tantivy", queries)
     found = searched(milvus(opened, tmp_path, mode="bm25"), passages, tmp_path / "milvus", queries)
@@ -96,8 +96,8 @@ def test_dense_over_real_passages_gives_the_run_of_exact_search(
     mtrag_root: Path, tmp_path: Path, opened: list[MilvusRetriever], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    passages = list(itertools.islice(read_passages(mtrag_root, "fiqa"), 400))
-    queries = dict(itertools.islice(load_queries(mtrag_root, "fiqa", "rewrite").items(), 60))
+    passages = list(itertools.islice(official_passages(mtrag_root, "fiqa"), 400))
+    queries = dict(itertools.islice(official_queries(mtrag_root, "fiqa", "rewrite").items(), 60))
     exact = DenseRetriever("minilm", max_length=16, shard_size=150)
     expected = searched(exact, passages, tmp_path / "in_process" / "dense", queries)
     retriever = milvus(opened, tmp_path, encoder=DenseRetriever("minilm", max_length=16, shard_size=150))
@@ -112,9 +112,9 @@ def test_dense_over_twenty_thousand_real_passages_finds_what_exact_search_finds(
 ) -> None:
     # Random projections of the passages' term weights, because an encoder takes minutes for as many.
     weights = TermWeights("bm25")
-    passages = (passage for domain in ("clapnq", "fiqa") for passage in read_passages(mtrag_root, domain))
+    passages = (passage for domain in ("clapnq", "fiqa") for passage in official_passages(mtrag_root, domain))
     weights.prepare(itertools.islice(passages, 20_000), tmp_path / "terms", no_progress)
-    texts = list(load_queries(mtrag_root, "clapnq", "rewrite").values())
+    texts = list(official_queries(mtrag_root, "clapnq", "rewrite").values())
     stored = projected([vector for _, vector in weights.stored(0)]).astype(np.float16)
     queries = projected(weights.queries(texts, no_progress))
     exact = ExactIndex.of([stored], [f"{row:05d}" for row in range(len(stored))], "faiss").search(queries, 10)

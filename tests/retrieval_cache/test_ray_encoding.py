@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ragtasks.benchmarks.mtrag._retrieval import read_passages
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError
 from ragtasks.records import Passage
 from retrieval_cache.engines._ray_encoding import encode_corpus
 from retrieval_cache.retrievers import DenseRetriever
+from tests.benchmarks.mtrag._official import official_passages
 
 ray = pytest.importorskip("ray")
 cluster_utils = pytest.importorskip("ray.cluster_utils")
@@ -68,7 +68,7 @@ def nodes() -> Iterator[Nodes]:
 
 @pytest.fixture
 def passages(mtrag_root: Path) -> list[Passage]:
-    return list(itertools.islice(read_passages(mtrag_root, "clapnq"), N_SHARDS * 16 - 5))
+    return list(itertools.islice(official_passages(mtrag_root, "clapnq"), N_SHARDS * 16 - 5))
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -16,7 +16,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtasks.benchmarks import Benchmark, benchmark_folder
-from ragtasks.benchmarks._doc2dial_shared_task import paired, read_shared_task, write_references
 from ragtasks.benchmarks.doc2dial import _doc2dial as doc2dial
 from ragtasks.benchmarks.doc2dial import _multidoc2dial as multidoc2dial
 from ragtasks.benchmarks.doc2dial import _propositions as multidoc2dial_propositions
@@ -26,6 +25,7 @@ from ragtasks.benchmarks.doc2dial._files import DOMAINS, Document, Span, read_di
 from ragtasks.benchmarks.doc2dial._passages import cut, gold_passages
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.records import Answerability, Passage, Role, Setting
+from tests.benchmarks.doc2dial._shared_task import paired, read_shared_task, write_references
 from tests.conftest import REAL_DATA
 
 MODULES: dict[str, Any] = {

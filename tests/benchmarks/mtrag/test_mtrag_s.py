@@ -14,9 +14,9 @@ import pytest
 
 from ragtasks.benchmarks import Benchmark, benchmark_folder
 from ragtasks.benchmarks.mtrag._mtrag_s import DOMAINS, SOURCE, load
-from ragtasks.benchmarks.mtrag._retrieval import read_passages
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.records import Answerability, Setting
+from tests.benchmarks.mtrag._official import official_passages
 from tests.conftest import REAL_DATA
 
 SAMPLE = benchmark_folder("mtrag_s", "sample", Path())
@@ -85,7 +85,7 @@ def test_sample_rows_have_the_official_keys_in_their_order() -> None:
 
 def test_sample_passages_are_those_of_the_shared_corpora_and_answers_are_not_copied(sample: Benchmark) -> None:
     root = benchmark_folder("mtrag", "sample", Path())
-    corpora = {domain: {item.text for item in read_passages(root, domain)} for domain in DOMAINS}
+    corpora = {domain: {item.text for item in official_passages(root, domain)} for domain in DOMAINS}
     for task in sample.tasks:
         assert {item.text for item in task.references} <= corpora[task.domain]
         words = re.findall(r"\w+", task.target.lower())

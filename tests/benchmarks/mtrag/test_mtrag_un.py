@@ -15,7 +15,6 @@ from ragtasks.benchmarks import Benchmark, benchmark_folder, build_doc, open_ben
 from ragtasks.benchmarks.download import FileStatus, verify
 from ragtasks.benchmarks.download._fetch import adopt
 from ragtasks.benchmarks.mtrag._mtrag_un import DOMAINS, OFFICIAL_COUNTS, RETRIEVAL, SOURCE, load, load_qrels
-from ragtasks.benchmarks.mtrag._retrieval import read_passages
 from ragtasks.config import EvaluationConfig
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.harness.models import refuse_on_empty
@@ -25,6 +24,7 @@ from ragtasks.metrics._conditioning import NO_CLARIFICATION
 from ragtasks.records import Answerability, Response, Role, Setting
 from ragtasks.scoring import ScoredResponse
 from ragtasks.scoring._scoring import ResponseScorer
+from tests.benchmarks.mtrag._official import official_passages
 
 SAMPLE = benchmark_folder("mtrag_un", "sample", Path())
 SCRIPTS = Path(__file__).resolve().parents[3] / "scripts"
@@ -239,7 +239,7 @@ def test_the_sample_leaks_like_the_official_file(sample: Benchmark) -> None:
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_sample_references_are_judged_passages_of_the_shared_corpus(sample: Benchmark, domain: str) -> None:
     assert judgements(SAMPLE, domain) == references(sample, domain)
-    corpus = {p.passage_id: p.text for p in read_passages(benchmark_folder("mtrag", "sample", Path()), domain)}
+    corpus = {p.passage_id: p.text for p in official_passages(benchmark_folder("mtrag", "sample", Path()), domain)}
     for task in sample.tasks:
         if task.domain == domain:
             assert all(corpus[passage.passage_id] == passage.text for passage in task.references)

@@ -1,11 +1,10 @@
-"""Corpora, queries, judgements and conversations: real counts, and every way in which a file can be broken."""
+"""Corpora, queries and judgements: real counts, and every way in which a file can be broken."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import shutil
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,14 +14,14 @@ from hypothesis import strategies as st
 
 from ragtasks.benchmarks import benchmark_folder
 from ragtasks.benchmarks.mtrag._benchmark import DOMAINS, load
-from ragtasks.benchmarks.mtrag._retrieval import QUERY_FORMS, load_qrels, load_queries, read_passages
+from ragtasks.benchmarks.mtrag._retrieval import corpus_file, load_qrels, load_rewrites
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.records import Qrel
+from tests.benchmarks.mtrag._official import QUERY_FORMS, official_passages, official_queries
 
 SAMPLE = benchmark_folder("mtrag", "sample", Path())
 QUERIES = "mtrag-human/retrieval_tasks/fiqa/fiqa_rewrite.jsonl"
 QRELS = "mtrag-human/retrieval_tasks/fiqa/qrels/dev.tsv"
-CORPUS = "corpora/passage_level/fiqa.jsonl.zip"
 HEADER = b"query-id\tcorpus-id\tscore\n"
 
 
@@ -68,7 +67,7 @@ def test_official_queries_have_the_same_ids_in_three_forms(mtrag_root: Path) -> 
     judged = {task.task_id: task for task in load(mtrag_root).tasks if task.references}
     assert len(judged) == 777
     for domain, count in QUERY_COUNTS.items():
-        forms = {form: load_queries(mtrag_root, domain, form) for form in QUERY_FORMS}
+        forms = {form: official_queries(mtrag_root, domain, form) for form in QUERY_FORMS}
         assert {len(queries) for queries in forms.values()} == {count}
         assert {tuple(queries) for queries in forms.values()} == {tuple(forms["rewrite"])}
         assert all("|user|" not in text for queries in forms.values() for text in queries.values())
@@ -84,7 +83,7 @@ def test_official_judgements(mtrag_root: Path, domain: str) -> None:
     assert sum(QREL_COUNTS.values()) == 2128
     assert {qrel.relevance for qrel in qrels} == {1}
     assert (qrels[0].passage_id, qrels[-1].passage_id) == FIRST_AND_LAST_JUDGED[domain]
-    assert {qrel.query_id for qrel in qrels} == load_queries(mtrag_root, domain, "rewrite").keys()
+    assert {qrel.query_id for qrel in qrels} == official_queries(mtrag_root, domain, "rewrite").keys()
     references = {
         (task.task_id, passage.passage_id)
         for task in load(mtrag_root).tasks
@@ -98,7 +97,7 @@ def test_official_judgements(mtrag_root: Path, domain: str) -> None:
 
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_real_corpora(mtrag_root: Path, domain: str) -> None:
-    passages = list(read_passages(mtrag_root, domain))
+    passages = list(official_passages(mtrag_root, domain))
     ids = [passage.passage_id for passage in passages]
     assert len(ids) == len(set(ids)) == PASSAGE_COUNTS[domain]
     assert (ids[0], ids[9], ids[-1]) == FIRST_TENTH_LAST[domain]
@@ -111,11 +110,10 @@ def test_real_corpora(mtrag_root: Path, domain: str) -> None:
 @pytest.mark.parametrize(
     ("name", "read"),
     [
-        (QUERIES, lambda root: load_queries(root, "fiqa", "rewrite")),
+        (QUERIES, lambda root: load_rewrites(root, "fiqa")),
         (QRELS, lambda root: load_qrels(root, "fiqa")),
-        (CORPUS, lambda root: list(read_passages(root, "fiqa"))),
     ],
-    ids=["queries", "qrels", "corpus"],
+    ids=["queries", "qrels"],
 )
 @pytest.mark.parametrize("content", [None, b"", b"\xff\xfe\x00\x01", b'{"_id": "a<::>1", "te'])
 def test_files_that_are_missing_empty_or_corrupt(
@@ -127,15 +125,10 @@ def test_files_that_are_missing_empty_or_corrupt(
     message_of(lambda: read(root), name)
 
 
-@pytest.mark.parametrize("read", [load_qrels, lambda root, domain: list(read_passages(root, domain))])
+@pytest.mark.parametrize("read", [load_qrels, load_rewrites, corpus_file])
 def test_an_unknown_domain_is_answered_with_close_matches(read: Callable[[Path, str], object]) -> None:
     with pytest.raises(ConfigurationError, match="unknown domain 'fiqua': did you mean 'fiqa'"):
         read(SAMPLE, "fiqua")
-
-
-def test_an_unknown_query_form_is_answered_with_close_matches() -> None:
-    with pytest.raises(ConfigurationError, match="unknown query form 'lastturn': did you mean 'last_turn'"):
-        load_queries(SAMPLE, "fiqa", "lastturn")
 
 
 @pytest.mark.parametrize(
@@ -180,56 +173,9 @@ def test_judgements_need_no_header(root: Path) -> None:
 def test_a_bad_query_is_named_by_line(root: Path, row: object, expected: str) -> None:
     rows = [{"_id": "a<::>1", "text": "|user|: x"}, row, 7]
     (root / QUERIES).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    text = message_of(lambda: load_queries(root, "fiqa", "rewrite"), QUERIES)
+    text = message_of(lambda: load_rewrites(root, "fiqa"), QUERIES)
     assert expected in text
     assert "line 3: expected one JSON object" in text
-
-
-def write_corpus(root: Path, **members: bytes) -> None:
-    with zipfile.ZipFile(root / CORPUS, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in members.items():
-            archive.writestr(name, content)
-
-
-def test_a_corpus_zip_holds_exactly_one_file(root: Path) -> None:
-    write_corpus(root)
-    assert "found: 0 files" in message_of(lambda: list(read_passages(root, "fiqa")), CORPUS)
-    write_corpus(root, one=b"{}", two=b"{}")
-    assert "found: 2 files" in message_of(lambda: list(read_passages(root, "fiqa")), CORPUS)
-    write_corpus(root, one=b"")
-    assert "at least one line" in message_of(lambda: list(read_passages(root, "fiqa")), CORPUS)
-
-
-@pytest.mark.parametrize("damage", ["cut", "flipped"])
-def test_a_damaged_corpus_zip_is_refused(root: Path, damage: str) -> None:
-    content = bytearray((root / CORPUS).read_bytes())
-    if damage == "cut":
-        del content[len(content) // 2 :]
-    else:
-        middle = len(content) // 2
-        content[middle : middle + 40] = bytes(byte ^ 0xFF for byte in content[middle : middle + 40])
-    (root / CORPUS).write_bytes(content)
-    message_of(lambda: list(read_passages(root, "fiqa")), CORPUS)
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        b"nothing",
-        b"[]",
-        b"null",
-        b'{"_id": "p"}',
-        b'{"_id": "", "text": "x"}',
-        b'{"_id": "p", "text": 3}',
-        b'{"_id": 1, "text": "x"}',
-        b'{"_id": "p", "text": "x", "title": ["t"]}',
-    ],
-)
-def test_a_bad_passage_is_named_by_line(root: Path, line: bytes) -> None:
-    write_corpus(root, corpus=b'{"_id": "a", "text": ""}\n\n' + line + b"\n")
-    passages = read_passages(root, "fiqa")
-    assert next(passages).passage_id == "a"  # streamed: what is right comes first
-    assert "line 3: expected" in message_of(lambda: next(passages), CORPUS)
 
 
 JSON_VALUES = st.recursive(
@@ -251,11 +197,9 @@ def test_whatever_a_file_holds_the_only_error_is_a_clear_one(root: Path, value: 
     text = json.dumps(value).encode()
     (root / QUERIES).write_bytes(text)
     (root / QRELS).write_bytes("\n".join(lines).encode(errors="replace"))
-    write_corpus(root, corpus=text)
     for read in (
-        lambda: load_queries(root, "fiqa", "rewrite"),
+        lambda: load_rewrites(root, "fiqa"),
         lambda: load_qrels(root, "fiqa"),
-        lambda: list(read_passages(root, "fiqa")),
     ):
         with contextlib.suppress(BenchmarkFileError):
             read()

@@ -11,8 +11,9 @@ import pytest
 
 from ragtasks.benchmarks import Benchmark, benchmark_folder
 from ragtasks.benchmarks.mtrag._benchmark import DOMAINS, load
-from ragtasks.benchmarks.mtrag._retrieval import QUERY_FORMS, load_qrels, load_queries, read_passages
+from ragtasks.benchmarks.mtrag._retrieval import load_qrels
 from ragtasks.records import Answerability, Setting
+from tests.benchmarks.mtrag._official import QUERY_FORMS, official_passages, official_queries
 
 ROOT = benchmark_folder("mtrag", "sample", Path())
 SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "build_sample.py"
@@ -34,7 +35,7 @@ def test_the_sample_is_large_and_varied_enough(sample: Benchmark) -> None:
     assert len({task.conversation_id for task in sample.tasks}) >= 12
     assert len(sample.tasks) >= 72
     assert {task.domain for task in sample.tasks} == set(DOMAINS)
-    assert sum(1 for domain in DOMAINS for _ in read_passages(ROOT, domain)) >= 160
+    assert sum(1 for domain in DOMAINS for _ in official_passages(ROOT, domain)) >= 160
     assert {task.answerability for task in sample.tasks} == set(Answerability) - {Answerability.UNDERSPECIFIED}
     assert {label for task in sample.tasks for label in task.question_types} == QUESTION_TYPES
     assert {task.multi_turn for task in sample.tasks} == {"N/A", "Follow-up", "Clarification"}
@@ -55,14 +56,14 @@ def test_many_questions_need_the_conversation() -> None:
     assert all(int(row["turn"]) > 1 for row in dependent)
     rewritten = 0
     for domain in DOMAINS:
-        last, rewrite = (load_queries(ROOT, domain, form) for form in ("last_turn", "rewrite"))
+        last, rewrite = (official_queries(ROOT, domain, form) for form in ("last_turn", "rewrite"))
         rewritten += sum(last[row["task_id"]] != rewrite[row["task_id"]] for row in dependent if row["task_id"] in last)
     assert rewritten >= 30
 
 
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_references_are_passages_of_the_corpus(sample: Benchmark, domain: str) -> None:
-    corpus = {passage.passage_id: passage for passage in read_passages(ROOT, domain)}
+    corpus = {passage.passage_id: passage for passage in official_passages(ROOT, domain)}
     for setting in Setting:
         contexts = sample.read_contexts(setting).passages
         for task in sample.tasks:
@@ -77,8 +78,8 @@ def test_judgements_are_the_references_and_queries_their_tasks(sample: Benchmark
     assert [(q.query_id, q.passage_id, q.relevance) for q in load_qrels(ROOT, domain)] == references
     judged = [task.task_id for task in tasks if task.references]
     for form in QUERY_FORMS:
-        assert list(load_queries(ROOT, domain, form)) == judged
-    assert load_queries(ROOT, domain, "last_turn") == {t.task_id: t.question for t in tasks if t.references}
+        assert list(official_queries(ROOT, domain, form)) == judged
+    assert official_queries(ROOT, domain, "last_turn") == {t.task_id: t.question for t in tasks if t.references}
 
 
 def test_answerable_tasks_and_only_they_have_references(sample: Benchmark) -> None:

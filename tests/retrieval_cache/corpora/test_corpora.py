@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.records import Passage
 from retrieval_cache.corpora import read_corpus
-from retrieval_cache.corpora._corpora import Fields, corpus_checksum, survey_corpus
+from retrieval_cache.corpora._corpora import Fields, survey_corpus
 
 ROWS = [
     {"_id": f"document-{number}-0-40", "text": f"Passage {number} says: größer, 大.\n", "title": f"T{number}"}
@@ -128,7 +128,7 @@ def test_every_container_gives_the_same_passages(tmp_path: Path, container: Call
     datasets.disable_progress_bars()
     location = container(tmp_path)
     assert list(read_corpus(location)) == PASSAGES
-    assert corpus_checksum(location) == corpus_checksum(plain(tmp_path))
+    assert survey_corpus(location).checksum == survey_corpus(plain(tmp_path)).checksum
 
 
 @given(
@@ -143,12 +143,12 @@ def test_the_checksum_moves_with_every_text(
     changed = [dict(item) for item in ROWS[:2]]
     changed[row][field] += change
     before = write(folder / "before.jsonl", lines(ROWS[:2]))
-    assert corpus_checksum(before) != corpus_checksum(write(folder / "after.jsonl", lines(changed)))
+    assert survey_corpus(before).checksum != survey_corpus(write(folder / "after.jsonl", lines(changed))).checksum
 
 
 def test_the_checksum_ignores_what_decides_nothing_and_knows_borders_and_order(tmp_path: Path) -> None:
     def checksum(*rows: dict[str, object]) -> str:
-        return corpus_checksum(write(tmp_path / "c.jsonl", b"".join(orjson.dumps(row) + b"\n" for row in rows)))
+        return survey_corpus(write(tmp_path / "c.jsonl", b"".join(orjson.dumps(row) + b"\n" for row in rows))).checksum
 
     one: dict[str, object] = {"_id": "a", "text": "bc", "title": "d"}
     two: dict[str, object] = {"_id": "b", "text": "bc"}
@@ -275,7 +275,7 @@ def test_blank_passages_are_counted_and_left_out_or_kept(tmp_path: Path) -> None
     assert (kept.n_passages, kept.n_blank) == (3, 1)
     assert (skipped.n_passages, skipped.n_blank) == (2, 1)
     assert list(read_corpus(location, blank="skip")) == PASSAGES[:2]
-    assert kept.checksum != skipped.checksum == corpus_checksum(write(tmp_path / "d.jsonl", lines(ROWS[:2])))
+    assert kept.checksum != skipped.checksum == survey_corpus(write(tmp_path / "d.jsonl", lines(ROWS[:2]))).checksum
 
 
 def test_a_reader_that_stops_early_closes_the_file(tmp_path: Path) -> None:

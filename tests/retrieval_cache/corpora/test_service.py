@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from ragtasks.benchmarks import Benchmark
-from ragtasks.benchmarks.mtrag._retrieval import read_passages
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from retrieval_cache.corpora import describe_corpus, describe_duplicates, segment_corpus
 from retrieval_cache.service import Place, retrieve
 from retrieval_cache.stage import read_run
 from retrieval_cache.store import RunStore
+from tests.benchmarks.mtrag._official import official_passages
 
 
 def test_corpus_of_the_sample_is_described(sample: Benchmark) -> None:
@@ -78,7 +78,7 @@ def test_documents_are_cut_into_passages_that_can_be_read_back(tmp_path: Path) -
 
 def test_run_over_another_corpus_is_another_run(sample: Benchmark, tmp_path: Path) -> None:
     place = Place("mtrag", "sample", tmp_path / "data", tmp_path / "store")
-    kept = list(read_passages(sample.root, "fiqa"))[:10]
+    kept = list(official_passages(sample.root, "fiqa"))[:10]
     other = tmp_path / "fiqa.jsonl"
     other.write_text("".join(json.dumps({"_id": item.passage_id, "text": item.text}) + "\n" for item in kept))
     own = retrieve(place, "bm25", "rewrite", depth=20)

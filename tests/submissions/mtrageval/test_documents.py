@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from ragtasks.benchmarks.mtrag._retrieval import read_passages
 from ragtasks.errors import BenchmarkFileError
 from ragtasks.submissions.mtrageval._documents import known_documents
+from tests.benchmarks.mtrag._official import official_passages
 from tests.submissions.mtrageval._files import sample
 
 
 def test_the_documents_are_those_of_the_corpora_that_both_benchmarks_share() -> None:
     mtrag = sample()
     expected = {
-        domain: frozenset(passage.passage_id for passage in read_passages(mtrag.root, domain))
+        domain: frozenset(passage.passage_id for passage in official_passages(mtrag.root, domain))
         for domain in ("clapnq", "fiqa", "govt", "cloud")
     }
     assert known_documents(mtrag) == expected

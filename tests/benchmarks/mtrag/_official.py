@@ -1,0 +1,24 @@
+"""MTRAG's own files as tests read them: a corpus as the retrieval stage does, queries in the three published forms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from ragtasks.benchmarks import retrieval_side
+from ragtasks.benchmarks.mtrag._retrieval import read_queries
+from ragtasks.records import Passage
+from retrieval_cache.corpora import read_corpus
+
+QUERY_FORMS = {"last_turn": "lastturn", "rewrite": "rewrite", "all_questions": "questions"}
+"""Query form -> the word that the official file names use for it."""
+
+
+def official_passages(root: Path, domain: str) -> Iterator[Passage]:
+    """Yield the passages of one domain's corpus, those without text too."""
+    yield from read_corpus(str(retrieval_side("mtrag").corpus_file(root, domain)), blank="keep")
+
+
+def official_queries(root: Path, domain: str, form: str) -> dict[str, str]:
+    """Return query id -> text of one domain in one form."""
+    return read_queries(root / "mtrag-human/retrieval_tasks" / domain / f"{domain}_{QUERY_FORMS[form]}.jsonl")
