@@ -45,7 +45,8 @@ def test_hook_and_test_target_run_the_same_checks() -> None:
 
 def test_the_workflow_runs_what_every_change_must_pass_and_nothing_else() -> None:
     (job,) = read_yaml(".github/workflows/ci.yml")["jobs"].values()
-    assert [step["run"] for step in job["steps"] if "run" in step] == ["bash .ci/run"]
+    commands = [step["run"] for step in job["steps"] if "run" in step]
+    assert [command for command in commands if not command.startswith("git config ")] == ["bash .ci/run"]
     assert "make test" in (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
 
 
