@@ -59,6 +59,12 @@ def test_the_citation_names_this_version_and_papers_with_authors() -> None:
         assert all(author["given-names"] and author["family-names"] for author in reference["authors"])
 
 
+def test_contributors_are_told_of_every_marker() -> None:
+    declared = constraints.read_pyproject()["tool"]["pytest"]["ini_options"]["markers"]
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert [line for line in declared if f"| `{line.partition(':')[0]}` |" not in text] == []
+
+
 def pinned() -> dict[str, str]:
     """Return name -> version of constraints.txt."""
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
