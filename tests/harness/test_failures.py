@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import tantivy
 
+from ragtasks.clients._transport import _certificates
 from ragtasks.errors import CacheError
 from ragtasks.scoring import record_failure, take_failures
 from ragtasks.scoring._failures import survive
@@ -102,6 +103,22 @@ def test_a_key_that_no_header_can_hold_stops_before_the_model_runs(
     assert (done.status, endpoint.requests, server.asked) == (1, [], [])
     assert "JUDGE_KEY holds characters that no HTTP header can hold" in done.err
     assert KEY not in done.out + done.err + caplog.text
+
+
+def test_a_judges_client_that_breaks_keeps_the_answers(
+    evaluating: Evaluating, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "missing.pem"))
+    _certificates.cache_clear()
+    with DemoServer() as server:
+        done = evaluating(judges=[server.judge("steady")])
+    assert (done.status, server.asked) == (1, [])
+    assert f"everything is saved in {tmp_path / 'out'}" in done.err
+    for row in samples_in(tmp_path / "out"):
+        assert row["filtered_resps"] == ["It takes three days."]
+        assert row["rouge_l"] > 0
+        assert (str(row["rb_llm"]), row["judge_coverage"]) == ("nan", 0)
+        assert row["doc"]["scoring"]["unscored"]["rb_llm"] == "no judge could be had"
 
 
 def test_half_a_character_in_a_reply_costs_no_answer(

@@ -126,6 +126,8 @@ class FailingRequests:
         del self._failed[id(messages)]
         self._in_a_row += 1
         reason = _reported(error, status)
+        if self._ended:
+            return reason  # what was on its way then says nothing new
         if status in _REFUSING_ALL:
             self._ended = f"{_REFUSING_ALL[status]} ({reason})"
         elif self._in_a_row >= _IN_A_ROW:
