@@ -37,3 +37,11 @@ def mtrag_checkout() -> Path:
     if not (MTRAG_CHECKOUT / "scripts" / "evaluation" / "judge_utils.py").is_file():
         pytest.skip(f"no checkout of IBM/mt-rag-benchmark at {MTRAG_CHECKOUT}: name one with RAGTASKS_MTRAG_CHECKOUT")
     return MTRAG_CHECKOUT
+
+
+@pytest.fixture(scope="session")
+def evaluations(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the harness's output for two models, in `oracle` and `refuse`, as reports and logs read it."""
+    from tests._evaluations import evaluate_sample
+
+    return evaluate_sample(tmp_path_factory.mktemp("evaluations"))

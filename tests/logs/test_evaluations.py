@@ -14,7 +14,7 @@ import pytest
 from ragtasks.errors import BenchmarkFileError
 from ragtasks.logs import Evaluation, read_evaluations
 from ragtasks.metrics import METRICS
-from tests.reports._evaluations import LIMIT, results_file
+from tests._evaluations import LIMIT, results_file
 from tests.reports._saved import save
 
 

@@ -15,12 +15,13 @@ import pytest
 
 from ragtasks.benchmarks import benchmark_folder, open_benchmark
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, RagtasksError
+from ragtasks.harness.judge_model import JudgeModel
 from ragtasks.logs import read_evaluations
 from ragtasks.records import Setting
 from ragtasks.scoring import Place, rescore, take_failures
+from tests._evaluations import LIMIT, evaluate_sample, results_file
 from tests.clients._server import closed_port
 from tests.judges._demo import DemoServer
-from tests.reports._evaluations import LIMIT, evaluate_sample, results_file
 
 ROOT = Path(__file__).resolve().parents[2]
 Rescore = Callable[..., list[str]]
@@ -46,7 +47,9 @@ def again(place: Place, tmp_path: Path) -> Rescore:
     def run(*paths: Path, output: Path | None = None, **options: Any) -> list[str]:
         named = {key: options.pop(key) for key in ("benchmark", "setting") if key in options}
         folder, may_replace = output or tmp_path / "out", options.pop("may_replace", lambda _: True)
-        return rescore(paths, json.dumps(options), folder, place, may_replace=may_replace, **named)
+        return rescore(
+            paths, json.dumps(options), folder, place, may_replace=may_replace, local_judge=JudgeModel, **named
+        )
 
     return run
 

@@ -8,8 +8,8 @@ from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark
 from ragtasks.judges import IDK, RL_F, Verdict, VerdictOutcome, Verdicts
 from ragtasks.metrics import RuleBasedIdk, Semantics, SemanticScore
 from ragtasks.records import Answerability, Response
-from ragtasks.suites import SUITE, ScoringInputs
-from ragtasks.suites._mtrag_s import METRIC_NAMES
+from ragtasks.suites import ScoringInputs
+from ragtasks.suites._mtrag_s import METRIC_NAMES, SUITE
 
 TEXTS = ("The island has 3,140 inhabitants.", "I do not have that information.", "")
 

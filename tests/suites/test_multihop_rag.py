@@ -8,8 +8,8 @@ from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark
 from ragtasks.judges import IDK, MULTIHOP_ANSWER, Verdict, VerdictOutcome, Verdicts
 from ragtasks.metrics import RuleBasedIdk, Scores, Semantics
 from ragtasks.records import Response
-from ragtasks.suites import SUITE, ScoringInputs
-from ragtasks.suites._multihop_rag import KINDS, METRICS
+from ragtasks.suites import ScoringInputs
+from ragtasks.suites._multihop_rag import KINDS, METRICS, SUITE
 
 OF_TYPE = {f"{kind}_query": f"accuracy_{kind}" for kind in KINDS}
 

@@ -17,7 +17,7 @@ from ragtasks.cli import app
 from ragtasks.errors import ConfigurationError
 from ragtasks.logs import Evaluation, Kind, Row, read_evaluations
 from ragtasks.reports.comparison import compare_evaluations, comparisons_csv, render_comparisons
-from tests.reports._evaluations import LIMIT, results_file
+from tests._evaluations import LIMIT, results_file
 
 KIND: Kind = ("mtrag", "minilm", "rules")
 EVALUATION = Evaluation("m", KIND, (), "mtrag", {}, Path("results.json"), {})

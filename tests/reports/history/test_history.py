@@ -26,7 +26,7 @@ from ragtasks.reports.history import (
     write_leaderboard,
 )
 from ragtasks.reports.history._entries import Mean
-from tests.reports._evaluations import LIMIT
+from tests._evaluations import LIMIT
 from tests.reports._saved import facts_of, save
 
 

@@ -16,7 +16,7 @@ from ragtasks.logs import Evaluation, Kind, read_evaluations
 from ragtasks.reports.rendering import Cell, Format, Section, Table, Value, render
 from ragtasks.reports.tables import ReportOptions, report_sections
 from ragtasks.statistics import cluster, estimate_means
-from tests.reports._evaluations import LIMIT
+from tests._evaluations import LIMIT
 from tests.reports._rows import KIND, evaluation, row
 
 SETTINGS = ("reference", "reference_rag", "full_rag")

@@ -219,7 +219,7 @@ def test_a_broken_input_is_named_with_all_its_lines(tmp_path: Path) -> None:
     with pytest.raises(BenchmarkFileError) as caught:
         read_inputs(path)
     text = str(caught.value)
-    assert text.startswith(f"input of MTRAGEval: {path}: 5 violations")
+    assert text.startswith(f"input of MTRAGEval: {path}: 5 errors")
     assert all(f"line {number}" in text for number in (1, 2, 3))
 
 
