@@ -7,10 +7,12 @@ it is not installed) is replaced by stand-ins while they are loaded.
 from __future__ import annotations
 
 import contextlib
+import csv
 import importlib
 import importlib.util
 import io
 import json
+import subprocess
 import sys
 import tempfile
 import types
@@ -88,6 +90,29 @@ def run_quietly(scripts: Scripts, reply: Callable[[str], str], work: Callable[[]
     scripts.wrapper.load_chat_openai_llm = lambda *_: lambda prompt: types.SimpleNamespace(content=reply(prompt))
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         work()
+
+
+def run_retrieval_script(checkout: Path, predictions: Path, folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what run_retrieval_eval.py gives for a file: means over all collections, and scores by task.
+
+    Args:
+        checkout: the official repository.
+        predictions: JSON lines with `task_id`, `Collection` and `contexts`.
+        folder: an empty one; the script looks for the judgements at a path that the repository no longer has, so it is
+            run from a tree of links that has it.
+    """
+    (folder / "scripts").mkdir()
+    (folder / "human").mkdir()
+    (folder / FOLDER).symlink_to(checkout / FOLDER)
+    (folder / "human" / "retrieval_tasks_convid").symlink_to(checkout / "mtrag-human" / "retrieval_tasks")
+    script, output = folder / FOLDER / "run_retrieval_eval.py", folder / "scores.jsonl"
+    subprocess.run(
+        [sys.executable, script, "--input_file", predictions, "--output_file", output], check=True, capture_output=True
+    )
+    with (folder / "scores_aggregate.csv").open(encoding="utf-8", newline="") as stream:
+        total = next(row for row in csv.DictReader(stream) if row["collection"] == "all")
+    means = {name: json.loads(total[name]) for name in ("Recall", "nDCG")}
+    return means, {row["task_id"]: row["retriever_scores"] for row in rows_of(output)}
 
 
 @contextlib.contextmanager

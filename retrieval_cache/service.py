@@ -144,7 +144,8 @@ def evaluate_runs(place: Place, names: Sequence[str]) -> RetrievalReport:
     benchmark, store = place.open(), RunStore(place.store)
     names = list(dict.fromkeys(names))
     report = report_evaluations([evaluate_stored(benchmark, store, name) for name in names])
-    runs = {name: None if name == OFFICIAL else read_run(store.named(name)) for name in names}
+    queries = [task.task_id for task in benchmark.tasks]
+    runs = {name: None if name == OFFICIAL else read_run(store.named(name), queries) for name in names}
     evidence = evidence_table(benchmark, retrieval_side(benchmark.name), runs)
     return replace(report, tables=(*report.tables, evidence)) if evidence else report
 
@@ -189,7 +190,7 @@ def evaluate_stored(benchmark: Benchmark, store: RunStore, name: str) -> Evaluat
         )
     sizes = {domain: corpus["n_passages"] for domain, corpus in spec["corpora"].items() if "n_passages" in corpus}
     return evaluate(
-        read_run(stored),
+        read_run(stored, [task.task_id for task in benchmark.tasks]),
         qrels,
         benchmark.tasks,
         name=name,
@@ -201,9 +202,11 @@ def evaluate_stored(benchmark: Benchmark, store: RunStore, name: str) -> Evaluat
 
 
 def _official(benchmark: Benchmark) -> Run:
-    """Return the published top passages as a run: their order is the ranking, their scores were not kept."""
-    read_rankings = retrieval_side(benchmark.name).load_rankings
-    contexts = read_rankings(benchmark.root) if read_rankings else published_passages(benchmark)
+    """Return the published top passages as a run: by their scores, or in their order where no scores are published."""
+    side = retrieval_side(benchmark.name)
+    if side.load_run:
+        return side.load_run(benchmark.root)
+    contexts = side.load_rankings(benchmark.root) if side.load_rankings else published_passages(benchmark)
     return {
         task_id: in_rank_order(Ranked(item.passage_id, float(-rank)) for rank, item in enumerate(passages))
         for task_id, passages in contexts.items()

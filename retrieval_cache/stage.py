@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -36,7 +36,7 @@ from retrieval_cache.contexts import contexts_of_setting, needed_passages
 from retrieval_cache.corpora import PassageSource, open_source
 from retrieval_cache.indexes import indexed
 from retrieval_cache.queries import Queries
-from retrieval_cache.retrievers import Progress, Retriever, facts_of, no_progress, wanted_passages
+from retrieval_cache.retrievers import LEFT_OUT, Progress, Retriever, facts_of, no_progress, wanted_passages
 from retrieval_cache.store import RunStore, StoredRun, file_error
 
 DEPTH = 100
@@ -214,8 +214,13 @@ def _slug(text: str) -> str:
     return kept.strip("-.")[:80] or "run"
 
 
-def read_run(stored: StoredRun) -> Run:
-    """Return the rankings of a stored run, all domains together; queries that found nothing are left out.
+def read_run(stored: StoredRun, queries: Iterable[str] = ()) -> Run:
+    """Return the rankings of a stored run, all domains together.
+
+    Args:
+        stored: the run.
+        queries: ids of all queries that were searched for. One without a line in the run's files, which cannot hold
+            it, gets an empty ranking, unless the file that the run was made of has no ranking of it either.
 
     Raises:
         CacheError: a file is missing, or has other bytes than were written.
@@ -228,7 +233,14 @@ def read_run(stored: StoredRun) -> Run:
                     f"{violation}; next step: `ragtasks runs remove {stored.folder.name}`, and make it again"
                 )
             run |= read_trec(stored.folder / path)
-    return run
+    left_out = _left_out(stored.manifest)
+    return run | {query_id: () for query_id in queries if query_id not in run and query_id not in left_out}
+
+
+def _left_out(manifest: Manifest) -> frozenset[str]:
+    """Return the queries that the file which a run was made of leaves out, as the retriever noted them."""
+    counted: Mapping[str, Mapping[str, Any]] = manifest.facts.get("retrieval", {})
+    return frozenset(query_id for one in counted.values() for query_id in one.get(LEFT_OUT, ()))
 
 
 __all__ = ["DEPTH", "Request", "build_run", "read_run"]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from ragtasks.files import Run
 from ragtasks.records import Passage, Qrel, Task
 
 
@@ -25,6 +26,8 @@ class RetrievalSide:
     """Task id -> facts that passages must hold, where the benchmark's own scores count those; None elsewhere."""
     load_rankings: Callable[[Path], Mapping[str, tuple[Passage, ...]]] | None = None
     """Task id -> all passages that are published for it, best first; None: those of the setting `full_rag` are all."""
+    load_run: Callable[[Path], Run] | None = None
+    """Task id -> the published ranking by its scores, where the benchmark publishes them; None: the order is all."""
 
     def domains_of(self, tasks: Iterable[Task]) -> tuple[str, ...]:
         """Return the domains of some tasks, in the order of `domains`, or of the tasks where that is empty."""

@@ -140,12 +140,20 @@ class _Spec(_Part):
     retriever: _Retriever
 
 
+class _Counted(_Part):
+    left_out: list[str] = []
+
+
+class _Facts(_Part):
+    retrieval: dict[str, _Counted] = {}
+
+
 class _ManifestFile(_Part):
     key: str
     name: str
     spec: _Spec
     files: dict[str, str]
-    facts: dict[str, Any]
+    facts: _Facts
 
 
 class _ContextsRow(BaseModel):

@@ -73,6 +73,8 @@ class RunScores:
     """Query id -> metric name -> value, for every judged query, in the order of the judgements."""
     omitted: tuple[str, ...]
     """Judged queries that the run leaves out altogether: they count 0."""
+    empty: tuple[str, ...]
+    """Judged queries whose ranking is empty: they count 0."""
     without_relevant: tuple[str, ...]
     """Judged queries without a relevant passage: 0 on every metric, whatever is retrieved, as trec_eval has it."""
     unjudged: tuple[str, ...]
@@ -99,6 +101,7 @@ def score_run(run: Run, qrels: Iterable[Qrel]) -> RunScores:
     return RunScores(
         values=_compute(rankings, judgements, RETRIEVAL_METRICS),
         omitted=tuple(query_id for query_id in judgements if query_id not in run),
+        empty=tuple(query_id for query_id in judgements if query_id in run and not run[query_id]),
         without_relevant=tuple(query_id for query_id, judged in judgements.items() if max(judged.values()) < 1),
         unjudged=tuple(query_id for query_id in run if query_id not in judgements),
     )

@@ -49,6 +49,8 @@ class Evaluation:
     """One for each judged query, in the order of the judgements."""
     omitted: tuple[str, ...]
     """Judged queries that the run leaves out: they count 0."""
+    empty: tuple[str, ...]
+    """Judged queries for which the run has no passage: they count 0."""
     without_relevant: tuple[str, ...]
     """Judged queries without a relevant passage: they count 0."""
     n_unjudged: int
@@ -136,6 +138,7 @@ def evaluate(
         benchmark=benchmark,
         results=tuple(_result(task_of[query_id], standalone, values) for query_id, values in scores.values.items()),
         omitted=scores.omitted,
+        empty=scores.empty,
         without_relevant=scores.without_relevant,
         n_unjudged=len(scores.unjudged),
         standalone_source=standalone.source,

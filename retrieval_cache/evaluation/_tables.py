@@ -133,6 +133,9 @@ def _notes(evaluations: Sequence[Evaluation]) -> Iterator[str]:
         if evaluation.omitted:
             n, total = len(evaluation.omitted), len(evaluation.results)
             yield f"{evaluation.name} leaves {n} of {total} judged queries out (counted 0): {_some(evaluation.omitted)}"
+        if evaluation.empty:
+            n, total = len(evaluation.empty), len(evaluation.results)
+            yield f"{evaluation.name} has no passage for {n} of {total} judged queries: {_some(evaluation.empty)}"
         if evaluation.without_relevant:
             yield f"judged, but without a relevant passage (counted 0): {_some(evaluation.without_relevant)}"
         if evaluation.n_unjudged:

@@ -16,11 +16,13 @@ from retrieval_cache.retrievers._encoders import (
 )
 from retrieval_cache.retrievers._fusion import HybridRetriever
 from retrieval_cache.retrievers._protocol import Progress, Retriever, facts_of, no_progress, wanted_passages
+from retrieval_cache.retrievers._run_file import LEFT_OUT
 from retrieval_cache.retrievers._vectors import Encoded, Filled, ShardFolder, chunks, passages_hash
 
 __all__ = [
     "ANALYSERS",
     "K1",
+    "LEFT_OUT",
     "NAMES",
     "B",
     "DenseRetriever",

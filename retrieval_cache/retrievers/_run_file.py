@@ -16,6 +16,9 @@ from ragtasks.files import Ranked, Run, query_key, read_run
 from ragtasks.records import Passage
 from retrieval_cache.retrievers._protocol import Progress, no_progress
 
+LEFT_OUT = "left_out"
+"""What the manifest of a run calls the queries that its file leaves out."""
+
 _MOST_SHOWN = 20
 
 
@@ -40,6 +43,7 @@ class RunFileRetriever:
             raise ConfigurationError(message)
         self._corpus: frozenset[str] | None = None
         self._run: dict[str, tuple[Ranked, ...]] = {}
+        self._left_out: list[str] = []
 
     @property
     def name(self) -> str:
@@ -92,8 +96,13 @@ class RunFileRetriever:
         if unknown:
             shown = ", ".join(f"{passage!r} ({query})" for query, passage in unknown[:_MOST_SHOWN])
             raise self._refused("only passages of the corpus", f"{len(unknown)} others: {shown}")
+        self._left_out += [query_id for query_id in queries if query_key(query_id) not in self._run]
         progress(f"search {self.name}", len(queries), len(queries))
         return {query_id: ranking[: max(k, 0)] for query_id, ranking in found.items()}
+
+    def facts(self) -> Mapping[str, Any]:
+        """Return the queries that were searched for and that the file leaves out; nothing where there are none."""
+        return {LEFT_OUT: list(self._left_out)} if self._left_out else {}
 
     def _rankings(self, run: Run, queries: Mapping[str, str]) -> dict[str, tuple[Ranked, ...]]:
         if queries and not any(query_key(query_id) in run for query_id in queries):
@@ -113,4 +122,4 @@ class RunFileRetriever:
         )
 
 
-__all__ = ["RunFileRetriever"]
+__all__ = ["LEFT_OUT", "RunFileRetriever"]

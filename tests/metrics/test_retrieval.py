@@ -173,7 +173,7 @@ def test_a_query_with_no_passages_scores_zero_and_is_not_called_omitted() -> Non
 
 def test_no_judgements_give_no_values() -> None:
     scores = score_run(run_of(q={"a": 1.0}), [])
-    assert scores == RunScores({}, (), (), ("q",))
+    assert scores == RunScores({}, (), (), (), ("q",))
 
 
 @pytest.mark.parametrize(

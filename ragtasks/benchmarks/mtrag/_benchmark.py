@@ -26,14 +26,11 @@ from ragtasks.benchmarks.mtrag._rows import (
     unique_rows,
 )
 from ragtasks.benchmarks.mtrag._source import MTRAG_SOURCE
-from ragtasks.files import Violations
+from ragtasks.files import Run, Violations, read_run
 from ragtasks.records import Contexts, Passage, Setting, Task
 
 SOURCE = MTRAG_SOURCE
 """The official files and the commit that they are pinned to."""
-
-RETRIEVAL = RetrievalSide(DOMAINS, corpus_file, load_qrels, load_rewrites)
-"""Corpora and relevance judgements."""
 
 MAX_REFERENCES_FOR_RAG = 2
 """`reference_rag` keeps the tasks with at most this many reference passages (paper, section 6.1)."""
@@ -43,6 +40,19 @@ _TASK_FILES = {
     Setting.REFERENCE_RAG: "mtrag-human/generation_tasks/reference+RAG.jsonl",
     Setting.FULL_RAG: "mtrag-human/generation_tasks/RAG.jsonl",
 }
+
+
+def load_run(root: Path) -> Run:
+    """Return the published rankings by their scores, which 37 of the 842 lists of passages do not follow.
+
+    Raises:
+        CacheError: the file is missing or broken.
+    """
+    return read_run(root / _TASK_FILES[Setting.FULL_RAG])
+
+
+RETRIEVAL = RetrievalSide(DOMAINS, corpus_file, load_qrels, load_rewrites, load_run=load_run)
+"""Corpora, relevance judgements, and what was retrieved for the paper."""
 
 OFFICIAL_COUNTS = Counts(
     tasks=842,

@@ -48,6 +48,7 @@ def evaluation(
             for place, (position, domain) in enumerate(places)
         ),
         omitted=(),
+        empty=(),
         without_relevant=(),
         n_unjudged=0,
         standalone_source="no labels",

@@ -1,0 +1,91 @@
+"""Scores of MTRAG's rankings beside those of the official script, run as it is, on real files and harder ones."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perf.official_scripts import rows_of, run_retrieval_script
+from ragtasks.benchmarks import retrieval_side
+from ragtasks.files import OFFICIAL, Run, read_run
+from ragtasks.metrics import CUTOFFS
+from retrieval_cache.evaluation import Evaluation, evaluate
+from retrieval_cache.retrievers import LEFT_OUT
+from retrieval_cache.service import Place, evaluate_stored, retrieve
+from retrieval_cache.store import RunStore
+
+RAG = "mtrag-human/generation_tasks/RAG.jsonl"
+_SCRIPT_CUTOFFS = [k for k in CUTOFFS if k <= 5]
+
+
+def as_they_are(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return rows
+
+
+def with_empties_and_ties(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Every 9th ranking empty, every 7th task missing, scores rounded until they tie, lists shuffled."""
+    choice = random.Random(7)
+    changed = []
+    for number, row in enumerate(rows):
+        contexts = [{**item, "score": round(item["score"] / 4)} for item in row["contexts"]]
+        choice.shuffle(contexts)
+        if number % 7:
+            changed.append({**row, "contexts": contexts if number % 9 else []})
+    return changed
+
+
+@pytest.mark.parametrize("change", [as_they_are, with_empties_and_ties])
+def test_means_and_every_query_equal_the_scripts(
+    tmp_path: Path,
+    mtrag_checkout: Path,
+    mtrag_root: Path,
+    change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]],
+) -> None:
+    path, folder = tmp_path / "predictions.jsonl", tmp_path / "tree"
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in change(rows_of(mtrag_root / RAG))), encoding="utf-8")
+    folder.mkdir()
+    means, by_task = run_retrieval_script(mtrag_checkout, path, folder)
+    found = judged(Place("mtrag", str(mtrag_root), tmp_path, tmp_path), read_run(path))
+    for place, k in enumerate(_SCRIPT_CUTOFFS):
+        assert found.ibm[f"recall_{k}"].value == pytest.approx(means["Recall"][place], abs=1e-9)
+        assert found.ibm[f"ndcg_{k}"].value == pytest.approx(means["nDCG"][place], abs=1e-9)
+    scored = {result.query_id: result.values for result in found.results if by_task.get(result.query_id)}
+    assert len(scored) == sum(bool(row) for row in by_task.values()) > 600
+    for task_id, values in scored.items():
+        for k in _SCRIPT_CUTOFFS:
+            assert values[f"recall_{k}"] == pytest.approx(by_task[task_id][f"recall_{k}"], abs=1e-9)
+            assert values[f"ndcg_{k}"] == pytest.approx(by_task[task_id][f"ndcg_cut_{k}"], abs=1e-9)
+
+
+def judged(place: Place, run: Run) -> Evaluation:
+    benchmark = place.open()
+    side = retrieval_side(benchmark.name)
+    qrels = [qrel for domain in side.domains for qrel in side.load_qrels(benchmark.root, domain)]
+    return evaluate(run, qrels, benchmark.tasks, name="file", benchmark=benchmark.label)
+
+
+def test_the_published_ranking_is_by_its_scores(mtrag_root: Path, tmp_path: Path) -> None:
+    place = Place("mtrag", str(mtrag_root), tmp_path, tmp_path)
+    found = evaluate_stored(place.open(), RunStore(tmp_path), OFFICIAL)
+    assert found.ibm == judged(place, read_run(mtrag_root / RAG)).ibm
+
+
+def test_a_stored_run_keeps_what_was_empty_and_what_was_missing(tmp_path: Path) -> None:
+    place = Place("mtrag", "sample", tmp_path, tmp_path)
+    root = place.open().root
+    rows = with_empties_and_ties(rows_of(root / RAG))
+    path = tmp_path / "predictions.jsonl"
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    stored = retrieve(place, f"run:{path}", "last_turn", name="mine", depth=20)
+    assert sum(len(one[LEFT_OUT]) for one in stored.manifest.facts["retrieval"].values()) == 112 - len(rows)
+    found, direct = evaluate_stored(place.open(), RunStore(tmp_path), "mine"), judged(place, read_run(path))
+    assert {name: score.value for name, score in found.ibm.items()} == pytest.approx(
+        {name: score.value for name, score in direct.ibm.items()}, abs=1e-12
+    )
+    assert set(found.omitted) == set(direct.omitted) != set()
+    assert set(found.empty) == set(direct.empty) != set()
