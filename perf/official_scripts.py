@@ -101,14 +101,15 @@ def run_retrieval_script(checkout: Path, predictions: Path, folder: Path) -> tup
         folder: an empty one; the script looks for the judgements at a path that the repository no longer has, so it is
             run from a tree of links that has it.
     """
-    (folder / "scripts").mkdir()
+    (folder / FOLDER).mkdir(parents=True)
     (folder / "human").mkdir()
-    (folder / FOLDER).symlink_to(checkout / FOLDER)
+    for name in ("run_retrieval_eval.py", "judge_utils.py"):
+        (folder / FOLDER / name).symlink_to(checkout / FOLDER / name)
     (folder / "human" / "retrieval_tasks_convid").symlink_to(checkout / "mtrag-human" / "retrieval_tasks")
-    script, output = folder / FOLDER / "run_retrieval_eval.py", folder / "scores.jsonl"
-    subprocess.run(
-        [sys.executable, script, "--input_file", predictions, "--output_file", output], check=True, capture_output=True
-    )
+    output = folder / "scores.jsonl"
+    # Python puts the folder that a linked script really lies in on the path; the script itself asks for the link's.
+    command = [sys.executable, folder / FOLDER / "run_retrieval_eval.py"]
+    subprocess.run([*command, "--input_file", predictions, "--output_file", output], check=True, capture_output=True)
     with (folder / "scores_aggregate.csv").open(encoding="utf-8", newline="") as stream:
         total = next(row for row in csv.DictReader(stream) if row["collection"] == "all")
     means = {name: json.loads(total[name]) for name in ("Recall", "nDCG")}
