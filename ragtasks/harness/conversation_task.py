@@ -26,13 +26,14 @@ from ragtasks import __version__
 from ragtasks.benchmarks import Doc, benchmark_folder, open_benchmark, response_of
 from ragtasks.config import config_from_metadata
 from ragtasks.environment import data_folder, run_store
+from ragtasks.errors import ConfigurationError, clear_error
 from ragtasks.files import CLOSED_BOOK, run_key
 from ragtasks.harness._averaging import mean_of_scored
 from ragtasks.harness._chat import ChatRenderer, chat_messages, refuse_chat_endpoint, system_text
 from ragtasks.harness._dataset import task_dataset
 from ragtasks.harness.answering import NoAnswer
 from ragtasks.harness.judge_model import JudgeModel
-from ragtasks.metrics import Pair, answer_text
+from ragtasks.metrics import Metric, Pair, answer_text
 from ragtasks.records import Response
 from ragtasks.scoring import ScoredResponse, given_metrics, shared_scorer
 from ragtasks.secrets import masked
@@ -81,10 +82,10 @@ class ConversationTask(ConfigurableTask):
         root = benchmark_folder(options["benchmark"], self.evaluation.data, data_folder())
         self.benchmark = open_benchmark(options["benchmark"], root.resolve())
         self._suite_name = options.get("suite", self.benchmark.suite)
-        self._metrics = {metric.name: metric for metric in suite_named(self._suite_name).metrics}
+        self._metrics = {metric.name: metric for metric in self._declared_metrics()}
         # Any value keeps the harness from looking our metric names up in a hub over the network.
         own["process_results"] = _OWN_PROCESS_RESULTS
-        own["metric_list"] = self._metric_list(own["metric_list"])
+        own["metric_list"] = self._metric_list(own)
         super().__init__(config=own)
         self._filter = _SAMPLE_FILTER if self.benchmark.is_sample else self.benchmark.copy or _FILTER
         self._filters = [build_filter_ensemble(self._filter, [["take_first", None]])]
@@ -94,10 +95,24 @@ class ConversationTask(ConfigurableTask):
         self._render_plain(self.dataset["test"][0], None)
         self._config.metadata = self._public_metadata()
 
-    def _metric_list(self, declared: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return the declared metrics that this configuration can give: without judges, none that needs them."""
-        absent = self._metrics.keys() - given_metrics(self._metrics.values(), self.evaluation)
-        return [item for item in declared if item["metric"] not in absent]
+    def _declared_metrics(self) -> Sequence[Metric]:
+        """Return every metric of this task, in the order of the harness's table."""
+        return suite_named(self._suite_name).metrics
+
+    def _metric_list(self, own: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return what the harness lists: the declared metrics that this configuration can give.
+
+        Raises:
+            ConfigurationError: the YAML has a list of its own that names others.
+        """
+        if own.get("metric_list"):
+            _check_list(f"task {own.get('task')}", own["metric_list"], self._metrics)
+        given = given_metrics(self._metrics.values(), self.evaluation)
+        return [self._listed(self._metrics[name]) for name in given]
+
+    def _listed(self, metric: Metric) -> dict[str, Any]:
+        """Return a metric as the harness lists it; it wants a name of its own for the aggregation, and calls ours."""
+        return {"metric": metric.name, "aggregation": "nanmean", "higher_is_better": metric.higher_is_better}
 
     def download(self, dataset_kwargs: dict[str, Any] | None = None, **_: Any) -> None:
         """Build this task's docs."""
@@ -269,6 +284,24 @@ class ConversationTask(ConfigurableTask):
                 "scoring": self.scorer.provenance(),
             },
         }
+
+
+def _check_list(what: str, listed: Iterable[Mapping[str, Any]], declared: Iterable[str]) -> None:
+    """Refuse a list of metrics that is not the declared one: names that are missing, names that nothing computes."""
+    names, known = {str(item.get("metric")) for item in listed}, set(declared)
+    if names == known:
+        return
+    found = [f"missing {', '.join(sorted(known - names))}"] if known - names else []
+    found += [f"unknown {', '.join(sorted(names - known))}"] if names - known else []
+    raise ConfigurationError(
+        clear_error(
+            f"metric_list of {what}",
+            where="its YAML",
+            expected="no such list: the suite declares the metrics; or exactly these",
+            found="; ".join(found),
+            next_step="take `metric_list` out of the YAML",
+        )
+    )
 
 
 def _secrets_in(metadata: Mapping[str, Any]) -> tuple[str, ...]:

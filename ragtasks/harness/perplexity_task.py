@@ -10,7 +10,7 @@ as papers report, depends on the tokeniser and cannot be had from it.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lm_eval.api.instance import Instance
@@ -19,6 +19,7 @@ from lm_eval.api.task import ConfigurableTask
 
 from ragtasks.benchmarks import Doc
 from ragtasks.harness.conversation_task import ConversationTask
+from ragtasks.metrics import COUNT, Metric
 from ragtasks.records import Answerability
 
 _AGGREGATIONS = {
@@ -26,14 +27,26 @@ _AGGREGATIONS = {
     "byte_perplexity": weighted_perplexity,
     "bits_per_byte": bits_per_byte,
 }
+METRICS = (
+    Metric("word_perplexity", "perplexity of the reference answers, a word", False, bounds=COUNT),
+    Metric("byte_perplexity", "perplexity of the reference answers, a byte", False, bounds=COUNT),
+    Metric("bits_per_byte", "bits that a byte of the reference answers takes", False, bounds=COUNT),
+)
+"""Every metric, as the harness defines it, in the order of its table."""
 
 
 class ReferencePerplexityTask(ConversationTask):
     """The reference answers of one setting of a benchmark, to be found likely or not.
 
-    Its YAML is that of a generation task with another `output_type` and the three metrics of the harness. Questions
-    without an answer are left out: their reference answers are apologies.
+    Its YAML is that of a generation task with another `output_type`. Questions without an answer are left out: their
+    reference answers are apologies.
     """
+
+    def _declared_metrics(self) -> Sequence[Metric]:
+        return METRICS
+
+    def _listed(self, metric: Metric) -> dict[str, Any]:
+        return {**super()._listed(metric), "aggregation": _AGGREGATIONS[metric.name].__name__}
 
     def download(self, dataset_kwargs: dict[str, Any] | None = None, **options: Any) -> None:
         """Build this task's docs, unanswerable ones left out."""
@@ -80,4 +93,4 @@ class ReferencePerplexityTask(ConversationTask):
         return {name: _AGGREGATIONS[name] for name in self._metric_fn_list}
 
 
-__all__ = ["ReferencePerplexityTask"]
+__all__ = ["METRICS", "ReferencePerplexityTask"]

@@ -40,6 +40,8 @@ class Metric:
     """Smallest and largest value that one response can have."""
     aggregate: Callable[[Iterable[Pair]], float] | None = None
     """For a score of all responses together, such as corpus BLEU: pairs -> score. None: the mean over responses."""
+    in_groups: bool = True
+    """Whether the harness's table of a group of tasks shows it."""
 
     def is_given(self, *, judges: bool, official_prompts: bool) -> bool:
         """Return whether the score exists where there are judges or none, asked in the official words or in ours."""

@@ -40,7 +40,10 @@ METRICS = (
         for name in QUERY_METRICS
     ),
     *(
-        Metric(name + suffix, f"{_TITLES[name]} of the model's queries at later turns {which}, by label")
+        # Few tasks are labelled: means over one domain's and over all of them would be read as more than they are.
+        Metric(
+            name + suffix, f"{_TITLES[name]} of the model's queries at later turns {which}, by label", in_groups=False
+        )
         for suffix, (_, which) in _OF_LABEL.items()
         for name in QUERY_METRICS
     ),

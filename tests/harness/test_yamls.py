@@ -10,10 +10,13 @@ import yaml
 from lm_eval.tasks import TaskManager
 
 from ragtasks.benchmarks import benchmark_folder, open_benchmark
+from ragtasks.errors import ConfigurationError
+from ragtasks.harness import group_metrics
 from ragtasks.harness.conversation_task import ConversationTask
 from ragtasks.harness.link import task_folder
 from ragtasks.metrics import METRICS, Metric
 from ragtasks.suites import suite_named
+from tests.harness.conftest import SAMPLE
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 DOMAINS = ("clapnq", "fiqa", "govt", "cloud")
@@ -72,9 +75,38 @@ def test_the_harness_finds_all_of_them_through_include_path() -> None:
 
 
 @pytest.mark.parametrize("name", own_tasks())
-def test_a_task_declares_exactly_the_metrics_of_its_suite(name: str) -> None:
-    declared = {item["metric"]: item["higher_is_better"] for item in merged(files()[name])["metric_list"]}
-    assert declared == {metric.name: metric.higher_is_better for metric in metrics_of(name)}
+def test_a_task_lists_the_metrics_of_its_suite_and_its_yaml_none(
+    name: str, load_task: Callable[..., ConversationTask]
+) -> None:
+    assert "metric_list" not in merged(files()[name])
+    listed = {item["metric"]: item["higher_is_better"] for item in load_task(name).config.metric_list}
+    assert listed == {metric.name: metric.higher_is_better for metric in metrics_of(name) if not metric.needs_judges}
+
+
+@pytest.mark.parametrize("path", sorted(task_folder().rglob("*.yaml")), ids=lambda path: path.stem)
+def test_no_yaml_names_a_metric(path: Path) -> None:
+    lists = [line for line in path.read_text(encoding="utf-8").splitlines() if "metric_list:" in line]
+    assert all("!function ragtasks.harness.group_metrics." in line for line in lists)
+
+
+def test_a_list_in_a_yaml_of_ones_own_is_the_suites_or_refused(
+    tmp_path: Path, load_task: Callable[..., ConversationTask]
+) -> None:
+    listed = [{"metric": metric.name} for metric in METRICS]
+    content = f"include: {task_folder() / 'mtrag/mtrag_reference_govt.yaml'}\ntask: own\nmetric_list: "
+
+    def load(metrics: list[dict[str, str]]) -> ConversationTask:
+        (tmp_path / "own.yaml").write_text(content + json.dumps(metrics), encoding="utf-8")
+        manager = TaskManager(include_path=tmp_path, include_defaults=False, metadata=SAMPLE)
+        task = manager.load(["own"])["tasks"]["own"]
+        assert isinstance(task, ConversationTask)
+        return task
+
+    assert load(listed).config.metric_list == load_task("mtrag_reference_govt").config.metric_list
+    with pytest.raises(ConfigurationError) as caught:
+        load([*listed[2:], {"metric": "rouge_m"}])
+    assert "metric_list of task own" in str(caught.value)
+    assert "found: missing rb_alg, rb_alg_raw; unknown rouge_m" in str(caught.value)
 
 
 @pytest.mark.parametrize("name", own_tasks())
@@ -93,9 +125,15 @@ def test_a_group_names_what_exists_and_averages_what_is_declared(name: str) -> N
     group = merged(files()[name])
     children = [f"mtrag_{s}" for s in SETTINGS] if name == "mtrag" else [f"{name}_{domain}" for domain in DOMAINS]
     assert sorted(group["task"]) == sorted(children)
-    averaged = {item["metric"] for item in group.get("aggregate_metric_list", [])}
-    assert averaged <= {metric.name for metric in METRICS}
-    assert averaged or name == "mtrag"
+    loaded = TaskManager(include_path=task_folder(), include_defaults=False, metadata=SAMPLE).load([name])["groups"]
+    averaged = [item.metric for item in loaded[name].aggregate_metric_list or ()]
+    assert averaged == [metric.name for metric in METRICS if metric.in_groups] * (name != "mtrag")
+
+
+def test_the_metrics_of_a_group_are_those_of_a_suite_that_there_is() -> None:
+    assert [item["metric"] for item in group_metrics.rewriting][:2] == ["ndcg_5", "recall_5"]
+    with pytest.raises(ConfigurationError, match="unknown suite 'rewritin': did you mean 'rewriting'"):
+        assert group_metrics.rewritin
 
 
 @pytest.mark.parametrize("name", TASKS)

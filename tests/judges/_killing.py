@@ -15,7 +15,7 @@ from ragtasks.benchmarks import benchmark_folder, open_benchmark
 from ragtasks.clients import endpoint_of, no_secrets
 from ragtasks.judges import Verdicts, judge_responses
 from ragtasks.records import Response, Setting
-from ragtasks.suites import SUITE
+from ragtasks.suites import suite_named
 
 
 def judge_sample(judge: Mapping[str, Any], cache: Path) -> Verdicts:
@@ -25,7 +25,7 @@ def judge_sample(judge: Mapping[str, Any], cache: Path) -> Verdicts:
     tasks = [task for task in benchmark.tasks if task.domain == "clapnq" and task.task_id in passages]
     responses = [Response(task, passages[task.task_id], task.target) for task in tasks]
     return judge_responses(
-        responses, [endpoint_of(judge)], secrets=no_secrets, cache_file=cache, rubrics=SUITE.rubrics()
+        responses, [endpoint_of(judge)], secrets=no_secrets, cache_file=cache, rubrics=suite_named("mtrag").rubrics()
     )
 
 

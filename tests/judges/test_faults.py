@@ -23,7 +23,7 @@ from ragtasks.clients import Endpoint, endpoint_of
 from ragtasks.errors import CacheError, JudgeError
 from ragtasks.judges import VerdictOutcome, Verdicts, judge_responses
 from ragtasks.records import Response
-from ragtasks.suites import SUITE
+from ragtasks.suites import suite_named
 from tests.clients._server import Action, ChatServer, Script, chat_server, completion, refusal
 from tests.judges._demo import DemoServer
 from tests.judges._killing import judge_sample
@@ -48,7 +48,9 @@ def judge_at(server: ChatServer, name: str = "m", **options: Any) -> Endpoint:
 
 
 def judged(cache: Path, *judges: Endpoint, responses: list[Response] = RESPONSES) -> Verdicts:
-    return judge_responses(responses, judges, secrets={"JUDGE_KEY": KEY}.get, cache_file=cache, rubrics=SUITE.rubrics())
+    return judge_responses(
+        responses, judges, secrets={"JUDGE_KEY": KEY}.get, cache_file=cache, rubrics=suite_named("mtrag").rubrics()
+    )
 
 
 def well(prompt: str, n_before: int) -> Action:

@@ -15,7 +15,7 @@ from ragtasks.reports.calibration._agreement import calibrate
 from ragtasks.reports.calibration._plot import plot_calibration
 from ragtasks.reports.calibration._records import Column
 from ragtasks.reports.calibration._tables import render_calibration
-from ragtasks.suites import SUITE
+from ragtasks.suites import suite_named
 
 _JUDGED = ("rb_llm", "rl_f")
 
@@ -54,7 +54,12 @@ def calibrate_judges(
     if endpoints:
         with progress_bars() as progress:
             found = judge_responses(
-                responses, endpoints, secrets=secrets, cache_file=cache_file, rubrics=SUITE.rubrics(), progress=progress
+                responses,
+                endpoints,
+                secrets=secrets,
+                cache_file=cache_file,
+                rubrics=suite_named("mtrag").rubrics(),
+                progress=progress,
             )
         labels = JudgeIdk(found).detect(responses)
         verdicts["judges"] = {row.key: label.verdict for row, label in zip(answers, labels, strict=True)}

@@ -1,0 +1,27 @@
+"""The metrics of a group of harness tasks, one list a suite: `!function ragtasks.harness.group_metrics.mtrag` in YAML.
+
+The harness makes groups itself and asks no class of ours, but it takes from a module whatever a YAML names. So a list
+that it reads is filled from the suite's declarations, the one place where a metric is named.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ragtasks.suites import suite_named
+
+
+def __getattr__(suite: str) -> list[dict[str, Any]]:
+    """Return the `aggregate_metric_list` of a group whose tasks are scored by a suite.
+
+    Raises:
+        AttributeError: the name of something that Python itself looks for in a module.
+        ConfigurationError: there is no such suite.
+    """
+    if suite.startswith("__"):
+        raise AttributeError(suite)
+    shown = [metric.name for metric in suite_named(suite).metrics if metric.in_groups]
+    return [{"metric": name, "aggregation": "mean", "weight_by_size": True} for name in shown]
+
+
+__all__: list[str] = []
