@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from ragtasks.benchmarks.download import publish, storing
+from ragtasks.benchmarks.download import storing
+from ragtasks.files import written_aside
 
 FOLDER = "derived"
 """Folder below that of a benchmark's files."""
@@ -31,14 +31,10 @@ def derived_file(root: Path, name: str, make: Callable[[], Iterable[dict[str, An
     if path.is_file():
         return path
     content = b"".join(orjson.dumps(row) + b"\n" for row in make())
-    part = path.with_name(f"{name}.{os.getpid()}.part")
     with storing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            part.write_bytes(content)
-            publish(part, path)
-        finally:
-            part.unlink(missing_ok=True)
+        with written_aside(path) as file:
+            file.write(content)
     return path
 
 

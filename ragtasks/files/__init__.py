@@ -1,6 +1,6 @@
 """Files as every part reads and writes them: JSON lines, runs and qrels, whole files, hashes."""
 
-from ragtasks.files._atomic import write_atomically
+from ragtasks.files._atomic import publish, write_atomically, written_aside
 from ragtasks.files._hashing import canonical_hash
 from ragtasks.files._json_lines import (
     SAMPLE_STATISTICS,
@@ -21,20 +21,16 @@ from ragtasks.files._runs import (
     MANIFEST,
     OFFICIAL,
     Manifest,
-    Ranked,
-    Run,
     checked_run_name,
-    in_rank_order,
     new_run_name,
     read_contexts,
     read_manifest,
-    read_trec,
     run_folder,
     run_key,
     write_contexts,
     write_manifest,
-    write_trec,
 )
+from ragtasks.files._trec import Misfit, Ranked, Run, in_rank_order, qrel_lines, read_trec, run_line, write_trec
 
 __all__ = [
     "CLOSED_BOOK",
@@ -42,6 +38,7 @@ __all__ = [
     "OFFICIAL",
     "SAMPLE_STATISTICS",
     "Manifest",
+    "Misfit",
     "Ranked",
     "Run",
     "Violations",
@@ -56,6 +53,8 @@ __all__ = [
     "new_run_name",
     "parse_json",
     "passage_of",
+    "publish",
+    "qrel_lines",
     "query_key",
     "read_contexts",
     "read_manifest",
@@ -64,9 +63,11 @@ __all__ = [
     "read_whole",
     "run_folder",
     "run_key",
+    "run_line",
     "sample_statistics",
     "write_atomically",
     "write_contexts",
     "write_manifest",
     "write_trec",
+    "written_aside",
 ]

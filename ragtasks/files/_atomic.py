@@ -1,10 +1,13 @@
-"""Files that are whole or not there, whenever the process is killed."""
+"""Files that are whole or not there, whenever the process is killed: the one place that writes aside and renames."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 from ragtasks.errors import CacheError
 
@@ -21,24 +24,55 @@ def write_atomically(path: Path, content: bytes) -> str:
         if path.exists() and not path.is_file():
             path.write_bytes(content)
         else:
-            _replace(path, content)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with written_aside(path) as file:
+                file.write(content)
     except OSError as error:
         raise CacheError(f"cannot write {path}: {error.strerror or error}") from error
     return hashlib.sha256(content).hexdigest()
 
 
-def _replace(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+@contextmanager
+def written_aside(path: Path, part: Path | None = None) -> Iterator[IO[bytes]]:
+    """Yield a file beside `path` to write to; once the block has ended well, it is `path`.
+
+    Args:
+        path: the file; the folder is there.
+        part: where to write in the meantime; default: a name of this process, beside `path`.
+
+    Raises:
+        OSError: it cannot be written. What was there is as it was, and the file beside it is gone, as after any error.
+    """
+    part = part or path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         with part.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    except OSError:
+            yield file
+        publish(part, path)
+    except BaseException:
         part.unlink(missing_ok=True)
         raise
 
 
-__all__ = ["write_atomically"]
+def publish(part: Path, target: Path) -> None:
+    """Give a complete file its final name, in one step and after its bytes have reached the disk.
+
+    Raises:
+        OSError: the file system refuses.
+    """
+    with part.open("r+b") as file:
+        os.fsync(file.fileno())
+    part.replace(target)
+    _sync_folder(target.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Bring a rename to the disk, where the file system can."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+__all__ = ["publish", "write_atomically", "written_aside"]

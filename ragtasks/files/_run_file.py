@@ -14,10 +14,8 @@ import orjson
 
 from ragtasks.errors import CacheError
 from ragtasks.files._json_lines import bounded_lines
-from ragtasks.files._runs import Ranked, Run, in_rank_order, read_trec
+from ragtasks.files._trec import Ranked, Run, RunLine, in_rank_order, raise_for_run, read_trec, run_line
 from ragtasks.ids import normalise_task_id
-
-_MOST_SHOWN = 20
 
 
 def read_run(path: Path) -> dict[str, tuple[Ranked, ...]]:
@@ -38,7 +36,7 @@ def read_run(path: Path) -> dict[str, tuple[Ranked, ...]]:
     if next((line for line in lines if line.strip()), "").lstrip().startswith("{"):
         return _official(path, lines)
     run = read_trec(path)
-    _raise(path, _gaps(lines))
+    raise_for_run(f"run {path}", _gaps(lines))
     return _normalised(path, run)
 
 
@@ -57,7 +55,7 @@ def _official(path: Path, lines: Iterable[str]) -> dict[str, tuple[Ranked, ...]]
         if query_id in run:
             violations.append(f"line {number}: task {query_id!r} stands twice")
         run[query_id] = in_rank_order(Ranked(*item) for item in scores.items())
-    _raise(path, violations)
+    raise_for_run(f"run {path}", violations)
     return run
 
 
@@ -86,17 +84,17 @@ def _gaps(lines: Iterable[str]) -> Iterator[str]:
     """Yield an error for each query of a TREC file whose ranks leave one out, at the line after the gap."""
     ranks: dict[str, list[tuple[int, int]]] = {}
     for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        query_id, _, _, text, _, _ = line.split()
-        if text.isdecimal():
-            ranks.setdefault(query_id, []).append((int(text), number))
+        found = run_line(line)
+        if not isinstance(found, RunLine):
+            continue  # `read_trec` has refused it
+        if found.rank.isdecimal():
+            ranks.setdefault(found.query_id, []).append((int(found.rank), number))
         else:
-            yield f"line {number} ({query_id}): expected a rank, found {text!r}"
-    for query_id, found in ranks.items():
-        found.sort()
-        first = min(found[0][0], 1)
-        for expected, (rank, number) in enumerate(found, start=first):
+            yield f"line {number} ({found.query_id}): expected a rank, found {found.rank!r}"
+    for query_id, places in ranks.items():
+        places.sort()
+        first = min(places[0][0], 1)
+        for expected, (rank, number) in enumerate(places, start=first):
             if rank != expected:
                 yield f"line {number} ({query_id}): expected rank {expected}, found {rank}"
                 break
@@ -105,7 +103,7 @@ def _gaps(lines: Iterable[str]) -> Iterator[str]:
 def _normalised(path: Path, run: Run) -> dict[str, tuple[Ranked, ...]]:
     result = {query_key(query_id): ranking for query_id, ranking in run.items()}
     if len(result) != len(run):
-        _raise(path, ["the same task under two spellings of its id"])
+        raise_for_run(f"run {path}", ["the same task under two spellings of its id"])
     return result
 
 
@@ -117,17 +115,6 @@ def query_key(query_id: object) -> str:
         return normalise_task_id(query_id)
     except ValueError:
         return query_id
-
-
-def _raise(path: Path, violations: Iterable[str]) -> None:
-    listed = list(violations)
-    if listed:
-        shown = [
-            *listed[:_MOST_SHOWN],
-            *([f"and {len(listed) - _MOST_SHOWN} more"] if len(listed) > _MOST_SHOWN else []),
-        ]
-        n_violations = f"{len(listed)} error{'s' if len(listed) > 1 else ''}"
-        raise CacheError(f"run {path}: {n_violations}\n  " + "\n  ".join(shown))
 
 
 __all__ = ["query_key", "read_run"]

@@ -3,17 +3,12 @@
 A run is ranked passages for each query. It is stored as a TREC file a domain, beside the contexts that each setting
 gives to each task, and a manifest that says what the run was made of. Text formats only, so that a run can be read,
 compared and handed in without ragtasks.
-
-Equal scores are ordered as trec_eval orders them (score as a 32-bit float descending, then passage id descending), so
-that the order in the file is the order that is evaluated.
 """
 
 from __future__ import annotations
 
 import hashlib
-import math
 import re
-import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
@@ -26,6 +21,7 @@ from ragtasks.errors import CacheError, ConfigurationError, clear_error, misfits
 from ragtasks.files._atomic import write_atomically
 from ragtasks.files._hashing import canonical_hash
 from ragtasks.files._json_lines import bounded_lines
+from ragtasks.files._trec import text_of, unreadable
 from ragtasks.records import Contexts, Passage, Setting
 
 OFFICIAL = "official"
@@ -41,20 +37,6 @@ FORMAT = 1
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _RESERVED = (OFFICIAL, CLOSED_BOOK)
-
-
-@dataclass(frozen=True, slots=True)
-class Ranked:
-    """One passage of a ranking."""
-
-    passage_id: str
-    """Passage."""
-    score: float
-    """Higher is better; finite."""
-
-
-Run = Mapping[str, tuple[Ranked, ...]]
-"""Query id -> passages, best first. A query without any passage is there with an empty tuple."""
 
 
 @dataclass(frozen=True)
@@ -172,75 +154,6 @@ def _corrupt(what: str, path: Path, expected: str, found: Sequence[str]) -> str:
     return clear_error(what, where=str(path), expected=expected, found=shown, next_step=next_step)
 
 
-def in_rank_order(passages: Iterable[Ranked]) -> tuple[Ranked, ...]:
-    """Return passages best first by the one rule for ties (see the module)."""
-    return tuple(sorted(passages, key=lambda item: (_single(item.score), item.passage_id), reverse=True))
-
-
-def _single(score: float) -> float:
-    """Return the score as trec_eval holds it."""
-    (value,) = struct.unpack("f", struct.pack("f", score))
-    return float(value)
-
-
-def write_trec(path: Path, run: Run, tag: str) -> str:
-    """Write a run as a TREC file, atomically, and return its sha256; scores read back equal."""
-    lines = [
-        f"{query_id} Q0 {item.passage_id} {rank} {item.score!r} {tag}\n"
-        for query_id, ranking in run.items()
-        for rank, item in enumerate(ranking, start=1)
-    ]
-    return write_atomically(path, "".join(lines).encode())
-
-
-def read_trec(path: Path) -> dict[str, tuple[Ranked, ...]]:
-    """Return the run in a TREC file, queries in the order of the file, passages in rank order by score.
-
-    Raises:
-        CacheError: no file, or lines that are no run: wrong number of cells, a score that is no finite number, a
-            passage twice for one query; all of them are listed.
-    """
-    rankings: dict[str, dict[str, float]] = {}
-    violations: list[str] = []
-    for number, line in enumerate(_text(path).splitlines(), start=1):
-        cells = line.split()
-        if len(cells) != 6:
-            violations.append(f"line {number}: expected 6 cells (query Q0 passage rank score tag), found {len(cells)}")
-            continue
-        query_id, _, passage_id, _, score_text, _ = cells
-        score = _score(score_text)
-        if score is None:
-            violations.append(f"line {number} ({query_id}): expected a finite score, found {score_text!r}")
-        elif passage_id in rankings.setdefault(query_id, {}):
-            violations.append(f"line {number} ({query_id}): passage {passage_id!r} stands twice")
-        else:
-            rankings[query_id][passage_id] = score
-    if violations:
-        shown = [*violations[:20], *([f"and {len(violations) - 20} more"] if len(violations) > 20 else [])]
-        n_violations = f"{len(violations)} error{'s' if len(violations) > 1 else ''}"
-        raise CacheError(f"TREC run {path}: {n_violations}\n  " + "\n  ".join(shown))
-    return {query: in_rank_order(Ranked(*item) for item in ranking.items()) for query, ranking in rankings.items()}
-
-
-def _score(text: str) -> float | None:
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise CacheError(_unreadable(path, str(error))) from error
-
-
-def _unreadable(path: Path, found: str) -> str:
-    return clear_error("run", where=str(path), expected="a text file", found=found, next_step="check the path")
-
-
 def write_contexts(path: Path, contexts: Mapping[str, tuple[Passage, ...]]) -> str:
     """Write the passages of each task as JSON lines, atomically, and return their sha256."""
     rows = [{"task_id": task_id, "passages": [asdict(item) for item in items]} for task_id, items in contexts.items()]
@@ -260,7 +173,7 @@ def read_contexts(folder: Path, setting: Setting) -> Contexts:
         with (folder / path).open("rb") as stream:
             lines = list(bounded_lines(stream))
     except (OSError, ValueError) as error:
-        raise CacheError(_unreadable(folder / path, str(error))) from error
+        raise unreadable(folder / path, str(error)) from error
     for line in lines:
         digest.update(line)
     if digest.hexdigest() != manifest.files.get(path):
@@ -313,7 +226,7 @@ def read_manifest(folder: Path) -> Manifest:
     path = folder / MANIFEST
     expected = "the manifest that `ragtasks retrieve` wrote"
     try:
-        content = orjson.loads(_text(path))
+        content = orjson.loads(text_of(path))
         _ManifestFile.model_validate(content)
         manifest = Manifest(content["name"], content["spec"], content["files"], content["facts"])
         key = manifest.key
@@ -341,17 +254,12 @@ __all__ = [
     "MANIFEST",
     "OFFICIAL",
     "Manifest",
-    "Ranked",
-    "Run",
     "checked_run_name",
-    "in_rank_order",
     "new_run_name",
     "read_contexts",
     "read_manifest",
-    "read_trec",
     "run_folder",
     "run_key",
     "write_contexts",
     "write_manifest",
-    "write_trec",
 ]

@@ -19,6 +19,8 @@ from pathlib import Path
 
 import yaml
 
+from ragtasks.files import written_aside
+
 MARK = "# Written by `ragtasks link`, rewritten by it, removed by `ragtasks unlink`."
 STUB_FOLDER = "ragtasks"
 _PART_SUFFIX = ".ragtasks-part"
@@ -94,10 +96,7 @@ def write_whole(path: Path, content: bytes) -> None:
     A temporary file from `tempfile` would be readable by its owner only, and lm_eval skips what it cannot read.
     """
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}{_PART_SUFFIX}")
-    try:
-        part.write_bytes(content)
+    with written_aside(path, part) as file:
         if path.exists():
             part.chmod(path.stat().st_mode & 0o7777)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+        file.write(content)

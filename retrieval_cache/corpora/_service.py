@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import orjson
 
 from ragtasks.errors import BenchmarkFileError
+from ragtasks.files import written_aside
 from ragtasks.progress import progress_bars
 from ragtasks.records import Passage
 from retrieval_cache.corpora._corpora import read_corpus, survey_corpus
@@ -78,16 +78,11 @@ def segment_corpus(location: str, target: Path, size: int, overlap: int, tokeniz
     """
     cut = encoder_tokenizer(tokenizer) if tokenizer else plain_tokenizer
     documents = read_corpus(location, blank="skip")
-    part = target.with_name(f"{target.name}.{os.getpid()}.part")
     try:
-        with part.open("wb") as file:
-            n_passages = sum(file.write(line) > 0 for line in _lines(segment_all(documents, size, overlap, cut)))
-        part.replace(target)
+        with written_aside(target) as file:
+            return sum(file.write(line) > 0 for line in _lines(segment_all(documents, size, overlap, cut)))
     except OSError as error:
         raise BenchmarkFileError(f"cannot write {target}: {error.strerror or error}") from error
-    finally:
-        part.unlink(missing_ok=True)
-    return n_passages
 
 
 def _lines(passages: Iterator[Passage]) -> Iterator[bytes]:

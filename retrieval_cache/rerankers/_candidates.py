@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 import orjson
 
 from ragtasks.errors import CacheError, ConfigurationError, clear_error
-from ragtasks.files import Run
+from ragtasks.files import Run, written_aside
 from ragtasks.records import Passage
 from retrieval_cache.retrievers import Progress, Retriever
 
@@ -53,14 +53,12 @@ class Candidates:
         part = path.with_name(f"{path.name}.part")
         offsets: dict[str, int] = {}
         try:
-            with part.open("wb") as file:
+            with written_aside(path, part) as file:
                 recorded = _recorded(passages, file, offsets)
                 self.first.index(recorded, folder / "first", progress)
                 # A retriever that finds its index built reads no passage.
                 deque(recorded, maxlen=0)
-            part.replace(path)
         except OSError as error:
-            part.unlink(missing_ok=True)
             raise CacheError(f"cannot write {path}: {error.strerror or error}") from error
         self._path, self._offsets = path, offsets
 
@@ -98,12 +96,12 @@ class Candidates:
         with self._path.open("rb") as file:
             return [self._at(file, self._offsets[passage_id]) for passage_id in ids]
 
-    def _at(self, file: BinaryIO, offset: int) -> Passage:
+    def _at(self, file: IO[bytes], offset: int) -> Passage:
         file.seek(offset)
         return Passage(**orjson.loads(file.readline()))
 
 
-def _recorded(passages: Iterable[Passage], file: BinaryIO, offsets: dict[str, int]) -> Iterator[Passage]:
+def _recorded(passages: Iterable[Passage], file: IO[bytes], offsets: dict[str, int]) -> Iterator[Passage]:
     """Yield passages, each written to `file` first."""
     for passage in passages:
         offsets[passage.passage_id] = file.tell()

@@ -18,6 +18,7 @@ from ragtasks.submissions.mtrageval._check import Against, check_file
 from ragtasks.submissions.mtrageval._documents import document_ids
 from ragtasks.submissions.trec_rag import check_answers
 from retrieval_cache.corpora._formats import raw_lines
+from tests.files.test_runs import SPEC
 
 LINE = '{"_id": "' + "a" * 300 + '"}'
 READERS = {
@@ -43,7 +44,7 @@ def folder(tmp_path: Path) -> Path:
     corpus.parent.mkdir(parents=True)
     with zipfile.ZipFile(corpus, "w") as archive:
         archive.writestr("govt.jsonl", LINE)
-    write_manifest(tmp_path, Manifest("r", {}))
+    write_manifest(tmp_path, Manifest("r", SPEC))
     return tmp_path
 
 

@@ -6,23 +6,18 @@ retriever's miss.
 
 from __future__ import annotations
 
-import math
-import re
-import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ragtasks.benchmarks.custom._lines import Violations, shown, text_lines
 from ragtasks.benchmarks.custom._rows import Corpus
 from ragtasks.errors import close_matches
+from ragtasks.files import Misfit, Ranked, in_rank_order, qrel_lines, run_line
 from ragtasks.ids import normalise_task_id
 from ragtasks.records import Qrel, Task
 
 QRELS = "qrels.tsv"
 RETRIEVED = "retrieved.trec"
-
-_GRADE = re.compile(r"[0-9]{1,4}")
-_HEADER = ["query-id", "corpus-id", "score"]
 
 
 class _Known:
@@ -50,6 +45,10 @@ class _Known:
         except ValueError:
             return None
 
+    def expected(self, line: int, misfit: Misfit) -> None:
+        """Note what is wrong with a line."""
+        self.note(line, f"expected {misfit.expected}, found {shown(misfit.found)}")
+
     def note(self, line: int, text: str) -> None:
         """Note an error of the file."""
         self._violations.add(self._file, line, text)
@@ -67,17 +66,13 @@ def read_qrels(
         return None
     known = _Known(QRELS, tasks, corpus, violations)
     found: dict[tuple[str, str], Qrel] = {}
-    for line, cells in _cells(root / QRELS, violations):
-        if cells == _HEADER and line == 1:
-            continue
-        if len(cells) not in {3, 4}:
-            known.note(line, f"expected 3 cells (query passage grade) or 4 (query 0 passage grade), found {len(cells)}")
-        elif not _GRADE.fullmatch(cells[-1]):
-            known.note(line, f"expected a grade that is a whole number from 0, found {shown(cells[-1])}")
-        elif pair := known.pair(line, cells[0], cells[-2]):
+    for line, judged in qrel_lines(_lines(root / QRELS, violations), {3, 4}):
+        if isinstance(judged, Misfit):
+            known.expected(line, judged)
+        elif pair := known.pair(line, judged.query_id, judged.passage_id):
             if pair in found:
                 known.note(line, f"{shown(pair[1])} is judged twice for {pair[0]}")
-            found.setdefault(pair, Qrel(*pair, int(cells[-1])))
+            found.setdefault(pair, Qrel(*pair, judged.relevance))
     return tuple(found.values())
 
 
@@ -92,35 +87,25 @@ def read_retrieved(
         return None
     known = _Known(RETRIEVED, tasks, corpus, violations)
     scores: dict[str, dict[str, float]] = {}
-    for line, cells in _cells(root / RETRIEVED, violations):
-        if len(cells) != 6:
-            known.note(line, f"expected six cells (query Q0 passage rank score tag), found {len(cells)}")
-        elif (score := _score(cells[4])) is None:
-            known.note(line, f"expected a score that is a finite number, found {shown(cells[4])}")
-        elif pair := known.pair(line, cells[0], cells[2]):
+    for line, text in _lines(root / RETRIEVED, violations):
+        found = run_line(text)
+        if isinstance(found, Misfit):
+            known.expected(line, found)
+        elif pair := known.pair(line, found.query_id, found.passage_id):
             ranking = scores.setdefault(pair[0], {})
             if pair[1] in ranking:
                 known.note(line, f"{shown(pair[1])} stands twice for {pair[0]}")
-            ranking.setdefault(pair[1], score)
-    return {key: in_rank_order(ranking) for key, ranking in scores.items()}
+            ranking.setdefault(pair[1], found.score)
+    return {key: best_first(ranking) for key, ranking in scores.items()}
 
 
-def in_rank_order(scores: Mapping[str, float]) -> tuple[str, ...]:
-    """Return passage ids best first; equal scores (as 32-bit floats) are ordered as in `ragtasks.files`, by id."""
-    single = {key: struct.unpack("f", struct.pack("f", score)) for key, score in scores.items()}
-    return tuple(sorted(scores, key=lambda key: (single[key], key), reverse=True))
+def best_first(scores: Mapping[str, float]) -> tuple[str, ...]:
+    """Return passage ids in the rank order of all runs."""
+    return tuple(item.passage_id for item in in_rank_order(Ranked(*item) for item in scores.items()))
 
 
-def _score(text: str) -> float | None:
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None
+def _lines(path: Path, violations: Violations) -> Iterator[tuple[int, str]]:
+    yield from ((number, text) for number, text, _ in text_lines(path, violations))
 
 
-def _cells(path: Path, violations: Violations) -> Iterator[tuple[int, list[str]]]:
-    yield from ((number, text.split()) for number, text, _ in text_lines(path, violations))
-
-
-__all__ = ["QRELS", "RETRIEVED", "in_rank_order", "read_qrels", "read_retrieved"]
+__all__ = ["QRELS", "RETRIEVED", "best_first", "read_qrels", "read_retrieved"]

@@ -12,7 +12,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 
-from ragtasks.benchmarks.custom._judged import in_rank_order
+from ragtasks.benchmarks.custom._judged import best_first
 from ragtasks.records import Passage
 
 NAME = "bm25 (built in)"
@@ -67,7 +67,7 @@ def _best(terms: Mapping[str, int], weights: Mapping[str, Mapping[str, float]], 
             scores[key] += n * weight
     # Sorting is the slow part: what lies below the k-th score, by more than 32 bits can tell, cannot be among the best.
     least = min(heapq.nlargest(k, scores.values()), default=0.0) * (1 - 1e-6)
-    return in_rank_order({key: score for key, score in scores.items() if score >= least})[:k]
+    return best_first({key: score for key, score in scores.items() if score >= least})[:k]
 
 
 __all__ = ["K1", "NAME", "B", "search"]

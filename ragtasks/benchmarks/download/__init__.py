@@ -1,7 +1,7 @@
 """Official files: where they come from, fetched whole, proved by checksum."""
 
 from ragtasks.benchmarks.download._fetch import DEFAULT_GROUPS, FileStatus, adopt, fetch, verify
-from ragtasks.benchmarks.download._files import publish, storing
+from ragtasks.benchmarks.download._files import storing
 from ragtasks.benchmarks.download._sources import Source, SourceFile, locate
 
 __all__ = [
@@ -12,7 +12,6 @@ __all__ = [
     "adopt",
     "fetch",
     "locate",
-    "publish",
     "storing",
     "verify",
 ]

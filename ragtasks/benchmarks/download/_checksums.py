@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from ragtasks.benchmarks.download._files import digest, impostor, publish, storing
+from ragtasks.benchmarks.download._files import digest, impostor, storing
 from ragtasks.benchmarks.download._sources import Source, SourceFile
 from ragtasks.errors import FetchError, clear_error
+from ragtasks.files import written_aside
 
 RECORD_NAME = "ragtasks-sums.json"
 _FORMAT = 1
@@ -97,14 +98,12 @@ def write_record(root: Path, record: dict[str, RecordedSum]) -> None:
         FetchError: the file system refuses.
     """
     path = root / RECORD_NAME
-    part = path.with_name(path.name + ".part")
     files = {
         name: {"commit": entry.commit, "n_bytes": entry.n_bytes, "origin": entry.origin, "sha256": entry.sha256}
         for name, entry in sorted(record.items())
     }
-    with storing(path):
-        part.write_text(json.dumps({"format": _FORMAT, "files": files}, indent=2) + "\n", encoding="utf-8")
-    publish(part, path)
+    with storing(path), written_aside(path) as file:
+        file.write((json.dumps({"format": _FORMAT, "files": files}, indent=2) + "\n").encode())
 
 
 def _expected_sum(source: Source, file: SourceFile, record: dict[str, RecordedSum]) -> tuple[str | None, str]:

@@ -20,11 +20,12 @@ from ragtasks.benchmarks.download._checksums import (
     read_record,
     write_record,
 )
-from ragtasks.benchmarks.download._files import only_writer, publish, storing
+from ragtasks.benchmarks.download._files import only_writer, storing
 from ragtasks.benchmarks.download._progress import ProgressCallback, shown
 from ragtasks.benchmarks.download._sources import Source, SourceFile, locate
 from ragtasks.benchmarks.download._transfer import Download, Limits
 from ragtasks.errors import FetchError, clear_error
+from ragtasks.files import publish
 from ragtasks.secrets import masked_text
 
 DEFAULT_GROUPS = ("tasks",)
@@ -217,7 +218,8 @@ class _Work:
                 part.unlink(missing_ok=True)
             raise self._wrong(state, origin)
         size = part.stat().st_size
-        publish(part, target)
+        with storing(target):
+            publish(part, target)
         self._remember(state, size, origin)
         self.advance(file.path, size, size)
 

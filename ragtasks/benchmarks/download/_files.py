@@ -7,7 +7,7 @@ import hashlib
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from ragtasks.errors import FetchError, clear_error
@@ -73,19 +73,6 @@ def storing(path: Path) -> Iterator[None]:
         ) from error
 
 
-def publish(part: Path, target: Path) -> None:
-    """Give a complete file its final name, in one step and after its bytes have reached the disk.
-
-    Raises:
-        FetchError: the file system refuses.
-    """
-    with storing(target):
-        with part.open("r+b") as file:
-            os.fsync(file.fileno())
-        part.replace(target)
-        _sync_folder(target.parent)
-
-
 @contextmanager
 def only_writer(root: Path) -> Iterator[None]:
     """Make the data folder and hold it against other fetches; a process that dies lets go of it.
@@ -130,14 +117,4 @@ if sys.platform != "win32":
             return
 
 
-def _sync_folder(folder: Path) -> None:
-    """Bring a rename to the disk, where the file system can."""
-    with suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
-__all__ = ["digest", "impostor", "only_writer", "publish", "storing"]
+__all__ = ["digest", "impostor", "only_writer", "storing"]

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from ragtasks.benchmarks.mtrag._rows import DOMAINS, required_file
 from ragtasks.errors import ConfigurationError, close_matches
-from ragtasks.files import Violations, json_lines, read_whole
+from ragtasks.files import Misfit, Violations, json_lines, qrel_lines, read_whole
 from ragtasks.ids import normalise_task_id
 from ragtasks.records import Qrel
 
 _SPEAKER_MARK = "|user|: "
-_GRADE = re.compile(r"[0-9]{1,9}")
 _NEXT_STEP = "delete the file and run `ragtasks fetch mtrag`"
 
 
@@ -68,17 +66,16 @@ def read_qrels(path: Path, benchmark: str) -> tuple[Qrel, ...]:
         required_file(path, benchmark), "MTRAG qrels", f"delete the file and run `ragtasks fetch {benchmark}`"
     )
     qrels: dict[tuple[str, str], Qrel] = {}
-    for number, line in enumerate(read_whole(violations).splitlines(), start=1):
-        cells = line.decode("utf-8", errors="replace").split("\t")
-        if number == 1 and cells[0] == "query-id":
-            continue
-        query_id = _query_id(cells[0])
-        if query_id is None or len(cells) != 3 or not cells[1] or not _GRADE.fullmatch(cells[2]):
-            violations.add(number, "query id, passage id and a whole number, separated by tabs", line)
-        elif (query_id, cells[1]) in qrels:
-            violations.add(number, "each judgement once", cells[1], query_id)
+    lines = (line.decode("utf-8", errors="replace") for line in read_whole(violations).splitlines())
+    for number, judged in qrel_lines(enumerate(lines, start=1), {3}, separator="\t"):
+        query_id = _query_id(judged.query_id) if isinstance(judged, Qrel) else None
+        if isinstance(judged, Misfit) or query_id is None or not judged.passage_id:
+            found = judged.found if isinstance(judged, Misfit) else (judged.query_id, judged.passage_id)
+            violations.add(number, "query id, passage id and a whole number, separated by tabs", found)
+        elif (query_id, judged.passage_id) in qrels:
+            violations.add(number, "each judgement once", judged.passage_id, query_id)
         else:
-            qrels[query_id, cells[1]] = Qrel(query_id, cells[1], int(cells[2]))
+            qrels[query_id, judged.passage_id] = Qrel(query_id, judged.passage_id, judged.relevance)
     violations.raise_if_any()
     return tuple(qrels.values())
 

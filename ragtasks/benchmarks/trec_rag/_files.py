@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from ragtasks.files import Violations, json_lines, read_whole
+from ragtasks.files import Misfit, Violations, json_lines, qrel_lines, read_whole, run_line
 from ragtasks.records import Passage, Qrel
 
 SEGMENT_ID = re.compile(r"msmarco_v2\.1_doc_[0-9]+_[0-9]+#[0-9]+_[0-9]+")
@@ -15,8 +15,7 @@ SEGMENT_ID = re.compile(r"msmarco_v2\.1_doc_[0-9]+_[0-9]+#[0-9]+_[0-9]+")
 
 _NEXT_STEP = "fix these lines, or take the official file"
 _RANK = re.compile(r"[0-9]{1,7}")
-_GRADE = re.compile(r"-?[0-9]{1,4}")
-_NUMBER = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
+_LEAST_GRADE = -9999  # below 0 the track has grades of its own, such as for spam
 
 
 def read_topics(path: Path) -> dict[str, str]:
@@ -52,11 +51,15 @@ def read_ranking(path: Path, topics: Collection[str]) -> dict[str, tuple[str, ..
     rankings: dict[str, dict[str, None]] = {}
     last: dict[str, tuple[int, float]] = {}
     for number, line in _lines(violations):
-        cells = line.split()
-        if len(cells) != 6 or not _RANK.fullmatch(cells[3]) or not _NUMBER.fullmatch(cells[4]):
-            violations.add(number, "topic Q0 segment rank score tag, six cells", line)
+        found = run_line(line)
+        if isinstance(found, Misfit):
+            violations.add(number, found.expected, found.found)
             continue
-        topic_id, segment_id, rank, score = cells[0], cells[2], int(cells[3]), float(cells[4])
+        topic_id, segment_id, score = found.query_id, found.passage_id, found.score
+        if not _RANK.fullmatch(found.rank):
+            violations.add(number, "a rank", found.rank, topic_id)
+            continue
+        rank = int(found.rank)
         ranking = rankings.setdefault(topic_id, {})
         last_rank, last_score = last.get(topic_id, (min(rank, 1) - 1, score))
         if topic_id not in topics:
@@ -81,16 +84,13 @@ def read_qrels(path: Path, topics: Collection[str]) -> tuple[Qrel, ...]:
     """
     violations = Violations(path, "TREC RAG qrels", _NEXT_STEP)
     found: dict[tuple[str, str], Qrel] = {}
-    for number, line in _lines(violations):
-        cells = line.split()
-        if len(cells) != 4 or not _GRADE.fullmatch(cells[3]):
-            violations.add(number, "topic, a column, segment and a grade", line)
-        elif cells[0] not in topics:
-            violations.add(number, "a known topic", cells[0])
-        elif (cells[0], cells[2]) in found:
-            violations.add(number, "each judgement once", cells[2], cells[0])
-        else:
-            found[cells[0], cells[2]] = Qrel(cells[0], cells[2], int(cells[3]))
+    for number, judged in qrel_lines(_lines(violations), {4}, least=_LEAST_GRADE):
+        if isinstance(judged, Misfit):
+            violations.add(number, judged.expected, judged.found)
+        elif judged.query_id not in topics:
+            violations.add(number, "a known topic", judged.query_id)
+        elif found.setdefault((judged.query_id, judged.passage_id), judged) is not judged:
+            violations.add(number, "each judgement once", judged.passage_id, judged.query_id)
     violations.raise_if_any()
     return tuple(found.values())
 

@@ -19,15 +19,14 @@ from ragtasks.benchmarks import benchmark_folder
 from ragtasks.benchmarks.custom import _benchmark as custom
 from ragtasks.benchmarks.custom import _search as _custom_search
 from ragtasks.benchmarks.custom import check_folder
-from ragtasks.benchmarks.custom._judged import in_rank_order
+from ragtasks.benchmarks.custom._judged import best_first
 from ragtasks.benchmarks.download._fetch import fetch
 from ragtasks.cli import main
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError
-from ragtasks.files import Ranked
-from ragtasks.files import in_rank_order as rank_order_of_runs
+from ragtasks.files import Ranked, in_rank_order
 from ragtasks.records import Answerability, Contexts, Passage, Qrel, Role, Setting
 
-SAMPLE = Path(custom.__file__).parent / "sample" / "custom"
+SAMPLE = benchmark_folder("custom", "sample", Path())
 IN_A_FOLDER = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 Row = dict[str, Any]
@@ -224,8 +223,8 @@ OTHER_VIOLATIONS = {
         'qrels.tsv:2: "p1" is judged twice for c1<::>1',
     ),
     "qrels, empty": (beside("qrels.tsv", b"\n"), "qrels.tsv: the file is empty"),
-    "run, cells": (beside("retrieved.trec", b"c1::1 Q0 p1 1 2.0\n"), "retrieved.trec:1: expected six cells"),
-    "run, score": (beside("retrieved.trec", b"c1::1 Q0 p1 1 nan t\n"), "retrieved.trec:1: expected a score that is a"),
+    "run, cells": (beside("retrieved.trec", b"c1::1 Q0 p1 1 2.0\n"), "retrieved.trec:1: expected 6 cells"),
+    "run, score": (beside("retrieved.trec", b"c1::1 Q0 p1 1 nan t\n"), "retrieved.trec:1: expected a finite score"),
     "run, task": (beside("retrieved.trec", b"c3::1 Q0 p1 1 2 t\n"), 'retrieved.trec:1: no task "c3::1"'),
     "run, passage": (beside("retrieved.trec", b"c1::1 Q0 q1 1 2 t\n"), 'retrieved.trec:1: no passage "q1"'),
     "run, twice": (
@@ -308,11 +307,11 @@ def test_loading_shows_the_first_violations_and_validating_all(tmp_path: Path) -
     root = files.write(tmp_path)
     with pytest.raises(BenchmarkFileError) as caught:
         custom.load(root)
-    assert "30 errors" in str(caught.value)
+    assert "30 violations" in str(caught.value)
     assert "and 10 more" in str(caught.value)
     report = check_folder(root)
     assert not report.passes
-    assert report.lines[0] == f"{root}: 30 errors in 1 file"
+    assert report.lines[0] == f"{root}: 30 violations in 1 file"
     assert len(report.lines) == 31
 
 
@@ -533,8 +532,8 @@ def test_the_search_by_hand() -> None:
     st.dictionaries(st.text("ab", min_size=1, max_size=3), st.sampled_from([0.1, 0.1 + 1e-12, 1.0, -2.0]), max_size=6)
 )
 def test_the_rank_order_is_that_of_stored_runs(scores: dict[str, float]) -> None:
-    expected = rank_order_of_runs(Ranked(*item) for item in scores.items())
-    assert in_rank_order(scores) == tuple(item.passage_id for item in expected)
+    expected = in_rank_order(Ranked(*item) for item in scores.items())
+    assert best_first(scores) == tuple(item.passage_id for item in expected)
 
 
 def test_there_is_nothing_to_fetch_and_the_folder_is_used_as_it_is(tmp_path: Path) -> None:
@@ -594,7 +593,7 @@ def test_the_command_ends_with_status_1_where_there_is_a_violation(
 ) -> None:
     status, lines = validated(the_turn(answer=...).write(tmp_path))
     assert status == 1
-    assert lines == [f"{tmp_path}: 1 error in 1 file", "conversations.jsonl:2: turn 1 of c2: no 'answer'"]
+    assert lines == [f"{tmp_path}: 1 violation in 1 file", "conversations.jsonl:2: turn 1 of c2: no 'answer'"]
 
 
 def test_a_run_is_not_judged_with_the_questions_of_another_folder(tmp_path: Path) -> None:

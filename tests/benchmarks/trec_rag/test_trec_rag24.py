@@ -208,10 +208,10 @@ def test_a_run_is_read_from_rank_0_or_1_topics_in_any_order(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        (f"1 Q0 {B} 2 1.0", "six cells"),
-        (f"1 Q0 {B} two 1.0 t", "six cells"),
-        (f"1 Q0 {B} 2 nan t", "six cells"),
-        (f"1 Q0 {B} 2 inf t", "six cells"),
+        (f"1 Q0 {B} 2 1.0", "expected 6 cells"),
+        (f"1 Q0 {B} two 1.0 t", "expected a rank"),
+        (f"1 Q0 {B} 2 nan t", "expected a finite score"),
+        (f"1 Q0 {B} 2 inf t", "expected a finite score"),
         (f"1 Q0 {A} 2 1.0 t", "each segment once"),
         (f"1 Q0 {B} 3 1.0 t", "expected rank 2, found 3"),
         (f"1 Q0 {B} 1 1.0 t", "expected rank 2, found 1"),
