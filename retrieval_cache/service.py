@@ -27,6 +27,7 @@ from retrieval_cache.evaluation import (
     RetrievalReport,
     evaluate,
     evidence_table,
+    foreign_passages,
     report_evaluations,
 )
 from retrieval_cache.queries import LLM_REWRITE, Queries, build_queries, rewrite_queries
@@ -178,7 +179,10 @@ def evaluate_stored(benchmark: Benchmark, store: RunStore, name: str) -> Evaluat
     standalone = read_standalone_labels(benchmark.root) if benchmark.name == PAPER_BENCHMARK else NO_LABELS
     if name == OFFICIAL:
         published, label = _official(benchmark), benchmark.label
-        return evaluate(published, qrels, benchmark.tasks, name=name, benchmark=label, standalone=standalone)
+        unscored = foreign_passages(benchmark, side, published)
+        return evaluate(
+            published, qrels, benchmark.tasks, name=name, benchmark=label, standalone=standalone, unscored=unscored
+        )
     stored = store.named(name)
     spec = stored.manifest.spec
     here = (benchmark.name, benchmark.is_sample, tasks_checksum(benchmark.tasks))
@@ -189,8 +193,9 @@ def evaluate_stored(benchmark: Benchmark, store: RunStore, name: str) -> Evaluat
             "the run with --benchmark and --data"
         )
     sizes = {domain: corpus["n_passages"] for domain, corpus in spec["corpora"].items() if "n_passages" in corpus}
+    run = read_run(stored, [task.task_id for task in benchmark.tasks])
     return evaluate(
-        read_run(stored, [task.task_id for task in benchmark.tasks]),
+        run,
         qrels,
         benchmark.tasks,
         name=name,
@@ -198,6 +203,7 @@ def evaluate_stored(benchmark: Benchmark, store: RunStore, name: str) -> Evaluat
         benchmark=benchmark.label,
         corpus_sizes=sizes,
         standalone=standalone,
+        unscored=foreign_passages(benchmark, side, run),
     )
 
 
@@ -207,9 +213,10 @@ def _official(benchmark: Benchmark) -> Run:
     if side.load_run:
         return side.load_run(benchmark.root)
     contexts = side.load_rankings(benchmark.root) if side.load_rankings else published_passages(benchmark)
+    distinct = {task_id: dict.fromkeys(passages) for task_id, passages in contexts.items()}
     return {
         task_id: in_rank_order(Ranked(item.passage_id, float(-rank)) for rank, item in enumerate(passages))
-        for task_id, passages in contexts.items()
+        for task_id, passages in distinct.items()
     }
 
 

@@ -1,7 +1,7 @@
 """Runs judged: scores by query, the tables of the papers."""
 
 from retrieval_cache.evaluation._evaluation import Evaluation, evaluate
-from retrieval_cache.evaluation._evidence import evidence_table
+from retrieval_cache.evaluation._evidence import evidence_table, foreign_passages
 from retrieval_cache.evaluation._table import RetrievalReport, render_report
 from retrieval_cache.evaluation._tables import PAPER_BENCHMARK, report_evaluations
 
@@ -11,6 +11,7 @@ __all__ = [
     "RetrievalReport",
     "evaluate",
     "evidence_table",
+    "foreign_passages",
     "render_report",
     "report_evaluations",
 ]

@@ -31,8 +31,8 @@ class QueryResult:
     """User turn, counted from 1."""
     standalone: bool | None
     """Whether the question stands alone, None where nobody says."""
-    values: Mapping[str, float]
-    """Metric name -> value."""
+    values: Mapping[str, float | None]
+    """Metric name -> value, None where the run cannot be judged."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,8 @@ class Evaluation:
     """Metric name -> score as the official script computes it (profile `ibm`)."""
     corpus_sizes: Mapping[str, int] = field(default_factory=dict)
     """Domain -> passages that were searched; empty where unknown."""
+    unscored: str = ""
+    """Why the run cannot be judged by these judgements; empty where it can."""
     depth: int | None = None
     """Most passages that the run ranks for a query; None where unknown."""
 
@@ -107,6 +109,7 @@ def evaluate(
     benchmark: str = "",
     standalone: StandaloneLabels = NO_LABELS,
     corpus_sizes: Mapping[str, int] | None = None,
+    unscored: str = "",
 ) -> Evaluation:
     """Return the run judged, over all queries of the qrels: one that the run leaves out counts 0 and is listed.
 
@@ -121,6 +124,7 @@ def evaluate(
         benchmark: the benchmark's label (`Benchmark.label`).
         standalone: labels of a rewriter or of the task files.
         corpus_sizes: domain -> passages searched, where known: they decide whether published scores compare.
+        unscored: why the judgements do not apply to what the run ranks; every score is None then.
 
     Raises:
         BenchmarkFileError: a judged query is no task of the benchmark, or a pair is judged twice.
@@ -132,23 +136,28 @@ def evaluate(
     _check_known(judgements, task_of)
     _check_overlap(run, judgements, name)
     scores = score_run(run, judgements)
+    ibm = score_run_ibm(run, judgements, {task_id: task.domain for task_id, task in task_of.items()})
     return Evaluation(
         name=name,
         query_form=query_form,
         benchmark=benchmark,
-        results=tuple(_result(task_of[query_id], standalone, values) for query_id, values in scores.values.items()),
+        results=tuple(
+            _result(task_of[query_id], standalone, dict.fromkeys(values) if unscored else values)
+            for query_id, values in scores.values.items()
+        ),
         omitted=scores.omitted,
         empty=scores.empty,
         without_relevant=scores.without_relevant,
         n_unjudged=len(scores.unjudged),
         standalone_source=standalone.source,
-        ibm=score_run_ibm(run, judgements, {task_id: task.domain for task_id, task in task_of.items()}),
+        ibm=dict.fromkeys(ibm, Score(None, unscored)) if unscored else ibm,
         corpus_sizes=dict(corpus_sizes or {}),
+        unscored=unscored,
         depth=max(map(len, run.values()), default=0),
     )
 
 
-def _result(task: Task, standalone: StandaloneLabels, values: Mapping[str, float]) -> QueryResult:
+def _result(task: Task, standalone: StandaloneLabels, values: Mapping[str, float | None]) -> QueryResult:
     return QueryResult(task.task_id, task.domain, task.turn, standalone.labels.get(task.task_id), values)
 
 
@@ -206,7 +215,10 @@ def mean(results: Sequence[QueryResult], metric: str) -> Score:
     _check_metric(metric)
     if not results:
         return Score(None, "no judged queries")
-    return Score(sum(result.values[metric] for result in results) / len(results))
+    values = [value for result in results if (value := result.values[metric]) is not None]
+    if len(values) < len(results):
+        return Score(None, "judgements do not apply to the run")
+    return Score(sum(values) / len(values))
 
 
 def compare(
@@ -226,7 +238,8 @@ def compare(
     _check_metric(metric)
     check_same_queries((first, second))
     other = {result.query_id: result.values[metric] for result in second.results}
-    gaps = [other[r.query_id] - r.values[metric] for r in first.results if holds(r)]
+    pairs = [(other[r.query_id], r.values[metric]) for r in first.results if holds(r)]
+    gaps = [theirs - ours for theirs, ours in pairs if theirs is not None and ours is not None]
     wins = sum(gap > TIE_TOLERANCE for gap in gaps)
     losses = sum(gap < -TIE_TOLERANCE for gap in gaps)
     difference = sum(gaps) / len(gaps) if gaps else None

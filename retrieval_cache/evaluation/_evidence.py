@@ -17,6 +17,22 @@ from retrieval_cache.evaluation._table import RetrievalTable
 _OTHER_CORPUS = "it ranks passages that the benchmark's corpus does not have"
 
 
+def foreign_passages(benchmark: Benchmark, side: RetrievalSide, run: Run) -> str:
+    """Return why a run cannot be judged by passage: it ranks others than the corpus has; "" where it can.
+
+    Only asked of benchmarks that count evidence: their judgements are of passages that are cut here.
+
+    Raises:
+        RagtasksError: the corpus is missing or broken.
+    """
+    if side.load_facts is None:
+        return ""
+    ranked = {item.passage_id for ranking in run.values() for item in ranking}
+    files = [str(side.corpus_file(benchmark.root, domain)) for domain in side.domains]
+    known = {passage.passage_id for file in files for passage in read_corpus(file, blank="skip")}
+    return _OTHER_CORPUS if ranked - known else ""
+
+
 def evidence_table(benchmark: Benchmark, side: RetrievalSide, runs: Mapping[str, Run | None]) -> RetrievalTable | None:
     """Return the evidence scores of runs, None for a benchmark that counts none.
 
@@ -72,4 +88,4 @@ def _cell(score: Score) -> str:
     return "-" if score.value is None else f"{score.value:.4f}"
 
 
-__all__ = ["evidence_table"]
+__all__ = ["evidence_table", "foreign_passages"]

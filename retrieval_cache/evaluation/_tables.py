@@ -130,6 +130,8 @@ def _notes(evaluations: Sequence[Evaluation]) -> Iterator[str]:
             yield f"{evaluation.name}: other data than the paper's, so its scores are left out."
         elif _names_paper(evaluation) and (problem := not_comparable(evaluation)):
             yield f"{evaluation.name} does not compare with the paper: {problem}."
+        if evaluation.unscored:
+            yield f"{evaluation.name}: {evaluation.unscored}, so the judgements do not apply to it."
         if evaluation.omitted:
             n, total = len(evaluation.omitted), len(evaluation.results)
             yield f"{evaluation.name} leaves {n} of {total} judged queries out (counted 0): {_some(evaluation.omitted)}"

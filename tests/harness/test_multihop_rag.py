@@ -65,6 +65,8 @@ def test_the_prompt_asks_for_the_answer_alone_and_shows_dates(load_task: Callabl
     doc = task.dataset["test"][0]
     prompt = task.fewshot_context(doc)
     assert "reply with: Insufficient information." in prompt
+    # The forms that real gold answers take beside names.
+    assert all(word in prompt for word in ("true or false", "agree", "consistent or inconsistent", "similar", "before"))
     assert "Excerpt 6:\n" in prompt
     assert "Excerpt 7" not in prompt
     assert "\nSource: Quorvane Wire\nPublished: 2023-" in prompt

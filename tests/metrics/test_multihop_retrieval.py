@@ -42,7 +42,7 @@ def official(chunks: list[str], facts: list[str]) -> tuple[float, float, float, 
 @given(CHUNKS, EVIDENCE)
 def test_the_official_scores_are_those_of_the_official_loop(chunks: list[str], facts: list[str]) -> None:
     found = evidence_scores(chunks, facts)
-    names = ("hits_official_4", "hits_official_10", "map_official_10", "mrr_10")
+    names = ("hits_official_4", "hits_official_10", "map_official_10", "mrr_official_10")
     assert [found[name] for name in names] == pytest.approx(official(chunks, facts), abs=1e-12)
 
 

@@ -155,14 +155,16 @@ def _read_contexts(root: Path, tasks: tuple[Task, ...], setting: Setting) -> Con
         return Contexts("official", setting, {task.task_id: task.references for task in tasks if task.references})
     if setting is Setting.FULL_RAG:
         rankings = load_rankings(root)
-        return Contexts("official", setting, {key: passages[:N_PASSAGES] for key, passages in rankings.items()})
+        distinct = {key: tuple(dict.fromkeys(passages)) for key, passages in rankings.items()}
+        return Contexts("official", setting, {key: passages[:N_PASSAGES] for key, passages in distinct.items()})
     raise ConfigurationError(f"MultiHop-RAG has no setting {setting.value}: take multihop_rag_retrieved or _gold")
 
 
 def load_rankings(root: Path) -> dict[str, tuple[Passage, ...]]:
     """Return task id -> retrieved passages, best first, of every query, as `retrieved.json` has them.
 
-    A text that is a chunk of ours gets that chunk's id, so that judgements apply; any other gets a hash as its id.
+    A text that is a chunk of ours gets that chunk's id, so that judgements apply; any other gets a hash as its id. One
+    that the file lists twice stands twice, as the official script counts ranks.
 
     Raises:
         BenchmarkFileError: the file is broken, or of other queries than the benchmark's.

@@ -15,7 +15,7 @@ from ragtasks.files import Violations
 
 
 def read_rankings(path: Path, queries: Sequence[str]) -> dict[int, tuple[str, ...]]:
-    """Return query number (from 1) -> texts, best first, for every query, in their order.
+    """Return query number (from 1) -> texts, best first, one that comes twice at both ranks, for every query in order.
 
     Args:
         path: the result file.
@@ -47,8 +47,7 @@ def _texts(raw: Any, place: int, violations: Violations) -> tuple[str, ...]:
     kept = [text for text in texts if isinstance(text, str) and text.strip()]
     if len(kept) != len(texts):
         violations.add(0, "`retrieval_list` with texts", raw, f"item {place}")
-    # A passage that comes twice is one passage, at its first rank.
-    return tuple(dict.fromkeys(kept))
+    return tuple(kept)
 
 
 __all__ = ["read_rankings"]

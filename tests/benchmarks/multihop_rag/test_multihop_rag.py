@@ -154,16 +154,19 @@ def test_retrieved_texts_that_are_no_chunk_of_ours_keep_one_id_each(changed: Cha
     assert rankings[0][0].text == "A chunk cut otherwise."
 
 
-def test_results_come_in_any_order_and_a_passage_twice_counts_once(changed: Change, sample: Benchmark) -> None:
+def test_results_come_in_any_order_and_a_passage_twice_is_shown_once(changed: Change, sample: Benchmark) -> None:
     def edit(items: list[Any]) -> None:
         items.reverse()
         items[0]["retrieval_list"][1] = items[0]["retrieval_list"][0]
 
-    rankings = load_rankings(changed("retrieved.json", edit))
+    folder = changed("retrieved.json", edit)
+    rankings = load_rankings(folder)
     whole = load_rankings(SAMPLE)
     assert list(rankings) == list(whole)
     last = sample.tasks[-1].task_id
-    assert len(rankings[last]) == len(whole[last]) - 1
+    assert rankings[last] == (whole[last][0], whole[last][0], *whole[last][2:])
+    shown = load(folder).read_contexts(Setting.FULL_RAG).passages[last]
+    assert shown == (whole[last][0], *whole[last][2:7])
     assert all(rankings[key] == whole[key] for key in whole if key != last)
 
 

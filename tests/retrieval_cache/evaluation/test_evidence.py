@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
+import runpy
+import shutil
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +18,7 @@ from ragtasks.metrics import EVIDENCE_METRICS, mean_evidence_scores
 from ragtasks.records import Setting
 from retrieval_cache.evaluation import RetrievalReport, evidence_table, render_report
 from retrieval_cache.service import Place, evaluate_runs, retrieve
+from tests.conftest import MTRAG_CHECKOUT, REAL_DATA
 
 SIDE = retrieval_side("multihop_rag")
 
@@ -80,3 +86,54 @@ def test_a_run_is_made_over_the_chunks_shown_in_tables_and_feeds_six_passages(
     contexts = contexts_of_run(tmp_path / "store", stored.folder.name, benchmark, Setting.FULL_RAG)
     assert {len(passages) for passages in contexts.passages.values()} == {6}
     assert contexts.passages.keys() == {task.task_id for task in benchmark.tasks}
+
+
+def official_copy(results: list[dict[str, Any]], root: Path) -> Place:
+    """Return a benchmark of a result file's queries, whose corpus has the facts in chunks that are not the file's."""
+    articles: dict[str, dict[str, Any]] = {}
+    for piece in (piece for row in results for piece in row["gold_list"]):
+        article = articles.setdefault(piece["title"], {**piece, "body": ""})
+        article["body"] += f"{piece['fact']} "
+    counts = {"articles": len(articles), "by_type": dict(Counter(row["question_type"] for row in results))}
+    (root / "dataset").mkdir(parents=True)
+    for name, content in (
+        ("dataset/corpus.json", list(articles.values())),
+        ("dataset/MultiHopRAG.json", [{**row, "evidence_list": row["gold_list"]} for row in results]),
+        ("retrieved.json", results),
+        ("sample.json", {"version": "1", "counts": counts}),
+    ):
+        (root / name).write_text(json.dumps(content), encoding="utf-8")
+    return Place("multihop_rag", str(root), root, root / "store")
+
+
+def test_an_official_result_file_has_the_scripts_scores_and_no_others(tmp_path: Path) -> None:
+    path = REAL_DATA / "multihop_rag" / "llm-embedder_retrieval_test.json"
+    if not path.is_file():
+        pytest.skip(f"no official result file of MultiHop-RAG at {path}")
+    results = json.loads(path.read_text(encoding="utf-8"))
+    report = evaluate_runs(official_copy(results, tmp_path / "data"), ["official"])
+    cells = dict(zip(report.tables[-1].heads, report.tables[-1].rows[0], strict=True))
+    names = ("hits_official_10", "hits_official_4", "map_official_10", "mrr_official_10")
+    assert [cells[name] for name in names] == ["0.7500", "0.6250", "0.2746", "0.5491"]
+    assert not re.search(r"\d\.\d", "".join(cell for table in report.tables[:-1] for row in table.rows for cell in row))
+    assert sum("passages that the benchmark's corpus does not have" in note for note in report.notes) == 1
+
+
+def test_a_chunk_that_stands_twice_counts_as_the_script_counts_it(benchmark: Benchmark, tmp_path: Path) -> None:
+    path = MTRAG_CHECKOUT.parent / "MultiHop-RAG" / "retrieval_evaluate.py"
+    if not path.is_file():
+        pytest.skip(f"no official script of MultiHop-RAG at {path}")
+    root = tmp_path / "data"
+    shutil.copytree(benchmark.root, root)
+    results = json.loads((root / "retrieved.json").read_text(encoding="utf-8"))
+    for row in results:
+        row["retrieval_list"] = [row["retrieval_list"][-1]] * 2 + row["retrieval_list"][:8]
+    (root / "retrieved.json").write_text(json.dumps(results), encoding="utf-8")
+    found = row_of(section(open_benchmark("multihop_rag", root), {"official": None}), "official")
+    asked = [row for row in results if row["gold_list"]]
+    printed = runpy.run_path(str(path))["calculate_metrics"](
+        [[item["text"] for item in row["retrieval_list"]] for row in asked],
+        [[item["fact"] for item in row["gold_list"]] for row in asked],
+    )
+    assert found[-4:] == [f"{printed[name]:.4f}" for name in ("Hits@4", "Hits@10", "MAP@10", "MRR@10")]
+    assert found[5] != found[-1]
