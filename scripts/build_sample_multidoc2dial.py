@@ -20,19 +20,11 @@ from typing import Any
 from rank_bm25 import BM25Okapi
 from sample_files import SAMPLES, read_source, run_builder, write_files
 
-from ragtasks.benchmarks.doc2dial import _doc2dial as doc2dial
-from ragtasks.benchmarks.doc2dial import _multidoc2dial as multidoc2dial
-from ragtasks.benchmarks.doc2dial import _propositions as multidoc2dial_propositions
-from ragtasks.benchmarks.doc2dial import _token as multidoc2dial_token
+from ragtasks.benchmarks import open_benchmark, retrieval_side
 
 VERSION = "1"
 DEPTH = 20
-UNITS = {
-    "multidoc2dial": multidoc2dial,
-    "multidoc2dial_token": multidoc2dial_token,
-    "multidoc2dial_propositions": multidoc2dial_propositions,
-    "doc2dial": doc2dial,
-}
+UNITS = ("multidoc2dial", "multidoc2dial_token", "multidoc2dial_propositions", "doc2dial")
 
 
 def document_of(page: dict[str, Any], document_id: str) -> tuple[dict[str, Any], dict[str, str]]:
@@ -152,8 +144,8 @@ def rewrites_of(dialogue: dict[str, Any], dialogue_id: str) -> Iterator[dict[str
 
 def ranking(name: str, into: Path) -> bytes:
     """Return the best units for the question of each task, by BM25."""
-    benchmark = UNITS[name].load(into / name)
-    file = UNITS[name].RETRIEVAL.corpus_file(into / name, "dmv")
+    benchmark = open_benchmark(name, into / name)
+    file = retrieval_side(name).corpus_file(into / name, "dmv")
     units = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
     index = BM25Okapi([unit["text"].lower().split() for unit in units])
     lines = []

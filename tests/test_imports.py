@@ -22,6 +22,7 @@ LAYERS = {
     "ragtasks.records": 0,
     "ragtasks.secrets": 0,
     "ragtasks.environment": 1,
+    "ragtasks.plugins": 1,
     "ragtasks.progress": 1,
     "ragtasks.prompts": 1,
     "ragtasks.files": 2,
@@ -48,6 +49,7 @@ READ_BY_RETRIEVAL = {
     "ragtasks.errors",
     "ragtasks.files",
     "ragtasks.ids",
+    "ragtasks.plugins",
     "ragtasks.metrics",  # the retrieval metrics that runs are evaluated with
     "ragtasks.progress",
     "ragtasks.records",

@@ -2,8 +2,16 @@
 
 from ragtasks.benchmarks._benchmark import Benchmark
 from ragtasks.benchmarks._contexts import contexts_for, contexts_of_run, published_passages, tasks_checksum
+from ragtasks.benchmarks._definition import BenchmarkDefinition
 from ragtasks.benchmarks._docs import Doc, build_doc, build_docs, response_of
-from ragtasks.benchmarks._registry import benchmark_folder, benchmark_names, open_benchmark, retrieval_side, source_of
+from ragtasks.benchmarks._registry import (
+    added_benchmark_names,
+    benchmark_folder,
+    benchmark_names,
+    open_benchmark,
+    retrieval_side,
+    source_of,
+)
 from ragtasks.benchmarks._retrieval_side import RetrievalSide
 from ragtasks.benchmarks._rewrite_replies import (
     CONDITIONAL_CONTRACT,
@@ -24,11 +32,13 @@ __all__ = [
     "JSON_CONTRACT",
     "PARSER_VERSION",
     "Benchmark",
+    "BenchmarkDefinition",
     "Contract",
     "Doc",
     "QuestionClass",
     "Reading",
     "RetrievalSide",
+    "added_benchmark_names",
     "benchmark_folder",
     "benchmark_names",
     "build_doc",

@@ -1,49 +1,59 @@
-"""Which benchmarks there are, and the module that reads each."""
+"""Which benchmarks there are, and the definition that each family declares."""
 
 from __future__ import annotations
 
 import functools
-import importlib
+from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 
 from ragtasks.benchmarks._benchmark import Benchmark
+from ragtasks.benchmarks._definition import BenchmarkDefinition
 from ragtasks.benchmarks._retrieval_side import RetrievalSide
 from ragtasks.benchmarks.download import Source, locate
-from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error, close_matches
+from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error
+from ragtasks.plugins import ExtensionPoint
 
 SAMPLE = "sample"
 """What means the benchmark inside the package where a data folder is asked for."""
 
 _SAMPLES = Path(__file__).resolve().parent / "sample"
-_MODULES = {
-    "custom": "custom._benchmark",
-    "doc2dial": "doc2dial._doc2dial",
-    "mtrag": "mtrag._benchmark",
-    "mtrag_s": "mtrag._mtrag_s",
-    "mtrag_un": "mtrag._mtrag_un",
-    "multidoc2dial": "doc2dial._multidoc2dial",
-    "multidoc2dial_propositions": "doc2dial._propositions",
-    "multidoc2dial_token": "doc2dial._token",
-    "multihop_rag": "multihop_rag._benchmark",
-    "trec_rag24": "trec_rag._benchmark",
-}
-"""Name -> module below this package, read when the benchmark is first asked for."""
+BENCHMARKS = ExtensionPoint(
+    "ragtasks.benchmarks",
+    "benchmark",
+    BenchmarkDefinition,
+    {
+        "custom": "ragtasks.benchmarks.custom._benchmark:DEFINITION",
+        "doc2dial": "ragtasks.benchmarks.doc2dial._definitions:DOC2DIAL",
+        "mtrag": "ragtasks.benchmarks.mtrag._benchmark:DEFINITION",
+        "mtrag_s": "ragtasks.benchmarks.mtrag._mtrag_s:DEFINITION",
+        "mtrag_un": "ragtasks.benchmarks.mtrag._mtrag_un:DEFINITION",
+        "multidoc2dial": "ragtasks.benchmarks.doc2dial._definitions:MULTIDOC2DIAL",
+        "multidoc2dial_propositions": "ragtasks.benchmarks.doc2dial._definitions:MULTIDOC2DIAL_PROPOSITIONS",
+        "multidoc2dial_token": "ragtasks.benchmarks.doc2dial._definitions:MULTIDOC2DIAL_TOKEN",
+        "multihop_rag": "ragtasks.benchmarks.multihop_rag._benchmark:DEFINITION",
+        "trec_rag24": "ragtasks.benchmarks.trec_rag._benchmark:DEFINITION",
+    },
+)
+"""Every benchmark; a family is imported when one of its benchmarks is first asked for."""
 
 
 def benchmark_names() -> list[str]:
-    """Return the names of all benchmarks; each is a module with `SOURCE` and `load(root)`."""
-    return sorted(_MODULES)
+    """Return the names of all benchmarks of this package."""
+    return sorted(BENCHMARKS.built_in)
+
+
+def added_benchmark_names() -> list[str]:
+    """Return the names of the benchmarks that other packages add; nothing is imported."""
+    return BENCHMARKS.plugin_names()
 
 
 def source_of(name: str) -> Source:
     """Return the official files of a benchmark.
 
     Raises:
-        ConfigurationError: unknown benchmark.
+        ConfigurationError: unknown benchmark, or one of another package that cannot be used.
     """
-    source: Source = _module(name).SOURCE
-    return source
+    return BENCHMARKS.get(name).source
 
 
 def benchmark_folder(name: str, data: str | None, data_folder: Path) -> Path:
@@ -56,11 +66,12 @@ def benchmark_folder(name: str, data: str | None, data_folder: Path) -> Path:
 
     Raises:
         BenchmarkFileError: the folder is not there.
-        ConfigurationError: unknown benchmark.
+        ConfigurationError: unknown benchmark, or one without a sample.
     """
-    source = source_of(name)
+    definition = BENCHMARKS.get(name)
+    source = definition.source
     if data == SAMPLE:
-        return _SAMPLES / name
+        return _sample(name, definition)
     folder = locate(source, Path(data).expanduser() if data else data_folder)
     if folder.is_dir():
         return folder
@@ -76,6 +87,13 @@ def benchmark_folder(name: str, data: str | None, data_folder: Path) -> Path:
     raise BenchmarkFileError(message)
 
 
+def _sample(name: str, definition: BenchmarkDefinition) -> Path:
+    folder = definition.sample or (_SAMPLES / name if name in BENCHMARKS.built_in else None)
+    if folder is None:
+        raise ConfigurationError(f"benchmark {name!r} has no sample; name a folder with its files as `data`")
+    return folder
+
+
 @functools.lru_cache(maxsize=8)
 def open_benchmark(name: str, root: Path) -> Benchmark:
     """Return a benchmark, read once for all its harness tasks.
@@ -84,27 +102,32 @@ def open_benchmark(name: str, root: Path) -> Benchmark:
         BenchmarkFileError: as its loader.
         ConfigurationError: unknown benchmark.
     """
-    benchmark: Benchmark = _module(name).load(root)
-    return benchmark
+    found = BENCHMARKS.get(name).load(root)
+    if not isinstance(found, Benchmark):
+        raise ConfigurationError(f"benchmark {name!r}: its `load` gives {type(found).__name__}, not a Benchmark")
+    return replace(found, name=name)  # so that whoever has it finds its definition again
 
 
 def retrieval_side(name: str) -> RetrievalSide:
-    """Return how a benchmark's retrieval files are read: the `RETRIEVAL` of its module.
+    """Return how a benchmark's retrieval files are read.
 
     Raises:
         ConfigurationError: it has none, or there is no such benchmark.
     """
-    side: RetrievalSide | None = getattr(_module(name), "RETRIEVAL", None)
+    side = BENCHMARKS.get(name).retrieval
     if side is None:
-        having = [other for other in benchmark_names() if hasattr(_module(other), "RETRIEVAL")]
+        having = [other for other in benchmark_names() if BENCHMARKS.get(other).retrieval is not None]
         raise ConfigurationError(f"no retrieval files for {name!r}; benchmarks that have: {', '.join(having)}")
     return side
 
 
-def _module(name: str) -> ModuleType:
-    if name not in benchmark_names():
-        raise ConfigurationError(f"unknown benchmark {name!r}: {close_matches(name, benchmark_names())}")
-    return importlib.import_module(f"ragtasks.benchmarks.{_MODULES[name]}")
-
-
-__all__ = ["SAMPLE", "benchmark_folder", "benchmark_names", "open_benchmark", "retrieval_side", "source_of"]
+__all__ = [
+    "BENCHMARKS",
+    "SAMPLE",
+    "added_benchmark_names",
+    "benchmark_folder",
+    "benchmark_names",
+    "open_benchmark",
+    "retrieval_side",
+    "source_of",
+]

@@ -37,7 +37,7 @@ from ragtasks.metrics import Metric, Pair, answer_text
 from ragtasks.records import Response
 from ragtasks.scoring import ScoredResponse, given_metrics, shared_scorer
 from ragtasks.secrets import masked
-from ragtasks.suites import suite_named
+from ragtasks.suites import suite_named, suite_with
 from ragtasks.templates import PromptTemplate, load_template
 
 _LOGGER = logging.getLogger(__name__)
@@ -81,7 +81,7 @@ class ConversationTask(ConfigurableTask):
         self._run_key = run_key(run_store(), self.evaluation.run)
         root = benchmark_folder(options["benchmark"], self.evaluation.data, data_folder())
         self.benchmark = open_benchmark(options["benchmark"], root.resolve())
-        self._suite_name = options.get("suite", self.benchmark.suite)
+        self._suite_name = suite_with(options.get("suite", self.benchmark.suite), self.evaluation.metrics)
         self._metrics = {metric.name: metric for metric in self._declared_metrics()}
         # Any value keeps the harness from looking our metric names up in a hub over the network.
         own["process_results"] = _OWN_PROCESS_RESULTS

@@ -21,6 +21,7 @@ from ragtasks.logs._saved_results import RUN_AGAIN, LoggedSamples, logged_sample
 from ragtasks.logs._saved_settings import RECORDED, harmless, recorded, unused
 from ragtasks.metrics import answer_text
 from ragtasks.records import Answerability, Contexts, Passage, Response, Setting, Task
+from ragtasks.suites import suite_with
 
 OWN_CONTEXTS = "file"
 """Stands for the run where the predictions file itself says which passages the model was shown."""
@@ -120,6 +121,8 @@ def read_results(file: Path, folder: Path, given: Mapping[str, Any]) -> SavedEva
         own = {name: dict(facts) for name, facts in facts_of_answers(results["configs"]).items()}
         saved = {name: dict(facts["configuration"]) for name, facts in own.items()}
         configs = {name: _merged(file, saved[name], given) for name in own}
+        for name, facts in own.items():
+            facts["suite"] = suite_with(facts.get("suite", DEFAULT_SUITE), configs[name].metrics)
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise _error("results", file, "a results file of the harness", f"{type(error).__name__}: {error}") from error
     samples = logged_samples(file, results, configs)
@@ -205,7 +208,7 @@ def read_predictions(
         raise _error("predictions", file, "an answer to a task that counts", "none: all tasks are conversational")
     facts = {
         "benchmark": benchmark.label,
-        "suite": benchmark.suite,
+        "suite": suite_with(benchmark.suite, config.metrics),
         "revision": benchmark.revision,
         "fingerprint": None,
     }

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ragtasks.config import DEFAULT_ENCODER, NO_ENCODER, SAMPLE_ENCODER, EvaluationConfig
+from ragtasks.suites import added_metric_names
 
 HARMLESS: Mapping[str, Callable[[Any], bool]] = {
     # The sample lies inside the package. A folder is the user's to name; else the data folder is searched.
@@ -24,6 +25,8 @@ HARMLESS: Mapping[str, Callable[[Any], bool]] = {
     "idk": lambda value: value == "rules",
     # Wordings that the package has, or that lie in the user's own data folder; they are sent to the user's judges only.
     "prompts": lambda value: value in ("ours", "official"),
+    # What the user has installed.
+    "metrics": lambda value: isinstance(value, list) and all(name in added_metric_names() for name in value),
 }
 """Setting -> whether a value of it may be used unasked. Of every other setting, no value may."""
 

@@ -1,11 +1,16 @@
 """What each kind of benchmark is scored with: one module a suite, found by its name."""
 
-from ragtasks.suites._suite import ScoringInputs, Suite, suite_named
+from ragtasks.suites._added import SuiteMetric
+from ragtasks.suites._registry import added_metric_names, suite_named, suite_with
+from ragtasks.suites._suite import ScoringInputs, Suite
 from ragtasks.suites._trec_rag24 import judged_scores
 
 __all__ = [
     "ScoringInputs",
     "Suite",
+    "SuiteMetric",
+    "added_metric_names",
     "judged_scores",
     "suite_named",
+    "suite_with",
 ]

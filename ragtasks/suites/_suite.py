@@ -1,18 +1,16 @@
 """What a suite of metrics is: definitions, what judges are asked for them, and the function that computes them.
 
-A suite is a module of this package with a `SUITE`; a benchmark names the one that scores it. The scoring of an
-evaluation (encoder, refusals, judges, caches) is the same for all and hands over what it found as `ScoringInputs`.
+A benchmark names the suite that scores it. The scoring of an evaluation (encoder, refusals, judges, caches) is the same
+for all and hands over what it found as `ScoringInputs`.
 """
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from ragtasks.benchmarks import Benchmark
-from ragtasks.errors import ConfigurationError, close_matches
+from ragtasks.errors import ConfigurationError
 from ragtasks.judges import Rubric, Verdicts
 from ragtasks.metrics import IdkLabel, Metric, Scores, Search, Semantics
 from ragtasks.records import Response
@@ -42,7 +40,11 @@ def _no_rubrics() -> Sequence[Rubric]:
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """The metrics of a kind of benchmark."""
+    """The metrics of a kind of benchmark.
+
+    Raises:
+        ConfigurationError: a field of another kind, or two metrics of one name.
+    """
 
     metrics: tuple[Metric, ...]
     """Every metric, in the order of the harness's table."""
@@ -58,6 +60,13 @@ class Suite:
     """Whether any metric rests on BERTScore."""
     uses_retriever: bool = False
     """Whether any metric rests on what a retriever finds for the responses."""
+
+    def __post_init__(self) -> None:
+        names = [metric.name for metric in self.metrics if isinstance(metric, Metric)]
+        if len(names) < len(self.metrics) or not callable(self.score) or not callable(self.rubrics):
+            raise ConfigurationError("Suite(metrics: tuple of Metric, score: callable, rubrics: callable, ...)")
+        if len(set(names)) < len(names):
+            raise ConfigurationError(f"Suite: two metrics of one name among {', '.join(names)}")
 
     def rubrics_in(self, prompts: str, benchmark: Benchmark) -> Sequence[Rubric]:
         """Return what judges are asked, in the words that the configuration names.
@@ -77,21 +86,4 @@ class Suite:
         return self.official_rubrics(benchmark)
 
 
-def suite_named(name: str) -> Suite:
-    """Return the suite of a name.
-
-    Raises:
-        ConfigurationError: there is none.
-    """
-    if name not in suite_names():
-        raise ConfigurationError(f"unknown suite {name!r}: {close_matches(name, suite_names())}")
-    suite: Suite = importlib.import_module(f"ragtasks.suites._{name}").SUITE
-    return suite
-
-
-def suite_names() -> list[str]:
-    """Return the names of all suites: the other modules of this package."""
-    return sorted(file.stem[1:] for file in Path(__file__).parent.glob("_[a-z]*.py") if file.stem != "_suite")
-
-
-__all__ = ["ScoringInputs", "Suite", "suite_named", "suite_names"]
+__all__ = ["ScoringInputs", "Suite"]

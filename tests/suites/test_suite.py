@@ -14,7 +14,7 @@ from ragtasks.config import config_from_metadata
 from ragtasks.errors import ConfigurationError, MissingExtraError
 from ragtasks.scoring import given_metrics
 from ragtasks.suites import Suite, suite_named
-from ragtasks.suites._suite import suite_names
+from ragtasks.suites._registry import SUITES
 
 JUDGED = ["rb_llm", "idk"]
 
@@ -25,8 +25,8 @@ def sample(tmp_path: Path) -> Benchmark:
 
 
 def test_every_suite_has_metrics_with_names_of_their_own() -> None:
-    assert "mtrag" in suite_names()
-    for name in suite_names():
+    assert "mtrag" in SUITES.names()
+    for name in SUITES.names():
         names = [metric.name for metric in suite_named(name).metrics]
         assert names
         assert len(set(names)) == len(names)
@@ -35,7 +35,7 @@ def test_every_suite_has_metrics_with_names_of_their_own() -> None:
 def test_every_benchmark_names_a_suite_that_is_there(tmp_path: Path) -> None:
     for name in benchmark_names():
         benchmark = open_benchmark(name, benchmark_folder(name, "sample", tmp_path).resolve())
-        assert benchmark.suite in suite_names()
+        assert benchmark.suite in SUITES.names()
         assert benchmark.is_sample
 
 

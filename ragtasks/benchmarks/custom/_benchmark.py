@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ragtasks.benchmarks._benchmark import Benchmark
+from ragtasks.benchmarks._definition import BenchmarkDefinition
 from ragtasks.benchmarks._derived import derived_file
 from ragtasks.benchmarks._retrieval_side import RetrievalSide
 from ragtasks.benchmarks.custom import _search as _custom_search
@@ -209,7 +210,11 @@ def load_rankings(root: Path) -> dict[str, tuple[Passage, ...]]:
 RETRIEVAL = RetrievalSide((), corpus_file, load_qrels, load_rewrites=load_rewrites, load_rankings=load_rankings)
 """Corpora and judgements; the folder says what domains there are."""
 
+DEFINITION = BenchmarkDefinition(SOURCE, load, RETRIEVAL)
+"""What the registry lists."""
+
 __all__ = [
+    "DEFINITION",
     "N_PASSAGES",
     "RETRIEVAL",
     "SOURCE",

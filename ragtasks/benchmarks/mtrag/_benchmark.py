@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ragtasks.benchmarks._benchmark import Benchmark
+from ragtasks.benchmarks._definition import BenchmarkDefinition
 from ragtasks.benchmarks._retrieval_side import RetrievalSide
 from ragtasks.benchmarks.mtrag._retrieval import corpus_file, load_qrels, load_rewrites
 from ragtasks.benchmarks.mtrag._rows import (
@@ -106,7 +107,11 @@ def _check_coverage(found: Any, expected: set[str], violations: Violations) -> N
         violations.add(0, "only tasks of this setting", "a line for this task", task_id)
 
 
+DEFINITION = BenchmarkDefinition(SOURCE, load, RETRIEVAL)
+"""What the registry lists."""
+
 __all__ = [
+    "DEFINITION",
     "DOMAINS",
     "MAX_REFERENCES_FOR_RAG",
     "OFFICIAL_COUNTS",

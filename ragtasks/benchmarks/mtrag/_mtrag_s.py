@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ragtasks.benchmarks._benchmark import Benchmark
+from ragtasks.benchmarks._definition import BenchmarkDefinition
 from ragtasks.benchmarks.download import SourceFile
 from ragtasks.benchmarks.mtrag._rows import DOMAINS, Counts, facts_of, read_tasks, reference_contexts
 from ragtasks.benchmarks.mtrag._source import MTRAG_SOURCE
@@ -61,4 +62,7 @@ def _once(contexts: list[Any]) -> list[Any]:
     return [item for index, item in enumerate(contexts) if item not in contexts[:index]]
 
 
-__all__ = ["DOMAINS", "OFFICIAL_COUNTS", "SOURCE", "load"]
+DEFINITION = BenchmarkDefinition(SOURCE, load)
+"""What the registry lists."""
+
+__all__ = ["DEFINITION", "DOMAINS", "OFFICIAL_COUNTS", "SOURCE", "load"]

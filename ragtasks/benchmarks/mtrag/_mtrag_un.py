@@ -13,6 +13,7 @@ import functools
 from pathlib import Path
 
 from ragtasks.benchmarks._benchmark import Benchmark
+from ragtasks.benchmarks._definition import BenchmarkDefinition
 from ragtasks.benchmarks._retrieval_side import RetrievalSide
 from ragtasks.benchmarks.mtrag import _retrieval as mtrag_retrieval
 from ragtasks.benchmarks.mtrag._rows import DOMAINS, Counts, facts_of, read_tasks, reference_contexts
@@ -75,4 +76,7 @@ def corpus_file(root: Path, domain: str) -> Path:
 RETRIEVAL = RetrievalSide(DOMAINS, corpus_file, load_qrels)
 """Corpora and relevance judgements."""
 
-__all__ = ["DOMAINS", "OFFICIAL_COUNTS", "RETRIEVAL", "SOURCE", "corpus_file", "load", "load_qrels"]
+DEFINITION = BenchmarkDefinition(SOURCE, load, RETRIEVAL)
+"""What the registry lists."""
+
+__all__ = ["DEFINITION", "DOMAINS", "OFFICIAL_COUNTS", "RETRIEVAL", "SOURCE", "corpus_file", "load", "load_qrels"]

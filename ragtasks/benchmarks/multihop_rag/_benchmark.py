@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ragtasks.benchmarks._benchmark import Benchmark
+from ragtasks.benchmarks._definition import BenchmarkDefinition
 from ragtasks.benchmarks._derived import derived_file
 from ragtasks.benchmarks._retrieval_side import RetrievalSide
 from ragtasks.benchmarks.download import Source, SourceFile
@@ -244,7 +245,11 @@ def load_facts(root: Path, domain: str) -> dict[str, tuple[str, ...]]:
 RETRIEVAL = RetrievalSide(DOMAINS, corpus_file, load_qrels, load_facts=load_facts, load_rankings=load_rankings)
 """Corpus, judgements, and the facts that the paper's own scores count."""
 
+DEFINITION = BenchmarkDefinition(SOURCE, load, RETRIEVAL)
+"""What the registry lists."""
+
 __all__ = [
+    "DEFINITION",
     "DOMAINS",
     "N_PASSAGES",
     "OFFICIAL_COUNTS",

@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from ragtasks.benchmarks._benchmark import Benchmark
+from ragtasks.benchmarks._definition import BenchmarkDefinition
 from ragtasks.benchmarks._derived import derived_file
 from ragtasks.benchmarks._retrieval_side import RetrievalSide
 from ragtasks.benchmarks.download import Source, SourceFile
@@ -250,7 +251,11 @@ def load_qrels(root: Path, domain: str) -> tuple[Qrel, ...]:
 RETRIEVAL = RetrievalSide(DOMAINS, corpus_file, load_qrels)
 """The retrieval side."""
 
+DEFINITION = BenchmarkDefinition(SOURCE, load, RETRIEVAL)
+"""What the registry lists."""
+
 __all__ = [
+    "DEFINITION",
     "DOMAINS",
     "MAX_WORDS",
     "N_PASSAGES",

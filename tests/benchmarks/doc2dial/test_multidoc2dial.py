@@ -16,11 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtasks.benchmarks import Benchmark, benchmark_folder
-from ragtasks.benchmarks.doc2dial import _doc2dial as doc2dial
-from ragtasks.benchmarks.doc2dial import _multidoc2dial as multidoc2dial
-from ragtasks.benchmarks.doc2dial import _propositions as multidoc2dial_propositions
-from ragtasks.benchmarks.doc2dial import _token as multidoc2dial_token
-from ragtasks.benchmarks.doc2dial._collection import read_propositions
+from ragtasks.benchmarks._definition import BenchmarkDefinition
+from ragtasks.benchmarks._retrieval_side import RetrievalSide
+from ragtasks.benchmarks.doc2dial import _definitions as definitions
+from ragtasks.benchmarks.doc2dial._collection import load_rewrites, read_propositions
 from ragtasks.benchmarks.doc2dial._files import DOMAINS, Document, Span, read_dialogues, read_documents
 from ragtasks.benchmarks.doc2dial._passages import cut, gold_passages
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
@@ -28,19 +27,26 @@ from ragtasks.records import Answerability, Passage, Role, Setting
 from tests.benchmarks.doc2dial._shared_task import paired, read_shared_task, write_references
 from tests.conftest import REAL_DATA
 
-MODULES: dict[str, Any] = {
-    "multidoc2dial": multidoc2dial,
-    "multidoc2dial_token": multidoc2dial_token,
-    "multidoc2dial_propositions": multidoc2dial_propositions,
-    "doc2dial": doc2dial,
+DEFINITIONS: dict[str, BenchmarkDefinition] = {
+    "multidoc2dial": definitions.MULTIDOC2DIAL,
+    "multidoc2dial_token": definitions.MULTIDOC2DIAL_TOKEN,
+    "multidoc2dial_propositions": definitions.MULTIDOC2DIAL_PROPOSITIONS,
+    "doc2dial": definitions.DOC2DIAL,
 }
+multidoc2dial = definitions.MULTIDOC2DIAL
 ROOT = benchmark_folder("multidoc2dial", "sample", Path())
 DOCUMENTS, DIALOGUES = "multidoc2dial/multidoc2dial_doc.json", "multidoc2dial/multidoc2dial_dial_test.json"
 SHARED_TASK = REAL_DATA / "doc2dial" / "multidoc2dial_sharedtask_samples"
 
 
+def retrieval(name: str) -> RetrievalSide:
+    side = DEFINITIONS[name].retrieval
+    assert side is not None
+    return side
+
+
 def sample(name: str) -> Benchmark:
-    benchmark: Benchmark = MODULES[name].load(benchmark_folder(name, "sample", Path()))
+    benchmark: Benchmark = DEFINITIONS[name].load(benchmark_folder(name, "sample", Path()))
     return benchmark
 
 
@@ -110,10 +116,10 @@ def test_an_answer_that_there_is_no_solution_makes_an_unanswerable_task() -> Non
 
 @pytest.mark.parametrize("name", ["multidoc2dial", "multidoc2dial_token", "doc2dial"])
 def test_judgements_are_the_references_and_passages_of_the_corpus(name: str) -> None:
-    benchmark, module = sample(name), MODULES[name]
-    file = module.RETRIEVAL.corpus_file(benchmark.root, "va")
+    benchmark, side = sample(name), retrieval(name)
+    file = side.corpus_file(benchmark.root, "va")
     corpus = {row["_id"]: row for row in map(json.loads, file.read_text(encoding="utf-8").splitlines())}
-    qrels = [q for domain in DOMAINS for q in module.RETRIEVAL.load_qrels(benchmark.root, domain)]
+    qrels = [q for domain in DOMAINS for q in side.load_qrels(benchmark.root, domain)]
     assert {(q.query_id, q.passage_id, q.relevance) for q in qrels} == {
         (task.task_id, passage.passage_id, 1) for task in benchmark.tasks for passage in task.references
     }
@@ -128,7 +134,7 @@ def test_judgements_are_the_references_and_passages_of_the_corpus(name: str) -> 
 
 def test_propositions_have_texts_and_no_gold() -> None:
     benchmark = sample("multidoc2dial_propositions")
-    side = multidoc2dial_propositions.RETRIEVAL
+    side = retrieval("multidoc2dial_propositions")
     lines = side.corpus_file(benchmark.root, "dmv").read_text(encoding="utf-8").splitlines()
     assert [json.loads(line)["text"] for line in lines] == read_propositions(ROOT)["Propositions"]
     assert all(task.references == () for task in benchmark.tasks)
@@ -138,7 +144,7 @@ def test_propositions_have_texts_and_no_gold() -> None:
         benchmark.read_contexts(Setting.REFERENCE)
 
 
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("name", DEFINITIONS)
 def test_the_sample_shows_twenty_retrieved_units(name: str) -> None:
     benchmark = sample(name)
     contexts = benchmark.read_contexts(Setting.FULL_RAG).passages
@@ -167,31 +173,31 @@ def packed(copy: Path, tmp_path: Path) -> Path:
 
 
 def test_files_are_read_from_the_official_zip(copy: Path, packed: Path) -> None:
-    collection = replace(multidoc2dial.COLLECTION, n_dialogues=None, n_documents=None)
+    collection = replace(definitions.COLLECTION, n_dialogues=None, n_documents=None)
     benchmark = collection.load(packed)
     assert benchmark.tasks == multidoc2dial.load(copy).tasks
     assert not benchmark.is_sample
-    assert benchmark.revision == multidoc2dial.SOURCE.commit
+    assert benchmark.revision == multidoc2dial.source.commit
 
 
-@pytest.mark.parametrize("module", [multidoc2dial, multidoc2dial_token])
-def test_official_files_of_other_counts_are_refused(packed: Path, module: Any) -> None:
+@pytest.mark.parametrize("definition", [definitions.MULTIDOC2DIAL, definitions.MULTIDOC2DIAL_TOKEN])
+def test_official_files_of_other_counts_are_refused(packed: Path, definition: BenchmarkDefinition) -> None:
     with pytest.raises(BenchmarkFileError, match=r"dial_test.json(.|\n)*expected 661 dialogues, found \d+\n"):
-        module.load(packed)
-    few = replace(multidoc2dial.COLLECTION, n_dialogues=None)
+        definition.load(packed)
+    few = replace(definitions.COLLECTION, n_dialogues=None)
     with pytest.raises(BenchmarkFileError, match=r"_doc.json(.|\n)*expected 488 documents, found \d+\n"):
         few.load(packed)
 
 
 def test_a_changed_document_makes_another_corpus_file(copy: Path) -> None:
-    before = multidoc2dial.RETRIEVAL.corpus_file(copy, "dmv")
-    assert multidoc2dial.RETRIEVAL.corpus_file(copy, "ssa") == before
+    before = retrieval("multidoc2dial").corpus_file(copy, "dmv")
+    assert retrieval("multidoc2dial").corpus_file(copy, "ssa") == before
 
     def rename(content: Any) -> None:
         next(iter(content["doc_data"]["va"].values()))["title"] = "Another title"
 
     changed(copy, DOCUMENTS, rename)
-    assert multidoc2dial.RETRIEVAL.corpus_file(copy, "dmv") != before
+    assert retrieval("multidoc2dial").corpus_file(copy, "dmv") != before
 
 
 BROKEN: list[tuple[str, str, Callable[[Any], object]]] = [
@@ -325,18 +331,18 @@ def test_gold_passages_are_those_of_the_official_procedure(texts: list[str], gro
 
 
 def test_rewrites_are_read_and_checked(copy: Path) -> None:
-    rewrites = multidoc2dial.load_rewrites(copy, "dmv")
+    rewrites = load_rewrites(copy, "dmv")
     ids = {task.task_id for task in multidoc2dial.load(copy).tasks}
     assert rewrites.keys() <= ids
     assert len(rewrites) == 28
     (copy / "rewrites.jsonl").write_text('{"_id": "a", "text": "b"}\n{"_id": "a", "text": "c"}\n{"_id": 1}\n')
     with pytest.raises(BenchmarkFileError, match="2 errors"):
-        multidoc2dial.load_rewrites(copy, "dmv")
+        load_rewrites(copy, "dmv")
     (copy / "rewrites.jsonl").unlink()
     with pytest.raises(ConfigurationError, match="llm_rewrite"):
-        multidoc2dial.load_rewrites(copy, "dmv")
+        load_rewrites(copy, "dmv")
     with pytest.raises(ConfigurationError, match="unknown domain"):
-        multidoc2dial.load_rewrites(copy, "dvm")
+        load_rewrites(copy, "dvm")
 
 
 def test_a_reference_file_of_the_shared_task_reads_back(tmp_path: Path) -> None:
@@ -381,8 +387,8 @@ def test_the_official_files_have_the_published_counts() -> None:
     if not root.is_dir():
         pytest.skip(f"no official MultiDoc2Dial files at {root}")
     documents = read_documents(root, "multidoc2dial_doc.json")
-    assert Counter(item.domain for item in documents.values()) == multidoc2dial.OFFICIAL_DOCUMENTS
-    for split, n_dialogues in multidoc2dial.OFFICIAL_DIALOGUES.items():
+    assert Counter(item.domain for item in documents.values()) == definitions.OFFICIAL_DOCUMENTS
+    for split, n_dialogues in definitions.OFFICIAL_DIALOGUES.items():
         assert len(read_dialogues(root, f"multidoc2dial_dial_{split}.json", documents)) == n_dialogues
 
 
@@ -391,5 +397,5 @@ def test_the_released_propositions_have_the_published_counts() -> None:
     if not (root / "data/propositions.json").is_file():
         pytest.skip(f"no released propositions at {root}")
     columns = read_propositions(root)
-    assert Counter(columns["Domains"]) == multidoc2dial_propositions.OFFICIAL_PROPOSITIONS
+    assert Counter(columns["Domains"]) == definitions.OFFICIAL_PROPOSITIONS
     assert len(set(columns["Propositions"])) == 12806

@@ -1,0 +1,64 @@
+"""One metric with its computation: how a metric joins a suite that is there, from this package or from another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from ragtasks.errors import ConfigurationError
+from ragtasks.metrics import Metric, Scores
+from ragtasks.records import Score
+from ragtasks.suites._suite import ScoringInputs, Suite
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteMetric:
+    """A metric that can be added to a suite; `--metadata '{"metrics": [NAME]}'` does.
+
+    Raises:
+        ConfigurationError: a field of another kind.
+    """
+
+    metric: Metric
+    """Its declaration."""
+    score: Callable[[ScoringInputs], Sequence[Score]]
+    """Scoring inputs -> one score a response, in order. Called only where there are verdicts if it needs judges."""
+    suites: tuple[str, ...] = ()
+    """Suites that it makes sense in; none: any."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.metric, Metric) or not callable(self.score) or not isinstance(self.suites, tuple):
+            raise ConfigurationError("SuiteMetric(metric: Metric, score: callable, suites: tuple of names)")
+
+
+def with_metric(suite: Suite, name: str, added: SuiteMetric) -> Suite:
+    """Return a suite with one more metric.
+
+    Args:
+        suite: which stays as it is.
+        name: of the suite.
+        added: what joins it.
+
+    Raises:
+        ConfigurationError: the suite has a metric of that name, or is none that it makes sense in.
+    """
+    metric = added.metric.name
+    if metric in {own.name for own in suite.metrics}:
+        raise ConfigurationError(f"metric {metric!r} stands in the suite {name!r} already; leave it out")
+    if added.suites and name not in added.suites:
+        raise ConfigurationError(f"metric {metric!r} is none of the suite {name!r}, only of {', '.join(added.suites)}")
+    return replace(suite, metrics=(*suite.metrics, added.metric), score=partial(_score, suite, added))
+
+
+def _score(suite: Suite, added: SuiteMetric, inputs: ScoringInputs) -> list[Scores]:
+    scores = suite.score(inputs)
+    if added.metric.needs_judges and inputs.verdicts is None:
+        return scores
+    own = list(added.score(inputs))
+    if len(own) != len(scores) or not all(isinstance(score, Score) for score in own):
+        raise ConfigurationError(f"metric {added.metric.name!r}: not one Score for each of {len(scores)} responses")
+    return [{**others, added.metric.name: score} for others, score in zip(scores, own, strict=True)]
+
+
+__all__ = ["SuiteMetric", "with_metric"]

@@ -1,0 +1,62 @@
+"""Which suites there are, and which metrics other packages add to them.
+
+The name of a suite with added metrics says so, `mtrag+reading_ease`: results hold that name, so whoever reads them
+later knows the metrics again.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+from ragtasks.plugins import ExtensionPoint
+from ragtasks.suites._added import SuiteMetric, with_metric
+from ragtasks.suites._suite import Suite
+
+SUITES = ExtensionPoint(
+    "ragtasks.suites",
+    "suite",
+    Suite,
+    {
+        "mtrag": "ragtasks.suites._mtrag:SUITE",
+        "mtrag_s": "ragtasks.suites._mtrag_s:SUITE",
+        "multidoc2dial": "ragtasks.suites._multidoc2dial:SUITE",
+        "multihop_rag": "ragtasks.suites._multihop_rag:SUITE",
+        "rewriting": "ragtasks.suites._rewriting:SUITE",
+        "rewriting_conditional": "ragtasks.suites._rewriting_conditional:SUITE",
+        "trec_rag24": "ragtasks.suites._trec_rag24:SUITE",
+    },
+)
+"""Every suite."""
+
+METRICS = ExtensionPoint("ragtasks.metrics", "added metric", SuiteMetric, {})
+"""Metrics that can be added to a suite; those of the suites themselves stand in them."""
+
+_PLUS = "+"
+
+
+@functools.lru_cache(maxsize=16)
+def suite_named(name: str) -> Suite:
+    """Return the suite of a name, with the metrics that the name adds behind `+`.
+
+    Raises:
+        ConfigurationError: there is no such suite or metric; or what another package adds cannot be used.
+    """
+    own, *added = name.split(_PLUS)
+    suite = SUITES.get(own)
+    for metric in added:
+        suite = with_metric(suite, own, METRICS.get(metric))
+    return suite
+
+
+def added_metric_names() -> list[str]:
+    """Return the names of the metrics that other packages add; nothing is imported."""
+    return METRICS.plugin_names()
+
+
+def suite_with(name: str, metrics: Sequence[str]) -> str:
+    """Return the name of a suite with exactly these metrics added; what the name adds before is taken off."""
+    return _PLUS.join([name.partition(_PLUS)[0], *metrics])
+
+
+__all__ = ["METRICS", "SUITES", "added_metric_names", "suite_named", "suite_with"]

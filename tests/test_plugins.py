@@ -1,0 +1,112 @@
+"""What is found by name: ours, what packages add by entry points, and one clear error where that cannot be used."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ragtasks.errors import ConfigurationError
+from ragtasks.plugins import ExtensionPoint, is_import_path, task_folders
+
+Install = Callable[[str, dict[str, str]], None]
+
+POINT = ExtensionPoint("ragtasks.tests", "number", int, {"ours": "string:digits", "one": "sys:maxsize"})
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
+    """Put packages with entry points on the path; returns what does it: (package, name -> value)."""
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def put(package: str, entries: dict[str, str], group: str = POINT.group) -> None:
+        folder = tmp_path / f"{package}-1.0.dist-info"
+        folder.mkdir()
+        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n", encoding="utf-8")
+        lines = [f"[{group}]", *(f"{name} = {value}" for name, value in entries.items())]
+        (folder / "entry_points.txt").write_text("\n".join(lines), encoding="utf-8")
+
+    return put
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
+    """Write a module of another package."""
+
+    def write(name: str, text: str) -> None:
+        (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
+        monkeypatch.delitem(sys.modules, name, raising=False)
+
+    return write
+
+
+def test_what_another_package_adds_is_found_by_its_name(install: Install, module: Callable[[str, str], None]) -> None:
+    module("far_away", "seven = 7")
+    install("far-away", {"seven": "far_away:seven"})
+    assert POINT.get("seven") == 7
+    assert POINT.names() == ["one", "ours", "seven"]
+    assert POINT.plugin_names() == ["seven"]
+
+
+def test_names_of_ours_win(install: Install) -> None:
+    install("impostor", {"one": "no_such_module:thing"})
+    assert POINT.get("one") == sys.maxsize
+    assert POINT.plugin_names() == []
+
+
+def test_a_package_that_is_broken_harms_only_those_who_ask_for_it(
+    install: Install, module: Callable[[str, str], None]
+) -> None:
+    module("broken_one", "raise ZeroDivisionError('at import')")
+    install("broken-one", {"bad": "broken_one:x", "gone": "no_such_module:x", "lacks": "string:no_such_thing"})
+    assert POINT.get("one") == sys.maxsize
+    assert {"bad", "gone"} <= set(POINT.names())
+    for name, found in (("bad", "ZeroDivisionError: at import"), ("gone", "ModuleNotFound"), ("lacks", "Attribute")):
+        with pytest.raises(ConfigurationError) as caught:
+            POINT.get(name)
+        assert f"number {name!r}: package broken-one (" in str(caught.value)
+        assert f"found: {found}" in str(caught.value)
+        assert "next step: " in str(caught.value)
+
+
+def test_what_is_of_another_kind_is_refused(install: Install) -> None:
+    install("wrong-kind", {"text": "string:digits"})
+    with pytest.raises(ConfigurationError, match=r"expected: an object of the kind int\n  found: str"):
+        POINT.get("text")
+    with pytest.raises(ConfigurationError, match="found: str"):
+        POINT.get("ours")
+
+
+def test_two_packages_with_one_name_are_both_named(install: Install) -> None:
+    install("first", {"twice": "string:digits"})
+    install("second", {"twice": "string:hexdigits"})
+    with pytest.raises(ConfigurationError, match=r"package first \(string:digits\), package second"):
+        POINT.get("twice")
+
+
+def test_an_unknown_name_is_answered_with_close_matches() -> None:
+    with pytest.raises(ConfigurationError, match="unknown number 'onne': did you mean 'one'"):
+        POINT.get("onne")
+
+
+def test_an_import_path_is_a_name_where_the_user_alone_names_things() -> None:
+    point = ExtensionPoint("ragtasks.tests", "number", int, {}, by_import_path=True)
+    assert point.get("sys:maxsize") == sys.maxsize
+    with pytest.raises(ConfigurationError, match="found: AttributeError"):
+        point.get("sys:minsize")
+    with pytest.raises(ConfigurationError, match="unknown number"):
+        POINT.get("sys:maxsize")
+    assert is_import_path("os.path:join")
+    assert not any(map(is_import_path, ("no_such_module:x", "sys", "dense:a/b", "http://x", "sys:", ":x")))
+
+
+def test_folders_of_tasks_are_found_without_an_import(
+    tmp_path: Path, install: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "task_package"
+    (package / "yamls").mkdir(parents=True)
+    (package / "__init__.py").write_text("raise RuntimeError('imported')", encoding="utf-8")
+    install("a", {"mine": "task_package.yamls", "no": "task_package.gone", "none": "no_such.x"}, group="ragtasks.tasks")
+    assert [item for item in task_folders() if item[0] in {"mine", "no", "none"}] == [("mine", package / "yamls")]
