@@ -65,6 +65,14 @@ def test_contributors_are_told_of_every_marker() -> None:
     assert [line for line in declared if f"| `{line.partition(':')[0]}` |" not in text] == []
 
 
+def test_a_release_is_told_by_group_and_each_change_once() -> None:
+    releases = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").split("\n## ")[1:]
+    for release in releases:
+        assert release.split("\n\n")[1].startswith("### "), "a line of the changelog belongs to one of its groups"
+        groups = re.findall(r"^### .*$", release, re.MULTILINE)
+        assert len(set(groups)) == len(groups)
+
+
 def pinned() -> dict[str, str]:
     """Return name -> version of constraints.txt."""
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
