@@ -15,6 +15,7 @@ from ragtasks.files._json_lines import (
     read_whole,
     sample_statistics,
 )
+from ragtasks.files._qrels import read_qrels
 from ragtasks.files._run_file import query_key, read_run
 from ragtasks.files._runs import (
     CLOSED_BOOK,
@@ -58,6 +59,7 @@ __all__ = [
     "query_key",
     "read_contexts",
     "read_manifest",
+    "read_qrels",
     "read_run",
     "read_trec",
     "read_whole",

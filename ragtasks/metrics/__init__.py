@@ -21,7 +21,17 @@ from ragtasks.metrics._multihop import accuracy, accuracy_official, null_accurac
 from ragtasks.metrics._multihop_retrieval import DEPTH, EVIDENCE_METRICS, mean_evidence_scores
 from ragtasks.metrics._nuggets import NUGGET_SCORES, nugget_scores, nugget_scores_official
 from ragtasks.metrics._ranking import RANKED_BY, ranking_score
-from ragtasks.metrics._retrieval import CUTOFFS, IBM_METRICS, RETRIEVAL_METRICS, score_run, score_run_ibm
+from ragtasks.metrics._retrieval import (
+    CUTOFFS,
+    IBM_METRICS,
+    RETRIEVAL_METRICS,
+    RetrievalMetric,
+    RunScores,
+    by_query,
+    retrieval_metric,
+    score_run,
+    score_run_ibm,
+)
 from ragtasks.metrics._rewriting import (
     QUERY_METRICS,
     Search,
@@ -64,7 +74,9 @@ __all__ = [
     "Level",
     "Metric",
     "Pair",
+    "RetrievalMetric",
     "RuleBasedIdk",
+    "RunScores",
     "Scores",
     "Search",
     "Searched",
@@ -75,6 +87,7 @@ __all__ = [
     "accuracy_official",
     "answer_text",
     "answerability_accuracy",
+    "by_query",
     "check_device",
     "check_encoder",
     "citation_validity",
@@ -98,6 +111,7 @@ __all__ = [
     "query_scores",
     "ranking_score",
     "resolve_encoder",
+    "retrieval_metric",
     "rouge_l",
     "score_responses",
     "score_run",

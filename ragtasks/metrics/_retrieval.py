@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ragtasks.errors import BenchmarkFileError, CacheError, MissingExtraError, clear_error
+from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, MissingExtraError, clear_error
 from ragtasks.files import Ranked, Run
 from ragtasks.records import Qrel, Score
 
@@ -39,7 +39,7 @@ class RetrievalMetric:
     title: str
     """Name as the literature writes it."""
     measure: str
-    """Family in the notation of ir-measures."""
+    """Measure in the notation of ir-measures, without the cut-off where `k` is one."""
     k: int | None
     """How many passages count; None for all."""
     description: str
@@ -81,8 +81,39 @@ class RunScores:
     """Queries of the run without a judgement: ignored."""
 
 
-def score_run(run: Run, qrels: Iterable[Qrel]) -> RunScores:
-    """Return every metric of `RETRIEVAL_METRICS` for every judged query; nothing at all without judgements.
+def retrieval_metric(name: str) -> RetrievalMetric:
+    """Return the metric of a name in `RETRIEVAL_METRICS`, or in the notation of ir-measures, such as `nDCG@20`.
+
+    Raises:
+        ConfigurationError: neither, or a measure that trec_eval does not compute.
+        MissingExtraError: the extra `retrieval` is not installed.
+    """
+    known = {metric.name: metric for metric in RETRIEVAL_METRICS}
+    if name in known:
+        return known[name]
+    provider = _provider()
+    import ir_measures
+
+    try:
+        measure = ir_measures.parse_measure(name.strip())
+        if not provider.supports(measure):
+            raise ValueError(f"trec_eval does not compute {measure}")
+        if (k := measure.params.get("cutoff", 1)) < 1:
+            raise ValueError(f"a cut-off of {k}")
+    except (NameError, ValueError, TypeError, AssertionError) as error:
+        message = clear_error(
+            "measure",
+            where=name,
+            expected="a measure of trec_eval in the notation of ir-measures, such as nDCG@20, R@100, P(rel=2)@5 or AP",
+            found=str(error),
+            next_step=f"write it so, or take one of {', '.join(known)}",
+        )
+        raise ConfigurationError(message) from error
+    return RetrievalMetric(str(measure), str(measure), str(measure), None, "as ir-measures defines it")
+
+
+def score_run(run: Run, qrels: Iterable[Qrel], metrics: Sequence[RetrievalMetric] = RETRIEVAL_METRICS) -> RunScores:
+    """Return every metric for every judged query; nothing at all without judgements.
 
     Source: MTRAG paper, section 5.1 (Recall and nDCG at 1, 3, 5, 10). Values equal trec_eval's for each query. It
     differs from run_retrieval_eval.py (cc5b1d4) where `score_run_ibm` says so, above all in counting omitted queries.
@@ -90,6 +121,7 @@ def score_run(run: Run, qrels: Iterable[Qrel]) -> RunScores:
     Args:
         run: query id -> passages; their order counts only through the scores.
         qrels: judgements, each pair once.
+        metrics: what to compute.
 
     Raises:
         BenchmarkFileError: a pair is judged twice.
@@ -99,7 +131,7 @@ def score_run(run: Run, qrels: Iterable[Qrel]) -> RunScores:
     judgements = by_query(qrels)
     rankings = {query_id: _unique_finite(query_id, ranking) for query_id, ranking in run.items()}
     return RunScores(
-        values=_compute(rankings, judgements, RETRIEVAL_METRICS),
+        values=_compute(rankings, judgements, metrics),
         omitted=tuple(query_id for query_id in judgements if query_id not in run),
         empty=tuple(query_id for query_id in judgements if query_id in run and not run[query_id]),
         without_relevant=tuple(query_id for query_id, judged in judgements.items() if max(judged.values()) < 1),
@@ -153,13 +185,12 @@ def _compute(
 ) -> dict[str, dict[str, float]]:
     """Return query id -> metric name -> value for every judged query; one without a ranking has the default, 0."""
     measures = _measures(metrics)
-    values: dict[str, dict[str, float]] = {query_id: {} for query_id in judgements}
     if not judgements:
-        return values
-    names = {measure: name for name, measure in measures.items()}
-    for found in _provider().evaluator(list(names), judgements).iter_calc(rankings):
-        values[found.query_id][names[found.measure]] = float(found.value)
-    return {query_id: {name: row[name] for name in measures} for query_id, row in values.items()}
+        return {}
+    values: dict[str, dict[Any, float]] = {query_id: {} for query_id in judgements}
+    for found in _provider().evaluator(list(dict.fromkeys(measures.values())), judgements).iter_calc(rankings):
+        values[found.query_id][found.measure] = float(found.value)
+    return {query_id: {name: row[measure] for name, measure in measures.items()} for query_id, row in values.items()}
 
 
 def _measures(metrics: Sequence[RetrievalMetric]) -> dict[str, Any]:
@@ -167,7 +198,7 @@ def _measures(metrics: Sequence[RetrievalMetric]) -> dict[str, Any]:
     _provider()
     import ir_measures
 
-    families = {metric.measure: getattr(ir_measures, metric.measure) for metric in metrics}
+    families = {metric.measure: ir_measures.parse_measure(metric.measure) for metric in metrics}
     return {m.name: families[m.measure] if m.k is None else families[m.measure] @ m.k for m in metrics}
 
 
@@ -259,6 +290,7 @@ __all__ = [
     "ibm_rounded_mean",
     "ibm_weights",
     "ibm_without_own_id",
+    "retrieval_metric",
     "score_run",
     "score_run_ibm",
 ]

@@ -7,6 +7,7 @@ import struct
 from collections.abc import Mapping
 from pathlib import Path
 
+import ir_measures
 import pytest
 import pytrec_eval
 from hypothesis import given
@@ -15,9 +16,9 @@ from rank_bm25 import BM25Okapi
 
 from ragtasks.benchmarks.mtrag._benchmark import DOMAINS
 from ragtasks.benchmarks.mtrag._retrieval import load_qrels
-from ragtasks.errors import BenchmarkFileError, CacheError
+from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError
 from ragtasks.files import Ranked, Run, in_rank_order
-from ragtasks.metrics import CUTOFFS, RETRIEVAL_METRICS, score_run
+from ragtasks.metrics import CUTOFFS, RETRIEVAL_METRICS, retrieval_metric, score_run
 from ragtasks.metrics._retrieval import RunScores
 from ragtasks.records import Qrel
 from tests.benchmarks.mtrag._official import official_passages, official_queries
@@ -233,3 +234,27 @@ def judged_of(qrels: tuple[Qrel, ...] | list[Qrel]) -> dict[str, dict[str, int]]
     for qrel in qrels:
         judged.setdefault(qrel.query_id, {})[qrel.passage_id] = qrel.relevance
     return judged
+
+
+@pytest.mark.parametrize("name", ["nDCG@20", "nDCG@100", "R@100", "P(rel=2)@5", "AP", "RR", "Bpref", "NumRet"])
+def test_a_measure_by_its_name_is_that_of_ir_measures(name: str) -> None:
+    judged = {"q": {"a": 2, "b": 1, "z": 0}, "r": {"a": 1}}
+    run = run_of(q={"b": 3.0, "z": 2.0, "a": 1.0})
+    measure = ir_measures.parse_measure(name)
+    expected = {
+        one.query_id: one.value for one in ir_measures.iter_calc([measure], judged, {"q": {"b": 3, "z": 2, "a": 1}})
+    }
+    values = score_run(run, qrels_of(judged), [retrieval_metric(name)]).values
+    assert {query: row[name] for query, row in values.items()} == pytest.approx(expected)
+
+
+def test_a_measure_under_two_names_has_both_columns() -> None:
+    metrics = [retrieval_metric("recall_5"), retrieval_metric("R@5")]
+    values = score_run(run_of(q={"a": 1.0}), [Qrel("q", "a", 1), Qrel("q", "b", 1)], metrics).values
+    assert values == {"q": {"recall_5": 0.5, "R@5": 0.5}}
+
+
+@pytest.mark.parametrize("name", ["bogus@3", "nDCG@", "nDCG@0", "RR@10", "R@5,R@10", "", "__import__('os')"])
+def test_what_is_no_measure_of_trec_eval_is_refused(name: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"^measure: (.|\n)*nDCG@20"):
+        retrieval_metric(name)
