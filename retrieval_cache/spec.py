@@ -5,6 +5,9 @@
     hybrid(A,B,...[;k=60,weights=2/1,depth=100])    rerank(A,cross-encoder:MODEL[,depth=100])
     rerank(A,listwise:openai/NAME[,depth=100,window=20,stride=10,passes=1,base_url=ADDRESS])
 
+A retriever of another package goes by the name of its entry point (group `ragtasks.retrievers`) or by its import path,
+`mypackage.module:MyRetriever`, with options as usual; docs/extending.md has the contract.
+
 Behind `listwise:` every key of an endpoint may stand (docs/endpoints.md).
 
 In a list, `option=value` belongs to the retriever before it; a hybrid's own options stand behind a semicolon. A value
@@ -14,7 +17,6 @@ Each retriever's `name` is its line in canonical form, and reads back as itself.
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +26,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ragtasks.clients import Secrets, no_secrets
 from ragtasks.errors import ConfigurationError, close_matches
-from retrieval_cache.retrievers import Retriever, refused, value_of
+from ragtasks.plugins import ExtensionPoint
+from retrieval_cache.retrievers import Retriever, RetrieverFactory, refused, value_of
 
 if TYPE_CHECKING:
     from ragtasks.clients import Client, Decoding, Endpoint
@@ -64,14 +67,33 @@ def parse(line: str, secrets: Secrets = no_secrets, replies: Path | None = None)
     head, *parts = split(text, ",", line)
     kind, colon, argument = head.partition(":")
     if kind in _NAMED:
-        made = _class(*_NAMED[kind])
         options = _options(parts, line) | _secret_option(kind, parts, secrets)
-        return _built(made, line, [_argument(argument, line)], options)
-    if kind not in _PLAIN:
-        known = [*_PLAIN, *_NAMED, "hybrid", "rerank"]
-        raise refused(line, close_matches(kind, known), f"retriever {kind!r}")
-    module, name, arguments = _PLAIN[kind]
-    return _built(_class(module, name), line, list(arguments), _options([argument, *parts] if colon else parts, line))
+        return _built(RETRIEVERS.get(kind), line, [_argument(argument, line)], options)
+    if kind in _PLAIN:
+        return _built(RETRIEVERS.get(kind), line, _PLAIN[kind], _options([argument, *parts] if colon else parts, line))
+    return _added(head, parts, line)
+
+
+def _added(head: str, parts: list[str], line: str) -> Retriever:
+    """Return a retriever of another package: `NAME`, `NAME:ARGUMENT` or `module:CLASS`."""
+    kind, colon, argument = head.partition(":")
+    if kind in RETRIEVERS.plugin_names():
+        given = [_argument(argument, line)] if colon else []
+        made = _built(RETRIEVERS.get(kind), line, given, _options(parts, line))
+    else:
+        make = RETRIEVERS.find(head)
+        if make is None:
+            raise refused(line, close_matches(kind, [*RETRIEVERS.names(), "hybrid", "rerank"]), f"retriever {kind!r}")
+        made = _built(make, line, [], _options(parts, line))
+    if not _is_retriever(made):
+        parts_of_it = "a retriever with `name`, `describe`, `index` and `search` (docs/extending.md)"
+        raise refused(line, parts_of_it, f"{type(made).__name__} of {head}")
+    return made
+
+
+def _is_retriever(made: object) -> bool:
+    """Return whether what another package's code made is one, whatever its types promise."""
+    return isinstance(made, Retriever)
 
 
 def _secret_option(kind: str, parts: Sequence[str], secrets: Secrets) -> dict[str, Any]:
@@ -212,29 +234,29 @@ def _built(make: Callable[..., _Made], line: str, arguments: list[Any], options:
     return make(*arguments, **options)
 
 
-def _class(module: str, name: str) -> Callable[..., Retriever]:
-    made: Callable[..., Retriever] = getattr(importlib.import_module(module), name)
-    return made
+RETRIEVERS = ExtensionPoint(
+    "ragtasks.retrievers",
+    "retriever",
+    RetrieverFactory,  # type: ignore[type-abstract]  # a protocol: whatever can be called
+    {
+        "bm25": "retrieval_cache.retrievers._bm25:Bm25Retriever",
+        "bm25-standard": "retrieval_cache.retrievers._bm25:Bm25Retriever",
+        "bm25s": "retrieval_cache.retrievers._bm25s_retriever:Bm25sRetriever",
+        "dense": "retrieval_cache.retrievers._dense:DenseRetriever",
+        "elser": "retrieval_cache.retrievers._elser:ElserRetriever",
+        "milvus": "retrieval_cache.engines._milvus:MilvusRetriever",
+        "rank_bm25": "retrieval_cache.retrievers._rank_bm25_retriever:RankBm25Retriever",
+        "run": "retrieval_cache.retrievers._run_file:RunFileRetriever",
+        "sparse": "retrieval_cache.retrievers._sparse:SparseRetriever",
+    },
+    by_import_path=True,
+)
+"""Every retriever that no other is inside of."""
 
+_PLAIN = {"bm25": ["bm25"], "bm25-standard": ["bm25-standard"], "bm25s": [], "rank_bm25": []}
+"""Retrievers of ours that are whole without an argument -> fixed arguments."""
 
-_PLAIN: dict[str, tuple[str, str, tuple[str, ...]]] = {
-    "bm25": ("retrieval_cache.retrievers._bm25", "Bm25Retriever", ("bm25",)),
-    "bm25-standard": ("retrieval_cache.retrievers._bm25", "Bm25Retriever", ("bm25-standard",)),
-    "bm25s": ("retrieval_cache.retrievers._bm25s_retriever", "Bm25sRetriever", ()),
-    "rank_bm25": ("retrieval_cache.retrievers._rank_bm25_retriever", "RankBm25Retriever", ()),
-}
-"""Retrievers that are whole without an argument -> module, class, fixed arguments."""
+_NAMED = ("dense", "elser", "milvus", "run", "sparse")
+"""Retrievers of ours whose argument (model, address or file) follows the colon."""
 
-_NAMED = {
-    "dense": ("retrieval_cache.retrievers._dense", "DenseRetriever"),
-    "sparse": ("retrieval_cache.retrievers._sparse", "SparseRetriever"),
-    "elser": ("retrieval_cache.retrievers._elser", "ElserRetriever"),
-    "milvus": ("retrieval_cache.engines._milvus", "MilvusRetriever"),
-    "run": ("retrieval_cache.retrievers._run_file", "RunFileRetriever"),
-}
-"""Retrievers whose argument (model, address or file) follows the colon -> module, class."""
-
-__all__ = [
-    "parse",
-    "split",
-]
+__all__ = ["RETRIEVERS", "parse", "split"]

@@ -9,6 +9,7 @@ lm_eval itself is never imported here: that takes seconds, and `unlink` has to w
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -30,8 +31,12 @@ from ragtasks.harness._stubs import (
     stub_text,
     write_whole,
 )
+from ragtasks.plugins import task_folders
 
 _PACKAGE = Path(__file__).absolute().parent.parent  # not resolved: some installers link single files into a cache
+_ADDED = "added"
+"""Folder of the stubs for tasks of other packages."""
+_LOGGER = logging.getLogger(__name__)
 _WITHOUT_LINK = 'use lm_eval ... --include_path "$(ragtasks path)"'
 
 
@@ -105,14 +110,14 @@ def harness_tasks_folder() -> Path:
     """
     spec = find_spec("lm_eval")
     if spec is None:
-        raise _harness_error("no module lm_eval", "pip install 'lm-eval==0.4.13'")
+        raise _harness_error("no module lm_eval", "pip install 'lm-eval>=0.4.13,<0.4.14'")
     if spec.origin is None:
         places = ", ".join(spec.submodule_search_locations or ())
-        remedy = f"delete what is left of an earlier install ({places}), then pip install 'lm-eval==0.4.13'"
+        remedy = f"delete what is left of an earlier install ({places}), then pip install 'lm-eval>=0.4.13,<0.4.14'"
         raise _harness_error(f"a folder without __init__.py: {places}", remedy)
     folder = Path(spec.origin).absolute().parent / "tasks"
     if not folder.is_dir():
-        raise _harness_error(f"no folder {folder}", "pip install --force-reinstall --no-deps 'lm-eval==0.4.13'")
+        raise _harness_error(f"no folder {folder}", "pip install --force-reinstall --no-deps 'lm-eval>=0.4.13,<0.4.14'")
     return folder
 
 
@@ -124,7 +129,7 @@ def link(*, harness_folder: Path | None = None, tasks: Path | None = None) -> Li
 
     Args:
         harness_folder: a tasks folder of lm_eval; by default that of the lm_eval that imports here.
-        tasks: a folder of harness task YAMLs; by default ours.
+        tasks: a folder of harness task YAMLs; by default ours, and those of packages that add some.
 
     Raises:
         ConfigurationError: no lm_eval, no harness tasks, a YAML that cannot be read, a foreign file in the way, or
@@ -132,7 +137,7 @@ def link(*, harness_folder: Path | None = None, tasks: Path | None = None) -> Li
     """
     harness = _harness(harness_folder)
     folder = harness / STUB_FOLDER
-    planned = _planned_stubs(tasks or task_folder(), folder)
+    planned = _planned_stubs(tasks, folder)
     with _explained_refusal(folder, _WITHOUT_LINK):
         present = present_stubs(folder)
         _refuse_foreign(folder, planned, present)
@@ -178,8 +183,8 @@ def link_state(*, harness_folder: Path | None = None, tasks: Path | None = None)
         ConfigurationError: no lm_eval, no harness tasks, or a YAML that cannot be read.
     """
     folder = _harness(harness_folder) / STUB_FOLDER
-    home = (tasks or task_folder()).resolve()
-    planned = {stub: _real(stub_target(text)) for stub, text in _planned_stubs(home, folder).items()}
+    homes = [home.resolve() for home in ([tasks] if tasks else [task_folder(), *(path for _, path in task_folders())])]
+    planned = {stub: _real(stub_target(text)) for stub, text in _planned_stubs(tasks, folder).items()}
     with _explained_refusal(folder, "run as a user who may read there"):
         texts = present_stubs(folder)
     present = {stub: _real(stub_target(text)) for stub, text in sorted(texts.items())}
@@ -189,7 +194,7 @@ def link_state(*, harness_folder: Path | None = None, tasks: Path | None = None)
     elif present == planned:
         state = LinkState.HERE
     elif all(target and target.is_file() for target in present.values()) and any(
-        not target.is_relative_to(home) for target in targets
+        not any(target.is_relative_to(home) for home in homes) for target in targets
     ):
         state = LinkState.ELSEWHERE
     else:
@@ -220,7 +225,21 @@ def _harness_error(found: str, next_step: str) -> ConfigurationError:
     )
 
 
-def _planned_stubs(tasks: Path, folder: Path) -> dict[Path, str]:
+def _planned_stubs(tasks: Path | None, folder: Path) -> dict[Path, str]:
+    """Return stub path -> text for every YAML of a folder; None: of ours and of the packages that add some.
+
+    What another package has wrong is its own business: a warning, and none of its tasks.
+    """
+    planned = _stubs_of(tasks or task_folder(), folder)
+    for name, added in () if tasks else task_folders():
+        try:
+            planned |= _stubs_of(added, folder / _ADDED / name)
+        except ConfigurationError as error:
+            _LOGGER.warning("the harness tasks that a package adds as %r are left out. %s", name, error)
+    return planned
+
+
+def _stubs_of(tasks: Path, folder: Path) -> dict[Path, str]:
     """Return stub path -> text for each YAML below `tasks` that defines a harness task or a group, sorted."""
     planned: dict[Path, str] = {}
     violations: list[str] = []

@@ -33,6 +33,7 @@ from ragtasks.harness import models
 from ragtasks.harness._argument_errors import ClearConfig, clear_model, in_one_line, parse_in_one_line, unknown_task
 from ragtasks.harness.answering import AnswerKeeper
 from ragtasks.harness.link import task_folder
+from ragtasks.plugins import task_folders
 from ragtasks.scoring import take_failures
 
 _LOGGER = logging.getLogger(__name__)
@@ -156,12 +157,13 @@ def _is_free_of_torch(model: str) -> bool:
 
 
 class _OwnTasksFirst(TaskManager):
-    """A task manager that knows our tasks, and the harness's own once a name is asked for that we do not have."""
+    """A task manager that knows our tasks and those that packages add, and the harness's own once one is asked for."""
 
     def __init__(self, *_: Any, include_path: Any = None, metadata: Any = None, **__: Any) -> None:
         given = include_path if isinstance(include_path, (list, tuple)) else [include_path] if include_path else []
+        folders = [folder for _, folder in task_folders()]
         self._knows_built_in = False
-        super().__init__(include_path=[task_folder(), *given], include_defaults=False, metadata=metadata)
+        super().__init__(include_path=[task_folder(), *folders, *given], include_defaults=False, metadata=metadata)
 
     def match_tasks(self, task_list: list[str]) -> list[str]:
         found: list[str] = super().match_tasks(task_list)

@@ -15,7 +15,14 @@ from retrieval_cache.retrievers._encoders import (
     token_lengths,
 )
 from retrieval_cache.retrievers._fusion import HybridRetriever
-from retrieval_cache.retrievers._protocol import Progress, Retriever, facts_of, no_progress, wanted_passages
+from retrieval_cache.retrievers._protocol import (
+    Progress,
+    Retriever,
+    RetrieverFactory,
+    facts_of,
+    no_progress,
+    wanted_passages,
+)
 from retrieval_cache.retrievers._run_file import LEFT_OUT
 from retrieval_cache.retrievers._vectors import Encoded, Filled, ShardFolder, chunks, passages_hash
 
@@ -31,6 +38,7 @@ __all__ = [
     "HybridRetriever",
     "Progress",
     "Retriever",
+    "RetrieverFactory",
     "ShardFolder",
     "Value",
     "canonical",

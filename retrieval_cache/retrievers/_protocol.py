@@ -21,6 +21,7 @@ def no_progress(what: str, done: int, total: int | None) -> None:
     """Show nothing."""
 
 
+@runtime_checkable
 class Retriever(Protocol):
     """Ranks the passages of one corpus."""
 
@@ -56,6 +57,18 @@ class Retriever(Protocol):
 
 
 @runtime_checkable
+class RetrieverFactory(Protocol):
+    """What makes a retriever: its class, as a rule. Arguments and options of the line are its parameters."""
+
+    def __call__(self, *arguments: Any, **options: Any) -> Retriever:
+        """Return a retriever that has indexed nothing yet.
+
+        Raises:
+            RagtasksError: an argument or option that cannot be used, a missing library.
+        """
+
+
+@runtime_checkable
 class NamesPassages(Protocol):
     """A retriever that may know which passages it will rank before it has a corpus."""
 
@@ -85,4 +98,13 @@ def facts_of(retriever: Retriever) -> Mapping[str, Any]:
     return retriever.facts() if isinstance(retriever, KeepsStatistics) else {}
 
 
-__all__ = ["KeepsStatistics", "NamesPassages", "Progress", "Retriever", "facts_of", "no_progress", "wanted_passages"]
+__all__ = [
+    "KeepsStatistics",
+    "NamesPassages",
+    "Progress",
+    "Retriever",
+    "RetrieverFactory",
+    "facts_of",
+    "no_progress",
+    "wanted_passages",
+]

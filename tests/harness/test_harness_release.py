@@ -1,0 +1,109 @@
+"""What ragtasks rests on in the harness, so that a new release says here what it changed, and its next plugins."""
+
+from __future__ import annotations
+
+import inspect
+from importlib.metadata import EntryPoint, entry_points, requires, version
+from pathlib import Path
+
+import lm_eval._cli.run
+import lm_eval.api.registry
+import lm_eval.config.evaluate_config
+import lm_eval.evaluator
+import lm_eval.tasks
+import pytest
+import tomllib
+from lm_eval.api.group import Group
+from lm_eval.api.model import LM
+from lm_eval.api.task import ConfigurableTask
+
+from ragtasks.harness import models
+from ragtasks.harness.conversation_task import ConversationTask
+
+PYPROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
+RUN = inspect.getsource(lm_eval._cli.run)
+CONFIG = inspect.getsource(lm_eval.config.evaluate_config)
+EVALUATOR = inspect.getsource(lm_eval.evaluator)
+# What `ragtasks run` replaces: where it stands, and the line that must look it up there while the harness runs.
+REPLACED = {
+    "TaskManager": (lm_eval.tasks, CONFIG, "import TaskManager"),
+    "EvaluatorConfig": (
+        lm_eval.config.evaluate_config,
+        RUN,
+        "from lm_eval.config.evaluate_config import EvaluatorConfig",
+    ),
+    "get_model": (lm_eval.api.registry, EVALUATOR, "lm_eval.api.registry.get_model("),
+    "set_torch_seed": (lm_eval.evaluator, EVALUATOR, "set_torch_seed(torch_random_seed)"),
+}
+
+
+def declared_models() -> dict[str, str]:
+    """Return the entry points for the harness's models that the project declares."""
+    project = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["project"]
+    found: dict[str, str] = project["entry-points"]["lm_eval.models"]
+    return found
+
+
+@pytest.mark.parametrize("name", REPLACED)
+def test_a_name_that_is_replaced_is_looked_up_while_the_harness_runs(name: str) -> None:
+    module, source, line = REPLACED[name]
+    assert hasattr(module, name), f"lm_eval {version('lm-eval')}: {module.__name__} has no {name}; see run.py"
+    lines = [row for row in source.splitlines() if line in row]
+    assert lines, f"lm_eval {version('lm-eval')} comes to {name} in another way than {line!r}; see run.py"
+    # At the top of a module an import would have bound the name before it is replaced.
+    assert all(row.startswith(" ") for row in lines), f"{name} is imported at the top now; see run.py"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "aggregation",
+        "apply_filters",
+        "build_all_requests",
+        "download",
+        "fewshot_context",
+        "fewshot_docs",
+        "process_results",
+    ],
+)
+def test_methods_that_are_overridden_are_there_and_take_what_ours_take(name: str) -> None:
+    theirs = inspect.signature(getattr(ConfigurableTask, name)).parameters
+    ours = inspect.signature(getattr(ConversationTask, name)).parameters
+    takes_any = any(item.kind is item.VAR_KEYWORD for item in ours.values())
+    assert takes_any or theirs.keys() <= ours.keys(), f"lm_eval {version('lm-eval')}: {name} takes {list(theirs)}"
+
+
+def test_groups_still_average_by_the_formula_that_our_means_take_part_in() -> None:
+    assert "aggregate_subtask_metrics(" in inspect.getsource(Group.aggregate)
+
+
+def test_the_release_that_is_tested_is_the_upper_end_of_the_range() -> None:
+    (harness,) = [item for item in tomllib.loads(PYPROJECT.read_text())["project"]["dependencies"] if "lm-eval" in item]
+    assert harness == "lm-eval>=0.4.13,<0.4.14"
+    assert version("lm-eval") == "0.4.13"
+    assert requires("lm-eval")
+
+
+def test_the_baselines_are_declared_as_the_harness_s_next_release_finds_them() -> None:
+    """Its development branch keeps each entry point as a placeholder, and loads it when it is asked for."""
+    registered = {name for name in lm_eval.api.registry.MODEL_REGISTRY if name.startswith("ragtasks-")}
+    assert declared_models().keys() == registered
+    for name, value in declared_models().items():
+        entry = EntryPoint(name, value, "lm_eval.models")
+        found = entry.load()
+        assert issubclass(found, LM)
+        assert found is lm_eval.api.registry.get_model(name)
+        assert found.__name__ in models.__all__
+
+
+def test_a_registry_of_today_resolves_such_a_placeholder() -> None:
+    registry = lm_eval.api.registry.Registry("models of a test", base_cls=LM)
+    registry.register("ragtasks-oracle", target=EntryPoint("x", declared_models()["ragtasks-oracle"], "lm_eval.models"))
+    assert registry.get("ragtasks-oracle") is models.Oracle
+
+
+def test_installed_metadata_names_the_same() -> None:
+    installed = {entry.name: entry.value for entry in entry_points(group="lm_eval.models") if "ragtasks" in entry.value}
+    if not installed:
+        pytest.skip("ragtasks was installed here before it declared entry points; `pip install -e .` renews them")
+    assert installed == declared_models()
