@@ -27,7 +27,7 @@ _TOP = (
 )
 _PATH = re.compile(rf"(?<![\w./-])(?:{'|'.join(_TOP)})/[\w./*-]*")
 _MODULE = re.compile(r"(?<![\w./-])(?:ragtasks|retrieval_cache)(?:\.\w+)+")
-_GROUP = re.compile(r'entry-points\."([\w.]+)"')
+_GROUP = re.compile(r'"(ragtasks\.\w+)"')
 _LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
 _PLACEHOLDER = re.compile(r"(?<![a-z])[A-Z]{2,}(?![a-z])(?!\.md)")
 """What the reader fills in, such as NAME in `task_yamls/NAME/`: any file will do."""
@@ -41,8 +41,8 @@ def missing_paths(text: str) -> Iterator[str]:
 
 def missing_modules(text: str) -> Iterator[str]:
     """Yield the dotted names that are no module, no name in one, and no group of entry points."""
-    projects = [ROOT / "pyproject.toml", *(ROOT / "examples").rglob("pyproject.toml")]
-    groups = {group for file in projects for group in _GROUP.findall(file.read_text(encoding="utf-8"))}
+    sources = (ROOT / "ragtasks").rglob("*.py")
+    groups = {group for file in sources for group in _GROUP.findall(file.read_text(encoding="utf-8"))}
     named = {found for found in _MODULE.findall(text) if not re.search(r"\.(md|toml|yaml|json)$", found)}
     for name in named - groups:
         place = ROOT / name.replace(".", "/")
