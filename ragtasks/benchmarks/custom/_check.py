@@ -38,7 +38,7 @@ def check_folder(root: Path) -> FolderCheck:
     folder, violations = read_folder(root)
     if violations:
         n_files = len({violation.file for violation in violations})
-        heading = f"{root}: {plural(len(violations), 'violation')} in {plural(n_files, 'file')}"
+        heading = f"{root}: {plural(len(violations), 'error')} in {plural(n_files, 'file')}"
         return FolderCheck(False, (heading, *map(str, violations), *_unread(root)))
     return FolderCheck(True, (f"{root}: no error", *_contents(folder), *_unread(root), *_next_steps(folder)))
 

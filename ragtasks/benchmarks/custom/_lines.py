@@ -64,7 +64,7 @@ class Violations:
         shown = [f"  {violation}" for violation in self.all()[:_MOST_IN_ERROR]]
         if len(self._found) > _MOST_IN_ERROR:
             shown.append(f"  and {len(self._found) - _MOST_IN_ERROR} more")
-        heading = f"files of your own in {self.root}: {plural(len(self._found), 'violation')}"
+        heading = f"files of your own in {self.root}: {plural(len(self._found), 'error')}"
         raise BenchmarkFileError("\n".join([heading, *shown, f"  next step: {next_step}"]))
 
 

@@ -25,7 +25,7 @@ def test_published_scores_stand_beside_the_papers(mtrag_root: Path, tmp_path: Pa
     )
     assert verdicts is None
     assert "| reference | rb_alg | published | 0.87 | 0.87 |" in text
-    assert "| rules | 471 of 471 | 0.992 |" in text
+    assert "| rules | 471 of 471 | 0.994 |" in text
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
@@ -56,7 +56,7 @@ def test_a_judge_without_verdicts_fails_the_command_after_the_tables(
             main(["calibrate", "--data", str(mtrag_root), "--judge", judge])
     said = capsys.readouterr()
     assert stop.value.code == 1
-    assert "| rules | 471 of 471 | 0.992 |" in said.out
+    assert "| rules | 471 of 471 | 0.994 |" in said.out
     assert "expected: verdicts on at least 95% of the responses" in said.err
     assert "mute, rb_llm: 0 of " in said.err
 

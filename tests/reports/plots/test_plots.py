@@ -43,7 +43,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Canvas]:
     save = FigureCanvasAgg.print_png
 
     def keep(canvas: FigureCanvasAgg, *given: Any, **options: Any) -> None:
-        saved.append(canvas.score)
+        saved.append(canvas.figure)
         save(canvas, *given, **options)
 
     monkeypatch.setattr(FigureCanvasAgg, "print_png", keep)
