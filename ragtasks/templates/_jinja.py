@@ -31,7 +31,7 @@ RENDER_ERRORS = (TemplateError, SyntaxError, *_EXPRESSION_ERRORS)
 
 
 def fill_in(source: str, fields: Mapping[str, Any]) -> str:
-    """Return the filled-in prompt, which can be written as UTF-8.
+    """Return the filled-in prompt; half a character in the fields stays in it, and is its sender's business.
 
     Args:
         source: the Jinja text.
@@ -40,9 +40,7 @@ def fill_in(source: str, fields: Mapping[str, Any]) -> str:
     Raises:
         RENDER_ERRORS: a syntax error, an unknown field, or something that the sandbox forbids.
     """
-    text = _compiled(source).render(**fields)
-    text.encode("utf-8")
-    return text
+    return _compiled(source).render(**fields)
 
 
 def described(error: Exception) -> tuple[str, int | None]:

@@ -34,10 +34,21 @@ def main(most_bytes: int, most_characters: int, seconds: float) -> None:
         sys.stdout.buffer.flush()
 
 
+def _refuse_half_characters(text: str, fields: Any) -> None:
+    """Refuse a half of a surrogate pair that the template itself made: what was handed over may hold one.
+
+    Raises:
+        UnicodeEncodeError: there is one.
+    """
+    if r"\ud" not in json.dumps(fields):
+        text.encode("utf-8")
+
+
 def _reply(line: bytes, most_characters: int) -> dict[str, Any]:
     asked = json.loads(line)
     try:
         text = fill_in(asked["source"], asked["fields"])
+        _refuse_half_characters(text, asked["fields"])
     except MemoryError:
         return {"error": "more memory than a template may take", "line": None}
     except Exception as error:  # noqa: BLE001 (whatever a template ends in is for its user to know)

@@ -108,7 +108,8 @@ def test_labels_of_questions_that_stand_alone_are_the_same_for_every_run(place: 
 
 
 def test_rewriting_model_is_asked_once_for_each_later_turn(place: Place, model: Any, sample: Benchmark) -> None:
-    rewriter = Rewriter("m", f"http://127.0.0.1:{model.server_port}/v1", "secret-key")
+    place = replace(place, secrets={"REWRITER_KEY": "secret-key"}.get)
+    rewriter = Rewriter("m,api_key_env=REWRITER_KEY", f"http://127.0.0.1:{model.server_port}/v1")
     run = retrieve(place, "bm25", "llm_rewrite", depth=20, rewriter=rewriter)
     later = [task for task in sample.tasks if task.turn > 1]
     assert model.n_requests == len(later)

@@ -23,5 +23,5 @@ def test_key_in_the_line_is_refused_without_showing_it(line: str) -> None:
 
 
 def test_key_of_the_caller_reaches_the_retriever_and_not_its_description() -> None:
-    retriever = parse("elser:http://localhost:9200,index=passages", {"elser": "hunter2"})
+    retriever = parse("elser:http://localhost:9200,index=passages", {"ELASTIC_API_KEY": "hunter2"}.get)
     assert "hunter2" not in f"{retriever.name}{retriever.describe()!r}{retriever!r}"
