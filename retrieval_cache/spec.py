@@ -75,11 +75,12 @@ def parse(line: str, secrets: Secrets = no_secrets, replies: Path | None = None)
 
 
 def _added(head: str, parts: list[str], line: str) -> Retriever:
-    """Return a retriever of another package: `NAME`, `NAME:ARGUMENT` or `module:CLASS`."""
+    """Return a retriever of another package: `NAME`, `NAME:ARGUMENT`, `NAME:option=value` or `module:CLASS`."""
     kind, colon, argument = head.partition(":")
     if kind in RETRIEVERS.plugin_names():
-        given = [_argument(argument, line)] if colon else []
-        made = _built(RETRIEVERS.get(kind), line, given, _options(parts, line))
+        options = [argument, *parts] if _OPTION.fullmatch(argument) else parts
+        given = [_argument(argument, line)] if colon and options is parts else []
+        made = _built(RETRIEVERS.get(kind), line, given, _options(options, line))
     else:
         make = RETRIEVERS.find(head)
         if make is None:
@@ -222,7 +223,10 @@ def _argument(text: str, line: str) -> str:
 
 def _built(make: Callable[..., _Made], line: str, arguments: list[Any], options: dict[str, Any]) -> _Made:
     """Return what a constructor makes; an option that it does not take, or one that it misses, is refused."""
-    signature = inspect.signature(make)
+    try:
+        signature = inspect.signature(make)
+    except ValueError as error:  # of what is written in C
+        raise refused(line, "a class with parameters that can be read", str(error)) from None
     known = list(signature.parameters)[len(arguments) :]
     for name in options:
         if name not in known:

@@ -1,0 +1,119 @@
+"""The example package, built and installed as any package is, and used through the command line."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib import invalidate_caches
+from pathlib import Path
+
+import pytest
+
+from ragtasks.benchmarks import added_benchmark_names
+from ragtasks.cli import main
+from ragtasks.errors import ConfigurationError
+from ragtasks.harness.link import STUB_FOLDER, link, link_state
+from ragtasks.suites import added_metric_names, suite_named
+from retrieval_cache.spec import parse
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLE = ROOT / "examples" / "ragtasks_example_plugin"
+Ask = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Install the package into a folder of its own, from the files that lie here, without a network."""
+    pytest.importorskip("pip", reason="no pip here")
+    pytest.importorskip("hatchling", reason="hatchling (extra dev) is not installed")
+    copy, target = tmp_path_factory.mktemp("source") / "plugin", tmp_path_factory.mktemp("installed")
+    shutil.copytree(EXAMPLE, copy)
+    options = ["--quiet", "--no-deps", "--no-index", "--no-build-isolation", "--target", str(target)]
+    subprocess.run([sys.executable, "-m", "pip", "install", *options, str(copy)], check=True)
+    return target
+
+
+@pytest.fixture
+def ask(installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ask:
+    """Run a command with the package installed; return what it prints."""
+    monkeypatch.syspath_prepend(installed)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "runs"))
+    monkeypatch.setattr("lm_eval.utils._LOGGING_CONFIGURED", True)
+    monkeypatch.setattr("lm_eval.evaluator.add_env_info", lambda _: None)
+    invalidate_caches()
+
+    def run(*arguments: object) -> str:
+        with pytest.raises(SystemExit) as stop:
+            main([str(argument) for argument in arguments])
+        printed = capsys.readouterr()
+        assert int(stop.value.code or 0) == 0, printed.err
+        return printed.out
+
+    return run
+
+
+def test_task_benchmark_suite_and_metric_from_the_command_to_the_report(ask: Ask, tmp_path: Path) -> None:
+    metadata = json.dumps({"data": "sample", "metrics": ["asks_back"]})
+    logs = ("--output_path", tmp_path / "out", "--log_samples")
+    printed = ask("run", "--model", "ragtasks-oracle", "--tasks", "harbour_faq", "--metadata", metadata, *logs)
+    assert "|keyword_recall|" in printed.replace(" ", "")
+    (results,) = (tmp_path / "out").rglob("results_*.json")
+    scores = json.loads(results.read_text(encoding="utf-8"))["results"]["harbour_faq"]
+    assert {name.partition(",")[0]: value for name, value in scores.items() if name.endswith(",sample")} == {
+        "keyword_recall": 1.0,
+        "keyword_recall_stderr": "N/A",
+        "answer_words": 5.5,
+        "answer_words_stderr": pytest.approx(17**0.5 / 2),
+        "asks_back": 0.0,
+        "asks_back_stderr": 0.0,
+    }
+    report = ask("report", tmp_path / "out")
+    assert "keywords+asks_back" in report
+    assert "asks_back" in report
+    judged = ask("judge", tmp_path / "out", "--output-path", tmp_path / "again", "--metadata", '{"data": "sample"}')
+    assert judged
+    (again,) = (tmp_path / "again").rglob("results_*.json")
+    assert json.loads(again.read_text(encoding="utf-8"))["results"]["harbour_faq"]["asks_back,sample"] == 0.0
+
+
+@pytest.mark.parametrize(
+    "line", ["shared_words", "shared_words:min_length=4", "ragtasks_example_plugin.retriever:SharedWords,min_length=4"]
+)
+def test_its_retriever_by_name_and_by_import_path(ask: Ask, line: str) -> None:
+    options = ("--benchmark", "harbour_faq", "--data", "sample")
+    ask("retrieve", "--retriever", line, "--name", "mine", *options)
+    assert "1.000" in ask("evaluate-run", "mine", *options)
+
+
+def test_options_that_it_does_not_take_are_refused(ask: Ask) -> None:
+    with pytest.raises(ConfigurationError, match="did you mean 'min_length'"):
+        parse("shared_words,min_lenght=4")
+    with pytest.raises(ConfigurationError, match="found: Fraction of fractions:Fraction"):
+        parse("fractions:Fraction")
+    with pytest.raises(ConfigurationError, match="no signature found"):
+        parse("builtins:set")
+    with pytest.raises(ConfigurationError, match="did you mean 'shared_words'"):
+        parse("shared_word")
+
+
+def test_its_metric_joins_any_suite_once(ask: Ask) -> None:
+    assert added_metric_names() == ["asks_back"]
+    assert suite_named("mtrag+asks_back").metrics[:-1] == suite_named("mtrag").metrics
+    with pytest.raises(ConfigurationError, match="stands in the suite 'mtrag' already"):
+        suite_named("mtrag+asks_back+asks_back")
+
+
+def test_the_doctor_and_link_know_it(ask: Ask, tmp_path: Path) -> None:
+    assert added_benchmark_names() == ["harbour_faq"]
+    printed = ask("doctor")
+    assert "benchmark that another package adds: harbour_faq" in printed
+    assert "harness tasks that another package adds: harbour_faq (" in printed
+    folder = tmp_path / "lm_eval" / "tasks"
+    folder.mkdir(parents=True)
+    written = link(harness_folder=folder).written
+    assert folder / STUB_FOLDER / "added" / "harbour_faq" / "harbour_faq.yaml" in written
+    assert link_state(harness_folder=folder).state.value == "linked to here"
