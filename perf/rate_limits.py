@@ -1,9 +1,10 @@
 """Asks a loopback server that limits requests: how many are answered, how long it takes, how many requests it costs.
 
-Each row is one way to limit and one way to say so. The ideal is the time that the limit itself needs for all prompts. A
-minute is shortened, for server and client alike, so that the table takes minutes instead of hours.
+Each row is one way to limit and one way to say so. The ideal is the time that the limit itself needs for all prompts;
+the clock starts after imports and first connections. A minute is shortened, for server and client alike, so that the
+table takes minutes instead of hours.
 
-    python -m perf.rate_limits [--minute 6] [--prompts 1000] [--limit 500] [--style NAME ...] [--kind NAME ...]
+    python -m perf.rate_limits [--minute 6] [--prompts 1000] [--limit 500] [--tokens] [--style NAME ...] [--kind NAME]
 """
 
 from __future__ import annotations
@@ -29,20 +30,35 @@ _KINDS: dict[str, type[FixedWindow] | type[SlidingWindow] | type[Bucket]] = {
     "sliding": SlidingWindow,
     "bucket": Bucket,
 }
-_TOKENS = 100  # that a request costs where tokens are limited
+_TOKENS = 100  # of an average request, where tokens are limited
+_WARM = "warm"
+
+
+def tokens_of(number: int) -> int:
+    """Return the tokens of a prompt and its reply: 50 to 150, 100 on average."""
+    return 50 + number * 37 % 101
+
+
+def limits_tokens(style: str, options: argparse.Namespace) -> bool:
+    """Return whether it is tokens that are limited."""
+    return options.tokens or "tokens" in style
 
 
 def serve(kind: str, style: str, options: argparse.Namespace, port: Any) -> None:
     """Limit requests for ever."""
-    cost = _TOKENS if "tokens" in style else 1
-    limit: Limit = _KINDS[kind](options.limit * cost, options.minute)
+    of_tokens = limits_tokens(style, options)
+    limit: Limit = _KINDS[kind](options.limit * (_TOKENS if of_tokens else 1), options.minute)
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while True:
                 request = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
-                await reader.readexactly(int(request.split("content-length: ")[1].split("\r\n")[0]))
-                state = limit.take(time.monotonic(), cost)
+                sent = await reader.readexactly(int(request.split("content-length: ")[1].split("\r\n")[0]))
+                prompt = json.loads(sent)["messages"][-1]["content"]
+                if prompt == _WARM:
+                    writer.write(f"HTTP/1.1 200 OK\r\nContent-Length: {len(_BODY)}\r\n\r\n".encode() + _BODY)
+                    continue
+                state = limit.take(time.monotonic(), tokens_of(int(prompt)) if of_tokens else 1)
                 await asyncio.sleep((options.latency if state.granted else 0.05) * options.minute / 60)
                 granted = f"Limit {options.limit}, Used {options.limit}, Requested 1"
                 body = _BODY if state.granted else refusal_body(state, style, granted)
@@ -77,7 +93,9 @@ def ask(url: str, options: argparse.Namespace, together: Any, done: Any) -> None
         return ticket
 
     limiter.Limiter.admit = counted  # type: ignore[method-assign]
-    prompts = [Prompt.of(f"prompt {number}") for number in range(options.prompts)]
+    OpenAIClient({"model": "m", "base_url": url}).answer([Prompt.of(_WARM)])  # imports, certificates
+    n_requests[0] = 0
+    prompts = [Prompt.of(str(number)) for number in range(options.prompts)]
     together.wait()
     begin = time.monotonic()
     try:
@@ -105,12 +123,14 @@ def measure(kind: str, style: str, n_processes: int, options: argparse.Namespace
     server.terminate()
     server.join()
     total = n_processes * options.prompts
-    rest = total - options.limit  # the first ones pass at once
+    cost = sum(map(tokens_of, range(options.prompts))) / _TOKENS if limits_tokens(style, options) else options.prompts
+    rest = n_processes * cost - options.limit  # the first ones pass at once
     ideal = options.minute * (rest / options.limit if kind == "bucket" else math.ceil(rest / options.limit))
     last = min(64 * n_processes, options.limit) / (options.latency * options.minute / 60)  # a second, all slots busy
     ideal += 0 if kind == "bucket" else (rest - 1) % options.limit / last
     seconds = max(row[1] for row in found)
     n_answered, n_requests = sum(row[0] for row in found), sum(row[2] for row in found)
+    style += ", a limit of tokens" if options.tokens else ""
     return (
         f"| {kind} | {style} | {n_processes} | {n_answered} of {total} | {ideal:.1f} | {seconds:.1f} | "
         f"{seconds / ideal:.2f} | {n_requests / total:.3f} |"
@@ -124,6 +144,7 @@ def main() -> None:
     parser.add_argument("--prompts", type=int, default=1000)
     parser.add_argument("--limit", type=int, default=500)
     parser.add_argument("--latency", type=float, default=1.0, help="of a reply, in seconds of a full minute")
+    parser.add_argument("--tokens", action="store_true", help="limit tokens, whatever the headers say")
     parser.add_argument("--style", action="append", choices=list(STYLES))
     parser.add_argument("--kind", action="append", choices=list(_KINDS))
     parser.add_argument("--processes", type=int, action="append")

@@ -45,6 +45,8 @@ class RateHints:
     """How many of them are left."""
     reset_seconds: float | None = None
     """When all of them are there again: at the end of a window, or when a bucket is full."""
+    tokens_reset_seconds: float | None = None
+    """The same of the limit on tokens."""
     exhausted_reset_seconds: float | None = None
     """The same of the limit that has nothing left, be it one of requests or of tokens."""
     requests_a_minute: float | None = None
@@ -70,6 +72,8 @@ class RateHints:
             return self.wait_seconds
         if not is_rolling:
             return self.exhausted_reset_seconds
+        if self.remaining:
+            return None  # it is tokens that ran out, and how many the next request needs is not known
         rate = self.refill_rate()
         return None if rate is None else 1 / rate
 
@@ -92,6 +96,7 @@ def rate_hints(headers: Mapping[str, str], message: str = "") -> RateHints:
         limit=requests.limit,
         remaining=requests.remaining,
         reset_seconds=requests.reset_seconds,
+        tokens_reset_seconds=found["tokens"].reset_seconds,
         exhausted_reset_seconds=_reset_of_exhausted(list(found.values())),
         requests_a_minute=_granted_in(message),
     )

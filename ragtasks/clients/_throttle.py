@@ -62,7 +62,7 @@ class Throttle:
         self._closed: _Account | None = None  # the one before, as long as late refusals may correct it
         self._probe: Ticket | None = None
         self._is_probing = False
-        self._resume_at = float("-inf")
+        self._resume_at = self._opened_at = float("-inf")
         self._last_pause = 0.0
         self._settle = minute_seconds / 3000
         self._step_size, self._step_left, self._step_ends = 1, 0, float("-inf")
@@ -143,6 +143,7 @@ class Throttle:
         """End the pause: a request has passed; what passed between the last two exhaustions is final by now."""
         assert self._account is not None
         self._is_probing, self._probe = False, None
+        self._opened_at = now
         self._last_pause = now - self._account.begun_at
         self._step_size, self._step_left, self._step_ends = 1, 0, now
         if self._closed is not None and self._closed.seconds > 0:
@@ -163,8 +164,10 @@ class Throttle:
             # A hair longer than told, so that a clock that is a little off costs no request; slots of other processes
             # were told the same.
             return told * (1 + 0.2 * (jitter - 1)) + self._settle * self._chance.uniform(0.1, 0.5)
-        least = max(self._minute / 120, 0.5 * self._last_pause - waited)
-        return max(least, _LATENESS * waited) * jitter
+        # A window that slides may open again at once, one that does not keeps as long as the last one: the time is
+        # doubled until half of that.
+        doubled = min(waited, 0.5 * self._last_pause - waited)
+        return max(self._minute / 120, doubled, _LATENESS * waited) * jitter
 
     def _wait_for_step(self, now: float) -> float:
         """Return the wait for the next step of the restart: each lets twice as many pass as the one before."""
@@ -182,16 +185,19 @@ class Throttle:
         if rate is None:
             return 0.0
         n, begun_at = self._account.n_passed, self._account.begun_at
-        quiet = max(0.0, now - begun_at) / (_QUIET * self._minute)
+        quiet = max(0.0, now - self._opened_at) / (_QUIET * self._minute)
         due = begun_at + (n + 1) / (rate * (1 + _GROWTH * n + quiet**3))
         # The credit grows faster the longer nothing was refused: look again soon.
         return min(max(0.0, due - now), self._minute / 60)
 
     def _look_at_rest(self, ticket: Ticket, now: float, hints: RateHints) -> None:
         """Stop before the server must refuse, where it says how many requests it has left."""
+        # Of two limits that of tokens is looked at: both open in the same way, and a request moves it further.
+        reset = hints.reset_seconds if hints.tokens_reset_seconds is None else hints.tokens_reset_seconds
+        if reset is not None:
+            self._look_at_reset(ticket.sent_at + reset, now + reset, now)
         if hints.remaining is None or hints.reset_seconds is None:
             return
-        self._look_at_reset(ticket.sent_at + hints.reset_seconds, now + hints.reset_seconds, now)
         left = hints.remaining - (self._n_sent - 1 - ticket.number)
         if left > 0:
             return

@@ -122,6 +122,10 @@ STYLES: dict[str, Style] = {
     },
     "x-ratelimit, epoch": lambda state: _counts("x-ratelimit-", state, f"{time.time() + state.reset_seconds:.3f}"),
     "x-ratelimit, tokens": lambda state: _counts("x-ratelimit-", state, duration(state.reset_seconds), "-tokens"),
+    "x-ratelimit, tokens and ample requests": lambda state: {
+        **_counts("x-ratelimit-", state, duration(state.reset_seconds), "-tokens"),
+        **_counts("x-ratelimit-", State(True, 10_000, 9_999, 0.0, 0.006), duration(0.006), "-requests"),
+    },
     "ratelimit, seconds": lambda state: _counts("ratelimit-", state, f"{state.reset_seconds:.3f}"),
 }
 
