@@ -4,7 +4,7 @@ Each row is one way to limit and one way to say so. The ideal is the time that t
 the clock starts after imports and first connections. A minute is shortened, for server and client alike, so that the
 table takes minutes instead of hours.
 
-    python -m perf.rate_limits [--minute 6] [--prompts 1000] [--limit 500] [--tokens] [--style NAME ...] [--kind NAME]
+    python -m perf.rate_limits [--minute 12] [--prompts 1000] [--limit 500] [--tokens] [--style NAME ...] [--kind NAME]
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def measure(kind: str, style: str, n_processes: int, options: argparse.Namespace
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minute", type=float, default=6.0, help="seconds that mean a minute")
+    parser.add_argument("--minute", type=float, default=12.0, help="seconds that mean a minute")
     parser.add_argument("--prompts", type=int, default=1000)
     parser.add_argument("--limit", type=int, default=500)
     parser.add_argument("--latency", type=float, default=1.0, help="of a reply, in seconds of a full minute")

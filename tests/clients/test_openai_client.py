@@ -364,3 +364,24 @@ def test_requests_a_minute_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     assert server.times[2] - begin >= 0.7
     assert server.times[4] - begin >= 1.7
     assert time.monotonic() - begin < 10
+
+
+def notes_while(monkeypatch: pytest.MonkeyPatch, script: Script, **options: Any) -> list[str]:
+    """Return what the progress line says while a server keeps a call waiting."""
+    monkeypatch.setattr("ragtasks.clients._holdups._LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("ragtasks.clients._holdups._QUIET_SECONDS", 0.1)
+    told: list[str] = []
+    with chat_server(script) as server:
+        client_for(server, **options).answer([Prompt.of("q")], lambda name, *_: told.append(name))
+    return [note.split("\t")[2] for note in told if note.count("\t") == 2]
+
+
+def test_a_pause_for_a_rate_limit_shows_in_the_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    notes = notes_while(monkeypatch, then_fine(refusal(429, retry_after="0.6")), rate_limit_patience_seconds=60.0)
+    assert re.fullmatch(r"rate limit, next request in \d s; no reply for \d+ of 60 s", notes[0])
+
+
+def test_silence_shows_in_the_progress_with_what_came_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    actions = [refusal(500, "boom"), Action(completion().body, delay_seconds=0.5)]
+    notes = notes_while(monkeypatch, lambda _, n_before: actions[n_before])
+    assert re.fullmatch(r"no reply for \d+ s, 1 open, at most 10 s a prompt; last: HTTP 500: .*boom", notes[-1])

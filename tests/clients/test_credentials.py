@@ -1,0 +1,130 @@
+"""Which key and which header reach which address."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+import pytest
+
+from ragtasks.clients import OpenAIClient, Prompt, credentials_for, endpoint_of
+from ragtasks.clients._credentials import Credentials, is_open_to_others
+from ragtasks.clients._openai_client import _warn_of_plain_http
+from ragtasks.errors import ConfigurationError, JudgeError
+from tests.clients._server import Action, ChatServer, chat_server, completion
+
+OWN, OTHER = "sk-own-0123456789abcdef", "other-0123456789abcdef"
+ENVIRONMENT = {
+    "OPENAI_API_KEY": OWN,
+    "OPENAI_ORG_ID": "our-organisation",
+    "OPENAI_PROJECT_ID": "our-project",
+    "OTHER_KEY": OTHER,
+}
+HEADERS = ("authorization", "openai-organization", "openai-project")
+
+
+def sent_headers(monkeypatch: pytest.MonkeyPatch, own_address: bool = False, **options: Any) -> list[str | None]:
+    """Return what reaches a loopback server, where the SDK could read all variables itself."""
+    with chat_server(lambda *_: completion()) as server:
+        secrets = {**ENVIRONMENT, "OPENAI_BASE_URL": server.base_url} if own_address else ENVIRONMENT
+        for name, value in secrets.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", f"X-Secret: {OWN}")
+        endpoint = endpoint_of({"model": "m", "base_url": server.base_url, **options})
+        OpenAIClient(endpoint, credentials_for(endpoint, secrets.get)).answer([Prompt.of("q")])
+    (headers,) = server.headers
+    assert OWN in str(headers) or not own_address
+    return [headers.get(name) for name in HEADERS]
+
+
+def test_a_server_that_nobody_named_a_key_for_gets_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert sent_headers(monkeypatch) == ["Bearer no-key", None, None]
+
+
+def test_the_named_key_goes_to_its_server_without_openais_headers(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert sent_headers(monkeypatch, api_key_env="OTHER_KEY") == [f"Bearer {OTHER}", None, None]
+
+
+def test_openais_key_and_headers_go_to_the_address_in_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = [f"Bearer {OWN}", "our-organisation", "our-project"]
+    assert sent_headers(monkeypatch, own_address=True) == expected
+
+
+@pytest.mark.parametrize(
+    ("address", "key"),
+    [
+        (None, OWN),
+        ("https://api.openai.com/v1", OWN),
+        ("https://api.openai.com:443/v2", OWN),
+        ("http://api.openai.com/v1", None),
+        ("https://api.openai.com:8443/v1", None),
+        ("https://api.openai.com.example/v1", None),
+        ("https://proxy.example/v1", OWN),
+        ("https://proxy.example:444/v1", None),
+        ("http://proxy.example/v1", None),
+        ("http://localhost:8001/v1", None),
+    ],
+)
+def test_the_default_key_belongs_to_two_addresses(address: str | None, key: str | None) -> None:
+    secrets = {**ENVIRONMENT, "OPENAI_BASE_URL": "https://proxy.example/v1"}
+    found = credentials_for(endpoint_of({"model": "openai/m", "base_url": address}), secrets.get)
+    assert (found.key, bool(found.organization), bool(found.project)) == (key, bool(key), bool(key))
+
+
+def test_a_named_key_that_is_not_set_is_said_before_anything_is_sent() -> None:
+    endpoint = endpoint_of({"model": "m", "base_url": "http://localhost/v1", "api_key_env": "MISSING"})
+    with pytest.raises(ConfigurationError, match="api_key_env names MISSING, which is not set"):
+        credentials_for(endpoint, ENVIRONMENT.get)
+
+
+@pytest.mark.parametrize(
+    ("address", "is_open"),
+    [
+        ("http://judge.example/v1", True),
+        ("http://10.0.0.7:8001/v1", True),
+        ("https://judge.example/v1", False),
+        ("http://localhost:8001/v1", False),
+        ("http://127.0.0.1/v1", False),
+        ("http://[::1]:8001/v1", False),
+    ],
+)
+def test_plain_http_to_another_machine_is_open_to_others(address: str, is_open: bool) -> None:
+    assert is_open_to_others(address) is is_open
+
+
+def test_plain_http_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    _warn_of_plain_http.cache_clear()
+    # A name of this machine that does not look like one; nothing leaves it.
+    client = OpenAIClient({"model": "m", "base_url": "http://0.0.0.0:9/v1", "attempts": 1})
+    with caplog.at_level(logging.WARNING, "ragtasks"):
+        for _ in range(2):
+            with pytest.raises(JudgeError, match="nobody answers"):
+                client.answer([Prompt.of("q")])
+    assert caplog.text.count("http://0.0.0.0:9/v1: prompts, and a key where there is one, go there unencrypted") == 1
+
+
+def test_a_redirect_to_another_host_is_refused_with_its_name() -> None:
+    with chat_server(lambda *_: completion()) as other, ChatServer(lambda *_: completion()).running() as server:
+        location = other.base_url.replace("127.0.0.1", "localhost")
+        server.script = lambda *_: Action(b"{}", 307, {"Location": f"{location}/chat/completions"})
+        with pytest.raises(JudgeError, match="redirects to localhost, and a key follows no redirect"):
+            OpenAIClient({"model": "m", "base_url": server.base_url}, OTHER).answer([Prompt.of("q")])
+    assert (len(server.asked), other.asked) == (1, [])
+
+
+@pytest.mark.parametrize("key", ["a", "e", "no", "1", "EMPTY", "no-key", "token", "placeholder", "aaaaaaaaaaaaaaaa1"])
+def test_a_placeholder_key_changes_no_reply(key: str) -> None:
+    text = "No, EMPTY is a placeholder token: no-key 1 aaaaaaaaaaaaaaaa1"
+    with chat_server(lambda *_: completion(text)) as server:
+        (reply,) = OpenAIClient({"model": "m", "base_url": server.base_url}, key).answer([Prompt.of("q")])
+    assert reply.text == text
+    assert json_of(reply.raw) == text
+
+
+def test_a_key_that_can_be_a_secret_is_masked_in_a_reply() -> None:
+    assert Credentials(OTHER).without_key(f"it is {OTHER}".encode()) == b"it is ***"
+
+
+def json_of(raw: str) -> Any:
+    return json.loads(raw)["choices"][0]["message"]["content"]
