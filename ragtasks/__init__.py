@@ -1,9 +1,55 @@
 """Multi-turn retrieval-augmented generation benchmarks as tasks of lm-evaluation-harness.
 
-Importing this package does no work: no model, no network, no logging set-up. The harness finds the tasks
-through the YAML files (`ragtasks link`, or `--include_path "$(ragtasks path)"`).
+Importing this package does no work: no model, no network, no logging set-up; what `__all__` names is imported at its
+first use. The harness finds the tasks through the YAML files (`ragtasks link`, or `--include_path "$(ragtasks path)"`).
 """
+
+import importlib
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
-__all__ = ["__version__"]
+__all__ = [
+    "Differences",
+    "LoadedBenchmark",
+    "RagtasksError",
+    "Results",
+    "RetrievedRun",
+    "RunEvaluation",
+    "ScoringError",
+    "__version__",
+    "compare",
+    "evaluate_run",
+    "load_benchmark",
+    "read_results",
+    "retrieve",
+    "score",
+]
+
+if TYPE_CHECKING:
+    from ragtasks.api import (
+        Differences,
+        LoadedBenchmark,
+        RagtasksError,
+        Results,
+        RetrievedRun,
+        RunEvaluation,
+        ScoringError,
+        compare,
+        evaluate_run,
+        load_benchmark,
+        read_results,
+        retrieve,
+        score,
+    )
+else:
+
+    def __getattr__(name: str) -> object:
+        """Return a name of `__all__`, imported when it is first asked for (PEP 562)."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(importlib.import_module("ragtasks.api"), name)
+
+    def __dir__() -> list[str]:
+        """Return the names of the module, those that are not imported yet included."""
+        return sorted({*globals(), *__all__})

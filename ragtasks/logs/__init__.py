@@ -1,6 +1,6 @@
 """The one reader of what an evaluation left behind."""
 
-from ragtasks.logs._evaluations import Evaluation, Kind, Row, read_evaluations
+from ragtasks.logs._evaluations import Evaluation, Kind, Row, evaluation_of, read_evaluations
 from ragtasks.logs._merging import Group, comparable_evaluations, group_of, merge_evaluations, model_names
 from ragtasks.logs._provenance import (
     ASKED,
@@ -43,6 +43,7 @@ __all__ = [
     "causes_of",
     "comparable_evaluations",
     "evaluation_files",
+    "evaluation_of",
     "files_of",
     "group_of",
     "heading",

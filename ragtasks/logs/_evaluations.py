@@ -120,6 +120,19 @@ def read_evaluations(paths: Sequence[Path]) -> list[Evaluation]:
     return [item for file in files.values() for item in _evaluations(file, Path(os.path.relpath(file, folder)))]
 
 
+def evaluation_of(model: str, facts: Mapping[str, Any], task: str, samples: Iterable[Mapping[str, Any]]) -> Evaluation:
+    """Return the evaluation of responses that were scored in this process, and saved nowhere.
+
+    Args:
+        model: name for the tables.
+        facts: what results would say of the harness task: data, configuration, scoring.
+        task: its name.
+        samples: what would be logged of each response: doc, names of metrics, values.
+    """
+    rows = tuple(_row(sample) for sample in samples)
+    return Evaluation(model, _kind(facts), rows, facts["suite"], {task: facts}, Path(model), {})
+
+
 def _folder(path: Path) -> Path:
     return path if path.is_dir() else path.parent
 
@@ -186,10 +199,13 @@ def _parts(results: Mapping[str, Any]) -> dict[tuple[str, str, Kind], list[str]]
     """Return (run, suite, kind of evaluation) -> our harness tasks of a results file that say they are of it."""
     parts: dict[tuple[str, str, Kind], list[str]] = {}
     for task, facts in sorted(_facts(results).items()):
-        kind = (facts["benchmark"], facts["scoring"]["encoder"], _judging(facts["scoring"]))
-        key = (facts.get("configuration", {}).get("run", OFFICIAL), facts.get("suite", DEFAULT_SUITE), kind)
+        key = (facts.get("configuration", {}).get("run", OFFICIAL), facts.get("suite", DEFAULT_SUITE), _kind(facts))
         parts.setdefault(key, []).append(task)
     return parts
+
+
+def _kind(facts: Mapping[str, Any]) -> Kind:
+    return facts["benchmark"], facts["scoring"]["encoder"], _judging(facts["scoring"])
 
 
 def _judging(scoring: Mapping[str, Any]) -> str:
@@ -279,4 +295,4 @@ def _error(where: str, expected: str, found: str) -> BenchmarkFileError:
     return BenchmarkFileError(clear_error("results", where=where, expected=expected, found=found, next_step=RUN_AGAIN))
 
 
-__all__ = ["Evaluation", "Kind", "Row", "read_evaluations"]
+__all__ = ["Evaluation", "Kind", "Row", "evaluation_of", "read_evaluations"]

@@ -221,7 +221,7 @@ def _write(
     rows: dict[str, list[dict[str, Any]]] = {}
     facts: dict[str, dict[str, Any]] = {}
     for task, (scores, scorer) in zip(evaluation.tasks, done, strict=True):
-        rows[task.name] = [_scored_row(row, result) for row, result in zip(task.rows, scores, strict=True)]
+        rows[task.name] = [scored_row(row, result) for row, result in zip(task.rows, scores, strict=True)]
         configuration = {**json.loads(task.config.model_dump_json()), **task.recorded}
         facts[task.name] = {**task.facts, "configuration": configuration, "scoring": scorer.provenance()}
         lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows[task.name]]
@@ -231,7 +231,7 @@ def _write(
     write_atomically(file, json.dumps(results, ensure_ascii=False, indent=2).encode())
 
 
-def _scored_row(row: Mapping[str, Any], result: ScoredResponse) -> dict[str, Any]:
+def scored_row(row: Mapping[str, Any], result: ScoredResponse) -> dict[str, Any]:
     """Return a logged sample with its new scores in place of the old ones; NaN is the harness's unscored."""
     own = set(row.get("metrics", ()))
     kept = {key: value for key, value in row.items() if key not in own}
@@ -311,4 +311,4 @@ def _config(saved: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], facts: 
     return {**saved, "metric_list": metrics, "metadata": {**(saved.get("metadata") or {}), "ragtasks": dict(facts)}}
 
 
-__all__ = ["Place", "rescore"]
+__all__ = ["Place", "rescore", "scored_row"]

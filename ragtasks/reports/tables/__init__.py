@@ -3,7 +3,7 @@
 from ragtasks.reports.tables._baselines import is_baseline
 from ragtasks.reports.tables._losses import ANSWERED, MISSED, NOT_USED, REFUSED, failure_kind
 from ragtasks.reports.tables._rated_answers import rated_evaluations
-from ragtasks.reports.tables._report import ReportOptions, report_sections
+from ragtasks.reports.tables._report import ReportOptions, overview_sections, report_sections
 from ragtasks.reports.tables._scores import EMPTY, empty_note
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "empty_note",
     "failure_kind",
     "is_baseline",
+    "overview_sections",
     "rated_evaluations",
     "report_sections",
 ]

@@ -70,6 +70,23 @@ def report_sections(evaluations: Sequence[Evaluation], options: ReportOptions | 
     return [_section(alike, chosen) for alike in comparable_evaluations(evaluations)]
 
 
+def overview_sections(evaluations: Sequence[Evaluation]) -> list[Section]:
+    """Return the first table of each section of a report, without baselines: settings side by side, a line a model.
+
+    Args:
+        evaluations: as from `read_evaluations`.
+    """
+    return [_overview_section(alike) for alike in comparable_evaluations(evaluations)]
+
+
+def _overview_section(given: Sequence[Evaluation]) -> Section:
+    present = _present(given)
+    note = empty_note(present.values()) if _has_empty(given) else ""
+    table = _overview_table(given, present, None, "By setting", note)
+    facts = {**scored_on(given[0]), **asked_otherwise(given)}
+    return Section(given[0].kind[0], facts, tuple(fill([table])))
+
+
 def _section(given: Sequence[Evaluation], options: ReportOptions) -> Section:
     everyone = with_baselines(given)
     present = _present(given)
@@ -190,4 +207,4 @@ def _has_column(evaluation: Evaluation, rows: Sequence[Row], metric: str) -> boo
     )
 
 
-__all__ = ["ReportOptions", "report_sections"]
+__all__ = ["ReportOptions", "overview_sections", "report_sections"]

@@ -1,0 +1,329 @@
+"""The Python API: what it promises, its examples, and that it says what the command line says."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import re
+import runpy
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ragtasks
+from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, MissingExtraError
+from ragtasks.records import Answerability
+from ragtasks.scoring import Place, record_failure, rescore
+from tests.judges._demo import DemoServer
+
+ROOT = Path(__file__).resolve().parents[2]
+SIGNATURES = {
+    "compare": "(a, b, *, metric)",
+    "evaluate_run": "(run, qrels, *, measures, name)",
+    "load_benchmark": "(name, data)",
+    "read_results": "(path)",
+    "retrieve": "(benchmark, retriever, queries, *, name, depth, corpora)",
+    "score": "(benchmark, answers, *, setting, run, judges, encoder, name, **options)",
+}
+MEMBERS = {
+    "Differences": {"comparisons", "of_runs", "pairs"},
+    "LoadedBenchmark": {"data", "is_sample", "label", "name", "passages", "qrels", "source", "tasks"},
+    "Results": {"by_task", "evaluations", "left_out", "missing", "rows", "to_pandas", "to_polars"},
+    "RetrievedRun": {"name", "rankings", "stored"},
+    "RunEvaluation": {
+        *("context", "conversation_of", "judgements", "means", "name", "omitted", "unjudged", "values"),
+    },
+}
+FIRST, SECOND = "sample-clapnq-01<::>1", "sample-clapnq-01<::>2"
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def sample() -> ragtasks.LoadedBenchmark:
+    return ragtasks.load_benchmark("mtrag", data="sample")
+
+
+def targets(sample: ragtasks.LoadedBenchmark) -> dict[str, str]:
+    return {task.task_id: task.target for task in sample.tasks}
+
+
+def score(sample: ragtasks.LoadedBenchmark, answers: Any, **options: Any) -> ragtasks.Results:
+    return ragtasks.score(sample, answers, **{"setting": "reference", "encoder": "none", **options})
+
+
+def shape(function: Any) -> str:
+    """Return a signature without annotations and defaults."""
+    empty = inspect.Parameter.empty
+    parameters = inspect.signature(function).parameters.values()
+    bare = [item.replace(annotation=empty, default=empty) for item in parameters]
+    return str(inspect.Signature(bare))
+
+
+def test_what_is_promised() -> None:
+    classes = {"RagtasksError", "ScoringError", *MEMBERS}
+    assert set(ragtasks.__all__) == {"__version__", *classes, *SIGNATURES}
+    assert {name: shape(getattr(ragtasks, name)) for name in SIGNATURES} == SIGNATURES
+    for name, members in MEMBERS.items():
+        own = getattr(ragtasks, name)
+        assert {item for item in {*dir(own), *own.__dataclass_fields__} if not item.startswith("_")} == members
+        assert own.__dataclass_params__.frozen
+    assert set(ragtasks.__all__) <= set(dir(ragtasks))
+    with pytest.raises(AttributeError, match="lod_benchmark"):
+        _ = ragtasks.lod_benchmark  # type: ignore[attr-defined]
+
+
+def test_the_examples_of_the_documentation_run(capsys: pytest.CaptureFixture[str]) -> None:
+    text = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert len(blocks) == 5
+    names: dict[str, Any] = {}
+    for block in blocks:
+        exec(compile(block, "docs/python.md", "exec"), names)
+    out = capsys.readouterr().out
+    assert out.count("# mtrag (sample)") == 4
+    assert "107 of 108 tasks have no answer and no score" in out
+    for name in SIGNATURES:
+        assert f"`{name}(" in text
+
+
+def test_ten_lines_score_twenty_answers(capsys: pytest.CaptureFixture[str]) -> None:
+    file = ROOT / "examples" / "score_my_system.py"
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    code = [line for node in tree.body[1:] for line in range(node.lineno, (node.end_lineno or 0) + 1)]
+    assert len(code) <= 10
+    names = runpy.run_path(str(file))  # the sample's encoder, as a user has it: the import of torch takes its seconds
+    assert len(names["answers"]) == 20
+    out = capsys.readouterr().out
+    assert "88 of 108 tasks have no answer and no score" in out
+    assert re.search(r"\| full_rag \| my system \| 108 \| 0\.\d{3} \(20/108\)", out)
+
+
+def test_a_benchmark_has_tasks_passages_and_judgements(sample: ragtasks.LoadedBenchmark) -> None:
+    assert (sample.name, sample.label, sample.is_sample, len(sample.tasks)) == ("mtrag", "mtrag (sample)", True, 112)
+    assert repr(sample) == "<LoadedBenchmark mtrag (sample): 112 tasks>"
+    assert "| clapnq |         20 |" in str(sample)
+    assert [len(sample.passages(name)) for name in ("reference", "reference_rag", "full_rag")] == [112, 83, 112]
+    assert len(sample.qrels) == 92
+    assert all(set(judged.values()) <= {0, 1} for judged in sample.qrels.values())
+    with pytest.raises(ConfigurationError, match="did you mean 'full_rag'"):
+        sample.passages("fullrag")
+    with pytest.raises(ConfigurationError, match="did you mean 'mtrag'"):
+        ragtasks.load_benchmark("mtrga")
+
+
+def test_scores_are_those_of_the_command_line(sample: ragtasks.LoadedBenchmark, tmp_path: Path) -> None:
+    """Predictions scored by `ragtasks judge`, read back, and the same answers scored here."""
+    passages = sample.passages("full_rag")
+    records = [
+        {
+            "task_id": task.task_id,
+            "text": f"I believe {task.target[: 8 * task.turn]}",
+            "contexts": [{"document_id": item.passage_id, "text": item.text} for item in passages[task.task_id]],
+        }
+        for task in sample.tasks
+    ]
+    lines = [{**record, "predictions": [{"text": record["text"]}]} for record in records]
+    (tmp_path / "mine.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    options = {"benchmark": "mtrag", "setting": "full_rag"}
+    metadata = '{"data": "sample", "encoder": "none"}'
+    rescore([tmp_path / "mine.jsonl"], metadata, tmp_path / "out", Place(tmp_path, tmp_path / "store"), **options)
+    saved = ragtasks.read_results(tmp_path / "out")
+    here = ragtasks.score(sample, records, encoder="none", name="here")
+    there = {row["task_id"]: {**row, "model": "here"} for row in saved.rows}
+    assert {row["task_id"]: row for row in here.rows} == there
+    assert len(here.left_out) == 4
+    assert "answers to 4 conversational tasks" in str(here)
+    differences = ragtasks.compare(tmp_path / "out", here, metric="rouge_l")
+    assert [pair.difference.value for pair in differences.pairs] == [0]
+    assert [str(line).split("|")[4:] for line in str(here).splitlines() if "here" in line] == [
+        line.split("|")[4:] for line in str(saved).splitlines() if "full_rag" in line
+    ]
+
+
+def test_tasks_without_an_answer_are_counted_and_have_no_score(sample: ragtasks.LoadedBenchmark) -> None:
+    results = score(sample, {FIRST: "I do not know.", SECOND.replace("<::>", "::"): "It is blue."})
+    assert len(results.rows) == 108
+    assert len(results.missing) == 106
+    assert results.by_task[FIRST]["ans_acc"] == 0
+    assert results.by_task[results.missing[0]]["ans_acc"] is None
+    assert results.by_task[results.missing[0]]["coverage"] == 0
+    reasons = {row["task_id"]: row["unscored"] for row in results.rows}
+    assert "ans_acc: no answer: none was given" in reasons[results.missing[0]]
+    assert "106 of 108 tasks have no answer" in str(results)
+
+
+def test_all_errors_of_answers_are_listed_at_once(sample: ragtasks.LoadedBenchmark) -> None:
+    wrong = [
+        {"task_id": "sample-clapnq-01<::>11", "text": "x"},
+        {"task_id": FIRST, "text": 3},
+        {"task_id": SECOND, "text": "x", "passages": [{"passage_id": "p"}]},
+        {"task_id": SECOND, "text": "x", "passages": "p"},
+        {"task_id": SECOND, "text": "x"},
+        {"task_id": SECOND, "answer": "x"},
+        "text",
+    ]
+    with pytest.raises(ConfigurationError) as caught:
+        score(sample, wrong)
+    text = str(caught.value)
+    for part in (
+        f"answer 1: unknown task 'sample-clapnq-01<::>11': did you mean '{FIRST}'",
+        f"answer 2: `text` of '{FIRST}' is no text but a int",
+        f"answer 3: passage 1 of '{SECOND}' is no object with `passage_id` and `text`",
+        f"answer 4: `passages` of '{SECOND}' are no list but a str",
+        f"answer 6: '{SECOND}' stands twice",
+        "answer 7: no record with `task_id` and `text` but a str",
+    ):
+        assert part in text
+    assert "answer 5" not in text
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"setting": None}, "1 of 1 answers"),
+        ({"setting": "full"}, "did you mean 'full_rag'"),
+        ({"enkoder": "none"}, "did you mean 'encoder'"),
+        ({"setting": "reference_rag"}, "is no task of the setting reference_rag"),
+        ({"run": "bm25.rewrite", "setting": "full_rag"}, "no run 'bm25.rewrite'"),
+    ],
+)
+def test_options_that_cannot_be_used(sample: ragtasks.LoadedBenchmark, options: dict[str, Any], said: str) -> None:
+    outside = next(task.task_id for task in sample.tasks if len(task.references) > 2)
+    with pytest.raises(ragtasks.RagtasksError, match=said):
+        score(sample, {outside: "x"}, **options)
+
+
+def test_judges_score_too_and_what_fails_keeps_the_rest(
+    sample: ragtasks.LoadedBenchmark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with DemoServer() as server:
+        results = score(sample, {FIRST: "It is blue."}, judges=[server.judge("one")])
+    assert results.by_task[FIRST]["rb_llm"] is not None
+    from ragtasks.scoring import ResponseScorer
+
+    scored = ResponseScorer.score
+
+    def failing(self: ResponseScorer, responses: Any) -> Any:
+        record_failure("judges gave too few verdicts")
+        return scored(self, responses)
+
+    monkeypatch.setattr(ResponseScorer, "score", failing)
+    with pytest.raises(ragtasks.ScoringError, match="too few verdicts") as caught:
+        score(sample, {FIRST: "It is blue."})
+    assert caught.value.results.by_task[FIRST]["rouge_l"] is not None
+
+
+def test_rows_become_frames(sample: ragtasks.LoadedBenchmark, monkeypatch: pytest.MonkeyPatch) -> None:
+    results = score(sample, targets(sample))
+    frame = results.to_pandas()
+    assert frame["ans_acc"].mean() == pytest.approx(0.981, abs=1e-3)
+    assert (frame["rb_alg"].dtype, frame["rb_alg"].isna().all()) == (float, True)
+    for library, convert in (("pandas", results.to_pandas), ("polars", results.to_polars)):
+        with monkeypatch.context() as patched:
+            patched.setitem(sys.modules, library, None)
+            with pytest.raises(MissingExtraError, match=r"pip install 'ragtasks\[frames\]'"):
+                convert()
+
+
+def test_rows_become_a_frame_of_polars(sample: ragtasks.LoadedBenchmark) -> None:
+    pytest.importorskip("polars")
+    frame = score(sample, {FIRST: "x"}).to_polars()
+    assert frame.height == 108
+    assert frame["ans_acc"].drop_nulls().to_list() == [1.0]
+    assert frame["rb_alg"].null_count() == 108
+
+
+def test_two_systems_of_one_name_are_told_apart(sample: ragtasks.LoadedBenchmark) -> None:
+    refusal = {task.task_id: "I do not know." for task in sample.tasks}
+    found = ragtasks.compare(score(sample, refusal), score(sample, targets(sample)), metric="ans_acc")
+    (pair,) = found.pairs
+    assert (pair.first.name, pair.second.name) == ("answers (first)", "answers (second)")
+    assert pair.difference.value is not None
+    assert pair.difference.value > 0.5
+    assert pair.p is not None
+    assert pair.p < 0.01
+    assert "| answers (first) | answers (second) |" in str(found)
+    with pytest.raises(ConfigurationError, match="did you mean 'rouge_l'"):
+        ragtasks.compare(score(sample, refusal), score(sample, refusal), metric="rouge_i")
+    one, other = score(sample, refusal), score(sample, refusal, setting="full_rag")
+    both = ragtasks.Results((*one.evaluations, *other.evaluations))
+    with pytest.raises(ConfigurationError, match="several responses to a task"):
+        _ = both.by_task
+
+
+def test_a_run_is_made_found_evaluated_and_answered_with(sample: ragtasks.LoadedBenchmark, tmp_path: Path) -> None:
+    run = ragtasks.retrieve(sample)
+    assert ragtasks.retrieve(sample).stored == run.stored
+    assert run.name == "bm25.rewrite"
+    assert str(run).splitlines()[1].split()[:3] == ["bm25.rewrite", "mtrag", "(sample)"]
+    assert len(run.rankings) >= 92
+    whole = ragtasks.evaluate_run(run, sample)
+    from retrieval_cache.service import evaluate_stored
+    from retrieval_cache.store import RunStore
+
+    stored = evaluate_stored(sample.source, RunStore(tmp_path / "store"), run.name)
+    assert whole.values == {result.query_id: result.values for result in stored.results}
+    for same in (run.name, run.stored.folder, run.rankings):
+        assert ragtasks.evaluate_run(same, sample).values == whole.values
+    results = score(sample, {FIRST: "x"}, setting="full_rag", run=run.name)
+    assert results.rows[0]["model"] == "answers (run bm25.rewrite)"
+    assert results.rows[0]["n_passages"] == 5
+    assert len(sample.passages("full_rag", run.name)) == 112
+
+
+def test_measures_by_name_and_by_notation(sample: ragtasks.LoadedBenchmark, tmp_path: Path) -> None:
+    qrels = {"q1": {"a": 1, "b": 0}, "q2": {"c": 2}}
+    run = {"q1": {"b": 2.0, "a": 1.0}, "q9": {"a": 1.0}}
+    found = ragtasks.evaluate_run(run, qrels, measures=["mrr", "R@1", "nDCG@20", "P(rel=2)@1"])
+    assert found.values["q1"] == pytest.approx({"mrr": 0.5, "R@1": 0, "nDCG@20": 0.63093, "P(rel=2)@1": 0}, abs=1e-5)
+    assert (found.means["mrr"], found.omitted, found.unjudged) == (0.25, ("q2",), ("q9",))
+    assert "of which the run omits 1 (they count 0)" in str(found)
+    (tmp_path / "run.trec").write_text("q1 Q0 b 1 2.0 x\nq1 Q0 a 2 1.0 x\nq9 Q0 a 1 1.0 x\n")
+    (tmp_path / "trec.qrels").write_text("q1 0 a 1\nq1 0 b 0\nq2 0 c 2\n")
+    (tmp_path / "beir.tsv").write_text("query-id\tcorpus-id\tscore\nq1\ta\t1\nq1\tb\t0\nq2\tc\t2\n")
+    for name in ("trec.qrels", "beir.tsv"):
+        again = ragtasks.evaluate_run(tmp_path / "run.trec", tmp_path / name, measures=list(found.means))
+        assert (again.values, again.judgements) == (found.values, found.judgements)
+    other = ragtasks.evaluate_run(run, {"q1": {"a": 1}, "q2": {"c": 2}}, measures=["mrr"])
+    with pytest.raises(ConfigurationError, match="at least two that share data"):
+        ragtasks.compare(found, other)
+    with pytest.raises(ConfigurationError, match="unknown measure 'R@1'"):
+        ragtasks.compare(found, other, metric="R@1")
+    with pytest.raises(ConfigurationError, match="two of a kind"):
+        ragtasks.compare(found, score(sample, {FIRST: "x"}))
+
+
+def test_runs_that_cannot_be_evaluated(sample: ragtasks.LoadedBenchmark, tmp_path: Path) -> None:
+    qrels = {"q": {"a": 1}}
+    with pytest.raises(ConfigurationError, match=r"did you mean 'ndcg_5'.*'nDCG@20'"):
+        ragtasks.evaluate_run({"q": {"a": 1.0}}, qrels, measures=["ndgc_5"])
+    for measure in ("nope@3", "import os", "ERR@20"):
+        with pytest.raises(ConfigurationError, match="unknown measure"):
+            ragtasks.evaluate_run({"q": {"a": 1.0}}, qrels, measures=[measure])
+    with pytest.raises(CacheError, match=re.escape(f"judged queries, such as '{FIRST}'")):
+        ragtasks.evaluate_run({"q": {"a": 1.0}}, sample)
+    with pytest.raises(ConfigurationError, match="holds none"):
+        ragtasks.evaluate_run({"q": {"a": 1.0}}, {})
+    with pytest.raises(CacheError, match="no run at"):
+        ragtasks.evaluate_run(tmp_path / "nothing.trec", qrels)
+    with pytest.raises(CacheError, match="no run 'nothing'"):
+        ragtasks.evaluate_run("nothing", qrels)
+    (tmp_path / "qrels").write_text("q 0 a 1\nq 0 a 1\nq a\nq 0 b x\n")
+    with pytest.raises(BenchmarkFileError, match="3 errors"):
+        ragtasks.evaluate_run({"q": {"a": 1.0}}, tmp_path / "qrels")
+
+
+def test_answers_to_conversational_tasks_count_when_asked(sample: ragtasks.LoadedBenchmark) -> None:
+    chat = [task.task_id for task in sample.tasks if task.answerability is Answerability.CONVERSATIONAL]
+    results = score(sample, dict.fromkeys(chat, "Hello!"), conversational=True)
+    assert (len(results.rows), len(results.missing), results.left_out) == (112, 108, ())
