@@ -305,10 +305,10 @@ def test_measures_by_name_and_by_notation(sample: ragtasks.LoadedBenchmark, tmp_
 
 def test_runs_that_cannot_be_evaluated(sample: ragtasks.LoadedBenchmark, tmp_path: Path) -> None:
     qrels = {"q": {"a": 1}}
-    with pytest.raises(ConfigurationError, match=r"did you mean 'ndcg_5'.*'nDCG@20'"):
+    with pytest.raises(ConfigurationError, match="take one of recall_1"):
         ragtasks.evaluate_run({"q": {"a": 1.0}}, qrels, measures=["ndgc_5"])
     for measure in ("nope@3", "import os", "ERR@20"):
-        with pytest.raises(ConfigurationError, match="unknown measure"):
+        with pytest.raises(ConfigurationError, match="measure: "):
             ragtasks.evaluate_run({"q": {"a": 1.0}}, qrels, measures=[measure])
     with pytest.raises(CacheError, match=re.escape(f"judged queries, such as '{FIRST}'")):
         ragtasks.evaluate_run({"q": {"a": 1.0}}, sample)
