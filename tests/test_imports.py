@@ -25,6 +25,7 @@ LAYERS = {
     "ragtasks.plugins": 1,
     "ragtasks.progress": 1,
     "ragtasks.prompts": 1,
+    "ragtasks.tables": 1,
     "ragtasks.files": 2,
     "ragtasks.benchmarks": 3,
     "ragtasks.clients": 3,
@@ -56,6 +57,7 @@ READ_BY_RETRIEVAL = {
     "ragtasks.records",
     "ragtasks.secrets",
     "ragtasks.statistics",
+    "ragtasks.tables",
     "ragtasks.templates",
 }
 # Rewriting is retrieval: a rewritten question's score is what a retriever finds while the evaluation runs.

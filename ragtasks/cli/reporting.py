@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import Enum
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ragtasks.logs import Evaluation
-    from ragtasks.reports.rendering import Section
+    from ragtasks.tables import Section
 
 
 class _Format(str, Enum):
@@ -94,12 +95,12 @@ def _of_runs(names: list[str], benchmark: str, data: str | None) -> list[Section
     if not names:
         return []
     from ragtasks.environment import data_folder, run_store
-    from ragtasks.reports.rendering import Section, Table
+    from ragtasks.tables import Section, Table
     from retrieval_cache.service import Place, evaluate_runs
 
     found = evaluate_runs(Place(benchmark, data, data_folder(), run_store()), names)
     notes = [Table("Before the scores", (), (), _sentences(found.notes))] if found.notes else []
-    tables = (Table(t.title, t.heads, t.rows, _sentences([t.note, *t.legend])) for t in found.tables)
+    tables = (replace(t, note=_sentences([t.note, *t.legend]), legend=()) for t in found.tables)
     return [Section(f"Retrieval on {found.benchmark}", {"runs": ", ".join(names)}, (*notes, *tables))]
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragtasks.errors import ConfigurationError, MissingExtraError, clear_error
-from ragtasks.reports.rendering import Cell, Section, Table, Value
 from ragtasks.reports.tables import is_baseline
+from ragtasks.tables import Cell, Section, Table, Value
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,8 +11,8 @@ from ragtasks.benchmarks import Benchmark, RetrievalSide
 from ragtasks.files import Run
 from ragtasks.metrics import DEPTH, EVIDENCE_METRICS, mean_evidence_scores
 from ragtasks.records import Score
+from ragtasks.tables import Table
 from retrieval_cache.corpora import read_corpus
-from retrieval_cache.evaluation._table import RetrievalTable
 
 _OTHER_CORPUS = "it ranks passages that the benchmark's corpus does not have"
 
@@ -33,7 +33,7 @@ def foreign_passages(benchmark: Benchmark, side: RetrievalSide, run: Run) -> str
     return _OTHER_CORPUS if ranked - known else ""
 
 
-def evidence_table(benchmark: Benchmark, side: RetrievalSide, runs: Mapping[str, Run | None]) -> RetrievalTable | None:
+def evidence_table(benchmark: Benchmark, side: RetrievalSide, runs: Mapping[str, Run | None]) -> Table | None:
     """Return the evidence scores of runs, None for a benchmark that counts none.
 
     Args:
@@ -50,9 +50,9 @@ def evidence_table(benchmark: Benchmark, side: RetrievalSide, runs: Mapping[str,
     texts = _passage_texts(benchmark, side, [run for run in runs.values() if run is not None])
     scores = {name: _scores(benchmark, side, run, facts, texts) for name, run in runs.items()}
     reasons = dict.fromkeys(f"{name}: {s.reason}" for name, own in scores.items() for s in own.values() if s.reason)
-    return RetrievalTable(
+    return Table(
         title=f"Evidence found (over the {len(facts)} queries that have some)",
-        heads=("run", "n", *(metric.name for metric in EVIDENCE_METRICS)),
+        columns=("run", "n", *(metric.name for metric in EVIDENCE_METRICS)),
         rows=tuple((name, str(len(facts)), *map(_cell, own.values())) for name, own in scores.items()),
         legend=(*(f"{metric.name}: {metric.description}" for metric in EVIDENCE_METRICS), *reasons),
     )

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from ragtasks.metrics import IBM_METRICS, RETRIEVAL_METRICS
 from ragtasks.records import Score
+from ragtasks.tables import Table
 from retrieval_cache.evaluation._evaluation import (
     Evaluation,
     QueryResult,
@@ -21,7 +22,7 @@ from retrieval_cache.evaluation._evaluation import (
     mean,
     slices,
 )
-from retrieval_cache.evaluation._table import RetrievalReport, RetrievalTable
+from retrieval_cache.evaluation._table import RetrievalReport
 
 PAPER_BENCHMARK = "mtrag"
 
@@ -117,8 +118,8 @@ def _title(title: str, number: int, evaluations: Sequence[Evaluation]) -> str:
     return f"{title} (as Table {number})" if _is_of_paper(evaluations[0]) else title
 
 
-def _table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> RetrievalTable:
-    return RetrievalTable(title, tuple(heads), tuple(map(tuple, rows)))
+def _table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    return Table(title, tuple(heads), tuple(map(tuple, rows)))
 
 
 def _notes(evaluations: Sequence[Evaluation]) -> Iterator[str]:
@@ -194,7 +195,7 @@ def _names_paper(evaluation: Evaluation) -> bool:
     return evaluation.benchmark == PAPER_BENCHMARK and known
 
 
-def _all_queries(evaluations: Sequence[Evaluation]) -> RetrievalTable:
+def _all_queries(evaluations: Sequence[Evaluation]) -> Table:
     rows = [[e.name, e.query_form or "-", str(len(e.results)), *_scores(e.results)] for e in evaluations]
     if _names_paper(evaluations[0]) and len(evaluations[0].results) == sum(OFFICIAL_QUERIES.values()):
         rows += [_paper_cells(row) for row in PAPER_ROWS if row.table == 3]
@@ -211,7 +212,7 @@ def _paper_cells(row: PaperRow) -> list[str]:
     return [f"paper: {row.retriever}", row.query_form, "-" if row.n is None else str(row.n), *printed, *unprinted]
 
 
-def _by_subset(evaluations: Sequence[Evaluation]) -> RetrievalTable:
+def _by_subset(evaluations: Sequence[Evaluation]) -> Table:
     parts = {(part.dimension, part.value): part for e in evaluations for part in slices(e.results)}
     paper = _names_paper(evaluations[0])
     rows = []
@@ -244,7 +245,7 @@ def _n_labelled(evaluation: Evaluation) -> int:
     return sum(result.turn > 1 and result.standalone is not None for result in evaluation.results)
 
 
-def _by_domain(evaluations: Sequence[Evaluation]) -> RetrievalTable:
+def _by_domain(evaluations: Sequence[Evaluation]) -> Table:
     rows = []
     for part in slices(evaluations[0].results):
         if part.dimension != "domain":
@@ -257,14 +258,14 @@ def _by_domain(evaluations: Sequence[Evaluation]) -> RetrievalTable:
     return _table(_title("By domain", 15, evaluations), ["domain", "run", "query form", "n", *_TITLES.values()], rows)
 
 
-def _ibm(evaluations: Sequence[Evaluation]) -> RetrievalTable:
+def _ibm(evaluations: Sequence[Evaluation]) -> Table:
     rows = [[evaluation.name, *(_cell(evaluation.ibm[name]) for name in _PAPER_METRICS)] for evaluation in evaluations]
     reasons = dict.fromkeys(f"{e.name}: {s.reason}" for e in evaluations for s in e.ibm.values() if s.value is None)
     table = _table("Profile `ibm`", ["run", *(_TITLES[name] for name in _PAPER_METRICS)], rows)
     return replace(table, note=_IBM_NOTE, legend=tuple(f"unscored: {reason}" for reason in reasons))
 
 
-def _pairs(evaluations: Sequence[Evaluation]) -> RetrievalTable:
+def _pairs(evaluations: Sequence[Evaluation]) -> Table:
     first, *others = evaluations
     rows = []
     for other in others:

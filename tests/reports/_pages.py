@@ -12,7 +12,7 @@ from typing import Any
 
 from ragtasks.logs import read_evaluations
 from ragtasks.reports.page import write_page
-from ragtasks.reports.rendering import Section, Table, Value
+from ragtasks.tables import Section, Table, Value
 from tests.reports._saved import Values, save
 
 HOSTILE = "</script><script>window.harmed=1</script><img src=x onerror='window.harmed=1'>]]>--><b>&amp;\u2028${1}"

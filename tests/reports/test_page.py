@@ -23,8 +23,8 @@ from ragtasks.reports.page import write_page
 from ragtasks.reports.page._blocks import Stream, packed
 from ragtasks.reports.page._failures import FAILURES, NO_VERDICT, UNSCORED, explained, failures_of
 from ragtasks.reports.page._naming import group_labels, name_evaluations
-from ragtasks.reports.rendering import Section, Table, Value
 from ragtasks.reports.tables import ANSWERED, MISSED, NOT_USED, REFUSED
+from ragtasks.tables import Section, Table, Value
 from tests.reports._pages import HOSTILE, SVG, TURNS, always, blocks_of, known_results, poison, write
 from tests.reports._saved import Values, facts_of, save
 

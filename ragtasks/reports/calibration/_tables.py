@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ragtasks.records import Score
 from ragtasks.reports.calibration._records import (
@@ -16,6 +16,7 @@ from ragtasks.reports.calibration._records import (
     ModelMean,
     Weighting,
 )
+from ragtasks.tables import markdown_table
 
 _SHORT = ("WR", "F", "A", "N", "C", "All")
 _ROWS = {True: "with the reference answers (as Table 7)", False: "without the reference answers (as Figure 4)"}
@@ -46,16 +47,17 @@ def _opening(calibration: Calibration) -> Iterator[str]:
 def _human_means(calibration: Calibration) -> Iterator[str]:
     yield "\n## Table 6, human columns\n"
     yield "Means over answers of what is made of the three raters' scores; All is consolidated like a rating.\n"
-    yield from _header("model", "raters' scores by", *_SHORT, "equal to the paper's")
+    rows: list[tuple[str, ...]] = []
     for model_id in dict.fromkeys(mean.model_id for mean in calibration.means):
         paper = PAPER_TABLE_6.get(model_id)
         for consolidation in Consolidation:
             own = [m for m in calibration.means if (m.model_id, m.source) == (model_id, consolidation.value)]
             n_equal = sum(paper is not None and _rounded(m) == paper[m.column] for m in own)
             cells = [_decimals(mean.score, 1 if mean.column == HUMAN[0] else 2) for mean in own]
-            yield _line(model_id, consolidation.value, *cells, f"{n_equal} of {len(own)}" if paper else "-")
+            rows.append((model_id, consolidation.value, *cells, f"{n_equal} of {len(own)}" if paper else "-"))
         if paper:
-            yield _line(model_id, "paper", *(f"{paper[name]:.1f}" for name in _NAMED), "")
+            rows.append((model_id, "paper", *(f"{paper[name]:.1f}" for name in _NAMED), ""))
+    yield from _table(("model", "raters' scores by", *_SHORT, "equal to the paper's"), rows)
 
 
 def _rounded(mean: ModelMean) -> float | None:
@@ -65,7 +67,7 @@ def _rounded(mean: ModelMean) -> float | None:
 
 def _metric_means(calibration: Calibration) -> Iterator[str]:
     yield "\n## Table 6, metric columns\n"
-    yield from _header("model", "metric", "by", "ours", "paper")
+    rows: list[tuple[str, ...]] = []
     consolidations = {consolidation.value for consolidation in Consolidation}
     n_of_model = {mean.model_id: mean.n_scored for mean in calibration.means if mean.column == HUMAN[0]}
     for mean in calibration.means:
@@ -73,7 +75,8 @@ def _metric_means(calibration: Calibration) -> Iterator[str]:
             continue
         paper = PAPER_TABLE_6.get(mean.model_id, {}).get(mean.column)
         ours = _covered(_decimals(mean.score, 2), mean.n_scored, n_of_model[mean.model_id])
-        yield _line(mean.model_id, mean.column, mean.source, ours, "-" if paper is None else f"{paper:.2f}")
+        rows.append((mean.model_id, mean.column, mean.source, ours, "-" if paper is None else f"{paper:.2f}"))
+    yield from _table(("model", "metric", "by", "ours", "paper"), rows)
 
 
 def _correlation_tables(calibration: Calibration) -> Iterator[str]:
@@ -85,14 +88,15 @@ def _correlation_tables(calibration: Calibration) -> Iterator[str]:
     yield "frequency each distinct human value weighs the same, so a value that few answers have can decide the score."
     for with_reference, title in _ROWS.items():
         yield f"\n### {title}\n"
-        yield from _header("human value", "weighting", *(f"{metric} ({source})" for metric, source in columns))
+        rows: list[tuple[str, ...]] = []
         for human in HUMAN:
             for weighting in Weighting:
                 cells = [by_place[m, source, human, with_reference, weighting] for m, source in columns]
                 shown = [_covered(_decimals(c.score, 2), c.n_scored, c.n_answers) for c in cells]
-                yield _line(human, weighting.value, *shown)
+                rows.append((human, weighting.value, *shown))
             if human == HUMAN[0] and with_reference:
-                yield _line(human, "paper, Table 7", *(_paper_7(metric, source) for metric, source in columns))
+                rows.append((human, "paper, Table 7", *(_paper_7(metric, source) for metric, source in columns)))
+        yield from _table(("human value", "weighting", *(f"{metric} ({source})" for metric, source in columns)), rows)
 
 
 def _paper_7(metric: str, source: str) -> str:
@@ -103,8 +107,9 @@ def _paper_7(metric: str, source: str) -> str:
 def _raters(calibration: Calibration) -> Iterator[str]:
     yield "\n## Agreement of the raters\n"
     yield "Krippendorff's alpha of the raters of the same answer, ordinal: 1 always, 0 as by chance.\n"
-    yield from _header("", *calibration.raters)
-    yield _line("alpha", *(_decimals(score, 2) for score in calibration.raters.values()))
+    yield from _table(
+        ("", *calibration.raters), [("alpha", *(_decimals(score, 2) for score in calibration.raters.values()))]
+    )
 
 
 def _idk(calibration: Calibration) -> Iterator[str]:
@@ -112,10 +117,11 @@ def _idk(calibration: Calibration) -> Iterator[str]:
         return
     yield "\n## IDK verdicts against those of the paper's judge\n"
     yield "`yes` against the rest, on all tasks but conversational ones; scores cover the scored answers.\n"
-    yield from _header("judge", "scored", "accuracy", "precision of yes", "recall of yes")
+    rows: list[tuple[str, ...]] = []
     for found in calibration.idk:
         scores = (_decimals(score, 3) for score in (found.accuracy, found.precision, found.recall))
-        yield _line(found.source, f"{found.n_scored} of {found.n_labelled}", *scores)
+        rows.append((found.source, f"{found.n_scored} of {found.n_labelled}", *scores))
+    yield from _table(("judge", "scored", "accuracy", "precision of yes", "recall of yes"), rows)
 
 
 def _decimals(score: Score, digits: int) -> str:
@@ -126,13 +132,8 @@ def _covered(text: str, n_scored: int, n_answers: int) -> str:
     return text if n_scored == n_answers else f"{text} ({n_scored}/{n_answers})"
 
 
-def _header(*names: str) -> Sequence[str]:
-    return _line(*names), "|" + "|".join(" --- " for _ in names) + "|"
-
-
-def _line(*cells: str) -> str:
-    # A judge's name is the user's own text, and a bar in it would end its cell.
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+def _table(heads: Iterable[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    return markdown_table(list(heads), rows, is_padded=False)
 
 
 __all__ = ["render_calibration"]

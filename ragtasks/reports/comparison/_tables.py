@@ -10,14 +10,10 @@ import csv
 import io
 from collections.abc import Callable, Iterator
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
-
-from ragtasks.reports.rendering import csv_text, fixed, plain
 from ragtasks.statistics import Column, Comparison, Comparisons, Estimate, Mean
+from ragtasks.tables import csv_text, fixed, markdown_table, plain
 
-_WIDTH = 1_000_000  # Markdown is for files: nothing is wrapped or cut to fit a screen
+_NOT_COMPARED = ["", "Nothing else was scored alike: not compared.", ""]
 _SMALLEST_P = 0.001
 
 _NOTES = """
@@ -48,19 +44,16 @@ def render_comparisons(found: Comparisons, *, group: str, name: str, items: str)
         name: heading of the sides, such as `model`.
         items: what was scored, in the plural, such as `tasks`.
     """
-    output = io.StringIO()
-    console = Console(file=output, width=_WIDTH, color_system=None, markup=False, emoji=False, highlight=False)
+    lines: list[str] = []
     for context in dict.fromkeys(mean.column.context for mean in found.means):
-        console.print(f"# {plain(context)}\n\n## Means")
-        console.print(_means([mean for mean in found.means if mean.column.context == context], group, name, items))
+        lines += [f"# {plain(context)}", "", "## Means"]
+        lines += _means([mean for mean in found.means if mean.column.context == context], group, name, items)
         pairs = [pair for pair in found.pairs if pair.first.context == context]
-        console.print("## Differences")
-        console.print(
-            _differences(pairs, group, items) if pairs else "\nNothing else was scored alike: not compared.\n"
-        )
+        lines.append("## Differences")
+        lines += _differences(pairs, group, items) if pairs else _NOT_COMPARED
     n_tests = sum(pair.p is not None for pair in found.pairs)
-    console.print(_NOTES.format(items=items, Items=items.capitalize(), n_tests=n_tests).strip())
-    return "\n".join(line.rstrip() for line in output.getvalue().splitlines())
+    lines.append(_NOTES.format(items=items, Items=items.capitalize(), n_tests=n_tests).strip())
+    return "\n".join(lines)
 
 
 def comparisons_csv(found: Comparisons) -> str:
@@ -80,29 +73,30 @@ def _csv_row(pair: Comparison) -> Iterator[object]:
     yield from (gap.n_values, gap.n_clusters, gap.n_unscored, pair.n_unshared, gap.reason)
 
 
-def _means(means: list[Mean], group: str, name: str, items: str) -> Table:
+def _means(means: list[Mean], group: str, name: str, items: str) -> list[str]:
     scores = ("mean", "95 % interval", "stderr", "naive stderr", items, "conversations", "unscored")
-    table = _table((group, name, "metric"), scores)
+    rows: list[tuple[str, ...]] = []
     for mean in means:
         column, found = mean.column, mean.estimate
         errors = (_number(found.standard_error), _number(found.independent_error))
         counts = (str(found.n_values), str(found.n_clusters), str(found.n_unscored))
         names = (column.group, column.name, _metric(column))
-        _add(table, *names, _number(found.value), _interval(found), *errors, *counts)
-    return table
+        rows.append((*names, _number(found.value), _interval(found), *errors, *counts))
+    return _table((group, name, "metric"), scores, rows)
 
 
-def _differences(pairs: list[Comparison], group: str, items: str) -> Table:
+def _differences(pairs: list[Comparison], group: str, items: str) -> list[str]:
     means = ("first mean", "second mean", "difference", "95 % interval", "p", "p (Holm)", "detectable")
-    table = _table((group, "metric", "first", "second"), (*means, items, "conversations", "unscored", "unshared"))
+    rows: list[tuple[str, ...]] = []
     for pair in pairs:
         first, gap = pair.first, pair.difference
         tested = (_p(pair.p), _p(pair.adjusted_p), _number(pair.detectable))
         counts = (str(gap.n_values), str(gap.n_clusters), str(gap.n_unscored), str(pair.n_unshared))
         names = (first.group, _metric(first), first.name, pair.second.name)
         sides = (_number(pair.first_mean), _number(pair.second_mean))
-        _add(table, *names, *sides, _number(gap.value, _signed), _interval(gap, _signed), *tested, *counts)
-    return table
+        rows.append((*names, *sides, _number(gap.value, _signed), _interval(gap, _signed), *tested, *counts))
+    scores = (*means, items, "conversations", "unscored", "unshared")
+    return _table((group, "metric", "first", "second"), scores, rows)
 
 
 def _metric(column: Column) -> str:
@@ -128,18 +122,10 @@ def _p(value: float | None) -> str:
     return f"<{_SMALLEST_P}" if value is not None and value < _SMALLEST_P else _number(value)
 
 
-def _table(names: tuple[str, ...], scores: tuple[str, ...]) -> Table:
-    table = Table(box=box.MARKDOWN)
-    for header in names:
-        table.add_column(header, justify="left", no_wrap=True)
-    for header in scores:
-        table.add_column(header, justify="right", no_wrap=True)
-    return table
-
-
-def _add(table: Table, *cells: str) -> None:
-    # A model's name is the user's own text: a bar in it would end its cell, a newline its row.
-    table.add_row(*(plain(cell).replace("|", "\\|") for cell in cells))
+def _table(names: tuple[str, ...], scores: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
+    """Return a table with its names flush left and its scores flush right, between blank lines."""
+    right = [False] * len(names) + [True] * len(scores)
+    return ["", *markdown_table((*names, *scores), rows, right=right, has_colons=False), ""]
 
 
 __all__ = ["comparisons_csv", "render_comparisons"]

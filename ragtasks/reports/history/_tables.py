@@ -12,7 +12,7 @@ from ragtasks.logs import CAUSES, UNKNOWN
 from ragtasks.reports.history._diff import Difference, Differences
 from ragtasks.reports.history._entries import Entry, Mean
 from ragtasks.reports.history._history import Skipped
-from ragtasks.reports.rendering import fixed, plain
+from ragtasks.tables import fixed, markdown_table, plain
 
 SAMPLE_NOTE = "Scores on a sample are not benchmark scores."
 _INTERVALS = "Differences without intervals: `ragtasks compare` gives them, over conversations."
@@ -23,7 +23,7 @@ _CAUSE_OF = {field: cause for cause, fields in CAUSES.items() for field in field
 def render_list(entries: Sequence[Entry], folder: Path) -> str:
     """Return one line an evaluation, with the files named below the folder."""
     header = ["time", "model", "benchmark", "setting", "run", "n", "scores", "encoder", "judges", "requests", "file"]
-    table = _table(header, [_line(entry, folder) for entry in entries])
+    table = markdown_table(header, [_line(entry, folder) for entry in entries])
     notes = [SAMPLE_NOTE] if any(entry.is_sample for entry in entries) else []
     return "\n".join([*table, "", f"evaluations: {len(entries)}", *notes])
 
@@ -77,7 +77,9 @@ def _entry(entry: Entry) -> Iterator[str]:
     if entry.is_sample:
         yield SAMPLE_NOTE
     yield ""
-    yield from _table(["metric", "mean", "n"], [[name, mean_text(m), str(m.n)] for name, m in entry.means.items()])
+    yield from markdown_table(
+        ["metric", "mean", "n"], [[name, mean_text(m), str(m.n)] for name, m in entry.means.items()]
+    )
     reasons = [f"  {name}: {n} {reason}" for name, own in entry.unscored.items() for reason, n in own.items()]
     yield from ["", "unscored:", *map(plain, reasons)] if reasons else []
     yield ""
@@ -89,12 +91,12 @@ def _pair(pair: Difference) -> Iterator[str]:
     yield f"# {_title(pair.first)}  ->  {_title(pair.second)}"
     yield ""
     rows = [[_CAUSE_OF.get(field.name, ""), field.name, field.first, field.second] for field in pair.fields]
-    yield from _table(["decides", "field", "first", "second"], rows) if rows else ["provenance: no difference"]
+    yield from markdown_table(["decides", "field", "first", "second"], rows) if rows else ["provenance: no difference"]
     yield ""
     means = [
         [item.metric, mean_text(item.first), mean_text(item.second), _signed(item.difference)] for item in pair.means
     ]
-    yield from _table(["metric", "first", "second", "second - first"], means)
+    yield from markdown_table(["metric", "first", "second", "second - first"], means)
     yield ""
     yield _verdict(pair)
 
@@ -114,14 +116,6 @@ def _signed(value: float | None) -> str:
         return UNKNOWN
     text = fixed(value)
     return f"+{text}" if float(text) > 0 else text
-
-
-def _table(header: Sequence[str], rows: Iterable[Iterable[str]]) -> list[str]:
-    """Return the lines of a Markdown table whose columns are aligned."""
-    cells = [list(header), *([plain(cell).replace("|", "\\|") for cell in row] for row in rows)]
-    widths = [max(len(row[place]) for row in cells) for place in range(len(header))]
-    lines = ["| " + " | ".join(map(str.ljust, row, widths)) + " |" for row in cells]
-    return [lines[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *lines[1:]]
 
 
 __all__ = [

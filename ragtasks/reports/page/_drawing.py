@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import Thread
 
 from ragtasks.reports.plots import plot_sections
-from ragtasks.reports.rendering import Section
+from ragtasks.tables import Section
 
 
 @contextmanager

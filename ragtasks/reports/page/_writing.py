@@ -26,7 +26,8 @@ from ragtasks.reports.page._naming import group_labels
 from ragtasks.reports.page._parts import Part, collect_parts
 from ragtasks.reports.page._policy import content_policy
 from ragtasks.reports.page._text_store import TextStore
-from ragtasks.reports.rendering import Section, Table, Value, coded, fixed
+from ragtasks.reports.rendering import coded
+from ragtasks.tables import Section, Table, Value, fixed
 
 Plot = tuple[str, bytes]
 """Caption and picture (SVG or PNG)."""

@@ -1,17 +1,5 @@
-"""The one place that writes a table: Markdown, CSV, LaTeX, HTML."""
+"""The one place that writes a report: Markdown, CSV, LaTeX."""
 
 from ragtasks.reports.rendering._renderers import Format, coded, render
-from ragtasks.reports.rendering._table import Cell, Section, Table, Value, csv_text, fixed, plain
 
-__all__ = [
-    "Cell",
-    "Format",
-    "Section",
-    "Table",
-    "Value",
-    "coded",
-    "csv_text",
-    "fixed",
-    "plain",
-    "render",
-]
+__all__ = ["Format", "coded", "render"]

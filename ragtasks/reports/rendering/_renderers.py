@@ -10,7 +10,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from ragtasks.logs import heading
-from ragtasks.reports.rendering._table import Cell, Section, Table, Value, csv_text, fixed, plain
+from ragtasks.tables import Cell, Section, Table, Value, csv_text, markdown_table, plain, shown
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -38,20 +38,6 @@ def render(sections: Sequence[Section], how: Format) -> str:
     return _RENDERERS[how](sections)
 
 
-def shown(cell: Cell) -> str:
-    """Return a cell as people read it: three decimals, the interval, and what a mean covers where it is not all."""
-    if not isinstance(cell, Value):
-        return str(cell)
-    if cell.value is None:
-        return "-"
-    parts = [fixed(cell.value)]
-    if cell.low is not None and cell.high is not None:
-        parts.append(f"[{fixed(cell.low)}, {fixed(cell.high)}]")
-    if cell.n_scored != cell.n:
-        parts.append(f"({cell.n_scored}/{cell.n})")
-    return " ".join(parts)
-
-
 def coded(text: str) -> Markup:
     """Return a text of Markdown for HTML: escaped, and what stands between backticks as code."""
     from markupsafe import Markup
@@ -77,32 +63,11 @@ def _markdown_section(section: Section) -> Iterator[str]:
         if table.note:
             yield from (plain(table.note), "")
         if table.rows:
-            yield from (*_grid(table), "")
+            yield from (*markdown_table(table.columns, table.rows), "")
 
 
 def _facts(section: Section) -> str:
     return "; ".join(f"{name}: {value}" for name, value in section.facts.items())
-
-
-def _grid(table: Table) -> Iterator[str]:
-    """Yield a Markdown table whose columns are as wide as their widest cell, words left, numbers right."""
-    heads, *rows = [[plain(shown(cell)).replace("|", "\\|") for cell in row] for row in (table.columns, *table.rows)]
-    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
-    is_text = [all(isinstance(row[index], str) for row in table.rows) for index in range(len(heads))]
-
-    def line(cells: Sequence[str]) -> str:
-        placed = (
-            cell.ljust(width) if text else cell.rjust(width)
-            for cell, width, text in zip(cells, widths, is_text, strict=True)
-        )
-        return f"| {' | '.join(placed)} |"
-
-    yield line(heads)
-    rules = (
-        "-" * (width + 2) if text else "-" * (width + 1) + ":" for width, text in zip(widths, is_text, strict=True)
-    )
-    yield f"|{'|'.join(rules)}|"
-    yield from map(line, rows)
 
 
 def _csv(sections: Sequence[Section]) -> str:
@@ -161,4 +126,4 @@ _RENDERERS: Mapping[Format, Callable[[Sequence[Section]], str]] = {
     Format.LATEX: _latex,
 }
 
-__all__ = ["Format", "coded", "render", "shown"]
+__all__ = ["Format", "coded", "render"]

@@ -14,7 +14,7 @@ from ragtasks.judges import CLARIFICATION, IDK
 from ragtasks.logs import Evaluation, Row
 from ragtasks.metrics import Level, krippendorff_alpha, pairwise_spearman
 from ragtasks.records import Score
-from ragtasks.reports.rendering import Cell, Table, Value
+from ragtasks.tables import Cell, Table, Value
 
 _LEVELS = {IDK: Level.ORDINAL, CLARIFICATION: Level.NOMINAL}
 """Rubric -> what differences between its verdicts mean; any other rubric gives numbers."""

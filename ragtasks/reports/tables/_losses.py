@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from ragtasks.logs import Evaluation, Row
 from ragtasks.records import Answerability, IdkVerdict, Setting
-from ragtasks.reports.rendering import Cell, Value
 from ragtasks.reports.tables._scores import Draft, Slot, draft
 from ragtasks.statistics import cluster
+from ragtasks.tables import Cell, Value
 
 ANSWERED = "answered what should be refused"
 """UNANSWERABLE, and the response does not wholly refuse."""

@@ -14,8 +14,8 @@ from ragtasks.logs import Evaluation, Kind, Row
 from ragtasks.metrics import LEFT_OUT
 from ragtasks.records import Answerability, IdkVerdict, Setting
 from ragtasks.reports.calibration import ALL, HUMAN, PAPER_TABLE_6, Consolidation, consolidated
-from ragtasks.reports.rendering import Cell
 from ragtasks.reports.tables._scores import Draft, Slot, draft, slot
+from ragtasks.tables import Cell
 
 RATED_KIND: Kind = ("mtrag (human evaluation)", "as published", "the paper's judge; judges: the paper's")
 """What the file's scores rest on. Nothing in them was scored by us, so they share a table with no others."""

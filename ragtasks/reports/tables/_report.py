@@ -13,7 +13,6 @@ from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.logs import Evaluation, Row, asked_otherwise, comparable_evaluations, scored_on
 from ragtasks.metrics import RANKED_BY, Metric, ranking_score
 from ragtasks.records import Score, Setting
-from ragtasks.reports.rendering import Cell, Section, Table, Value
 from ragtasks.reports.tables._baselines import is_baseline, missing_baselines, with_baselines
 from ragtasks.reports.tables._judging import judge_tables
 from ragtasks.reports.tables._losses import loss_tables
@@ -22,6 +21,7 @@ from ragtasks.reports.tables._scores import EMPTY, Draft, Slot, draft, empty_not
 from ragtasks.reports.tables._slices import slices_of
 from ragtasks.reports.tables._uncertainty import error_table
 from ragtasks.statistics import MIN_CLUSTERS
+from ragtasks.tables import Cell, Section, Table, Value
 
 _SETTINGS = tuple(setting.value for setting in Setting)
 _MOST_OVERVIEW = 9

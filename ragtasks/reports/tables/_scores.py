@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 from ragtasks.logs import Row
 from ragtasks.metrics import Metric
-from ragtasks.reports.rendering import Cell, Table, Value
 from ragtasks.statistics import UNBOUNDED, Clustered, Estimate, cluster, estimate_means
+from ragtasks.tables import Cell, Table, Value
 
 EMPTY = "empty"
 """The metric that is the share of responses without text."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from ragtasks.logs import Evaluation
 from ragtasks.records import Setting
-from ragtasks.reports.rendering import Table, Value
 from ragtasks.statistics import Estimate, cluster, estimate_means
+from ragtasks.tables import Table, Value
 
 _COLUMNS = ("setting", "model", "metric", "mean", "stderr", "harness stderr", "conversations", "no interval because")
 _NOTE = (

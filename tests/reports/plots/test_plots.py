@@ -12,7 +12,7 @@ import pytest
 
 from ragtasks.errors import ConfigurationError, MissingExtraError
 from ragtasks.reports.plots import plot_sections
-from ragtasks.reports.rendering import Cell, Section, Table, Value
+from ragtasks.tables import Cell, Section, Table, Value
 
 pytest.importorskip("matplotlib")
 from matplotlib import rcParams

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.reports.rendering import Format, Section, Table, Value, render
-from ragtasks.reports.rendering._renderers import shown
+from ragtasks.reports.rendering import Format, render
+from ragtasks.tables import Section, Table, Value, shown
 
 TABLE = Table(
     "By setting",

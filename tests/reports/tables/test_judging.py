@@ -14,8 +14,8 @@ from scipy.stats import spearmanr
 from ragtasks.logs import Evaluation, Row, read_evaluations
 from ragtasks.metrics import Level, krippendorff_alpha
 from ragtasks.metrics._agreement import NOTHING_VARIES, TOO_FEW
-from ragtasks.reports.rendering import Cell, Table, Value
 from ragtasks.reports.tables._judging import judge_tables
+from ragtasks.tables import Cell, Table, Value
 from tests.reports._saved import TASKS, save
 
 Said = Mapping[tuple[str, str], float | None]

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from ragtasks.logs import Evaluation, Row
-from ragtasks.reports.rendering import Value
 from ragtasks.reports.tables._uncertainty import error_table
+from ragtasks.tables import Value
 
 
 def row(conversation: str, turn: int, value: float | None, setting: str = "reference") -> Row:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragtasks.reports.rendering import fixed, plain
+from ragtasks.tables import fixed, plain
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A table of a report, apart from how it is written: Markdown, CSV, LaTeX and the page all take the same record."""
+"""A table, apart from how it is written: Markdown, CSV, LaTeX and the page all take the same record."""
 
 from __future__ import annotations
 
@@ -40,6 +40,8 @@ class Table:
     """Cells, one a column."""
     note: str = ""
     """What a reader must know before the scores; empty where the title says it all."""
+    legend: tuple[str, ...] = ()
+    """What columns are and cells lack, a line each."""
 
 
 @dataclass(frozen=True, slots=True)
