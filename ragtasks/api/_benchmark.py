@@ -14,7 +14,8 @@ from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.files import OFFICIAL
 from ragtasks.metrics import by_query
 from ragtasks.records import Answerability, Passage, Setting, Task
-from ragtasks.reports.rendering import Cell, Format, Section, Table, render
+from ragtasks.reports.rendering import Format, render
+from ragtasks.tables import Cell, Section, Table
 
 
 @dataclass(frozen=True, repr=False)

@@ -15,8 +15,9 @@ from ragtasks.files import MANIFEST, Ranked, Run, canonical_hash, in_rank_order,
 from ragtasks.ids import split_task_id
 from ragtasks.metrics import COUNT, RETRIEVAL_METRICS, retrieval_metric, score_run
 from ragtasks.records import Qrel
-from ragtasks.reports.rendering import Format, Section, Table, Value, render
+from ragtasks.reports.rendering import Format, render
 from ragtasks.statistics import cluster, estimate_means
+from ragtasks.tables import Section, Table, Value
 
 if TYPE_CHECKING:
     from retrieval_cache.store import StoredRun

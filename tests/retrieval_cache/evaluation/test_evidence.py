@@ -112,7 +112,7 @@ def test_an_official_result_file_has_the_scripts_scores_and_no_others(tmp_path: 
         pytest.skip(f"no official result file of MultiHop-RAG at {path}")
     results = json.loads(path.read_text(encoding="utf-8"))
     report = evaluate_runs(official_copy(results, tmp_path / "data"), ["official"])
-    cells = dict(zip(report.tables[-1].heads, report.tables[-1].rows[0], strict=True))
+    cells = dict(zip(report.tables[-1].columns, report.tables[-1].rows[0], strict=True))
     names = ("hits_official_10", "hits_official_4", "map_official_10", "mrr_official_10")
     assert [cells[name] for name in names] == ["0.7500", "0.6250", "0.2746", "0.5491"]
     assert not re.search(r"\d\.\d", "".join(cell for table in report.tables[:-1] for row in table.rows for cell in row))
