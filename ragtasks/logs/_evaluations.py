@@ -123,13 +123,18 @@ def read_evaluations(paths: Sequence[Path]) -> list[Evaluation]:
 def evaluation_of(model: str, facts: Mapping[str, Any], task: str, samples: Iterable[Mapping[str, Any]]) -> Evaluation:
     """Return the evaluation of responses that were scored in this process, and saved nowhere.
 
+    A score of all responses together, such as corpus BLEU, is no value of one and has none here.
+
     Args:
         model: name for the tables.
         facts: what results would say of the harness task: data, configuration, scoring.
         task: its name.
         samples: what would be logged of each response: doc, names of metrics, values.
     """
-    rows = tuple(_row(sample) for sample in samples)
+    together = {metric.name for metric in suite_named(facts["suite"]).metrics if metric.aggregate is not None}
+    rows = tuple(
+        _row({**item, "metrics": [name for name in item["metrics"] if name not in together]}) for item in samples
+    )
     return Evaluation(model, _kind(facts), rows, facts["suite"], {task: facts}, Path(model), {})
 
 

@@ -327,3 +327,12 @@ def test_answers_to_conversational_tasks_count_when_asked(sample: ragtasks.Loade
     chat = [task.task_id for task in sample.tasks if task.answerability is Answerability.CONVERSATIONAL]
     results = score(sample, dict.fromkeys(chat, "Hello!"), conversational=True)
     assert (len(results.rows), len(results.missing), results.left_out) == (112, 108, ())
+
+
+def test_a_score_of_all_responses_together_is_no_score_of_one() -> None:
+    """The mean over responses would be another score under its name."""
+    other = ragtasks.load_benchmark("multidoc2dial", data="sample")
+    results = score(other, targets(other))
+    assert {"sentence_bleu", "rouge_l"} <= results.rows[0].keys()
+    assert "sacrebleu" not in results.rows[0]
+    assert "sacrebleu" not in str(results)
