@@ -12,14 +12,13 @@ from ragtasks.benchmarks import (
     Benchmark,
     benchmark_folder,
     open_benchmark,
-    published_passages,
     retrieval_side,
-    tasks_checksum,
 )
 from ragtasks.benchmarks.mtrag import NO_LABELS, read_standalone_labels
 from ragtasks.clients import KeptReplies, OpenAIClient, Secrets, credentials_for, endpoint_of, no_secrets
-from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, JudgeError
-from ragtasks.files import OFFICIAL, Ranked, Run, in_rank_order
+from ragtasks.errors import BenchmarkFileError, ConfigurationError, JudgeError
+from ragtasks.files import OFFICIAL
+from ragtasks.metrics import JudgedRun, RetrievalMetric
 from ragtasks.progress import progress_bars
 from retrieval_cache.evaluation import (
     PAPER_BENCHMARK,
@@ -30,11 +29,12 @@ from retrieval_cache.evaluation import (
     foreign_passages,
     report_evaluations,
 )
+from retrieval_cache.judging import Ranking, judge_rankings, judgements_of, ranking_named
 from retrieval_cache.queries import LLM_REWRITE, Queries, build_queries, rewrite_queries
 from retrieval_cache.retrievers import Progress
 from retrieval_cache.spec import parse
-from retrieval_cache.stage import Request, build_run, read_run
-from retrieval_cache.store import RunStore, StoredRun, data_label
+from retrieval_cache.stage import Request, build_run
+from retrieval_cache.store import RunStore, StoredRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,21 +132,21 @@ def _queries(
     return rewrites.queries(), {"rewriting_fallbacks": dict(rewrites.fallback_counts())}
 
 
-def evaluate_runs(place: Place, names: Sequence[str]) -> RetrievalReport:
-    """Return the tables of several stored runs side by side.
+def evaluate_runs(place: Place, names: Sequence[str], domains: Sequence[str] = ()) -> RetrievalReport:
+    """Return the tables of several runs side by side.
 
     Args:
         place: benchmark and store.
-        names: runs, at least one.
+        names: stored runs, files, `official`; at least one.
+        domains: domains to judge; none: all.
 
     Raises:
         RagtasksError: a run is missing or was made for other data; the benchmark's judgements are missing.
     """
     benchmark, store = place.open(), RunStore(place.store)
-    names = list(dict.fromkeys(names))
-    report = report_evaluations([evaluate_stored(benchmark, store, name) for name in names])
-    queries = [task.task_id for task in benchmark.tasks]
-    runs = {name: None if name == OFFICIAL else read_run(store.named(name), queries) for name in names}
+    rankings = {name: ranking_named(benchmark, store, name) for name in dict.fromkeys(names)}
+    report = report_evaluations([_evaluated(benchmark, ranking, domains) for ranking in rankings.values()])
+    runs = {ranking.name: None if name == OFFICIAL else ranking.run for name, ranking in rankings.items()}
     evidence = evidence_table(benchmark, retrieval_side(benchmark.name), runs)
     return replace(report, tables=(*report.tables, evidence)) if evidence else report
 
@@ -167,57 +167,47 @@ def has_judgements(place: Place) -> bool:
         return True
 
 
-def evaluate_stored(benchmark: Benchmark, store: RunStore, name: str) -> Evaluation:
-    """Return a stored run, or the benchmark's own, judged by the benchmark's judgements.
+def evaluate_stored(benchmark: Benchmark, store: RunStore, name: str, domains: Sequence[str] = ()) -> Evaluation:
+    """Return a stored run, a file's, or the benchmark's own, by the judgements of some domains or all.
 
     Raises:
         RagtasksError: the run is missing or was made for other data; the benchmark's judgements are missing.
     """
-    side = retrieval_side(benchmark.name)
-    domains = side.domains_of(benchmark.tasks)
-    qrels = [qrel for domain in domains for qrel in side.load_qrels(benchmark.root, domain)]
-    standalone = read_standalone_labels(benchmark.root) if benchmark.name == PAPER_BENCHMARK else NO_LABELS
-    if name == OFFICIAL:
-        published, label = _official(benchmark), benchmark.label
-        unscored = foreign_passages(benchmark, side, published)
-        return evaluate(
-            published, qrels, benchmark.tasks, name=name, benchmark=label, standalone=standalone, unscored=unscored
-        )
-    stored = store.named(name)
-    spec = stored.manifest.spec
-    here = (benchmark.name, benchmark.is_sample, tasks_checksum(benchmark.tasks))
-    if (spec["benchmark"], spec["is_sample"], spec["tasks"]) != here:
-        made_for = data_label(stored.manifest)
-        raise CacheError(
-            f"run {name!r} was made for other data ({made_for}) than {benchmark.label}; next step: name the data of "
-            "the run with --benchmark and --data"
-        )
-    sizes = {domain: corpus["n_passages"] for domain, corpus in spec["corpora"].items() if "n_passages" in corpus}
-    run = read_run(stored, [task.task_id for task in benchmark.tasks])
+    return _evaluated(benchmark, ranking_named(benchmark, store, name), domains)
+
+
+def _evaluated(benchmark: Benchmark, ranking: Ranking, domains: Sequence[str]) -> Evaluation:
+    is_paper = benchmark.name == PAPER_BENCHMARK
     return evaluate(
-        run,
-        qrels,
-        benchmark.tasks,
-        name=name,
-        query_form=spec["queries"]["form"],
+        ranking.run,
+        judgements_of(benchmark, domains),
+        [task for task in benchmark.tasks if not domains or task.domain in domains],
+        name=ranking.name,
+        query_form=ranking.query_form,
         benchmark=benchmark.label,
-        corpus_sizes=sizes,
-        standalone=standalone,
-        unscored=foreign_passages(benchmark, side, run),
+        corpus_sizes=ranking.corpus_sizes,
+        standalone=read_standalone_labels(benchmark.root) if is_paper else NO_LABELS,
+        unscored=foreign_passages(benchmark, retrieval_side(benchmark.name), ranking.run),
     )
 
 
-def _official(benchmark: Benchmark) -> Run:
-    """Return the published top passages as a run: by their scores, or in their order where no scores are published."""
-    side = retrieval_side(benchmark.name)
-    if side.load_run:
-        return side.load_run(benchmark.root)
-    contexts = side.load_rankings(benchmark.root) if side.load_rankings else published_passages(benchmark)
-    distinct = {task_id: dict.fromkeys(passages) for task_id, passages in contexts.items()}
-    return {
-        task_id: in_rank_order(Ranked(item.passage_id, float(-rank)) for rank, item in enumerate(passages))
-        for task_id, passages in distinct.items()
-    }
+def judge_runs(
+    place: Place, names: Sequence[str], metrics: Sequence[RetrievalMetric], domains: Sequence[str] = ()
+) -> tuple[str, list[JudgedRun]]:
+    """Return the benchmark's label and the scores of runs by any measures, query by query; no corpus is needed.
+
+    Args:
+        place: benchmark and store.
+        names: stored runs, files, `official`.
+        metrics: what to compute.
+        domains: domains to judge; none: all.
+
+    Raises:
+        RagtasksError: as `evaluate_stored`.
+    """
+    benchmark, store = place.open(), RunStore(place.store)
+    rankings = [ranking_named(benchmark, store, name) for name in dict.fromkeys(names)]
+    return benchmark.label, judge_rankings(benchmark, rankings, metrics, domains)
 
 
-__all__ = ["Place", "Rewriter", "evaluate_runs", "evaluate_stored", "has_judgements", "retrieve"]
+__all__ = ["Place", "Rewriter", "evaluate_runs", "evaluate_stored", "has_judgements", "judge_runs", "retrieve"]

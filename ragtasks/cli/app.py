@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -24,10 +25,30 @@ app = typer.Typer(
 )
 
 
+class TableFormat(str, Enum):
+    """The forms that tables are written in."""
+
+    MARKDOWN = "markdown"
+    CSV = "csv"
+    JSON = "json"
+    LATEX = "latex"
+
+
 def say(*lines: object) -> None:
     """Print lines."""
     for line in lines:
         typer.echo(line)
+
+
+def put(text: str, output: Path | None) -> None:
+    """Print a text, or write it to a file and say so."""
+    from ragtasks.files import write_atomically
+
+    if output is None:
+        say(text.removesuffix("\n"))
+    else:
+        write_atomically(output, (text.removesuffix("\n") + "\n").encode())
+        say(f"wrote {output}")
 
 
 def may_be_replaced(files: Sequence[Path], *, force: bool) -> bool:
@@ -69,4 +90,4 @@ def _cut(text: str) -> str:
     return f"{text[: -left_out - _END_CHARACTERS]}\n[... {left_out:,} characters ...]\n{text[-_END_CHARACTERS:]}"
 
 
-__all__ = ["app", "main", "may_be_replaced", "say"]
+__all__ = ["TableFormat", "app", "main", "may_be_replaced", "put", "say"]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from enum import Enum
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ragtasks.cli.app import app, say
+from ragtasks.cli.app import TableFormat, app, put, say
 from ragtasks.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -18,12 +17,6 @@ if TYPE_CHECKING:
 
     from ragtasks.logs import Evaluation
     from ragtasks.tables import Section
-
-
-class _Format(str, Enum):
-    MARKDOWN = "markdown"
-    CSV = "csv"
-    LATEX = "latex"
 
 
 @app.command()
@@ -35,7 +28,7 @@ def report(  # noqa: PLR0917 (one parameter an option)
     metric: Annotated[
         list[str] | None, typer.Option(help="Metric of the tables by dimension and of losses; repeat for several.")
     ] = None,
-    form: Annotated[_Format, typer.Option("--format", help="How the tables are written.")] = _Format.MARKDOWN,
+    form: Annotated[TableFormat, typer.Option("--format", help="How the tables are written.")] = TableFormat.MARKDOWN,
     intervals: Annotated[bool, typer.Option(help="95 % intervals over conversations beside each mean.")] = True,
     examples: Annotated[int, typer.Option(min=0, help="Tasks named for each kind of loss.")] = 3,
     output: Annotated[Path | None, typer.Option(help="File for the tables, in place of the screen.")] = None,
@@ -63,7 +56,7 @@ def report(  # noqa: PLR0917 (one parameter an option)
         )
     options = ReportOptions(tuple(metric or ()), intervals, examples)
     sections = [*report_sections(evaluations, options), *_of_runs(run or [], benchmark, data)]
-    _put(render(sections, Format(form.value)), output)
+    put(render(sections, Format(form.value)), output)
     drawn = None
     if plots is not None:
         from ragtasks.reports.plots import plot_sections
@@ -128,16 +121,6 @@ def _write_page(
         return
     with drawn_meanwhile(sections) as plots_drawn:
         write_page(evaluations, sections, path, plots_drawn, metrics=metrics)
-
-
-def _put(text: str, output: Path | None) -> None:
-    from ragtasks.files import write_atomically
-
-    if output is None:
-        say(text.removesuffix("\n"))
-    else:
-        write_atomically(output, (text.removesuffix("\n") + "\n").encode())
-        say(f"wrote {output}")
 
 
 __all__ = ["report"]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from ragtasks.cli.app import app, say
+from ragtasks.cli.app import TableFormat, app, put, say
 from ragtasks.errors import ConfigurationError
 
 _BENCHMARK = Annotated[str, typer.Option(help="Benchmark.")]
@@ -94,16 +95,59 @@ def _has_tasks_on_runs(benchmark: str) -> bool:
 
 
 @app.command()
-def evaluate_run(
-    names: Annotated[list[str], typer.Argument(help="Runs to compare; `official` is the benchmark's own.")],
+def evaluate_run(  # noqa: PLR0917 (one parameter an option)
+    names: Annotated[
+        list[str],
+        typer.Argument(help="Runs to compare: files (TREC, or JSON lines of MTRAGEval), stored runs, `official`."),
+    ],
     benchmark: _BENCHMARK = "mtrag",
     data: _DATA = None,
+    qrels: Annotated[
+        list[Path] | None, typer.Option(help="File of judgements (TREC or BEIR): no benchmark is needed; repeatable.")
+    ] = None,
+    domain: Annotated[list[str] | None, typer.Option(help="Judge this domain only; repeatable.")] = None,
+    measures: Annotated[
+        list[str] | None, typer.Option(help="Such as nDCG@20,R@100: measures as ir_measures writes them; repeatable.")
+    ] = None,
+    form: Annotated[TableFormat, typer.Option("--format", help="How the scores are written.")] = TableFormat.MARKDOWN,
+    output: Annotated[Path | None, typer.Option(help="File for the scores, in place of the screen.")] = None,
+    per_query: Annotated[Path | None, typer.Option(help="JSON lines to write: the scores of each query.")] = None,
 ) -> None:
-    """Print recall, nDCG, MAP and MRR of runs, side by side, over all judged queries and by subset."""
-    from retrieval_cache.evaluation import render_report
-    from retrieval_cache.service import evaluate_runs
+    """Score rankings by relevance judgements, without any corpus: over all judged queries, by subset, by query."""
+    if qrels and domain:
+        raise ConfigurationError("--domain: judgements of a file have no domains. Next step: give the files of these")
+    if not (qrels or measures or per_query) and form is TableFormat.MARKDOWN:
+        from retrieval_cache.evaluation import render_report
+        from retrieval_cache.service import evaluate_runs
 
-    say(render_report(evaluate_runs(_place(benchmark, data), names)))
+        put(render_report(evaluate_runs(_place(benchmark, data), names, domain or ())), output)
+        return
+    from ragtasks.metrics import RETRIEVAL_METRICS, retrieval_metric
+    from ragtasks.reports.rendering import Format, render
+    from ragtasks.reports.tables import query_rows, ranking_section
+    from retrieval_cache.judging import judge_files
+    from retrieval_cache.service import judge_runs
+
+    metrics = [retrieval_metric(name) for name in _measure_names(measures or ())] or RETRIEVAL_METRICS
+    if qrels:
+        title = f"Retrieval by {', '.join(path.name for path in qrels)}"
+        judged = judge_files([Path(name) for name in dict.fromkeys(names)], qrels, metrics)
+    else:
+        label, judged = judge_runs(_place(benchmark, data), names, metrics, domain or ())
+        title = f"Retrieval on {label}"
+    put(render([ranking_section(title, judged, metrics)], Format(form.value)), output)
+    if per_query:
+        from ragtasks.files import write_atomically
+
+        lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in query_rows(judged, metrics))
+        write_atomically(per_query, "".join(lines).encode())
+        typer.echo(f"wrote {per_query}", err=True)  # standard output may be JSON or CSV
+
+
+def _measure_names(options: Iterable[str]) -> list[str]:
+    """Return the measures of some options, each once; a comma inside of brackets is the measure's own."""
+    names = (name.strip() for option in options for name in re.split(r",(?![^(]*\))", option))
+    return list(dict.fromkeys(name for name in names if name))
 
 
 corpus_commands = typer.Typer(help="Look at a corpus, find what it repeats, cut documents.", no_args_is_help=True)

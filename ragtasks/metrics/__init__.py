@@ -14,6 +14,7 @@ from ragtasks.metrics._citations import Support, citation_validity, cited_share,
 from ragtasks.metrics._cited_answer import CitedSentence, n_words, parse_cited, within
 from ragtasks.metrics._conditioning import LEFT_OUT, condition_paper, ibm_visible_answerability
 from ragtasks.metrics._generation import corpus_bleu, sentence_bleu, token_f1
+from ragtasks.metrics._judged_run import JudgedRun
 from ragtasks.metrics._lexical import rouge_l
 from ragtasks.metrics._meteor import meteor
 from ragtasks.metrics._metric import COUNT, PERCENT, RESCALED, Metric, Pair, Scores
@@ -71,6 +72,7 @@ __all__ = [
     "IbmJudged",
     "IdkLabel",
     "Judged",
+    "JudgedRun",
     "Level",
     "Metric",
     "Pair",

@@ -1,6 +1,7 @@
 """Runs judged: scores by query, the tables of the papers."""
 
-from retrieval_cache.evaluation._evaluation import Evaluation, evaluate
+from retrieval_cache.evaluation._coverage import coverage_notes, some
+from retrieval_cache.evaluation._evaluation import Evaluation, check_overlap, evaluate
 from retrieval_cache.evaluation._evidence import evidence_table, foreign_passages
 from retrieval_cache.evaluation._table import RetrievalReport, render_report
 from retrieval_cache.evaluation._tables import PAPER_BENCHMARK, report_evaluations
@@ -9,9 +10,12 @@ __all__ = [
     "PAPER_BENCHMARK",
     "Evaluation",
     "RetrievalReport",
+    "check_overlap",
+    "coverage_notes",
     "evaluate",
     "evidence_table",
     "foreign_passages",
     "render_report",
     "report_evaluations",
+    "some",
 ]

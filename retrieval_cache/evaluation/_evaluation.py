@@ -134,7 +134,7 @@ def evaluate(
     judgements = tuple(qrels)
     task_of = {task.task_id: task for task in tasks}
     _check_known(judgements, task_of)
-    _check_overlap(run, judgements, name)
+    check_overlap(run, judgements, name)
     scores = score_run(run, judgements)
     ibm = score_run_ibm(run, judgements, {task_id: task.domain for task_id, task in task_of.items()})
     return Evaluation(
@@ -174,8 +174,12 @@ def _check_known(qrels: Sequence[Qrel], task_of: Mapping[str, Task]) -> None:
         raise BenchmarkFileError(message)
 
 
-def _check_overlap(run: Run, qrels: Sequence[Qrel], name: str) -> None:
-    """Refuse a run of other data: its scores would all be 0, and look like a bad retriever's."""
+def check_overlap(run: Run, qrels: Sequence[Qrel], name: str) -> None:
+    """Refuse a run of other data: its scores would all be 0, and look like a bad retriever's.
+
+    Raises:
+        CacheError: it has queries, and none of them is judged.
+    """
     if run and qrels and not any(qrel.query_id in run for qrel in qrels):
         message = clear_error(
             "run",
@@ -277,6 +281,7 @@ __all__ = [
     "Paired",
     "QueryResult",
     "Slice",
+    "check_overlap",
     "check_same_queries",
     "compare",
     "evaluate",

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from ragtasks.metrics import IBM_METRICS, RETRIEVAL_METRICS
 from ragtasks.records import Score
 from ragtasks.tables import Table
+from retrieval_cache.evaluation._coverage import coverage_notes
 from retrieval_cache.evaluation._evaluation import (
     Evaluation,
     QueryResult,
@@ -43,7 +44,6 @@ _N_LATER = 675
 _PAPER_METRICS = tuple(metric.name for metric in IBM_METRICS)
 _COMPARED = ("recall_5", "ndcg_5", "map", "mrr")
 _TITLES = {metric.name: metric.title for metric in RETRIEVAL_METRICS}
-_MOST_NAMED = 10
 _IBM_NOTE = "Unlike above: omitted queries left out, means of domains rounded and weighted by predictions."
 _DEEPEST = 20  # the largest cut-off of the tables
 
@@ -133,14 +133,15 @@ def _notes(evaluations: Sequence[Evaluation]) -> Iterator[str]:
             yield f"{evaluation.name} does not compare with the paper: {problem}."
         if evaluation.unscored:
             yield f"{evaluation.name}: {evaluation.unscored}, so the judgements do not apply to it."
-        if evaluation.omitted:
-            n, total = len(evaluation.omitted), len(evaluation.results)
-            yield f"{evaluation.name} leaves {n} of {total} judged queries out (counted 0): {_some(evaluation.omitted)}"
-        if evaluation.empty:
-            n, total = len(evaluation.empty), len(evaluation.results)
-            yield f"{evaluation.name} has no passage for {n} of {total} judged queries: {_some(evaluation.empty)}"
-        if evaluation.without_relevant:
-            yield f"judged, but without a relevant passage (counted 0): {_some(evaluation.without_relevant)}"
+        domain_of = {result.query_id: result.domain for result in evaluation.results}
+        yield from coverage_notes(
+            evaluation.name,
+            list(domain_of),
+            omitted=evaluation.omitted,
+            empty=evaluation.empty,
+            without_relevant=evaluation.without_relevant,
+            domain_of=domain_of,
+        )
         if evaluation.n_unjudged:
             yield f"{evaluation.name}: {evaluation.n_unjudged} of its queries are not judged (ignored)."
         if evaluation.depth is not None and evaluation.depth < _DEEPEST:
@@ -279,11 +280,6 @@ def _pairs(evaluations: Sequence[Evaluation]) -> Table:
 
 def _cell(score: Score) -> str:
     return "-" if score.value is None else f"{score.value:.3f}"
-
-
-def _some(names: Sequence[str]) -> str:
-    more = len(names) - _MOST_NAMED
-    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 __all__ = [

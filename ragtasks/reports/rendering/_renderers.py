@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -31,6 +33,7 @@ class Format(str, Enum):
     MARKDOWN = "markdown"
     CSV = "csv"
     LATEX = "latex"
+    JSON = "json"
 
 
 def render(sections: Sequence[Section], how: Format) -> str:
@@ -120,10 +123,35 @@ def _latex_note(text: str) -> str:
     return "".join(f"\\texttt{{{piece}}}" if is_code else piece for piece, is_code in pieces)
 
 
+def _json(sections: Sequence[Section]) -> str:
+    """Return a list of sections, each table with its rows as objects; a score is an object."""
+    return json.dumps([_json_section(section) for section in sections], ensure_ascii=False, indent=1)
+
+
+def _json_section(section: Section) -> dict[str, object]:
+    tables = [
+        {
+            "title": table.title,
+            "note": table.note,
+            "rows": [
+                {column: _json_cell(cell) for column, cell in zip(table.columns, row, strict=True)}
+                for row in table.rows
+            ],
+        }
+        for table in section.tables
+    ]
+    return {"title": section.title, "facts": dict(section.facts), "tables": tables}
+
+
+def _json_cell(cell: Cell) -> object:
+    return asdict(cell) if isinstance(cell, Value) else cell
+
+
 _RENDERERS: Mapping[Format, Callable[[Sequence[Section]], str]] = {
     Format.MARKDOWN: _markdown,
     Format.CSV: _csv,
     Format.LATEX: _latex,
+    Format.JSON: _json,
 }
 
 __all__ = ["Format", "coded", "render"]

@@ -2,6 +2,7 @@
 
 from ragtasks.reports.tables._baselines import is_baseline
 from ragtasks.reports.tables._losses import ANSWERED, MISSED, NOT_USED, REFUSED, failure_kind
+from ragtasks.reports.tables._rankings import query_rows, ranking_section
 from ragtasks.reports.tables._rated_answers import rated_evaluations
 from ragtasks.reports.tables._report import ReportOptions, overview_sections, report_sections
 from ragtasks.reports.tables._scores import EMPTY, empty_note
@@ -17,6 +18,8 @@ __all__ = [
     "failure_kind",
     "is_baseline",
     "overview_sections",
+    "query_rows",
+    "ranking_section",
     "rated_evaluations",
     "report_sections",
 ]

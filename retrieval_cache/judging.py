@@ -1,0 +1,140 @@
+"""Rankings judged without a corpus: stored runs, the benchmark's own, or files, by its qrels or those of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ragtasks.benchmarks import Benchmark, published_passages, retrieval_side, tasks_checksum
+from ragtasks.errors import CacheError, ConfigurationError, close_matches
+from ragtasks.files import MANIFEST, OFFICIAL, Ranked, Run, in_rank_order, read_qrels, read_run
+from ragtasks.metrics import JudgedRun, RetrievalMetric, score_run
+from ragtasks.records import Qrel
+from retrieval_cache.evaluation import check_overlap, coverage_notes, foreign_passages, some
+from retrieval_cache.stage import read_run as read_stored
+from retrieval_cache.store import RunStore, data_label
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """A run of a benchmark's tasks, wherever it comes from."""
+
+    name: str
+    """What tables call it."""
+    run: Run
+    """Task id -> passages."""
+    query_form: str = ""
+    """What was sent to the retriever; empty where unknown."""
+    corpus_sizes: Mapping[str, int] = field(default_factory=dict)
+    """Domain -> passages that were searched; empty where unknown."""
+
+
+def ranking_named(benchmark: Benchmark, store: RunStore, name: str) -> Ranking:
+    """Return a stored run, the benchmark's own (`official`), or that of a file, if no stored run has the name.
+
+    Raises:
+        RagtasksError: no such run or file, a broken one, or a run that was made for other data.
+    """
+    if name == OFFICIAL:
+        return Ranking(name, _official(benchmark))
+    if is_file_of_run(store, name):
+        return Ranking(Path(name).name, read_run(Path(name)))
+    stored = store.named(name)
+    spec = stored.manifest.spec
+    here = (benchmark.name, benchmark.is_sample, tasks_checksum(benchmark.tasks))
+    if (spec["benchmark"], spec["is_sample"], spec["tasks"]) != here:
+        made_for = data_label(stored.manifest)
+        raise CacheError(
+            f"run {name!r} was made for other data ({made_for}) than {benchmark.label}; next step: name the data of "
+            "the run with --benchmark and --data"
+        )
+    sizes = {domain: corpus["n_passages"] for domain, corpus in spec["corpora"].items() if "n_passages" in corpus}
+    run = read_stored(stored, [task.task_id for task in benchmark.tasks])
+    return Ranking(name, run, spec["queries"]["form"], sizes)
+
+
+def is_file_of_run(store: RunStore, name: str) -> bool:
+    """Return whether a name means a file: it is a path, or a file of that name is here and no stored run has it."""
+    return "/" in name or (Path(name).is_file() and not (store.runs / name / MANIFEST).is_file())
+
+
+def judgements_of(benchmark: Benchmark, domains: Sequence[str] = ()) -> list[Qrel]:
+    """Return the benchmark's judgements, of all its domains or of those that are named.
+
+    Raises:
+        ConfigurationError: an unknown domain.
+        RagtasksError: they are missing or broken.
+    """
+    side = retrieval_side(benchmark.name)
+    known = side.domains_of(benchmark.tasks)
+    for domain in domains:
+        if domain not in known:
+            raise ConfigurationError(f"unknown domain {domain!r} of {benchmark.label}: {close_matches(domain, known)}")
+    chosen = [domain for domain in known if not domains or domain in domains]
+    return [qrel for domain in chosen for qrel in side.load_qrels(benchmark.root, domain)]
+
+
+def judge_rankings(
+    benchmark: Benchmark, rankings: Sequence[Ranking], metrics: Sequence[RetrievalMetric], domains: Sequence[str] = ()
+) -> list[JudgedRun]:
+    """Return the scores of rankings by a benchmark's judgements.
+
+    Raises:
+        RagtasksError: as `judgements_of`, `score_run`; a run without any judged query.
+    """
+    qrels, side = judgements_of(benchmark, domains), retrieval_side(benchmark.name)
+    domain_of = {task.task_id: task.domain for task in benchmark.tasks}
+    return [_judged(one, qrels, metrics, domain_of, foreign_passages(benchmark, side, one.run)) for one in rankings]
+
+
+def judge_files(files: Sequence[Path], qrels: Sequence[Path], metrics: Sequence[RetrievalMetric]) -> list[JudgedRun]:
+    """Return the scores of run files by the judgements in files; no benchmark and no corpus is needed.
+
+    Raises:
+        RagtasksError: a file is missing or broken, a pair is judged twice, or a run has no judged query.
+    """
+    judgements = [qrel for path in qrels for qrel in read_qrels(path)]
+    return [_judged(Ranking(path.name, read_run(path)), judgements, metrics, {}, "") for path in files]
+
+
+def _judged(
+    ranking: Ranking,
+    qrels: Sequence[Qrel],
+    metrics: Sequence[RetrievalMetric],
+    domain_of: Mapping[str, str],
+    unscored: str,
+) -> JudgedRun:
+    check_overlap(ranking.run, qrels, ranking.name)
+    found = score_run(ranking.run, qrels, metrics)
+    judged = list(found.values)
+    notes = [f"{ranking.name}: {unscored}, so the judgements do not apply to it"] if unscored else []
+    notes += coverage_notes(
+        ranking.name,
+        judged,
+        omitted=found.omitted,
+        empty=found.empty,
+        without_relevant=found.without_relevant,
+        domain_of=domain_of,
+    )
+    if found.unjudged:
+        n, first = len(found.unjudged), some(found.unjudged)
+        notes.append(f"{ranking.name}: {n} of its queries are not judged (ignored): {first}")
+    values = {query: dict.fromkeys(row) if unscored else row for query, row in found.values.items()}
+    return JudgedRun(ranking.name, values, {query: domain_of[query] for query in judged if domain_of}, tuple(notes))
+
+
+def _official(benchmark: Benchmark) -> Run:
+    """Return the published top passages as a run: by their scores, or in their order where no scores are published."""
+    side = retrieval_side(benchmark.name)
+    if side.load_run:
+        return side.load_run(benchmark.root)
+    contexts = side.load_rankings(benchmark.root) if side.load_rankings else published_passages(benchmark)
+    distinct = {task_id: dict.fromkeys(passages) for task_id, passages in contexts.items()}
+    return {
+        task_id: in_rank_order(Ranked(item.passage_id, float(-rank)) for rank, item in enumerate(passages))
+        for task_id, passages in distinct.items()
+    }
+
+
+__all__ = ["Ranking", "is_file_of_run", "judge_files", "judge_rankings", "judgements_of", "ranking_named"]

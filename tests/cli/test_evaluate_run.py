@@ -1,0 +1,194 @@
+"""`ragtasks evaluate-run` on files: values beside those of ir_measures and pytrec_eval, run for themselves."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import ir_measures
+import pytest
+import pytrec_eval
+from typer.testing import CliRunner
+
+from ragtasks.cli.app import app
+from ragtasks.files import read_qrels, read_run
+from tests.conftest import REAL_DATA
+
+TREC_RAG = "nDCG@20,nDCG@100,R@100"
+RAG = "mtrag-human/generation_tasks/RAG.jsonl"
+
+
+def evaluated(*arguments: object) -> str:
+    """Return what the command prints; it must succeed."""
+    done = CliRunner().invoke(app, ["evaluate-run", *map(str, arguments)], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def means(text: str, title: str = "All queries") -> dict[str, Any]:
+    """Return column -> cell of the first row of a table in JSON."""
+    (row,) = [table["rows"][0] for table in json.loads(text)[0]["tables"] if table["title"] == title]
+    return {name: cell["value"] if isinstance(cell, dict) else cell for name, cell in row.items()}
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    run, qrels = tmp_path / "run.trec", tmp_path / "qrels.txt"
+    run.write_text("q1 Q0 a 1 2.5 t\nq1 Q0 b 2 2 t\nq2 Q0 c 1 1 t\nother Q0 c 1 1 t\n", encoding="utf-8")
+    qrels.write_text("q1 0 b 1\nq2 0 c 2\nq3 0 c 1\nq4 0 c 0\n", encoding="utf-8")
+    return run, qrels
+
+
+def test_a_file_and_qrels_are_all_that_is_needed(files: tuple[Path, Path]) -> None:
+    run, qrels = files
+    text = evaluated(run, "--qrels", qrels, "--measures", "P(rel=2)@1,RR", "--measures", "RR")
+    assert "run.trec leaves 2 of 4 judged queries out (counted 0): q3, q4." in text
+    assert "judged, but without a relevant passage (counted 0): q4." in text
+    assert "run.trec: 1 of its queries are not judged (ignored): other." in text
+    assert "| run.trec | 4 |      0.250 | 0.375 |" in text
+
+
+def test_files_have_full_precision_and_every_query(files: tuple[Path, Path], tmp_path: Path) -> None:
+    run, qrels = files
+    output, by_query = tmp_path / "scores.json", tmp_path / "queries.jsonl"
+    where = ("--qrels", qrels, "--measures", "nDCG@10", "--output", output, "--per-query", by_query)
+    evaluated(run, *where, "--format", "json")
+    rows = [json.loads(line) for line in by_query.read_text(encoding="utf-8").splitlines()]
+    assert [(row["run"], row["query_id"]) for row in rows] == [("run.trec", f"q{n}") for n in range(1, 5)]
+    assert rows[0]["nDCG@10"] == pytest.approx(0.6309297535714575, abs=1e-15)
+    expected = sum(row["nDCG@10"] for row in rows) / 4
+    assert means(output.read_text(encoding="utf-8"))["nDCG@10"] == expected
+    cells = list(csv.DictReader(evaluated(run, *where[:4], "--format", "csv").splitlines()))
+    assert [float(cell["value"]) for cell in cells if cell["column"] == "nDCG@10"] == [expected]
+    assert r"\begin{tabular}" in evaluated(run, *where[:4], "--format", "latex")
+
+
+def test_a_file_is_judged_by_a_benchmark_and_missing_domains_are_named(tmp_path: Path) -> None:
+    from ragtasks.benchmarks import benchmark_folder
+
+    root = benchmark_folder("mtrag", "sample", tmp_path)
+    rows = [json.loads(line) for line in (root / RAG).read_text(encoding="utf-8").splitlines()]
+    part = tmp_path / "task_a.jsonl"
+    kept = [{**row, "contexts": row["contexts"] if number else []} for number, row in enumerate(rows)]
+    part.write_text("".join(f"{json.dumps(row)}\n" for row in kept if "clapnq" in row["task_id"]), encoding="utf-8")
+    place = ("--benchmark", "mtrag", "--data", "sample")
+    for text in (evaluated(part, *place), evaluated(part, *place, "--measures", "nDCG@5")):
+        assert "task_a.jsonl has no query of fiqa, govt, cloud (" in text
+        assert "; the others alone: --domain clapnq" in text
+        assert "task_a.jsonl has no passage for 1 of " in text
+    alone = evaluated(part, *place, "--domain", "clapnq", "--measures", "nDCG@5", "--format", "json")
+    whole = evaluated("official", *place, "--measures", "nDCG@5", "--format", "json")
+    assert means(alone, "By domain")["domain"] == "clapnq"
+    assert 0 < means(alone)["nDCG@5"] < means(whole, "By domain")["nDCG@5"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["{run}", "--qrels", "{qrels}", "--measures", "nDGC@5"], "measure: nDGC@5"),
+        (["{run}", "--qrels", "{qrels}", "--domain", "fiqa"], "--domain: judgements of a file have no domains"),
+        (["{run}", "--data", "sample", "--domain", "fika"], "unknown domain 'fika' of mtrag"),
+        (["{run}", "--data", "sample"], "found: 3 queries, none of them judged"),
+        (["{run}", "--qrels", "{run}"], "line 1"),
+        (["none/none.trec", "--data", "sample"], "none/none.trec"),
+    ],
+)
+def test_what_cannot_be_judged_is_one_clear_error(
+    files: tuple[Path, Path], capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    from ragtasks.cli.app import main
+
+    given = [part.format(run=files[0], qrels=files[1]) for part in arguments]
+    with pytest.raises(SystemExit) as caught:
+        main(["evaluate-run", *given])
+    assert caught.value.code == 1
+    assert message in capsys.readouterr().err
+
+
+def test_trec_rag_runs_have_the_values_of_ir_measures(tmp_path: Path) -> None:
+    """The two real runs are of other topics than the real qrels: each line's topic is mapped to a judged one."""
+    runs, qrels = REAL_DATA / "trec_rag" / "runs", REAL_DATA / "trec_rag" / "qrels" / "qrels.rag24.test.txt"
+    if not (runs.is_dir() and qrels.is_file()):
+        pytest.skip(f"no real TREC RAG runs and qrels at {REAL_DATA / 'trec_rag'}")
+    judged: dict[str, list[str]] = defaultdict(list)
+    for one in read_qrels(qrels):
+        judged[one.query_id].append(one.passage_id)
+    for source in sorted(runs.glob("*.txt")):
+        path = tmp_path / source.name
+        path.write_text("".join(_on_judged_topics(source, judged)), encoding="utf-8")
+        measures = [ir_measures.parse_measure(name) for name in TREC_RAG.split(",")]
+        own_run = list(ir_measures.read_trec_run(str(path)))
+        own_qrels = list(ir_measures.read_trec_qrels(str(qrels)))
+        expected = {
+            (one.query_id, str(one.measure)): one.value for one in ir_measures.iter_calc(measures, own_qrels, own_run)
+        }
+        output, by_query = tmp_path / "scores.json", tmp_path / "queries.jsonl"
+        evaluated(
+            path,
+            "--qrels",
+            qrels,
+            "--measures",
+            TREC_RAG,
+            "--format",
+            "json",
+            "--output",
+            output,
+            "--per-query",
+            by_query,
+        )
+        found = [json.loads(line) for line in by_query.read_text(encoding="utf-8").splitlines()]
+        assert len(found) == len(judged) == 89
+        for row in found:
+            for name in TREC_RAG.split(","):
+                assert row[name] == pytest.approx(expected.get((row["query_id"], name), 0.0), abs=1e-9)
+        total = means(output.read_text(encoding="utf-8"))
+        assert 0.05 < total["nDCG@20"] < 1
+        assert total["nDCG@20"] == pytest.approx(sum(row["nDCG@20"] for row in found) / 89, abs=1e-12)
+
+
+def _on_judged_topics(source: Path, judged: dict[str, list[str]]) -> list[str]:
+    """Return the lines of a run with the topics renamed to judged ones, and every third passage to a judged one."""
+    lines, topics = source.read_text(encoding="utf-8").splitlines(), list(judged)
+    own = dict.fromkeys(line.split()[0] for line in lines)
+    names = dict(zip(own, topics[:80], strict=False))
+    renamed = []
+    for line in lines:
+        query, _, passage, rank, score, tag = line.split()
+        if query in names:
+            pool = judged[names[query]]
+            other = pool[int(rank) % len(pool)] if int(rank) % 3 == 0 and int(rank) <= len(pool) else passage
+            renamed.append(f"{names[query]} Q0 {other} {rank} {score} {tag}\n")
+    return renamed
+
+
+def test_the_real_runs_are_refused_by_qrels_of_other_topics(capsys: pytest.CaptureFixture[str]) -> None:
+    run, qrels = (REAL_DATA / "trec_rag" / name for name in ("runs/bm25.raggy.txt", "qrels/qrels.rag24.test.txt"))
+    if not (run.is_file() and qrels.is_file()):
+        pytest.skip(f"no real TREC RAG runs and qrels at {REAL_DATA / 'trec_rag'}")
+    from ragtasks.cli.app import main
+
+    with pytest.raises(SystemExit):
+        main(["evaluate-run", str(run), "--qrels", str(qrels)])
+    assert "found: 120 queries, none of them judged" in capsys.readouterr().err
+
+
+def test_mtrags_own_file_has_the_values_of_pytrec_eval(mtrag_root: Path, tmp_path: Path) -> None:
+    qrels = sorted((mtrag_root / "mtrag-human" / "retrieval_tasks").glob("*/qrels/dev.tsv"))
+    judged: dict[str, dict[str, int]] = defaultdict(dict)
+    for one in (one for path in qrels for one in read_qrels(path)):
+        judged[one.query_id][one.passage_id] = one.relevance
+    run = {
+        query: {item.passage_id: item.score for item in items} for query, items in read_run(mtrag_root / RAG).items()
+    }
+    expected = pytrec_eval.RelevanceEvaluator(dict(judged), {"ndcg_cut_5", "recall_5"}).evaluate(run)
+    by_query = tmp_path / "queries.jsonl"
+    given = [part for path in qrels for part in ("--qrels", path)]
+    evaluated(mtrag_root / RAG, *given, "--measures", "nDCG@5,R@5", "--per-query", by_query)
+    rows = [json.loads(line) for line in by_query.read_text(encoding="utf-8").splitlines()]
+    assert len(rows) == 777
+    for row in rows:
+        own = expected[row["query_id"]]
+        assert (row["nDCG@5"], row["R@5"]) == pytest.approx((own["ndcg_cut_5"], own["recall_5"]), abs=1e-9)
