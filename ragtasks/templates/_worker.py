@@ -40,8 +40,11 @@ def _refuse_half_characters(text: str, fields: Any) -> None:
     Raises:
         UnicodeEncodeError: there is one.
     """
-    if r"\ud" not in json.dumps(fields):
-        text.encode("utf-8")
+    try:
+        json.dumps(fields, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return
+    text.encode()
 
 
 def _reply(line: bytes, most_characters: int) -> dict[str, Any]:

@@ -76,7 +76,7 @@ def test_three_judges_one_failing_on_a_tenth_and_the_second_run_asks_nothing(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     with DemoServer() as server:
-        judges = [server.judge(name) for name in ("steady-a", "steady-b", FLAKY)]
+        judges = [{**server.judge(name), "api_key_env": "OPENAI_API_KEY"} for name in ("steady-a", "steady-b", FLAKY)]
         first = judging(*judges)
         n_asked = {name: sum(body["model"] == name for body in server.asked) for name in ("steady-a", FLAKY)}
         scores = scores_in(tmp_path / "out")
@@ -154,7 +154,7 @@ def judged_by(folder: Path, cache: Path, max_tokens: int = 8) -> Verdicts:
     return judge_responses(responses, [client], secrets=no_secrets, cache_file=cache, rubrics=rubrics_named(RUBRICS))
 
 
-def test_a_model_of_this_process_judges_and_is_not_loaded_for_what_it_said_before(
+def test_a_model_of_this_process_judges_and_is_asked_again_for_what_it_did_not_answer(
     tiny_model: Callable[[str], Path], tmp_path: Path
 ) -> None:
     folder = shutil.copytree(tiny_model(CHATML), tmp_path / "model")
@@ -172,9 +172,8 @@ def test_a_model_of_this_process_judges_and_is_not_loaded_for_what_it_said_befor
     with pytest.raises(JudgeError, match="0 of 2"):
         first.require_coverage()
     shutil.rmtree(folder)
-    assert judged_by(folder, tmp_path / "replies.sqlite").all() == first.all()
     with pytest.raises(JudgeError, match="model in this process"):
-        judged_by(folder, tmp_path / "replies.sqlite", max_tokens=9)
+        judged_by(folder, tmp_path / "replies.sqlite")
 
 
 def test_a_model_that_cannot_judge_ends_the_run_after_the_rest_is_saved(

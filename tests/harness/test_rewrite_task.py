@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from ragtasks.benchmarks import Benchmark
+from ragtasks.clients import no_secrets
 from ragtasks.environment import reply_cache_file
 from ragtasks.errors import CacheError, ConfigurationError, MissingExtraError
 from ragtasks.harness.rewrite_task import RewriteTask
@@ -141,11 +142,11 @@ def test_an_unknown_retriever_is_refused_when_the_task_is_read(line: str, load_t
 
 
 def test_a_search_that_fails_after_the_answers_leaves_a_reason(benchmark_sample: Benchmark, tmp_path: Path) -> None:
-    search = CorpusSearch(benchmark_sample, "bm25", tmp_path, {})
+    search = CorpusSearch(benchmark_sample, "bm25", tmp_path, no_secrets)
     search.prepare(DOMAINS)
     shutil.rmtree(tmp_path)
     assert search("govt", []).rankings == {}
-    found = CorpusSearch(benchmark_sample, "bm25", Path("/dev/null/store"), {})("govt", ["permit"])
+    found = CorpusSearch(benchmark_sample, "bm25", Path("/dev/null/store"), no_secrets)("govt", ["permit"])
     assert found.rankings is None
     assert found.reason.startswith("corpus of govt: ")
 
@@ -174,13 +175,13 @@ def test_replies_of_a_listwise_reranker_are_kept_and_a_second_evaluation_asks_no
 def test_replies_that_cannot_be_kept_are_said_before_a_model_runs(benchmark_sample: Benchmark, tmp_path: Path) -> None:
     RunStore(tmp_path).replies.write_text("no database", encoding="utf-8")
     with pytest.raises(CacheError, match="reply cache"):
-        CorpusSearch(benchmark_sample, "rerank(bm25,listwise:openai/m)", tmp_path, {})
+        CorpusSearch(benchmark_sample, "rerank(bm25,listwise:openai/m)", tmp_path, no_secrets)
 
 
 def test_a_reranker_that_does_not_go_deep_enough_is_refused_before_a_model_runs(
     benchmark_sample: Benchmark, tmp_path: Path
 ) -> None:
-    search = CorpusSearch(benchmark_sample, "rerank(bm25,listwise:openai/m,depth=20)", tmp_path, {})
+    search = CorpusSearch(benchmark_sample, "rerank(bm25,listwise:openai/m,depth=20)", tmp_path, no_secrets)
     with pytest.raises(ConfigurationError, match="set depth to at least 100"):
         search.prepare(["govt"])
 
