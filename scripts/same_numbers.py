@@ -82,7 +82,8 @@ def numbers(folder: Path) -> dict[str, list[str]]:
     """Return file -> the numbers in it, in order: of printed tables, of results and of logged samples."""
     found = {}
     for file in sorted(folder.rglob("*")):
-        name = re.sub(r"_\d{4}-\d\d-\d\dT[-\d.]+", "", str(file.relative_to(folder)))
+        name = re.sub(r"_\d{4}-\d\d-\d\dT[-\d]+\.\d+", "", str(file.relative_to(folder)))
+        name = re.sub(r"/[a-z0-9_]{8}/", "/", name)  # the harness's folder, whose name is the hash of a path
         if file.suffix == ".out":
             text = file.read_text(encoding="utf-8").replace(str(folder), "")
             found[name] = _NUMBER.findall(re.sub(r"\d+\.\d+ ?s\b|in \d+ s\b|\d{4}-\d\d-\d\d\S*", "", text))
@@ -118,7 +119,7 @@ def compare(before: Path, after: Path) -> int:
         if old[name] != new[name]:
             different.append(name)
             pairs = [(a, b) for a, b in zip(old[name], new[name], strict=False) if a != b]
-            print(f"{name}: {len(old[name])} numbers before, {len(new[name])} after, first {pairs[:3]}")
+            print(f"{name}: {len(old[name])} numbers before, {len(new[name])} after, {len(pairs)} differ: {pairs[:3]}")
     total = sum(map(len, old.values()))
     print(f"{len(old)} files, {total:,} numbers before; {len(different)} files differ")
     return len(different)
