@@ -48,7 +48,8 @@ def missing_modules(text: str) -> Iterator[str]:
         place = ROOT / name.replace(".", "/")
         if not place.is_dir() and not place.with_suffix(".py").exists():
             module, _, attribute = name.rpartition(".")
-            if not hasattr(importlib.import_module(module), attribute):
+            found = importlib.import_module(module)
+            if not _PLACEHOLDER.fullmatch(attribute) and not hasattr(found, attribute):
                 yield name
 
 
