@@ -1,4 +1,4 @@
-"""In CI a test may be skipped for absent real data and official checkouts only: a program or a library that is missing there is an error."""
+"""In CI a test may be skipped for absent real data or official checkouts only: a missing program is an error."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ragtasks.errors import ConfigurationError
 from ragtasks.suites import suite_named
 
 
@@ -15,12 +16,13 @@ def __getattr__(suite: str) -> list[dict[str, Any]]:
     """Return the `aggregate_metric_list` of a group whose tasks are scored by a suite.
 
     Raises:
-        AttributeError: the name of something that Python itself looks for in a module.
-        ConfigurationError: there is no such suite.
+        AttributeError: there is no such suite; the message lists those that there are.
     """
-    if suite.startswith("__"):
-        raise AttributeError(suite)
-    shown = [metric.name for metric in suite_named(suite).metrics if metric.in_groups]
+    try:
+        metrics = suite_named(suite).metrics
+    except ConfigurationError as error:
+        raise AttributeError(str(error)) from error  # what `hasattr` and the harness's loader understand
+    shown = [metric.name for metric in metrics if metric.in_groups]
     return [{"metric": name, "aggregation": "mean", "weight_by_size": True} for name in shown]
 
 

@@ -132,7 +132,7 @@ def test_a_group_names_what_exists_and_averages_what_is_declared(name: str) -> N
 
 def test_the_metrics_of_a_group_are_those_of_a_suite_that_there_is() -> None:
     assert [item["metric"] for item in group_metrics.rewriting][:2] == ["ndcg_5", "recall_5"]
-    with pytest.raises(ConfigurationError, match="unknown suite 'rewritin': did you mean 'rewriting'"):
+    with pytest.raises(AttributeError, match="unknown suite 'rewritin': did you mean 'rewriting'"):
         assert group_metrics.rewritin
 
 

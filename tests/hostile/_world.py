@@ -43,6 +43,7 @@ class World:
         data, own, out = str(at / "mtrag"), str(at / "own"), str(self.root / "out")
         results = [str(path) for path in self.results.values()]
         runs = ["leads-out", "strings", "../../theirs/run", str(at / "run")]
+        names = runs[:2]  # where a ranking may be named by its path, reading that path is what was asked for
         corpora = [str(path) for path in sorted((at / "corpora").iterdir())]
         place = ["--data", "sample"]
         metadata = [json.dumps({"data": "sample", "run": run, "encoder": "none"}) for run in runs]
@@ -65,12 +66,12 @@ class World:
                 [str(at / "submission.jsonl"), "--task", "C", *place],
             ],
             ("compare",): [[one, one] for one in results],
-            ("compare-runs",): [[run, "official", *place] for run in runs],
+            ("compare-runs",): [[run, "official", *place] for run in names],
             ("corpus", "check"): [[one] for one in corpora],
             ("corpus", "duplicates"): [[one] for one in corpora],
             ("corpus", "segment"): [[one, f"{out}/{Path(one).name}.segments.jsonl"] for one in corpora],
             ("doctor",): [[]],
-            ("evaluate-run",): [*([run, *place] for run in runs), ["official", "--data", data]],
+            ("evaluate-run",): [*([run, *place] for run in names), ["official", "--data", data]],
             ("fetch",): [["mtrag", "--from", data]],
             ("judge",): [
                 *([one, "--output-path", f"{out}/{number}"] for number, one in enumerate(results)),
@@ -80,7 +81,7 @@ class World:
                 *([one] for one in results),
                 [results[0], "--html", f"{out}/page.html"],
                 ["--human-evaluation", "--data", data],
-                *(["--run", run, *place] for run in runs),
+                *(["--run", run, *place] for run in names),
             ],
             ("results", "diff"): [[one, results[0]] for one in results],
             ("results", "export", "inspector"): [[one, "--output", f"{out}/inspector.json"] for one in results],

@@ -307,11 +307,11 @@ def test_loading_shows_the_first_violations_and_validating_all(tmp_path: Path) -
     root = files.write(tmp_path)
     with pytest.raises(BenchmarkFileError) as caught:
         custom.load(root)
-    assert "30 violations" in str(caught.value)
+    assert "30 errors" in str(caught.value)
     assert "and 10 more" in str(caught.value)
     report = check_folder(root)
     assert not report.passes
-    assert report.lines[0] == f"{root}: 30 violations in 1 file"
+    assert report.lines[0] == f"{root}: 30 errors in 1 file"
     assert len(report.lines) == 31
 
 
@@ -593,7 +593,7 @@ def test_the_command_ends_with_status_1_where_there_is_a_violation(
 ) -> None:
     status, lines = validated(the_turn(answer=...).write(tmp_path))
     assert status == 1
-    assert lines == [f"{tmp_path}: 1 violation in 1 file", "conversations.jsonl:2: turn 1 of c2: no 'answer'"]
+    assert lines == [f"{tmp_path}: 1 error in 1 file", "conversations.jsonl:2: turn 1 of c2: no 'answer'"]
 
 
 def test_a_run_is_not_judged_with_the_questions_of_another_folder(tmp_path: Path) -> None:
