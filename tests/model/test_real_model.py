@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ragtasks.clients.openai_client import OpenAIClient
-from ragtasks.clients.protocol import Decoding, Outcome, Prompt
-from ragtasks.judges.panel import judge
-from ragtasks.judges.rubrics import rubrics_named
+from ragtasks.judges._panel import judge
+from ragtasks.judges import rubrics_named
 
+from ragtasks.clients import Decoding, OpenAIClient, Outcome, Prompt
 from tests.conftest import REAL_DATA
 from tests.harness.conftest import CommandResult
 from tests.judges._scripted import response
