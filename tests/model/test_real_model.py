@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ragtasks.judges._panel import judge
-from ragtasks.judges import rubrics_named
 
 from ragtasks.clients import Decoding, OpenAIClient, Outcome, Prompt
+from ragtasks.judges import rubrics_named
+from ragtasks.judges._panel import judge
 from tests.conftest import REAL_DATA
 from tests.harness.conftest import CommandResult
 from tests.judges._scripted import response
