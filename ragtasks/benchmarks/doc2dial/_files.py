@@ -160,10 +160,12 @@ def _span(row: Any, n_characters: int) -> Span | None:
     start, end = row.get("start_sp"), row.get("end_sp")
     texts = [row.get(key) for key in ("text_sp", "id_sec", "title")]
     above = row.get("parent_titles")
-    titles = [item.get("text") if isinstance(item, dict) else None for item in above or []]
     if not (isinstance(start, int) and isinstance(end, int) and 0 <= start <= end <= n_characters):
         return None
-    if not all(isinstance(text, str) for text in (*texts, *titles)) or not isinstance(above, list):
+    if not isinstance(above, list):
+        return None
+    titles = [item.get("text") if isinstance(item, dict) else None for item in above]
+    if not all(isinstance(text, str) for text in (*texts, *titles)):
         return None
     return Span(start, end, texts[0], texts[1], texts[2], tuple(titles))  # type: ignore[arg-type] # checked above
 

@@ -220,6 +220,11 @@ BROKEN: list[tuple[str, str, Callable[[Any], object]]] = [
         DOCUMENTS,
         lambda c: next(iter(c["doc_data"]["va"].values()))["spans"]["1"].update(end_sp=10**6),
     ),
+    (
+        "offsets into `doc_text`",
+        DOCUMENTS,
+        lambda c: next(iter(c["doc_data"]["va"].values()))["spans"]["1"].update(parent_titles=7),
+    ),
     ("list of texts as `Domains`", "propositions.json", lambda c: c[0].pop("Domains")),
     ("lists of one length", "propositions.json", lambda c: c[0]["Domains"].pop()),
     ("one object", "propositions.json", lambda c: c.append({})),
