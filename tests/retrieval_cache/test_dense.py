@@ -269,7 +269,7 @@ _KILLS = """
 import os, random, signal, sys, time
 from pathlib import Path
 from ragtasks.records import Passage
-from retrieval_cache.retrievers.dense import DenseRetriever
+from retrieval_cache.retrievers._dense import DenseRetriever
 import sentence_transformers  # once, before the children: it takes most of a start
 
 passages = [Passage(f"p{number}", f"Passage {number} is about subject {number * 7 % 31}. " * (1 + number % 9))

@@ -199,7 +199,7 @@ KILLED = """
 import sys
 from pathlib import Path
 from ragtasks.records import Passage
-from retrieval_cache.engines.milvus import MilvusRetriever
+from retrieval_cache.engines._milvus import MilvusRetriever
 
 passages = [Passage(f"p{n:05d}", f"word{n % 97} word{n % 89} cats") for n in range(8000)]
 folder = Path(sys.argv[1])
