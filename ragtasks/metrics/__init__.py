@@ -2,9 +2,11 @@
 
 from ragtasks.metrics._agreement import (
     Level,
+    RaterAgreement,
     inverse_frequency,
     krippendorff_alpha,
     pairwise_spearman,
+    rater_agreement,
     spearman,
     spearman_repeated,
 )
@@ -76,6 +78,7 @@ __all__ = [
     "Level",
     "Metric",
     "Pair",
+    "RaterAgreement",
     "RetrievalMetric",
     "RuleBasedIdk",
     "RunScores",
@@ -112,6 +115,7 @@ __all__ = [
     "parse_cited",
     "query_scores",
     "ranking_score",
+    "rater_agreement",
     "resolve_encoder",
     "retrieval_metric",
     "rouge_l",

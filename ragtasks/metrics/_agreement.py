@@ -11,6 +11,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
 
 from ragtasks.records import Score
@@ -64,6 +65,44 @@ def krippendorff_alpha(ratings: Iterable[Sequence[float | None]], level: Level) 
         return Score(None, NOTHING_VARIES)
     observed = math.fsum(disagreement(item) / (len(item) - 1) for item in items) / n
     return Score(1 - observed / expected)
+
+
+@dataclass(frozen=True, slots=True)
+class RaterAgreement:
+    """Shares of the rated items on which raters agree, each 0 to 1 and each part of the next."""
+
+    absolute: float
+    """All gave one score."""
+    high: float
+    """At least two gave one score, and every other is at most a step from it."""
+    majority: float
+    """At least two gave one score, wherever the others are."""
+    n: int
+    """Items that at least two raters rated."""
+
+
+def rater_agreement(ratings: Iterable[Sequence[float]], step: float = 1.0) -> RaterAgreement | None:
+    """Return how often raters agree, chance not taken out; None where no item has two ratings.
+
+    Source: MTRAG paper, appendix E (absolute, high). Its published shares are those of `majority`.
+
+    Args:
+        ratings: one row an item; their order is irrelevant. An item with fewer than two ratings is left out.
+        step: a single point of the scale.
+    """
+    items = [row for row in ratings if len(row) > 1]
+    if not items:
+        return None
+    return RaterAgreement(
+        sum(len(set(row)) == 1 for row in items) / len(items),
+        sum(any(_is_high(row, score, step) for score in row) for row in items) / len(items),
+        sum(len(set(row)) < len(row) for row in items) / len(items),
+        len(items),
+    )
+
+
+def _is_high(row: Sequence[float], score: float, step: float) -> bool:
+    return row.count(score) > 1 and all(abs(rating - score) <= step for rating in row)
 
 
 def spearman(first: Sequence[float], second: Sequence[float], weights: Sequence[float] | None = None) -> Score:
@@ -214,9 +253,11 @@ __all__ = [
     "NOTHING_VARIES",
     "TOO_FEW",
     "Level",
+    "RaterAgreement",
     "inverse_frequency",
     "krippendorff_alpha",
     "pairwise_spearman",
+    "rater_agreement",
     "spearman",
     "spearman_repeated",
 ]

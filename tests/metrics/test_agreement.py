@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import random
 from collections.abc import Sequence
 
 import pytest
@@ -16,6 +17,7 @@ from ragtasks.metrics import (
     inverse_frequency,
     krippendorff_alpha,
     pairwise_spearman,
+    rater_agreement,
     spearman,
     spearman_repeated,
 )
@@ -188,3 +190,28 @@ def test_pairs_of_raters_compare_what_both_rated() -> None:
     assert pairwise_spearman({"a": (1, None), "b": (None, 1)})["a", "b"].reason == TOO_FEW
     with pytest.raises(ValueError, match="zip"):
         pairwise_spearman({"a": (1, 2), "b": (1,)})
+
+
+def test_agreement_by_the_appendix_of_mtrag() -> None:
+    rows = [(4, 4, 4), (4, 3, 4), (4, 2, 4), (2, 3, 4), (3, 3), (3, 4), (1,)]
+    found = rater_agreement(rows)
+    assert found is not None
+    assert (found.absolute, found.high, found.majority, found.n) == (2 / 6, 3 / 6, 4 / 6, 6)
+    assert rater_agreement([(1,), ()]) is None
+
+
+def test_a_point_of_the_scale_may_be_more_than_one() -> None:
+    rows = [(0, 50, 50), (0, 100, 100)]
+    shares = [found.high for step in (1, 50, 100) if (found := rater_agreement(rows, step)) is not None]
+    assert shares == [0, 0.5, 1]
+
+
+@given(st.lists(st.lists(st.integers(1, 5), min_size=2, max_size=5), min_size=1, max_size=12), st.randoms())
+def test_agreement_is_nested_and_ignores_orders(rows: list[list[int]], order: random.Random) -> None:
+    found = rater_agreement(rows)
+    assert found is not None
+    assert 0 <= found.absolute <= found.high <= found.majority <= 1
+    for row in rows:
+        order.shuffle(row)
+    order.shuffle(rows)
+    assert rater_agreement(rows) == found

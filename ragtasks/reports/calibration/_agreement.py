@@ -12,9 +12,17 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from ragtasks.benchmarks.mtrag import FANC, PUBLISHED_METRICS, REFERENCE_MODEL, RatedResponse
+from ragtasks.benchmarks.mtrag import FANC, PUBLISHED_METRICS, REFERENCE_MODEL, WIN_RATE, RatedResponse
 from ragtasks.errors import ConfigurationError, clear_error
-from ragtasks.metrics import Level, inverse_frequency, krippendorff_alpha, spearman, spearman_repeated
+from ragtasks.metrics import (
+    Level,
+    RaterAgreement,
+    inverse_frequency,
+    krippendorff_alpha,
+    rater_agreement,
+    spearman,
+    spearman_repeated,
+)
 from ragtasks.records import Answerability, IdkVerdict, Score
 from ragtasks.reports.calibration._records import (
     ALL,
@@ -29,6 +37,8 @@ from ragtasks.reports.calibration._records import (
     ModelMean,
     Weighting,
 )
+
+_STEPS = {WIN_RATE: 50.0, **dict.fromkeys(FANC, 1.0)}  # a single point of each scale
 
 
 def calibrate(
@@ -62,7 +72,15 @@ def calibrate(
         tuple(_means(chosen, every)),
         tuple(_idk(source, answers, found) for source, found in verdicts.items()),
         {name: krippendorff_alpha([tuple(r.ratings[name].values()) for r in chosen], Level.ORDINAL) for name in HUMAN},
+        _rater_agreement(answers),
     )
+
+
+def _rater_agreement(answers: Sequence[RatedResponse]) -> dict[str, RaterAgreement]:
+    """Return how often the raters agree: not on the reference answers, as the paper's values (section 7) show."""
+    rows = [row for row in answers if row.model_id != REFERENCE_MODEL]
+    found = {name: rater_agreement([tuple(row.ratings[name].values()) for row in rows], _STEPS[name]) for name in HUMAN}
+    return {name: shares for name, shares in found.items() if shares is not None}
 
 
 def consolidated(row: RatedResponse, name: str, consolidation: Consolidation) -> float:

@@ -8,6 +8,7 @@ from enum import Enum
 from types import MappingProxyType
 
 from ragtasks.benchmarks.mtrag import FANC, PUBLISHED_METRICS, REFERENCE_MODEL, WIN_RATE
+from ragtasks.metrics import RaterAgreement
 from ragtasks.records import Score
 
 PUBLISHED = "published"
@@ -27,8 +28,12 @@ PAPER_TABLE_6: Mapping[str, Mapping[str, float]] = MappingProxyType(
     }
 )
 """Model -> column -> score of the MTRAG paper's Table 6."""
-PAPER_TABLE_7: Mapping[str, float] = MappingProxyType({"rl_f": 0.01, "rb_llm": 0.33, "rb_alg": 0.24})
+PAPER_TABLE_7: Mapping[str, float] = MappingProxyType(
+    {"rl_f": 0.01, "rb_llm": 0.33, "rb_alg": 0.24, "rl_r": -0.03, "rl_mtb": -0.17}
+)
 """Metric -> weighted Spearman correlation with the win-rate in the MTRAG paper's Table 7."""
+PAPER_AGREEMENT: Mapping[str, float] = MappingProxyType(dict(zip(HUMAN, (87.4, 89.6, 92.1, 95.6, 90.3), strict=True)))
+"""Each name of `HUMAN` -> agreement of the raters in percent (MTRAG paper, section 7)."""
 
 AnswerKey = tuple[str, str]
 """(task id, model id)."""
@@ -140,11 +145,14 @@ class Calibration:
     """One a judge, in the order given."""
     raters: Mapping[str, Score]
     """Each name of `HUMAN` -> Krippendorff's alpha of the raters, ordinal, over ANSWERABLE answers."""
+    agreement: Mapping[str, RaterAgreement]
+    """Each name of `HUMAN` -> how often the raters agree on the answers of models, whatever their answerability."""
 
 
 __all__ = [
     "ALL",
     "HUMAN",
+    "PAPER_AGREEMENT",
     "PAPER_TABLE_6",
     "PAPER_TABLE_7",
     "PUBLISHED",

@@ -8,6 +8,7 @@ from ragtasks.records import Score
 from ragtasks.reports.calibration._records import (
     ALL,
     HUMAN,
+    PAPER_AGREEMENT,
     PAPER_TABLE_6,
     PAPER_TABLE_7,
     PUBLISHED,
@@ -106,10 +107,16 @@ def _paper_7(metric: str, source: str) -> str:
 
 def _raters(calibration: Calibration) -> Iterator[str]:
     yield "\n## Agreement of the raters\n"
-    yield "Krippendorff's alpha of the raters of the same answer, ordinal: 1 always, 0 as by chance.\n"
-    yield from _table(
-        ("", *calibration.raters), [("alpha", *(_decimals(score, 2) for score in calibration.raters.values()))]
-    )
+    yield "Krippendorff's alpha of the raters of the same answer, ordinal, ANSWERABLE tasks: 1 always, 0 as by chance."
+    yield "Below it, in percent of the models' answers to all tasks, chance not taken out: all raters gave one score;"
+    yield "two did, and the third is at most a point away (50 of the win-rate; the paper's appendix E); two did, and the"
+    yield "third is anywhere. The paper's values are those of the last.\n"
+    rows: list[tuple[str, ...]] = [("alpha", *(_decimals(score, 2) for score in calibration.raters.values()))]
+    for title, part in (("absolute", "absolute"), ("absolute or high", "high"), ("two of the raters", "majority")):
+        shares = (calibration.agreement.get(name) for name in calibration.raters)
+        rows.append((title, *("-" if found is None else f"{100 * getattr(found, part):.1f}" for found in shares)))
+    rows.append(("paper, section 7", *(f"{PAPER_AGREEMENT[name]:.1f}" for name in calibration.raters)))
+    yield from _table(("", *calibration.raters), rows)
 
 
 def _idk(calibration: Calibration) -> Iterator[str]:

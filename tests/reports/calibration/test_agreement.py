@@ -23,7 +23,7 @@ from ragtasks.records import Answerability, IdkVerdict, Message, Response, Role,
 from ragtasks.reports.calibration import ALL, HUMAN, PAPER_TABLE_6, Consolidation, consolidated
 from ragtasks.reports.calibration._agreement import calibrate
 from ragtasks.reports.calibration._plot import PICTURE_FORMATS, plot_calibration
-from ragtasks.reports.calibration._records import PAPER_TABLE_7, Calibration, Column, Weighting
+from ragtasks.reports.calibration._records import PAPER_AGREEMENT, PAPER_TABLE_7, Calibration, Column, Weighting
 from ragtasks.reports.calibration._tables import render_calibration
 
 MODELS = ("reference", "gpt-4o", "llama-3.1-405b-instruct")
@@ -162,6 +162,22 @@ def test_the_raters_agree_little_more_than_by_chance(official: Calibration) -> N
     )
 
 
+def test_the_raters_agreement_of_the_paper_is_that_two_agree_on_a_models_answer(official: Calibration) -> None:
+    """All five values of section 7; by the words of appendix E, where the third must be near, they would be lower."""
+    found = official.agreement
+    assert {name: round(100 * shares.majority, 1) for name, shares in found.items()} == PAPER_AGREEMENT
+    assert {name: round(100 * shares.high, 1) for name, shares in found.items()} == {
+        "win_rate": 71.1,
+        "faithfulness": 81.1,
+        "appropriateness": 84.0,
+        "naturalness": 93.1,
+        "completeness": 76.4,
+    }
+    assert {shares.n for shares in found.values()} == {318}
+    rows = lines_of(render_calibration(official), "two of the raters")
+    assert rows == [["two of the raters", "87.4", "89.6", "92.1", "95.6", "90.3"]]
+
+
 def test_a_judge_that_says_what_is_published_correlates_like_it(answers: tuple[RatedResponse, ...]) -> None:
     copy = Column("rb_llm", "copy", {row.key: row.metrics["rb_llm"] for row in answers})
     cells = calibrate(answers, [copy]).correlations
@@ -197,7 +213,8 @@ def test_a_column_that_says_nothing_has_no_score() -> None:
 
 def test_only_answerable_answers_count() -> None:
     others = [rated(n, label=label) for n, label in enumerate(("PARTIAL", "UNANSWERABLE", "CONVERSATIONAL"), start=90)]
-    assert calibrate([*made(), *others]) == calibrate(made())
+    found, expected = calibrate([*made(), *others]), calibrate(made())
+    assert replace(found, agreement=expected.agreement) == expected
 
 
 def test_the_order_of_the_answers_does_not_count() -> None:
@@ -361,7 +378,7 @@ def test_a_missing_matplotlib_is_named_with_its_extra(tmp_path: Path, monkeypatc
 
 
 def test_the_papers_tables_are_as_printed() -> None:
-    assert PAPER_TABLE_7 == {"rl_f": 0.01, "rb_llm": 0.33, "rb_alg": 0.24}
+    assert PAPER_TABLE_7 == {"rl_f": 0.01, "rb_llm": 0.33, "rb_alg": 0.24, "rl_r": -0.03, "rl_mtb": -0.17}
     assert {model: dict(row)["win_rate"] for model, row in PAPER_TABLE_6.items()} == {
         "reference": 59.3,
         "gpt-4o": 47.8,
