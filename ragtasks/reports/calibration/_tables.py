@@ -109,8 +109,8 @@ def _raters(calibration: Calibration) -> Iterator[str]:
     yield "\n## Agreement of the raters\n"
     yield "Krippendorff's alpha of the raters of the same answer, ordinal, ANSWERABLE tasks: 1 always, 0 as by chance."
     yield "Below it, in percent of the models' answers to all tasks, chance not taken out: all raters gave one score;"
-    yield "two did, and the third is at most a point away (50 of the win-rate; the paper's appendix E); two did, and the"
-    yield "third is anywhere. The paper's values are those of the last.\n"
+    yield "two did, and the third is at most a point away (50 of the win-rate; appendix E of the paper); two did, the"
+    yield "third anywhere. The values that the paper prints are those of the last.\n"
     rows: list[tuple[str, ...]] = [("alpha", *(_decimals(score, 2) for score in calibration.raters.values()))]
     for title, part in (("absolute", "absolute"), ("absolute or high", "high"), ("two of the raters", "majority")):
         shares = (calibration.agreement.get(name) for name in calibration.raters)
