@@ -1,18 +1,44 @@
 """The command line; importing this package lets every command join the application."""
 
-from ragtasks.cli import cache, comparing, evaluation, history, reporting, retrieval, submission, trec_rag, validating
+from ragtasks.cli import (
+    cache,
+    calibrate,
+    compare,
+    corpus,
+    doctor,
+    evaluate_run,
+    fetch,
+    judge,
+    link,
+    report,
+    results,
+    retrieve,
+    run,
+    runs,
+    submit,
+    trec_rag,
+    validate,
+)
 from ragtasks.cli.app import app, main
 
 __all__ = [
     "app",
     "cache",
-    "comparing",
-    "evaluation",
-    "history",
+    "calibrate",
+    "compare",
+    "corpus",
+    "doctor",
+    "evaluate_run",
+    "fetch",
+    "judge",
+    "link",
     "main",
-    "reporting",
-    "retrieval",
-    "submission",
+    "report",
+    "results",
+    "retrieve",
+    "run",
+    "runs",
+    "submit",
     "trec_rag",
-    "validating",
+    "validate",
 ]

@@ -9,7 +9,7 @@ import pytest
 
 from ragtasks.cli import main
 from ragtasks.clients import Kept, Outcome, Reply, ReplyCache
-from tests.cli.test_retrieval import printed
+from tests.cli.test_retrieve import printed
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from tests.cli.test_app import COMMANDS
 from tests.clients._server import closed_port
 from tests.hostile._world import SECRET, World, build
-from tests.test_cli import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[2]
 READ_NO_FILES = {("link",), ("unlink",), ("path",)}

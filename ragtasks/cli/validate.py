@@ -1,4 +1,4 @@
-"""The command on a folder of your own: it parses, calls one function, and prints."""
+"""`ragtasks validate`: what is wrong with a benchmark of your own."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ def light_harness(tmp_path: Path) -> Path:
 
 
 def test_link_and_unlink_say_what_they_did(light_harness: Path) -> None:
-    repository = str(Path(__file__).resolve().parents[1])
+    repository = str(Path(__file__).resolve().parents[2])
     search = os.pathsep.join([str(light_harness.parent), repository])
     stubs = light_harness / "tasks" / "ragtasks"
     first, second = (as_command("link", PYTHONPATH=search) for _ in range(2))
@@ -151,7 +151,7 @@ def test_link_and_unlink_say_what_they_did(light_harness: Path) -> None:
 
 def test_link_without_a_tasks_folder_is_a_clear_error(light_harness: Path) -> None:
     (light_harness / "tasks").rmdir()
-    search = os.pathsep.join([str(light_harness.parent), str(Path(__file__).resolve().parents[1])])
+    search = os.pathsep.join([str(light_harness.parent), str(Path(__file__).resolve().parents[2])])
     done = as_command("link", PYTHONPATH=search)
     assert done.returncode == 1
     assert done.stdout == ""

@@ -1,4 +1,4 @@
-"""Commands on a folder of results: list, show, diff, leaderboard, export. Each calls the library and prints."""
+"""`ragtasks results`: list, show, diff, leaderboard and export, on a folder of results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands that compare results in pairs: evaluations, and runs. Each parses, calls one function, and prints."""
+"""`ragtasks compare` and `compare-runs`: evaluations, and runs, in pairs."""
 
 from __future__ import annotations
 

@@ -1,30 +1,23 @@
-"""Commands on files to hand in: build one, check one. Each parses, calls one function, and prints."""
+"""`ragtasks submit` and `check`: files to hand in."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from ragtasks.cli.app import app, say
+from ragtasks.cli.options import DATA, named_benchmark
 from ragtasks.submissions.mtrageval import SubmissionTask
 
 _TASK = Annotated[
     SubmissionTask,
     typer.Option(help="Task of MTRAGEval: A retrieval, B answers, C both.", case_sensitive=False),
 ]
-_DATA = Annotated[str | None, typer.Option(help="`sample`, or a folder with the official files.")]
 _INPUT = Annotated[Path | None, typer.Option("--input", help="Official input file; default: the benchmark's tasks.")]
 _DOCUMENTS = Annotated[bool, typer.Option(help="Look documents up in the benchmark's corpora, where they are here.")]
-
-
-def _benchmark(name: str, data: str | None) -> Any:
-    from ragtasks.benchmarks import benchmark_folder, open_benchmark
-    from ragtasks.environment import data_folder
-
-    return open_benchmark(name, benchmark_folder(name, data, data_folder()).resolve())
 
 
 @app.command()
@@ -35,7 +28,7 @@ def check(  # noqa: PLR0917 (one parameter an option)
     benchmark: Annotated[
         str | None, typer.Option(help="Benchmark with the tasks and corpora: mtrag, mtrag_un.")
     ] = None,
-    data: _DATA = None,
+    data: DATA = None,
     documents: _DOCUMENTS = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -43,7 +36,7 @@ def check(  # noqa: PLR0917 (one parameter an option)
     from ragtasks.submissions import mtrageval
     from ragtasks.submissions.mtrageval import render_json, render_text
 
-    source = _benchmark(benchmark or "mtrag", data) if benchmark or data else None
+    source = named_benchmark(benchmark or "mtrag", data) if benchmark or data else None
     report = mtrageval.check(file, task, source, input_file, documents=documents)
     say(*([json.dumps(render_json(report))] if as_json else render_text(report)))
     raise typer.Exit(int(not report.passes))
@@ -60,7 +53,7 @@ def submit(  # noqa: PLR0917 (one parameter an option)
         Path | None, typer.Option(help="What lm_eval wrote with --log_samples for one model: file or folder.")
     ] = None,
     benchmark: Annotated[str, typer.Option(help="Benchmark: mtrag, mtrag_un.")] = "mtrag",
-    data: _DATA = None,
+    data: DATA = None,
     input_file: _INPUT = None,
     limit_contexts: Annotated[int, typer.Option(help="Contexts that a task may have, 10 at most.")] = 10,
     allow_missing: Annotated[
@@ -73,7 +66,7 @@ def submit(  # noqa: PLR0917 (one parameter an option)
     from ragtasks.submissions import mtrageval
 
     request = mtrageval.Request(task, output, run, results, input_file, limit_contexts, allow_missing, documents)
-    say(*mtrageval.submit(request, _benchmark(benchmark, data), run_store()))
+    say(*mtrageval.submit(request, named_benchmark(benchmark, data), run_store()))
 
 
 __all__ = ["check", "submit"]

@@ -1,4 +1,4 @@
-"""The report: tables, pictures and the page, of harness results, of the human evaluation, and of stored runs."""
+"""`ragtasks report`: tables, pictures and the page, of harness results, of the human evaluation, and of stored runs."""
 
 from __future__ import annotations
 

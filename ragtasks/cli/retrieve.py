@@ -1,0 +1,80 @@
+"""`ragtasks retrieve`: a run of a retriever, made once."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+
+from ragtasks.cli.app import app, say
+from ragtasks.cli.options import BENCHMARK, DATA, retrieval_place
+from ragtasks.errors import ConfigurationError
+
+_RETRIEVED = ("reference_rag", "full_rag")
+
+
+@app.command()
+def retrieve(  # noqa: PLR0917 (one parameter an option)
+    retriever: Annotated[str, typer.Option(help="Such as bm25, dense:minilm, hybrid(bm25,dense:minilm), run:FILE.")],
+    queries: Annotated[
+        str, typer.Option(help="Query form: last_turn, rewrite, all_questions, llm_rewrite, ...")
+    ] = "last_turn",
+    benchmark: BENCHMARK = "mtrag",
+    data: DATA = None,
+    name: Annotated[str | None, typer.Option(help="Name of the run; default: retriever and query form.")] = None,
+    depth: Annotated[int, typer.Option(min=1, help="Passages kept for each query.")] = 100,
+    rewriter: Annotated[
+        str | None, typer.Option(help="Endpoint for the query form llm_rewrite, such as openai/NAME.")
+    ] = None,
+    base_url: Annotated[str | None, typer.Option(help="Address of the rewriter's OpenAI-compatible server.")] = None,
+    corpus: Annotated[
+        list[str] | None, typer.Option(help="DOMAIN=LOCATION: search another corpus for a domain; repeatable.")
+    ] = None,
+) -> None:
+    """Make a run of a retriever over a benchmark's queries, once; a killed call is taken up again."""
+    from retrieval_cache.service import Rewriter, has_judgements
+    from retrieval_cache.service import retrieve as make
+
+    model, place = Rewriter(rewriter, base_url), retrieval_place(benchmark, data)
+    run = make(place, retriever, queries, name=name, depth=depth, rewriter=model, corpora=_pairs(corpus))
+    made = run.folder.name
+    say(f"run {made} in {run.folder}")
+    if name not in (None, made):
+        say(f"this very run was there under that name: {name} is not made")
+    say(*_next_steps(made, benchmark, data, has_judgements(place)))
+
+
+def _pairs(options: list[str] | None) -> dict[str, str]:
+    pairs = [option.partition("=") for option in options or []]
+    for name, sign, value in pairs:
+        if not (name and sign and value):
+            raise ConfigurationError(f"--corpus: expected DOMAIN=LOCATION, found {name + sign + value!r}")
+    return {name: value for name, _, value in pairs}
+
+
+def _next_steps(run: str, benchmark: str, data: str | None, is_judged: bool) -> Iterator[str]:
+    """Yield how to go on with a run on the data that it was made for, to be pasted into a shell."""
+    if is_judged:
+        place = ["--benchmark", benchmark, *(["--data", data] if data else [])]
+        yield f"next: {shlex.join(['ragtasks', 'evaluate-run', run, *place])}"
+    if _has_tasks_on_runs(benchmark):
+        metadata = shlex.quote(json.dumps({**({"data": data} if data else {}), "run": run}, ensure_ascii=False))
+        yield f"use it in tasks of {benchmark} with --metadata {metadata}"
+
+
+def _has_tasks_on_runs(benchmark: str) -> bool:
+    """Return whether a harness task of the benchmark is given retrieved passages."""
+    import yaml
+
+    from ragtasks.harness.link import task_folder
+
+    # The base loader leaves the harness's `!function` tags alone.
+    files = (yaml.load(path.read_text("utf-8"), yaml.BaseLoader) for path in task_folder().rglob("*.yaml"))
+    options = (file.get("dataset_kwargs", {}) for file in files)
+    return any(one.get("benchmark") == benchmark and one.get("setting") in _RETRIEVED for one in options)
+
+
+__all__ = ["retrieve"]

@@ -1,0 +1,20 @@
+"""`ragtasks run`: it hands lm_eval's own arguments on."""
+
+from __future__ import annotations
+
+import typer
+
+from ragtasks.cli.app import app
+
+_PASS_THROUGH = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+
+
+@app.command(context_settings=_PASS_THROUGH)
+def run(context: typer.Context) -> None:
+    """Evaluate a model: takes lm_eval's own arguments, starts faster, and knows the ragtasks-* baselines."""
+    from ragtasks.harness.run import run_harness
+
+    run_harness(context.args)
+
+
+__all__ = ["run"]

@@ -1,0 +1,66 @@
+"""`ragtasks runs`: the stored runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+
+from ragtasks.cli.app import app, say
+
+runs = typer.Typer(help="List, show, compare, check and remove stored runs.", no_args_is_help=True)
+app.add_typer(runs, name="runs")
+
+
+def _store() -> Any:
+    from ragtasks.environment import run_store
+    from retrieval_cache.store import RunStore
+
+    return RunStore(run_store())
+
+
+@runs.command("list")
+def runs_list() -> None:
+    """List the stored runs."""
+    from retrieval_cache.store import list_runs
+
+    store = _store()
+    stored = store.all()
+    say(*list_runs(stored) if stored else [f"no runs in {store.runs}: make one with `ragtasks retrieve`"])
+
+
+@runs.command("show")
+def runs_show(name: str) -> None:
+    """Print what a run was made of."""
+    say((_store().named(name).folder / "manifest.json").read_text(encoding="utf-8"))
+
+
+@runs.command("diff")
+def runs_diff(first: str, second: str) -> None:
+    """Print the parts of two runs that differ; status 1 where any does."""
+    from retrieval_cache.store import diff_runs
+
+    store = _store()
+    lines = diff_runs(store.named(first).manifest, store.named(second).manifest)
+    say(*lines or ["no difference"])
+    raise typer.Exit(int(bool(lines)))
+
+
+@runs.command("verify")
+def runs_verify(name: str) -> None:
+    """Check a run's files against its manifest; status 1 where one is missing or changed."""
+    from retrieval_cache.store import verify_run
+
+    violations = verify_run(_store().named(name))
+    say(*violations or ["all files are as they were written"])
+    raise typer.Exit(int(bool(violations)))
+
+
+@runs.command("remove")
+def runs_remove(name: str) -> None:
+    """Delete a run."""
+    _store().remove(name)
+    say(f"removed {name}")
+
+
+__all__ = ["runs", "runs_diff", "runs_list", "runs_remove", "runs_show", "runs_verify"]
