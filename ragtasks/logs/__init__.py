@@ -14,6 +14,7 @@ from ragtasks.logs._provenance import (
     provenance_of,
     scored_on,
 )
+from ragtasks.logs._sample_lines import samples_of
 from ragtasks.logs._saved_answers import (
     DEFAULT_SUITE,
     OWN_CONTEXTS,
@@ -53,6 +54,7 @@ __all__ = [
     "read_evaluations",
     "read_predictions",
     "read_results",
+    "samples_of",
     "say_unused",
     "scored_on",
     "value_at",

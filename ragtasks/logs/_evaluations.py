@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from ragtasks.errors import BenchmarkFileError, clear_error
-from ragtasks.files import OFFICIAL, Violations, json_lines, parse_json
+from ragtasks.files import OFFICIAL, parse_json
 from ragtasks.judges import VerdictOutcome
 from ragtasks.logs._logged_samples import require_sample
+from ragtasks.logs._sample_lines import sample_lines
 from ragtasks.logs._saved_answers import DEFAULT_SUITE, facts_of_answers
 from ragtasks.logs._saved_results import RUN_AGAIN, LoggedSamples, logged_samples, value_at
 from ragtasks.metrics import Metric
@@ -234,23 +235,19 @@ def _rows(samples: Iterable[LoggedSamples]) -> Iterator[Row]:
     """Yield the samples of one evaluation, each task once in a setting: else its answers would share one mean."""
     places: dict[tuple[str, str], tuple[Path, int]] = {}
     for logged in samples:
-        path = logged.path
-        violations = Violations(path, "logged samples", RUN_AGAIN)
-        n_found = 0
-        for line, sample in json_lines(violations):
-            n_found += 1
+        for line in sample_lines(logged):
             try:
-                require_sample(sample)
-                row = _row(sample)
-                first = places.setdefault((row.setting, row.task_id), (path, line))
+                require_sample(line.sample)
+                row = _row(line.sample)
             except (LookupError, TypeError, ValueError, OverflowError) as error:
-                violations.add(line, "a sample of a ragtasks task", _said(error))
+                line.refuse(error)
                 continue
-            if first != (path, line):
-                violations.add(line, _ONCE, f"one that line {first[1]} of {first[0].name} has", row.task_id)
+            place = (logged.path, line.number)
+            first = places.setdefault((row.setting, row.task_id), place)
+            if first != place:
+                found = f"one that line {first[1]} of {first[0].name} has"
+                line.violations.add(line.number, _ONCE, found, row.task_id)
             yield row
-        violations.raise_if_any()
-        logged.require(n_found)
 
 
 def _row(sample: Mapping[str, Any]) -> Row:
@@ -289,11 +286,6 @@ def _number(value: Any) -> float | None:
     if math.isinf(value):
         raise ValueError("a score that is not finite")
     return float(value)
-
-
-def _said(error: Exception) -> str:
-    """Return what an error says; the key alone says nothing."""
-    return str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
 
 
 def _error(where: str, expected: str, found: str) -> BenchmarkFileError:

@@ -17,6 +17,7 @@ from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error
 from ragtasks.files import Violations, json_lines, parse_json, passage_of
 from ragtasks.ids import normalise_task_id
 from ragtasks.logs._logged_samples import require_origin, require_sample
+from ragtasks.logs._sample_lines import sample_lines
 from ragtasks.logs._saved_results import RUN_AGAIN, LoggedSamples, logged_samples, time_of
 from ragtasks.logs._saved_settings import RECORDED, harmless, recorded, unused
 from ragtasks.metrics import answer_text
@@ -150,10 +151,10 @@ def _read_task(
     config: EvaluationConfig,
     made_by: Mapping[str, Any],
 ) -> SavedTask:
-    violations = Violations(logged.path, "logged samples", RUN_AGAIN)
     rows: list[Mapping[str, Any]] = []
     responses: list[Response] = []
-    for line, row in json_lines(violations):
+    for line in sample_lines(logged):
+        row = line.sample
         try:
             text = row["filtered_resps"][0]
             if not isinstance(text, str):
@@ -162,13 +163,11 @@ def _read_task(
             responses.append(response_of(row["doc"], text))
             rows.append(row)
         except (LookupError, TypeError, ValueError, RecursionError) as error:
-            violations.add(line, "a logged sample of a ragtasks task", f"{type(error).__name__}: {error}")
-    if len({row["doc"].get("benchmark") for row in rows}) > 1:
-        violations.add(0, "samples of one benchmark", sorted({str(row["doc"].get("benchmark")) for row in rows}))
-    violations.raise_if_any()
-    logged.require(len(rows))
-    benchmark = str(rows[0]["doc"].get("benchmark"))
-    return SavedTask(name, benchmark, config, facts, made_by, tuple(rows), tuple(responses))
+            line.refuse(error)
+    benchmarks = sorted({str(row["doc"].get("benchmark")) for row in rows})
+    if len(benchmarks) > 1:
+        raise _error("logged samples", logged.path, "samples of one benchmark", ", ".join(benchmarks))
+    return SavedTask(name, benchmarks[0], config, facts, made_by, tuple(rows), tuple(responses))
 
 
 def read_predictions(

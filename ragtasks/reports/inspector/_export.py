@@ -19,8 +19,17 @@ from typing import Any
 import orjson
 
 from ragtasks.errors import ConfigurationError
-from ragtasks.files import Violations, json_lines, write_atomically
-from ragtasks.logs import Evaluation, Row, asked_otherwise, heading, merge_evaluations, model_names, scored_on
+from ragtasks.files import write_atomically
+from ragtasks.logs import (
+    Evaluation,
+    Row,
+    asked_otherwise,
+    heading,
+    merge_evaluations,
+    model_names,
+    samples_of,
+    scored_on,
+)
 from ragtasks.reports.inspector._choice import Key, Scores, ScoreTable, choose
 
 SCHEMA_VERSION = 2
@@ -161,10 +170,7 @@ def _scores_of(row: Row) -> Scores:
 
 def _samples(evaluation: Evaluation) -> Iterator[dict[str, Any]]:
     for path in evaluation.samples.values():
-        violations = Violations(path, "logged samples", "run the evaluation again with --output_path DIR --log_samples")
-        for _, sample in json_lines(violations):
-            yield sample
-        violations.raise_if_any()
+        yield from (line.sample for line in samples_of(path))
 
 
 def _task(task_id: str, doc: Mapping[str, Any], contexts: list[dict[str, str]]) -> dict[str, Any]:

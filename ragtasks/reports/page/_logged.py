@@ -8,10 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ragtasks.errors import BenchmarkFileError, clear_error
-from ragtasks.files import Violations, json_lines
-from ragtasks.logs import Evaluation, Row
-
-_NEXT_STEP = "run the evaluation again with --output_path DIR --log_samples"
+from ragtasks.logs import Evaluation, Row, samples_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,28 +31,28 @@ def read_logged(evaluation: Evaluation) -> Iterator[Logged]:
     """
     rows = iter(evaluation.rows)
     for path in evaluation.samples.values():
-        violations = Violations(path, "logged samples", _NEXT_STEP)
-        yield from _file(path, rows, violations)
-        violations.raise_if_any()
+        yield from _file(path, rows)
     left = next(rows, None)
     if left is not None:
-        raise _changed(evaluation.source, f"task {left.task_id}, as when the rows were read", "a log that ends before")
+        raise _changed(
+            str(evaluation.source), f"task {left.task_id}, as when the rows were read", "a log that ends before"
+        )
 
 
-def _file(path: Path, rows: Iterator[Row], violations: Violations) -> Iterator[Logged]:
-    for line, sample in json_lines(violations):
+def _file(path: Path, rows: Iterator[Row]) -> Iterator[Logged]:
+    for line in samples_of(path):
         row = next(rows, None)
-        doc = sample.get("doc")
+        doc = line.sample.get("doc")
         if row is None or not isinstance(doc, dict) or doc.get("task_id") != row.task_id:
             found = doc.get("task_id") if isinstance(doc, dict) else doc
-            violations.add(line, f"task {row.task_id}, as when the rows were read" if row else "no more line", found)
-            return
-        yield Logged(row, doc, _text(sample.get("filtered_resps")))
+            expected = f"task {row.task_id}, as when the rows were read" if row else "no more line"
+            raise _changed(f"{path}: line {line.number}", expected, repr(found))
+        yield Logged(row, doc, _text(line.sample.get("filtered_resps")))
 
 
-def _changed(source: Path, expected: str, found: str) -> BenchmarkFileError:
+def _changed(where: str, expected: str, found: str) -> BenchmarkFileError:
     message = clear_error(
-        "logged samples", where=str(source), expected=expected, found=found, next_step="read the results again"
+        "logged samples", where=where, expected=expected, found=found, next_step="read the results again"
     )
     return BenchmarkFileError(message)
 
