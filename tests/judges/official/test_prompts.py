@@ -89,8 +89,8 @@ def test_other_prompts_are_not_looked_for(mtrag_checkout: Path, tmp_path: Path) 
         ("rb_llm", "judge_utils.py", lambda text: text.replace("impartial judge", "impartial  judge", 1)),
         ("rb_llm", "judge_utils.py", lambda text: text.replace("{row['response']}", "{row['reference_answer']}")),
         ("rb_llm", "judge_utils.py", lambda text: text.replace("{row['response']}", "{row['response']!r}")),
-        ("idk", "judge_utils.py", lambda text: text.replace("{pending}", "{question}")),
-        ("clarification", "underspecified_eval.py", lambda text: text.replace("{{ response }}", "{{ pending }}")),
+        ("idk", "judge_utils.py", lambda text: text.replace("{inquiry}", "{question}")),
+        ("clarification", "underspecified_eval.py", lambda text: text.replace("{{ response }}", "{{ inquiry }}")),
     ],
 )
 def test_another_wording_is_refused(
@@ -110,7 +110,7 @@ def test_another_wording_is_refused(
         ("rb_llm", "def broken(:", "invalid syntax"),
         ("rb_llm", "# \0", "null bytes"),
         ("idk", "raise SystemExit('never run')", "no text under the name format_idk_judge"),
-        ("idk", "def format_idk_judge(df):\n    return [f'{pending} {response}']", "another text under the name"),
+        ("idk", "def format_idk_judge(df):\n    return [f'{inquiry} {response}']", "another text under the name"),
         ("clarification", "UNDERSPECIFIED_PROMPT = '{{ response }}'", "another text under the name"),
         ("clarification", "OTHER = UNDERSPECIFIED_PROMPT = 3", "another text under the name"),
     ],
