@@ -27,7 +27,7 @@ system-packages:
 	bash scripts/system_packages.sh
 
 test: lint
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses auto --maxprocesses 8 --dist worksteal
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

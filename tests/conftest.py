@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, settings
 pytest_plugins = ["pytester", "tests._skips"]
 
 # The same cases every time, and no stop-watch: how long a case takes is the machine's business.
-settings.register_profile("ragtasks", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+QUICK = [HealthCheck.too_slow]
+settings.register_profile("ragtasks", max_examples=50, deadline=None, derandomize=True, suppress_health_check=QUICK)
 settings.load_profile("ragtasks")
 
 REAL_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"

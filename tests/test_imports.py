@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -79,8 +80,13 @@ def part_of(module: str) -> str:
     return ".".join(names[:2]) if names[0] == "ragtasks" else names[0]
 
 
-def imported(path: Path) -> Iterator[str]:
-    """Yield every module that a file imports anywhere, inside functions too."""
+@cache
+def imported(path: Path) -> list[str]:
+    """Return every module that a file imports anywhere, inside functions too."""
+    return list(_imports(path))
+
+
+def _imports(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

@@ -40,7 +40,8 @@ def test_hook_and_test_target_run_the_same_checks() -> None:
     assert recipe("lint")[1] == ["$(BIN)/ruff check .", "$(BIN)/ruff format --check .", "$(BIN)/mypy"]
     needed, commands = recipe("test")
     assert "lint" in needed
-    assert commands == ["$(BIN)/pytest"]
+    (command,) = commands
+    assert command.split()[0] == "$(BIN)/pytest"
 
 
 def test_the_workflow_runs_what_every_change_must_pass_and_nothing_else() -> None:

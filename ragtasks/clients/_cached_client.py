@@ -188,6 +188,7 @@ class _Call:
         """Return once every reply that others asked for is there, or some are to be asked by this call after all."""
         begin, is_said, look_seconds = time.monotonic(), False, _SHORTEST_LOOK_SECONDS
         while entries:
+            claims.free_the_dead()
             found = {entry.key: claims.take(entry.key, entry.is_usable) for entry in entries}
             for entry in entries:
                 kept = found[entry.key]

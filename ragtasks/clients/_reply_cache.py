@@ -167,6 +167,10 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
         """Say that an owner of claims is alive."""
         self.execute("INSERT OR REPLACE INTO owners VALUES (?, ?)", (owner, time.time()))
 
+    def owners(self) -> list[str]:
+        """Return all who have shown life and not left."""
+        return [owner for (owner,) in self.execute("SELECT owner FROM owners")]
+
     def leave(self, owner: str) -> None:
         """Let go of everything that an owner claims, and of what the dead have left."""
         with self._transaction() as connection:

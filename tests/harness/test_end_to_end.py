@@ -125,6 +125,7 @@ def test_the_stock_command_runs_our_tasks(tmp_path: Path) -> None:
     assert len(list(cache.iterdir())) == 1
 
 
+@pytest.mark.engine
 def test_two_ranks_give_the_scores_of_one(
     tmp_path: Path, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -46,6 +46,7 @@ def test_only_our_tasks_are_indexed() -> None:
     assert manager.metadata == {"data": "sample"}
 
 
+@pytest.mark.engine
 def test_built_in_tasks_are_indexed_once_a_name_needs_them() -> None:
     manager = _OwnTasksFirst(metadata={"data": "sample"})
     assert manager.match_tasks(["hellaswag"]) == ["hellaswag"]

@@ -29,7 +29,7 @@ class DemoServer:
     """Its judges while a `with` lasts, each at an address of its own; `flaky` fails on every tenth request."""
 
     def __init__(self, delay_seconds: float = 0.0) -> None:
-        self._verdict, self._delay = _demo().verdict, delay_seconds
+        self._verdict, self.delay_seconds = _demo().verdict, delay_seconds
         self._servers: dict[str, ChatServer] = {}
         self._running = ExitStack()
 
@@ -61,6 +61,6 @@ class DemoServer:
         def reply(prompt: str, _: int) -> Action:
             if name == FLAKY and next(numbers) % 10 == 0:
                 return refusal(500, "overloaded")
-            return replace(completion(self._verdict(prompt)), delay_seconds=self._delay)
+            return replace(completion(self._verdict(prompt)), delay_seconds=self.delay_seconds)
 
         return reply

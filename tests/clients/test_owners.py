@@ -1,0 +1,55 @@
+"""Claims of a process that was killed are free at once where the system knows that it is gone."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ragtasks.clients import ReplyCache
+from ragtasks.clients._claims import Claims
+from ragtasks.clients._owners import begin_owner, end_owner, is_gone
+from ragtasks.clients._reply_cache import Claim
+
+_TAKE = """
+import os, sys
+from pathlib import Path
+from ragtasks.clients import ReplyCache
+from ragtasks.clients._claims import Claims
+claims = Claims(ReplyCache(Path(sys.argv[1])))
+claims.__enter__()
+claims.take("k", lambda _: True)
+print("taken", flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_an_owner_of_this_process_is_gone_once_it_ends() -> None:
+    owner = begin_owner()
+    assert not is_gone(owner)
+    end_owner(owner)
+    assert is_gone(owner)
+
+
+@pytest.mark.parametrize("owner", ["other", "", "elsewhere/12/ab", "a/b", f"elsewhere/{os.getpid()}/ab"])
+def test_nobody_is_gone_of_whom_nothing_is_known(owner: str) -> None:
+    assert not is_gone(owner)
+
+
+def test_what_a_killed_process_claims_is_free_at_once_and_no_earlier(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", _TAKE, str(tmp_path / "c")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"taken\n"
+        with ReplyCache(tmp_path / "c") as cache:
+            with Claims(cache) as claims:
+                assert claims.take("k", lambda _: True) is Claim.THEIRS
+            process.kill()  # nobody has asked for its status yet
+            while not all(map(is_gone, cache.owners())):
+                pass
+            with Claims(cache) as claims:
+                assert claims.take("k", lambda _: True) is Claim.OURS
