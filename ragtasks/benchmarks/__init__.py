@@ -9,6 +9,7 @@ from ragtasks.benchmarks._registry import (
     benchmark_folder,
     benchmark_names,
     open_benchmark,
+    own_tables,
     retrieval_side,
     source_of,
 )
@@ -47,6 +48,7 @@ __all__ = [
     "contexts_of_run",
     "is_readable",
     "open_benchmark",
+    "own_tables",
     "parse_rewrite",
     "published_passages",
     "read_reply",

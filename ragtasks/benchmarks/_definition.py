@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +10,7 @@ from ragtasks.benchmarks._benchmark import Benchmark
 from ragtasks.benchmarks._retrieval_side import RetrievalSide
 from ragtasks.benchmarks.download import Source
 from ragtasks.errors import ConfigurationError
+from ragtasks.tables import Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,8 @@ class BenchmarkDefinition:
     """How its retrieval files are read; None where it has none."""
     sample: Path | None = None
     """Folder with a small benchmark of the same format that ships with the code; None: one of ours, or none."""
+    tables: Callable[[Benchmark], Sequence[Table]] | None = None
+    """Benchmark -> what `describe` shows of its files beyond its tasks; None: nothing."""
 
     def __post_init__(self) -> None:
         kinds = (
@@ -35,10 +38,11 @@ class BenchmarkDefinition:
             callable(self.load),
             self.retrieval is None or isinstance(self.retrieval, RetrievalSide),
             self.sample is None or isinstance(self.sample, Path),
+            self.tables is None or callable(self.tables),
         )
         if not all(kinds):
             fields = "source: Source, load: callable, retrieval: RetrievalSide or None, sample: Path or None"
-            raise ConfigurationError(f"BenchmarkDefinition({fields})")
+            raise ConfigurationError(f"BenchmarkDefinition({fields}, tables: callable or None)")
 
 
 __all__ = ["BenchmarkDefinition"]

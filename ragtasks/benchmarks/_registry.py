@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from ragtasks.benchmarks._retrieval_side import RetrievalSide
 from ragtasks.benchmarks.download import Source, locate
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error
 from ragtasks.plugins import ExtensionPoint
+from ragtasks.tables import Table
 
 SAMPLE = "sample"
 """What means the benchmark inside the package where a data folder is asked for."""
@@ -108,6 +110,16 @@ def open_benchmark(name: str, root: Path) -> Benchmark:
     return replace(found, name=name)  # so that whoever has it finds its definition again
 
 
+def own_tables(benchmark: Benchmark) -> Sequence[Table]:
+    """Return the tables of what only this benchmark's files have; () for none.
+
+    Raises:
+        BenchmarkFileError: such a file is broken.
+    """
+    tables = BENCHMARKS.get(benchmark.name).tables
+    return tables(benchmark) if tables else ()
+
+
 def retrieval_side(name: str) -> RetrievalSide:
     """Return how a benchmark's retrieval files are read.
 
@@ -128,6 +140,7 @@ __all__ = [
     "benchmark_folder",
     "benchmark_names",
     "open_benchmark",
+    "own_tables",
     "retrieval_side",
     "source_of",
 ]

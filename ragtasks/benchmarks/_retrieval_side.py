@@ -28,6 +28,8 @@ class RetrievalSide:
     """Task id -> all passages that are published for it, best first; None: those of the setting `full_rag` are all."""
     load_run: Callable[[Path], Run] | None = None
     """Task id -> the published ranking by its scores, where the benchmark publishes them; None: the order is all."""
+    document_of: Callable[[str], str] | None = None
+    """Id of a passage -> id of the document that it was cut from; None where ids do not say it."""
 
     def domains_of(self, tasks: Iterable[Task]) -> tuple[str, ...]:
         """Return the domains of some tasks, in the order of `domains`, or of the tasks where that is empty."""

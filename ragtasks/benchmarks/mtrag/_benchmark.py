@@ -13,7 +13,8 @@ from typing import Any
 from ragtasks.benchmarks._benchmark import Benchmark
 from ragtasks.benchmarks._definition import BenchmarkDefinition
 from ragtasks.benchmarks._retrieval_side import RetrievalSide
-from ragtasks.benchmarks.mtrag._retrieval import corpus_file, load_qrels, load_rewrites
+from ragtasks.benchmarks.mtrag._repairs import tables
+from ragtasks.benchmarks.mtrag._retrieval import corpus_file, document_of, load_qrels, load_rewrites
 from ragtasks.benchmarks.mtrag._rows import (
     DOMAINS,
     Counts,
@@ -52,7 +53,7 @@ def load_run(root: Path) -> Run:
     return read_run(root / _TASK_FILES[Setting.FULL_RAG])
 
 
-RETRIEVAL = RetrievalSide(DOMAINS, corpus_file, load_qrels, load_rewrites, load_run=load_run)
+RETRIEVAL = RetrievalSide(DOMAINS, corpus_file, load_qrels, load_rewrites, load_run=load_run, document_of=document_of)
 """Corpora, relevance judgements, and what was retrieved for the paper."""
 
 OFFICIAL_COUNTS = Counts(
@@ -107,7 +108,7 @@ def _check_coverage(found: Any, expected: set[str], violations: Violations) -> N
         violations.add(0, "only tasks of this setting", "a line for this task", task_id)
 
 
-DEFINITION = BenchmarkDefinition(SOURCE, load, RETRIEVAL)
+DEFINITION = BenchmarkDefinition(SOURCE, load, RETRIEVAL, tables=tables)
 """What the registry lists."""
 
 __all__ = [

@@ -73,7 +73,7 @@ def corpus_file(root: Path, domain: str) -> Path:
     return mtrag_retrieval.corpus_file(root.parent / _SAMPLE_CORPORA if is_sample else root, domain)
 
 
-RETRIEVAL = RetrievalSide(DOMAINS, corpus_file, load_qrels)
+RETRIEVAL = RetrievalSide(DOMAINS, corpus_file, load_qrels, document_of=mtrag_retrieval.document_of)
 """Corpora and relevance judgements."""
 
 DEFINITION = BenchmarkDefinition(SOURCE, load, RETRIEVAL)

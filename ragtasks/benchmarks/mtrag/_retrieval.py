@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from ragtasks.benchmarks.mtrag._rows import DOMAINS, required_file
@@ -10,6 +11,8 @@ from ragtasks.files import Misfit, Violations, json_lines, qrel_lines, read_whol
 from ragtasks.ids import normalise_task_id
 from ragtasks.records import Qrel
 
+_OFFSETS = re.compile(r"-\d+-\d+$")
+_SECTION = re.compile(r"_\d+-\d+$")
 _SPEAKER_MARK = "|user|: "
 _NEXT_STEP = "delete the file and run `ragtasks fetch mtrag`"
 
@@ -99,9 +102,18 @@ def corpus_file(root: Path, domain: str) -> Path:
     return required_file(root / "corpora/passage_level" / f"{domain}.jsonl.zip")
 
 
+def document_of(passage_id: str) -> str:
+    """Return the id of the document that a passage was cut from: without its offsets, and those of its section.
+
+    `822086267_6698-7277-0-579` is of the document 822086267, `ibmcld_00007-7-2159` of ibmcld_00007.
+    """
+    document = _OFFSETS.sub("", passage_id)
+    return _SECTION.sub("", document)
+
+
 def _known(domain: str) -> None:
     if domain not in DOMAINS:
         raise ConfigurationError(f"unknown domain {domain!r}: {close_matches(domain, DOMAINS)}")
 
 
-__all__ = ["corpus_file", "load_qrels", "load_rewrites", "read_qrels", "read_queries"]
+__all__ = ["corpus_file", "document_of", "load_qrels", "load_rewrites", "read_qrels", "read_queries"]

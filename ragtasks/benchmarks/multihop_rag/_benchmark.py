@@ -31,10 +31,12 @@ from ragtasks.benchmarks.multihop_rag._rows import (
     read_articles,
     read_queries,
 )
+from ragtasks.benchmarks.multihop_rag._tables import tables
 from ragtasks.errors import ConfigurationError, clear_error
 from ragtasks.files import parse_json
 from ragtasks.ids import task_id
 from ragtasks.records import Answerability, Contexts, Message, Passage, Qrel, Role, Setting, Task
+from ragtasks.tables import Table
 
 _COMMIT = "3dd4d4e79fc9843008b8f832da99086a82f1a805"
 
@@ -242,10 +244,31 @@ def load_facts(root: Path, domain: str) -> dict[str, tuple[str, ...]]:
     }
 
 
-RETRIEVAL = RetrievalSide(DOMAINS, corpus_file, load_qrels, load_facts=load_facts, load_rankings=load_rankings)
+def document_of(passage_id: str) -> str:
+    """Return the article of a chunk: `article-001` of `article-001-0-512`."""
+    return passage_id.rsplit("-", 2)[0]
+
+
+def own_tables(benchmark: Benchmark) -> Sequence[Table]:
+    """Return articles by category, pieces of evidence a query, and first words.
+
+    Raises:
+        BenchmarkFileError: the corpus is missing or broken.
+    """
+    return tables(benchmark, facts_of(benchmark.root, SOURCE.commit, OFFICIAL_COUNTS)[2])
+
+
+RETRIEVAL = RetrievalSide(
+    DOMAINS,
+    corpus_file,
+    load_qrels,
+    load_facts=load_facts,
+    load_rankings=load_rankings,
+    document_of=document_of,
+)
 """Corpus, judgements, and the facts that the paper's own scores count."""
 
-DEFINITION = BenchmarkDefinition(SOURCE, load, RETRIEVAL)
+DEFINITION = BenchmarkDefinition(SOURCE, load, RETRIEVAL, tables=own_tables)
 """What the registry lists."""
 
 __all__ = [

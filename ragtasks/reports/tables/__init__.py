@@ -1,6 +1,7 @@
 """The tables of a report: scores by setting and by dimension, losses, judges, baselines."""
 
 from ragtasks.reports.tables._baselines import is_baseline
+from ragtasks.reports.tables._benchmark import benchmark_section
 from ragtasks.reports.tables._losses import ANSWERED, MISSED, NOT_USED, REFUSED, failure_kind
 from ragtasks.reports.tables._rankings import query_rows, ranking_section
 from ragtasks.reports.tables._rated_answers import rated_evaluations
@@ -14,6 +15,7 @@ __all__ = [
     "NOT_USED",
     "REFUSED",
     "ReportOptions",
+    "benchmark_section",
     "empty_note",
     "failure_kind",
     "is_baseline",
