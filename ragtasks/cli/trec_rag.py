@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ragtasks.cli.app import app, say
+from ragtasks.cli.app import TableFormat, app, put, say
 from ragtasks.errors import ConfigurationError
 
 commands = typer.Typer(help="TREC RAG: build and check answer files, make nuggets, score.", no_args_is_help=True)
@@ -15,7 +15,6 @@ app.add_typer(commands, name="trec-rag")
 
 _SET = Annotated[str, typer.Option("--set", help="Set of topics: test, raggy, researchy.")]
 _DATA = Annotated[str | None, typer.Option(help="`sample`, or a folder with the official files.")]
-_JUDGES = Annotated[list[str], typer.Option(help="openai/NAME or a JSON object with model, base_url; repeatable.")]
 
 
 def _benchmark(data: str | None) -> Any:
@@ -125,33 +124,97 @@ def nuggets(
 
 @commands.command()
 def score(  # noqa: PLR0917 (one parameter an option)
-    file: Annotated[Path, typer.Argument(help="Answer file.")],
-    judge: _JUDGES,
-    output: Annotated[Path, typer.Option(help="Folder for assignments and metrics.")],
+    file: Annotated[Path | None, typer.Argument(help="Answer file, scored by --judge.")] = None,
+    judge: Annotated[
+        list[str] | None, typer.Option(help="openai/NAME or a JSON object with model, base_url; repeatable.")
+    ] = None,
+    output: Annotated[Path | None, typer.Option(help="Folder for assignments and metrics.")] = None,
     nuggets_file: Annotated[Path | None, typer.Option("--nuggets", help="Default: the benchmark's own.")] = None,
     segments_file: Annotated[
-        Path | None, typer.Option("--segments", help="Segment records (JSON lines); default: the benchmark's own.")
+        Path | None,
+        typer.Option("--segments", help="Segment records or retrieval results; default: the benchmark's own."),
     ] = None,
+    no_support: Annotated[
+        bool, typer.Option("--no-support", help="Judge nuggets only; no text of a segment is needed.")
+    ] = False,
+    assignments: Annotated[
+        Path | None, typer.Option(help="Nugget assignments that are there already, such as NIST's: scored as they are.")
+    ] = None,
+    support: Annotated[Path | None, typer.Option(help="Support judgements of people, such as NIST's.")] = None,
+    form: Annotated[TableFormat, typer.Option("--format", help="How the scores of labels are written.")] = (
+        TableFormat.MARKDOWN
+    ),
     domain: _SET = "test",
     data: _DATA = None,
 ) -> None:
-    """Score an answer file: which nuggets are stated, and whether citations support what cites them."""
-    from ragtasks.benchmarks.trec_rag import load_segments, read_nuggets
-    from ragtasks.submissions.trec_rag import first_cited, read_answers, score_answers, with_nuggets, write_scores
+    """Score an answer file by judges, or any runs by labels that are there: nuggets stated, citations that support."""
+    by_judge = {"FILE": file, "--judge": judge, "--nuggets": nuggets_file, "--segments": segments_file}
+    if assignments or support:
+        extra = [name for name, value in by_judge.items() if value]
+        if extra:
+            raise ConfigurationError(
+                f"{', '.join(extra)}: labels are scored as they are; leave this out, or the labels"
+            )
+        _score_labels(assignments, support, form, output)
+    elif not file or not judge or not output:
+        missing = [name for name, value in {"FILE": file, "--judge": judge, "--output": output}.items() if not value]
+        raise ConfigurationError(
+            f"score: {', '.join(missing)} missing; give FILE, --judge and --output, or labels that are there already "
+            "with --assignments or --support"
+        )
+    else:
+        from ragtasks.benchmarks.trec_rag import read_nuggets
+        from ragtasks.submissions.trec_rag import read_answers, score_answers, with_nuggets, write_scores
 
-    ask = _judge(judge)
-    benchmark = _benchmark(data)
-    tasks = _tasks(benchmark, domain)
-    given = read_answers(file, _topics(tasks))
-    own = read_nuggets(nuggets_file) if nuggets_file else {}
-    tasks = {topic_id: with_nuggets(task, own.get(topic_id)) for topic_id, task in tasks.items()}
-    segments = load_segments(benchmark.root, first_cited(given), segments_file)
-    scored = score_answers(given, tasks, segments, ask)
-    paths = write_scores(output, scored)
-    say(f"{len(scored.answers)} of {len(given)} answers are to topics with nuggets")
-    for name, (mean, n_scored) in scored.means().items():
-        say(f"{name:22}{'-' if mean is None else format(mean, '.4f'):>8}  ({n_scored} scored)")
-    say(*(f"wrote {path}" for path in paths))
+        ask, benchmark = _judge(judge), _benchmark(data)
+        tasks = _tasks(benchmark, domain)
+        given = read_answers(file, _topics(tasks))
+        own = read_nuggets(nuggets_file) if nuggets_file else {}
+        tasks = {topic_id: with_nuggets(task, own.get(topic_id)) for topic_id, task in tasks.items()}
+        segments = None if no_support else _cited_segments(benchmark.root, given, segments_file)
+        scored = score_answers(given, tasks, segments, ask)
+        paths = write_scores(output, scored)
+        say(f"{len(scored.answers)} of {len(given)} answers are to topics with nuggets")
+        for name, (mean, n_scored) in scored.means().items():
+            say(f"{name:22}{'-' if mean is None else format(mean, '.4f'):>8}  ({n_scored} scored)")
+        say(*(f"wrote {path}" for path in paths))
+
+
+def _cited_segments(root: Path, answers: Any, file: Path | None) -> Any:
+    """Return the segments that are cited first, None where no texts of segments are at hand."""
+    from ragtasks.benchmarks.trec_rag import has_segments, load_segments
+    from ragtasks.submissions.trec_rag import first_cited
+
+    if file or has_segments(root):
+        return load_segments(root, first_cited(answers), file)
+    say(f"support is not judged: no texts of segments in {root}; name a file with --segments")
+    return None
+
+
+def _score_labels(assignments: Path | None, support: Path | None, form: TableFormat, output: Path | None) -> None:
+    from ragtasks.benchmarks.trec_rag import read_assignments, read_support
+    from ragtasks.reports.rendering import Format, render
+    from ragtasks.submissions.trec_rag import (
+        assigned_runs,
+        assigned_runs_official,
+        labelled_tables,
+        supported_runs,
+        write_labelled,
+    )
+    from ragtasks.tables import Section
+
+    files, tables = {}, []
+    if assignments:
+        given = read_assignments(assignments)
+        files = {"metrics.jsonl": assigned_runs(given), "metrics_official.jsonl": assigned_runs_official(given)}
+        tables += labelled_tables("Nuggets", files["metrics.jsonl"])
+    if support:
+        files["support.jsonl"] = supported_runs(read_support(support))
+        tables += labelled_tables("Support", files["support.jsonl"])
+    labels = {"labels": ", ".join(path.name for path in (assignments, support) if path)}
+    put(render([Section("TREC RAG", labels, tuple(tables))], Format(form.value)), None)
+    for path in write_labelled(output, files) if output else ():
+        typer.echo(f"wrote {path}", err=True)  # standard output may be JSON or CSV
 
 
 __all__: list[str] = []

@@ -12,7 +12,14 @@ from ragtasks.metrics._agreement import (
 )
 from ragtasks.metrics._answerability import NO_VERDICT, IdkLabel, RuleBasedIdk, answerability_accuracy
 from ragtasks.metrics._answers import METRICS, IbmJudged, Judged, Semantics, score_responses
-from ragtasks.metrics._citations import Support, citation_validity, cited_share, support_precision, support_recall
+from ragtasks.metrics._citations import (
+    SUPPORT_SCORES,
+    citation_validity,
+    cited_share,
+    support_precision,
+    support_recall,
+    support_scores,
+)
 from ragtasks.metrics._cited_answer import CitedSentence, n_words, parse_cited, within
 from ragtasks.metrics._conditioning import LEFT_OUT, condition_paper, ibm_visible_answerability
 from ragtasks.metrics._generation import corpus_bleu, sentence_bleu, token_f1
@@ -69,6 +76,7 @@ __all__ = [
     "RANKED_BY",
     "RESCALED",
     "RETRIEVAL_METRICS",
+    "SUPPORT_SCORES",
     "BertScorer",
     "CitedSentence",
     "IbmJudged",
@@ -87,7 +95,6 @@ __all__ = [
     "Searched",
     "SemanticScore",
     "Semantics",
-    "Support",
     "accuracy",
     "accuracy_official",
     "answer_text",
@@ -128,6 +135,7 @@ __all__ = [
     "spearman_repeated",
     "support_precision",
     "support_recall",
+    "support_scores",
     "token_f1",
     "within",
 ]

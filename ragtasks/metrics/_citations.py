@@ -9,22 +9,13 @@ Source: arXiv 2504.15205, sections 3.2 to 3.4 (TREC RAG 2024), as summarised by 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import Enum
 
+from ragtasks.benchmarks.trec_rag import Support
 from ragtasks.metrics._cited_answer import CitedSentence
 from ragtasks.records import Score
 
-
-class Support(str, Enum):
-    """How far a cited passage supports a sentence."""
-
-    FULL = "full"
-    """All of it."""
-    PARTIAL = "partial"
-    """Some of it."""
-    NO = "no"
-    """None of it, or the opposite."""
-
+SUPPORT_SCORES = ("support_precision", "support_recall")
+"""Names of the scores on support."""
 
 SUPPORT_WEIGHTS = {Support.FULL: 1.0, Support.PARTIAL: 0.5, Support.NO: 0.0}
 """What a level counts."""
@@ -54,6 +45,11 @@ def support_recall(cites: Sequence[bool], levels: Sequence[Support | None]) -> S
     return Score(sum(judged) / len(judged)) if judged else Score(None, _why_none(cites))
 
 
+def support_scores(cites: Sequence[bool], levels: Sequence[Support | None]) -> dict[str, Score]:
+    """Return both scores of an answer by their names; arguments as for `support_precision`."""
+    return dict(zip(SUPPORT_SCORES, (support_precision(cites, levels), support_recall(cites, levels)), strict=True))
+
+
 def citation_validity(sentences: Sequence[CitedSentence]) -> Score:
     """Return the share of an answer's citations that name a reference, 0 to 1; no value without citations."""
     n_valid = sum(len(sentence.citations) for sentence in sentences)
@@ -75,10 +71,11 @@ def _why_none(cites: Sequence[bool]) -> str:
 
 
 __all__ = [
+    "SUPPORT_SCORES",
     "SUPPORT_WEIGHTS",
-    "Support",
     "citation_validity",
     "cited_share",
     "support_precision",
     "support_recall",
+    "support_scores",
 ]

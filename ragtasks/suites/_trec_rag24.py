@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from statistics import median
 
-from ragtasks.benchmarks.trec_rag import MAX_WORDS, Grade
+from ragtasks.benchmarks.trec_rag import MAX_WORDS, Grade, Support
 from ragtasks.judges import (
     CITATION_SUPPORT,
     NUGGET_ASSIGNMENT,
@@ -25,18 +25,17 @@ from ragtasks.judges import (
 from ragtasks.metrics import (
     COUNT,
     NUGGET_SCORES,
+    SUPPORT_SCORES,
     CitedSentence,
     IdkLabel,
     Metric,
     Scores,
-    Support,
     citation_validity,
     cited_share,
     n_words,
     nugget_scores,
     parse_cited,
-    support_precision,
-    support_recall,
+    support_scores,
 )
 from ragtasks.records import IdkVerdict, Response, Score
 from ragtasks.suites._suite import ScoringInputs, Suite
@@ -59,6 +58,8 @@ METRICS = (
     Metric("judge_coverage", "share of the verdicts asked of judges that they gave", needs_judges=True),
 )
 """Every metric, in the order of the harness's table."""
+
+_SUPPORT_NOT_ASKED = Score(None, "support was not judged")
 
 
 def rubrics() -> Sequence[Rubric]:
@@ -95,18 +96,20 @@ def judged_scores(verdicts: Verdicts, index: int, sentences: Sequence[CitedSente
     """Return the scores of one response that rest on judges: medians over the judges that gave one.
 
     Args:
-        verdicts: under both rubrics.
+        verdicts: under both rubrics, or that of nuggets alone: then support has no score.
         index: place of the response among theirs.
         sentences: what the response says and cites.
     """
     response = verdicts.responses[index]
-    assigned = [verdicts.verdict(index, NUGGET_ASSIGNMENT, name) for name in verdicts.judges]
-    supported = [verdicts.verdict(index, CITATION_SUPPORT, name) for name in verdicts.judges]
-    recalls = [_nugget_scores(verdict, response) for verdict in assigned]
-    supports = [_support_scores(verdict, sentences) for verdict in supported]
+    recalls = [_nugget_scores(verdicts.verdict(index, NUGGET_ASSIGNMENT, name), response) for name in verdicts.judges]
+    supports = (
+        [_support_scores(verdicts.verdict(index, CITATION_SUPPORT, name), sentences) for name in verdicts.judges]
+        if CITATION_SUPPORT in verdicts.rubrics
+        else [dict.fromkeys(SUPPORT_SCORES, _SUPPORT_NOT_ASKED)]
+    )
     return {
         **{name: _median([scores[name] for scores in recalls]) for name in NUGGET_SCORES},
-        **{name: _median([scores[name] for scores in supports]) for name in ("support_precision", "support_recall")},
+        **{name: _median([scores[name] for scores in supports]) for name in SUPPORT_SCORES},
         "judge_coverage": Score(verdicts.share_answered(index)),
     }
 
@@ -124,10 +127,10 @@ def _support_scores(verdict: Verdict, sentences: Sequence[CitedSentence]) -> Map
     cites = [bool(sentence.citations) for sentence in sentences]
     if verdict.label is None and verdict.outcome is not VerdictOutcome.NOT_ASKED:
         missing = Score(None, f"{verdict.judge}: {verdict.reason}")
-        return {"support_precision": missing, "support_recall": missing}
+        return dict.fromkeys(SUPPORT_SCORES, missing)
     labels = json.loads(verdict.label) if verdict.label else [None] * len(sentences)
     levels = [Support(label) if label else None for label in labels]
-    return {"support_precision": support_precision(cites, levels), "support_recall": support_recall(cites, levels)}
+    return support_scores(cites, levels)
 
 
 def _median(scores: Sequence[Score]) -> Score:

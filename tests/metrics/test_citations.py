@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.metrics import Support, citation_validity, cited_share, parse_cited, support_precision, support_recall
+from ragtasks.benchmarks.trec_rag import Support
+from ragtasks.metrics import citation_validity, cited_share, parse_cited, support_precision, support_recall
 from ragtasks.metrics._citations import SUPPORT_WEIGHTS
 
 FULL, PARTIAL, NO = Support.FULL, Support.PARTIAL, Support.NO

@@ -167,7 +167,7 @@ def _read_contexts(root: Path, topics: Mapping[str, Mapping[str, str]], setting:
     there = {domain: path for domain, path in runs.items() if path.is_file()}
     if not there:
         next_step = (
-            f"put one there with its segments in {root / 'segments' / 'segments.jsonl'}; or make a stored run with "
+            f"put one there with its segments in {_segments_file(root)}; or make a stored run with "
             "`ragtasks retrieve --benchmark trec_rag24 --retriever run:FILE --corpus test=SHARDS` and name it in "
             "--metadata '{\"run\": NAME}'"
         )
@@ -178,6 +178,15 @@ def _read_contexts(root: Path, topics: Mapping[str, Mapping[str, str]], setting:
     segments = load_segments(root, {segment_id for ids in ranked.values() for segment_id in ids})
     passages = {topic_id: tuple(segments[item] for item in ids) for topic_id, ids in ranked.items()}
     return Contexts("official", setting, passages)
+
+
+def has_segments(root: Path) -> bool:
+    """Return whether texts of segments lie beside the benchmark's run."""
+    return _segments_file(root).is_file()
+
+
+def _segments_file(root: Path) -> Path:
+    return root / "segments" / "segments.jsonl"
 
 
 def load_segments(root: Path, wanted: Collection[str] | None = None, file: Path | None = None) -> dict[str, Passage]:
@@ -191,7 +200,7 @@ def load_segments(root: Path, wanted: Collection[str] | None = None, file: Path 
     Raises:
         BenchmarkFileError: the file is missing or broken, or lacks wanted segments.
     """
-    return read_segments(file or root / "segments" / "segments.jsonl", wanted)
+    return read_segments(file or _segments_file(root), wanted)
 
 
 def _complete_ranking(path: Path, topics: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
@@ -264,6 +273,7 @@ __all__ = [
     "SHARDS",
     "SOURCE",
     "corpus_file",
+    "has_segments",
     "load",
     "load_qrels",
     "load_segments",

@@ -3,19 +3,31 @@
 from ragtasks.submissions.trec_rag._build import BENCHMARK, build_answers, logged_responses
 from ragtasks.submissions.trec_rag._check import check_answers, read_answers
 from ragtasks.submissions.trec_rag._create_nuggets import create_nuggets, pool, write_nuggets
+from ragtasks.submissions.trec_rag._labels import (
+    assigned_runs,
+    assigned_runs_official,
+    labelled_tables,
+    supported_runs,
+    write_labelled,
+)
 from ragtasks.submissions.trec_rag._score import first_cited, score_answers, with_nuggets, write_scores
 
 __all__ = [
     "BENCHMARK",
+    "assigned_runs",
+    "assigned_runs_official",
     "build_answers",
     "check_answers",
     "create_nuggets",
     "first_cited",
+    "labelled_tables",
     "logged_responses",
     "pool",
     "read_answers",
     "score_answers",
+    "supported_runs",
     "with_nuggets",
+    "write_labelled",
     "write_nuggets",
     "write_scores",
 ]

@@ -16,16 +16,13 @@ from typing import Any
 
 from ragtasks.benchmarks.trec_rag import Grade, Nugget, TopicNuggets
 from ragtasks.judges import NUGGET_ASSIGNMENT, Rubric, Verdicts, citation_support, nugget_assignment, nuggets_of
-from ragtasks.metrics import NUGGET_SCORES, nugget_scores_official
+from ragtasks.metrics import NUGGET_SCORES, SUPPORT_SCORES, nugget_scores_official
 from ragtasks.records import Passage, Response, Score, Task
 from ragtasks.submissions.trec_rag._answers import Answer, write_rows
 from ragtasks.suites import judged_scores
 
 Judge = Callable[[Sequence[Response], Sequence[Rubric]], Verdicts]
 """Asks judges about responses under rubrics."""
-
-SUPPORT_SCORES = ("support_precision", "support_recall")
-"""Names of the scores on citations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +32,7 @@ class ScoredAnswers:
     answers: Sequence[Answer]
     """Those to topics with nuggets."""
     verdicts: Verdicts
-    """Under both rubrics."""
+    """Under the rubric of nuggets, and that of citations where the segments' texts were there."""
     scores: Sequence[Mapping[str, Score]]
     """Score -> score."""
 
@@ -56,26 +53,25 @@ def with_nuggets(task: Task, known: TopicNuggets | None) -> Task:
 
 
 def score_answers(
-    answers: Sequence[Answer], tasks: Mapping[str, Task], segments: Mapping[str, Passage], judge: Judge
+    answers: Sequence[Answer], tasks: Mapping[str, Task], segments: Mapping[str, Passage] | None, judge: Judge
 ) -> ScoredAnswers:
     """Return the scores of answers to topics with nuggets; answers to other topics are left out.
 
     Args:
         answers: what a system handed in, one a topic.
         tasks: topic id -> task with its nuggets.
-        segments: segment id -> text, at least of all first citations.
+        segments: segment id -> text, at least of all first citations; None: support is not judged and has no score.
         judge: asks the judges.
 
     Raises:
         JudgeError: no judge could be had to the end.
     """
     chosen = [answer for answer in answers if nuggets_of(tasks[answer.topic_id])]
-    responses = [_response(answer, tasks[answer.topic_id], segments) for answer in chosen]
+    responses = [_response(answer, tasks[answer.topic_id], segments or {}) for answer in chosen]
     sentences = {answer.topic_id: answer.sentences for answer in chosen}
-    rubrics = [
-        nugget_assignment(shown=lambda response: response.text),
-        citation_support(sentences=lambda response: sentences[response.task.task_id]),
-    ]
+    rubrics = [nugget_assignment(shown=lambda response: response.text)]
+    if segments is not None:
+        rubrics.append(citation_support(sentences=lambda response: sentences[response.task.task_id]))
     verdicts = judge(responses, rubrics)
     scores = [judged_scores(verdicts, index, answer.sentences) for index, answer in enumerate(chosen)]
     return ScoredAnswers(chosen, verdicts, scores)
@@ -163,7 +159,6 @@ def _official_rows(scored: ScoredAnswers) -> list[dict[str, Any]]:
 
 
 __all__ = [
-    "SUPPORT_SCORES",
     "Judge",
     "ScoredAnswers",
     "first_cited",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -124,12 +125,35 @@ def test_from_logged_answers_to_scores(judge: dict[str, Any], command: Command, 
     status, said = command("score", str(answers), "--judge", named, "--output", str(tmp_path / "none"))
     assert (status, (tmp_path / "none").exists()) == (1, False)
 
+    options = ("--judge", named, "--output", str(tmp_path / "recall"))
+    answers.write_text(answers.read_text().replace('"citations": [20]', '"citations": [0]'))
+    assert command("score", str(answers), *options, "--no-support")[0] == 0
+    alone = json.loads((tmp_path / "recall/metrics.jsonl").read_text().splitlines()[-1])
+    assert alone == {**mean, "support_precision": None, "support_recall": None}
+
     few = tmp_path / "segments.jsonl"
     few.write_text("".join((SAMPLE / "segments/segments.jsonl").read_text().splitlines(keepends=True)[:3]))
-    answers.write_text(answers.read_text().replace('"citations": [20]', '"citations": [0]'))
     options = ("--segments", str(few), "--output", str(tmp_path / "none"))
     status, said = command("score", str(answers), "--judge", named, *options)
     assert (status, "which is cited or retrieved" in said, (tmp_path / "none").exists()) == (1, True, False)
+
+
+def test_nugget_recall_needs_no_texts_of_segments(judge: dict[str, Any], tmp_path: Path, capsys: Any) -> None:
+    for name in ("topics", "nuggets"):
+        shutil.copytree(SAMPLE / name, tmp_path / "data" / name)
+    shutil.copy(SAMPLE / "sample.json", tmp_path / "data")
+    topic, text = (SAMPLE / "topics/topics.rag24.test.txt").read_text().splitlines()[0].split("\t")
+    said = [{"text": "Rain fell.", "citations": [0]}]
+    row = {"run_id": "r", "topic_id": topic, "topic": text, "references": ["msmarco_v2.1_doc_00_0#0_0"]}
+    answers = tmp_path / "answers.jsonl"
+    answers.write_text(json.dumps({**row, "response_length": 2, "answer": said}))
+    options = ["--judge", json.dumps(judge), "--output", str(tmp_path / "out"), "--data", str(tmp_path / "data")]
+    with pytest.raises(SystemExit) as stop:
+        main(["trec-rag", "score", str(answers), *options])
+    assert stop.value.code == 0
+    assert "support is not judged: no texts of segments" in capsys.readouterr().out
+    mean = json.loads((tmp_path / "out/metrics.jsonl").read_text().splitlines()[-1])
+    assert (mean["all_score"] is None, mean["support_recall"]) == (False, None)
 
 
 def main_run(model: Any, output: Path) -> None:

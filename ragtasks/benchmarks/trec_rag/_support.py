@@ -1,0 +1,88 @@
+"""People's judgements of citations: how far each cited segment supports the sentence of an answer that cites it.
+
+Source: the track's file of 2024 (`final.citation_judgments_with_prediction.*.jsonl`); its labels are "2", "1" and "0".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from ragtasks.files import Violations, json_lines
+
+
+class Support(str, Enum):
+    """How far a cited passage supports a sentence."""
+
+    FULL = "full"
+    """All of it."""
+    PARTIAL = "partial"
+    """Some of it."""
+    NO = "no"
+    """None of it, or the opposite."""
+
+
+_LABELS = {"2": Support.FULL, "1": Support.PARTIAL, "0": Support.NO}
+
+
+@dataclass(frozen=True, slots=True)
+class SupportJudgement:
+    """The judged citations of one answer; sequences have one item a sentence."""
+
+    topic_id: str
+    """Topic."""
+    run_id: str
+    """Whose answer it is."""
+    cites: tuple[bool, ...]
+    """Whether the sentence cites a segment."""
+    levels: tuple[Support | None, ...]
+    """What its first citation gives; None where it does not cite, or nobody judged it."""
+
+
+def read_support(path: Path) -> list[SupportJudgement]:
+    """Return the judgements of a file, in its order; a run and a topic come once together.
+
+    A citation without a label (no `support`, or null) was not judged.
+
+    Raises:
+        BenchmarkFileError: the file is missing or empty, or has errors: all of them, by line.
+    """
+    violations = Violations(
+        path, "support judgements", "fix these lines; each needs topic_id, run_id and sentences [{citations}]"
+    )
+    found: dict[tuple[str, str], SupportJudgement] = {}
+    for line, row in json_lines(violations):
+        topic_id, run_id, sentences = row.get("topic_id"), row.get("run_id"), row.get("sentences")
+        if not isinstance(topic_id, str | int) or isinstance(topic_id, bool) or not isinstance(run_id, str):
+            violations.add(line, "`topic_id` and `run_id`", f"{topic_id!r} and {run_id!r}")
+        elif not isinstance(sentences, list):
+            violations.add(line, "a list `sentences`", sentences, str(topic_id))
+        elif (run_id, str(topic_id)) in found:
+            violations.add(line, "each topic once for a run", f"run {run_id} again", str(topic_id))
+        else:
+            judged = tuple(_judged(line, sentences, str(topic_id), violations))
+            cites, levels = tuple(cited for cited, _ in judged), tuple(level for _, level in judged)
+            found[run_id, str(topic_id)] = SupportJudgement(str(topic_id), run_id, cites, levels)
+    violations.raise_if_any()
+    return list(found.values())
+
+
+def _judged(
+    line: int, sentences: list[Any], topic_id: str, violations: Violations
+) -> Iterator[tuple[bool, Support | None]]:
+    """Yield whether each sentence cites, and the level of its first citation."""
+    for number, sentence in enumerate(sentences):
+        citations = sentence.get("citations") if isinstance(sentence, dict) else None
+        if not isinstance(citations, list) or not all(isinstance(item, dict) for item in citations):
+            violations.add(line, f"sentences[{number}] with a list `citations` of objects", sentence, topic_id)
+            continue
+        label = citations[0].get("support") if citations else None
+        if label is not None and str(label) not in _LABELS:
+            violations.add(line, f"sentences[{number}]: `support` of 0, 1 or 2", label, topic_id)
+        yield bool(citations), _LABELS.get(str(label))
+
+
+__all__ = ["Support", "SupportJudgement", "read_support"]

@@ -1,0 +1,44 @@
+"""Support judgements: what a file says, and what broken lines are told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragtasks.benchmarks.trec_rag import Support, read_support
+from ragtasks.errors import BenchmarkFileError
+
+GOOD = {"topic_id": "1", "run_id": "r", "sentences": [{"citations": [{"support": "2"}, {"support": "0"}]}]}
+
+
+def written(folder: Path, *rows: Any) -> Path:
+    path = folder / "support.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_the_first_citation_counts_and_one_without_a_label_was_not_judged(tmp_path: Path) -> None:
+    more = {"topic_id": 2, "run_id": "r", "sentences": [{"citations": [{}]}, {"citations": []}]}
+    first, second = read_support(written(tmp_path, GOOD, more))
+    assert (first.topic_id, first.cites, first.levels) == ("1", (True,), (Support.FULL,))
+    assert (second.topic_id, second.cites, second.levels) == ("2", (True, False), (None, None))
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ({"run_id": "r", "sentences": []}, "`topic_id` and `run_id`"),
+        ({**GOOD, "run_id": None}, "`topic_id` and `run_id`"),
+        ({**GOOD, "topic_id": "2", "sentences": {}}, "a list `sentences`"),
+        (GOOD, "each topic once for a run"),
+        ({**GOOD, "topic_id": "2", "sentences": [{"citations": "x"}]}, "a list `citations`"),
+        ({**GOOD, "topic_id": "2", "sentences": [{"citations": [{"support": "3"}]}]}, "`support` of 0, 1 or 2"),
+    ],
+)
+def test_a_broken_line_is_named(tmp_path: Path, row: Any, said: str) -> None:
+    with pytest.raises(BenchmarkFileError, match="line 2") as error:
+        read_support(written(tmp_path, GOOD, row))
+    assert said in str(error.value)
