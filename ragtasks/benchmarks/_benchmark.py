@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ragtasks.records import Contexts, Setting, Task
+from ragtasks.records import Answerability, Contexts, Setting, Task
+
+
+def _always(_task: Task, _setting: Setting) -> bool:
+    return True
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,27 @@ class Benchmark:
     """How many retrieved passages a task is given."""
     copy: str = ""
     """Which one is meant where a name means many, such as everybody's own data; empty elsewhere."""
+    belongs: Callable[[Task, Setting], bool] = _always
+    """Whether a task is one of a setting."""
+    has_own_domains: bool = False
+    """Whether each domain is a set of tasks of its own that is never averaged with the others."""
+
+    def count_tasks(self, setting: Setting, domains: Iterable[str], *, conversational: bool) -> dict[str, int]:
+        """Return domain -> tasks that an evaluation of a setting has if it leaves none out.
+
+        Args:
+            setting: what is evaluated.
+            domains: those that it has tasks of. The others count too, unless every domain is a set of its own.
+            conversational: whether conversational tasks take part.
+        """
+        counts: dict[str, int] = {}
+        for task in self.tasks:
+            counts[task.domain] = counts.get(task.domain, 0) + (
+                self.belongs(task, setting)
+                and (conversational or task.answerability is not Answerability.CONVERSATIONAL)
+            )
+        wanted = set(domains) if self.has_own_domains else set(counts)
+        return {domain: n for domain, n in counts.items() if n and domain in wanted}
 
     @property
     def label(self) -> str:

@@ -23,7 +23,7 @@ from lm_eval.api.task import ConfigurableTask
 from lm_eval.filters import build_filter_ensemble
 
 from ragtasks import __version__
-from ragtasks.benchmarks import Doc, benchmark_folder, open_benchmark, response_of
+from ragtasks.benchmarks import Benchmark, Doc, benchmark_folder, open_benchmark, response_of
 from ragtasks.config import config_from_metadata
 from ragtasks.environment import data_folder, run_store
 from ragtasks.errors import ConfigurationError, clear_error
@@ -34,7 +34,7 @@ from ragtasks.harness._dataset import task_dataset
 from ragtasks.harness.answering import NoAnswer
 from ragtasks.harness.judge_model import JudgeModel
 from ragtasks.metrics import Metric, Pair, answer_text
-from ragtasks.records import Response
+from ragtasks.records import Response, Setting
 from ragtasks.scoring import ScoredResponse, given_metrics, shared_scorer
 from ragtasks.secrets import masked
 from ragtasks.suites import suite_named, suite_with
@@ -116,7 +116,14 @@ class ConversationTask(ConfigurableTask):
 
     def download(self, dataset_kwargs: dict[str, Any] | None = None, **_: Any) -> None:
         """Build this task's docs."""
-        self.dataset = {"test": task_dataset(self.benchmark, dict(dataset_kwargs or {}), self.evaluation, run_store())}
+        self._take_docs(self.benchmark, dict(dataset_kwargs or {}))
+
+    def _take_docs(self, benchmark: Benchmark, options: dict[str, Any]) -> None:
+        """Build the docs of a benchmark's tasks, and note how many an evaluation that leaves none out has."""
+        docs = task_dataset(benchmark, options, self.evaluation, run_store())
+        setting, conversational = Setting(options["setting"]), self.evaluation.conversational
+        counts = benchmark.count_tasks(setting, docs.unique("domain"), conversational=conversational)
+        self.dataset, self._setting_tasks = {"test": docs}, {setting.value: counts}
 
     def fewshot_docs(self) -> None:
         """Return None: the benchmark has no examples, and the conversation itself is the context."""
@@ -276,6 +283,7 @@ class ConversationTask(ConfigurableTask):
                 "benchmark": self.benchmark.label,
                 "suite": self._suite_name,
                 "revision": self.benchmark.revision,
+                "setting_tasks": self._setting_tasks,
                 "configuration": json.loads(self.evaluation.model_dump_json()),
                 "fingerprint": self.fingerprint(),
                 "run_key": self._run_key,

@@ -12,8 +12,6 @@ from typing import Any
 
 from ragtasks.benchmarks import CONTRACTS, Doc
 from ragtasks.benchmarks.mtrag import rewriting_tasks
-from ragtasks.environment import run_store
-from ragtasks.harness._dataset import task_dataset
 from ragtasks.harness.conversation_task import ConversationTask
 from ragtasks.templates import PromptTemplate
 
@@ -36,8 +34,7 @@ class RewriteTask(ConversationTask):
 
     def download(self, dataset_kwargs: dict[str, Any] | None = None, **_: Any) -> None:
         """Build this task's docs."""
-        tasks = rewriting_tasks(self.benchmark, self._contract)
-        self.dataset = {"test": task_dataset(tasks, dict(dataset_kwargs or {}), self.evaluation, run_store())}
+        self._take_docs(rewriting_tasks(self.benchmark, self._contract), dict(dataset_kwargs or {}))
 
     def _messages(self, doc: Doc, instruction: str | None) -> list[dict[str, str]]:
         """Return one user message."""

@@ -100,6 +100,15 @@ class Evaluation:
         """Version of the benchmark's files; empty where the results do not say."""
         return ", ".join(sorted({str(facts["revision"]) for facts in self.facts.values() if "revision" in facts}))
 
+    @property
+    def n_tasks(self) -> dict[str, int]:
+        """Setting -> tasks that it has, whether they were answered or not; without those that are not known."""
+        parts: dict[str, dict[str, int]] = {}
+        for facts in self.facts.values():
+            for setting, counts in facts.get("setting_tasks", {}).items():
+                parts.setdefault(setting, {}).update(counts)
+        return {setting: sum(counts.values()) for setting, counts in parts.items()}
+
 
 def read_evaluations(paths: Sequence[Path]) -> list[Evaluation]:
     """Return the evaluations found at the paths, in the order given; those of one folder in order of their names.
@@ -181,9 +190,16 @@ def _label(model: str, run: str) -> str:
 def _facts(results: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Return our harness tasks of a results file that ask for answers -> what it says of them."""
     return {
-        task: {**facts, "harness": _asked_by_harness(results, task)}
+        task: {**_offered(results, task), **facts, "harness": _asked_by_harness(results, task)}
         for task, facts in facts_of_answers(results.get("configs", {})).items()
     }
+
+
+def _offered(results: Mapping[str, Any], task: str) -> dict[str, Any]:
+    """Return how many tasks a harness task has before any limit: what older results say in place of its setting's."""
+    setting = value_at(results, "configs", task, "dataset_kwargs", "setting")
+    n = value_at(results, "n-samples", task, "original")
+    return {"setting_tasks": {setting: {task: n}}} if isinstance(setting, str) and isinstance(n, int) else {}
 
 
 def _asked_by_harness(results: Mapping[str, Any], task: str) -> dict[str, Any]:

@@ -88,6 +88,7 @@ class _Origin(_Part):
     benchmark: str | None = None
     suite: str = ""
     revision: str | None = None
+    setting_tasks: dict[str, dict[str, int]] = {}
     configuration: _Configuration = _Configuration()
     scoring: _Scoring = _Scoring()
 

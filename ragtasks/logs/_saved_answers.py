@@ -209,6 +209,7 @@ def read_predictions(
         "benchmark": benchmark.label,
         "suite": suite_with(benchmark.suite, config.metrics),
         "revision": benchmark.revision,
+        "setting_tasks": {setting.value: _tasks_to_answer(benchmark, setting, config, rows)},
         "fingerprint": None,
     }
     tasks = tuple(_tasks_of(rows, benchmark, setting, config, facts))
@@ -303,6 +304,13 @@ def _tasks_of(
         responses = tuple(response_of(row["doc"], row["filtered_resps"][0]) for row in chosen)
         name = f"{benchmark.name}_{setting.value}_{domain}"
         yield SavedTask(name, benchmark.name, config, facts, {}, numbered, responses)
+
+
+def _tasks_to_answer(
+    benchmark: Benchmark, setting: Setting, config: EvaluationConfig, rows: Sequence[dict[str, Any]]
+) -> dict[str, int]:
+    domains = {row["doc"]["domain"] for row in rows}
+    return benchmark.count_tasks(setting, domains, conversational=config.conversational)
 
 
 def _results_of(file: Path, benchmark: Benchmark, setting: Setting, tasks: Sequence[SavedTask]) -> dict[str, Any]:

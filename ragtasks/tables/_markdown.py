@@ -8,7 +8,10 @@ from ragtasks.tables._table import Cell, Value, fixed, plain
 
 
 def shown(cell: Cell) -> str:
-    """Return a cell as people read it: three decimals, the interval, and what a mean covers where it is not all."""
+    """Return a cell as people read it: three decimals, the interval, and what a mean covers where it is not all.
+
+    Of an evaluation over fewer tasks than its setting has, the score says so.
+    """
     if not isinstance(cell, Value):
         return str(cell)
     if cell.value is None:
@@ -18,6 +21,8 @@ def shown(cell: Cell) -> str:
         parts.append(f"[{fixed(cell.low)}, {fixed(cell.high)}]")
     if cell.n_scored != cell.n:
         parts.append(f"({cell.n_scored}/{cell.n})")
+    if cell.missing:
+        parts.append(f"({cell.missing})")
     return " ".join(parts)
 
 

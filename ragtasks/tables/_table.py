@@ -22,6 +22,20 @@ class Value:
     """Lower end of the 95 % interval over conversations; None where there is none."""
     high: float | None = None
     """Upper end of it."""
+    n_tasks: int | None = None
+    """Tasks that its setting has, where fewer were evaluated (`n`); None where none is missing."""
+
+    @property
+    def missing(self) -> str:
+        """How many tasks of how many were evaluated, in words; empty where none is missing."""
+        return "" if self.n_tasks is None else f"{self.n} of {self.n_tasks} tasks"
+
+    @property
+    def with_missing_as_zero(self) -> float | None:
+        """What the mean would be if each missing task had 0; unscored ones stay left out."""
+        if self.value is None or self.n_tasks is None:
+            return self.value
+        return self.value * self.n_scored / (self.n_scored + self.n_tasks - self.n)
 
 
 Cell = str | int | Value

@@ -63,7 +63,7 @@ class Folder:
     @property
     def referring(self) -> tuple[Task, ...]:
         """The tasks that can be given their reference passages: all but questions with an answer that name none."""
-        return tuple(task for task in self.tasks if task.references or task.answerability not in _ANSWERED)
+        return tuple(task for task in self.tasks if _belongs(task, Setting.REFERENCE))
 
     def judgements(self) -> tuple[Qrel, ...]:
         """Return what is relevant: the judgements, else every reference."""
@@ -118,7 +118,13 @@ def load(root: Path) -> Benchmark:
         functools.partial(_read_contexts, folder),
         n_passages=N_PASSAGES,
         copy="" if is_sample else _NOT_IN_A_NAME.sub("-", root.resolve().name) or "root",
+        belongs=_belongs,
     )
+
+
+def _belongs(task: Task, setting: Setting) -> bool:
+    """Return whether a task has a part in a setting: a question with an answer needs references to be given any."""
+    return setting is not Setting.REFERENCE or bool(task.references) or task.answerability not in _ANSWERED
 
 
 def _digest(*paths: Path) -> str:

@@ -74,7 +74,7 @@ def load(root: Path) -> Benchmark:
     is_sample, revision, counts = facts_of(root, SOURCE.commit, OFFICIAL_COUNTS)
     tasks = read_tasks(root / _TASK_FILES[Setting.REFERENCE], "mtrag", counts)
     read_contexts = functools.partial(_read_contexts, root, tasks)
-    return Benchmark("mtrag", root, is_sample, revision, "Answerability", tasks, read_contexts)
+    return Benchmark("mtrag", root, is_sample, revision, "Answerability", tasks, read_contexts, belongs=_belongs)
 
 
 def _read_contexts(root: Path, tasks: tuple[Task, ...], setting: Setting) -> Contexts:
@@ -97,8 +97,11 @@ def _read_contexts(root: Path, tasks: tuple[Task, ...], setting: Setting) -> Con
 
 
 def _expected_ids(tasks: tuple[Task, ...], setting: Setting) -> set[str]:
-    few = setting is Setting.REFERENCE_RAG
-    return {task.task_id for task in tasks if not few or len(task.references) <= MAX_REFERENCES_FOR_RAG}
+    return {task.task_id for task in tasks if _belongs(task, setting)}
+
+
+def _belongs(task: Task, setting: Setting) -> bool:
+    return setting is not Setting.REFERENCE_RAG or len(task.references) <= MAX_REFERENCES_FOR_RAG
 
 
 def _check_coverage(found: Any, expected: set[str], violations: Violations) -> None:

@@ -99,7 +99,13 @@ def load(root: Path) -> Benchmark:
         read_contexts,
         suite="multihop_rag",
         n_passages=N_PASSAGES,
+        belongs=_belongs,
     )
+
+
+def _belongs(task: Task, setting: Setting) -> bool:
+    """Return whether a query has a part in a setting: a null query has no evidence to be given."""
+    return setting is not Setting.REFERENCE or bool(task.references)
 
 
 def _task(query: Query, references: tuple[Passage, ...]) -> Task:
@@ -155,7 +161,9 @@ def _read_contexts(root: Path, tasks: tuple[Task, ...], setting: Setting) -> Con
         ConfigurationError: there is no such file, or a setting that the benchmark does not have.
     """
     if setting is Setting.REFERENCE:
-        return Contexts("official", setting, {task.task_id: task.references for task in tasks if task.references})
+        return Contexts(
+            "official", setting, {task.task_id: task.references for task in tasks if _belongs(task, setting)}
+        )
     if setting is Setting.FULL_RAG:
         rankings = load_rankings(root)
         distinct = {key: tuple(dict.fromkeys(passages)) for key, passages in rankings.items()}

@@ -92,6 +92,7 @@ def load(root: Path) -> Benchmark:
         read_contexts,
         suite="trec_rag24",
         n_passages=N_PASSAGES,
+        has_own_domains=True,
     )
 
 

@@ -24,7 +24,20 @@ _LATEX = str.maketrans(
     | {'"': r"{\char34}"}  # the command for it is unknown in LaTeX's default encoding
 )
 _CODE = re.compile("`([^`]+)`")
-_CSV_COLUMNS = ("context", "section", "table", "row", "column", "text", "value", "low", "high", "n_scored", "n")
+_CSV_COLUMNS = (
+    "context",
+    "section",
+    "table",
+    "row",
+    "column",
+    "text",
+    "value",
+    "low",
+    "high",
+    "n_scored",
+    "n",
+    "n_tasks",
+)
 
 
 class Format(str, Enum):
@@ -90,8 +103,8 @@ def _csv(sections: Sequence[Section]) -> str:
 
 def _csv_cell(cell: Cell) -> tuple[object, ...]:
     if isinstance(cell, Value):
-        return ("", cell.value, cell.low, cell.high, cell.n_scored, cell.n)
-    return (csv_text(cell), *[""] * 5) if isinstance(cell, str) else ("", cell, *[""] * 4)
+        return ("", cell.value, cell.low, cell.high, cell.n_scored, cell.n, cell.n_tasks)
+    return (csv_text(cell), *[""] * 6) if isinstance(cell, str) else ("", cell, *[""] * 5)
 
 
 def _latex(sections: Sequence[Section]) -> str:

@@ -18,8 +18,9 @@ from ragtasks.reports.tables._judging import judge_tables
 from ragtasks.reports.tables._losses import loss_tables
 from ragtasks.reports.tables._rated_answers import RATED_KIND, rated_table
 from ragtasks.reports.tables._scores import EMPTY, Draft, Slot, draft, empty_note, fill, slot
-from ragtasks.reports.tables._slices import slices_of
+from ragtasks.reports.tables._slices import ALL, Slice, slices_of
 from ragtasks.reports.tables._uncertainty import error_table
+from ragtasks.reports.tables._whole import as_zero_table, missing_from, offered_tasks
 from ragtasks.statistics import MIN_CLUSTERS
 from ragtasks.tables import Cell, Section, Table, Value
 
@@ -82,9 +83,9 @@ def overview_sections(evaluations: Sequence[Evaluation]) -> list[Section]:
 def _overview_section(given: Sequence[Evaluation]) -> Section:
     present = _present(given)
     note = empty_note(present.values()) if _has_empty(given) else ""
-    table = _overview_table(given, present, None, "By setting", note)
+    (table,) = fill([_overview_table(given, present, None, "By setting", note)])
     facts = {**scored_on(given[0]), **asked_otherwise(given)}
-    return Section(given[0].kind[0], facts, tuple(fill([table])))
+    return Section(given[0].kind[0], facts, (table, *as_zero_table(table, list(present.values()))))
 
 
 def _section(given: Sequence[Evaluation], options: ReportOptions) -> Section:
@@ -98,7 +99,8 @@ def _section(given: Sequence[Evaluation], options: ReportOptions) -> Section:
     filled = fill([*drafts, *losses, *by_dimension], intervals=options.intervals)
     overview, others = filled[: len(drafts)], filled[len(drafts) :]
     errors = error_table(everyone, metrics)
-    tables = (*overview, *_ranking(overview), *judge_tables(given), *others, errors)
+    as_zero = as_zero_table(overview[0], list(present.values()))
+    tables = (*overview, *as_zero, *_ranking(overview), *judge_tables(given), *others, errors)
     facts = {**scored_on(given[0]), **asked_otherwise(given), **_notes(given, options)}
     return Section(given[0].kind[0], facts, tables)
 
@@ -153,13 +155,17 @@ def _overview_table(
     columns = names or list(present)[:_MOST_OVERVIEW]
     if _has_empty(evaluations) and EMPTY not in columns:
         columns.append(EMPTY)
+    offered = offered_tasks(evaluations)
     rows: list[list[Cell | Slot]] = []
     for setting in _SETTINGS:
+        partial: list[list[Cell | Slot]] = []
         for evaluation in evaluations:
             chosen = [r for r in evaluation.rows if r.setting == setting and (only is None or r.task_id in only)]
             if chosen:
-                scores = [slot(chosen, name, present[name].bounds) for name in columns]
-                rows.append([setting, evaluation.model, len(chosen), *scores])
+                n_tasks = missing_from(chosen, offered.get((evaluation.model, setting)) if only is None else len(only))
+                scores = [slot(chosen, name, present[name].bounds, n_tasks=n_tasks) for name in columns]
+                (rows if n_tasks is None else partial).append([setting, evaluation.model, len(chosen), *scores])
+        rows += partial
     return draft(title, ["setting", "model", "n", *columns], rows, note)
 
 
@@ -180,24 +186,38 @@ def _ranking(overview: Sequence[Table]) -> Iterator[Table]:
 def _harmonic_mean(means: Mapping[str, Value]) -> Value:
     """Return the ranking score, which covers no more than the one of its means that covers least."""
     value = ranking_score({name: Score(mean.value) for name, mean in means.items()}).value
-    return Value(value, min(mean.n_scored for mean in means.values()), max(mean.n for mean in means.values()))
+    n_scored, n = min(mean.n_scored for mean in means.values()), max(mean.n for mean in means.values())
+    return Value(value, n_scored, n, n_tasks=means[RANKED_BY[0]].n_tasks)
 
 
 def _by_dimension(evaluations: Sequence[Evaluation], setting: str, metric: Metric) -> Draft:
     """Return one metric by every dimension: models side by side."""
     rows_of = [(item, [row for row in item.rows if row.setting == setting]) for item in evaluations]
-    chosen = [(item, rows) for item, rows in rows_of if rows and _has_column(item, rows, metric.name)]
+    offered = offered_tasks(evaluations)
+    missing = {item.model: missing_from(rows, offered.get((item.model, setting))) for item, rows in rows_of}
+    having = [(item, rows) for item, rows in rows_of if rows and _has_column(item, rows, metric.name)]
+    chosen = sorted(having, key=lambda pair: missing[pair[0].model] is not None)
     lines: list[list[Cell | Slot]] = []
     splits = False
     for part in slices_of([row for _, rows in chosen for row in rows]):
         parts = [[row for row in rows if part.holds(row)] for _, rows in chosen]
         splits = splits or part.dimension == "passages"
         n = len({row.task_id for rows in parts for row in rows})
-        scores = (slot(rows, metric.name, metric.bounds, n_absent=n - len(rows)) for rows in parts)
+        scores = [
+            _part_slot(rows, metric, n, missing[item.model], part)
+            for (item, _), rows in zip(chosen, parts, strict=True)
+        ]
         lines.append([part.dimension, part.value, n, *scores])
     heads = ["dimension", "value", "n", *(item.model for item, _ in chosen)]
     note = f"{metric.description[:1].upper()}{metric.description[1:]}." + (f" {_LEAK}" if splits else "")
     return draft(f"{metric.name} in setting {setting}", heads, lines, note)
+
+
+def _part_slot(rows: Sequence[Row], metric: Metric, n: int, n_tasks: int | None, part: Slice) -> Slot:
+    """Return the place of a mean over one part of the tasks, of which all models together have `n`."""
+    if n_tasks is not None and part.dimension == ALL:
+        return slot(rows, metric.name, metric.bounds, n_tasks=n_tasks)
+    return slot(rows, metric.name, metric.bounds, n_absent=n - len(rows))
 
 
 def _has_column(evaluation: Evaluation, rows: Sequence[Row], metric: str) -> bool:

@@ -24,6 +24,8 @@ class Slot:
 
     column: Clustered
     """The scored values, summed by conversation."""
+    n_tasks: int | None = None
+    """Tasks that the setting has, where fewer were evaluated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,14 @@ def draft(title: str, columns: Sequence[str], rows: Sequence[Sequence[Cell | Slo
     return Draft(Table(title, tuple(columns), (), note), tuple(tuple(row) for row in rows))
 
 
-def slot(rows: Sequence[Row], metric: str, bounds: tuple[float, float] = UNBOUNDED, *, n_absent: int = 0) -> Slot:
+def slot(
+    rows: Sequence[Row],
+    metric: str,
+    bounds: tuple[float, float] = UNBOUNDED,
+    *,
+    n_absent: int = 0,
+    n_tasks: int | None = None,
+) -> Slot:
     """Return the place of a metric's mean over some rows; no interval reaches beyond the bounds of its values.
 
     Args:
@@ -49,9 +58,10 @@ def slot(rows: Sequence[Row], metric: str, bounds: tuple[float, float] = UNBOUND
         metric: name.
         bounds: smallest and largest value of the metric.
         n_absent: tasks of the same line of the table without a response here; the score counts them as unscored.
+        n_tasks: tasks that the setting has, where these are not all; the score says so.
     """
     values = [row.values.get(metric) for row in rows] + [None] * n_absent
-    return Slot(cluster(values, [row.conversation_id for row in rows] + [""] * n_absent, bounds))
+    return Slot(cluster(values, [row.conversation_id for row in rows] + [""] * n_absent, bounds), n_tasks)
 
 
 def empty_note(metrics: Iterable[Metric]) -> str:
@@ -74,7 +84,8 @@ def fill(drafts: Sequence[Draft], *, intervals: bool = True) -> list[Table]:
     """
     slots = [cell for item in drafts for row in item.rows for cell in row if isinstance(cell, Slot)]
     columns = [item.column for item in slots]
-    found = iter(map(_score, estimate_means(columns)) if intervals else map(_mean, columns))
+    values = map(_score, estimate_means(columns)) if intervals else map(_mean, columns)
+    found = (replace(value, n_tasks=item.n_tasks) for value, item in zip(values, slots, strict=True))
     return [
         replace(
             item.table,

@@ -9,6 +9,9 @@ from ragtasks.logs import Row
 
 _MOST_TURNS = 30  # longer dialogues would make a table of turns that nobody reads
 
+ALL = "all"
+"""The dimension of the one slice that has every task."""
+
 
 @dataclass(frozen=True, slots=True)
 class Slice:
@@ -28,7 +31,7 @@ def slices_of(rows: Sequence[Row]) -> Iterator[Slice]:
     The split by whether any passage is given matters where a benchmark gives none to exactly its unanswerable tasks:
     there an empty list alone tells what to refuse.
     """
-    yield Slice("all", "", lambda _: True)
+    yield Slice(ALL, "", lambda _: True)
     yield from _labelled("answerability", rows, lambda row: (row.answerability,))
     yield from _labelled("turn", rows, lambda row: ("first" if row.turn == 1 else "later",))
     if len({row.turn for row in rows}) <= _MOST_TURNS:
@@ -57,4 +60,4 @@ def _numbered(dimension: str, rows: Sequence[Row], number: Callable[[Row], int])
     yield from (at(place) for place in found if len(found) > 1)
 
 
-__all__ = ["Slice", "slices_of"]
+__all__ = ["ALL", "Slice", "slices_of"]

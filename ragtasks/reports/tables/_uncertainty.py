@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ragtasks.logs import Evaluation
 from ragtasks.records import Setting
+from ragtasks.reports.tables._whole import missing_from, offered_tasks
 from ragtasks.statistics import Estimate, cluster, estimate_means
 from ragtasks.tables import Table, Value
 
@@ -25,6 +26,8 @@ def error_table(evaluations: Sequence[Evaluation], metrics: Sequence[str]) -> Ta
     """
     places = []
     columns = []
+    missing = []
+    offered = offered_tasks(evaluations)
     for setting in Setting:
         for evaluation in evaluations:
             rows = [row for row in evaluation.rows if row.setting == setting.value]
@@ -32,14 +35,16 @@ def error_table(evaluations: Sequence[Evaluation], metrics: Sequence[str]) -> Ta
                 if any(row.values.get(metric) is not None for row in rows):
                     places.append((setting.value, evaluation.model, metric))
                     values = [row.values.get(metric) for row in rows]
+                    missing.append(missing_from(rows, offered.get((evaluation.model, setting.value))))
                     columns.append(cluster(values, [row.conversation_id for row in rows]))
-    lines = [(*place, *_cells(found)) for place, found in zip(places, estimate_means(columns), strict=True)]
+    known = zip(places, estimate_means(columns), missing, strict=True)
+    lines = [(*place, *_cells(found, n_tasks)) for place, found, n_tasks in known]
     return Table("Standard errors", _COLUMNS, tuple(lines), _NOTE)
 
 
-def _cells(found: Estimate) -> tuple[Value, Value, Value, int, str]:
+def _cells(found: Estimate, n_tasks: int | None) -> tuple[Value, Value, Value, int, str]:
     n = found.n_values
-    mean = Value(found.value, n, n + found.n_unscored)
+    mean = Value(found.value, n, n + found.n_unscored, n_tasks=n_tasks)
     over_conversations, harness = (Value(value, n, n) for value in (found.standard_error, found.independent_error))
     return mean, over_conversations, harness, found.n_clusters, found.reason
 
