@@ -50,6 +50,8 @@ _STYLE: dict[Any, Any] = {
 _SETTINGS_HEADS, _DIMENSION_HEADS = ("setting", "model", "n"), ("dimension", "value", "n")
 _TURNS = "turn by turn"
 _WHISKERS = "lines: 95 % intervals over conversations"
+_PALE = "pale: over fewer tasks than the setting has, not to be ranked with the others"
+_PALENESS = 0.35
 _FACTS = ("encoder of BERTScore", "IDK detector")
 
 _Looks = Mapping[str, tuple[str, str, str]]
@@ -127,7 +129,8 @@ def _pictures(sections: Sequence[Section]) -> Iterator[_Picture]:
                 name = re.sub(r"[^a-z0-9]+", "_", f"{number} {section.title} {table.title}".lower()).strip("_")
                 whiskers = _WHISKERS if any(map(_has_interval, panels)) else ""
                 caption = f"{section.title}: {table.title}"
-                title = "\n".join(line for line in (caption, facts, whiskers) if line)
+                pale = _PALE if any(map(_has_missing, panels)) else ""
+                title = "\n".join(line for line in (caption, facts, whiskers, pale) if line)
                 models = tuple(dict.fromkeys(model for panel in panels for model in panel.series))
                 yield _Picture(name, caption, title, tuple(_rows(panels)), models)
 
@@ -162,6 +165,10 @@ def _panel(title: str, cells: Sequence[tuple[str, str, Cell]], *, is_of_settings
 
 def _has_interval(panel: _Panel) -> bool:
     return any(score.low is not None for scores in panel.series.values() for score in scores.values())
+
+
+def _has_missing(panel: _Panel) -> bool:
+    return any(score.missing for scores in panel.series.values() for score in scores.values())
 
 
 def _rows(panels: Sequence[_Panel]) -> list[tuple[_Panel, ...]]:
@@ -260,9 +267,14 @@ def _draw_series(
     if panel.is_of_settings:
         width = 0.92 * _GROUP_WIDTH / len(panel.series)
         axes.errorbar(places, values, fmt="none", ecolor="#222222", **whiskers)
-        return axes.bar(places, values, width, color=colour, hatch=hatch, label=model)
+        bars = axes.bar(places, values, width, color=colour, hatch=hatch, label=model)
+        for bar, score in zip(bars, points.values(), strict=True):
+            bar.set_alpha(_PALENESS if score.missing else None)
+        return bars
     line = "-" if panel.title == _TURNS else "none"
     style: dict[str, Any] = {"color": colour, "marker": mark, "markersize": 4, "linestyle": line, "linewidth": 1.0}
+    if any(score.missing for score in points.values()):
+        style["alpha"] = _PALENESS
     return axes.errorbar(places, values, label=model, **style, **whiskers)
 
 

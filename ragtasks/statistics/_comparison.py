@@ -39,6 +39,8 @@ class Column:
     """Smallest and largest score that can be."""
     higher_is_better: bool | None = True
     """Direction of the metric; None where neither is better."""
+    n_offered: int | None = None
+    """Items that there are to score; None where that is not known, or all are here."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ def save(
     change: Change = lambda results: None,
     change_sample: Change = lambda sample: None,
     tasks: tuple[tuple[str, int], ...] = TASKS,
+    n_tasks: int | None = None,
 ) -> Path:
     """Write one evaluation with one harness task and return its results file.
 
@@ -35,9 +36,10 @@ def save(
         change: makes other results of these.
         change_sample: makes another sample of one.
         tasks: conversation and turn of each.
+        n_tasks: tasks that the setting has; None: these.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    results = _results(model, day, setting, len(tasks))
+    results = _results(model, day, setting, len(tasks), n_tasks or len(tasks))
     change(results)
     samples = [
         _sample(conversation, turn, setting, values(f"{conversation}<::>{turn}")) for conversation, turn in tasks
@@ -58,7 +60,7 @@ def facts_of(results: dict[str, Any]) -> dict[str, Any]:
     return facts
 
 
-def _results(model: str, day: int, setting: str, n_tasks: int) -> dict[str, Any]:
+def _results(model: str, day: int, setting: str, n_logged: int, n_tasks: int) -> dict[str, Any]:
     facts = {
         "benchmark": "mtrag",
         "suite": "mtrag",
@@ -80,7 +82,7 @@ def _results(model: str, day: int, setting: str, n_tasks: int) -> dict[str, Any]
         "results": {task: {}},
         "configs": {task: {"dataset_kwargs": {"setting": setting}, "metadata": {"version": 1.0, "ragtasks": facts}}},
         "versions": {task: 1.0},
-        "n-samples": {task: {"original": 842, "effective": n_tasks}},
+        "n-samples": {task: {"original": n_tasks, "effective": n_logged}},
         "config": {"model": "local-chat-completions", "model_args": {"model": model, "api_key": "sk-secret"}},
         "date": START + 86_400 * (day - 1) + 0.5,
         "lm_eval_version": "0.4.13",

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.logs import Evaluation, Row, asked_otherwise, comparable_evaluations, heading, scored_on
 from ragtasks.records import Setting
+from ragtasks.reports.tables import missing_from
 from ragtasks.statistics import Column, Comparisons, compare_columns
 from ragtasks.suites import suite_named
 
@@ -37,6 +38,8 @@ class _Part:
     """Name for the tables."""
     rows: Mapping[str, Row]
     """Task id -> row."""
+    n_tasks: int | None
+    """Tasks that the setting has, where these are fewer."""
 
 
 def compare_evaluations(
@@ -90,7 +93,11 @@ def _parts(evaluations: Sequence[Evaluation]) -> list[_Part]:
         for evaluation in alike:
             for row in evaluation.rows:
                 rows_of.setdefault((row.setting, evaluation.model), {})[row.task_id] = row
-        own = [_Part(context, suite, *key, rows) for key, rows in rows_of.items()]
+        offered = {(setting, item.model): n for item in alike for setting, n in item.n_tasks.items()}
+        own = [
+            _Part(context, suite, *key, rows, missing_from(list(rows.values()), offered.get(key)))
+            for key, rows in rows_of.items()
+        ]
         parts += sorted(own, key=lambda part: (_ORDER.get(part.setting, len(_ORDER)), part.setting))
     return parts
 
@@ -115,6 +122,7 @@ def _columns(part: _Part, metrics: Sequence[str], by: str) -> Iterator[Column]:
                 cluster_of={task_id: row.conversation_id for task_id, row in part.rows.items()},
                 bounds=known[metric].bounds,
                 higher_is_better=known[metric].higher_is_better,
+                n_offered=part.n_tasks,
             )
 
 

@@ -18,7 +18,7 @@ _SMALLEST_P = 0.001
 
 _NOTES = """
 - difference: second less first, on the {items} that both scored. unscored: {items} that both have and at least one did
-  not score; unshared: {items} that only one has. Both are left out.
+  not score; unshared: {items} that only one has. Both are left out, so no side gains by {items} that it left out.
 - 95 % interval: bootstrap over conversations (symmetric bootstrap-t). {Items} of one conversation are not independent.
 - p: paired permutation test that turns the signs of whole conversations, two-sided; p (Holm): corrected for the
   {n_tests} comparisons of this call.
@@ -81,8 +81,18 @@ def _means(means: list[Mean], group: str, name: str, items: str) -> list[str]:
         errors = (_number(found.standard_error), _number(found.independent_error))
         counts = (str(found.n_values), str(found.n_clusters), str(found.n_unscored))
         names = (column.group, column.name, _metric(column))
-        rows.append((*names, _number(found.value), _interval(found), *errors, *counts))
+        value = _number(found.value) + _missing(column, found, items)
+        rows.append((*names, value, _interval(found), *errors, *counts))
     return _table((group, name, "metric"), scores, rows)
+
+
+def _missing(column: Column, found: Estimate, items: str) -> str:
+    """Return that a mean is over fewer items than there are, and what it would be with the missing ones as 0."""
+    if column.n_offered is None or found.value is None:
+        return ""
+    n_missing = column.n_offered - len(column.values)
+    as_zero = found.value * found.n_values / (found.n_values + n_missing)
+    return f" ({len(column.values)} of {column.n_offered} {items}; {fixed(as_zero)} with the missing as 0)"
 
 
 def _differences(pairs: list[Comparison], group: str, items: str) -> list[str]:

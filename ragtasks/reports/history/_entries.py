@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from ragtasks.benchmarks import benchmark_names
 from ragtasks.files import parse_json
 from ragtasks.logs import UNKNOWN, Evaluation, Row, provenance_of, read_evaluations, value_at
 from ragtasks.metrics import Metric
-from ragtasks.reports.tables import EMPTY
+from ragtasks.reports.tables import EMPTY, missing_from
 
 _PAPER_METRICS = ("rl_f", "rb_llm", "rb_alg", "ans_acc")  # of the MTRAG paper's Table 5
 SAMPLE = " (sample)"
@@ -29,6 +29,8 @@ class Mean:
     """Responses with a value."""
     n: int
     """Responses."""
+    n_tasks: int | None = None
+    """Tasks that the setting has, where fewer were evaluated; None where none is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,8 @@ class Entry:
     """Responses."""
     provenance: Mapping[str, str]
     """What the scores rest on: the fields of `ragtasks.logs.provenance_of`."""
+    n_tasks: int | None = None
+    """Tasks that the setting has, where fewer were evaluated; None where none is missing, or nobody knows."""
 
     @property
     def benchmark(self) -> str:
@@ -104,8 +108,9 @@ def _entries(evaluation: Evaluation, results: Mapping[str, Any]) -> Iterator[Ent
         rows_of.setdefault(row.setting, []).append(row)
     for setting, rows in rows_of.items():
         tasks = _tasks(evaluation, setting, results)
+        n_tasks = missing_from(rows, evaluation.n_tasks.get(setting))
         means = {metric.name: _mean(metric, rows, tasks, results) for metric in evaluation.metrics}
-        kept = {name: mean for name, mean in means.items() if mean is not None}
+        kept = {name: replace(mean, n_tasks=n_tasks) for name, mean in means.items() if mean is not None}
         yield Entry(
             source=evaluation.source,
             time=_time(results),
@@ -115,6 +120,7 @@ def _entries(evaluation: Evaluation, results: Mapping[str, Any]) -> Iterator[Ent
             unscored={name: _reasons(name, rows) for name in kept},
             n=len(rows),
             provenance=provenance_of(evaluation, tasks, rows, results),
+            n_tasks=n_tasks,
         )
 
 

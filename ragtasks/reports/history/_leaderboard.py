@@ -61,16 +61,21 @@ class Table:
     """What any of them was scored with; the first one ranks, and next to it stands the share of empty responses."""
     has_empty: bool
     """Whether any response is empty."""
+    missing: str
+    """How many tasks of how many it is about, where some are missing: then nobody has a rank."""
     standings: tuple[Standing, ...]
     """Best first."""
 
 
 def leaderboard_tables(entries: Sequence[Entry]) -> list[Table]:
-    """Return a table for everything that makes scores comparable, by benchmark, setting, encoder and judges."""
+    """Return a table for everything that makes scores comparable, by benchmark, setting, encoder and judges.
+
+    Tables over fewer tasks than their setting has come after the whole ones.
+    """
     groups: dict[tuple[str, ...], list[Entry]] = {}
     for entry in entries:
         groups.setdefault(tuple(entry.provenance[field] for field in (*_TITLE, *DECISIVE)), []).append(entry)
-    return [_table(groups[key]) for key in sorted(groups)]
+    return [_table(groups[key]) for key in sorted(groups, key=lambda key: (key[:2], _missing(groups[key]), key))]
 
 
 def write_leaderboard(history: History, folder: Path, path: Path) -> None:
@@ -113,15 +118,21 @@ def _table(entries: Sequence[Entry]) -> Table:
     shared = {field: entries[0].provenance[field] for field in DECISIVE}
     asked = tuple(field for field in ASKED if len({entry.provenance[field] for entry in entries}) > 1)
     standings = tuple(_standings(entries, order[0])) if order else ()
-    return Table(entries[0].title, shared, asked, tuple(order), has_empty, standings)
+    return Table(entries[0].title, shared, asked, tuple(order), has_empty, _missing(entries), standings)
+
+
+def _missing(entries: Sequence[Entry]) -> str:
+    """Return how many tasks of how many these evaluations have, which are the same for all; empty where all."""
+    return next((f"{entry.n} of {entry.n_tasks} tasks" for entry in entries if entry.n_tasks is not None), "")
 
 
 def _standings(entries: Sequence[Entry], metric: Metric) -> list[Standing]:
     """Return the entries best first, those without a score last; ties by model, then time, then file.
 
-    By a metric of which neither direction is better nobody has a rank.
+    By a metric of which neither direction is better, and where tasks are missing, nobody has a rank.
     """
     sign = -1 if metric.higher_is_better else 1
+    is_partial = bool(_missing(entries))
     scores = {id(entry): None if metric.higher_is_better is None else _value(entry, metric) for entry in entries}
     signed = [sign * value for value in scores.values() if value is not None]
 
@@ -131,7 +142,7 @@ def _standings(entries: Sequence[Entry], metric: Metric) -> list[Standing]:
 
     def rank(entry: Entry) -> int | None:
         value = scores[id(entry)]
-        return None if value is None else 1 + sum(other < sign * value for other in signed)
+        return None if value is None or is_partial else 1 + sum(other < sign * value for other in signed)
 
     return [Standing(rank(entry), entry) for entry in sorted(entries, key=order)]
 

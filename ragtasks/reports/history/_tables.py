@@ -53,10 +53,14 @@ def below(path: Path, folder: Path) -> str:
 
 
 def mean_text(mean: Mean | None) -> str:
-    """Return a mean, with the coverage where a response is not scored; a dash where none is."""
+    """Return a mean, with what it covers where a response is not scored or a task is missing; a dash where none is."""
     if mean is None or mean.value is None:
         return UNKNOWN
-    return fixed(mean.value) + ("" if mean.n_scored == mean.n else f" ({mean.n_scored}/{mean.n})")
+    covered = "" if mean.n_scored == mean.n else f" ({mean.n_scored}/{mean.n})"
+    if mean.n_tasks is not None:
+        as_zero = mean.value * mean.n_scored / (mean.n_scored + mean.n_tasks - mean.n)
+        covered += f" ({mean.n} of {mean.n_tasks} tasks; {fixed(as_zero)} with the missing as 0)"
+    return fixed(mean.value) + covered
 
 
 def time_text(entry: Entry) -> str:

@@ -7,6 +7,7 @@ from ragtasks.reports.tables._rankings import query_rows, ranking_section
 from ragtasks.reports.tables._rated_answers import rated_evaluations
 from ragtasks.reports.tables._report import ReportOptions, overview_sections, report_sections
 from ragtasks.reports.tables._scores import EMPTY, empty_note
+from ragtasks.reports.tables._whole import missing_from
 
 __all__ = [
     "ANSWERED",
@@ -19,6 +20,7 @@ __all__ = [
     "empty_note",
     "failure_kind",
     "is_baseline",
+    "missing_from",
     "overview_sections",
     "query_rows",
     "ranking_section",

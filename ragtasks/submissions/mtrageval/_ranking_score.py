@@ -24,18 +24,21 @@ def dataset_mean(values: Sequence[float | None]) -> Score:
     return Score(sum(scored) / len(scored)) if scored else Score(None, "nothing is scored")
 
 
-def describe_answers(values: Mapping[str, Sequence[float | None]]) -> Iterator[str]:
+def describe_answers(values: Mapping[str, Sequence[float | None]], n_missing: int = 0) -> Iterator[str]:
     """Yield lines with the ranking score of tasks B and C, or with what it lacks.
 
     Args:
         values: metric -> one value a task handed in, None where unscored, for the names in `RANKED_BY`.
+        n_missing: tasks without an answer, which are handed in empty: unscored in every column.
     """
     means = {name: dataset_mean(column) for name, column in values.items()}
+    as_zero = {name: _with_missing_as_zero(means[name], column, n_missing) for name, column in values.items()}
     partial = []
     for name in RANKED_BY:
         column = values.get(name, ())
         n_scored = sum(value is not None and not math.isnan(value) for value in column)
-        yield f"{name}: {_shown(means.get(name, Score(None)))} over {n_scored} scored of {len(column)} tasks"
+        worst = f"; {_shown(as_zero.get(name, Score(None)))} with the {n_missing} missing as 0" if n_missing else ""
+        yield f"{name}: {_shown(means.get(name, Score(None)))} over {n_scored} scored of {len(column)} tasks{worst}"
         if n_scored < len(column):
             partial.append(f"{name} {n_scored}/{len(column)}")
     ranking = ranking_score(means)
@@ -44,6 +47,18 @@ def describe_answers(values: Mapping[str, Sequence[float | None]]) -> Iterator[s
     else:
         note = f" ({', '.join(partial)})" if partial else ""
     yield f"ranking score, harmonic mean of the three (paper profile): {_shown(ranking)}{note}"
+    if n_missing:
+        n = max(map(len, values.values()))
+        yield (
+            f"ranking score with the {n_missing} missing as 0: {_shown(ranking_score(as_zero))}; the one above is over "
+            f"{n - n_missing} of {n} tasks, and does not compare with whole submissions"
+        )
+
+
+def _with_missing_as_zero(mean: Score, column: Sequence[float | None], n_missing: int) -> Score:
+    """Return what a mean would be if tasks that are handed in empty had 0; other unscored ones stay left out."""
+    n_scored = sum(value is not None and not math.isnan(value) for value in column)
+    return mean if mean.value is None else Score(mean.value * n_scored / (n_scored + n_missing))
 
 
 def describe_ranking(rows: Sequence[Mapping[str, Any]], qrels: Sequence[Qrel], domains: Mapping[str, str]) -> list[str]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from ragtasks.benchmarks import Benchmark, retrieval_side
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, MissingExtraError, clear_error
 from ragtasks.files import write_atomically
+from ragtasks.ids import normalise_task_id
 from ragtasks.logs import SavedEvaluation
 from ragtasks.metrics import RANKED_BY
 from ragtasks.records import Answerability, Passage
@@ -113,7 +114,7 @@ def submit(request: Request, benchmark: Benchmark, store: Path) -> list[str]:
         content.splitlines(keepends=True), request.target.name, request.task, compared, n_bytes=len(content)
     )
     _refuse(report, {inputs[key].task_id for key in missing}, request.target)
-    scores = list(_scores(request.task, built, benchmark, saved, inputs))
+    scores = list(_scores(request.task, built, benchmark, saved, missing))
     write_atomically(request.target, content)
     said = _changes(built, request.limit, len(missing))
     return [
@@ -192,16 +193,12 @@ def _next_step(bad: list[Finding]) -> str:
 
 
 def _scores(
-    task: SubmissionTask,
-    built: Built,
-    benchmark: Benchmark,
-    saved: SavedEvaluation | None,
-    entries: Iterable[str],
+    task: SubmissionTask, built: Built, benchmark: Benchmark, saved: SavedEvaluation | None, missing: Collection[str]
 ) -> Iterator[str]:
     """Yield the scores of a submission, or why there are none: that is no reason not to hand it in."""
     if task is not SubmissionTask.A:
         if saved is not None:
-            yield from describe_answers({name: values_of(saved, task, entries, name) for name in RANKED_BY})
+            yield from _scores_of_answers(task, built, saved, missing)
         return
     try:
         side = retrieval_side(benchmark.name)
@@ -210,6 +207,17 @@ def _scores(
         yield from describe_ranking(built.rows, qrels, {one.task_id: one.domain for one in benchmark.tasks})
     except (BenchmarkFileError, ConfigurationError, MissingExtraError) as error:
         yield f"no scores: {str(error).splitlines()[0]}"
+
+
+def _scores_of_answers(
+    task: SubmissionTask, built: Built, saved: SavedEvaluation, missing: Collection[str]
+) -> Iterator[str]:
+    ids = [normalise_task_id(row["task_id"]) for row in built.rows]
+    columns = {name: values_of(saved, task, ids, name) for name in RANKED_BY}
+    rows = zip(ids, *columns.values(), strict=True)
+    # An answer without text has scores of its own; a task that nobody was asked has none.
+    n_missing = sum(key in missing and all(value is None for value in values) for key, *values in rows)
+    yield from describe_answers(columns, n_missing)
 
 
 def _sample(benchmark: Benchmark) -> list[str]:
