@@ -1,6 +1,7 @@
 """Files as every part reads and writes them: JSON lines, runs and qrels, whole files, hashes."""
 
 from ragtasks.files._atomic import publish, write_atomically, written_aside
+from ragtasks.files._candidates import Candidate, RetrievedTopic, has_candidates, retrieved_topic
 from ragtasks.files._hashing import canonical_hash
 from ragtasks.files._json_lines import (
     SAMPLE_STATISTICS,
@@ -38,15 +39,18 @@ __all__ = [
     "MANIFEST",
     "OFFICIAL",
     "SAMPLE_STATISTICS",
+    "Candidate",
     "Manifest",
     "Misfit",
     "Ranked",
+    "RetrievedTopic",
     "Run",
     "Violations",
     "bounded_lines",
     "broken_facts",
     "canonical_hash",
     "checked_run_name",
+    "has_candidates",
     "in_rank_order",
     "json_array",
     "json_lines",
@@ -63,6 +67,7 @@ __all__ = [
     "read_run",
     "read_trec",
     "read_whole",
+    "retrieved_topic",
     "run_folder",
     "run_key",
     "run_line",

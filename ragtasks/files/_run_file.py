@@ -1,7 +1,8 @@
-"""Rankings in the files that people hand over: TREC runs, and JSON lines in the format of the official task files.
+"""Rankings in the files that people hand over: TREC runs, JSON lines as in official task files, retrieval results.
 
 The official format is JSON lines with `task_id` and `contexts`, a list of `document_id` and `score`. A query whose list
 is empty is there with an empty ranking; one that the file leaves out is not there: official scripts tell them apart.
+Retrieval results are JSON lines with `query` and `candidates`.
 """
 
 from __future__ import annotations
@@ -9,17 +10,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import orjson
 
 from ragtasks.errors import CacheError
+from ragtasks.files._candidates import has_candidates, retrieved_topic
 from ragtasks.files._json_lines import bounded_lines
 from ragtasks.files._trec import Ranked, Run, RunLine, in_rank_order, raise_for_run, read_trec, run_line
 from ragtasks.ids import normalise_task_id
 
 
 def read_run(path: Path) -> dict[str, tuple[Ranked, ...]]:
-    """Return the run in a TREC file or in official-format JSON lines, task ids in the one form in use.
+    """Return the run in a TREC file, official-format JSON lines or retrieval results, task ids in the one form in use.
 
     A file whose first character is `{` is JSON lines. In a TREC file the ranks of a query must count up from 0 or 1
     without a gap, in the order of the lines or not; the ranking itself is by score, as everywhere.
@@ -47,16 +50,28 @@ def _official(path: Path, lines: Iterable[str]) -> dict[str, tuple[Ranked, ...]]
         if not line.strip():
             continue
         try:
-            row = orjson.loads(line)
-            query_id, scores = query_key(row["task_id"]), _scores(row["contexts"])
+            query_id, scores = _ranking(orjson.loads(line))
         except (ValueError, KeyError, TypeError) as error:
-            violations.append(f"line {number}: expected task_id and contexts with document_id and score, found {error}")
+            expected = "task_id and contexts with document_id and score, or query and candidates with docid and score"
+            violations.append(f"line {number}: expected {expected}: {error}")
             continue
         if query_id in run:
             violations.append(f"line {number}: task {query_id!r} stands twice")
         run[query_id] = in_rank_order(Ranked(*item) for item in scores.items())
     raise_for_run(f"run {path}", violations)
     return run
+
+
+def _ranking(row: Any) -> tuple[str, dict[str, float]]:
+    """Return task id and passage id -> score of one row, in either format.
+
+    Raises:
+        ValueError, KeyError, TypeError: it is in none.
+    """
+    if has_candidates(row):
+        topic = retrieved_topic(row)
+        return query_key(topic.topic_id), {item.passage_id: item.score for item in topic.candidates}
+    return query_key(row["task_id"]), _scores(row["contexts"])
 
 
 def _scores(contexts: object) -> dict[str, float]:

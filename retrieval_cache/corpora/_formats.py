@@ -9,6 +9,8 @@ The container is chosen by name alone, never by a look at the content:
 - a folder with `corpus.jsonl` (or `.gz`, `.zst`, `.zip`): BEIR, whose queries and qrels beside it are not looked at;
 - any other folder: all its files of the kinds above, in the order of their names, as the shards of one corpus.
 
+Lines of retrieval results (`query` and `candidates`) are the passages of their candidates, each once.
+
 A broken line is handed on as a reason in place of a row, and so is the place where a corrupt file stops.
 """
 
@@ -27,7 +29,7 @@ from typing import IO, Any, TypeAlias, cast
 import orjson
 
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error
-from ragtasks.files import bounded_lines
+from ragtasks.files import bounded_lines, has_candidates, retrieved_topic
 
 Row: TypeAlias = "Mapping[str, Any] | str"
 """Field -> value, or why there is no row at this place."""
@@ -114,8 +116,26 @@ def _kind(path: Path) -> str:
 
 def _json_rows(path: Path) -> Iterator[Placed]:
     source = f"{path}, line"
+    seen: set[str] = set()
     for number, line in raw_lines(path):
-        yield source, number, line if isinstance(line, str) else parsed(line)
+        row = line if isinstance(line, str) else parsed(line)
+        if has_candidates(row):
+            yield from ((source, number, found) for found in _candidate_rows(cast("dict[str, Any]", row), seen))
+        else:
+            yield source, number, row
+
+
+def _candidate_rows(row: dict[str, Any], seen: set[str]) -> Iterator[Row]:
+    """Yield the passages of a topic's candidates that no topic before it had; they are noted in `seen`."""
+    try:
+        candidates = retrieved_topic(row).candidates
+    except ValueError as error:
+        yield f"retrieval results need {error}"
+        return
+    for candidate in candidates:
+        if candidate.passage_id not in seen:
+            seen.add(candidate.passage_id)
+            yield {**candidate.doc, "docid": candidate.passage_id}
 
 
 def raw_lines(path: Path) -> Iterator[tuple[int, bytes | str]]:

@@ -1,4 +1,4 @@
-"""A ranking that somebody else made, as a retriever: any TREC run, or rows in the format of the official task files.
+"""A ranking that somebody else made, as a retriever: a TREC run, rows as in official task files, retrieval results.
 
 The official format is JSON lines with `task_id` and `contexts`, a list of `document_id` and `score`. Queries are found
 under any spelling of their task id; queries that the file leaves out get an empty ranking, which evaluation counts 0.
@@ -36,7 +36,7 @@ class RunFileRetriever:
             message = clear_error(
                 "run:FILE",
                 where=str(path),
-                expected="a TREC run, or JSON lines with task_id and contexts",
+                expected="a TREC run, JSON lines with task_id and contexts, or retrieval results",
                 found="no such file",
                 next_step="check the path",
             )

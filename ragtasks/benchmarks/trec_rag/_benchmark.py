@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 from ragtasks.benchmarks._benchmark import Benchmark
 from ragtasks.benchmarks._definition import BenchmarkDefinition
@@ -20,12 +21,13 @@ from ragtasks.benchmarks._derived import derived_file
 from ragtasks.benchmarks._retrieval_side import RetrievalSide
 from ragtasks.benchmarks.download import Source, SourceFile
 from ragtasks.benchmarks.mtrag import Counts, facts_of
-from ragtasks.benchmarks.trec_rag._files import read_qrels, read_ranking, read_segments, read_topics
+from ragtasks.benchmarks.trec_rag._files import read_qrels, read_ranking, read_retrieved, read_segments, read_topics
 from ragtasks.benchmarks.trec_rag._nuggets import TopicNuggets, read_nuggets
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error
 from ragtasks.files import Violations
 from ragtasks.records import Answerability, Contexts, Message, Passage, Qrel, Role, Setting, Task
 
+_T = TypeVar("_T")
 _COMMIT = "5b819c1a45c8a0a3ec9426f476694f44a29dfaf3"
 _SETS = {"test": "test", "raggy": "raggy-dev", "researchy": "researchy-dev"}
 
@@ -164,21 +166,35 @@ def _read_contexts(root: Path, topics: Mapping[str, Mapping[str, str]], setting:
     if setting is not Setting.FULL_RAG:
         expected = f"setting {Setting.FULL_RAG.value}, the track's only one"
         raise _no_contexts(f"setting {setting.value}", expected, f"setting {setting.value}", "take trec_rag24")
-    runs = {domain: root / "runs" / f"run.rag24.{_SETS[domain]}.txt" for domain in topics}
-    there = {domain: path for domain, path in runs.items() if path.is_file()}
-    if not there:
+    found = {domain: _of_set(root, domain, topics[domain]) for domain in topics}
+    if not any(found.values()):
         next_step = (
-            f"put one there with its segments in {_segments_file(root)}; or make a stored run with "
+            "put one there, retrieval results with their texts (retrieve_results_*.jsonl) or a TREC run with its "
+            f"segments in {_segments_file(root)}; or make a stored run with "
             "`ragtasks retrieve --benchmark trec_rag24 --retriever run:FILE --corpus test=SHARDS` and name it in "
             "--metadata '{\"run\": NAME}'"
         )
-        raise _no_contexts(str(root / "runs"), "a TREC run of the topics", "none", next_step)
-    ranked: dict[str, tuple[str, ...]] = {}
-    for domain, path in there.items():
-        ranked |= _complete_ranking(path, topics[domain])
-    segments = load_segments(root, {segment_id for ids in ranked.values() for segment_id in ids})
-    passages = {topic_id: tuple(segments[item] for item in ids) for topic_id, ids in ranked.items()}
+        raise _no_contexts(str(root / "runs"), "a run of the topics", "none", next_step)
+    passages = {topic_id: shown for of_set in found.values() for topic_id, shown in of_set.items()}
     return Contexts("official", setting, passages)
+
+
+def _of_set(root: Path, domain: str, topics: Mapping[str, str]) -> dict[str, tuple[Passage, ...]]:
+    """Return topic id -> its first 20 segments, for every topic of a set; {} where there is neither file for it."""
+    name = f"rag24.{_SETS[domain]}"
+    run = root / "runs" / f"run.{name}.txt"
+    results = sorted((root / "runs").glob(f"retrieve_results_*{name}*.jsonl"))
+    files = [*([run] if run.is_file() else []), *results]
+    if len(files) > 1:
+        found = ", ".join(file.name for file in files)
+        raise _no_contexts(str(root / "runs"), f"one run of the set {domain}", found, "leave one of them there")
+    if not files:
+        return {}
+    if not results:
+        ranked = _complete(run, read_ranking(run, topics), topics)
+        segments = load_segments(root, {segment_id for ids in ranked.values() for segment_id in ids})
+        return {topic_id: tuple(segments[item] for item in ids) for topic_id, ids in ranked.items()}
+    return _complete(results[0], read_retrieved(results[0], topics), topics)
 
 
 def has_segments(root: Path) -> bool:
@@ -204,9 +220,10 @@ def load_segments(root: Path, wanted: Collection[str] | None = None, file: Path 
     return read_segments(file or _segments_file(root), wanted)
 
 
-def _complete_ranking(path: Path, topics: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    """Return topic id -> its first 20 segments, for every topic."""
-    ranking = read_ranking(path, topics)
+def _complete(
+    path: Path, ranking: Mapping[str, tuple[_T, ...]], topics: Mapping[str, str]
+) -> dict[str, tuple[_T, ...]]:
+    """Return topic id -> its first 20 items, for every topic."""
     violations = Violations(path, "TREC RAG run", "give every topic its segments")
     for topic_id in sorted(topics.keys() - ranking.keys()):
         violations.add(0, "a line for every topic", "no line", topic_id)

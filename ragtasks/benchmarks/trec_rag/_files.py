@@ -7,7 +7,16 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from ragtasks.files import Misfit, Violations, json_lines, qrel_lines, read_whole, run_line
+from ragtasks.files import (
+    Misfit,
+    Violations,
+    has_candidates,
+    json_lines,
+    qrel_lines,
+    read_whole,
+    retrieved_topic,
+    run_line,
+)
 from ragtasks.records import Passage, Qrel
 
 SEGMENT_ID = re.compile(r"msmarco_v2\.1_doc_[0-9]+_[0-9]+#[0-9]+_[0-9]+")
@@ -98,6 +107,8 @@ def read_qrels(path: Path, topics: Collection[str]) -> tuple[Qrel, ...]:
 def read_segments(path: Path, wanted: Collection[str] | None = None) -> dict[str, Passage]:
     """Return segment id -> passage of a file of segment records (JSON lines), the wanted ones or all, in its order.
 
+    The lines may be retrieval results too: then the segments are those of the candidates.
+
     Raises:
         BenchmarkFileError: the file is missing or empty, has errors (all of them, by line), or lacks wanted segments.
     """
@@ -106,6 +117,9 @@ def read_segments(path: Path, wanted: Collection[str] | None = None) -> dict[str
     )
     found: dict[str, Passage] = {}
     for number, row in json_lines(violations):
+        if has_candidates(row):
+            found |= {item.passage_id: item for item in _candidates(number, row, violations)[1]}
+            continue
         passage = _segment(number, row, violations)
         if passage and found.setdefault(passage.passage_id, passage) is not passage:
             violations.add(number, "each segment once", passage.passage_id)
@@ -113,6 +127,37 @@ def read_segments(path: Path, wanted: Collection[str] | None = None) -> dict[str
         violations.add(0, f"segment {segment_id}, which is cited or retrieved", "no line")
     violations.raise_if_any()
     return found if wanted is None else {key: passage for key, passage in found.items() if key in wanted}
+
+
+def read_retrieved(path: Path, topics: Collection[str]) -> dict[str, tuple[Passage, ...]]:
+    """Return topic id -> segments in the order of its line, of retrieval results of these topics.
+
+    Raises:
+        BenchmarkFileError: the file is missing or empty, or has errors: all of them, by line.
+    """
+    violations = Violations(path, "retrieval results", "fix these lines, or take the file as the retriever wrote it")
+    found: dict[str, tuple[Passage, ...]] = {}
+    for number, row in json_lines(violations):
+        topic_id, passages = _candidates(number, row, violations)
+        if topic_id in found:
+            violations.add(number, "each topic once", "this topic again", topic_id)
+        elif topic_id and topic_id not in topics:
+            violations.add(number, "a known topic", topic_id)
+        found[topic_id] = passages
+    violations.raise_if_any()
+    return found
+
+
+def _candidates(number: int, row: dict[str, Any], violations: Violations) -> tuple[str, tuple[Passage, ...]]:
+    """Return the topic and the segments of a line of retrieval results; what is wrong with it is noted."""
+    try:
+        topic = retrieved_topic(row)
+    except ValueError as error:
+        violations.add(number, str(error).partition(", found ")[0], str(error).partition(", found ")[2])
+        return "", ()
+    records = ({**candidate.doc, "docid": candidate.passage_id} for candidate in topic.candidates)
+    passages = [_segment(number, record, violations) for record in records]
+    return topic.topic_id, tuple(passage for passage in passages if passage)
 
 
 def _segment(number: int, row: dict[str, Any], violations: Violations) -> Passage | None:
@@ -144,4 +189,4 @@ def _lines(violations: Violations) -> Iterator[tuple[int, str]]:
             yield number, text
 
 
-__all__ = ["SEGMENT_ID", "read_qrels", "read_ranking", "read_segments", "read_topics"]
+__all__ = ["SEGMENT_ID", "read_qrels", "read_ranking", "read_retrieved", "read_segments", "read_topics"]
