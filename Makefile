@@ -9,7 +9,7 @@ BASELINES := ragtasks-oracle ragtasks-refuse
 # Nothing here needs a model hub; without this, libraries ask one at every start.
 export HF_HUB_OFFLINE := 1
 
-.PHONY: run judge-demo system-packages test lint engine-test model-test mutation-test wheel-test clean
+.PHONY: run judge-demo arena-demo system-packages test lint engine-test model-test mutation-test wheel-test clean
 
 run: $(VENV)/.installed
 	rm -rf $(SAMPLE)
@@ -21,6 +21,9 @@ run: $(VENV)/.installed
 
 judge-demo: $(VENV)/.installed-dev
 	bash scripts/judge_demo.sh $(BIN)
+
+arena-demo: $(VENV)/.installed-dev
+	bash scripts/arena_demo.sh $(BIN)
 
 # Chromium with its driver and Debian's WordNet, where apt and root are at hand; their tests are skipped without.
 system-packages:

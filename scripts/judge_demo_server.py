@@ -69,12 +69,24 @@ def overlap(text: str, other: str) -> float:
     return len(words & set(WORD.findall(other.lower()))) / len(words) if words else 0.0
 
 
+def preferred(parts: dict[str, str], replies: list[str]) -> str:
+    """Return which reply shares more words with the passages; where both are near, mostly the one shown first."""
+    passages = " ".join(text for name, text in parts.items() if name.startswith("passage"))
+    first, second = (overlap(reply, passages) for reply in replies)
+    if abs(first - second) > 0.1:
+        return "A" if first > second else "B"
+    return "A" if len(replies[0]) % 2 else "tie"
+
+
 def verdict(prompt: str) -> str:
     """Return a reply in the form that the prompt asks for."""
     code, parts = sections(prompt)
     if "answer to be graded" in parts:
         rating = 1 + round(9 * overlap(parts["reference answer"], parts["answer to be graded"]))
         return f"The words of the reference answer were counted.\nRating {code}: {rating}"
+    replies = [text for name, text in parts.items() if name.startswith("reply of assistant")]
+    if replies:
+        return f"Words were counted.\nVerdict {code}: {preferred(parts, replies)}"
     if "statements" in parts:
         evidence = " ".join(text for name, text in parts.items() if name.startswith("evidence"))
         lines = [line.partition(". ")[2] for line in parts["statements"].splitlines() if line[:1].isdigit()]

@@ -42,6 +42,7 @@ LAYERS = {
     "ragtasks.reports": 9,
     "ragtasks.submissions": 9,
     "ragtasks.api": 10,
+    "ragtasks.arena": 10,
     "ragtasks.doctor": 10,
     "ragtasks.cli": 11,
 }

@@ -1,6 +1,7 @@
 """The command line; importing this package lets every command join the application."""
 
 from ragtasks.cli import (
+    arena,
     cache,
     calibrate,
     compare,
@@ -24,6 +25,7 @@ from ragtasks.cli.app import app, main
 
 __all__ = [
     "app",
+    "arena",
     "cache",
     "calibrate",
     "compare",

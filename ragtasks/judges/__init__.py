@@ -8,6 +8,7 @@ from ragtasks.judges._citations import CITATION_SUPPORT, citation_support
 from ragtasks.judges._faithfulness import RL_F
 from ragtasks.judges._multihop_answer import MULTIHOP_ANSWER, multihop_answer
 from ragtasks.judges._nuggets import NUGGET_ASSIGNMENT, NUGGET_CREATION, nugget_assignment, nugget_creation, nuggets_of
+from ragtasks.judges._pairwise import PAIRWISE, pair_of, pairwise
 from ragtasks.judges._question import Rubric
 from ragtasks.judges._rubrics import RB_LLM, rubrics_named
 from ragtasks.judges._session import judge_responses
@@ -20,6 +21,7 @@ __all__ = [
     "MULTIHOP_ANSWER",
     "NUGGET_ASSIGNMENT",
     "NUGGET_CREATION",
+    "PAIRWISE",
     "RB_LLM",
     "RL_F",
     "JudgeIdk",
@@ -33,5 +35,7 @@ __all__ = [
     "nugget_assignment",
     "nugget_creation",
     "nuggets_of",
+    "pair_of",
+    "pairwise",
     "rubrics_named",
 ]

@@ -1,6 +1,6 @@
 """The one reader of what an evaluation left behind."""
 
-from ragtasks.logs._evaluations import Evaluation, Kind, Row, evaluation_of, read_evaluations
+from ragtasks.logs._evaluations import Evaluation, Kind, Row, evaluation_of, model_of, read_evaluations
 from ragtasks.logs._merging import Group, comparable_evaluations, group_of, merge_evaluations, model_names
 from ragtasks.logs._provenance import (
     ASKED,
@@ -50,6 +50,7 @@ __all__ = [
     "heading",
     "merge_evaluations",
     "model_names",
+    "model_of",
     "provenance_of",
     "read_evaluations",
     "read_predictions",

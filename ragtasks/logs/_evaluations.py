@@ -163,7 +163,7 @@ def _evaluations(file: Path, seen: Path) -> list[Evaluation]:
     """Return one evaluation for each kind in a results file: a call may have run several benchmarks."""
     try:
         results = parse_json(file.read_bytes())
-        model, facts, parts = _model_name(results), _facts(results), _parts(results)
+        model, facts, parts = model_of(results), _facts(results), _parts(results)
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise _error(str(file), "a results file of the harness", f"{type(error).__name__}: {error}") from error
     samples = logged_samples(file, results, [task for own in parts.values() for task in own])
@@ -239,7 +239,7 @@ def _judging(scoring: Mapping[str, Any]) -> str:
     return f"{scoring['idk_detector']}; judges: {judges}{words}"
 
 
-def _model_name(results: Mapping[str, Any]) -> str:
+def model_of(results: Mapping[str, Any]) -> str:
     """Return the model's own name where its arguments give one, else the harness's name for its kind."""
     config = results.get("config", {})
     arguments = config.get("model_args") or {}
@@ -308,4 +308,4 @@ def _error(where: str, expected: str, found: str) -> BenchmarkFileError:
     return BenchmarkFileError(clear_error("results", where=where, expected=expected, found=found, next_step=RUN_AGAIN))
 
 
-__all__ = ["Evaluation", "Kind", "Row", "evaluation_of", "read_evaluations"]
+__all__ = ["Evaluation", "Kind", "Row", "evaluation_of", "model_of", "read_evaluations"]

@@ -3,6 +3,7 @@
 from ragtasks.metrics._agreement import (
     Level,
     RaterAgreement,
+    cohen_kappa,
     inverse_frequency,
     krippendorff_alpha,
     pairwise_spearman,
@@ -104,6 +105,7 @@ __all__ = [
     "check_encoder",
     "citation_validity",
     "cited_share",
+    "cohen_kappa",
     "condition_paper",
     "corpus_bleu",
     "ibm_visible_answerability",

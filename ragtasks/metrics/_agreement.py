@@ -105,6 +105,33 @@ def _is_high(row: Sequence[float], score: float, step: float) -> bool:
     return row.count(score) > 1 and all(abs(rating - score) <= step for rating in row)
 
 
+def cohen_kappa(first: Sequence[float], second: Sequence[float]) -> Score:
+    """Return Cohen's kappa of two raters' labels: 1 for agreement everywhere, 0 for as much as by chance.
+
+    No items, or one label for everything: a Score without a value.
+
+    Source: J. Cohen, A coefficient of agreement for nominal scales (1960).
+
+    Args:
+        first: one label an item.
+        second: the other rater's, for the same items.
+
+    Raises:
+        ValueError: lengths differ.
+    """
+    n = len(first)
+    if n != len(second):
+        raise ValueError(f"columns differ in length: {n}, {len(second)}")
+    if n < 2:
+        return Score(None, TOO_FEW)
+    one, other = Counter(first), Counter(second)
+    by_chance = math.fsum(one[label] * other[label] for label in one) / n**2
+    if by_chance == 1:
+        return Score(None, NOTHING_VARIES)
+    agreed = sum(a == b for a, b in zip(first, second, strict=True)) / n
+    return Score((agreed - by_chance) / (1 - by_chance))
+
+
 def spearman(first: Sequence[float], second: Sequence[float], weights: Sequence[float] | None = None) -> Score:
     """Return Spearman's rank correlation, -1 to 1: Pearson's correlation of the ranks, equal values sharing the mean.
 
@@ -254,6 +281,7 @@ __all__ = [
     "TOO_FEW",
     "Level",
     "RaterAgreement",
+    "cohen_kappa",
     "inverse_frequency",
     "krippendorff_alpha",
     "pairwise_spearman",

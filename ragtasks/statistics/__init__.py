@@ -1,8 +1,10 @@
 """What scores of a benchmark let one conclude, where its tasks are not independent."""
 
 from ragtasks.statistics._bootstrap import MIN_CLUSTERS, Estimate, estimate_means
-from ragtasks.statistics._clusters import UNBOUNDED, Clustered, cluster
+from ragtasks.statistics._clusters import UNBOUNDED, Clustered, Floats, cluster
 from ragtasks.statistics._comparison import Column, Comparison, Comparisons, Mean, compare_columns
+from ragtasks.statistics._holm import holm
+from ragtasks.statistics._permutation import sign_flip_p_values
 
 __all__ = [
     "MIN_CLUSTERS",
@@ -12,8 +14,11 @@ __all__ = [
     "Comparison",
     "Comparisons",
     "Estimate",
+    "Floats",
     "Mean",
     "cluster",
     "compare_columns",
     "estimate_means",
+    "holm",
+    "sign_flip_p_values",
 ]

@@ -38,6 +38,9 @@ PLACEHOLDERS = {
     "nugget_assignment": {"answer", "code", "form", "nuggets", "question"},
     "nugget_creation": {"code", "form", "most", "nuggets", "passages", "question"},
     "nugget_importance": {"code", "form", "nuggets", "question"},
+    "pairwise": {
+        *("answer_a", "answer_b", "code", "conversation", "form", "passages", "question", "shown_a", "shown_b"),
+    },
     "rb_llm": {"answer", "code", "conversation", "form", "passages", "question", "reference"},
     "statements": {"answer", "code", "conversation", "form", "question"},
     "support": {"code", "conversation", "form", "passages", "statements"},

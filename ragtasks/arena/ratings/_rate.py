@@ -1,0 +1,194 @@
+"""What votes of one kind say of systems: ratings, who wins against whom, and what length and refusals do.
+
+All intervals draw conversations again with `ragtasks.statistics`. A rating's interval is that of a mean: each vote has
+a value whose mean is the rating, the rating plus the votes' number times what this vote moves it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ragtasks.arena._vote import Vote
+from ragtasks.arena.ratings._elo import INITIAL, SCALE, Elo, elo
+from ragtasks.arena.ratings._fit import Fit, fit
+from ragtasks.statistics import Estimate, Floats, cluster, estimate_means, holm, sign_flip_p_values
+
+POINTS = SCALE / math.log(10)
+"""Points of a rating for one unit of log-odds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rating:
+    """One system."""
+
+    system: str
+    """Its name."""
+    n_battles: int
+    """Votes that it was in."""
+    n_wins: int
+    """Votes that it won."""
+    n_ties: int
+    """Votes without a winner, those for `both_bad` among them."""
+    n_both_bad: int
+    """Votes that neither answer is good."""
+    win_rate: Estimate
+    """Share of its votes won, a tie counting half."""
+    rating: Estimate | None
+    """Bradley-Terry with ties, 1000 on average; None where there is no finite one."""
+    controlled: Estimate | None
+    """The same for answers of equal length."""
+    elo: Elo
+    """Elo."""
+    reason: str = ""
+    """Why there is no rating."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two systems against each other."""
+
+    first: str
+    """The one whose share is given."""
+    second: str
+    """The other one."""
+    share: Estimate
+    """Share of the votes that the first won, a tie counting half."""
+    p: float | None
+    """Of the sign-flip test over conversations that neither is better."""
+    adjusted_p: float | None
+    """The same by Holm, over all pairs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What something about answers does to votes."""
+
+    name: str
+    """What it is."""
+    estimate: Estimate
+    """Share of the votes that the answer with it won; of length, the rating's points for one standard deviation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ratings:
+    """Everything that votes of one kind, on one benchmark, say."""
+
+    systems: tuple[Rating, ...]
+    """Best first: by rating, then those without one by win rate."""
+    pairs: tuple[Pair, ...]
+    """Every two systems that met, by name."""
+    effects: tuple[Effect, ...]
+    """Of length and refusals."""
+    votes: tuple[Vote, ...]
+    """What they rest on."""
+
+
+def rate(votes: Sequence[Vote]) -> Ratings:
+    """Return the ratings of votes of one kind; nothing in it for no vote.
+
+    The length-controlled rating is that of answers of equal length: the difference of the logs of their words, in
+    standard deviations, takes part in the fit. Source: Y. Dubois et al., Length-controlled AlpacaEval (2024).
+
+    Args:
+        votes: of one benchmark, all by people or all by judges.
+    """
+    comparisons = [(vote.first.system, vote.second.system, vote.value) for vote in votes]
+    conversations = [vote.conversation_id for vote in votes]
+    plain, longer = fit(comparisons), _longer(votes)
+    controlled = fit(comparisons, longer) if longer.any() else plain
+    elos = elo(comparisons, conversations)
+    ratings = _strengths(plain, conversations)
+    at_equal_length = _strengths(controlled, conversations)
+    systems = [
+        _rating(votes, system, elos[system], plain, ratings.get(system), at_equal_length.get(system)) for system in elos
+    ]
+    effects = [*_length_effect(controlled, conversations), *_refusal_effects(votes)]
+    return Ratings(tuple(sorted(systems, key=_rank)), tuple(_pairs(votes)), tuple(effects), tuple(votes))
+
+
+def _longer(votes: Sequence[Vote]) -> Floats:
+    """Return how much longer each first answer is: difference of log words, in standard deviations; 0 for all alike."""
+    differences = np.array([math.log((1 + vote.first.n_words) / (1 + vote.second.n_words)) for vote in votes])
+    spread = math.sqrt(float((differences**2).mean())) if len(votes) else 0.0
+    return np.asarray(differences / spread) if spread else np.zeros(len(votes))
+
+
+def _strengths(found: Fit, conversations: Sequence[str]) -> dict[str, Estimate]:
+    """Return system -> its rating in points with the interval over conversations."""
+    clusters = [conversations[place] for place in found.votes]
+    columns = [
+        cluster((INITIAL + POINTS * found.pseudo_values(place)).tolist(), clusters)
+        for place in range(len(found.systems))
+    ]
+    return dict(zip(found.systems, estimate_means(columns), strict=True))
+
+
+def _rating(  # noqa: PLR0917 (one parameter a column)
+    votes: Sequence[Vote], system: str, own_elo: Elo, found: Fit, rating: Estimate | None, controlled: Estimate | None
+) -> Rating:
+    own = [vote for vote in votes if system in {vote.first.system, vote.second.system}]
+    shares = [vote.value_of(system) for vote in own]
+    (win_rate,) = estimate_means([cluster(shares, [vote.conversation_id for vote in own], (0.0, 1.0))])
+    return Rating(
+        system=system,
+        n_battles=len(own),
+        n_wins=shares.count(1.0),
+        n_ties=shares.count(0.5),
+        n_both_bad=sum(vote.preference == "both_bad" for vote in own),
+        win_rate=win_rate,
+        rating=rating,
+        controlled=controlled,
+        elo=own_elo,
+        reason=found.unrated.get(system, ""),
+    )
+
+
+def _rank(rating: Rating) -> tuple[float, float, str]:
+    value = rating.rating.value if rating.rating else None
+    return -(value or -math.inf), -(rating.win_rate.value or 0.0), rating.system
+
+
+def _pairs(votes: Sequence[Vote]) -> list[Pair]:
+    met: dict[tuple[str, str], list[Vote]] = {}
+    for vote in votes:
+        one, other = sorted((vote.first.system, vote.second.system))
+        met.setdefault((one, other), []).append(vote)
+    names = sorted(met)
+    shares = [
+        cluster([v.value_of(name[0]) for v in met[name]], [v.conversation_id for v in met[name]], (0.0, 1.0))
+        for name in names
+    ]
+    leads = [
+        cluster([v.value_of(name[0]) - 0.5 for v in met[name]], [v.conversation_id for v in met[name]])
+        for name in names
+    ]
+    p_values = sign_flip_p_values(leads)
+    known = zip(names, estimate_means(shares), p_values, holm(p_values), strict=True)
+    return [Pair(*name, share, p, adjusted_p) for name, share, p, adjusted_p in known]
+
+
+def _length_effect(found: Fit, conversations: Sequence[str]) -> list[Effect]:
+    if found.slope is None:
+        return []
+    values = POINTS * found.pseudo_values(len(found.systems))
+    (estimate,) = estimate_means([cluster(values.tolist(), [conversations[place] for place in found.votes])])
+    return [Effect("points for an answer that is longer by one standard deviation", estimate)]
+
+
+def _refusal_effects(votes: Sequence[Vote]) -> list[Effect]:
+    """Return how often an answer that refuses wins against one that does not, by what the corpus holds."""
+    effects = []
+    for label in sorted({vote.answerability for vote in votes}):
+        own = [vote for vote in votes if vote.answerability == label and vote.first.refuses != vote.second.refuses]
+        if own:
+            shares = [vote.value if vote.first.refuses else 1 - vote.value for vote in own]
+            (estimate,) = estimate_means([cluster(shares, [vote.conversation_id for vote in own], (0.0, 1.0))])
+            effects.append(Effect(f"share won by the one that refuses, {label or 'no label'}", estimate))
+    return effects
+
+
+__all__ = ["POINTS", "Effect", "Pair", "Rating", "Ratings", "rate"]

@@ -1,0 +1,128 @@
+"""Battles: which pairs there are, which is next, and what judges' replies make of them."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from ragtasks.arena.battles import AnswerPool, AskJudges, Battle, judge_battles, next_battles, read_answers
+from ragtasks.arena.votes import read_votes, write_votes
+from ragtasks.clients import CachedClient, Client, ReplyCache
+from ragtasks.errors import BenchmarkFileError, ConfigurationError, JudgeError
+from ragtasks.judges._panel import judge
+from tests.arena._made import answer, vote
+from tests.judges._scripted import Script, ScriptedClient, code_in
+from tests.reports._saved import save
+
+SYSTEMS = ("good", "poor", "worse")
+
+
+def pool(n: int = 6, systems: tuple[str, ...] = SYSTEMS) -> AnswerPool:
+    return AnswerPool(
+        answer(system, f"{system} says {number}", conversation=f"c{number // 2}", turn=number % 2 + 1)
+        for number, system in itertools.product(range(n), systems)
+    )
+
+
+def preferring(system: str) -> Script:
+    """Return a judge that prefers a system by its text, and the first shown where neither is it."""
+
+    def reply(prompt: str, _: int) -> str:
+        code = code_in(prompt)
+        shown = [prompt.split(f"reply of assistant {letter}")[1].split("end]", maxsplit=1)[0] for letter in "AB"]
+        label = "A" if system in shown[0] or system not in shown[1] else "B"
+        return f"Verdict {code}: {label}"
+
+    return reply
+
+
+def asking(client: Client) -> AskJudges:
+    return lambda responses, rubrics: judge(responses, rubrics, [client])
+
+
+def test_both_orders_decide_and_a_flip_is_a_tie() -> None:
+    client = ScriptedClient(preferring("good says"))
+    found = judge_battles(pool().battles, asking(client))
+    assert found.n_battles == len(found.votes) == 18
+    won = Counter((item.first.system, item.second.system, item.preference) for item in found.votes)
+    assert won == {("good", "poor", "first"): 6, ("good", "worse", "first"): 6, ("poor", "worse", "tie"): 6}
+    flipped = [item for item in found.votes if item.orders == ("first", "second")]
+    assert {item.first.system for item in flipped} == {"poor"}
+
+
+def test_names_of_systems_reach_no_judge() -> None:
+    client = ScriptedClient(preferring("A"))
+    named = AnswerPool(answer(system, text) for system, text in (("secret-a", "One."), ("secret-b", "Two.")))
+    judge_battles(named.battles, asking(client))
+    assert client.asked
+    assert not any("secret" in prompt for asked in client.asked for prompt in [asked.messages[-1].content])
+
+
+def test_a_second_time_asks_nothing_with_a_budget_too(tmp_path: Path) -> None:
+    client = ScriptedClient(preferring("good says"))
+    for _ in range(2):
+        with ReplyCache(tmp_path / "replies.sqlite") as cache:
+            found = judge_battles(pool(12).battles, asking(CachedClient(client, cache)), max_battles=9)
+            n_asked = len(client.asked)
+            client.asked.clear()
+    assert n_asked == 0
+    assert (found.n_battles, found.n_left) == (9, 27)
+
+
+def test_a_reply_without_verdict_is_no_vote_and_is_counted() -> None:
+    script = preferring("good says")
+    client = ScriptedClient(lambda prompt, n: "no idea" if "worse says 1" in prompt else script(prompt, n))
+    found = judge_battles(pool(2).battles, asking(client))
+    assert found.n_unvoted == 2
+    assert len(found.votes) == 4
+    with pytest.raises(JudgeError, match="pairwise: 8 of 12"):
+        found.require_coverage()
+
+
+def test_the_next_battle_goes_where_the_win_rate_is_least_certain() -> None:
+    battles = pool(12).battles
+    known = [
+        vote(*item.systems, "first", battle_id=item.battle_id) for item in battles if item.systems == ("good", "worse")
+    ][:8]
+    chosen = Counter(item.systems for item in next_battles(battles, known, 6))
+    assert chosen == {("good", "poor"): 3, ("poor", "worse"): 3}
+
+
+def test_conversations_take_turns() -> None:
+    chosen = next_battles(pool(12, SYSTEMS[:2]).battles, [], 6)
+    assert len({item.conversation_id for item in chosen}) == 6
+
+
+def test_a_battle_is_the_same_whoever_is_read_first() -> None:
+    one, other = answer("a", "One."), answer("b", "Two.")
+    assert AnswerPool([one, other]).battles == AnswerPool([other, one]).battles == (Battle(one, other),)
+
+
+def test_what_cannot_be_a_battle_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="no task was answered by two systems"):
+        AnswerPool([answer("a", "One."), answer("b", "Two.", turn=2)])
+    with pytest.raises(ConfigurationError, match="twice"):
+        AnswerPool([answer("a", "One."), answer("a", "Two.")])
+
+
+def test_answers_are_read_from_results_with_the_reference_beside_them(tmp_path: Path) -> None:
+    save(tmp_path, "one", day=1)
+    save(tmp_path, "two", day=2)
+    found = read_answers([tmp_path], with_reference=True)
+    assert found.systems == ("one", "reference", "two")
+    item = found.items[0]
+    assert set(found.answers_to(item)) == {"one", "reference", "two"}
+    assert found.answers_to(item)["reference"].response.text == found.answers_to(item)["one"].response.task.target
+
+
+def test_votes_come_back_from_a_file_and_broken_ones_are_named_by_line(tmp_path: Path) -> None:
+    votes = [vote("a", "b", vote_id="1"), vote("b", "a", "both_bad", vote_id="2", reason="neither")]
+    file = tmp_path / "votes.jsonl"
+    write_votes(file, [votes[0]])
+    assert read_votes([file, file]) == [votes[0]]
+    file.write_text(votes[0].model_dump_json() + '\n{"vote_id": "3"}\n', encoding="utf-8")
+    with pytest.raises(BenchmarkFileError, match="line 2"):
+        read_votes([file])

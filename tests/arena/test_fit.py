@@ -1,0 +1,87 @@
+"""Strengths against an independent implementation, and where there are none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from ragtasks.arena.ratings import fit
+from tests.arena._made import Tournament, tournament
+
+
+@st.composite
+def tournaments(draw: st.DrawFn) -> Tournament:
+    strengths = draw(st.lists(st.floats(-1.5, 1.5), min_size=2, max_size=6))
+    nu = draw(st.sampled_from([0.0, 0.3, 1.0]))
+    n_votes = draw(st.integers(10, 80))
+    return tournament(strengths, nu=nu, n_conversations=1, n_votes=n_votes, seed=draw(st.integers(0, 10_000)))
+
+
+@given(tournaments())
+@settings(max_examples=25, deadline=None)
+def test_strengths_equal_those_of_evalica(made: Tournament) -> None:
+    evalica = pytest.importorskip("evalica")
+    votes, _ = made
+    found = fit(votes)
+    assume(found.systems and not found.unrated and np.abs(found.strengths).max() < 5)
+    names = {1.0: evalica.Winner.X, 0.0: evalica.Winner.Y, 0.5: evalica.Winner.Draw}
+    ones, others, shares = zip(*votes, strict=True)
+    winners = [names[share] for share in shares]
+    if found.log_tie is None:
+        theirs = evalica.bradley_terry(ones, others, winners, tolerance=1e-13, limit=100_000)
+    else:
+        assume(abs(found.log_tie) < 5)
+        theirs = evalica.newman(ones, others, winners, tolerance=1e-13, limit=100_000)
+        assert found.log_tie == pytest.approx(np.log(2 * theirs.v), abs=1e-4)
+    logs = np.log(theirs.scores).sort_index()
+    assert found.strengths == pytest.approx((logs - logs.mean()).to_numpy(), abs=1e-4)
+
+
+@given(tournaments(), st.randoms())
+@settings(max_examples=20, deadline=None)
+def test_order_of_votes_and_sides_do_not_matter(made: Tournament, chance: object) -> None:
+    votes, _ = made
+    turned = [(other, one, 1 - share) for one, other, share in reversed(votes)]
+    one, other = fit(votes), fit(turned)
+    assert one.systems == other.systems
+    assert one.strengths == pytest.approx(other.strengths, abs=1e-6)
+
+
+def test_each_vote_moves_a_strength_as_its_influence_says() -> None:
+    votes, _ = tournament([0.0, 0.5, -0.5], nu=0.4, n_conversations=1, n_votes=400, seed=3)
+    found = fit(votes)
+    assert found.influence.sum(axis=0) == pytest.approx(0, abs=1e-8)
+    without = fit(votes[1:])
+    assert without.strengths - found.strengths == pytest.approx(-found.influence[0], abs=2e-4)
+
+
+def test_a_covariate_takes_its_part_out() -> None:
+    votes, _ = tournament([0.0, 0.0], nu=0.0, n_conversations=1, n_votes=600, seed=1)
+    lengths = np.array([1.0 if share == 1 else -1.0 for *_, share in votes])
+    lengths[::3] *= -1  # longer answers win two times of three
+    found = fit(votes, lengths)
+    assert found.slope == pytest.approx(np.log(2), abs=0.1)
+
+
+def test_who_never_lost_has_no_rating_and_the_others_do() -> None:
+    circle = [("a", "b", 1.0), ("b", "c", 1.0), ("c", "a", 1.0)]
+    found = fit([*circle, ("best", "a", 1.0), ("worst", "b", 0.0), ("x", "y", 1.0)])
+    assert found.systems == ("a", "b", "c")
+    assert found.strengths == pytest.approx(0, abs=1e-9)
+    assert found.unrated["best"] == "won every battle: no finite rating"
+    assert found.unrated["worst"] == "lost every battle: no finite rating"
+    assert set(found.unrated) == {"best", "worst", "x", "y"}
+
+
+def test_nothing_but_ties_and_nothing_at_all() -> None:
+    assert fit([("a", "b", 0.5)] * 3).unrated == {"a": "nothing but ties", "b": "nothing but ties"}
+    assert fit([]).systems == ()
+
+
+def test_a_likelihood_without_maximum_gives_no_number() -> None:
+    # A circle by wins and ties whose strengths can still grow for ever: a - c far apart, b half way.
+    found = fit([("a", "c", 1.0), ("a", "b", 0.5), ("b", "c", 0.5)])
+    assert found.systems == ()
+    assert "no finite rating" in found.unrated["a"]

@@ -1,0 +1,56 @@
+"""Two answers in one question: what the judge sees, and what follows from its reply."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ragtasks.judges import pair_of, pairwise
+from ragtasks.judges._parsers import UnparsableReplyError
+from ragtasks.judges._question import Finding, Question
+from tests.judges._scripted import code_in, response
+
+SNAPSHOT = Path(__file__).parent / "pairwise_prompt.txt"
+FIRST = response("It runs from April [1].", passages=("From April.", "Until October."))
+SECOND = response("From April to October [1].", passages=("Until October.", "Tickets are cheap."))
+
+
+def asked(first: object = FIRST, second: object = SECOND) -> Question:
+    question = pairwise().open(pair_of(first, second))  # type: ignore[arg-type]
+    assert isinstance(question, Question)
+    return question
+
+
+def test_the_prompt_is_as_it_was() -> None:
+    assert asked().text == SNAPSHOT.read_text(encoding="utf-8")
+
+
+def test_each_passage_is_shown_once_and_no_system_is_named() -> None:
+    text = asked().text
+    assert text.count("\nUntil October.\n") == 1
+
+
+@pytest.mark.parametrize(("label", "value"), [("A", 1.0), ("b", 0.0), ("**Tie**", 0.5)])
+def test_labels(label: str, value: float) -> None:
+    question = asked()
+    found = question.read(f"A is longer.\nVerdict {code_in(question.text)}: {label}")
+    assert isinstance(found, Finding)
+    assert found.value == value
+
+
+@pytest.mark.parametrize("reply", ["Verdict: A", "A", "Verdict deadbeef: A", "Verdict CODE: both"])
+def test_what_is_no_verdict_is_none(reply: str) -> None:
+    question = asked()
+    with pytest.raises(UnparsableReplyError):
+        question.read(reply.replace("CODE", code_in(question.text)))
+
+
+def test_equal_texts_are_a_tie_that_nobody_is_asked_about() -> None:
+    found = pairwise().open(pair_of(FIRST, response(FIRST.text, passages=())))
+    assert isinstance(found, Finding)
+    assert found.value == 0.5
+
+
+def test_the_other_order_is_another_question() -> None:
+    assert asked().text != asked(SECOND, FIRST).text
