@@ -207,17 +207,16 @@ def build() -> dict[str, bytes]:
     files[f"{generation}/RAG.jsonl"] = json_lines([task_row(e, c) for e, c in zip(entries, full, strict=True)])
     text = json.dumps(conversations, ensure_ascii=False, indent=1)
     files["mtrag-human/conversations/conversations.json"] = text.encode()
-    files["sample.json"] = facts_file(facts(entries, len(few)))
+    files["sample.json"] = facts_file(facts(entries))
     return files
 
 
-def facts(entries: list[dict[str, Any]], n_reference_rag: int) -> dict[str, Any]:
+def facts(entries: list[dict[str, Any]]) -> dict[str, Any]:
     """Return what the loader checks the sample against."""
     return {
         "version": VERSION,
         "counts": {
             "tasks": len(entries),
-            "reference_rag": n_reference_rag,
             "by_domain": dict(Counter(entry["domain"] for entry in entries)),
             "by_answerability": dict(Counter(entry["turn"]["answerability"] for entry in entries)),
         },

@@ -14,11 +14,10 @@ from functools import partial
 from ragtasks.judges._parsers import read_statements, read_support
 from ragtasks.judges._question import Finding, Question, Rubric, ask
 from ragtasks.judges._verdicts import VerdictOutcome
-from ragtasks.records import Message, Response
+from ragtasks.records import Response
 from ragtasks.templates import PromptTemplate, shipped_template
 
 RL_F = "rl_f"
-RL_F_CONVERSATION = "rl_f_conversation"
 
 # Not JSON as they stand: a judge that only repeats the form has given no verdict.
 _STATEMENTS_FORM = '{"id": "CODE", "statements": [STATEMENT, ...]}'
@@ -39,41 +38,17 @@ def rl_f(statements: PromptTemplate | None = None, support: PromptTemplate | Non
         support: template of the second question; default: the shipped one.
     """
     description = "share of the answer's statements that the passages support, judged"
-    return _rubric(RL_F, description, statements, support, with_conversation=False)
-
-
-def rl_f_conversation(statements: PromptTemplate | None = None, support: PromptTemplate | None = None) -> Rubric:
-    """Return the rubric `rl_f_conversation`: as `rl_f`, and the conversation so far is evidence too.
-
-    That is how the paper defines a faithful answer (section 3.2: to passages or earlier turns), and what `rb_llm` asks
-    for. The paper's RL_F is narrower: RAGAS shows a judge the passages alone. No value of the paper compares with it.
-    """
-    description = "share of the answer's statements that passages or earlier turns support, judged"
-    return _rubric(RL_F_CONVERSATION, description, statements, support, with_conversation=True)
-
-
-def _rubric(
-    name: str,
-    description: str,
-    statements: PromptTemplate | None,
-    support: PromptTemplate | None,
-    *,
-    with_conversation: bool,
-) -> Rubric:
     first = statements or shipped_template("judges/statements")
     second = support or shipped_template("judges/support")
-    return Rubric(name, description, partial(_open, first, second, with_conversation), (first.source, second.source))
+    return Rubric(RL_F, description, partial(_open, first, second), (first.source, second.source))
 
 
-def _open(
-    first: PromptTemplate, second: PromptTemplate, with_conversation: bool, response: Response
-) -> Question | Finding:
+def _open(first: PromptTemplate, second: PromptTemplate, response: Response) -> Question | Finding:
     if not response.text.strip():
         return _NO_STATEMENTS
-    evidence = response.task.messages if with_conversation else ()
 
     def read(reply: str, code: str) -> Question | Finding:
-        return _check(second, response, evidence, read_statements(reply, code))
+        return _check(second, response, read_statements(reply, code))
 
     return ask(
         first,
@@ -85,24 +60,22 @@ def _open(
     )
 
 
-def _check(
-    template: PromptTemplate, response: Response, conversation: tuple[Message, ...], statements: list[str]
-) -> Question | Finding:
+def _check(template: PromptTemplate, response: Response, statements: list[str]) -> Question | Finding:
     """Return the second question."""
     if not statements:
         return _NO_STATEMENTS
     passages = [passage.text for passage in response.passages]
-    if not passages and not conversation:
+    if not passages:
         return _share([False] * len(statements))
 
     def read(reply: str, code: str) -> Finding:
         return _share(read_support(reply, code, len(statements)))
 
-    return ask(template, _SUPPORT_FORM, read, conversation=conversation, passages=passages, statements=statements)
+    return ask(template, _SUPPORT_FORM, read, passages=passages, statements=statements)
 
 
 def _share(supported: list[bool]) -> Finding:
     return Finding(f"{sum(supported)}/{len(supported)}", sum(supported) / len(supported))
 
 
-__all__ = ["RL_F", "RL_F_CONVERSATION", "rl_f", "rl_f_conversation"]
+__all__ = ["RL_F", "rl_f"]

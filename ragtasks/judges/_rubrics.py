@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from ragtasks.errors import ConfigurationError, close_matches
-from ragtasks.judges._faithfulness import RL_F, RL_F_CONVERSATION, rl_f, rl_f_conversation
+from ragtasks.judges._faithfulness import RL_F, rl_f
 from ragtasks.judges._parsers import HIGHEST_RATING, LABELS, YES_NO, read_coded_label, read_coded_rating
 from ragtasks.judges._question import Finding, Question, Rubric, ask
 from ragtasks.judges._verdicts import CLARIFICATION, IDK, VerdictOutcome
@@ -117,7 +117,6 @@ _RUBRICS: dict[str, Callable[[], Rubric]] = {
     IDK: idk,
     CLARIFICATION: clarification,
     RL_F: rl_f,
-    RL_F_CONVERSATION: rl_f_conversation,
 }
 RUBRIC_NAMES = tuple(_RUBRICS)
 """Every rubric, in the order of reports."""

@@ -11,7 +11,7 @@ from ragtasks.metrics._agreement import (
     spearman,
     spearman_repeated,
 )
-from ragtasks.metrics._answerability import NO_VERDICT, IdkLabel, RuleBasedIdk, answerability_accuracy
+from ragtasks.metrics._answerability import NO_VERDICT, IdkDetector, IdkLabel, RuleBasedIdk, answerability_accuracy
 from ragtasks.metrics._answers import METRICS, IbmJudged, Judged, Semantics, score_responses
 from ragtasks.metrics._citations import (
     SUPPORT_SCORES,
@@ -81,6 +81,7 @@ __all__ = [
     "BertScorer",
     "CitedSentence",
     "IbmJudged",
+    "IdkDetector",
     "IdkLabel",
     "Judged",
     "JudgedRun",

@@ -44,8 +44,6 @@ class SemanticScore:
     """Precision against the target."""
     bert_k_precision: float | None
     """`bert_k_precision` over the passages: faithfulness; None without passages."""
-    passage_precisions: tuple[float, ...] = ()
-    """Precision against each passage, in their order."""
 
 
 class BertScorer:
@@ -177,10 +175,8 @@ def semantic_scores(
 
 def _semantic_score(against_target: BertScore, against_passages: Sequence[BertScore]) -> SemanticScore:
     """Return the scores of one response."""
-    precisions = tuple(score.precision for score in against_passages)
-    return SemanticScore(
-        against_target.recall, against_target.precision, bert_k_precision(precisions).value, precisions
-    )
+    best = bert_k_precision([score.precision for score in against_passages])
+    return SemanticScore(against_target.recall, against_target.precision, best.value)
 
 
 def _score_groups(

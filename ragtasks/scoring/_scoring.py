@@ -18,6 +18,7 @@ from ragtasks.errors import ConfigurationError, JudgeError, MissingExtraError, R
 from ragtasks.judges import IDK, JudgeIdk, Verdicts, judge_responses
 from ragtasks.metrics import (
     BertScorer,
+    IdkDetector,
     IdkLabel,
     Metric,
     RuleBasedIdk,
@@ -127,7 +128,7 @@ class ResponseScorer:
         if not responses:
             return []
         verdicts = self._verdicts(responses)
-        detector = JudgeIdk(verdicts) if verdicts and self._idk_by_judges else self._rules
+        detector: IdkDetector = JudgeIdk(verdicts) if verdicts and self._idk_by_judges else self._rules
         self._idk_detector = detector.name  # rules where no judge could be had
         labels = detector.detect(responses)
         evidence = ScoringInputs(self._benchmark, responses, labels, self._semantics(responses), verdicts, self._search)

@@ -13,7 +13,7 @@ from jinja2 import Environment, meta
 
 from ragtasks.errors import ConfigurationError
 from ragtasks.judges import VerdictOutcome, rubrics_named
-from ragtasks.judges._faithfulness import rl_f, rl_f_conversation
+from ragtasks.judges._faithfulness import rl_f
 from ragtasks.judges._parsers import (
     UnparsableReplyError,
     read_coded_label,
@@ -43,7 +43,7 @@ PLACEHOLDERS = {
     },
     "rb_llm": {"answer", "code", "conversation", "form", "passages", "question", "reference"},
     "statements": {"answer", "code", "conversation", "form", "question"},
-    "support": {"code", "conversation", "form", "passages", "statements"},
+    "support": {"code", "form", "passages", "statements"},
 }
 CODE = "0a1b2c3d"
 
@@ -73,7 +73,7 @@ def rendered() -> dict[str, str]:
     second = {
         f"{name}_support": asked(first[name].read(str(script(first[name].text, 0)))) for name in first if "rl_f" in name
     }
-    texts = {name: question.text for name, question in {**first, **second}.items() if name != "rl_f_conversation"}
+    texts = {name: question.text for name, question in {**first, **second}.items()}
     return {**texts, "idk_again": first["idk"].again().text}
 
 
@@ -102,13 +102,11 @@ def test_a_prompt_shows_what_its_question_needs(name: str, shown: list[str], hid
     assert not any(part in text for part in hidden)
 
 
-def test_evidence_is_the_passages_and_for_the_variant_the_conversation_too() -> None:
-    texts = []
-    for rubric in (rl_f(), rl_f_conversation()):
-        first = asked(rubric.open(response()))
-        texts.append(asked(first.read(str(obedient()(first.text, 0)))).text)
-    assert ["to October." in text for text in texts] == [True, True]
-    assert ["Yes, one." in text for text in texts] == [False, True]
+def test_statements_are_held_against_the_passages_alone() -> None:
+    first = asked(rl_f().open(response()))
+    text = asked(first.read(str(obedient()(first.text, 0)))).text
+    assert "to October." in text
+    assert "Yes, one." not in text
 
 
 def test_equal_material_makes_an_equal_prompt_and_another_conversation_another_code() -> None:
@@ -163,12 +161,10 @@ def test_no_statements_is_unscored_with_that_reason() -> None:
     assert "no statement" in finding.reason
 
 
-def test_statements_without_passages_are_unsupported_unless_the_conversation_counts() -> None:
-    judged = response(passages=())
-    first, variant = (asked(rubric.open(judged)) for rubric in (rl_f(), rl_f_conversation()))
+def test_statements_without_passages_are_unsupported() -> None:
+    first = asked(rl_f().open(response(passages=())))
     finding = found(first.read(str(obedient()(first.text, 0))))
     assert (finding.label, finding.value) == ("0/2", 0.0)
-    assert isinstance(variant.read(str(obedient()(variant.text, 0))), Question)
 
 
 def test_a_statement_with_lines_of_its_own_stays_one() -> None:

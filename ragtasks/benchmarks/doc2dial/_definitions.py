@@ -26,8 +26,6 @@ OFFICIAL_DIALOGUES: Mapping[str, int] = {"train": 3474, "validation": 661, "test
 """Dialogues of each split; their sum, 4,796, is the score that the OR-CONVQA paper gives (section 3.1)."""
 OFFICIAL_DOCUMENTS: Mapping[str, int] = {"dmv": 149, "ssa": 109, "studentaid": 92, "va": 138}
 """Documents of each domain, 488 in all."""
-OFFICIAL_PROPOSITIONS: Mapping[str, int] = {"dmv": 4949, "ssa": 3251, "studentaid": 2705, "va": 3538}
-"""Propositions of each domain in the released file, 14,443 in all; 12,806 different texts."""
 
 # The zips are read as they are; unpacked files are found too. Others record the same checksum of the first.
 _ZIP_SHA256 = "f0c034c249663d7b3cb08b19cf2cc2c3d101372485be982621d4711931a1ce00"
@@ -92,5 +90,4 @@ __all__ = [
     "MULTIDOC2DIAL_TOKEN",
     "OFFICIAL_DIALOGUES",
     "OFFICIAL_DOCUMENTS",
-    "OFFICIAL_PROPOSITIONS",
 ]

@@ -39,8 +39,6 @@ class Counts:
 
     tasks: int
     """Lines of reference.jsonl, and of RAG.jsonl where there is one."""
-    reference_rag: int = 0
-    """Lines of reference+RAG.jsonl; 0 where a benchmark has no such file."""
     by_domain: Mapping[str, int] = field(default_factory=lambda: UNCOUNTED)
     """Tasks of each domain."""
     by_answerability: Mapping[str, int] = field(default_factory=lambda: UNCOUNTED)

@@ -147,7 +147,7 @@ def test_the_official_response_file_has_quirks_that_end_in_the_loader(mtrag_root
     (tmp_path / REFERENCE).write_text(text, encoding="utf-8")
     domains = Counter(str(domain_of(row["collection"])) for row in raw)
     labels = Counter(row["answerability"][0] for row in raw)
-    counts = {"tasks": 10, "reference_rag": 0, "by_domain": domains, "by_answerability": labels}
+    counts = {"tasks": 10, "by_domain": domains, "by_answerability": labels}
     (tmp_path / "sample.json").write_text(json.dumps({"version": "10", "counts": counts}), encoding="utf-8")
     tasks = load(tmp_path).tasks
     assert [task.task_id for task in tasks] == [row["task_id"].replace("::", "<::>") for row in raw]
@@ -406,7 +406,7 @@ PLACES = [
 
 
 def write_one(root: Path, row: object) -> None:
-    counts = {"tasks": 1, "reference_rag": 1, "by_domain": {}, "by_answerability": {}}
+    counts = {"tasks": 1, "by_domain": {}, "by_answerability": {}}
     (root / GENERATION).mkdir(parents=True, exist_ok=True)
     (root / REFERENCE).write_text(json.dumps(row) + "\n", encoding="utf-8")
     (root / "sample.json").write_text(json.dumps({"version": "0", "counts": counts}), encoding="utf-8")
