@@ -30,7 +30,14 @@ from retrieval_cache.evaluation import (
     report_evaluations,
 )
 from retrieval_cache.judging import Ranking, judge_rankings, judgements_of, ranking_named
-from retrieval_cache.queries import LLM_REWRITE, Queries, build_queries, rewrite_queries
+from retrieval_cache.queries import (
+    LLM_REWRITE,
+    SEPARATOR,
+    Queries,
+    build_queries,
+    fused_queries,
+    rewrite_queries,
+)
 from retrieval_cache.retrievers import Progress
 from retrieval_cache.spec import parse
 from retrieval_cache.stage import Request, build_run
@@ -87,7 +94,7 @@ def retrieve(
     Args:
         place: benchmark, data and store.
         retriever: one line such as `bm25` or `hybrid(bm25,dense:minilm)`.
-        form: query form.
+        form: query form, or several with `/` between, whose rankings are fused by reciprocal rank (k = 60).
         name: name of the run; default: retriever and query form.
         depth: passages kept for each query.
         rewriter: who rewrites where the form is `llm_rewrite`.
@@ -107,14 +114,24 @@ def retrieve(
 def _queries(
     place: Place, benchmark: Benchmark, form: str, rewriter: Rewriter, progress: Progress
 ) -> tuple[Queries, dict[str, Any]]:
-    """Return the queries of a form and what the manifest keeps about them; a model's replies are kept and reused."""
-    if form != LLM_REWRITE:
-        if rewriter.model or rewriter.base_url:
-            raise ConfigurationError(
-                f"--rewriter and --base-url are for the query form {LLM_REWRITE!r}, and the form is {form!r}: "
-                f"add --queries {LLM_REWRITE}, or leave them out"
-            )
-        return build_queries(benchmark, form), {}
+    """Return the queries of a form, or of several with `/` between, and what the manifest keeps about them."""
+    names = form.split(SEPARATOR)
+    if LLM_REWRITE not in names and (rewriter.model or rewriter.base_url):
+        raise ConfigurationError(
+            f"--rewriter and --base-url are for the query form {LLM_REWRITE!r}, and the form is {form!r}: "
+            f"add --queries {LLM_REWRITE}, or leave them out"
+        )
+    parts = {name: build_queries(benchmark, name) for name in names if name != LLM_REWRITE}
+    facts: dict[str, Any] = {}
+    if LLM_REWRITE in names:  # last: the others may be errors, and this one costs money
+        parts[LLM_REWRITE], facts = _rewritten(place, benchmark, rewriter, progress)
+    return fused_queries([parts[name] for name in names]), facts
+
+
+def _rewritten(
+    place: Place, benchmark: Benchmark, rewriter: Rewriter, progress: Progress
+) -> tuple[Queries, dict[str, Any]]:
+    """Return the queries that a model writes, and counts of fallbacks; its replies are kept and reused."""
     if not rewriter.model:
         raise ConfigurationError(
             f"query form {LLM_REWRITE!r} needs a model: --rewriter openai/NAME, or NAME and --base-url"

@@ -36,7 +36,16 @@ from retrieval_cache.contexts import contexts_of_setting, needed_passages
 from retrieval_cache.corpora import PassageSource, open_source
 from retrieval_cache.indexes import indexed
 from retrieval_cache.queries import Queries
-from retrieval_cache.retrievers import LEFT_OUT, Progress, Retriever, facts_of, no_progress, wanted_passages
+from retrieval_cache.retrievers import (
+    FUSION_DEPTH,
+    LEFT_OUT,
+    Progress,
+    Retriever,
+    facts_of,
+    no_progress,
+    reciprocal_rank_fusion,
+    wanted_passages,
+)
 from retrieval_cache.store import RunStore, StoredRun, file_error
 
 DEPTH = 100
@@ -52,7 +61,7 @@ class Request:
     benchmark: Benchmark
     """Tasks, and the folder with the corpora."""
     queries: Queries
-    """One text a task."""
+    """One text a task and query form."""
     make_retriever: Callable[[], Retriever]
     """Makes a fresh retriever: one indexes one corpus."""
     depth: int = DEPTH
@@ -89,7 +98,7 @@ def build_run(request: Request, store: RunStore, progress: Progress = no_progres
         files |= work.write_contexts(folder)
         facts: dict[str, Any] = {
             "seconds": round(time.time() - started, 1),
-            "fallbacks": len(request.queries.fallbacks),
+            "fallbacks": sum(len(part.fallbacks) for part in request.queries.searched),
         }
         if request.benchmark.copy:
             facts["copy"] = request.benchmark.copy
@@ -124,11 +133,15 @@ class _Work:
         return open_source(self._locations[domain], named, self._store.index_folder, self._shown(domain))
 
     def _named(self, domain: str) -> frozenset[str] | None:
-        return wanted_passages(self._request.make_retriever(), self._texts(domain))
+        retriever = self._request.make_retriever()
+        named = [wanted_passages(retriever, texts) for texts in self._texts(domain)]
+        known = [ids for ids in named if ids is not None]
+        return frozenset().union(*known) if len(known) == len(named) else None
 
-    def _texts(self, domain: str) -> dict[str, str]:
-        texts = self._request.queries.texts
-        return {task.task_id: texts[task.task_id] for task in self._benchmark.tasks if task.domain == domain}
+    def _texts(self, domain: str) -> list[dict[str, str]]:
+        """Return task id -> query in a domain, one mapping a query form."""
+        tasks = [task.task_id for task in self._benchmark.tasks if task.domain == domain]
+        return [{name: part.texts[name] for name in tasks} for part in self._request.queries.searched]
 
     def _shown(self, domain: str) -> Progress:
         return lambda what, done, total: self._progress(f"{domain}: {what}", done, total)
@@ -144,7 +157,7 @@ class _Work:
             "revision": self._benchmark.revision,
             "tasks": tasks_checksum(self._benchmark.tasks),
             "corpora": {domain: source.describe() for domain, source in self._sources.items()},
-            "queries": {**queries.describe(), "texts": canonical_hash(dict(queries.texts))},
+            "queries": {**queries.describe(), "texts": canonical_hash(queries.content())},
             "retriever": {"name": retriever.name, **retriever.describe()},
             "depth": self._request.depth,
         }
@@ -155,11 +168,20 @@ class _Work:
         if path.is_file():
             return hashlib.sha256(path.read_bytes()).hexdigest()
         retriever = self._indexed(domain)
-        run = retriever.search(self._texts(domain), self._request.depth, self._shown(domain))
+        run = self._ranked(retriever, domain)
         if facts := facts_of(retriever):
             # Before the run: who finds the run finished finds these too.
             write_atomically(_facts_file(folder, domain), orjson.dumps(dict(facts)))
         return write_trec(path, run, "ragtasks")
+
+    def _ranked(self, retriever: Retriever, domain: str) -> Run:
+        """Return what a retriever finds: for one query form as it is, for several fused by reciprocal rank."""
+        forms, depth = self._texts(domain), self._request.depth
+        if len(forms) == 1:
+            return retriever.search(forms[0], depth, self._shown(domain))
+        deep = max(depth, FUSION_DEPTH)
+        runs = [retriever.search(texts, deep, self._shown(domain)) for texts in forms]
+        return {query_id: ranked[:depth] for query_id, ranked in reciprocal_rank_fusion(runs, depth=deep).items()}
 
     def facts(self, folder: Path) -> dict[str, Any]:
         """Return what the retriever of each domain counted, nothing where none counts; in the work folder."""

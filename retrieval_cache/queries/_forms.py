@@ -23,6 +23,9 @@ REWRITE = "rewrite"
 LLM_REWRITE = "llm_rewrite"
 """The form that `retrieval_cache.queries` makes with a model."""
 
+SEPARATOR = "/"
+"""What stands between the names of query forms that are fused."""
+
 _LAST_K = re.compile(r"last_([1-9][0-9]*)_turns")
 _LAST_K_NAME = "last_<k>_turns"
 _ALIASES = {"contextualized": "last_turn", "decontextualized": REWRITE, "context": "last_2_turns"}
@@ -38,10 +41,35 @@ class Queries:
     """Task id -> query, in the order of the tasks; never blank where the question is not."""
     fallbacks: Mapping[str, str] = field(default_factory=dict)
     """Task id -> why its text is the last turn instead."""
+    parts: tuple[Queries, ...] = ()
+    """Forms that are searched for one by one and fused, each with texts of its own; none for a single form."""
+
+    @property
+    def searched(self) -> tuple[Queries, ...]:
+        """The single forms: its parts, or itself."""
+        return self.parts or (self,)
 
     def describe(self) -> dict[str, Any]:
         """Return what the run's key says about the form; the texts go into the key on their own."""
-        return {"form": self.form}
+        fusion = {"fusion": "reciprocal rank, k = 60", "of": [part.describe() for part in self.parts]}
+        return {"form": self.form, **(fusion if self.parts else {})}
+
+    def content(self) -> Any:
+        """Return the texts as JSON values: an object of them, or for several forms a list of such objects."""
+        return [dict(part.texts) for part in self.parts] if self.parts else dict(self.texts)
+
+
+def fused_queries(parts: Sequence[Queries]) -> Queries:
+    """Return several forms of the same questions as one, `last_turn/rewrite`; one form stays as it is.
+
+    Raises:
+        ConfigurationError: a form stands there twice.
+    """
+    forms = [part.form for part in parts]
+    twice = sorted({form for form in forms if forms.count(form) > 1})
+    if twice:
+        raise ConfigurationError(f"query forms to fuse: {', '.join(twice)} more than once; name each once")
+    return parts[0] if len(parts) == 1 else Queries(SEPARATOR.join(forms), parts[0].texts, parts=tuple(parts))
 
 
 def last_turn(task: Task) -> str:
@@ -139,10 +167,12 @@ __all__ = [
     "FORMS",
     "LLM_REWRITE",
     "REWRITE",
+    "SEPARATOR",
     "Queries",
     "all_questions",
     "build_queries",
     "full_conversation",
+    "fused_queries",
     "last_k_turns",
     "last_turn",
     "selecting_form",

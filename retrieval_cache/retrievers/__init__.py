@@ -14,7 +14,8 @@ from retrieval_cache.retrievers._encoders import (
     set_max_length,
     token_lengths,
 )
-from retrieval_cache.retrievers._fusion import HybridRetriever
+from retrieval_cache.retrievers._fusion import DEPTH as FUSION_DEPTH
+from retrieval_cache.retrievers._fusion import HybridRetriever, reciprocal_rank_fusion
 from retrieval_cache.retrievers._protocol import (
     Progress,
     Retriever,
@@ -28,6 +29,7 @@ from retrieval_cache.retrievers._vectors import Encoded, Filled, ShardFolder, ch
 
 __all__ = [
     "ANALYSERS",
+    "FUSION_DEPTH",
     "K1",
     "LEFT_OUT",
     "NAMES",
@@ -53,6 +55,7 @@ __all__ = [
     "no_progress",
     "passage_text",
     "passages_hash",
+    "reciprocal_rank_fusion",
     "refused",
     "set_max_length",
     "term_lister",

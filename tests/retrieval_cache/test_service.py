@@ -121,6 +121,17 @@ def test_rewriting_model_is_asked_once_for_each_later_turn(place: Place, model: 
     assert b"secret-key" not in stored
 
 
+def test_a_models_rewrite_is_fused_with_other_forms(place: Place, model: Any) -> None:
+    rewriter = Rewriter("m", f"http://127.0.0.1:{model.server_address[1]}/v1")
+    made = retrieve(place, "bm25", "last_turn/llm_rewrite", depth=10, rewriter=rewriter)
+    assert made.manifest.spec["queries"]["of"] == [{"form": "last_turn"}, {"form": "llm_rewrite"}]
+    assert made.manifest.facts["rewriting_fallbacks"] == {}
+    assert model.n_requests > 0
+    for forms, hint in {"last_turn/rewrite": "are for the query form", "last_turn/rewrit": "rewrite"}.items():
+        with pytest.raises(ConfigurationError, match=hint):
+            retrieve(place, "bm25", forms, depth=10, rewriter=rewriter if hint != "rewrite" else None)
+
+
 def test_dead_rewriting_model_is_one_clear_error(place: Place, model: Any) -> None:
     model.status = 401
     with pytest.raises(JudgeError, match="401"):

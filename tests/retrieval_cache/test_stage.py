@@ -14,11 +14,12 @@ from pathlib import Path
 import pytest
 
 from ragtasks.benchmarks import Benchmark, contexts_of_run
-from ragtasks.errors import CacheError
+from ragtasks.errors import CacheError, ConfigurationError
 from ragtasks.files import read_manifest
 from ragtasks.files._runs import read_contexts
 from ragtasks.records import Setting
-from retrieval_cache.queries import Queries, build_queries
+from retrieval_cache.queries import Queries, build_queries, fused_queries
+from retrieval_cache.retrievers import reciprocal_rank_fusion
 from retrieval_cache.spec import parse
 from retrieval_cache.stage import Request, build_run, read_run
 from retrieval_cache.store import RunStore, diff_runs, verify_run
@@ -90,6 +91,34 @@ def test_other_retrievers_make_other_runs(sample: Benchmark, stored: tuple[RunSt
     other = build_run(_request(sample, line), store)
     assert other.folder != folder
     assert any(part.startswith("retriever") for part in diff_runs(other.manifest, read_manifest(folder)))
+
+
+def test_several_query_forms_are_fused_by_reciprocal_rank(sample: Benchmark, tmp_path: Path) -> None:
+    """As the hybrid of the single forms' runs; each form's texts move the key, and their order moves the name only."""
+    store = RunStore(tmp_path)
+    forms = ("last_turn", "rewrite", "all_questions")
+    singles = [build_run(_request(sample, form=form, depth=100), store) for form in forms]
+    parts = [build_queries(sample, form) for form in forms]
+    fused = build_run(_request(sample, queries=fused_queries(parts), depth=100), store)
+    expected = reciprocal_rank_fusion([read_run(run) for run in singles], depth=100)
+    found = read_run(fused)
+    for query_id, ranked in found.items():
+        assert [item.passage_id for item in ranked] == [item.passage_id for item in expected[query_id][:100]]
+    assert fused.folder.name == "bm25.last_turn-rewrite-all_questions"
+    assert fused.manifest.spec["queries"]["of"] == [{"form": form} for form in forms]
+    assert fused.manifest.facts["fallbacks"] == singles[1].manifest.facts["fallbacks"]
+    shallow = read_run(build_run(_request(sample, queries=fused_queries(parts), depth=7), store))
+    assert {name: ranked[:7] for name, ranked in found.items()} == shallow
+    changed = replace(parts[2], texts=dict.fromkeys(parts[2].texts, "ferry"))
+    other = build_run(_request(sample, queries=fused_queries([*parts[:2], changed]), depth=100), store)
+    assert other.manifest.key != fused.manifest.key
+
+
+def test_one_form_stays_itself_and_none_is_fused_with_itself(sample: Benchmark) -> None:
+    queries = build_queries(sample, "rewrite")
+    assert fused_queries([queries]) is queries
+    with pytest.raises(ConfigurationError, match="rewrite more than once"):
+        fused_queries([queries, build_queries(sample, "last_turn"), queries])
 
 
 def test_key_moves_with_a_query_and_the_depth_and_not_with_the_name(sample: Benchmark, tmp_path: Path) -> None:
