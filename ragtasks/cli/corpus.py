@@ -1,4 +1,4 @@
-"""`ragtasks corpus`: check, duplicates and segment."""
+"""`ragtasks corpus`: check, duplicates, deduplicate and segment."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from ragtasks.cli.app import app, say
+from ragtasks.errors import ConfigurationError
 
 corpus_commands = typer.Typer(help="Look at a corpus, find what it repeats, cut documents.", no_args_is_help=True)
 app.add_typer(corpus_commands, name="corpus")
@@ -22,28 +23,57 @@ def corpus_check(location: _LOCATION) -> None:
     say(*describe_corpus(location))
 
 
+_THRESHOLD = Annotated[float, typer.Option(help="Least Jaccard similarity.")]
+_WIDTH = Annotated[int, typer.Option("--shingle", help="Words of a shingle, which is what passages share.")]
+
+
 @corpus_commands.command("duplicates")
-def corpus_duplicates(
-    location: _LOCATION, threshold: Annotated[float, typer.Option(help="Least Jaccard similarity.")] = 0.8
-) -> None:
+def corpus_duplicates(location: _LOCATION, threshold: _THRESHOLD = 0.8, width: _WIDTH = 5) -> None:
     """List passages that say nearly the same."""
     from retrieval_cache.corpora import describe_duplicates
 
-    say(*describe_duplicates(location, threshold))
+    say(*describe_duplicates(location, threshold, width))
+
+
+@corpus_commands.command("deduplicate")
+def corpus_deduplicate(
+    location: _LOCATION,
+    target: Annotated[Path, typer.Argument(help="JSON lines to write.")],
+    threshold: _THRESHOLD = 0.8,
+    width: _WIDTH = 9,
+) -> None:
+    """Write a corpus without passages that repeat another: the first of each group stays."""
+    from retrieval_cache.corpora import deduplicate_corpus
+
+    say(*deduplicate_corpus(location, target, threshold, width))
 
 
 @corpus_commands.command("segment")
-def corpus_segment(
+def corpus_segment(  # noqa: PLR0917 (one parameter an option)
     location: _LOCATION,
     target: Annotated[Path, typer.Argument(help="JSON lines to write.")],
-    size: Annotated[int, typer.Option(help="Most tokens in a passage.")] = 512,
-    overlap: Annotated[int, typer.Option(help="Tokens shared by neighbours.")] = 100,
+    size: Annotated[int | None, typer.Option(help="Most tokens in a passage; default: 512.")] = None,
+    overlap: Annotated[int | None, typer.Option(help="Tokens shared by neighbours; default: 100.")] = None,
     tokenizer: Annotated[str | None, typer.Option(help="Hugging Face tokeniser; default: words and signs.")] = None,
+    sentences: Annotated[
+        int | None, typer.Option(help="Cut by sentences, so many a segment, as MS MARCO V2.1 is (10).")
+    ] = None,
+    stride: Annotated[int | None, typer.Option(help="Sentences from one segment to the next; default: 5.")] = None,
 ) -> None:
-    """Cut documents into passages whose ids keep their offsets."""
-    from retrieval_cache.corpora import segment_corpus
+    """Cut documents into passages whose ids or records keep their offsets."""
+    from retrieval_cache.corpora import segment_corpus, segment_corpus_by_sentences
 
-    say(f"{segment_corpus(location, target, size, overlap, tokenizer)} passages in {target}")
+    if sentences is None and stride is None:
+        n = segment_corpus(
+            location, target, 512 if size is None else size, 100 if overlap is None else overlap, tokenizer
+        )
+    elif sentences is None or not (size is None and overlap is None and tokenizer is None):
+        raise ConfigurationError(
+            "corpus segment: give --sentences and --stride, or --size, --overlap and --tokenizer, not some of both"
+        )
+    else:
+        n = segment_corpus_by_sentences(location, target, sentences, 5 if stride is None else stride)
+    say(f"{n} passages in {target}")
 
 
-__all__ = ["corpus_check", "corpus_commands", "corpus_duplicates", "corpus_segment"]
+__all__ = ["corpus_check", "corpus_commands", "corpus_deduplicate", "corpus_duplicates", "corpus_segment"]

@@ -60,6 +60,7 @@ from ragtasks.metrics._semantic import (
     resolve_encoder,
     semantic_scores,
 )
+from ragtasks.metrics._sentences import sentence_ends
 from ragtasks.metrics._thinking import answer_text
 
 __all__ = [
@@ -134,6 +135,7 @@ __all__ = [
     "score_run_ibm",
     "semantic_scores",
     "sentence_bleu",
+    "sentence_ends",
     "spearman",
     "spearman_repeated",
     "support_precision",

@@ -34,13 +34,13 @@ _OPENERS = _words(
 
 
 def sentence_ends(line: str) -> Iterator[int]:
-    """Yield the places at which a further sentence of a line begins, in order; none for a single sentence.
+    """Yield the places behind which a further sentence of a line begins, in order; none for a single sentence.
 
     A full stop, question or exclamation mark ends a sentence where white space and no small letter follows, and where
     it belongs neither to an abbreviation or initial nor to the number of a list item.
 
     Args:
-        line: text without line ends.
+        line: a line, or a whole text: a line end is white space then, and ends no sentence.
     """
     start = 0
     for match in _END.finditer(line):

@@ -47,6 +47,30 @@ class Survey:
     """Length of all texts."""
 
 
+def read_rows(
+    location: str, fields: Fields = DEFAULT_FIELDS, blank: Blank = "refuse"
+) -> Iterator[tuple[Passage, Mapping[str, Any]]]:
+    """Yield the passages of a corpus with the rows that they were read from; otherwise as `read_corpus`."""
+    digests = array("Q")
+    violations: list[str] = []
+    n_kept = 0
+    for source, number, row in placed_rows(location, fields):
+        passage = row if isinstance(row, str) else passage_of(row, fields, blank)
+        if isinstance(row, str) or isinstance(passage, str):
+            violations.append(f"{source} {number}: {passage}")
+            if len(violations) == _MOST_VIOLATIONS:
+                violations.append(f"and perhaps more: nothing was read after error {_MOST_VIOLATIONS}")
+                break
+        elif not violations:
+            digests.append(_digest(passage.passage_id))
+            if blank != "skip" or passage.text.strip():
+                n_kept += 1
+                yield passage, row
+    if not (violations or n_kept):
+        violations.append(_nothing(len(digests)))
+    _raise(location, violations or _duplicates(location, fields, digests))
+
+
 def read_corpus(location: str, fields: Fields = DEFAULT_FIELDS, blank: Blank = "refuse") -> Iterator[Passage]:
     """Yield the passages of a corpus in its own order, in one pass; eight bytes a passage are kept.
 
@@ -62,24 +86,8 @@ def read_corpus(location: str, fields: Fields = DEFAULT_FIELDS, blank: Blank = "
             it) or stands twice.
         ConfigurationError: a name of no known kind.
     """
-    digests = array("Q")
-    violations: list[str] = []
-    n_kept = 0
-    for source, number, row in placed_rows(location, fields):
-        passage = row if isinstance(row, str) else passage_of(row, fields, blank)
-        if isinstance(passage, str):
-            violations.append(f"{source} {number}: {passage}")
-            if len(violations) == _MOST_VIOLATIONS:
-                violations.append(f"and perhaps more: nothing was read after error {_MOST_VIOLATIONS}")
-                break
-        elif not violations:
-            digests.append(_digest(passage.passage_id))
-            if blank != "skip" or passage.text.strip():
-                n_kept += 1
-                yield passage
-    if not (violations or n_kept):
-        violations.append(_nothing(len(digests)))
-    _raise(location, violations or _duplicates(location, fields, digests))
+    for passage, _ in read_rows(location, fields, blank):
+        yield passage
 
 
 def survey_corpus(
@@ -121,7 +129,7 @@ def passage_of(row: Mapping[str, Any], fields: Fields, blank: Blank) -> Passage 
         return f"no id in {' or '.join(fields.passage_id)}; the row has {_names(row)}"
     if passage_id.split() != [passage_id]:
         return f"an id that is empty or holds white space: {passage_id!r}"
-    text = row.get(fields.text) if fields.text in row else row.get(fields.segment)
+    text = next((row[name] for name in (fields.text, fields.segment, fields.body) if name in row), None)
     if not isinstance(text, str):
         return f"no text in {fields.text!r} ({passage_id}); the row has {_names(row)}"
     if blank == "refuse" and (not text or text.isspace()):
@@ -191,5 +199,6 @@ __all__ = [
     "id_of",
     "passage_of",
     "read_corpus",
+    "read_rows",
     "survey_corpus",
 ]

@@ -58,6 +58,8 @@ class Fields:
     """The text that is indexed."""
     segment: str = "segment"
     """The text of a row that has no `text`, as in MS MARCO V2.1."""
+    body: str = "body"
+    """The text of a row that has neither, as whole documents of MS MARCO V2.1."""
     title: str = "title"
     """Title of the document; a row may lack it."""
     url: str = "url"
@@ -65,7 +67,7 @@ class Fields:
 
     def names(self) -> frozenset[str]:
         """Return every field that is read."""
-        return frozenset((*self.passage_id, self.text, self.segment, self.title, self.url)) - {""}
+        return frozenset((*self.passage_id, self.text, self.segment, self.body, self.title, self.url)) - {""}
 
 
 def placed_rows(location: str, fields: Fields) -> Iterator[Placed]:
@@ -292,7 +294,7 @@ def _turned(columns: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
 def _columns(names: Iterable[str], fields: Fields) -> list[str] | None:
     """Return the columns to read; all of them (None) where a needed one is not there, so that errors can name them."""
     known = list(names)
-    has_text = fields.text in known or fields.segment in known
+    has_text = not {fields.text, fields.segment, fields.body}.isdisjoint(known)
     whole = has_text and any(name in known for name in fields.passage_id)
     return [name for name in known if name in fields.names()] if whole else None
 

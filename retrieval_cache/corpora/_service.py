@@ -1,8 +1,8 @@
-"""What the command line asks about a corpus: what is in it, what it repeats, and its documents cut into passages."""
+"""What the command line asks of a corpus: what is in it, what it repeats, one without that, its documents cut."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import orjson
@@ -11,9 +11,10 @@ from ragtasks.errors import BenchmarkFileError
 from ragtasks.files import written_aside
 from ragtasks.progress import progress_bars
 from ragtasks.records import Passage
-from retrieval_cache.corpora._corpora import read_corpus, survey_corpus
-from retrieval_cache.corpora._near_duplicates import near_duplicates
+from retrieval_cache.corpora._corpora import read_corpus, read_rows, survey_corpus
+from retrieval_cache.corpora._near_duplicates import SHINGLE_WORDS, NearDuplicates, near_duplicates
 from retrieval_cache.corpora._segmenting import encoder_tokenizer, plain_tokenizer, segment_all
+from retrieval_cache.corpora._sentence_segments import segment_lines
 
 _SHOWN_GROUPS = 20
 
@@ -33,26 +34,21 @@ def describe_corpus(location: str) -> list[str]:
     ]
 
 
-def describe_duplicates(location: str, threshold: float) -> list[str]:
+def describe_duplicates(location: str, threshold: float, width: int = SHINGLE_WORDS) -> list[str]:
     """Return the groups of near-duplicates of a corpus, the largest first, a line each below one that says so.
 
     Raises:
         BenchmarkFileError: as `describe_corpus`.
-        ConfigurationError: a threshold out of range.
+        ConfigurationError: a threshold or width out of range.
     """
-    with progress_bars() as progress:
-        found = near_duplicates(lambda: read_corpus(location, blank="skip"), threshold, progress)
+    found = _duplicates(location, threshold, width)
     shown = [
         ", ".join(
             f"{name} ({similarity:.2f})" for name, similarity in zip(group.passage_ids, group.similarities, strict=True)
         )
         for group in found.groups[:_SHOWN_GROUPS]
     ]
-    counts = {
-        "passages without a word, which were not compared": found.n_without_words,
-        "times that more than 64 passages met, each compared with 64 only": found.n_crowded,
-        "groups not shown": len(found.groups) - len(shown),
-    }
+    counts = _not_compared(found) | {"groups not shown": len(found.groups) - len(shown)}
     return [
         f"groups at a Jaccard similarity of {threshold}: {len(found.groups)}",
         f"passages that repeat another: {found.n_redundant} of {found.n_passages}",
@@ -60,6 +56,60 @@ def describe_duplicates(location: str, threshold: float) -> list[str]:
         *(["a group a line, with the similarity to its first passage:"] if shown else []),
         *shown,
     ]
+
+
+def deduplicate_corpus(location: str, target: Path, threshold: float, width: int) -> list[str]:
+    """Write a corpus without the passages that repeat another, and return what was left out, a line each.
+
+    The first passage of each group stays; its row is written as it was read. Passages without text are left out.
+
+    Args:
+        location: a corpus, in any format that `read_corpus` takes.
+        target: JSON lines to write, atomically.
+        threshold: least Jaccard similarity of passages that belong together.
+        width: words of a shingle.
+
+    Raises:
+        BenchmarkFileError: the corpus cannot be read, or the target cannot be written.
+        ConfigurationError: a threshold or width out of range.
+    """
+    found = _duplicates(location, threshold, width)
+    rows = ((passage.passage_id, row) for passage, row in read_rows(location, blank="skip"))
+    lines = (orjson.dumps(dict(row)) + b"\n" for passage_id, row in rows if passage_id not in found.redundant)
+    n_kept = _write(target, lines)
+    return [
+        f"{n_kept} of {found.n_passages} passages in {target}",
+        f"left out: {found.n_redundant} that repeat another, in {len(found.groups)} groups whose first passage stays",
+        *(f"{what}: {count}" for what, count in _not_compared(found).items() if count),
+    ]
+
+
+def _duplicates(location: str, threshold: float, width: int) -> NearDuplicates:
+    with progress_bars() as progress:
+        return near_duplicates(lambda: read_corpus(location, blank="skip"), threshold, progress, width)
+
+
+def _not_compared(found: NearDuplicates) -> dict[str, int]:
+    return {
+        "passages without a word, which were not compared": found.n_without_words,
+        "times that more than 64 passages met, each compared with 64 only": found.n_crowded,
+    }
+
+
+def segment_corpus_by_sentences(location: str, target: Path, sentences: int, stride: int) -> int:
+    """Write windows of sentences as in MS MARCO V2.1's segmented corpus and return how many there are.
+
+    Args:
+        location: documents, in any format that `read_corpus` takes.
+        target: JSON lines to write, atomically.
+        sentences: most sentences in a segment.
+        stride: sentences from the start of one to that of the next.
+
+    Raises:
+        BenchmarkFileError: the documents cannot be read, or the target cannot be written.
+        ConfigurationError: sizes that do not fit.
+    """
+    return _write(target, segment_lines(read_rows(location, blank="skip"), sentences, stride))
 
 
 def segment_corpus(location: str, target: Path, size: int, overlap: int, tokenizer: str | None) -> int:
@@ -78,9 +128,14 @@ def segment_corpus(location: str, target: Path, size: int, overlap: int, tokeniz
     """
     cut = encoder_tokenizer(tokenizer) if tokenizer else plain_tokenizer
     documents = read_corpus(location, blank="skip")
+    return _write(target, _lines(segment_all(documents, size, overlap, cut)))
+
+
+def _write(target: Path, lines: Iterable[bytes]) -> int:
+    """Write lines, atomically, and return how many there are."""
     try:
         with written_aside(target) as file:
-            return sum(file.write(line) > 0 for line in _lines(segment_all(documents, size, overlap, cut)))
+            return sum(file.write(line) > 0 for line in lines)
     except OSError as error:
         raise BenchmarkFileError(f"cannot write {target}: {error.strerror or error}") from error
 
@@ -91,4 +146,10 @@ def _lines(passages: Iterator[Passage]) -> Iterator[bytes]:
         yield orjson.dumps(row) + b"\n"
 
 
-__all__ = ["describe_corpus", "describe_duplicates", "segment_corpus"]
+__all__ = [
+    "deduplicate_corpus",
+    "describe_corpus",
+    "describe_duplicates",
+    "segment_corpus",
+    "segment_corpus_by_sentences",
+]

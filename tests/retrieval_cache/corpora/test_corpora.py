@@ -159,14 +159,14 @@ def test_the_checksum_ignores_what_decides_nothing_and_knows_borders_and_order(t
 
 
 def test_fields_can_have_other_names_and_numbers_as_ids(tmp_path: Path) -> None:
-    table = pa.table({"docid": [7, 8], "body": ["one", "two"], "headings": ["h", "h"], "vector": [[0.5], [1.0]]})
+    table = pa.table({"docid": [7, 8], "words": ["one", "two"], "headings": ["h", "h"], "vector": [[0.5], [1.0]]})
     pq.write_table(table, tmp_path / "c.parquet")
-    fields = Fields(text="body", title="headings")
+    fields = Fields(text="words", title="headings")
     assert list(read_corpus(str(tmp_path / "c.parquet"), fields)) == [
         Passage("7", "one", "h"),
         Passage("8", "two", "h"),
     ]
-    with pytest.raises(BenchmarkFileError, match=r"row 1: no text in 'text' .7.; the row has docid, body"):
+    with pytest.raises(BenchmarkFileError, match=r"row 1: no text in 'text' .7.; the row has docid, words"):
         list(read_corpus(str(tmp_path / "c.parquet")))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -10,10 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragtasks.cli import main
 from ragtasks.errors import ConfigurationError
 from ragtasks.records import Passage
 from retrieval_cache.corpora import read_corpus
 from retrieval_cache.corpora._near_duplicates import NearDuplicates, jaccard, near_duplicates, shingles
+from tests.conftest import REAL_DATA
 
 WORDS = [f"word{number}" for number in range(5000)]
 
@@ -109,3 +112,40 @@ def test_the_real_govt_corpus_agrees_with_comparing_everything(mtrag_root: Path)
     assert all(left in group_of and group_of[left] == group_of.get(right) for left, right in pairs)
     assert set(group_of) == {passage_id for pair in pairs for passage_id in pair}
     assert (len(report.groups), report.n_redundant) == (21, 28)
+
+
+def test_a_corpus_is_written_without_what_repeats_and_its_rows_as_they_were(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    original = text(1)
+    changed = original.replace(original.split()[100], "other", 1)
+    rows = [
+        {"_id": str(n), "text": one, "more": [n]} for n, one in enumerate([text(2), original, changed, text(3), " "])
+    ]
+    source, target = tmp_path / "c.jsonl", tmp_path / "d.jsonl"
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(SystemExit) as stop:
+        main(["corpus", "deduplicate", str(source), str(target)])
+    assert stop.value.code == 0
+    assert [json.loads(line) for line in target.read_text().splitlines()] == [rows[0], rows[1], rows[3]]
+    assert "1 that repeat another, in 1 groups" in capsys.readouterr().out
+    with pytest.raises(ConfigurationError, match="at least one word"):
+        near_duplicates(list, width=0)
+
+
+def test_on_real_segments_the_shingles_of_nine_find_what_all_pairs_find() -> None:
+    path = REAL_DATA / "trec_rag" / "retrieve_results" / "rzrho.researchy_small.jsonl"
+    if not path.is_file():
+        pytest.skip(f"no real retrieval results at {path}")
+    passages = list(read_corpus(str(path)))
+    holders: defaultdict[int, list[int]] = defaultdict(list)
+    sets = [shingles(passage.text, 9) for passage in passages]
+    for place, hashes in enumerate(sets):
+        for value in hashes.tolist():
+            holders[value].append(place)
+    shared = Counter((a, b) for places in holders.values() for n, b in enumerate(places) for a in places[:n])
+    pairs = [pair for pair, n in shared.items() if n / (len(sets[pair[0]]) + len(sets[pair[1]]) - n) >= 0.8]
+    expected = {passages[place].passage_id for pair in pairs for place in pair}
+    report = near_duplicates(lambda: passages, width=9)
+    assert {passage_id for group in report.groups for passage_id in group.passage_ids} == expected
+    assert len(expected) > 10

@@ -1,0 +1,77 @@
+"""Windows of sentences: what every segment holds, and that its record says where it stands."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtasks.benchmarks.trec_rag._files import read_segments
+from ragtasks.cli import main
+from ragtasks.errors import ConfigurationError
+from ragtasks.records import Passage
+from retrieval_cache.corpora._sentence_segments import segment_lines
+
+BODY = "One is. Two is.\n\nThree is. Four é is. Five is. Six is. Seven is."
+SENTENCES = st.lists(st.sampled_from(["Rain fell.", "Was it?", "Dr. Li came.", "\n\n", "3.5 é.", "  ", "no stop"]))
+
+
+def segments(body: str, size: int = 10, stride: int = 5, headings: object = "a\nb") -> list[dict[str, object]]:
+    document = Passage("msmarco_v2.1_doc_00_7", body, "Title", "u")
+    return [json.loads(line) for line in segment_lines([(document, {"headings": headings})], size, stride)]
+
+
+def test_windows_overlap_by_half_and_end_with_the_document() -> None:
+    found = segments(BODY, 4, 2)
+    assert [row["segment"] for row in found] == [
+        "One is. Two is.\n\nThree is. Four é is.",
+        "Three is. Four é is. Five is. Six is.",
+        "Five is. Six is. Seven is.",
+    ]
+    assert [(row["start_char"], row["end_char"]) for row in found] == [(0, 37), (17, 54), (38, 64)]
+    assert (found[0]["title"], found[0]["url"], found[0]["headings"]) == ("Title", "u", "a\nb")
+    assert [segments(text) for text in ("", " \n ")] == [[], []]
+    assert segments("One. Two.", headings=None)[0]["headings"] == ""
+
+
+@given(SENTENCES, st.integers(1, 6), st.integers(1, 6))
+def test_a_segment_is_what_stands_at_its_offsets_and_no_text_is_lost(parts: list[str], size: int, stride: int) -> None:
+    body = " ".join(parts)
+    if stride > size:
+        with pytest.raises(ConfigurationError, match="1 <= stride <= sentences"):
+            segments(body, size, stride)
+        return
+    found = segments(body, size, stride)
+    covered = [letter.isspace() for letter in body]
+    for row in found:
+        start, end = int(str(row["start_char"])), int(str(row["end_char"]))
+        assert body[start:end] == row["segment"] == str(row["segment"]).strip()
+        covered[start:end] = [True] * (end - start)
+    assert all(covered)
+
+
+def test_ids_hold_the_number_and_the_offset_of_the_line_and_the_benchmark_reads_them(tmp_path: Path) -> None:
+    rows = [
+        {"docid": f"msmarco_v2.1_doc_00_{n}", "url": "u", "title": "é", "headings": "h", "body": BODY} for n in (0, 9)
+    ]
+    documents, target = tmp_path / "d.jsonl", tmp_path / "s.jsonl"
+    documents.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(SystemExit) as stop:
+        main(["corpus", "segment", str(documents), str(target), "--sentences", "4", "--stride", "2"])
+    assert stop.value.code == 0
+    content = target.read_bytes()
+    assert len(read_segments(target)) == 6
+    for number, line in enumerate(content.splitlines(keepends=True)):
+        document, _, rest = json.loads(line)["docid"].partition("#")
+        assert document == rows[number // 3]["docid"]
+        assert [int(part) for part in rest.split("_")] == [number % 3, content.index(line)]
+
+
+@pytest.mark.parametrize("options", [["--stride", "5"], ["--sentences", "10", "--size", "5"]])
+def test_ways_of_cutting_do_not_mix(options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["corpus", "segment", "x.jsonl", str(tmp_path / "t"), *options])
+    assert (stop.value.code, "not some of both" in capsys.readouterr().err) == (1, True)
