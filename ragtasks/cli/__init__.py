@@ -21,7 +21,10 @@ from ragtasks.cli import (
     trec_rag,
     validate,
 )
+from ragtasks.cli._groups import put_in_groups
 from ragtasks.cli.app import app, main
+
+put_in_groups(app)
 
 __all__ = [
     "app",

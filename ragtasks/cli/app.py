@@ -11,6 +11,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from ragtasks import __version__
+from ragtasks.cli._groups import THREE_WAYS
 from ragtasks.errors import RagtasksError
 
 _MOST_CHARACTERS = 6_000  # of an error
@@ -18,8 +19,6 @@ _END_CHARACTERS = 500  # where the next step stands
 
 app = typer.Typer(
     help="Multi-turn RAG benchmarks as tasks of lm-evaluation-harness.",
-    no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -60,10 +59,15 @@ def may_be_replaced(files: Sequence[Path], *, force: bool) -> bool:
 
 
 @app.callback(invoke_without_command=True)
-def _root(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+def _root(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
     if version:
         say(__version__)
         raise typer.Exit
+    if context.invoked_subcommand is None:
+        say(THREE_WAYS.rstrip())
 
 
 def main(arguments: list[str] | None = None) -> Any:

@@ -19,6 +19,7 @@ from lm_eval.api.registry import get_model as harness_model
 from lm_eval.config.evaluate_config import EvaluatorConfig
 
 from ragtasks.errors import ConfigurationError, close_matches
+from ragtasks.harness.extras import extra_of, install_line
 from ragtasks.secrets import masked, masked_text
 
 _HARNESS_LOGGER = logging.getLogger("lm_eval")
@@ -123,7 +124,7 @@ def clear_model(name: str, loaded: Loaded, config: ClearConfig) -> _ClearModel:
     if name not in MODEL_REGISTRY:
         known = list(MODEL_REGISTRY)
         raise ConfigurationError(f"--model {name}: no such kind of model. Next step: {_nearest(name, known, 'hf')}")
-    with in_one_line(f"--model {name} lacks a library", ImportError):
+    with _library_named(name):
         return _ClearModel(name, harness_model(name), loaded, config)
 
 
@@ -143,10 +144,24 @@ class _ClearModel:
         if missing:
             shown = ",".join(f"{argument}=..." for argument in missing)
             raise ConfigurationError(f"--model {self._name} needs more. Next step: add --model_args {shown}")
-        with in_one_line(f"--model {self._name} cannot be loaded (check --model_args)", OSError, ImportError):
+        what = f"--model {self._name} cannot be loaded (check --model_args)"
+        with _library_named(self._name), in_one_line(what, OSError):
             given = {key: self._config.model_args.get(key, value) for key, value in arguments.items()}
             model: LM = self._kind.create_from_arg_obj(given, additional)
         return self._loaded(self._name, model, arguments)
+
+
+@contextlib.contextmanager
+def _library_named(model: str) -> Iterator[None]:
+    """Turn the absence of a library into an error that names the extra which brings it."""
+    try:
+        yield
+    except ImportError as error:
+        _HARNESS_LOGGER.debug("a model", exc_info=True)
+        told = masked_text(str(error).strip()).splitlines()[0]
+        extra = extra_of(model)
+        step = f". Next step: {install_line(extra)}" if extra else ""
+        raise ConfigurationError(f"--model {model} lacks a library: {told}{step}") from error
 
 
 def _missing(kind: type[LM], arguments: Mapping[str, Any]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from typer.testing import CliRunner
 from ragtasks import __version__
 from ragtasks.benchmarks.mtrag._benchmark import SOURCE, load
 from ragtasks.cli import app, main
+from ragtasks.cli._groups import GROUPS
 from ragtasks.harness.link import task_folder
 
 
@@ -57,6 +59,29 @@ def test_every_command_has_a_help(words: tuple[str, ...], flag: str) -> None:
     status, text = in_process(*words, flag)
     assert status == 0
     assert "Usage: " in text
+
+
+def test_every_command_has_a_group_and_an_example_with_options_that_there_are() -> None:
+    grouped = {name: example for commands in GROUPS.values() for name, example in commands.items()}
+    root = typer.main.get_command(app)
+    visible = {words[0] for words in COMMANDS if not root.commands[words[0]].hidden}
+    assert visible <= grouped.keys(), "say in ragtasks/cli/_groups.py where the command belongs"
+    for name in visible - {"run"}:
+        assert grouped[name] in " ".join(in_process(name, "--help")[1].split()).replace("│", "")
+    for example in filter(None, (grouped[name] for name in visible)):
+        command: Any = root
+        words = shlex.split(example)[1:]
+        while words and words[0] in getattr(command, "commands", {}):
+            command = command.commands[words.pop(0)]
+        options = {option for parameter in command.params for option in parameter.opts} | {"--help"}
+        if "$(" not in example:
+            assert {word for word in words if word.startswith("--")} <= options, example
+
+
+def test_without_a_command_the_three_ways_in_are_shown() -> None:
+    status, text = in_process()
+    assert status == 0
+    assert [line.split()[0] for line in text.splitlines() if line.startswith("  ")] == ["a", "my", "a"]
 
 
 def test_the_help_of_run_is_the_harness_s_own() -> None:
