@@ -42,7 +42,8 @@ def compare_runs(
     conversation_of = {task.task_id: task.conversation_id for task in benchmark.tasks}
     columns = []
     for name in dict.fromkeys(names):
-        results = evaluate_stored(benchmark, store, name).results
+        evaluation = evaluate_stored(benchmark, store, name)
+        results = evaluation.results
         groups = dict.fromkeys(result.domain for result in results) if by == BY_DOMAIN else {ALL: None}
         columns += [
             Column(
@@ -53,6 +54,7 @@ def compare_runs(
                 values={r.query_id: r.values[metric] for r in results if group in {ALL, r.domain}},
                 cluster_of=conversation_of,
                 bounds=(0.0, 1.0),
+                note=evaluation.fallbacks,
             )
             for group in groups
             for metric in dict.fromkeys(metrics or DEFAULT_METRICS)

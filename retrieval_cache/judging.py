@@ -13,7 +13,7 @@ from ragtasks.metrics import JudgedRun, RetrievalMetric, score_run
 from ragtasks.records import Qrel
 from retrieval_cache.evaluation import check_overlap, coverage_notes, foreign_passages, some
 from retrieval_cache.stage import read_run as read_stored
-from retrieval_cache.store import RunStore, data_label
+from retrieval_cache.store import RunStore, data_label, fallbacks_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,8 @@ class Ranking:
     """What was sent to the retriever; empty where unknown."""
     corpus_sizes: Mapping[str, int] = field(default_factory=dict)
     """Domain -> passages that were searched; empty where unknown."""
+    fallbacks: str = ""
+    """How many queries are the last turn in the place of a rewrite, and why; empty where none is, or unknown."""
 
 
 def ranking_named(benchmark: Benchmark, store: RunStore, name: str) -> Ranking:
@@ -51,7 +53,7 @@ def ranking_named(benchmark: Benchmark, store: RunStore, name: str) -> Ranking:
         )
     sizes = {domain: corpus["n_passages"] for domain, corpus in spec["corpora"].items() if "n_passages" in corpus}
     run = read_stored(stored, [task.task_id for task in benchmark.tasks])
-    return Ranking(name, run, spec["queries"]["form"], sizes)
+    return Ranking(name, run, spec["queries"]["form"], sizes, fallbacks_of(stored.manifest))
 
 
 def is_file_of_run(store: RunStore, name: str) -> bool:
@@ -109,6 +111,7 @@ def _judged(
     found = score_run(ranking.run, qrels, metrics)
     judged = list(found.values)
     notes = [f"{ranking.name}: {unscored}, so the judgements do not apply to it"] if unscored else []
+    notes += [f"{ranking.name}: {ranking.fallbacks}"] if ranking.fallbacks else []
     notes += coverage_notes(
         ranking.name,
         judged,

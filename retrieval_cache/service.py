@@ -6,7 +6,6 @@ import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from ragtasks.benchmarks import (
     Benchmark,
@@ -32,6 +31,7 @@ from retrieval_cache.evaluation import (
 from retrieval_cache.judging import Ranking, judge_rankings, judgements_of, ranking_named
 from retrieval_cache.queries import (
     LLM_REWRITE,
+    MIN_REWRITTEN,
     SEPARATOR,
     Queries,
     build_queries,
@@ -77,6 +77,8 @@ class Rewriter:
     """An endpoint as `endpoint_of` reads it, or a model of the server at `base_url`."""
     base_url: str | None = None
     """Address of an OpenAI-compatible server."""
+    min_rewritten: float = MIN_REWRITTEN
+    """Share of the questions that it must rewrite, 0 to 1; below it there is no run."""
 
 
 def retrieve(
@@ -95,7 +97,7 @@ def retrieve(
         place: benchmark, data and store.
         retriever: one line such as `bm25` or `hybrid(bm25,dense:minilm)`.
         form: query form, or several with `/` between, whose rankings are fused by reciprocal rank (k = 60).
-        name: name of the run; default: retriever and query form.
+        name: name of the run; default: retriever, query form and data.
         depth: passages kept for each query.
         rewriter: who rewrites where the form is `llm_rewrite`.
         corpora: domain -> corpus to search in the place of the benchmark's own.
@@ -107,14 +109,12 @@ def retrieve(
     make = functools.partial(parse, retriever, place.secrets, store.replies)
     make()  # an error in the line shows before anything is read
     with progress_bars() as progress:
-        queries, facts = _queries(place, benchmark, form, rewriter or Rewriter(None), progress)
-        return build_run(Request(benchmark, queries, make, depth, name, corpora, facts), store, progress)
+        queries = _queries(place, benchmark, form, rewriter or Rewriter(None), progress)
+        return build_run(Request(benchmark, queries, make, depth, name, corpora), store, progress)
 
 
-def _queries(
-    place: Place, benchmark: Benchmark, form: str, rewriter: Rewriter, progress: Progress
-) -> tuple[Queries, dict[str, Any]]:
-    """Return the queries of a form, or of several with `/` between, and what the manifest keeps about them."""
+def _queries(place: Place, benchmark: Benchmark, form: str, rewriter: Rewriter, progress: Progress) -> Queries:
+    """Return the queries of a form, or of several with `/` between."""
     names = form.split(SEPARATOR)
     if LLM_REWRITE not in names and (rewriter.model or rewriter.base_url):
         raise ConfigurationError(
@@ -122,16 +122,13 @@ def _queries(
             f"add --queries {LLM_REWRITE}, or leave them out"
         )
     parts = {name: build_queries(benchmark, name) for name in names if name != LLM_REWRITE}
-    facts: dict[str, Any] = {}
     if LLM_REWRITE in names:  # last: the others may be errors, and this one costs money
-        parts[LLM_REWRITE], facts = _rewritten(place, benchmark, rewriter, progress)
-    return fused_queries([parts[name] for name in names]), facts
+        parts[LLM_REWRITE] = _rewritten(place, benchmark, rewriter, progress)
+    return fused_queries([parts[name] for name in names])
 
 
-def _rewritten(
-    place: Place, benchmark: Benchmark, rewriter: Rewriter, progress: Progress
-) -> tuple[Queries, dict[str, Any]]:
-    """Return the queries that a model writes, and counts of fallbacks; its replies are kept and reused."""
+def _rewritten(place: Place, benchmark: Benchmark, rewriter: Rewriter, progress: Progress) -> Queries:
+    """Return the queries that a model writes; its replies are kept and reused."""
     if not rewriter.model:
         raise ConfigurationError(
             f"query form {LLM_REWRITE!r} needs a model: --rewriter openai/NAME, or NAME and --base-url"
@@ -143,10 +140,11 @@ def _rewritten(
     rewrites = rewrite_queries(benchmark.tasks, client, progress=progress)
     if rewrites.n_unanswered:
         raise JudgeError(
-            f"{rewrites.n_unanswered} of {len(benchmark.tasks)} questions got no reply from {endpoint.model}, or an "
-            "empty or cut-off one; what was answered is kept. Next step: run the same command again"
+            f"{rewrites.n_unanswered} of {len(benchmark.tasks)} questions got no reply from {endpoint.model}; "
+            "what was answered is kept. Next step: run the same command again"
         )
-    return rewrites.queries(), {"rewriting_fallbacks": dict(rewrites.fallback_counts())}
+    rewrites.require_share(rewriter.min_rewritten)
+    return rewrites.queries()
 
 
 def evaluate_runs(place: Place, names: Sequence[str], domains: Sequence[str] = ()) -> RetrievalReport:
@@ -205,6 +203,7 @@ def _evaluated(benchmark: Benchmark, ranking: Ranking, domains: Sequence[str]) -
         corpus_sizes=ranking.corpus_sizes,
         standalone=read_standalone_labels(benchmark.root) if is_paper else NO_LABELS,
         unscored=foreign_passages(benchmark, retrieval_side(benchmark.name), ranking.run),
+        fallbacks=ranking.fallbacks,
     )
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import orjson
 
-from ragtasks.benchmarks import Benchmark, RetrievalSide, retrieval_side, tasks_checksum
+from ragtasks.benchmarks import DEFAULT_BENCHMARK, SAMPLE, Benchmark, RetrievalSide, retrieval_side, tasks_checksum
 from ragtasks.errors import CacheError, ConfigurationError, close_matches
 from ragtasks.files import (
     Manifest,
@@ -26,6 +26,7 @@ from ragtasks.files import (
     new_run_name,
     read_trec,
     run_folder,
+    run_key,
     write_atomically,
     write_contexts,
     write_manifest,
@@ -50,6 +51,7 @@ from retrieval_cache.store import RunStore, StoredRun, file_error
 
 DEPTH = 100
 """Passages kept for each query."""
+_LONGEST_MADE, _LONGEST_DATA = 50, 16  # characters of a default name; with the key behind it still a run's name
 _SPEC_VERSION = 1
 """Raised when the stage itself starts to give other results."""
 
@@ -67,15 +69,15 @@ class Request:
     depth: int = DEPTH
     """Passages kept for each query."""
     name: str | None = None
-    """Name of the run; default: retriever and query form."""
+    """Name of the run; default: retriever, query form and data."""
     corpora: Mapping[str, str] | None = None
     """Domain -> another corpus to search in the place of the benchmark's own."""
-    facts: Mapping[str, Any] | None = None
-    """What else is worth keeping in the manifest, such as counts of fallbacks."""
 
 
 def build_run(request: Request, store: RunStore, progress: Progress = no_progress) -> StoredRun:
     """Return the stored run that the request describes, made now or found.
+
+    An identical run under another name is given this one too, at no cost.
 
     Raises:
         CacheError: the name is taken by a run of other content, or the store cannot be written.
@@ -88,23 +90,22 @@ def build_run(request: Request, store: RunStore, progress: Progress = no_progres
     spec = work.spec()
     key = canonical_hash(spec)
     with store.only_builder(key):
+        name = _free_name(request, store, key)
         found = store.with_key(key)
         if found is not None:
-            return found
-        name = _free_name(request, store, key)
+            return store.linked(found, name)
         folder = store.work_folder(key)
         started = time.time()
         files = {f"{domain}.trec": work.search(domain, folder) for domain in work.domains}
         files |= work.write_contexts(folder)
-        facts: dict[str, Any] = {
-            "seconds": round(time.time() - started, 1),
-            "fallbacks": sum(len(part.fallbacks) for part in request.queries.searched),
-        }
+        facts: dict[str, Any] = {"seconds": round(time.time() - started, 1)}
+        if rewriting := request.queries.counts():
+            facts["rewriting"] = rewriting
         if request.benchmark.copy:
             facts["copy"] = request.benchmark.copy
         if counted := work.facts(folder):
             facts["retrieval"] = counted
-        write_manifest(folder, Manifest(name, spec, files, facts | dict(request.facts or {})))
+        write_manifest(folder, Manifest(name, spec, files, facts))
         return store.publish(folder, name)
 
 
@@ -219,9 +220,9 @@ def _facts_file(folder: Path, domain: str) -> Path:
 
 
 def _free_name(request: Request, store: RunStore, key: str) -> str:
-    """Return the name that the run will have; a default that is taken gets the start of the key behind it."""
-    wanted = request.name or _slug(f"{request.make_retriever().name}.{request.queries.form}")
-    if not run_folder(store.root, wanted).exists():
+    """Return the name that the run will have; a default that other content has gets the start of the key behind it."""
+    wanted = request.name or _default_name(request)
+    if not run_folder(store.root, wanted).exists() or run_key(store.root, wanted) == key:
         return wanted
     if request.name is not None:
         raise CacheError(
@@ -231,9 +232,19 @@ def _free_name(request: Request, store: RunStore, key: str) -> str:
     return f"{wanted}.{key[:8]}"
 
 
-def _slug(text: str) -> str:
+def _default_name(request: Request) -> str:
+    """Return retriever, query form and data; the benchmark that every command takes by default goes without saying."""
+    benchmark = request.benchmark
+    data = [benchmark.name] if benchmark.name != DEFAULT_BENCHMARK else []
+    data += [benchmark.copy] if benchmark.copy else []
+    data += [SAMPLE] if benchmark.is_sample else []
+    made = _slug(f"{request.make_retriever().name}.{request.queries.form}", _LONGEST_MADE) or "run"
+    return ".".join([made, *(slug for name in data if (slug := _slug(name, _LONGEST_DATA)))])
+
+
+def _slug(text: str, longest: int) -> str:
     kept = "".join(sign if (sign.isascii() and sign.isalnum()) or sign in "._-" else "-" for sign in text)
-    return kept.strip("-.")[:80] or "run"
+    return kept.strip("-.")[:longest]
 
 
 def read_run(stored: StoredRun, queries: Iterable[str] = ()) -> Run:

@@ -14,18 +14,21 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import shutil
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock
 
 from ragtasks.errors import CacheError, close_matches
-from ragtasks.files import MANIFEST, Manifest, new_run_name, read_manifest, run_folder
+from ragtasks.files import MANIFEST, Manifest, new_run_name, read_manifest, run_folder, write_manifest
 
 _SHORT = 12
+SAME_AS = "same_as"
+"""Name, in a manifest, of the run that the same files were made for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +113,29 @@ class RunStore:
             raise CacheError(f"cannot publish run {name!r} at {folder}: {error.strerror or error}") from error
         return StoredRun(folder, read_manifest(folder))
 
+    def linked(self, run: StoredRun, name: str) -> StoredRun:
+        """Return a run under another name too: the same files, which the disk holds once where it can.
+
+        Args:
+            run: a finished run.
+            name: a free one, or that of a run of the same content.
+
+        Raises:
+            CacheError: the store cannot be written.
+        """
+        folder = run_folder(self.root, new_run_name(name))
+        if (folder / MANIFEST).is_file():
+            return self.named(name)
+        work = self.root / "building" / f"linked-{name}"
+        try:
+            shutil.rmtree(work, ignore_errors=True)
+            shutil.copytree(run.folder, work, copy_function=_link)
+        except (OSError, shutil.Error) as error:
+            raise CacheError(f"cannot write run {name!r} at {work}: {error}") from error
+        same_as = run.manifest.facts.get(SAME_AS, run.folder.name)
+        write_manifest(work, replace(run.manifest, name=name, facts={**run.manifest.facts, SAME_AS: same_as}))
+        return self.publish(work, name)
+
     def remove(self, name: str) -> None:
         """Delete a run, a corrupt one too; its index stays for other runs.
 
@@ -149,6 +175,14 @@ class RunStore:
             lock.release()
 
 
+def _link(source: str, target: str) -> None:
+    """Give a file a second name; where the disk has none, a copy."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+
+
 def list_runs(runs: Sequence[StoredRun]) -> list[str]:
     """Return a header and a line a run, in columns: name, data and their revision, retriever, query form.
 
@@ -162,7 +196,16 @@ def list_runs(runs: Sequence[StoredRun]) -> list[str]:
 def _cells(run: StoredRun) -> tuple[str, ...]:
     spec = run.manifest.spec
     name, revision = run.folder.name, spec["revision"][:_SHORT]
-    return name, data_label(run.manifest), revision, spec["retriever"]["name"], spec["queries"]["form"]
+    return name, data_label(run.manifest), revision, spec["retriever"]["name"], _queries_label(run.manifest)
+
+
+def _queries_label(manifest: Manifest) -> str:
+    """Return the query form, the model that rewrote, and how many queries are no rewrites."""
+    queries, counts = manifest.spec["queries"], manifest.facts.get("rewriting", {})
+    said = [str(form["client"]["model"]) for form in queries.get("of", [queries]) if "client" in form]
+    n_fallbacks = sum(counts.get("fallbacks", {}).values())
+    said += [f"{n_fallbacks} of {counts['asked']} are the last turn"] if n_fallbacks else []
+    return f"{queries['form']} ({'; '.join(said)})" if said else str(queries["form"])
 
 
 def data_label(manifest: Manifest) -> str:
@@ -170,6 +213,16 @@ def data_label(manifest: Manifest) -> str:
     spec, facts = manifest.spec, manifest.facts
     copy = f": {facts['copy']}" if "copy" in facts else ""
     return f"{spec['benchmark']}{copy}{' (sample)' if spec['is_sample'] else ''}"
+
+
+def fallbacks_of(manifest: Manifest) -> str:
+    """Return how many queries of a run are the last turn in the place of a rewrite, and why; "" where none is."""
+    counts = manifest.facts.get("rewriting", {})
+    fallbacks: Mapping[str, int] = counts.get("fallbacks", {})
+    if not fallbacks:
+        return ""
+    reasons = "; ".join(f"{n}: {reason}" for reason, n in sorted(fallbacks.items(), key=lambda item: -item[1]))
+    return f"{sum(fallbacks.values())} of {counts['asked']} queries are the last turn, not a rewrite ({reasons})"
 
 
 def verify_run(run: StoredRun) -> list[str]:
@@ -204,4 +257,14 @@ def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
         yield path, str(value)
 
 
-__all__ = ["RunStore", "StoredRun", "data_label", "diff_runs", "file_error", "list_runs", "verify_run"]
+__all__ = [
+    "SAME_AS",
+    "RunStore",
+    "StoredRun",
+    "data_label",
+    "diff_runs",
+    "fallbacks_of",
+    "file_error",
+    "list_runs",
+    "verify_run",
+]

@@ -78,7 +78,7 @@ def retrieve(
         benchmark: whose queries and corpora.
         retriever: one line such as `bm25` or `hybrid(bm25,dense:minilm)`.
         queries: query form: `last_turn`, `rewrite`, `all_questions`, ...
-        name: name of the run; default: retriever and query form.
+        name: name of the run; default: retriever, query form and data.
         depth: passages kept for each query.
         corpora: domain -> corpus to search in the place of the benchmark's own.
 

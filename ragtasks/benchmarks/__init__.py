@@ -5,6 +5,8 @@ from ragtasks.benchmarks._contexts import contexts_for, contexts_of_run, publish
 from ragtasks.benchmarks._definition import BenchmarkDefinition
 from ragtasks.benchmarks._docs import Doc, build_doc, build_docs, response_of
 from ragtasks.benchmarks._registry import (
+    DEFAULT_BENCHMARK,
+    SAMPLE,
     added_benchmark_names,
     benchmark_folder,
     benchmark_names,
@@ -30,8 +32,10 @@ from ragtasks.benchmarks._rewrite_replies import (
 __all__ = [
     "CONDITIONAL_CONTRACT",
     "CONTRACTS",
+    "DEFAULT_BENCHMARK",
     "JSON_CONTRACT",
     "PARSER_VERSION",
+    "SAMPLE",
     "Benchmark",
     "BenchmarkDefinition",
     "Contract",

@@ -17,6 +17,8 @@ from ragtasks.tables import Table
 
 SAMPLE = "sample"
 """What means the benchmark inside the package where a data folder is asked for."""
+DEFAULT_BENCHMARK = "mtrag"
+"""What commands take where none is named."""
 
 _SAMPLES = Path(__file__).resolve().parent / "sample"
 BENCHMARKS = ExtensionPoint(
@@ -135,6 +137,7 @@ def retrieval_side(name: str) -> RetrievalSide:
 
 __all__ = [
     "BENCHMARKS",
+    "DEFAULT_BENCHMARK",
     "SAMPLE",
     "added_benchmark_names",
     "benchmark_folder",

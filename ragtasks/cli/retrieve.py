@@ -25,12 +25,15 @@ def retrieve(  # noqa: PLR0917 (one parameter an option)
     ] = "last_turn",
     benchmark: BENCHMARK = "mtrag",
     data: DATA = None,
-    name: Annotated[str | None, typer.Option(help="Name of the run; default: retriever and query form.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the run; default: retriever, query form and data.")] = None,
     depth: Annotated[int, typer.Option(min=1, help="Passages kept for each query.")] = 100,
     rewriter: Annotated[
         str | None, typer.Option(help="Endpoint for the query form llm_rewrite, such as openai/NAME.")
     ] = None,
     base_url: Annotated[str | None, typer.Option(help="Address of the rewriter's OpenAI-compatible server.")] = None,
+    min_rewritten: Annotated[
+        float, typer.Option(min=0, max=1, help="Share of the questions that must be rewritten, else nothing is stored.")
+    ] = 0.95,
     corpus: Annotated[
         list[str] | None, typer.Option(help="DOMAIN=LOCATION: search another corpus for a domain; repeatable.")
     ] = None,
@@ -38,13 +41,16 @@ def retrieve(  # noqa: PLR0917 (one parameter an option)
     """Make a run of a retriever over a benchmark's queries, once; a killed call is taken up again."""
     from retrieval_cache.service import Rewriter, has_judgements
     from retrieval_cache.service import retrieve as make
+    from retrieval_cache.store import SAME_AS, fallbacks_of
 
-    model, place = Rewriter(rewriter, base_url), retrieval_place(benchmark, data)
+    model, place = Rewriter(rewriter, base_url, min_rewritten), retrieval_place(benchmark, data)
     run = make(place, retriever, queries, name=name, depth=depth, rewriter=model, corpora=_pairs(corpus))
     made = run.folder.name
     say(f"run {made} in {run.folder}")
-    if name not in (None, made):
-        say(f"this very run was there under that name: {name} is not made")
+    if same_as := run.manifest.facts.get(SAME_AS):
+        say(f"this very run is there as {same_as}: {made} is linked to its files")
+    if fallbacks := fallbacks_of(run.manifest):
+        say(fallbacks)
     say(*_next_steps(made, benchmark, data, has_judgements(place)))
 
 

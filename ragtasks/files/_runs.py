@@ -126,8 +126,14 @@ class _Counted(_Part):
     left_out: list[str] = []
 
 
+class _Rewriting(_Part):
+    asked: int
+    fallbacks: dict[str, int]
+
+
 class _Facts(_Part):
     retrieval: dict[str, _Counted] = {}
+    rewriting: _Rewriting | None = None
 
 
 class _ManifestFile(_Part):

@@ -41,6 +41,8 @@ class Column:
     """Direction of the metric; None where neither is better."""
     n_offered: int | None = None
     """Items that there are to score; None where that is not known, or all are here."""
+    note: str = ""
+    """What a reader must know of it, as a sentence without its name; empty for nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,6 +65,8 @@ class Evaluation:
     """Why the run cannot be judged by these judgements; empty where it can."""
     depth: int | None = None
     """Most passages that the run ranks for a query; None where unknown."""
+    fallbacks: str = ""
+    """How many queries are the last turn in the place of a rewrite, and why; empty where none is, or unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,7 @@ def evaluate(
     standalone: StandaloneLabels = NO_LABELS,
     corpus_sizes: Mapping[str, int] | None = None,
     unscored: str = "",
+    fallbacks: str = "",
 ) -> Evaluation:
     """Return the run judged, over all queries of the qrels: one that the run leaves out counts 0 and is listed.
 
@@ -125,6 +128,7 @@ def evaluate(
         standalone: labels of a rewriter or of the task files.
         corpus_sizes: domain -> passages searched, where known: they decide whether published scores compare.
         unscored: why the judgements do not apply to what the run ranks; every score is None then.
+        fallbacks: how many queries are the last turn in the place of a rewrite, and why.
 
     Raises:
         BenchmarkFileError: a judged query is no task of the benchmark, or a pair is judged twice.
@@ -154,6 +158,7 @@ def evaluate(
         corpus_sizes=dict(corpus_sizes or {}),
         unscored=unscored,
         depth=max(map(len, run.values()), default=0),
+        fallbacks=fallbacks,
     )
 
 

@@ -133,6 +133,8 @@ def _notes(evaluations: Sequence[Evaluation]) -> Iterator[str]:
             yield f"{evaluation.name} does not compare with the paper: {problem}."
         if evaluation.unscored:
             yield f"{evaluation.name}: {evaluation.unscored}, so the judgements do not apply to it."
+        if evaluation.fallbacks:
+            yield f"{evaluation.name}: {evaluation.fallbacks}."
         domain_of = {result.query_id: result.domain for result in evaluation.results}
         yield from coverage_notes(
             evaluation.name,

@@ -8,6 +8,7 @@ and of all questions hold exactly these texts (tested), so only the rewritten fo
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -41,6 +42,10 @@ class Queries:
     """Task id -> query, in the order of the tasks; never blank where the question is not."""
     fallbacks: Mapping[str, str] = field(default_factory=dict)
     """Task id -> why its text is the last turn instead."""
+    n_asked: int = 0
+    """How many were to be rewritten; 0 for a form that only selects turns."""
+    made_with: Mapping[str, Any] = field(default_factory=dict)
+    """What the rewrites were made with, such as model and prompt; nothing where no model was asked."""
     parts: tuple[Queries, ...] = ()
     """Forms that are searched for one by one and fused, each with texts of its own; none for a single form."""
 
@@ -52,11 +57,20 @@ class Queries:
     def describe(self) -> dict[str, Any]:
         """Return what the run's key says about the form; the texts go into the key on their own."""
         fusion = {"fusion": "reciprocal rank, k = 60", "of": [part.describe() for part in self.parts]}
-        return {"form": self.form, **(fusion if self.parts else {})}
+        return {**self.made_with, "form": self.form, **(fusion if self.parts else {})}
 
     def content(self) -> Any:
         """Return the texts as JSON values: an object of them, or for several forms a list of such objects."""
         return [dict(part.texts) for part in self.parts] if self.parts else dict(self.texts)
+
+    def counts(self) -> dict[str, Any]:
+        """Return how many were to be rewritten and how many are the last turn instead, by reason; {} for no rewrites.
+
+        The manifest of a run keeps it.
+        """
+        n_asked = sum(part.n_asked for part in self.searched)
+        fallbacks = Counter(reason for part in self.searched for reason in part.fallbacks.values())
+        return {"asked": n_asked, "fallbacks": dict(fallbacks)} if n_asked else {}
 
 
 def fused_queries(parts: Sequence[Queries]) -> Queries:
@@ -160,7 +174,8 @@ def _official_rewrites(benchmark: Benchmark, tasks: Sequence[Task]) -> Queries:
     for domain in dict.fromkeys(task.domain for task in tasks):
         official |= load(benchmark.root, domain)
     fallbacks = {task.task_id: "not in the official file" for task in tasks if task.task_id not in official}
-    return Queries(REWRITE, {task.task_id: official.get(task.task_id, task.question) for task in tasks}, fallbacks)
+    texts = {task.task_id: official.get(task.task_id, task.question) for task in tasks}
+    return Queries(REWRITE, texts, fallbacks, len(tasks))
 
 
 __all__ = [

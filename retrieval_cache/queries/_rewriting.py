@@ -16,12 +16,16 @@ from typing import Any
 
 from ragtasks.benchmarks import JSON_CONTRACT, PARSER_VERSION, QuestionClass, is_readable, parse_rewrite
 from ragtasks.clients import Client, Outcome, Progress, Prompt, Reply, no_progress
+from ragtasks.errors import JudgeError, clear_error
 from ragtasks.records import Task
 from ragtasks.templates import PromptTemplate, shipped_template
 from retrieval_cache.queries._forms import LLM_REWRITE, Queries
 
+MIN_REWRITTEN = 0.95
+"""Share of the questions asked about below which there is no run: one of last turns would pass for one of rewrites."""
+
+_SHOWN_REASONS = 3
 _KIND = "rewrite"
-_MOST_WITHOUT_TEXT = 0.05  # of the questions that are asked: a run of last turns would pass for one of rewrites
 """What the prompts are called in a reply cache."""
 
 TEMPLATE = "rewrite/conversation"
@@ -61,22 +65,44 @@ class Rewrites:
         """Return the texts as a query form."""
         texts = {rewrite.task_id: rewrite.query for rewrite in self.rewrites}
         fallbacks = {rewrite.task_id: rewrite.fallback_reason for rewrite in self.rewrites if rewrite.fallback_reason}
-        return Queries(LLM_REWRITE, texts, fallbacks)
+        return Queries(LLM_REWRITE, texts, fallbacks, self.n_asked, self.spec)
 
     def fallback_counts(self) -> Counter[str]:
         """Return reason -> number of tasks that fell back to the last turn."""
         return Counter(rewrite.fallback_reason for rewrite in self.rewrites if rewrite.fallback_reason)
 
     @property
-    def n_unanswered(self) -> int:
-        """Tasks that the next call asks again before there can be a run.
+    def n_asked(self) -> int:
+        """Tasks that a model was asked about: all but first turns."""
+        return sum(rewrite.outcome is not None for rewrite in self.rewrites)
 
-        Those whose prompt got no reply; and those whose reply was empty or cut off, where they are more than a few.
+    @property
+    def n_unanswered(self) -> int:
+        """Tasks whose prompt got no reply: the next call asks them again before there can be a run."""
+        return sum(rewrite.outcome in {Outcome.FAILED, Outcome.MALFORMED} for rewrite in self.rewrites)
+
+    def require_share(self, least: float) -> None:
+        """Return where enough of the questions that were asked about are rewritten: last turns are no rewrites.
+
+        Args:
+            least: share, 0 to 1.
+
+        Raises:
+            JudgeError: fewer are; it says how many and why.
         """
-        outcomes = Counter(rewrite.outcome for rewrite in self.rewrites if rewrite.outcome is not None)
-        n_without_reply = outcomes[Outcome.FAILED] + outcomes[Outcome.MALFORMED]
-        n_without_text = outcomes[Outcome.EMPTY] + outcomes[Outcome.TRUNCATED]
-        return n_without_reply + (n_without_text if n_without_text > _MOST_WITHOUT_TEXT * outcomes.total() else 0)
+        counts = self.fallback_counts()
+        n_rewritten = self.n_asked - counts.total()
+        if n_rewritten >= least * self.n_asked:
+            return
+        reasons = "; ".join(f"{n}: {reason}" for reason, n in counts.most_common(_SHOWN_REASONS))
+        message = clear_error(
+            "rewriter",
+            where=str(self.spec["client"]["model"]),
+            expected=f"at least {least:.0%} of the questions rewritten; nothing is stored",
+            found=f"{n_rewritten} of {self.n_asked} ({reasons})",
+            next_step="another model, or --min-rewritten; good replies are kept, all others are asked for again",
+        )
+        raise JudgeError(message)
 
 
 def rewrite_queries(
@@ -130,4 +156,4 @@ def _rewrite(task: Task, reply: Reply) -> Rewrite:
     return Rewrite(task.task_id, query, question_class, outcome=reply.outcome)
 
 
-__all__ = ["TEMPLATE", "Rewrite", "Rewrites", "rewrite_queries"]
+__all__ = ["MIN_REWRITTEN", "TEMPLATE", "Rewrite", "Rewrites", "rewrite_queries"]

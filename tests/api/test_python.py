@@ -264,8 +264,8 @@ def test_two_systems_of_one_name_are_told_apart(sample: ragtasks.LoadedBenchmark
 def test_a_run_is_made_found_evaluated_and_answered_with(sample: ragtasks.LoadedBenchmark, tmp_path: Path) -> None:
     run = ragtasks.retrieve(sample)
     assert ragtasks.retrieve(sample).stored == run.stored
-    assert run.name == "bm25.rewrite"
-    assert str(run).splitlines()[1].split()[:3] == ["bm25.rewrite", "mtrag", "(sample)"]
+    assert run.name == "bm25.rewrite.sample"
+    assert str(run).splitlines()[1].split()[:3] == ["bm25.rewrite.sample", "mtrag", "(sample)"]
     assert len(run.rankings) >= 92
     whole = ragtasks.evaluate_run(run, sample)
     from retrieval_cache.service import evaluate_stored
@@ -276,7 +276,7 @@ def test_a_run_is_made_found_evaluated_and_answered_with(sample: ragtasks.Loaded
     for same in (run.name, run.stored.folder, run.rankings):
         assert ragtasks.evaluate_run(same, sample).values == whole.values
     results = score(sample, {FIRST: "x"}, setting="full_rag", run=run.name)
-    assert results.rows[0]["model"] == "answers (run bm25.rewrite)"
+    assert results.rows[0]["model"] == "answers (run bm25.rewrite.sample)"
     assert results.rows[0]["n_passages"] == 5
     assert len(sample.passages("full_rag", run.name)) == 112
 

@@ -87,12 +87,17 @@ def test_only_next_steps_that_lead_on_are_proposed(
             evaluate_runs(Place(benchmark, "sample", store, store), [Path(lines[0]).name])
 
 
-def test_a_name_that_is_not_used_is_said(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_identical_run_is_linked_under_another_name(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     first = printed(capsys, *BY_BM25, "--data", "sample", "--name", "first")
     again = printed(capsys, *BY_BM25, "--data", "sample", "--name", "second")
-    assert first == [*again[:1], *again[2:]]
-    assert again[1] == "this very run was there under that name: second is not made"
-    assert printed(capsys, *BY_BM25, "--data", "sample") == first
+    assert again[1] == "this very run is there as first: second is linked to its files"
+    assert [line.replace("second", "first") for line in (again[0], *again[2:])] == first
+    made = printed(capsys, *BY_BM25, "--data", "sample")
+    assert made[0] == f"run bm25.last_turn.custom.sample in {store / 'runs' / 'bm25.last_turn.custom.sample'}"
+    printed(capsys, "runs", "remove", "first")
+    for name in ("second", "bm25.last_turn.custom.sample"):
+        assert printed(capsys, "runs", "verify", name) == ["all files are as they were written"]
+        assert printed(capsys, "evaluate-run", name, "--benchmark", "custom", "--data", "sample")
 
 
 def test_runs_on_data_of_ones_own_are_told_apart(store: Path, capsys: pytest.CaptureFixture[str]) -> None:

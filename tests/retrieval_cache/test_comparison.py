@@ -25,7 +25,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     return made
 
 
-NAMES = ["bm25.last_turn", "bm25.rewrite", "official"]
+NAMES = ["bm25.last_turn.sample", "bm25.rewrite.sample", "official"]
 
 
 def test_means_and_differences_are_those_of_evaluate_run(place: Place, sample: Benchmark) -> None:
@@ -55,8 +55,8 @@ def test_violations_are_answered_before_anything_is_read(place: Place) -> None:
         compare_runs(place, NAMES, by="domains")
     with pytest.raises(ConfigurationError, match="runs to compare: expected at least two"):
         compare_runs(place, ["official", "official"])
-    with pytest.raises(RagtasksError, match=r"bm25\.rewrite"):
-        compare_runs(place, ["official", "bm25.rewrit"])
+    with pytest.raises(RagtasksError, match=r"bm25\.rewrite\.sample"):
+        compare_runs(place, ["official", "bm25.rewrite.sampl"])
 
 
 def test_the_command_prints_tables(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,5 +65,5 @@ def test_the_command_prints_tables(place: Place, monkeypatch: pytest.MonkeyPatch
     result = CliRunner().invoke(app, [str(option) for option in options])
     assert result.exit_code == 0, result.output
     assert result.output.startswith("# mtrag (sample)\n")
-    assert "| all     | recall_5 | bm25.last_turn | bm25.rewrite |" in result.output
+    assert "| all     | recall_5 | bm25.last_turn.sample | bm25.rewrite.sample |" in result.output
     assert "queries of one conversation are not independent" in result.output.lower()

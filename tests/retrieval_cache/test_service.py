@@ -113,7 +113,8 @@ def test_rewriting_model_is_asked_once_for_each_later_turn(place: Place, model: 
     run = retrieve(place, "bm25", "llm_rewrite", depth=20, rewriter=rewriter)
     later = [task for task in sample.tasks if task.turn > 1]
     assert model.n_requests == len(later)
-    assert run.manifest.facts["rewriting_fallbacks"] == {}
+    assert run.manifest.facts["rewriting"] == {"asked": len(later), "fallbacks": {}}
+    assert run.manifest.spec["queries"]["client"]["model"] == "m"
     again = retrieve(place, "bm25-standard", "llm_rewrite", depth=20, rewriter=rewriter)
     assert model.n_requests == len(later)
     assert again.manifest.spec["queries"] == run.manifest.spec["queries"]
@@ -124,8 +125,9 @@ def test_rewriting_model_is_asked_once_for_each_later_turn(place: Place, model: 
 def test_a_models_rewrite_is_fused_with_other_forms(place: Place, model: Any) -> None:
     rewriter = Rewriter("m", f"http://127.0.0.1:{model.server_address[1]}/v1")
     made = retrieve(place, "bm25", "last_turn/llm_rewrite", depth=10, rewriter=rewriter)
-    assert made.manifest.spec["queries"]["of"] == [{"form": "last_turn"}, {"form": "llm_rewrite"}]
-    assert made.manifest.facts["rewriting_fallbacks"] == {}
+    first, second = made.manifest.spec["queries"]["of"]
+    assert (first, second["form"], second["client"]["model"]) == ({"form": "last_turn"}, "llm_rewrite", "m")
+    assert made.manifest.facts["rewriting"]["fallbacks"] == {}
     assert model.n_requests > 0
     for forms, hint in {"last_turn/rewrite": "are for the query form", "last_turn/rewrit": "rewrite"}.items():
         with pytest.raises(ConfigurationError, match=hint):

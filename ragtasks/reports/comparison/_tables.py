@@ -47,7 +47,8 @@ def render_comparisons(found: Comparisons, *, group: str, name: str, items: str)
     lines: list[str] = []
     for context in dict.fromkeys(mean.column.context for mean in found.means):
         lines += [f"# {plain(context)}", "", "## Means"]
-        lines += _means([mean for mean in found.means if mean.column.context == context], group, name, items)
+        means = [mean for mean in found.means if mean.column.context == context]
+        lines += [*_means(means, group, name, items), *_notes_of(means)]
         pairs = [pair for pair in found.pairs if pair.first.context == context]
         lines.append("## Differences")
         lines += _differences(pairs, group, items) if pairs else _NOT_COMPARED
@@ -84,6 +85,12 @@ def _means(means: list[Mean], group: str, name: str, items: str) -> list[str]:
         value = _number(found.value) + _missing(column, found, items)
         rows.append((*names, value, _interval(found), *errors, *counts))
     return _table((group, name, "metric"), scores, rows)
+
+
+def _notes_of(means: list[Mean]) -> list[str]:
+    """Return what must be known of the columns, each note once, and an empty line."""
+    notes = dict.fromkeys(f"- {plain(mean.column.name)}: {mean.column.note}" for mean in means if mean.column.note)
+    return [*notes, ""] if notes else []
 
 
 def _missing(column: Column, found: Estimate, items: str) -> str:

@@ -66,8 +66,8 @@ def test_prompt_holds_the_conversation() -> None:
     ("action", "reason", "n_unanswered"),
     [
         (completion("sure"), "invalid reply: not one JSON object", 0),
-        (completion('{"class": "stand', finish_reason="length"), "the reply reached the token limit", 1),
-        (completion(None), "the reply has no content", 1),
+        (completion('{"class": "stand', finish_reason="length"), "the reply reached the token limit", 0),
+        (completion(None), "the reply has no content", 0),
         (refusal(400, "odd"), "HTTP 400", 1),
         (Action(b"{}"), "no chat completion", 1),
     ],

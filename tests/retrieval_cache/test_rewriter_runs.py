@@ -1,0 +1,87 @@
+"""Runs of rewritten questions whose model gives few rewrites or none: what is stored, and what is said of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from ragtasks.cli import app
+from ragtasks.errors import JudgeError
+from retrieval_cache.service import Place, Rewriter, retrieve
+from retrieval_cache.stage import read_run
+from tests.clients._server import Script, chat_server, completion
+
+REWRITE = json.dumps({"class": "non-standalone", "reworded version": "ferry to the island"})
+N_ASKED = 96
+
+
+def empty(*_: object) -> Any:
+    return completion("")
+
+
+def except_the_first(n: int) -> Script:
+    """Return a script that gives no text to `n` of the questions and a rewrite to all others."""
+    poor: list[str] = []
+
+    def script(text: str, _: int) -> Any:
+        if len(poor) < n and text not in poor:
+            poor.append(text)
+        return completion("" if text in poor else REWRITE)
+
+    return script
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
+    return Place("mtrag", "sample", tmp_path / "data", tmp_path / "store")
+
+
+def printed(*arguments: str) -> str:
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_a_model_that_rewrites_nothing_makes_no_run(place: Place) -> None:
+    with chat_server(empty) as server, pytest.raises(JudgeError) as caught:
+        retrieve(place, "bm25", "llm_rewrite", depth=20, rewriter=Rewriter("m", server.base_url))
+    assert str(caught.value).splitlines() == [
+        "rewriter: m",
+        "  expected: at least 95% of the questions rewritten; nothing is stored",
+        f"  found: 0 of {N_ASKED} ({N_ASKED}: the reply has no content)",
+        "  next step: another model, or --min-rewritten; good replies are kept, all others are asked for again",
+    ]
+    assert not list(place.store.glob("runs/*"))
+
+
+def test_fallbacks_are_counted_wherever_the_run_is_shown(place: Place) -> None:
+    with chat_server(except_the_first(10)) as server:
+        options = ("--retriever", "bm25", "--queries", "llm_rewrite", "--rewriter", "m", "--base-url", server.base_url)
+        refused = CliRunner().invoke(app, ["retrieve", *options, "--data", "sample"])
+        assert isinstance(refused.exception, JudgeError)
+        made = printed("retrieve", *options, "--data", "sample", "--name", "weak", "--min-rewritten", "0.8")
+    told = f"10 of {N_ASKED} queries are the last turn, not a rewrite (10: the reply has no content)"
+    assert told in made
+    assert f"llm_rewrite (m; 10 of {N_ASKED} are the last turn)" in printed("runs", "list")
+    shown = json.loads(printed("runs", "show", "weak"))
+    assert shown["facts"]["rewriting"] == {"asked": N_ASKED, "fallbacks": {"the reply has no content": 10}}
+    assert f"- weak: {told}." in printed("evaluate-run", "weak", "--data", "sample")
+    assert told in printed("evaluate-run", "weak", "--data", "sample", "--measures", "nDCG@5")
+    assert f"- weak: {told}" in printed("compare-runs", "weak", "official", "--data", "sample")
+
+
+def test_the_model_and_its_prompt_are_part_of_what_a_run_is_made_of(place: Place) -> None:
+    with chat_server(lambda *_: completion(REWRITE)) as server:
+        first, other = (
+            retrieve(place, "bm25", "llm_rewrite", depth=20, rewriter=Rewriter(model, server.base_url))
+            for model in ("m", "n")
+        )
+    assert read_run(first) == read_run(other)
+    assert first.manifest.key != other.manifest.key
+    queries = other.manifest.spec["queries"]
+    assert (queries["form"], queries["client"]["model"], len(queries["prompt_sha256"])) == ("llm_rewrite", "n", 64)
