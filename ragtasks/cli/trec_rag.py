@@ -81,12 +81,18 @@ def check(
     file: Annotated[Path, typer.Argument(help="Answer file.")],
     domain: _SET = "test",
     data: _DATA = None,
+    fixed: Annotated[
+        Path | None, typer.Option(help="File to write: the answers without errors as the track repairs them.")
+    ] = None,
 ) -> None:
     """Say everything that is wrong with an answer file, by line; status 1 where the track would refuse it."""
-    from ragtasks.submissions.trec_rag import check_answers
+    from ragtasks.submissions.trec_rag import check_answers, repaired, write_answers
 
     checked = check_answers(file, _topics(_tasks(_benchmark(data), domain)))
     say(*checked.remarks, f"{file}: {checked.summary()}")
+    if fixed:
+        write_answers(fixed, repaired(checked.answers))
+        say(f"wrote {fixed}")
     raise typer.Exit(int(checked.n_errors > 0))
 
 

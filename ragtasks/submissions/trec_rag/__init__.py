@@ -1,7 +1,8 @@
 """TREC RAG for who takes part: answer files built and checked, nuggets made, answers of any system scored."""
 
+from ragtasks.submissions.trec_rag._answers import write_answers
 from ragtasks.submissions.trec_rag._build import BENCHMARK, build_answers, logged_responses
-from ragtasks.submissions.trec_rag._check import check_answers, read_answers
+from ragtasks.submissions.trec_rag._check import check_answers, read_answers, repaired
 from ragtasks.submissions.trec_rag._create_nuggets import create_nuggets, pool, write_nuggets
 from ragtasks.submissions.trec_rag._labels import (
     assigned_runs,
@@ -24,9 +25,11 @@ __all__ = [
     "logged_responses",
     "pool",
     "read_answers",
+    "repaired",
     "score_answers",
     "supported_runs",
     "with_nuggets",
+    "write_answers",
     "write_labelled",
     "write_nuggets",
     "write_scores",

@@ -8,15 +8,15 @@ Source: castorini/ragnarok at 7233fa7, `scripts/`, and the track's guidelines.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ragtasks.benchmarks.trec_rag import MAX_WORDS, N_PASSAGES, SEGMENT_ID
 from ragtasks.errors import BenchmarkFileError, clear_error
 from ragtasks.files import bounded_lines, parse_json
-from ragtasks.metrics import CitedSentence
+from ragtasks.metrics import CitedSentence, within
 from ragtasks.submissions.trec_rag._answers import Answer
 
 _KEYS = {"run_id": str, "topic_id": str, "topic": str, "references": list, "response_length": int, "answer": list}
@@ -107,6 +107,14 @@ def check_lines(lines: list[bytes], topics: Mapping[str, str]) -> CheckedFile:
     return checked
 
 
+def repaired(answers: Sequence[Answer]) -> list[Answer]:
+    """Return answers as the track repairs them: cut to 400 words, sentence by sentence from the end.
+
+    Lengths and repeated citations are set right by writing alone.
+    """
+    return [replace(answer, sentences=within(answer.sentences, MAX_WORDS)) for answer in answers]
+
+
 def read_answers(path: Path, topics: Mapping[str, str]) -> list[Answer]:
     """Return the answers of a file, which has no errors; warnings are passed over.
 
@@ -169,14 +177,15 @@ class _Line:
             self.error(f"`topic` of {topic_id} as {self._topics[topic_id]!r}, not {row['topic']!r}")
         self._references(row["references"])
         sentences = tuple(self._sentences(row))
-        if self._checked.n_errors > self._n_errors:
-            return
         answer = Answer(row["run_id"], topic_id, row["topic"], tuple(row["references"]), sentences)
-        if answer.length > MAX_WORDS:
+        if row["response_length"] > MAX_WORDS:
+            self.warn(f"response_length of at most {MAX_WORDS}, not {row['response_length']}")
+        if answer.length > MAX_WORDS:  # the track's repair sets response_length right as well
             self.warn(f"at most {MAX_WORDS} words, not {answer.length}: the track cuts sentences off the end")
-        if row["response_length"] != answer.length:
+        elif row["response_length"] != answer.length:
             self.warn(f"response_length {answer.length}, not {row['response_length']}")
-        self._checked.answers.append(answer)
+        if self._checked.n_errors == self._n_errors:
+            self._checked.answers.append(answer)
 
     def _references(self, references: list[Any]) -> None:
         if len(references) > N_PASSAGES:
@@ -194,8 +203,6 @@ class _Line:
             if not isinstance(text, str) or not isinstance(citations, list):
                 self.error(f"answer[{index}] with `text` and a list `citations`, not {item!r:.80}")
                 continue
-            if not text.strip():
-                self.warn(f"answer[{index}] with a text, not a blank one")
             n_references = len(row["references"])
             for citation in citations:
                 is_whole = isinstance(citation, int) and not isinstance(citation, bool)
@@ -208,4 +215,4 @@ class _Line:
             yield CitedSentence(text, tuple(dict.fromkeys(whole)))
 
 
-__all__ = ["CheckedFile", "Remark", "check_answers", "check_lines", "read_answers"]
+__all__ = ["CheckedFile", "Remark", "check_answers", "check_lines", "read_answers", "repaired"]

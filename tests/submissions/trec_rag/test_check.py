@@ -88,8 +88,8 @@ def test_what_the_track_refuses_is_an_error_with_its_line(broken: Any, said: str
 WARNINGS: list[tuple[dict[str, Any], str]] = [
     (row("2024-2", response_length=5), "response_length 4, not 5"),
     (row("2024-2", answer=sentence(citations=[0, 0])), "each citation once"),
-    (row("2024-2", answer=sentence(text=" "), response_length=0), "not a blank one"),
-    (row("2024-2", answer=sentence(text="word " * 401), response_length=401), "at most 400 words, not 401"),
+    (row("2024-2", answer=sentence(text=" "), response_length=4), "response_length 0, not 4"),
+    (row("2024-2", answer=sentence(text="word " * 401), response_length=400), "at most 400 words, not 401"),
 ]
 
 

@@ -1,0 +1,175 @@
+"""Our findings beside those of the organisers' validator: on real answer files, and on files broken in every way."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragtasks.benchmarks.trec_rag._files import read_topics
+from ragtasks.submissions.trec_rag import check_answers, repaired
+from tests.conftest import MTRAG_CHECKOUT, REAL_DATA
+
+REAL = REAL_DATA / "trec_rag"
+SCRIPTS = MTRAG_CHECKOUT.parent / "ragnarok" / "src" / "ragnarok" / "scripts"
+FILES = [*sorted((REAL / "validator").glob("*.json")), *sorted((REAL / "answers").glob("*.jsonl"))]
+Found = tuple[int, bool, str]
+
+OFFICIAL = {
+    "Error parsing JSON": "json",
+    "Entry is missing": "key",
+    "Run tag inconsistent": "run",
+    "Unknown topic": "topic",
+    "Topic text": "text",
+    "Invalid reference": "reference",
+    "Duplicate document": "repeated reference",
+    "Too many references": "references",
+    "Reported response_length is too long": "long length",
+    "RAG answer is too long": "long",
+    "Reported RAG answer": "length",
+    "Response sentence has duplicate citations": "repeated citation",
+    "Response sentence has invalid citation": "citation",
+    "No response returned": "missing",
+    "Too many responses": "twice",
+}
+OURS = {
+    "one JSON object": "json",
+    r"`\w+` as \w+, not missing": "key",
+    "run_id ": "run",
+    "a known topic_id": "topic",
+    "`topic` of": "text",
+    r"references\[": "reference",
+    "each reference once": "repeated reference",
+    "at most 20 references": "references",
+    "response_length of at most": "long length",
+    "at most 400 words": "long",
+    "response_length ": "length",
+    r"answer\[\d+\]: each citation once": "repeated citation",
+    r"answer\[\d+\]: citations from": "citation",
+    "no answer to topic": "missing",
+    "each topic once": "twice",
+}
+REPAIRS = ("Attempting to fix", "Removing a sentence", "Updated length")  # what it does about a finding
+DOUBLED = "Response sentence has a citation that is out of bounds"  # always beside the error "invalid citation"
+OF_THE_FILE = {"missing", "twice"}
+
+
+class Log:
+    """What the validator writes its findings to."""
+
+    def __init__(self) -> None:
+        self.error_count = 0
+        self.found: Counter[Found] = Counter()
+
+    def error(self, line: int, msg: str) -> None:
+        self.found[kind(OFFICIAL, line, True, msg)] += 1
+
+    def warn(self, line: int, msg: str) -> None:
+        if not msg.startswith((*REPAIRS, DOUBLED)):
+            self.found[kind(OFFICIAL, line, False, msg)] += 1
+
+
+def kind(table: Mapping[str, str], line: int, is_error: bool, text: str) -> Found:
+    name = next(name for pattern, name in table.items() if re.match(pattern, text))
+    topic = text.rsplit(maxsplit=1)[-1] if name == "missing" else ""
+    return (0 if name in OF_THE_FILE else line, is_error, f"{name}{topic}")
+
+
+def found_by_us(path: Path, topics: Path) -> Counter[Found]:
+    remarks = check_answers(path, read_topics(topics)).remarks
+    return Counter(kind(OURS, remark.line, remark.is_error, remark.text) for remark in remarks)
+
+
+@pytest.fixture
+def validate(tmp_path: Path) -> Callable[[Path, Path], Counter[Found]]:
+    """The validator of 2024 in castorini/ragnarok, run as it is on a copy of a file, or a skip."""
+    script = SCRIPTS / "rag24_validation.py"
+    if not script.is_file():
+        pytest.skip(f"no checkout of castorini/ragnarok: nothing at {script}")
+    spec = importlib.util.spec_from_file_location("rag24_validation", script)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+    def run(path: Path, topics: Path) -> Counter[Found]:
+        copy = tmp_path / "copy.jsonl"
+        copy.write_bytes(path.read_bytes())
+        log = Log()
+        module.check_rag24_run(topicfile=str(topics), runfile=str(copy), log=log)
+        return log.found
+
+    return run
+
+
+def topics_of(path: Path) -> Path:
+    return REAL / ("validator" if path.parent.name == "validator" else "topics") / "topics.rag24.test.txt"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem[:40])
+def test_real_answer_files_have_the_findings_of_the_official_validator(
+    path: Path, validate: Callable[[Path, Path], Counter[Found]]
+) -> None:
+    found = found_by_us(path, topics_of(path))
+    assert found == validate(path, topics_of(path))
+    log = path.with_name(f"{path.name}.errlog")
+    if log.is_file():  # what it said when the participant ran it
+        text = log.read_text(encoding="utf-8", errors="replace")
+        said = re.findall(r"^(ERROR|WARNING) Line (-?\d+): (.*)$", text, re.MULTILINE)
+        rows = [(int(line), level == "ERROR", rest) for level, line, rest in said]
+        kept = [row for row in rows if not row[2].startswith((*REPAIRS, DOUBLED))]
+        assert found == Counter(kind(OFFICIAL, *row) for row in kept)
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in FILES if path.parent.name == "validator"], ids=lambda path: path.stem
+)
+def test_answers_are_repaired_as_the_official_validator_repairs_them(path: Path) -> None:
+    fixed = [json.loads(line) for line in path.with_name(f"{path.name}.fixed").read_text().splitlines()]
+    ours = [answer.row() for answer in repaired(check_answers(path, read_topics(topics_of(path))).answers)]
+    assert len(fixed) == len(ours)
+    for official, own in zip(fixed, ours, strict=True):
+        for sentence in (*official["answer"], *own["answer"]):
+            sentence["citations"] = sorted(sentence["citations"])
+        assert own == official
+
+
+def broken(rows: list[dict[str, Any]]) -> list[Any]:
+    """Return real answers, each broken in one way that the validator has a word for."""
+    first = rows[0]
+    breaks: list[dict[str, Any]] = [
+        {"run_id": "other"},
+        {"topic_id": "2024-0"},
+        {"topic": "another text"},
+        {"references": [*first["references"][:1] * 2], "answer": []},
+        {"references": ["msmarco_v2.1_doc_1"], "answer": []},
+        {"references": [f"msmarco_v2.1_doc_00_{n}#0_0" for n in range(21)], "answer": []},
+        {"response_length": 401},
+        {"answer": [{"text": "word " * 300, "citations": [0, 0]}, {"text": "word " * 101, "citations": []}]},
+        {"answer": [{"text": "Word.", "citations": [99, -1]}, {"text": "ﬁve ½", "citations": [0, 1, 0]}]},
+        {"answer": [], "response_length": 0},
+    ]
+    changed: list[Any] = [{**row, **change} for row, change in zip(rows[1:], breaks, strict=False)]
+    without = [{key: value for key, value in rows[20].items() if key != name} for name in rows[20]]
+    return [first, *changed, *without, rows[0], "{"]
+
+
+def test_files_broken_in_every_way_have_the_findings_of_the_official_validator(
+    tmp_path: Path, validate: Callable[[Path, Path], Counter[Found]]
+) -> None:
+    source = REAL / "answers" / "gpt-4o.jsonl"
+    if not source.is_file():
+        pytest.skip(f"no real answer file at {source}")
+    rows = [json.loads(line) for line in source.read_text(encoding="utf-8").splitlines()]
+    path = tmp_path / "broken.jsonl"
+    lines = (item if isinstance(item, str) else json.dumps(item) for item in broken(rows))
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    found = found_by_us(path, topics_of(source))
+    assert found == validate(path, topics_of(source))
+    assert len({name.rstrip("-0123456789") for _, _, name in found}) == len(OURS)
