@@ -4,6 +4,7 @@ from ragtasks.benchmarks._benchmark import Benchmark
 from ragtasks.benchmarks._contexts import contexts_for, contexts_of_run, published_passages, tasks_checksum
 from ragtasks.benchmarks._definition import BenchmarkDefinition
 from ragtasks.benchmarks._docs import Doc, build_doc, build_docs, response_of
+from ragtasks.benchmarks._exported import contexts_to_export, exported_task, exported_tasks
 from ragtasks.benchmarks._registry import (
     DEFAULT_BENCHMARK,
     SAMPLE,
@@ -50,6 +51,9 @@ __all__ = [
     "build_docs",
     "contexts_for",
     "contexts_of_run",
+    "contexts_to_export",
+    "exported_task",
+    "exported_tasks",
     "is_readable",
     "open_benchmark",
     "own_tables",

@@ -2,6 +2,7 @@
 
 from ragtasks.files._atomic import publish, write_atomically, written_aside
 from ragtasks.files._candidates import Candidate, RetrievedTopic, has_candidates, retrieved_topic
+from ragtasks.files._contexts import contexts_in
 from ragtasks.files._hashing import canonical_hash
 from ragtasks.files._json_lines import (
     SAMPLE_STATISTICS,
@@ -50,6 +51,7 @@ __all__ = [
     "broken_facts",
     "canonical_hash",
     "checked_run_name",
+    "contexts_in",
     "has_candidates",
     "in_rank_order",
     "json_array",

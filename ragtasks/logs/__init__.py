@@ -1,6 +1,8 @@
 """The one reader of what an evaluation left behind."""
 
+from ragtasks.logs._answer_contexts import OWN_CONTEXTS, contexts_of_answers
 from ragtasks.logs._evaluations import Evaluation, Kind, Row, evaluation_of, model_of, read_evaluations
+from ragtasks.logs._given_answers import AnswerReader, GivenAnswer, Note, read_answers
 from ragtasks.logs._merging import Group, comparable_evaluations, group_of, merge_evaluations, model_names
 from ragtasks.logs._provenance import (
     ASKED,
@@ -17,9 +19,9 @@ from ragtasks.logs._provenance import (
 from ragtasks.logs._sample_lines import samples_of
 from ragtasks.logs._saved_answers import (
     DEFAULT_SUITE,
-    OWN_CONTEXTS,
     SavedEvaluation,
     SavedTask,
+    answers_evaluation,
     evaluation_files,
     read_predictions,
     read_results,
@@ -34,15 +36,20 @@ __all__ = [
     "DEFAULT_SUITE",
     "OWN_CONTEXTS",
     "UNKNOWN",
+    "AnswerReader",
     "Evaluation",
+    "GivenAnswer",
     "Group",
     "Kind",
+    "Note",
     "Row",
     "SavedEvaluation",
     "SavedTask",
+    "answers_evaluation",
     "asked_otherwise",
     "causes_of",
     "comparable_evaluations",
+    "contexts_of_answers",
     "evaluation_files",
     "evaluation_of",
     "files_of",
@@ -52,6 +59,7 @@ __all__ = [
     "model_names",
     "model_of",
     "provenance_of",
+    "read_answers",
     "read_evaluations",
     "read_predictions",
     "read_results",

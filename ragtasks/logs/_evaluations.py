@@ -16,6 +16,7 @@ from typing import Any
 from ragtasks.errors import BenchmarkFileError, clear_error
 from ragtasks.files import OFFICIAL, parse_json
 from ragtasks.judges import VerdictOutcome
+from ragtasks.logs._answer_contexts import OWN_CONTEXTS
 from ragtasks.logs._logged_samples import require_sample
 from ragtasks.logs._sample_lines import sample_lines
 from ragtasks.logs._saved_answers import DEFAULT_SUITE, facts_of_answers
@@ -183,8 +184,8 @@ def _evaluations(file: Path, seen: Path) -> list[Evaluation]:
 
 
 def _label(model: str, run: str) -> str:
-    """Return the model's name with the run that it was given, where that is not the benchmark's own."""
-    return model if run == OFFICIAL else f"{model} (run {run})"
+    """Return the model's name with the run that it was given, where that is a stored one."""
+    return model if run in {OFFICIAL, OWN_CONTEXTS} else f"{model} (run {run})"
 
 
 def _facts(results: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:

@@ -1,4 +1,4 @@
-"""Answers that were saved before: the harness's logged samples, or the official predictions format.
+"""Answers that were saved before: the harness's logged samples, or a file of answers.
 
 Both are read into the same records, tasks of the harness with one row an answer, so that scoring them again does not
 care which it was. A file is checked whole before anything is said about it.
@@ -14,18 +14,16 @@ from typing import Any
 from ragtasks.benchmarks import Benchmark, build_doc, response_of
 from ragtasks.config import EvaluationConfig, config_from_options
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error
-from ragtasks.files import Violations, json_lines, parse_json, passage_of
-from ragtasks.ids import normalise_task_id
+from ragtasks.files import parse_json
+from ragtasks.logs._answer_contexts import contexts_of_answers
+from ragtasks.logs._given_answers import GivenAnswer, read_answers
 from ragtasks.logs._logged_samples import require_origin, require_sample
 from ragtasks.logs._sample_lines import sample_lines
 from ragtasks.logs._saved_results import RUN_AGAIN, LoggedSamples, logged_samples, time_of
 from ragtasks.logs._saved_settings import RECORDED, harmless, recorded, unused
 from ragtasks.metrics import answer_text
-from ragtasks.records import Answerability, Contexts, Passage, Response, Setting, Task
+from ragtasks.records import Answerability, Contexts, Response, Setting
 from ragtasks.suites import suite_with
-
-OWN_CONTEXTS = "file"
-"""Stands for the run where the predictions file itself says which passages the model was shown."""
 
 DEFAULT_SUITE = "mtrag"
 """The suite of evaluations that do not name theirs: they were made when there was only one."""
@@ -170,41 +168,46 @@ def _read_task(
     return SavedTask(name, benchmarks[0], config, facts, made_by, tuple(rows), tuple(responses))
 
 
-def read_predictions(
-    file: Path,
-    folder: Path,
+def answers_evaluation(
+    given: Mapping[str, GivenAnswer],
     benchmark: Benchmark,
-    setting: Setting,
+    contexts: Contexts,
     *,
     config: EvaluationConfig,
-    contexts: Contexts | None,
+    source: Path,
+    folder: Path,
+    name: str,
+    time: str,
 ) -> SavedEvaluation:
-    """Return the answers in a predictions file, as if the harness had logged them.
+    """Return the answers of a system of one's own, as if the harness had logged them.
 
     Conversational tasks are left out unless the configuration counts them, as in a run of the harness.
 
     Args:
-        file: JSON lines with `task_id`, `predictions` [{`text`}] and `contexts` [{`document_id`, `text`}].
-        folder: where they belong below an output folder.
+        given: task id -> answer.
         benchmark: where targets and labels come from.
-        setting: where the model's passages came from.
+        contexts: the setting, and the passages that each answer rests on (`contexts_of_answers`).
         config: what to score with.
-        contexts: the passages that the model was shown; None: those in the file.
+        source: the file that the answers come from.
+        folder: where they belong below an output folder.
+        name: the system's name in tables.
+        time: what stands in the names of the files that are written, in the place of a time.
 
     Raises:
-        BenchmarkFileError: all errors of the file by line, among them unknown tasks and tasks that stand twice.
+        BenchmarkFileError: no answer is left.
     """
-    violations = Violations(file, "predictions", "fix these lines; each needs task_id, predictions, contexts")
-    reader = _Predictions(benchmark, contexts, violations)
-    found = [item for line, row in json_lines(violations) if (item := reader.read(line, row))]
-    violations.raise_if_any()
+    setting, config = contexts.setting, config.model_copy(update={"run": contexts.run})
     rows = [
-        _row(build_doc(benchmark, task, setting, config.run, passages), answer_text(text, config.end_of_thinking), text)
-        for task, passages, text in found
-        if config.conversational or task.answerability is not Answerability.CONVERSATIONAL
+        _row(
+            build_doc(benchmark, task, setting, config.run, contexts.passages[task.task_id]),
+            given[task.task_id],
+            config.end_of_thinking,
+        )
+        for task in benchmark.tasks
+        if task.task_id in given and (config.conversational or task.answerability is not Answerability.CONVERSATIONAL)
     ]
     if not rows:
-        raise _error("predictions", file, "an answer to a task that counts", "none: all tasks are conversational")
+        raise _error("answers", source, "an answer to a task that counts", "none: all tasks are conversational")
     facts = {
         "benchmark": benchmark.label,
         "suite": suite_with(benchmark.suite, config.metrics),
@@ -213,78 +216,43 @@ def read_predictions(
         "fingerprint": None,
     }
     tasks = tuple(_tasks_of(rows, benchmark, setting, config, facts))
-    return SavedEvaluation(
-        file, folder, file.stem.replace("_", "-"), _results_of(file, benchmark, setting, tasks), tasks, {}
+    return SavedEvaluation(source, folder, time, _results_of(name, benchmark, setting, tasks), tasks, {})
+
+
+def read_predictions(
+    file: Path, folder: Path, benchmark: Benchmark, setting: Setting, *, config: EvaluationConfig, store: Path
+) -> SavedEvaluation:
+    """Return the answers in a file, as if the harness had logged them; the system has the file's name.
+
+    Args:
+        file: answers, as `read_answers` reads them; those without passages were given the setting's.
+        folder: where they belong below an output folder.
+        benchmark: what was answered.
+        setting: in which setting.
+        config: what to score with; names the run that gave the setting's passages.
+        store: folder of the stored runs.
+
+    Raises:
+        BenchmarkFileError: all errors of the file by line.
+        ConfigurationError, CacheError: as `contexts_of_answers`.
+    """
+    given = read_answers(file, benchmark)
+    contexts = contexts_of_answers(given, benchmark, setting, config.run, store)
+    time = file.stem.replace("_", "-")
+    return answers_evaluation(
+        given, benchmark, contexts, config=config, source=file, folder=folder, name=file.stem, time=time
     )
 
 
-class _Predictions:
-    """Reads the rows of one predictions file."""
-
-    def __init__(self, benchmark: Benchmark, contexts: Contexts | None, violations: Violations) -> None:
-        self._tasks = {task.task_id: task for task in benchmark.tasks}
-        self._label, self._contexts, self._violations = benchmark.label, contexts, violations
-        self._line_of: dict[str, int] = {}
-
-    def read(self, line: int, row: Mapping[str, Any]) -> tuple[Task, tuple[Passage, ...], str] | None:
-        """Return task, passages and answer of a row; None where it has an error, which is noted."""
-        n_before = len(self._violations)
-        task = self._task(line, row.get("task_id"))
-        name = str(row.get("task_id", ""))
-        text = _only_text(row.get("predictions"))
-        if text is None:
-            self._violations.add(line, "predictions: one object with a text `text`", row.get("predictions"), name)
-        passages = self._passages(line, row, task, name)
-        if task is None or text is None or len(self._violations) > n_before:
-            return None
-        return task, passages, text
-
-    def _task(self, line: int, written: object) -> Task | None:
-        try:
-            task_id = normalise_task_id(written) if isinstance(written, str) else ""
-        except ValueError:
-            task_id = ""
-        if task_id not in self._tasks:
-            self._violations.add(line, f"task_id: a task of {self._label}", written)
-            return None
-        first = self._line_of.setdefault(task_id, line)
-        if first != line:
-            self._violations.add(line, "each task once", f"a task that stands in line {first} already", task_id)
-        return self._tasks[task_id]
-
-    def _passages(self, line: int, row: Mapping[str, Any], task: Task | None, name: str) -> tuple[Passage, ...]:
-        if self._contexts is not None:
-            if task is not None and task.task_id not in self._contexts.passages:
-                self._violations.add(
-                    line, f"a task of the setting {self._contexts.setting.value}", "another task", name
-                )
-            return self._contexts.passages.get(task.task_id, ()) if task else ()
-        contexts = row.get("contexts")
-        if not isinstance(contexts, list):
-            self._violations.add(line, "contexts: a list (or give `run` for the passages of a run)", contexts, name)
-            return ()
-        passages = [passage_of(item, "document_id") for item in contexts]
-        if None in passages:
-            self._violations.add(line, "contexts: objects with texts `document_id` and `text`", contexts, name)
-        return tuple(passage for passage in passages if passage is not None)
-
-
-def _only_text(predictions: object) -> str | None:
-    if not isinstance(predictions, list) or len(predictions) != 1 or not isinstance(predictions[0], dict):
-        return None
-    text = predictions[0].get("text")
-    return text if isinstance(text, str) else None
-
-
-def _row(doc: dict[str, Any], answer: str, raw: str) -> dict[str, Any]:
+def _row(doc: dict[str, Any], answer: GivenAnswer, end_of_thinking: str) -> dict[str, Any]:
     """Return an answer as a logged sample; its prompt is not known."""
     kind = _SAMPLE_FILTER if doc["is_sample"] else _FILTER
     return {
-        "doc": doc,
+        "doc": {**doc, "no_answer": answer.no_answer} if answer.no_answer else doc,
         "target": doc["target"],
         "arguments": {},
-        "resps": [[raw]],
-        "filtered_resps": [answer],
+        "resps": [[answer.text]],
+        "filtered_resps": [answer_text(answer.text, end_of_thinking)],
         "filter": kind,
         "metrics": [],
     }
@@ -313,17 +281,17 @@ def _tasks_to_answer(
     return benchmark.count_tasks(setting, domains, conversational=config.conversational)
 
 
-def _results_of(file: Path, benchmark: Benchmark, setting: Setting, tasks: Sequence[SavedTask]) -> dict[str, Any]:
-    """Return what the harness would say of the origin of predictions, as far as it is known."""
+def _results_of(name: str, benchmark: Benchmark, setting: Setting, tasks: Sequence[SavedTask]) -> dict[str, Any]:
+    """Return what the harness would say of the origin of answers, as far as it is known."""
     names = [task.name for task in tasks]
     sizes = {task.name: {"original": len(task.rows), "effective": len(task.rows)} for task in tasks}
     return {
         "group_subtasks": {f"{benchmark.name}_{setting.value}": names},
         "configs": {name: {"task": name} for name in names},
         "n-samples": sizes,
-        "config": {"model": "predictions", "model_args": {"model": file.stem}},
-        "model_source": "predictions",
-        "model_name": file.stem,
+        "config": {"model": "answers", "model_args": {"model": name}},
+        "model_source": "answers",
+        "model_name": name,
     }
 
 
@@ -333,9 +301,9 @@ def _error(what: str, where: Path, expected: str, found: str) -> BenchmarkFileEr
 
 __all__ = [
     "DEFAULT_SUITE",
-    "OWN_CONTEXTS",
     "SavedEvaluation",
     "SavedTask",
+    "answers_evaluation",
     "evaluation_files",
     "facts_of_answers",
     "read_predictions",

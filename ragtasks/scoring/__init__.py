@@ -1,16 +1,22 @@
 """Responses to scores, in one pass over all of them; it knows no harness."""
 
 from ragtasks.scoring._failures import record_failure, take_failures
-from ragtasks.scoring._judge import Place, rescore, scored_row
+from ragtasks.scoring._judge import Place, parsed_metadata, rescore
+from ragtasks.scoring._own_system import OwnScores, OwnSystem, score_own
+from ragtasks.scoring._results_layout import scored_row
 from ragtasks.scoring._scoring import ResponseScorer, ScoredResponse, given_metrics, shared_scorer
 
 __all__ = [
+    "OwnScores",
+    "OwnSystem",
     "Place",
     "ResponseScorer",
     "ScoredResponse",
     "given_metrics",
+    "parsed_metadata",
     "record_failure",
     "rescore",
+    "score_own",
     "scored_row",
     "shared_scorer",
     "take_failures",

@@ -316,7 +316,7 @@ def test_predictions_are_scored_against_the_benchmarks_targets(again: Rescore, t
     with DemoServer() as server:
         again(file, judges=[server.judge("one")], **SAMPLE)
     (evaluation,) = read_evaluations([tmp_path / "out"])
-    assert evaluation.model == "my_model (run file)"
+    assert evaluation.model == "my_model"
     rows = rows_in(tmp_path / "out")
     assert {row["rouge_l"] for row in rows} == {1.0}
     assert all(row["judge_coverage"] == 1 and row["filter"] == "sample" for row in rows)
@@ -329,13 +329,11 @@ def test_predictions_are_scored_against_the_benchmarks_targets(again: Rescore, t
     assert n_counted == len(rows) > 0
 
 
-def test_a_run_gives_the_passages_where_the_file_has_none(again: Rescore, tmp_path: Path) -> None:
+def test_the_setting_gives_the_passages_where_the_file_has_none(again: Rescore, tmp_path: Path) -> None:
     rows = predictions(4)
     written(tmp_path / "with.jsonl", rows)
     written(tmp_path / "without.jsonl", [{key: row[key] for key in ("task_id", "predictions")} for row in rows])
-    with pytest.raises(BenchmarkFileError, match=r"4 errors[\s\S]*contexts: a list"):
-        again(tmp_path / "without.jsonl", **SAMPLE)
-    again(tmp_path / "without.jsonl", run="official", **SAMPLE)
+    again(tmp_path / "without.jsonl", **SAMPLE)
     again(tmp_path / "with.jsonl", **SAMPLE)
     shown = [[row["doc"]["passages"] for row in rows_in(tmp_path / "out" / name)] for name in ("with", "without")]
     texts = [[[passage["text"] for passage in passages] for passages in one] for one in shown]
@@ -378,7 +376,7 @@ def test_a_folder_may_hold_both_kinds(saved: Path, again: Rescore, tmp_path: Pat
     written(folder / "predicted" / "model_b.jsonl", predictions(5))
     assert len(again(folder, **SAMPLE)) == 3
     models = {evaluation.model for evaluation in read_evaluations([tmp_path / "out"])}
-    assert models == {"ragtasks-oracle", "model_a (run file)", "model_b (run file)"}
+    assert models == {"ragtasks-oracle", "model_a", "model_b"}
 
 
 def test_the_official_sample_file_is_read_as_it_is(again: Rescore, tmp_path: Path, mtrag_root: Path) -> None:

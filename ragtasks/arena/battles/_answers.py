@@ -14,7 +14,7 @@ from ragtasks.benchmarks import Benchmark
 from ragtasks.config import config_from_options
 from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.files import OFFICIAL, canonical_hash
-from ragtasks.logs import OWN_CONTEXTS, SavedTask, evaluation_files, model_of, read_predictions, read_results
+from ragtasks.logs import SavedTask, evaluation_files, model_of, read_predictions, read_results
 from ragtasks.metrics import RuleBasedIdk, n_words
 from ragtasks.records import IdkVerdict, Response, Setting
 
@@ -187,9 +187,9 @@ def _at(path: Path, benchmark: Benchmark | None, setting: str | None) -> Iterato
     known = [item.value for item in Setting]
     if setting not in known:
         raise ConfigurationError(f"unknown setting {setting!r}: {close_matches(setting, known)}")
-    config = config_from_options({"run": OWN_CONTEXTS})
+    config = config_from_options({})
     for file in predictions:
-        saved = read_predictions(file, Path(), benchmark, Setting(setting), config=config, contexts=None)
+        saved = read_predictions(file, Path(), benchmark, Setting(setting), config=config, store=Path())
         for task in saved.tasks:
             yield from _of_task(task, file.stem)
 

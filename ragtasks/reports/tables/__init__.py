@@ -7,6 +7,7 @@ from ragtasks.reports.tables._rankings import query_rows, ranking_section
 from ragtasks.reports.tables._rated_answers import rated_evaluations
 from ragtasks.reports.tables._report import ReportOptions, overview_sections, report_sections
 from ragtasks.reports.tables._scores import EMPTY, empty_note
+from ragtasks.reports.tables._summary import summary_section
 from ragtasks.reports.tables._whole import missing_from
 
 __all__ = [
@@ -26,4 +27,5 @@ __all__ = [
     "ranking_section",
     "rated_evaluations",
     "report_sections",
+    "summary_section",
 ]

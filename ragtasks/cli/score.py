@@ -1,0 +1,106 @@
+"""`ragtasks score` and `ragtasks export-tasks`: a system of one's own, without a model of the harness."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ragtasks.cli.app import app, may_be_replaced, put, say
+from ragtasks.cli.options import DATA, named_benchmark
+from ragtasks.errors import RagtasksError
+from ragtasks.records import Setting
+
+_NAME = Annotated[str, typer.Option(help="Such as mtrag, mtrag_un, multihop_rag, trec_rag24, custom.")]
+
+
+@app.command()
+def score(  # noqa: PLR0917 (one parameter an option)
+    answers: Annotated[Path, typer.Argument(help="JSON lines: id, answer, and contexts where the system retrieved.")],
+    benchmark: _NAME,
+    setting: Annotated[Setting | None, typer.Option(help="Whose passages the answers without `contexts` had.")] = None,
+    data: DATA = None,
+    run: Annotated[str, typer.Option(help="Stored run that gave the setting's passages.")] = "official",
+    judge: Annotated[list[str] | None, typer.Option(help="LLM judge: openai/NAME, or JSON; repeatable.")] = None,
+    encoder: Annotated[str | None, typer.Option(help="Encoder of BERTScore, or `none`.")] = None,
+    name: Annotated[str | None, typer.Option(help="The system's name; default: the file's.")] = None,
+    metadata: Annotated[str, typer.Option(help="JSON object with any other keys, as for lm_eval.")] = "{}",
+    output: Annotated[Path, typer.Option("--output", "--output_path", help="Folder for the results.")] = Path(
+        "results"
+    ),
+    *,
+    force: Annotated[bool, typer.Option("--force", help="Replace results of the same system without asking.")] = False,
+) -> None:
+    """Score the answers of your own RAG system, and write results that every other command reads."""
+    from ragtasks.logs import read_answers
+    from ragtasks.scoring import OwnSystem
+
+    system = OwnSystem(name or answers.stem, benchmark, setting, answers)
+    options = _options(metadata, data=data, run=run, judges=judge, encoder=encoder)
+    _score(system, lambda opened, _config, _file: read_answers(answers, opened), options, output, force=force)
+
+
+def _score(system: Any, answering: Any, options: dict[str, Any], output: Path, *, force: bool) -> None:
+    from ragtasks.environment import data_folder, run_store
+    from ragtasks.harness.judge_model import JudgeModel
+    from ragtasks.reports.own_system import describe_scores
+    from ragtasks.scoring import Place, score_own
+
+    place = Place(data_folder(), run_store())
+    leave = partial(may_be_replaced, force=force)
+    done = score_own(system, answering, options, output, place, may_replace=leave, local_judge=JudgeModel)
+    say(describe_scores(done))
+    say(f"next: {shlex.join(['ragtasks', 'report', str(output), '--html', 'page.html'])}")
+    if done.problems:
+        raise RagtasksError(f"everything is saved in {done.file}, but:\n" + "\n".join(done.problems))
+
+
+@app.command(name="export-tasks")
+def export_tasks(
+    benchmark: _NAME,
+    output: Annotated[Path, typer.Option(help="File to write, JSON lines.")],
+    setting: Annotated[Setting, typer.Option(help="Whose tasks and passages.")] = Setting.FULL_RAG,
+    data: DATA = None,
+    run: Annotated[str, typer.Option(help="Stored run that gives the passages.")] = "official",
+    *,
+    contexts: Annotated[
+        bool, typer.Option("--contexts/--no-contexts", help="Give the setting's passages, or leave retrieval to you.")
+    ] = True,
+    conversational: Annotated[bool, typer.Option("--conversational", help="Conversational tasks too.")] = False,
+) -> None:
+    """Write a benchmark's questions for your own system: each line waits for its `answer`."""
+    from ragtasks.benchmarks import contexts_to_export, exported_tasks
+    from ragtasks.environment import run_store
+
+    opened = named_benchmark(benchmark, data)
+    given = contexts_to_export(opened, setting, run, run_store(), is_needed=contexts)
+    rows = exported_tasks(opened, given, conversational=conversational, with_contexts=contexts)
+    lines = [json.dumps(row, ensure_ascii=False) for row in rows]
+    put("\n".join(lines), output)
+    place = ["--benchmark", benchmark, "--setting", setting.value, *(["--data", data] if data else [])]
+    say(f"{len(lines)} tasks of {opened.label}: add `answer` to each line, and `contexts` where you retrieve yourself")
+    say(f"next: {shlex.join(['ragtasks', 'score', 'answers.jsonl', *place])}")
+
+
+def _options(metadata: str, **named: Any) -> dict[str, Any]:
+    """Return the keys of the metadata with those that have an option of their own."""
+    from ragtasks.scoring import parsed_metadata
+
+    given = parsed_metadata(metadata)
+    named["judges"] = [_judge(text) for text in named.get("judges") or ()]
+    return {**given, **{key: value for key, value in named.items() if value}}
+
+
+def _judge(text: str) -> Any:
+    """Return the object in a judge's JSON; any other text as it is, which the configuration reads."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+__all__ = ["export_tasks", "score"]

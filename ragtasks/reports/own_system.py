@@ -1,0 +1,35 @@
+"""What is printed when a system of one's own was scored: one line of values, and what to distrust in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ragtasks.logs import read_evaluations
+from ragtasks.reports.rendering import Format, render
+from ragtasks.reports.tables import summary_section
+from ragtasks.scoring import OwnScores
+
+
+def describe_scores(done: OwnScores) -> str:
+    """Return the values, what is missing, and where everything was written.
+
+    Raises:
+        BenchmarkFileError: what was written is not there any more.
+    """
+    (evaluation,) = read_evaluations([done.file])
+    section = summary_section(evaluation, done.n_answers, done.n_tasks)
+    return "\n".join([render([section], Format.MARKDOWN).rstrip("\n"), "", *_notes(done), f"wrote {done.file}"])
+
+
+def _notes(done: OwnScores) -> Iterator[str]:
+    if done.missing:
+        where = ", ".join(f"{domain} {n}" for domain, n in done.missing.items())
+        n = sum(done.missing.values())
+        yield f"missing: {n} of {done.n_tasks} tasks have no answer ({where}); no mean above counts them"
+    if done.n_failed:
+        yield f"failed: {done.n_failed} requests got no answer; the samples say why"
+    if n_bare := done.n_answers - done.n_own_contexts:
+        yield f"contexts: {n_bare} of {done.n_answers} answers have none and are scored against the setting's"
+
+
+__all__ = ["describe_scores"]

@@ -1,0 +1,130 @@
+"""Scores in the harness's layout: a results file, and beside it a file of samples for each harness task.
+
+Whatever reads an evaluation of the harness reads this too.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence, Set
+from pathlib import Path
+from typing import Any
+
+from ragtasks.files import write_atomically
+from ragtasks.logs import DEFAULT_SUITE, SavedEvaluation
+from ragtasks.metrics import Metric
+from ragtasks.scoring._scoring import ResponseScorer, ScoredResponse
+from ragtasks.suites import suite_named
+
+_PER_TASK = ("configs", "versions", "n-shot", "n-samples", "task_hashes")
+
+
+def write_results(
+    evaluation: SavedEvaluation, file: Path, done: Sequence[tuple[list[ScoredResponse], ResponseScorer]]
+) -> None:
+    """Write samples first, results last: where the results are, everything is."""
+    rows: dict[str, list[dict[str, Any]]] = {}
+    facts: dict[str, dict[str, Any]] = {}
+    for task, (scores, scorer) in zip(evaluation.tasks, done, strict=True):
+        together = {metric.name for metric in _metrics(task.facts) if metric.aggregate}
+        scored = (scored_row(row, result) for row, result in zip(task.rows, scores, strict=True))
+        rows[task.name] = [_with_pairs(row, together) for row in scored]
+        configuration = {**json.loads(task.config.model_dump_json()), **task.recorded}
+        facts[task.name] = {**task.facts, "configuration": configuration, "scoring": scorer.provenance()}
+        lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows[task.name]]
+        samples = file.with_name(f"samples_{task.name}_{evaluation.time}.jsonl")
+        write_atomically(samples, "".join(lines).encode())
+    results = _results(evaluation.results, rows, facts)
+    write_atomically(file, json.dumps(results, ensure_ascii=False, indent=2).encode())
+
+
+def scored_row(row: Mapping[str, Any], result: ScoredResponse) -> dict[str, Any]:
+    """Return a logged sample with its new scores in place of the old ones; NaN is the harness's unscored."""
+    own = set(row.get("metrics", ()))
+    kept = {key: value for key, value in row.items() if key not in own}
+    values = {name: math.nan if score.value is None else score.value for name, score in result.scores.items()}
+    return {**kept, "doc": {**row["doc"], "scoring": result.notes}, "metrics": list(values), **values}
+
+
+def _with_pairs(row: dict[str, Any], together: Set[str]) -> dict[str, Any]:
+    """Return a sample with response and reference in the place of what is no score of one response, as the harness."""
+    pair = [row["filtered_resps"][0], row["doc"]["target"]]
+    names = [name for name in row["metrics"] if name in together and not math.isnan(row[name])]
+    return {**row, **dict.fromkeys(names, pair)}
+
+
+def _results(
+    saved: Mapping[str, Any], rows: Mapping[str, list[dict[str, Any]]], facts: Mapping[str, dict[str, Any]]
+) -> dict[str, Any]:
+    """Return the content of a results file: what was saved of the model, and scores of our tasks only."""
+    subtasks = saved.get("group_subtasks", {})
+    members = {name: own for name in subtasks if (own := _members(name, subtasks, rows))}
+    # A group of several settings has no scores of its own: the harness lists it without.
+    groups = {name: members[name] for name in saved.get("groups", members) if name in members}
+    tables = {name: _scores(name, own, saved, facts[name]) for name, own in rows.items()}
+    group_tables = {
+        name: _scores(name, [row for task in own for row in rows[task]], saved, facts[own[0]])
+        for name, own in groups.items()
+    }
+    bare = {name: saved["results"][name] for name in members if name in saved.get("results", {})}
+    known = {**rows, **members}
+    per_task = {
+        key: {name: value for name, value in saved[key].items() if name in known} for key in _PER_TASK if key in saved
+    }
+    per_task["configs"] = {name: _config(saved["configs"][name], rows[name], facts[name]) for name in rows}
+    directions = {name: _directions(facts[name]) for name in rows}
+    per_task["higher_is_better"] = directions | {name: directions[own[0]] for name, own in members.items()}
+    per_task["group_subtasks"] = {name: own for name, own in subtasks.items() if name in known}
+    return {**saved, **per_task, "results": {**bare, **tables, **group_tables}, "groups": group_tables}
+
+
+def _members(group: str, subtasks: Mapping[str, Sequence[str]], rows: Mapping[str, Any]) -> list[str]:
+    """Return the tasks of ours in a group, those of groups inside it included."""
+    found = [
+        name
+        for member in subtasks.get(group, ())
+        for name in ([member] if member in rows else _members(member, subtasks, rows))
+    ]
+    return list(dict.fromkeys(found))
+
+
+def _metrics(facts: Mapping[str, Any]) -> tuple[Metric, ...]:
+    """Return the metrics of the suite that a task was scored with."""
+    return suite_named(facts.get("suite", DEFAULT_SUITE)).metrics
+
+
+def _directions(facts: Mapping[str, Any]) -> dict[str, bool | None]:
+    return {metric.name: metric.higher_is_better for metric in _metrics(facts)}
+
+
+def _scores(
+    name: str, rows: Sequence[Mapping[str, Any]], saved: Mapping[str, Any], facts: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the means over the scored rows, and the scores of all rows together, in the harness's form.
+
+    Without standard errors: rows of one conversation are not independent, which would make them too small.
+    """
+    filter_name = rows[0]["filter"]
+    alias = saved.get("results", {}).get(name, {}).get("alias", name)
+    row: dict[str, Any] = {"name": name, "alias": alias, "sample_len": len(rows)}
+    aggregates = {metric.name: metric.aggregate for metric in _metrics(facts) if metric.aggregate}
+    for metric in rows[0]["metrics"]:
+        scored = [row[metric] for row in rows if isinstance(row[metric], list) or not math.isnan(row[metric])]
+        mean = aggregates.get(metric, _mean)
+        row[f"{metric},{filter_name}"] = mean(scored) if scored else math.nan
+        row[f"{metric}_stderr,{filter_name}"] = "N/A"
+    return row
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def _config(saved: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], facts: Mapping[str, Any]) -> dict[str, Any]:
+    directions = _directions(facts)
+    metrics = [{"metric": name, "higher_is_better": directions[name]} for name in rows[0]["metrics"]]
+    return {**saved, "metric_list": metrics, "metadata": {**(saved.get("metadata") or {}), "ragtasks": dict(facts)}}
+
+
+__all__ = ["scored_row", "write_results"]

@@ -1,0 +1,110 @@
+"""A system of one's own gets the scores that the harness gives to the same answers, on every benchmark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragtasks.benchmarks import benchmark_folder, benchmark_names, open_benchmark
+from ragtasks.cli import main
+from tests._evaluations import results_file
+from tests.harness.conftest import CommandResult
+
+ASKED = {
+    "mtrag_reference": ("mtrag", "reference"),
+    "mtrag_reference_rag": ("mtrag", "reference_rag"),
+    "mtrag_full_rag": ("mtrag", "full_rag"),
+    "mtrag_un_reference": ("mtrag_un", "reference"),
+    "mtrag_s": ("mtrag_s", "reference"),
+    "multihop_rag_retrieved": ("multihop_rag", "full_rag"),
+    "multihop_rag_gold": ("multihop_rag", "reference"),
+    "trec_rag24": ("trec_rag24", "full_rag"),
+    "trec_rag24_raggy": ("trec_rag24", "full_rag"),
+    "trec_rag24_researchy": ("trec_rag24", "full_rag"),
+    "multidoc2dial_reference": ("multidoc2dial", "reference"),
+    "multidoc2dial_full_rag": ("multidoc2dial", "full_rag"),
+    "multidoc2dial_token_full_rag": ("multidoc2dial_token", "full_rag"),
+    "multidoc2dial_propositions_full_rag": ("multidoc2dial_propositions", "full_rag"),
+    "doc2dial_reference": ("doc2dial", "reference"),
+    "custom_reference": ("custom", "reference"),
+    "custom_full_rag": ("custom", "full_rag"),
+}
+PAIRS = sorted(set(ASKED.values()))
+
+
+def test_every_benchmark_is_asked() -> None:
+    assert {benchmark for benchmark, _ in PAIRS} == set(benchmark_names())
+
+
+@pytest.fixture(scope="module")
+def oracle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The harness's output for the oracle on every benchmark's sample."""
+    folder = tmp_path_factory.mktemp("oracle")
+    metadata = '{"data": "sample", "encoder": "none"}'
+    options = ["--tasks", ",".join(ASKED), "--metadata", metadata, "--log_samples", "--output_path", str(folder)]
+    with pytest.raises(SystemExit) as stop:
+        main(["run", "--model", "ragtasks-oracle", *options])
+    assert not stop.value.code
+    return folder
+
+
+def samples(folder: Path) -> Iterator[dict[str, Any]]:
+    for file in sorted(folder.rglob("samples_*.jsonl")):
+        yield from map(json.loads, file.read_text("utf-8").splitlines())
+
+
+def values(row: dict[str, Any]) -> str:
+    """Return the scores of a sample as text, in which NaN equals NaN, with what they rest on."""
+    named = [(name, row[name]) for name in row["metrics"]]
+    return json.dumps([named, row["doc"]["scoring"], row["doc"]["passages"], row["filtered_resps"]])
+
+
+@pytest.fixture
+def ragtasks(capsys: pytest.CaptureFixture[str]) -> Callable[..., CommandResult]:
+    """Run a command in this process."""
+
+    def run(*arguments: object) -> CommandResult:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as stop:
+            main([str(item) for item in arguments])
+        captured = capsys.readouterr()
+        return CommandResult(int(stop.value.code or 0), captured.out, captured.err)
+
+    return run
+
+
+@pytest.mark.parametrize(("benchmark", "setting"), PAIRS)
+def test_the_oracles_answers_get_the_oracles_scores(
+    oracle: Path, ragtasks: Callable[..., CommandResult], tmp_path: Path, benchmark: str, setting: str
+) -> None:
+    """Questions out by `export-tasks`, the reference answers in their place, back in by `score`."""
+    asked, answers, out = tmp_path / "tasks.jsonl", tmp_path / "mine.jsonl", tmp_path / "out"
+    place = ("--benchmark", benchmark, "--setting", setting, "--data", "sample")
+    assert ragtasks("export-tasks", *place, "--output", asked).status == 0
+    opened = open_benchmark(benchmark, benchmark_folder(benchmark, "sample", Path()).resolve())
+    targets = {task.task_id: task.target for task in opened.tasks}
+    rows = [json.loads(line) for line in asked.read_text("utf-8").splitlines()]
+    answers.write_text("".join(json.dumps({**row, "answer": targets[row["id"]]}) + "\n" for row in rows))
+    done = ragtasks("score", answers, *place, "--encoder", "none", "--output", out)
+    assert done.status == 0, done.err
+    expected = {
+        row["doc"]["task_id"]: values(row)
+        for row in samples(oracle)
+        if (row["doc"]["benchmark"], row["doc"]["setting"]) == (benchmark, setting)
+    }
+    assert {row["doc"]["task_id"]: values(row) for row in samples(out)} == expected
+    assert f"| {len(rows)} of {len(rows)} " in done.out
+    _same_means(json.loads(results_file(oracle).read_text()), json.loads(results_file(out).read_text()))
+
+
+def _same_means(theirs: dict[str, Any], own: dict[str, Any]) -> None:
+    """Compare the means of harness tasks and groups that both have."""
+    for name in own["results"].keys() & theirs["results"].keys():
+        expected = theirs["results"][name]
+        for metric, value in own["results"][name].items():
+            if "," in metric and metric in expected and "stderr" not in metric:
+                assert value == pytest.approx(expected[metric], abs=1e-12, nan_ok=True)

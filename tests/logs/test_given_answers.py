@@ -1,0 +1,123 @@
+"""Answers of one's own system as a file: every spelling of the keys, and every error at once, by line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark
+from ragtasks.errors import BenchmarkFileError, ConfigurationError
+from ragtasks.files import OFFICIAL
+from ragtasks.logs import OWN_CONTEXTS, GivenAnswer, contexts_of_answers, read_answers
+from ragtasks.records import Passage, Setting
+
+FIRST, SECOND = "sample-clapnq-01<::>1", "sample-clapnq-01<::>2"
+
+
+def sample(name: str) -> Benchmark:
+    return open_benchmark(name, benchmark_folder(name, "sample", Path()).resolve())
+
+
+def written(path: Path, *rows: Any) -> Path:
+    path.write_text("".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows))
+    return path
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"id": FIRST, "answer": "Two miles.", "contexts": [{"id": "p", "text": "Far.", "title": "T"}]},
+        {"task_id": FIRST, "text": "Two miles.", "passages": [{"passage_id": "p", "text": "Far.", "title": "T"}]},
+        {
+            "task_id": FIRST.replace("<::>", "::"),
+            "predictions": [{"text": "Two miles."}],
+            "contexts": [{"document_id": "p", "text": "Far.", "title": "T", "score": 3.5}],
+            "messages": [],
+        },
+    ],
+)
+def test_every_spelling_is_the_same_answer(tmp_path: Path, row: dict[str, Any]) -> None:
+    given = read_answers(written(tmp_path / "a.jsonl", row), sample("mtrag"))
+    assert given == {FIRST: GivenAnswer("Two miles.", (Passage("p", "Far.", "T"),))}
+
+
+def test_contexts_may_be_texts_or_none(tmp_path: Path) -> None:
+    rows = [
+        {"id": FIRST, "answer": "", "contexts": ["One.", {"text": "Two."}]},
+        {"id": SECOND, "answer": "I do not know.", "contexts": []},
+    ]
+    given = read_answers(written(tmp_path / "a.jsonl", *rows), sample("mtrag"))
+    assert given[FIRST] == GivenAnswer("", (Passage("context-1", "One."), Passage("context-2", "Two.")))
+    assert given[SECOND].passages == ()
+
+
+def test_a_conversation_of_one_task_may_be_named(tmp_path: Path) -> None:
+    benchmark = sample("trec_rag24")
+    task = benchmark.tasks[0]
+    given = read_answers(written(tmp_path / "a.jsonl", {"id": task.conversation_id, "answer": "x"}), benchmark)
+    assert list(given) == [task.task_id]
+
+
+def test_all_errors_are_listed_by_line(tmp_path: Path) -> None:
+    file = written(
+        tmp_path / "a.jsonl",
+        {"id": "sample-clapnq-01<::>11", "answer": "x"},
+        {"id": FIRST, "answer": 3},
+        {"id": FIRST, "answer": "x"},
+        {"answer": "x"},
+        {"id": SECOND, "answer": "x", "contexts": [{"id": "p"}]},
+        '{"id": ',
+        {"id": "sample-clapnq-01<::>3", "answer": "x", "contexts": "p"},
+        {"id": "sample-clapnq-02<::>1"},
+    )
+    with pytest.raises(BenchmarkFileError) as caught:
+        read_answers(file, sample("mtrag"))
+    lines = str(caught.value).splitlines()
+    for number, parts in enumerate(
+        (
+            ["did you mean 'sample-clapnq-01<::>1'"],
+            [f"({FIRST})", "`answer`: a text", "found 3"],
+            [f"({FIRST})", "each task once", "line 2 already"],
+            ["`id`", "found no `id`"],
+            ["context 1: a text, or an object with `text`", "found no text"],
+            ["one JSON object"],
+            ["`contexts`: a list", "found 'str'"],
+            ["found no `answer`"],
+        ),
+        start=1,
+    ):
+        assert lines[number].startswith(f"  line {number}")
+        assert all(part in lines[number] for part in parts), lines[number]
+    assert "docs/score-your-system.md" in lines[-1]
+
+
+def test_whose_passages_count(tmp_path: Path) -> None:
+    benchmark = sample("mtrag")
+    published = benchmark.read_contexts(Setting.FULL_RAG).passages
+    own = (Passage("mine", "Mine."),)
+
+    def contexts(**given: GivenAnswer) -> Any:
+        answers = {FIRST: given["first"], SECOND: given["second"]}
+        return contexts_of_answers(answers, benchmark, Setting.FULL_RAG, OFFICIAL, tmp_path)
+
+    bare = GivenAnswer("x")
+    assert contexts(first=bare, second=bare).passages == published
+    both = contexts(first=GivenAnswer("x", own), second=bare)
+    assert (both.run, both.passages[FIRST], both.passages[SECOND]) == (OFFICIAL, own, published[SECOND])
+    assert contexts(first=GivenAnswer("x", own), second=GivenAnswer("x", ())).run == OWN_CONTEXTS
+    same = contexts(first=GivenAnswer("x", published[FIRST]), second=GivenAnswer("x", published[SECOND]))
+    assert same.run == OFFICIAL
+
+
+def test_a_setting_without_passages_takes_answers_with_their_own(tmp_path: Path) -> None:
+    benchmark = sample("mtrag_un")
+    task = benchmark.tasks[0].task_id
+    own = {task: GivenAnswer("x", (Passage("p", "P."),))}
+    assert (
+        contexts_of_answers(own, benchmark, Setting.FULL_RAG, OFFICIAL, tmp_path).passages[task] == own[task].passages
+    )
+    with pytest.raises(ConfigurationError, match="1 answers without"):
+        contexts_of_answers({task: GivenAnswer("x")}, benchmark, Setting.FULL_RAG, OFFICIAL, tmp_path)
