@@ -1,14 +1,19 @@
-"""How often intervals hold the true mean, on simulated benchmarks whose tasks are alike within a conversation.
+"""How often intervals hold the true mean, and how wide they are, on simulated benchmarks with conversations.
 
 Each line is one kind of benchmark: conversations, the correlation of two tasks of one (ICC), and what values look like.
 Conversations have 2 to 13 tasks, as MTRAG's have about 8. Columns are the share of benchmarks whose 95 % interval holds
-the true mean:
+the true mean, and the mean width:
 
 - naive: the mean and 1.96 standard errors of independent tasks, as in the harness's table;
-- percentile, BCa: bootstraps over conversations by their textbook form;
+- BCa: a bootstrap over conversations by its textbook form (the percentile interval where it is not defined);
+- boot-t: the symmetric bootstrap-t, which `ragtasks.statistics` has for scores without two bounds;
 - t: 95 % of Student's t with the standard error over conversations, no bootstrap;
-- ours: `ragtasks.statistics`. `none` is the share of benchmarks for which it gives no interval and says why;
-  its coverage is over the others.
+- logit: CR2 standard error and its degrees of freedom on the logit scale;
+- ours: `ragtasks.statistics`.
+
+`none` is the share of benchmarks for which boot-t and ours give no interval; coverage is over the others.
+Where answers fail as a whole but rarely (`rare 0`), a benchmark of few conversations often shows no failure at all:
+then no method can know of them.
 
     python perf/interval_coverage.py --benchmarks 500
 """
@@ -19,15 +24,16 @@ import argparse
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import stats
 
-from ragtasks.statistics import Clustered, Estimate, cluster, estimate_means
+from ragtasks.statistics import UNBOUNDED, Clustered, Estimate, cluster, estimate_means
+from ragtasks.statistics._bounded import _freedom
 from ragtasks.statistics._clusters import Floats
 
-METHODS = ("naive", "percentile", "BCa", "t", "ours")
+METHODS = ("naive", "BCa", "boot-t", "t", "logit", "ours")
 Ends = tuple[float, float]
 
 
@@ -38,6 +44,7 @@ class Kind:
     name: str
     mean: float
     draw: Callable[[np.random.Generator, np.ndarray, float], Floats]
+    bounds: Ends = (0.0, 1.0)
 
 
 def normal_effects(chance: np.random.Generator, cluster_of: np.ndarray, icc: float) -> Floats:
@@ -67,13 +74,39 @@ def paired(chance: np.random.Generator, cluster_of: np.ndarray, icc: float) -> F
     return outcomes(0.85)(chance, cluster_of, icc) - outcomes(0.80)(chance, cluster_of, icc)
 
 
+def shares(mean: float, weight: float) -> Callable[[np.random.Generator, np.ndarray, float], Floats]:
+    """Return a maker of values between 0 and 1: each conversation has its own mean around `mean`."""
+
+    def draw(chance: np.random.Generator, cluster_of: np.ndarray, icc: float) -> Floats:
+        between = max(icc, 1e-6) / (weight + 1)
+        own = chance.beta(mean * (1 / between - 1), (1 - mean) * (1 / between - 1), cluster_of.max() + 1)
+        own = np.clip(own, 0.001, 0.999)[cluster_of]
+        return chance.beta(own * weight, (1 - own) * weight)
+
+    return draw
+
+
+def failing(share: float, mean: float, weight: float) -> Callable[[np.random.Generator, np.ndarray, float], Floats]:
+    """Return a maker of values around `mean`, but 0 for a share of the tasks."""
+
+    def draw(chance: np.random.Generator, cluster_of: np.ndarray, icc: float) -> Floats:
+        values = chance.beta(mean * weight, (1 - mean) * weight, len(cluster_of))
+        return np.where(outcomes(share)(chance, cluster_of, icc) > 0, 0.0, values)
+
+    return draw
+
+
 KINDS = (
-    Kind("normal", 0.0, normal_effects),
     Kind("0/1, 50 %", 0.5, outcomes(0.5)),
     Kind("0/1, 90 %", 0.9, outcomes(0.9)),
     Kind("0/1, 97 %", 0.97, outcomes(0.97)),
-    Kind("skewed", math.exp(0.5), skewed),
-    Kind("0/1 paired", 0.05, paired),
+    Kind("0/1, 5 %", 0.05, outcomes(0.05)),
+    Kind("about .93", 0.93, shares(0.93, 20)),
+    Kind("about .20", 0.2, shares(0.2, 6)),
+    Kind("mostly 0", 0.06, failing(0.85, 0.4, 5)),
+    Kind("rare 0", 0.95 * 0.94, failing(0.05, 0.94, 80)),
+    Kind("0/1 paired", 0.05, paired, (-1.0, 1.0)),
+    Kind("skewed", math.exp(0.5), skewed, UNBOUNDED),
 )
 
 
@@ -84,25 +117,40 @@ def simulate(kind: Kind, n_clusters: int, icc: float, n: int, seed: int) -> list
     for _ in range(n):
         cluster_of = np.repeat(np.arange(n_clusters), chance.integers(2, 14, n_clusters))
         values = kind.draw(chance, cluster_of, icc)
-        made.append(cluster(values.tolist(), [f"{number:04}" for number in cluster_of]))
+        made.append(cluster(values.tolist(), [f"{number:04}" for number in cluster_of], kind.bounds))
     return made
 
 
-def textbook(column: Clustered, weights: Floats) -> dict[str, Ends]:
-    """Return the ends of the percentile and BCa intervals; a BCa that is not defined is the percentile one."""
+def bca(column: Clustered, weights: Floats) -> Ends:
+    """Return the ends of the BCa interval; the percentile one where that is not defined."""
     sums, counts = column.sums, column.counts
     mean = sums.sum() / counts.sum()
     means = (weights @ sums) / (weights @ counts)
-    percentile = np.quantile(means, (0.025, 0.975))
     left_out = (sums.sum() - sums) / (counts.sum() - counts)
     gaps = left_out.mean() - left_out
     below = np.mean(means < mean) + np.mean(means == mean) / 2
-    if not 0 < below < 1 or not gaps.any():
-        return {"percentile": tuple(percentile), "BCa": tuple(percentile)}
-    shift = stats.norm.ppf(below) + stats.norm.ppf((0.025, 0.975))
-    skew = (gaps**3).sum() / (6 * (gaps**2).sum() ** 1.5)
-    places = stats.norm.cdf(stats.norm.ppf(below) + shift / (1 - skew * shift))
-    return {"percentile": tuple(percentile), "BCa": tuple(np.quantile(means, places))}
+    places: tuple[float, ...] = (0.025, 0.975)
+    if 0 < below < 1 and gaps.any():
+        shift = stats.norm.ppf(below) + stats.norm.ppf(places)
+        skew = (gaps**3).sum() / (6 * (gaps**2).sum() ** 1.5)
+        places = stats.norm.cdf(stats.norm.ppf(below) + shift / (1 - skew * shift))
+    low, high = np.quantile(means, places)
+    return float(low), float(high)
+
+
+def logit(column: Clustered) -> Ends:
+    """Return the ends of an interval on the logit scale, with CR2's error and degrees of freedom."""
+    mean, (lowest, highest) = column.mean or 0.0, column.bounds
+    own_share = 1 / (1 - column.counts / column.counts.sum())
+    error = math.sqrt((own_share * (column.sums - mean * column.counts) ** 2).sum()) / column.counts.sum()
+    share = (mean - lowest) / (highest - lowest)
+    if not 0 < share < 1 or math.isinf(highest):
+        return math.nan, math.nan
+    reach = stats.t.ppf(0.975, _freedom(column.counts, own_share)) * error / (highest - lowest) / (share * (1 - share))
+    low, high = (
+        lowest + (highest - lowest) / (1 + math.exp(-math.log(share / (1 - share)) - r)) for r in (-reach, reach)
+    )
+    return low, high
 
 
 def around(estimate: Estimate, error: float | None, reach: float) -> Ends:
@@ -111,40 +159,62 @@ def around(estimate: Estimate, error: float | None, reach: float) -> Ends:
     return value - width, value + width
 
 
-def covered(kind: Kind, n_clusters: int, icc: float, n: int, seed: int) -> tuple[dict[str, float], float]:
-    """Return method -> share of benchmarks whose interval holds the true mean, and the share that ours leaves out."""
-    columns = simulate(kind, n_clusters, icc, n, seed)
-    estimates = estimate_means(columns)
-    weights = np.random.default_rng(seed).multinomial(n_clusters, np.full(n_clusters, 1 / n_clusters), 2000) * 1.0
-    hits: dict[str, list[bool]] = {method: [] for method in METHODS}
-    student = float(stats.t.ppf(0.975, n_clusters - 1))
-    for column, estimate in zip(columns, estimates, strict=True):
-        ends = textbook(column, weights)
-        ends["naive"] = around(estimate, estimate.independent_error, 1.96)
-        ends["t"] = around(estimate, estimate.standard_error, student)
-        if estimate.low is not None and estimate.high is not None:
-            ends["ours"] = (estimate.low, estimate.high)
-        for method, (low, high) in ends.items():
-            hits[method].append(bool(low <= kind.mean <= high))
-    return {method: float(np.mean(found)) for method, found in hits.items()}, 1 - len(hits["ours"]) / n
+def ends_of(column: Clustered, ours: Estimate, boot_t: Estimate, weights: Floats) -> dict[str, Ends]:
+    """Return method -> ends within the bounds, for those that have an interval."""
+    student = float(stats.t.ppf(0.975, len(column.ids) - 1))
+    ends = {
+        "naive": around(ours, ours.independent_error, 1.96),
+        "BCa": bca(column, weights),
+        "t": around(ours, ours.standard_error, student),
+        "logit": logit(column),
+        "boot-t": (math.nan if boot_t.low is None else boot_t.low, math.nan if boot_t.high is None else boot_t.high),
+        "ours": (math.nan if ours.low is None else ours.low, math.nan if ours.high is None else ours.high),
+    }
+    lowest, highest = column.bounds
+    return {
+        name: (max(low, lowest), min(high, highest))
+        for name, (low, high) in ends.items()
+        if math.isfinite(low) and math.isfinite(high)
+    }
 
 
 def rows(n: int, cluster_counts: list[int], correlations: list[float]) -> Iterator[str]:
     """Yield the lines of the table."""
-    yield f"{'conversations':>13}{'ICC':>6}  {'values':<12}" + "".join(f"{m:>12}" for m in METHODS) + f"{'none':>8}"
+    yield (
+        f"{'conversations':>13}{'ICC':>6}  {'values':<11}"
+        + "".join(f"{m:>13}" for m in METHODS)
+        + "   none: boot-t, ours"
+    )
     for n_clusters in cluster_counts:
+        weights = np.random.default_rng(1).multinomial(n_clusters, np.full(n_clusters, 1 / n_clusters), 2000) * 1.0
         for icc in correlations:
             for seed, kind in enumerate(KINDS):
-                shares, left_out = covered(kind, n_clusters, icc, n, seed)
-                scores = "".join(f"{100 * shares[method]:>10.1f} %" for method in METHODS)
-                yield f"{n_clusters:>13}{icc:>6.2f}  {kind.name:<12}{scores}{100 * left_out:>6.1f} %"
+                columns = simulate(kind, n_clusters, icc, n, seed)
+                ours = estimate_means(columns)
+                boot_t = estimate_means([replace(column, bounds=UNBOUNDED) for column in columns])
+                # Benchmarks in which nothing varies say nothing of any method.
+                known = [item for item in zip(columns, ours, boot_t, strict=True) if item[1].standard_error]
+                found = [ends_of(*item, weights) for item in known]
+                yield (
+                    f"{n_clusters:>13}{icc:>6.2f}  {kind.name:<11}"
+                    + "".join(cell([ends[method] for ends in found if method in ends], kind.mean) for method in METHODS)
+                    + "".join(f"{sum(e.low is None for e in given) / n:>9.1%}" for given in (boot_t, ours))
+                )
+
+
+def cell(found: list[Ends], mean: float) -> str:
+    """Return coverage and mean width of the intervals of one method."""
+    if not found:
+        return f"{'-':>13}"
+    covered = np.mean([low <= mean <= high for low, high in found])
+    return f"{100 * covered:>7.1f} {np.mean([high - low for low, high in found]):.3f}"
 
 
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--benchmarks", type=int, default=500, help="simulated benchmarks a line")
-    parser.add_argument("--conversations", type=int, nargs="+", default=[10, 25, 50, 110])
+    parser.add_argument("--conversations", type=int, nargs="+", default=[10, 16, 25, 50, 110])
     parser.add_argument("--icc", type=float, nargs="+", default=[0.0, 0.1, 0.3])
     options = parser.parse_args()
     start = time.perf_counter()

@@ -1,19 +1,16 @@
-"""Intervals of means by a bootstrap over clusters.
+"""Means with their standard errors and intervals over clusters.
 
-A mean over tasks is a ratio of two sums over conversations: values over counts. A resample draws as many conversations
-as there are, with replacement, and is a row of weights; a table of means is a few products of one matrix of weights
-with a matrix of sums.
+A mean over tasks is a ratio of two sums over conversations: values over counts. Where scores have two bounds, as nearly
+all have, the interval is that of `ragtasks.statistics._bounded`. Where they have not, it is the symmetric studentised
+bootstrap (bootstrap-t): a resample draws as many conversations as there are, with replacement, and is a row of weights;
+each resample's distance from the mean is measured in that resample's own standard error, and the interval reaches as
+many standard errors as 95 % of the resamples stay within. Percentile and BCa intervals cover too little with 10 to 50
+conversations; `perf/interval_coverage.py` prints it. A resample without any spread counts as infinitely far. A single
+bound cuts the interval off: beyond it is no true mean, so the coverage is the same.
 
-The interval is the symmetric studentised one (bootstrap-t): each resample's distance from the mean is measured in that
-resample's own standard error, and the interval reaches as many standard errors as 95 % of the resamples stay within.
-Percentile and BCa intervals were tried in the same simulation and cover too little with 10 to 50 conversations;
-`perf/interval_coverage.py` prints it. A resample without any spread counts as infinitely far: leaving it out made
-intervals of scores near 0 or 1 far too short. Where a score cannot lie beyond some bounds, neither does its interval:
-what is cut off holds no true mean, so the coverage is the same.
-
-Sources: B. Efron and R. Tibshirani, An Introduction to the Bootstrap (1993), sections 12.5 and 12.6; P. Hall,
-Theoretical comparison of bootstrap confidence intervals (1988), on the symmetric form; W. G. Cochran, Sampling
-Techniques (3rd ed., 1977), section 6.3, for the standard error of a ratio.
+Sources: B. Efron and R. Tibshirani, An Introduction to the Bootstrap (1993), section 12.5; P. Hall, Theoretical
+comparison of bootstrap confidence intervals (1988), on the symmetric form; W. G. Cochran, Sampling Techniques (3rd ed.,
+1977), section 6.3, for the standard error of a ratio.
 """
 
 from __future__ import annotations
@@ -25,6 +22,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from ragtasks.statistics._bounded import bounded_interval
 from ragtasks.statistics._clusters import ROUNDING, Clustered, Floats
 
 N_RESAMPLES = 9_999
@@ -39,7 +37,7 @@ TOO_FEW_CLUSTERS = f"fewer than {MIN_CLUSTERS} conversations"
 NOTHING_VARIES = "all conversations have the same mean"
 """The reason of a mean without an interval: the values say nothing about chance."""
 TOO_FEW_DIFFER = "too few conversations differ from the rest"
-"""The reason of a mean without an interval: more than 5 % of the resamples miss all that varies."""
+"""The reason of a mean without an interval, its scores without bounds: 5 % of the resamples miss all that varies."""
 
 _COLUMNS_AT_ONCE = 64
 _NO_SPREAD = 1e-12  # a share of a resample's squares: what rounding leaves where they cancel
@@ -94,7 +92,11 @@ def estimate_means(
         found = _reaches(weights, [columns[index] for index in chosen], level)
         for index, reach in zip(chosen, found, strict=True):
             reaches[index] = float(reach)
-    return [_estimate(*known) for known in zip(columns, errors, reaches, strict=True)]
+    return [_estimate(*known, level) for known in zip(columns, errors, reaches, strict=True)]
+
+
+def _is_bounded(column: Clustered) -> bool:
+    return all(map(math.isfinite, column.bounds))
 
 
 def _standard_error(column: Clustered) -> float | None:
@@ -117,7 +119,7 @@ def _by_size(columns: Sequence[Clustered], errors: Sequence[float | None]) -> It
     """Yield a number of clusters with the columns that have it, a batch at a time; those without interval left out."""
     sizes: dict[int, list[int]] = {}
     for index, (column, error) in enumerate(zip(columns, errors, strict=True)):
-        if error and len(column.ids) >= MIN_CLUSTERS:
+        if error and len(column.ids) >= MIN_CLUSTERS and not _is_bounded(column):
             sizes.setdefault(len(column.ids), []).append(index)
     for n_clusters, indices in sizes.items():
         for start in range(0, len(indices), _COLUMNS_AT_ONCE):
@@ -151,15 +153,12 @@ def _reaches(weights: Floats, columns: Sequence[Clustered], level: float) -> Flo
     return np.asarray(np.partition(distances, place, axis=0)[place])
 
 
-def _estimate(column: Clustered, error: float | None, reach: float) -> Estimate:
+def _estimate(column: Clustered, error: float | None, reach: float, level: float) -> Estimate:
     mean, n = column.mean, column.n_values
     reason = _reason(column, error, reach)
     low = high = None
     if not reason and mean is not None and error is not None:
-        smallest, largest = column.bounds
-        # A value beyond its bounds is the metric's error: its mean stays within the interval all the same.
-        low = min(mean, max(mean - reach * error, smallest))
-        high = max(mean, min(mean + reach * error, largest))
+        low, high = bounded_interval(column, level) if _is_bounded(column) else _symmetric(column, mean, reach * error)
     return Estimate(
         value=mean,
         low=low,
@@ -171,6 +170,12 @@ def _estimate(column: Clustered, error: float | None, reach: float) -> Estimate:
         n_unscored=column.n_unscored,
         reason=reason,
     )
+
+
+def _symmetric(column: Clustered, mean: float, reach: float) -> tuple[float, float]:
+    smallest, largest = column.bounds
+    # A value beyond its bound is the metric's error: its mean stays within the interval all the same.
+    return min(mean, max(mean - reach, smallest)), max(mean, min(mean + reach, largest))
 
 
 def _reason(column: Clustered, error: float | None, reach: float) -> str:

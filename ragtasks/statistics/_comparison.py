@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ragtasks.errors import ConfigurationError, clear_error, close_matches
 from ragtasks.statistics._bootstrap import Estimate, estimate_means
 from ragtasks.statistics._clusters import UNBOUNDED, Clustered, cluster
-from ragtasks.statistics._detectable import detectable_difference
+from ragtasks.statistics._detectable import LEVEL, detectable_difference
 from ragtasks.statistics._holm import holm
 from ragtasks.statistics._permutation import sign_flip_p_values
 
@@ -77,6 +77,14 @@ class Comparison:
     """The same by Holm, over all comparisons of the call."""
     detectable: float | None
     """Smallest true difference that such a benchmark finds four times out of five; None where that is unknown."""
+
+    @property
+    def is_contradictory(self) -> bool:
+        """Whether p and the interval say different things of a difference of 0, at 5 %."""
+        low, high = self.difference.low, self.difference.high
+        if self.p is None or low is None or high is None:
+            return False
+        return (self.p <= LEVEL) != (low > 0 or high < 0)
 
 
 @dataclass(frozen=True, slots=True)

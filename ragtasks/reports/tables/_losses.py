@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ragtasks.logs import Evaluation, Row
 from ragtasks.records import Answerability, IdkVerdict, Setting
 from ragtasks.reports.tables._scores import Draft, Slot, draft
-from ragtasks.statistics import cluster
+from ragtasks.statistics import UNBOUNDED, cluster
 from ragtasks.tables import Cell, Value
 
 ANSWERED = "answered what should be refused"
@@ -68,6 +68,8 @@ class _Split:
     """Tasks that both settings scored."""
     n_shared: int
     """Tasks that both settings have."""
+    bounds: tuple[float, float]
+    """Smallest and largest loss that can be."""
 
     def of(self, name: str) -> list[_Loss]:
         """Return the tasks of a class."""
@@ -76,7 +78,7 @@ class _Split:
     def part(self, name: str | None = None) -> Slot:
         """Return the place of what a class contributes to the mean loss: its losses, and 0 for every other task."""
         values = [item.loss if name in {None, item.name} else 0.0 for item in self.losses]
-        return Slot(cluster(values, [item.row.conversation_id for item in self.losses]))
+        return Slot(cluster(values, [item.row.conversation_id for item in self.losses], self.bounds))
 
 
 def loss_tables(evaluations: Sequence[Evaluation], metric: str, *, n_examples: int = 3) -> list[Draft]:
@@ -99,7 +101,9 @@ def loss_tables(evaluations: Sequence[Evaluation], metric: str, *, n_examples: i
     directions = {own.name: own.higher_is_better for item in evaluations for own in item.metrics}
     higher_is_better = directions.get(metric, True)
     sign = -1 if higher_is_better is False else 1
-    splits = [split for split in (_split(item, metric, sign) for item in evaluations) if split.n_shared]
+    (low, high), *_ = [own.bounds for item in evaluations for own in item.metrics if own.name == metric] or [UNBOUNDED]
+    bounds = (low - high, high - low)
+    splits = [split for split in (_split(item, metric, sign, bounds) for item in evaluations) if split.n_shared]
     if splits and higher_is_better is None:
         note = f"Nothing is lost by it: neither a higher nor a lower {metric} is better."
         return [draft(f"Where the loss is: {metric}", _COLUMNS, [], note)]
@@ -134,7 +138,7 @@ def _class_of(row: Row, loss: float) -> str:
     return OTHER if loss > 0 else NO_LOSS
 
 
-def _split(evaluation: Evaluation, metric: str, sign: int) -> _Split:
+def _split(evaluation: Evaluation, metric: str, sign: int, bounds: tuple[float, float]) -> _Split:
     before, after = (_by_task(evaluation, setting) for setting in (Setting.REFERENCE, Setting.FULL_RAG))
     shared = [(before[task_id], row) for task_id, row in after.items() if task_id in before]
     losses = []
@@ -143,7 +147,7 @@ def _split(evaluation: Evaluation, metric: str, sign: int) -> _Split:
         if first is not None and second is not None:
             loss = sign * (first - second)
             losses.append(_Loss(row, loss, _class_of(row, loss)))
-    return _Split(evaluation.model, tuple(losses), len(shared))
+    return _Split(evaluation.model, tuple(losses), len(shared), bounds)
 
 
 def _by_task(evaluation: Evaluation, setting: Setting) -> dict[str, Row]:

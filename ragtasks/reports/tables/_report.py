@@ -115,7 +115,7 @@ def _present(evaluations: Sequence[Evaluation]) -> dict[str, Metric]:
 
 def _notes(evaluations: Sequence[Evaluation], options: ReportOptions) -> Mapping[str, str]:
     intervals = (
-        f"over conversations (symmetric bootstrap-t), none for fewer than {MIN_CLUSTERS} or where too few differ"
+        f"over conversations (docs/statistics.md), none for fewer than {MIN_CLUSTERS} or where all are alike"
         if options.intervals
         else "not asked for"
     )

@@ -9,6 +9,8 @@ from ragtasks.reports.comparison import compare_evaluations, comparisons_csv, re
 from ragtasks.statistics import Column, compare_columns
 from tests.reports._rows import evaluation, row
 
+ZEROS, SOME_BETTER = [0.0] * 20, [1.0] * 5 + [0.0] * 15
+
 
 def column(name: str, *values: float, metric: str = "rb_alg", context: str = "mtrag") -> Column:
     """Return a column with one value a conversation."""
@@ -54,6 +56,22 @@ def test_a_newline_or_an_escape_in_a_name_breaks_neither_row_nor_heading() -> No
     (pair,) = cells(lines, r"a\nb", r"c\x1b[2J\u2028d")
     assert pair[2:4] == [r"a\nb", r"c\x1b[2J\u2028d"]
     assert all(line.endswith("|") for line in lines if line.startswith("|"))
+
+
+def test_a_p_value_that_contradicts_its_interval_says_so_in_its_row() -> None:
+    """Of 20 conversations 5 are better and none is worse: 2 of 32 turnings are as far from 0, the interval is above."""
+    sides = [replace(column(name, *values), bounds=(0.0, 1.0)) for name, values in (("a", ZEROS), ("b", SOME_BETTER))]
+    found = compare_columns(sides)
+    (pair,) = found.pairs
+    assert pair.p == 2 / 2**5
+    assert pair.difference.low is not None
+    assert pair.difference.low > 0
+    text = render_comparisons(found, group="setting", name="model", items="tasks")
+    assert "0.062 (!)" in text
+    assert "- (!): p and the interval disagree" in text
+    assert comparisons_csv(found).splitlines()[1].endswith(",true")
+    agreeing = compare_columns([sides[0], column("c", *[0.5, 0.25] * 10)])
+    assert "(!)" not in render_comparisons(agreeing, group="setting", name="model", items="tasks")
 
 
 def test_csv_holds_no_formulas() -> None:

@@ -186,7 +186,7 @@ def test_contributions_have_the_intervals_of_a_mean_over_all_tasks() -> None:
         REFUSED: [loss if turn == 2 and n % 2 else 0.0 for (n, turn), loss in losses.items()],
     }
     for name, values in parts.items():
-        (expected,) = estimate_means([cluster(values, conversations)])
+        (expected,) = estimate_means([cluster(values, conversations, (-1, 1))])
         assert expected.low is not None
         for cell in (line(single, name)[3], *line(together, name)[1:]):
             assert isinstance(cell, Value)
