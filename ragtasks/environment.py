@@ -13,6 +13,9 @@ DATA_VARIABLE = "RAGTASKS_DATA"
 RUNS_VARIABLE = "RAGTASKS_RUNS"
 """Names the folder that `ragtasks retrieve` writes runs to and the harness tasks read them from."""
 
+ARENA_TOKEN_VARIABLE = "RAGTASKS_ARENA_TOKEN"
+"""Holds what raters must show to come into an arena that others reach."""
+
 _SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD")
 _SECRET_LENGTH = 6  # shorter ones are placeholders, and words of any message
 
@@ -51,6 +54,7 @@ def data_folder_is_named() -> bool:
 
 
 __all__ = [
+    "ARENA_TOKEN_VARIABLE",
     "DATA_VARIABLE",
     "RUNS_VARIABLE",
     "data_folder",

@@ -9,6 +9,7 @@ import typer
 
 from ragtasks.cli.app import TableFormat, app, put, say
 from ragtasks.cli.options import DATA, named_benchmark
+from ragtasks.errors import ConfigurationError
 
 commands = typer.Typer(help="Which of two answers is better: judges, people, ratings.", no_args_is_help=True)
 app.add_typer(commands, name="arena")
@@ -94,6 +95,71 @@ def ratings(
     from ragtasks.arena.votes import read_votes
 
     put(_tables(read_votes(votes), form), output)
+
+
+_DATABASE = Annotated[Path, typer.Option(help="File of votes (SQLite).")]
+
+
+@commands.command()
+def serve(  # noqa: PLR0917 (one parameter an option)
+    results: _RESULTS,
+    database: _DATABASE = Path("arena.sqlite"),
+    host: Annotated[
+        str, typer.Option(help="Outside this machine it needs a token in RAGTASKS_ARENA_TOKEN.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8765,
+    raters: Annotated[int, typer.Option(min=1, help="Raters that each pair gets.")] = 1,
+    benchmark: _BENCHMARK = None,
+    setting: _SETTING = None,
+    data: DATA = None,
+    *,
+    with_reference: _REFERENCE = False,
+) -> None:
+    """Serve pages on which people compare answers, blinded or side by side, until Ctrl-C."""
+    from ragtasks.arena.web import serve as serve_arena
+    from ragtasks.environment import ARENA_TOKEN_VARIABLE, secret
+
+    serve_arena(
+        _answers(results, benchmark, data, setting, with_reference),
+        database,
+        host=host,
+        port=port,
+        token=secret(ARENA_TOKEN_VARIABLE),
+        raters_per_battle=raters,
+        say=say,
+    )
+
+
+@commands.command()
+def export(
+    output: Annotated[Path, typer.Option(help="File of votes to write, .jsonl.")],
+    database: _DATABASE = Path("arena.sqlite"),
+) -> None:
+    """Write the votes of a database as JSON lines."""
+    from ragtasks.arena.votes import VoteStore, write_votes
+
+    votes = VoteStore(_require_file(database)).votes()
+    write_votes(output, votes)
+    say(f"wrote {output}: {len(votes)} votes")
+
+
+@commands.command(name="import")
+def import_votes(
+    files: Annotated[list[Path], typer.Argument(help="Files of votes, from `arena battle` or `arena export`.")],
+    database: _DATABASE = Path("arena.sqlite"),
+) -> None:
+    """Take votes of files into a database; each is taken once."""
+    from ragtasks.arena.votes import VoteStore, read_votes
+
+    votes = read_votes(files)
+    n_new = VoteStore(database).import_votes(votes)
+    say(f"{database}: {n_new} of {len(votes)} votes were new")
+
+
+def _require_file(path: Path) -> Path:
+    if not path.is_file():
+        raise ConfigurationError(f"--database {path}: there is no such file. Next step: name the one that was served")
+    return path
 
 
 __all__: list[str] = []

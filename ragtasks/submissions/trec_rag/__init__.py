@@ -1,6 +1,6 @@
 """TREC RAG for who takes part: answer files built and checked, nuggets made, answers of any system scored."""
 
-from ragtasks.submissions.trec_rag._answers import write_answers
+from ragtasks.submissions.trec_rag._answers import Answer, answer_of, write_answers
 from ragtasks.submissions.trec_rag._build import BENCHMARK, build_answers, logged_responses
 from ragtasks.submissions.trec_rag._check import check_answers, read_answers, repaired
 from ragtasks.submissions.trec_rag._create_nuggets import create_nuggets, pool, write_nuggets
@@ -15,6 +15,8 @@ from ragtasks.submissions.trec_rag._score import first_cited, score_answers, wit
 
 __all__ = [
     "BENCHMARK",
+    "Answer",
+    "answer_of",
     "assigned_runs",
     "assigned_runs_official",
     "build_answers",

@@ -1,0 +1,148 @@
+"""The arena behind pages and interface: who compares what, what a vote becomes, what is shown after it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ragtasks.arena._vote import LONGEST_REASON, Preference, Side, Vote
+from ragtasks.arena.battles import AnswerPool, Battle, shuffled
+from ragtasks.arena.votes import Assignment, BattleQueue, VoteRefusedError, VoteStore
+from ragtasks.arena.web._shown import ShownBattle, battle_of, battle_text, show
+from ragtasks.files import canonical_hash
+
+
+@dataclass(frozen=True, slots=True)
+class Revealed:
+    """What a rater learns after the vote."""
+
+    systems: tuple[str, str]
+    """In the order shown."""
+    vote: Vote
+    """The vote."""
+
+
+class Arena:
+    """One server's battles and votes; may be used by several threads."""
+
+    def __init__(self, store: VoteStore, pool: AnswerPool | None, raters_per_battle: int = 1) -> None:
+        """Take up where the database stands.
+
+        Args:
+            store: where votes are.
+            pool: saved answers to compare; None where only pipelines are asked.
+            raters_per_battle: how many raters each battle gets.
+        """
+        self.store, self.pool = store, pool
+        battles = pool.battles if pool else ()
+        self._battles = {battle.battle_id: battle for battle in battles}
+        self.queue = BattleQueue(store, shuffled(self._battles), raters_per_battle)
+
+    @property
+    def systems(self) -> tuple[str, ...]:
+        """Systems with saved answers."""
+        return self.pool.systems if self.pool else ()
+
+    def battle(self, battle_id: str) -> Battle | None:
+        """Return a battle of saved answers, or one that was fought live; None for an unknown one."""
+        found = self._battles.get(battle_id)
+        if found is None and (text := self.store.live(battle_id)) is not None:
+            return battle_of(text)
+        return found
+
+    def open_for(self, rater: str, assignment_id: str) -> tuple[Assignment, Battle] | None:
+        """Return an assignment of this rater with its battle; None where there is no such one."""
+        assignment = self.store.assignment(assignment_id)
+        if assignment is None or assignment.rater != rater:
+            return None
+        battle = self.battle(assignment.battle_id)
+        return (assignment, battle) if battle else None
+
+    def chosen_by_hand(self, rater: str, battle_id: str) -> Assignment | None:
+        """Return the assignment of a battle that the rater chose with the names in view; None for an unknown one."""
+        return self.store.assign(rater, battle_id, "side_by_side") if self.battle(battle_id) else None
+
+    def keep_live(self, battle: Battle, rater: str, view: str) -> Assignment:
+        """Keep a battle that pipelines fought, and return its assignment."""
+        self.store.keep_live(battle.battle_id, battle_text(battle))
+        return self.store.assign(rater, battle.battle_id, view)
+
+    def vote(self, assignment: Assignment, battle: Battle, preference: Preference, reason: str) -> Revealed:
+        """Keep a vote, and return the names.
+
+        Raises:
+            VoteRefusedError: the assignment is not open any more.
+        """
+        first, second = self._sides(assignment, battle)
+        task = battle.first.response.task
+        at = time.time()
+        vote = Vote(
+            vote_id=canonical_hash([assignment.assignment_id, at])[:16],
+            battle_id=battle.battle_id,
+            benchmark=battle.first.benchmark,
+            setting=battle.first.setting,
+            task_id=task.task_id,
+            conversation_id=task.conversation_id,
+            answerability="" if battle.first.setting == "live" else task.answerability.value,
+            first=first,
+            second=second,
+            preference=preference,
+            rater=assignment.rater,
+            kind="human",
+            view="blinded" if assignment.view == "blinded" else "side_by_side",
+            reason=reason.strip()[:LONGEST_REASON],
+            time=at,
+        )
+        self.store.vote(assignment, vote)
+        self.queue.changed(assignment, "voted")
+        return Revealed((first.system, second.system), vote)
+
+    def revealed(self, assignment: Assignment, battle: Battle) -> Revealed | None:
+        """Return the names of an assignment that has its vote; None for one that has none."""
+        vote = self.store.vote_of(assignment)
+        first, second = self._sides(assignment, battle)
+        return Revealed((first.system, second.system), vote) if vote else None
+
+    @staticmethod
+    def names(assignment: Assignment, battle: Battle) -> tuple[str, str]:
+        """Return the systems in the order shown: for pages that show them before the vote."""
+        return (battle.systems[1], battle.systems[0]) if assignment.is_turned else battle.systems
+
+    @staticmethod
+    def shown(assignment: Assignment, battle: Battle) -> ShownBattle:
+        """Return a battle in the order of its assignment."""
+        return show(battle, is_turned=assignment.is_turned)
+
+    def skip(self, assignment: Assignment) -> None:
+        """Close an assignment without a vote.
+
+        Raises:
+            VoteRefusedError: it is not open any more.
+        """
+        self.store.skip(assignment)
+        self.queue.changed(assignment, "skipped")
+
+    def undo(self, rater: str) -> Assignment:
+        """Take a rater's last vote back.
+
+        Raises:
+            VoteRefusedError: there is none.
+        """
+        assignment = self.store.undo(rater)
+        if assignment is None:
+            raise VoteRefusedError("there is no vote of yours to take back")
+        self.queue.changed(assignment, "open")
+        return assignment
+
+    @staticmethod
+    def _sides(assignment: Assignment, battle: Battle) -> tuple[Side, Side]:
+        sides = battle.first.side, battle.second.side
+        return (sides[1], sides[0]) if assignment.is_turned else sides
+
+    def battles_of(self, item: Sequence[str]) -> tuple[Battle, ...]:
+        """Return the battles of saved answers to one item."""
+        return tuple(battle for battle in self._battles.values() if battle.first.item == tuple(item))
+
+
+__all__ = ["Arena", "Revealed"]

@@ -1,0 +1,108 @@
+"""Starts the server: on this machine only unless told otherwise, and outside it only with a token."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+from ragtasks.arena.battles import AnswerPool
+from ragtasks.arena.votes import VoteStore
+from ragtasks.errors import ConfigurationError, MissingExtraError, clear_error
+
+_SHORTEST_TOKEN = 12
+
+
+def serve(
+    pool: AnswerPool | None,
+    database: Path,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8765,
+    token: str | None = None,
+    raters_per_battle: int = 1,
+    title: str = "",
+    say: Callable[[str], object] = print,
+) -> None:
+    """Serve the arena until the process is told to end.
+
+    Args:
+        pool: saved answers.
+        database: file of votes; made where there is none.
+        host: address to listen on.
+        port: port to listen on; 0: a free one.
+        token: what raters must show to come in.
+        raters_per_battle: how many raters each battle gets.
+        title: stands above every page; default: the benchmark.
+        say: is told the address, once the server answers there.
+
+    Raises:
+        ConfigurationError: an address outside this machine without a token, or one that cannot be had.
+        CacheError: the database cannot be used.
+        MissingExtraError: the extra `arena` is not installed.
+    """
+    try:
+        import uvicorn
+
+        from ragtasks.arena.web._app import application
+        from ragtasks.arena.web._arena import Arena
+    except ImportError as error:
+        raise MissingExtraError(str(error.name), "arena", "the web arena") from error
+    is_local = is_loopback(host)
+    _check_token(host, is_local, token)
+    store = VoteStore(database)
+    arena = Arena(store, pool, raters_per_battle)
+    listening = _listening(host, port)
+    hosts = frozenset({"127.0.0.1", "localhost", "[::1]", host}) if is_local else None
+    app = application(arena, token=token, hosts=hosts, title=title or _title(pool))
+    config = uvicorn.Config(app, log_level="warning", server_header=False, date_header=False, proxy_headers=False)
+    shown = f"[{host}]" if ":" in host else host
+    say(f"http://{shown}:{listening.getsockname()[1]}")
+    try:
+        uvicorn.Server(config).run(sockets=[listening])
+    finally:
+        store.close()
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether nobody outside this machine reaches an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _check_token(host: str, is_local: bool, token: str | None) -> None:
+    if token is not None and len(token) < _SHORTEST_TOKEN:
+        raise ConfigurationError(f"the arena's token has at least {_SHORTEST_TOKEN} characters; make another one")
+    if not is_local and token is None:
+        message = clear_error(
+            "arena",
+            where=f"--host {host}",
+            expected="a token, since others reach this address",
+            found="none",
+            next_step="set RAGTASKS_ARENA_TOKEN to a long random text, give it to the raters, and start again",
+        )
+        raise ConfigurationError(message)
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family, backlog=512)
+    except (OSError, OverflowError) as error:
+        next_step = "name another --port (0 takes a free one)"
+        found = getattr(error, "strerror", None) or str(error)
+        raise ConfigurationError(
+            clear_error("arena", where=f"{host}:{port}", expected="a free address", found=found, next_step=next_step)
+        ) from error
+
+
+def _title(pool: AnswerPool | None) -> str:
+    return ", ".join(sorted({item[0] for item in pool.items})) if pool else "live"
+
+
+__all__ = ["is_loopback", "serve"]

@@ -1,0 +1,121 @@
+"""An arena that is served on this machine while a `with` lasts, and what browsers and programs ask of it."""
+
+from __future__ import annotations
+
+import re
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import uvicorn
+
+from ragtasks.arena.battles import AnswerPool
+from ragtasks.arena.votes import VoteStore
+from ragtasks.arena.web._app import application
+from ragtasks.arena.web._arena import Arena
+from tests.arena._made import answer
+
+LOCAL = frozenset({"127.0.0.1", "localhost"})
+
+
+def small_pool(*systems: str, n: int = 3, text: str = "") -> AnswerPool:
+    """Return systems that answer `n` turns, with a citation; `text` stands in every answer."""
+    return AnswerPool(
+        answer(system, f"It runs from April [1]. Number {place} it is. {text}", conversation=f"c{turn}", turn=turn)
+        for place, system in enumerate(systems or ("secret-one", "secret-two"))
+        for turn in range(1, n + 1)
+    )
+
+
+@dataclass
+class Served:
+    """A running server."""
+
+    port: int
+    arena: Arena
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+
+@contextmanager
+def serving(folder: Path, pool: AnswerPool | None = None, *, raters: int = 1, **options: Any) -> Iterator[Served]:
+    """Serve an arena over a database in a folder."""
+    store = VoteStore(folder / "arena.sqlite")
+    arena = Arena(store, pool or small_pool(), raters)
+    app = application(arena, hosts=LOCAL, title="sample", **options)
+    listening = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=1))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+    try:
+        yield Served(listening.getsockname()[1], arena)
+    finally:
+        server.should_exit = True
+        thread.join(10)
+        store.close()
+
+
+@dataclass
+class Reply:
+    """What came back."""
+
+    status: int
+    headers: dict[str, str]
+    text: str
+
+    @property
+    def form_token(self) -> str:
+        found = re.search(r'name="form_token" value="([0-9a-f]{64})"', self.text)
+        assert found, self.text[:500]
+        return found[1]
+
+
+@dataclass
+class Visitor:
+    """A browser without a screen: keeps its cookie, follows nothing by itself."""
+
+    port: int
+    cookie: str = ""
+    sent: dict[str, str] = field(default_factory=dict)
+
+    def ask(self, method: str, path: str, body: str | None = None, **headers: str) -> Reply:
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=20)
+        own = {"Cookie": self.cookie} if self.cookie else {}
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        connection.request(method, path, body=body, headers={**own, **self.sent, **named})
+        response = connection.getresponse()
+        text = response.read().decode()
+        found = {name.lower(): value for name, value in response.getheaders()}
+        if "set-cookie" in found:
+            self.cookie = found["set-cookie"].partition(";")[0]
+        connection.close()
+        return Reply(response.status, found, text)
+
+    def get(self, path: str) -> Reply:
+        return self.ask("GET", path)
+
+    def post(self, path: str, **fields: str) -> Reply:
+        return self.ask("POST", path, urlencode(fields), Content_Type="application/x-www-form-urlencoded")
+
+    def enter(self, name: str = "Ann", token: str = "") -> Reply:
+        return self.post("/enter", name=name, token=token)
+
+    def next(self) -> tuple[str, Reply]:
+        """Return the address of the next pair, and its page."""
+        address = self.get("/battles").headers["location"]
+        return address, self.get(address)
+
+    def vote(self, preference: str = "first", reason: str = "") -> str:
+        """Vote on the next pair, and return its address."""
+        address, shown = self.next()
+        done = self.post(f"{address}/vote", preference=preference, reason=reason, form_token=shown.form_token)
+        assert done.status == 303, done.text
+        return address

@@ -1,0 +1,180 @@
+"""The server without a browser: who comes in, what is shown before the vote, one vote a pair, hostile requests."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from ragtasks.arena.web import serve
+from ragtasks.arena.web._guard import BURST, MOST_BYTES
+from ragtasks.errors import ConfigurationError
+from tests.arena.web._served import Visitor, serving, small_pool
+
+TOKEN = "a-long-random-token"
+
+
+def test_nothing_that_the_browser_receives_before_the_vote_names_a_system(tmp_path: Path) -> None:
+    """Two servers whose systems have other names, of other lengths and order, send the same pages."""
+    with serving(tmp_path / "1") as one, serving(tmp_path / "2", small_pool("a", "zzzz-secret-zzzz")) as other:
+        received = []
+        for served in (one, other):
+            visitor = Visitor(served.port)
+            visitor.enter()
+            address, shown = visitor.next()
+            pages = [shown, visitor.get(f"{address}?form=json"), visitor.get("/"), visitor.get("/static/arena.js")]
+            received.append(pages)
+            for page in pages:
+                everything = f"{page.headers} {page.text}"
+                assert not any(name in everything for name in ("secret", "zzzz", "v.sqlite")), everything
+            assignment = address.rpartition("/")[2]
+            assert len(assignment) == 24
+        assert [len(page.text) for page in received[0]] == [len(page.text) for page in received[1]]
+
+
+def test_the_order_shown_is_drawn_and_kept(tmp_path: Path) -> None:
+    with serving(tmp_path, small_pool(n=40)) as served:
+        visitor = Visitor(served.port)
+        visitor.enter()
+        turned = []
+        for _ in range(40):
+            address, shown = visitor.next()
+            assert visitor.get(address).text == shown.text
+            turned.append(shown.text.index("Number 1 it is") < shown.text.index("Number 0 it is"))
+            visitor.post(f"{address}/skip", form_token=shown.form_token)
+        assert 5 < sum(turned) < 35
+        assert "All done" in visitor.get("/battles").text
+
+
+def test_a_vote_shows_the_names_and_can_be_taken_back(tmp_path: Path) -> None:
+    with serving(tmp_path) as served:
+        visitor = Visitor(served.port)
+        visitor.enter()
+        address = visitor.vote("second", "shorter")
+        shown = visitor.get(address)
+        assert "You preferred <strong>secret-" in shown.text
+        (vote,) = served.arena.store.votes()
+        assert (vote.preference, vote.reason, vote.rater, vote.kind) == ("second", "shorter", "Ann", "human")
+        back = visitor.post("/undo", form_token=shown.form_token)
+        assert back.headers["location"] == address
+        assert served.arena.store.votes() == []
+        assert "secret" not in visitor.get(address).text
+        assert visitor.vote("tie") == address
+        assert [vote.preference for vote in served.arena.store.votes()] == ["tie"]
+
+
+def test_two_tabs_of_one_rater_cannot_vote_twice(tmp_path: Path) -> None:
+    with serving(tmp_path) as served:
+        visitor = Visitor(served.port)
+        visitor.enter()
+        address, shown = visitor.next()
+        replies: list[int] = []
+
+        def vote() -> None:
+            reply = visitor.post(f"{address}/vote", preference="first", form_token=shown.form_token)
+            replies.append(reply.status)
+
+        threads = [threading.Thread(target=vote) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(replies) == [303, *[409] * 7]
+        assert len(served.arena.store.votes()) == 1
+
+
+def test_raters_share_pairs_as_often_as_wanted(tmp_path: Path) -> None:
+    with serving(tmp_path, small_pool(n=4), raters=2) as served:
+        for name in ("Ann", "Bob", "Cem"):
+            visitor = Visitor(served.port)
+            visitor.enter(name)
+            while visitor.get("/battles").status == 303:
+                visitor.vote()
+        voted: dict[str, set[str]] = {}
+        for vote in served.arena.store.votes():
+            voted.setdefault(vote.battle_id, set()).add(vote.rater)
+        assert sorted(map(len, voted.values())) == [2, 2, 2, 2]
+
+
+def test_a_server_that_starts_again_knows_raters_votes_and_open_pairs(tmp_path: Path) -> None:
+    with serving(tmp_path) as served:
+        visitor = Visitor(served.port)
+        visitor.enter()
+        visitor.vote()
+        address, _ = visitor.next()
+    with serving(tmp_path) as served:
+        visitor.port = served.port
+        assert visitor.next()[0] == address
+        assert "1 voted, 2 left" in visitor.get(address).text
+
+
+def test_who_did_not_come_in_or_sends_a_foreign_form_gets_nowhere(tmp_path: Path) -> None:
+    with serving(tmp_path, token=TOKEN) as served:
+        stranger = Visitor(served.port)
+        for path in ("/", "/battles", "/ratings", "/side-by-side", "/battles/0123"):
+            assert stranger.get(path).headers["location"] == "/enter"
+        assert stranger.enter("Eve", "wrong token").status == 403
+        assert not stranger.cookie
+        stranger.cookie = "arena=QW5u.0000"
+        assert stranger.get("/battles").headers["location"] == "/enter"
+        visitor = Visitor(served.port)
+        assert visitor.enter("Ann", TOKEN).status == 303
+        address, shown = visitor.next()
+        for token in ("", "0" * 64):
+            assert visitor.post(f"{address}/vote", preference="first", form_token=token).status == 403
+        other = Visitor(served.port)
+        other.enter("Bob", TOKEN)
+        assert other.get(address).status == 404
+        own = other.next()[1].form_token
+        assert other.post(f"{address}/vote", preference="first", form_token=own).status == 404
+        assert visitor.post(f"{address}/vote", preference="best", form_token=shown.form_token).status == 422
+        assert served.arena.store.votes() == []
+
+
+def test_hostile_texts_never_become_markup(tmp_path: Path) -> None:
+    hostile = "<script>window.harmed=1</script><img src=x onerror='window.harmed=1'>"
+    with serving(tmp_path, small_pool(f"x{hostile}", f"y{hostile}", text=hostile)) as served:
+        visitor = Visitor(served.port)
+        visitor.enter(f"Ann{hostile}")
+        address = visitor.vote("first", hostile)
+        for path in (address, f"{address}?form=json", "/ratings", "/side-by-side", "/battles"):
+            page = visitor.get(path)
+            assert "<script>w" not in page.text
+            assert "<img" not in page.text
+            assert page.headers["content-security-policy"].startswith("default-src 'none'")
+            assert page.headers["cache-control"] == "no-store"
+
+
+def test_sizes_hosts_and_other_sites_are_bounded(tmp_path: Path) -> None:
+    with serving(tmp_path) as served:
+        visitor = Visitor(served.port)
+        assert visitor.ask("GET", "/enter", Host="evil.example").status == 421
+        assert visitor.ask("POST", "/enter", "name=x", Sec_Fetch_Site="cross-site").status == 403
+        assert visitor.ask("POST", "/enter", "x" * (MOST_BYTES + 1)).status == 413
+        statuses = [visitor.get("/enter").status for _ in range(int(BURST) + 60)]
+        assert statuses[0] == 200
+        assert statuses[-1] == 429
+
+
+def test_other_machines_need_a_token(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="expected: a token"):
+        serve(small_pool(), tmp_path / "arena.sqlite", host="0.0.0.0")
+    with pytest.raises(ConfigurationError, match="at least 12 characters"):
+        serve(small_pool(), tmp_path / "arena.sqlite", host="0.0.0.0", token="short")
+    assert not (tmp_path / "arena.sqlite").exists()
+
+
+def test_the_names_are_in_view_side_by_side_and_the_vote_says_so(tmp_path: Path) -> None:
+    with serving(tmp_path) as served:
+        visitor = Visitor(served.port)
+        visitor.enter()
+        shown = visitor.get("/side-by-side?first=secret-one&second=secret-two")
+        item = "mtrag (sample)\tfull_rag\tc2<::>2"
+        chosen = {"first": "secret-one", "second": "secret-two", "item": item, "form_token": shown.form_token}
+        address = visitor.post("/side-by-side", **chosen).headers["location"]
+        page = visitor.get(address)
+        assert "secret-one" in page.text
+        visitor.post(f"{address}/vote", preference="tie", form_token=page.form_token)
+        assert [vote.view for vote in served.arena.store.votes()] == ["side_by_side"]
+        assert visitor.post("/side-by-side", **{**chosen, "item": "x"}).status == 404
