@@ -21,6 +21,7 @@ GROUPS = {
     "Retrieve": {
         "retrieve": "ragtasks retrieve --retriever bm25 --queries rewrite",
         "evaluate-run": "ragtasks evaluate-run FILE.trec --qrels QRELS --measures nDCG@20,R@100",
+        "judge-passages": "ragtasks judge-passages retrieve_results.jsonl --judge openai/gpt-4o --output qrels.txt",
         "compare-runs": "ragtasks compare-runs bm25.last_turn bm25.rewrite",
         "runs": "ragtasks runs list",
         "corpus": "ragtasks corpus check corpus.jsonl",

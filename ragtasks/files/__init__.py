@@ -17,7 +17,7 @@ from ragtasks.files._json_lines import (
     read_whole,
     sample_statistics,
 )
-from ragtasks.files._qrels import read_qrels
+from ragtasks.files._qrels import read_qrels, write_qrels
 from ragtasks.files._run_file import query_key, read_run
 from ragtasks.files._runs import (
     CLOSED_BOOK,
@@ -77,6 +77,7 @@ __all__ = [
     "write_atomically",
     "write_contexts",
     "write_manifest",
+    "write_qrels",
     "write_trec",
     "written_aside",
 ]

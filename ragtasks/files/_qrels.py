@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
+from ragtasks.files._atomic import write_atomically
 from ragtasks.files._json_lines import Violations, read_whole
 from ragtasks.files._run_file import query_key
 from ragtasks.files._trec import Misfit, qrel_lines
@@ -37,4 +39,13 @@ def read_qrels(path: Path) -> tuple[Qrel, ...]:
     return tuple(found.values())
 
 
-__all__ = ["read_qrels"]
+def write_qrels(path: Path, qrels: Iterable[Qrel]) -> None:
+    """Write judgements as TREC has them (query, 0, passage, grade), atomically; `read_qrels` reads them back equal.
+
+    Raises:
+        CacheError: the file cannot be written.
+    """
+    write_atomically(path, "".join(f"{one.query_id} 0 {one.passage_id} {one.relevance}\n" for one in qrels).encode())
+
+
+__all__ = ["read_qrels", "write_qrels"]

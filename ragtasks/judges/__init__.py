@@ -10,6 +10,7 @@ from ragtasks.judges._multihop_answer import MULTIHOP_ANSWER, multihop_answer
 from ragtasks.judges._nuggets import NUGGET_ASSIGNMENT, NUGGET_CREATION, nugget_assignment, nugget_creation, nuggets_of
 from ragtasks.judges._pairwise import PAIRWISE, pair_of, pairwise
 from ragtasks.judges._question import Rubric
+from ragtasks.judges._relevance import RELEVANCE, JudgedPassages, judge_passages, relevance
 from ragtasks.judges._rubrics import RB_LLM, rubrics_named
 from ragtasks.judges._session import judge_responses
 from ragtasks.judges._verdicts import CLARIFICATION, IDK, JudgeIdk, Verdict, VerdictOutcome, Verdicts
@@ -23,13 +24,16 @@ __all__ = [
     "NUGGET_CREATION",
     "PAIRWISE",
     "RB_LLM",
+    "RELEVANCE",
     "RL_F",
     "JudgeIdk",
+    "JudgedPassages",
     "Rubric",
     "Verdict",
     "VerdictOutcome",
     "Verdicts",
     "citation_support",
+    "judge_passages",
     "judge_responses",
     "multihop_answer",
     "nugget_assignment",
@@ -37,5 +41,6 @@ __all__ = [
     "nuggets_of",
     "pair_of",
     "pairwise",
+    "relevance",
     "rubrics_named",
 ]
