@@ -125,7 +125,7 @@ class EvaluationConfig(BaseModel):
         description="judge prompts: shipped, or read at run time from the official checkout in the data folder",
     )
     metrics: tuple[str, ...] = Field(
-        default=(), description="metrics of other packages, added to the task's own (docs/extending.md)"
+        default=(), description="metrics added to the task's own, ours and those of other packages (docs/extending.md)"
     )
     min_judge_coverage: float = Field(
         default=0.95, ge=0, le=1, description="share of verdicts below which an evaluation fails"

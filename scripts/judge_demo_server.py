@@ -82,7 +82,8 @@ def verdict(prompt: str) -> str:
     """Return a reply in the form that the prompt asks for."""
     code, parts = sections(prompt)
     if "answer to be graded" in parts:
-        rating = 1 + round(9 * overlap(parts["reference answer"], parts["answer to be graded"]))
+        wanted = parts.get("reference answer") or " ".join(parts[name] for name in parts if name.startswith("passage"))
+        rating = 1 + round(9 * overlap(wanted, parts["answer to be graded"]))
         return f"The words of the reference answer were counted.\nRating {code}: {rating}"
     replies = [text for name, text in parts.items() if name.startswith("reply of assistant")]
     if replies:

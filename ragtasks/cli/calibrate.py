@@ -18,6 +18,9 @@ def calibrate(
     judge: Annotated[
         list[str] | None, typer.Option(help="Judge to calibrate, openai/NAME or a JSON object; repeatable.")
     ] = None,
+    metric: Annotated[
+        list[str] | None, typer.Option(help="Further metric that the judges are asked for, rl_mtb or rl_r; repeatable.")
+    ] = None,
     plot: Annotated[Path | None, typer.Option(help="Picture to write, .png or .svg.")] = None,
 ) -> None:
     """Print how far metrics and judges agree with the people who rated MTRAG's answers."""
@@ -26,7 +29,9 @@ def calibrate(
     from ragtasks.reports.calibration import calibrate_judges
 
     root = benchmark_folder("mtrag", str(data) if data else None, data_folder())
-    text, verdicts = calibrate_judges(root, judge or [], secrets=secret, cache_file=reply_cache_file(), picture=plot)
+    text, verdicts = calibrate_judges(
+        root, judge or [], secrets=secret, cache_file=reply_cache_file(), metrics=metric or (), picture=plot
+    )
     say(text)
     if verdicts is not None:
         verdicts.require_coverage()

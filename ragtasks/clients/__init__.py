@@ -10,25 +10,13 @@ from ragtasks.clients._endpoint import Endpoint, endpoint_of
 from ragtasks.clients._kept_overview import Choice, describe_cache, prune
 from ragtasks.clients._kept_replies import KeptReplies
 from ragtasks.clients._openai_client import OpenAIClient
-from ragtasks.clients._protocol import (
-    ChatMessage,
-    Client,
-    Decoding,
-    Journal,
-    Outcome,
-    Progress,
-    Prompt,
-    Reply,
-    no_progress,
-)
+from ragtasks.clients._protocol import Client, Decoding, Journal, Outcome, Progress, Prompt, Reply, no_progress
 from ragtasks.clients._reply_cache import Kept, ReplyCache, check_reply_cache
-from ragtasks.clients._system_client import SystemClient, SystemProtocol, system_endpoint
 from ragtasks.clients._usage import Price, Tally, Usage, usage_of
 
 __all__ = [
     "DEFAULT_KEY",
     "CachedClient",
-    "ChatMessage",
     "Choice",
     "Client",
     "Decoding",
@@ -44,8 +32,6 @@ __all__ = [
     "Reply",
     "ReplyCache",
     "Secrets",
-    "SystemClient",
-    "SystemProtocol",
     "Tally",
     "Usage",
     "check_reply_cache",
@@ -58,6 +44,5 @@ __all__ = [
     "prune",
     "read_completion",
     "read_text",
-    "system_endpoint",
     "usage_of",
 ]

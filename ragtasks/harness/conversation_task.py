@@ -23,7 +23,7 @@ from lm_eval.api.task import ConfigurableTask
 from lm_eval.filters import build_filter_ensemble
 
 from ragtasks import __version__
-from ragtasks.benchmarks import Benchmark, Doc, benchmark_folder, open_benchmark, passage_rows, response_of
+from ragtasks.benchmarks import Benchmark, Doc, benchmark_folder, open_benchmark, response_of
 from ragtasks.config import config_from_metadata
 from ragtasks.environment import data_folder, run_store
 from ragtasks.errors import ConfigurationError, clear_error
@@ -31,7 +31,7 @@ from ragtasks.files import CLOSED_BOOK, run_key
 from ragtasks.harness._averaging import mean_of_scored
 from ragtasks.harness._chat import ChatRenderer, chat_messages, refuse_chat_endpoint, system_text
 from ragtasks.harness._dataset import task_dataset
-from ragtasks.harness.answering import NoAnswer, SystemAnswer
+from ragtasks.harness.answering import NoAnswer
 from ragtasks.harness.judge_model import JudgeModel
 from ragtasks.metrics import Metric, Pair, answer_text
 from ragtasks.records import Response, Setting
@@ -76,7 +76,6 @@ class ConversationTask(ConfigurableTask):
         self._max_words = self.evaluation.max_words or options.get("max_words", _MAX_WORDS)
         self._results: dict[str, ScoredResponse] = {}
         self._no_answers: dict[str, str] = {}
-        self._own_passages: dict[str, list[dict[str, str]]] = {}
         self._is_distributed = False
         self._renderer = ChatRenderer()
         self._run_key = run_key(run_store(), self.evaluation.run)
@@ -203,8 +202,6 @@ class ConversationTask(ConfigurableTask):
         The harness asks a model for all answers before the first task's filters are applied.
         """
         replies = {instance.doc["task_id"]: instance.resps[0] for instance in self._instances}
-        own = {name: reply.passages for name, reply in replies.items() if isinstance(reply, SystemAnswer)}
-        self._own_passages = {name: passage_rows(passages) for name, passages in own.items()}
         self._no_answers = {name: reply.reason for name, reply in replies.items() if isinstance(reply, NoAnswer)}
         for instance in self._instances:
             instance.resps = [_writable(reply) if isinstance(reply, str) else reply for reply in instance.resps]
@@ -225,10 +222,9 @@ class ConversationTask(ConfigurableTask):
         return [response_of(self._reported(instance.doc), self._answer(instance)) for instance in self._instances]
 
     def _reported(self, doc: Doc) -> Doc:
-        """Return a doc with why there is no answer to it, where there is none, and what its system itself retrieved."""
-        reason, passages = self._no_answers.get(doc["task_id"]), self._own_passages.get(doc["task_id"])
-        told = {"no_answer": reason, "passages": passages}
-        return {**doc, **{key: value for key, value in told.items() if value is not None}}
+        """Return a doc with the reason why there is no answer to it, where there is none."""
+        reason = self._no_answers.get(doc["task_id"])
+        return doc if reason is None else {**doc, "no_answer": reason}
 
     def take_results(self, results: Sequence[ScoredResponse], responses: Sequence[Response]) -> None:
         """Keep the scores of this task's responses until the harness asks for them document by document."""

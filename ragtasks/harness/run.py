@@ -29,7 +29,7 @@ from lm_eval.utils import setup_logging
 
 from ragtasks.config import KEYS, foreign_keys
 from ragtasks.errors import ConfigurationError, RagtasksError
-from ragtasks.harness import endpoint_model, models
+from ragtasks.harness import models
 from ragtasks.harness._argument_errors import ClearConfig, clear_model, in_one_line, parse_in_one_line, unknown_task
 from ragtasks.harness.answering import AnswerKeeper
 from ragtasks.harness.link import task_folder
@@ -48,8 +48,7 @@ def run_harness(arguments: Sequence[str]) -> None:
             failed, or judges gave too few verdicts.
         SystemExit: the harness's own refusal of its arguments.
     """
-    assert models.__all__
-    assert endpoint_model.__all__  # imported for the names that they register
+    assert models.__all__  # imported for the names that it registers
     setup_logging()
     take_failures()  # what an evaluation that ended early, or the stock harness, left in this process
     parsed = parse_in_one_line(lambda: _parse(arguments), arguments)

@@ -5,11 +5,13 @@ reply without one is asked for again once, then stays without a value: no number
 """
 
 from ragtasks.judges._citations import CITATION_SUPPORT, citation_support
+from ragtasks.judges._contexts import CONTEXT_PRECISION, CONTEXT_RECALL
 from ragtasks.judges._faithfulness import RL_F
 from ragtasks.judges._multihop_answer import MULTIHOP_ANSWER, multihop_answer
 from ragtasks.judges._nuggets import NUGGET_ASSIGNMENT, NUGGET_CREATION, nugget_assignment, nugget_creation, nuggets_of
 from ragtasks.judges._pairwise import PAIRWISE, pair_of, pairwise
 from ragtasks.judges._question import Rubric
+from ragtasks.judges._reference_less import RL_MTB, RL_R
 from ragtasks.judges._relevance import RELEVANCE, JudgedPassages, judge_passages, relevance
 from ragtasks.judges._rubrics import RB_LLM, rubrics_named
 from ragtasks.judges._session import judge_responses
@@ -18,6 +20,8 @@ from ragtasks.judges._verdicts import CLARIFICATION, IDK, JudgeIdk, Verdict, Ver
 __all__ = [
     "CITATION_SUPPORT",
     "CLARIFICATION",
+    "CONTEXT_PRECISION",
+    "CONTEXT_RECALL",
     "IDK",
     "MULTIHOP_ANSWER",
     "NUGGET_ASSIGNMENT",
@@ -26,6 +30,8 @@ __all__ = [
     "RB_LLM",
     "RELEVANCE",
     "RL_F",
+    "RL_MTB",
+    "RL_R",
     "JudgeIdk",
     "JudgedPassages",
     "Rubric",

@@ -113,13 +113,22 @@ def read_support(reply: str, code: str, n_statements: int) -> list[bool]:
     Raises:
         UnparsableReplyError: no such object, or not exactly one yes or no for each statement.
     """
-    found = read_coded_object(reply, code).get("supported")
-    numbers = [str(number) for number in range(1, n_statements + 1)]
+    return read_yes_no(reply, code, "supported", n_statements)
+
+
+def read_yes_no(reply: str, code: str, key: str, n: int) -> list[bool]:
+    """Return whether each of `n` items has a yes, from `{"id": "CODE", KEY: {"1": "yes" or "no", ...}}`.
+
+    Raises:
+        UnparsableReplyError: no such object, or not exactly one yes or no for each item.
+    """
+    found = read_coded_object(reply, code).get(key)
+    numbers = [str(number) for number in range(1, n + 1)]
     if not isinstance(found, dict) or set(found) != set(numbers):
-        raise UnparsableReplyError(f'"supported" does not hold the statements 1 to {n_statements}, each once')
+        raise UnparsableReplyError(f'"{key}" does not hold the numbers 1 to {n}, each once')
     words = [found[number].strip().lower() if isinstance(found[number], str) else "" for number in numbers]
     if not set(words) <= set(YES_NO):
-        raise UnparsableReplyError('"supported" holds something else than yes and no')
+        raise UnparsableReplyError(f'"{key}" holds something else than yes and no')
     return [word == "yes" for word in words]
 
 
@@ -211,4 +220,5 @@ __all__ = [
     "read_rating",
     "read_statements",
     "read_support",
+    "read_yes_no",
 ]

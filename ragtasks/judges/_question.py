@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ragtasks.files import canonical_hash
-from ragtasks.judges._parsers import UnparsableReplyError
+from ragtasks.judges._parsers import HIGHEST_RATING, UnparsableReplyError
 from ragtasks.judges._verdicts import VerdictOutcome
 from ragtasks.records import Message, Response, Role
 from ragtasks.templates import PromptTemplate, shipped_template
@@ -79,6 +79,11 @@ class Rubric:
         return canonical_hash(list(self.prompts))[:16]
 
 
+def rating_finding(rating: int) -> Finding:
+    """Return the finding of a rating from 1 to 10: its share of 10."""
+    return Finding(str(rating), rating / HIGHEST_RATING)
+
+
 def code_of(first: str, *others: str) -> str:
     """Return 8 hexadecimal digits that follow from the first text and stand in none of all.
 
@@ -130,4 +135,4 @@ def _flat(value: Any) -> list[str]:
     return value if isinstance(value, list) else [value]
 
 
-__all__ = ["Finding", "Question", "Rubric", "ask", "code_of"]
+__all__ = ["Finding", "Question", "Rubric", "ask", "code_of", "rating_finding"]

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from ragtasks.errors import ConfigurationError, close_matches
+from ragtasks.judges._contexts import CONTEXT_PRECISION, CONTEXT_RECALL, context_precision, context_recall
 from ragtasks.judges._faithfulness import RL_F, rl_f
-from ragtasks.judges._parsers import HIGHEST_RATING, LABELS, YES_NO, read_coded_label, read_coded_rating
-from ragtasks.judges._question import Finding, Question, Rubric, ask
+from ragtasks.judges._parsers import LABELS, YES_NO, read_coded_label, read_coded_rating
+from ragtasks.judges._question import Finding, Question, Rubric, ask, rating_finding
+from ragtasks.judges._reference_less import RL_MTB, RL_R, rl_mtb, rl_r
 from ragtasks.judges._verdicts import CLARIFICATION, IDK, VerdictOutcome
 from ragtasks.records import Answerability, Response
 from ragtasks.templates import PromptTemplate, shipped_template
@@ -102,11 +104,6 @@ def clarification(template: PromptTemplate | None = None) -> Rubric:
     return Rubric(CLARIFICATION, "whether the response asks what is meant", open_, (prompt.source,))
 
 
-def rating_finding(rating: int) -> Finding:
-    """Return the finding of a rating from 1 to 10: its share of 10."""
-    return Finding(str(rating), rating / HIGHEST_RATING)
-
-
 def label_finding(label: str) -> Finding:
     """Return the finding of a label."""
     return Finding(label, LABEL_VALUES[label])
@@ -117,6 +114,10 @@ _RUBRICS: dict[str, Callable[[], Rubric]] = {
     IDK: idk,
     CLARIFICATION: clarification,
     RL_F: rl_f,
+    RL_MTB: rl_mtb,
+    RL_R: rl_r,
+    CONTEXT_PRECISION: context_precision,
+    CONTEXT_RECALL: context_recall,
 }
 RUBRIC_NAMES = tuple(_RUBRICS)
 """Every rubric, in the order of reports."""
@@ -144,7 +145,6 @@ __all__ = [
     "clarification",
     "idk",
     "label_finding",
-    "rating_finding",
     "rb_llm",
     "rubrics_named",
 ]

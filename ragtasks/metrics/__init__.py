@@ -23,6 +23,7 @@ from ragtasks.metrics._citations import (
 )
 from ragtasks.metrics._cited_answer import CitedSentence, n_words, parse_cited, within
 from ragtasks.metrics._conditioning import LEFT_OUT, condition_paper, ibm_visible_answerability
+from ragtasks.metrics._extractiveness import extractiveness
 from ragtasks.metrics._generation import corpus_bleu, sentence_bleu, token_f1
 from ragtasks.metrics._judged_run import JudgedRun
 from ragtasks.metrics._lexical import rouge_l
@@ -110,6 +111,7 @@ __all__ = [
     "cohen_kappa",
     "condition_paper",
     "corpus_bleu",
+    "extractiveness",
     "ibm_visible_answerability",
     "inverse_frequency",
     "is_changed",

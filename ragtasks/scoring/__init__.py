@@ -1,6 +1,5 @@
 """Responses to scores, in one pass over all of them; it knows no harness."""
 
-from ragtasks.scoring._asking import System, ask_endpoint, asked_of
 from ragtasks.scoring._failures import record_failure, take_failures
 from ragtasks.scoring._judge import Place, parsed_metadata, rescore
 from ragtasks.scoring._own_system import OwnScores, OwnSystem, score_own
@@ -13,9 +12,6 @@ __all__ = [
     "Place",
     "ResponseScorer",
     "ScoredResponse",
-    "System",
-    "ask_endpoint",
-    "asked_of",
     "given_metrics",
     "parsed_metadata",
     "record_failure",

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from ragtasks.errors import ConfigurationError
+from ragtasks.judges import Rubric
 from ragtasks.metrics import Metric, Scores
 from ragtasks.records import Score
-from ragtasks.suites._suite import ScoringInputs, Suite
+from ragtasks.suites._suite import ScoringInputs, Suite, no_rubrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +27,14 @@ class SuiteMetric:
     """Scoring inputs -> one score a response, in order. Called only where there are verdicts if it needs judges."""
     suites: tuple[str, ...] = ()
     """Suites that it makes sense in; none: any."""
+    rubrics: Callable[[], Sequence[Rubric]] = no_rubrics
+    """What judges are asked for it beside what its suite asks, in our words: there are no others."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.metric, Metric) or not callable(self.score) or not isinstance(self.suites, tuple):
-            raise ConfigurationError("SuiteMetric(metric: Metric, score: callable, suites: tuple of names)")
+        callables = callable(self.score) and callable(self.rubrics)
+        if not isinstance(self.metric, Metric) or not callables or not isinstance(self.suites, tuple):
+            fields = "metric: Metric, score: callable, suites: tuple of names, rubrics: callable"
+            raise ConfigurationError(f"SuiteMetric({fields})")
 
 
 def with_metric(suite: Suite, name: str, added: SuiteMetric) -> Suite:
@@ -48,7 +53,20 @@ def with_metric(suite: Suite, name: str, added: SuiteMetric) -> Suite:
         raise ConfigurationError(f"metric {metric!r} stands in the suite {name!r} already; leave it out")
     if added.suites and name not in added.suites:
         raise ConfigurationError(f"metric {metric!r} is none of the suite {name!r}, only of {', '.join(added.suites)}")
-    return replace(suite, metrics=(*suite.metrics, added.metric), score=partial(_score, suite, added))
+    official = suite.official_rubrics
+    return replace(
+        suite,
+        metrics=(*suite.metrics, added.metric),
+        score=partial(_score, suite, added),
+        rubrics=lambda: _joined(suite.rubrics(), added.rubrics()),
+        official_rubrics=(lambda benchmark: _joined(official(benchmark), added.rubrics())) if official else None,
+    )
+
+
+def _joined(own: Sequence[Rubric], more: Sequence[Rubric]) -> list[Rubric]:
+    """Return rubrics of different names: one that is asked already is not asked twice."""
+    names = {rubric.name for rubric in own}
+    return [*own, *(rubric for rubric in more if rubric.name not in names)]
 
 
 def _score(suite: Suite, added: SuiteMetric, inputs: ScoringInputs) -> list[Scores]:

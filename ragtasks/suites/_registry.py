@@ -29,7 +29,21 @@ SUITES = ExtensionPoint(
 )
 """Every suite."""
 
-METRICS = ExtensionPoint("ragtasks.metrics", "added metric", SuiteMetric, {})
+METRICS = ExtensionPoint(
+    "ragtasks.metrics",
+    "added metric",
+    SuiteMetric,
+    {
+        "context_precision": "ragtasks.suites._paper_metrics:PRECISION",
+        "context_recall": "ragtasks.suites._paper_metrics:RECALL",
+        "extractiveness": "ragtasks.suites._paper_metrics:EXTRACTIVENESS",
+        "length": "ragtasks.suites._paper_metrics:LENGTH",
+        "rl_mtb": "ragtasks.suites._paper_metrics:MTB",
+        "rl_mtb_raw": "ragtasks.suites._paper_metrics:MTB_RAW",
+        "rl_r": "ragtasks.suites._paper_metrics:RELEVANCE",
+        "rl_r_raw": "ragtasks.suites._paper_metrics:RELEVANCE_RAW",
+    },
+)
 """Metrics that can be added to a suite; those of the suites themselves stand in them."""
 
 _PLUS = "+"
@@ -50,8 +64,8 @@ def suite_named(name: str) -> Suite:
 
 
 def added_metric_names() -> list[str]:
-    """Return the names of the metrics that other packages add; nothing is imported."""
-    return METRICS.plugin_names()
+    """Return the names of the metrics that can be added to a suite, ours and others'; nothing is imported."""
+    return METRICS.names()
 
 
 def suite_with(name: str, metrics: Sequence[str]) -> str:

@@ -34,7 +34,8 @@ class ScoringInputs:
     """Searches the benchmark's corpora; None for a suite that searches nothing."""
 
 
-def _no_rubrics() -> Sequence[Rubric]:
+def no_rubrics() -> Sequence[Rubric]:
+    """Return nothing: judges are asked nothing."""
     return ()
 
 
@@ -50,7 +51,7 @@ class Suite:
     """Every metric, in the order of the harness's table."""
     score: Callable[[ScoringInputs], list[Scores]]
     """Evidence -> metric name -> score for each response, in order; what needs judges only where there are verdicts."""
-    rubrics: Callable[[], Sequence[Rubric]] = _no_rubrics
+    rubrics: Callable[[], Sequence[Rubric]] = no_rubrics
     """What judges are asked, in our words."""
     official_rubrics: Callable[[Benchmark], Sequence[Rubric]] | None = None
     """Benchmark -> the same in the official words that lie with its files; None: none are known."""
@@ -86,4 +87,4 @@ class Suite:
         return self.official_rubrics(benchmark)
 
 
-__all__ = ["ScoringInputs", "Suite"]
+__all__ = ["ScoringInputs", "Suite", "no_rubrics"]

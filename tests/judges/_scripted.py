@@ -99,9 +99,19 @@ def obedient(
             return f"Two errors.\n{form.replace(': N', f': {rating}')}"
         if form.startswith("Verdict"):
             return form.replace("LABEL", clarification if "asks the user what is meant" in prompt else idk)
-        if '"statements"' in form:
-            return json.dumps({"id": code, "statements": [f"Claim {number}." for number, _ in enumerate(supported, 1)]})
-        words = {str(number): "yes" if one else "no" for number, one in enumerate(supported, 1)}
-        return json.dumps({"id": code, "supported": words})
+        objects = {
+            "statements": lambda: [f"Claim {number}." for number, _ in enumerate(supported, 1)],
+            "questions": lambda: ["When?", "Until when?", "In which months?"],
+            "same": lambda: _words([True, False, True]),
+            "useful": lambda: _words([number % 2 == 0 for number in range(prompt.count(f"[{code} passage "))]),
+            "supported": lambda: _words(supported),
+        }
+        (key,) = (name for name in objects if f'"{name}"' in form)
+        evades = {"evades": "no"} if key == "questions" else {}
+        return json.dumps({"id": code, key: objects[key](), **evades})
 
     return script
+
+
+def _words(said: Sequence[bool]) -> dict[str, str]:
+    return {str(number): "yes" if one else "no" for number, one in enumerate(said, 1)}

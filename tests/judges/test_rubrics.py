@@ -31,8 +31,10 @@ from tests.judges._scripted import code_in, obedient, response
 SNAPSHOTS = Path(__file__).parent / "prompts"
 PLACEHOLDERS = {
     "again": {"question", "form"},
+    "asked_questions": {"answer", "code", "form"},
     "citation_support": {"code", "form", "passage", "sentence"},
     "clarification": {"answer", "code", "conversation", "form", "question"},
+    "context_precision": {"code", "conversation", "form", "passages", "question", "reference"},
     "idk": {"answer", "code", "form", "question"},
     "multihop_answer": {"answer", "code", "form", "question", "reference"},
     "nugget_assignment": {"answer", "code", "form", "nuggets", "question"},
@@ -42,6 +44,9 @@ PLACEHOLDERS = {
         *("answer_a", "answer_b", "code", "conversation", "form", "passages", "question", "shown_a", "shown_b"),
     },
     "rb_llm": {"answer", "code", "conversation", "form", "passages", "question", "reference"},
+    "relevance": {"code", "conversation", "form", "passage", "question"},
+    "rl_mtb": {"answer", "code", "conversation", "form", "passages", "question"},
+    "same_question": {"code", "form", "question", "statements"},
     "statements": {"answer", "code", "conversation", "form", "question"},
     "support": {"code", "form", "passages", "statements"},
 }
@@ -67,12 +72,16 @@ def test_every_template_has_exactly_its_placeholders() -> None:
 
 
 def rendered() -> dict[str, str]:
-    judged = response(answerability=Answerability.UNDERSPECIFIED)
-    first = {rubric.name: asked(rubric.open(judged)) for rubric in rubrics_named(RUBRIC_NAMES)}
+    asks_back, answered = response(answerability=Answerability.UNDERSPECIFIED), response()
+    first = {
+        rubric.name: asked(rubric.open(asks_back if rubric.name == "clarification" else answered))
+        for rubric in rubrics_named(RUBRIC_NAMES)
+    }
     script = obedient()
     second = {
         f"{name}_support": asked(first[name].read(str(script(first[name].text, 0)))) for name in first if "rl_f" in name
     }
+    second["rl_r_same"] = asked(first["rl_r"].read(str(script(first["rl_r"].text, 0))))
     texts = {name: question.text for name, question in {**first, **second}.items()}
     return {**texts, "idk_again": first["idk"].again().text}
 
@@ -93,6 +102,12 @@ def test_every_snapshot_belongs_to_a_prompt() -> None:
         ("idk", ["runs from April.", "When does it"], ["Yes, one.", "to October."]),
         ("clarification", ["runs from April.", "When does it", "Yes, one."], ["to October."]),
         ("rl_f", ["runs from April.", "When does it", "Yes, one."], ["to October."]),
+        (
+            "rl_mtb",
+            ["runs from April.", "When does it", "Yes, one.", "from April to October."],
+            ["From April to October."],
+        ),
+        ("rl_r", ["runs from April."], ["When does it", "Yes, one.", "to October."]),
     ],
 )
 def test_a_prompt_shows_what_its_question_needs(name: str, shown: list[str], hidden: list[str]) -> None:

@@ -2,10 +2,8 @@
 
 from ragtasks.harness.answering._keeping import AnswerKeeper
 from ragtasks.harness.answering._no_answer import NoAnswer
-from ragtasks.harness.answering._system_answer import SystemAnswer
 
 __all__ = [
     "AnswerKeeper",
     "NoAnswer",
-    "SystemAnswer",
 ]

@@ -34,12 +34,12 @@ class AnswerKeeper(AbstractContextManager["AnswerKeeper"]):
         self._logs: list[AnswerLog] = []
 
     def keep(self, kind: str, model: LM, arguments: dict[str, Any]) -> Any:
-        """Return the model with its answers kept; baselines cost nothing.
+        """Return the model with its answers kept; baselines cost nothing and read the doc, not the prompt.
 
         Raises:
             CacheError: the file cannot be used.
         """
-        if kind == "dummy" or (kind.startswith("ragtasks-") and kind != "ragtasks-endpoint"):
+        if kind == "dummy" or kind.startswith("ragtasks-"):
             return model
         log = None
         if name := self._lasting or self._unsaved:

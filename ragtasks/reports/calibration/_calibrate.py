@@ -7,7 +7,8 @@ from pathlib import Path
 
 from ragtasks.benchmarks.mtrag import RatedResponse, load_human_evaluation
 from ragtasks.clients import Secrets, endpoint_of
-from ragtasks.judges import JudgeIdk, Verdicts, judge_responses
+from ragtasks.errors import ConfigurationError
+from ragtasks.judges import JudgeIdk, Rubric, Verdicts, judge_responses
 from ragtasks.metrics import RuleBasedIdk, condition_paper
 from ragtasks.progress import progress_bars
 from ragtasks.records import IdkVerdict
@@ -21,7 +22,13 @@ _JUDGED = ("rb_llm", "rl_f")
 
 
 def calibrate_judges(
-    root: Path, judges: Sequence[str], *, secrets: Secrets, cache_file: Path, picture: Path | None = None
+    root: Path,
+    judges: Sequence[str],
+    *,
+    secrets: Secrets,
+    cache_file: Path,
+    metrics: Sequence[str] = (),
+    picture: Path | None = None,
 ) -> tuple[str, Verdicts | None]:
     """Return the calibration tables, and what the judges said; the picture is written where one is asked for.
 
@@ -34,14 +41,16 @@ def calibrate_judges(
         judges: endpoints, each as `endpoint_of` reads it.
         secrets: variable -> key of an endpoint.
         cache_file: SQLite file of replies.
+        metrics: further ones that the judges are asked for, such as `rl_mtb`.
         picture: PNG or SVG to write.
 
     Raises:
-        ConfigurationError: a judge that cannot be read.
+        ConfigurationError: a judge that cannot be read, or a metric that judges are not asked for.
         BenchmarkFileError: the human-evaluation file is missing or broken.
         JudgeError: no judge could be had to the end.
         MissingExtraError: an extra is not installed.
     """
+    rubrics = _rubrics(metrics)
     answers = load_human_evaluation(root)
     responses = [row.response for row in answers]
     rules = dict(zip((row.key for row in answers), RuleBasedIdk().detect(responses), strict=True))
@@ -58,18 +67,28 @@ def calibrate_judges(
                 endpoints,
                 secrets=secrets,
                 cache_file=cache_file,
-                rubrics=suite_named("mtrag").rubrics(),
+                rubrics=rubrics,
                 progress=progress,
             )
         labels = JudgeIdk(found).detect(responses)
         verdicts["judges"] = {row.key: label.verdict for row, label in zip(answers, labels, strict=True)}
         columns = [
-            _column(answers, found, verdicts["judges"], rubric, judge) for rubric in _JUDGED for judge in found.judges
+            _column(answers, found, verdicts["judges"], rubric, judge)
+            for rubric in (*_JUDGED, *metrics)
+            for judge in found.judges
         ]
     calibration = calibrate(answers, columns, verdicts)
     if picture is not None:
         plot_calibration(calibration, picture)
     return render_calibration(calibration), found
+
+
+def _rubrics(metrics: Sequence[str]) -> Sequence[Rubric]:
+    rubrics = suite_named("+".join(["mtrag", *metrics])).rubrics()
+    for metric in metrics:
+        if metric not in {rubric.name for rubric in rubrics}:
+            raise ConfigurationError(f"calibrate: judges are not asked for {metric!r}; take rl_mtb or rl_r")
+    return rubrics
 
 
 def _column(

@@ -35,7 +35,7 @@ def test_judges_are_calibrated_beside_the_published_scores(mtrag_root: Path, tmp
         assert server.stdout is not None
         judge = json.dumps({"model": "steady", "base_url": server.stdout.readline().strip() + "/v1"})
         text, verdicts = calibrate_judges(
-            mtrag_root, [judge], secrets=no_secrets, cache_file=tmp_path / "replies.sqlite"
+            mtrag_root, [judge], secrets=no_secrets, cache_file=tmp_path / "replies.sqlite", metrics=["rl_mtb"]
         )
     finally:
         server.kill()
@@ -43,7 +43,14 @@ def test_judges_are_calibrated_beside_the_published_scores(mtrag_root: Path, tmp
     assert verdicts is not None
     verdicts.require_coverage(1.0)
     assert "| reference | rb_llm | steady |" in text
+    assert "| reference | rl_mtb | steady |" in text
     assert "| judges | 471 of 471 |" in text
+
+
+def test_a_metric_that_no_judge_is_asked_for_is_refused(tmp_path: Path) -> None:
+    for metric, hint in {"length": "rl_mtb or rl_r", "rl_mt": "rl_mtb"}.items():
+        with pytest.raises(ConfigurationError, match=hint):
+            calibrate_judges(tmp_path, [], secrets=no_secrets, cache_file=tmp_path / "r", metrics=[metric])
 
 
 def test_a_judge_without_verdicts_fails_the_command_after_the_tables(

@@ -1,0 +1,89 @@
+"""Metrics of the papers that no table of ours has by itself; `--metadata '{"metrics": ["rl_mtb"]}'` adds them.
+
+Those that judges decide cost one or two requests an answer, so nobody pays for them unasked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from ragtasks.judges import CLARIFICATION, CONTEXT_PRECISION, CONTEXT_RECALL, RL_MTB, RL_R, Rubric, rubrics_named
+from ragtasks.metrics import COUNT, Metric, condition_paper, extractiveness
+from ragtasks.records import Score
+from ragtasks.suites._added import SuiteMetric
+from ragtasks.suites._suite import ScoringInputs
+
+
+def _raw(rubric: str, inputs: ScoringInputs) -> Sequence[Score]:
+    assert inputs.verdicts is not None
+    return inputs.verdicts.scores(rubric)
+
+
+def _conditioned(rubric: str, inputs: ScoringInputs) -> Sequence[Score]:
+    """Return a judged score conditioned on refusals, as the paper's Table 7 has all its metrics."""
+    assert inputs.verdicts is not None
+    asked = CLARIFICATION in inputs.verdicts.rubrics
+    clarifications = inputs.verdicts.clarifications() if asked else [None] * len(inputs.responses)
+    rows = zip(_raw(rubric, inputs), inputs.responses, inputs.labels, clarifications, strict=True)
+    return [
+        condition_paper(score, response.task.answerability, label.verdict, clarification=clarification)
+        for score, response, label, clarification in rows
+    ]
+
+
+def _judged(name: str, rubric: str, description: str, *, is_conditioned: bool = False) -> SuiteMetric:
+    def rubrics() -> Sequence[Rubric]:
+        return rubrics_named([rubric])
+
+    score = partial(_conditioned if is_conditioned else _raw, rubric)
+    return SuiteMetric(Metric(name, description, needs_judges=True), score, rubrics=rubrics)
+
+
+_MTB = "rating of the last answer without a reference by LLM judges over 10 (MTRAG paper, Table 7)"
+_R = "share of questions derived from the answer that ask what the user asked, by LLM judges (MTRAG paper, Table 7)"
+
+MTB = _judged("rl_mtb", RL_MTB, f"{_MTB}, IDK-conditioned", is_conditioned=True)
+MTB_RAW = _judged("rl_mtb_raw", RL_MTB, f"{_MTB}, not conditioned")
+RELEVANCE = _judged("rl_r", RL_R, f"{_R}, IDK-conditioned", is_conditioned=True)
+RELEVANCE_RAW = _judged("rl_r_raw", RL_R, f"{_R}, not conditioned")
+PRECISION = _judged(
+    "context_precision", CONTEXT_PRECISION, "average precision of the passages by those that LLM judges find useful"
+)
+RECALL = _judged(
+    "context_recall", CONTEXT_RECALL, "share of the reference answer's statements that the passages support, judged"
+)
+
+
+def _extractiveness(inputs: ScoringInputs) -> Sequence[Score]:
+    found = [extractiveness(item.text, [passage.text for passage in item.passages]) for item in inputs.responses]
+    return [Score(value, "" if value is not None else "no passages") for value in found]
+
+
+def _length(inputs: ScoringInputs) -> Sequence[Score]:
+    return [Score(float(len(item.text))) for item in inputs.responses]
+
+
+EXTRACTIVENESS = SuiteMetric(
+    Metric(
+        "extractiveness",
+        "how far the answer holds a passage whole, else its ROUGE-L; largest over passages, as the official scripts",
+        higher_is_better=None,
+    ),
+    _extractiveness,
+)
+LENGTH = SuiteMetric(
+    Metric("length", "characters of the answer, as the official scripts count", higher_is_better=None, bounds=COUNT),
+    _length,
+)
+
+__all__ = [
+    "EXTRACTIVENESS",
+    "LENGTH",
+    "MTB",
+    "MTB_RAW",
+    "PRECISION",
+    "RECALL",
+    "RELEVANCE",
+    "RELEVANCE_RAW",
+]
