@@ -17,7 +17,8 @@ from ragtasks.clients import Decoding, Journal, Outcome, Progress, Prompt, Reply
 from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.harness._argument_errors import harness_model
 
-_BATCH = 256  # prompts between two visits to the journal: what a killed process may lose
+_LARGE_BATCH = 256  # for models that make batches of what they are given
+_BATCHES = 4  # for all others: what a killed process may lose, and how seldom progress moves
 
 
 class ModelClient:
@@ -57,13 +58,19 @@ class ModelClient:
         """
         tally = Tally(self._name, len(prompts), progress)
         replies: list[Reply] = []
-        for start in range(0, len(prompts), _BATCH):
-            for reply in self._batch(prompts[start : start + _BATCH], start, journal):
+        n_together = self._n_together()
+        for start in range(0, len(prompts), n_together):
+            for reply in self._batch(prompts[start : start + n_together], start, journal):
                 if journal is not None:
                     journal.record(len(replies), reply)
                 replies.append(reply)
                 tally.add(reply)
         return replies
+
+    def _n_together(self) -> int:
+        """Return how many prompts lie between two visits to the journal."""
+        size = getattr(self._model, "batch_size", None)
+        return min(_BATCHES * size, _LARGE_BATCH) if isinstance(size, int) and size > 0 else _LARGE_BATCH
 
     def _batch(self, prompts: Sequence[Prompt], start: int, journal: Journal | None) -> Iterator[Reply]:
         done: dict[int, Reply] = {}

@@ -347,6 +347,7 @@ _ANSWERED_TOGETHER: weakref.WeakSet[ConversationTask] = weakref.WeakSet()
 def _score_together(tasks: Sequence[ConversationTask]) -> None:
     """Score the answers of several tasks of one evaluation in one pass and hand each task its own."""
     answers = [(task, task.responses()) for task in sorted(tasks, key=lambda task: task.task_name)]
+    _LOGGER.info("scoring %d answers of %d tasks", sum(len(responses) for _, responses in answers), len(answers))
     results = iter(answers[0][0].scorer.score([response for _, responses in answers for response in responses]))
     for task, responses in answers:
         task.take_results([next(results) for _ in responses], responses)

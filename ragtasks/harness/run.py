@@ -25,12 +25,13 @@ import lm_eval.tasks
 from lm_eval._cli import HarnessCLI
 from lm_eval.config.evaluate_config import EvaluatorConfig
 from lm_eval.tasks import TaskManager
-from lm_eval.utils import setup_logging
 
 from ragtasks.config import KEYS, foreign_keys
 from ragtasks.errors import ConfigurationError, RagtasksError
 from ragtasks.harness import models
 from ragtasks.harness._argument_errors import ClearConfig, clear_model, in_one_line, parse_in_one_line, unknown_task
+from ragtasks.harness._output import take_verbose, told_in_stages
+from ragtasks.harness._replacing import replaced
 from ragtasks.harness.answering import AnswerKeeper
 from ragtasks.harness.link import task_folder
 from ragtasks.plugins import task_folders
@@ -40,7 +41,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 def run_harness(arguments: Sequence[str]) -> None:
-    """Run the harness with its own arguments, as after `lm_eval run`.
+    """Run the harness with its own arguments, as after `lm_eval run`; its log is quiet unless `-v` is among them.
 
     Raises:
         ConfigurationError: a chat endpoint without `--apply_chat_template`, or another error in the arguments.
@@ -49,24 +50,29 @@ def run_harness(arguments: Sequence[str]) -> None:
         SystemExit: the harness's own refusal of its arguments.
     """
     assert models.__all__  # imported for the names that it registers
-    setup_logging()
     take_failures()  # what an evaluation that ended early, or the stock harness, left in this process
+    arguments, verbose = take_verbose(arguments)
+    with told_in_stages(verbose=verbose):
+        _run(arguments)
+
+
+def _run(arguments: Sequence[str]) -> None:
     parsed = parse_in_one_line(lambda: _parse(arguments), arguments)
     settings = _settings(parsed)
     _refuse_plain_text_for_chat(settings)
     _warn_of_unread_metadata(settings)
     _check_output(settings)
     config = ClearConfig()
-    with contextlib.ExitStack() as replaced:
-        unsaved = replaced.enter_context(_what_is_not_saved())
-        replaced.enter_context(_replaced(lm_eval.tasks, "TaskManager", _OwnTasksFirst))
-        replaced.enter_context(_replaced(lm_eval.config.evaluate_config, "EvaluatorConfig", config))
-        keeper = replaced.enter_context(AnswerKeeper(settings.get("output_path"), settings.get("use_cache")))
+    with contextlib.ExitStack() as during:
+        unsaved = during.enter_context(_what_is_not_saved())
+        during.enter_context(replaced(lm_eval.tasks, "TaskManager", _OwnTasksFirst))
+        during.enter_context(replaced(lm_eval.config.evaluate_config, "EvaluatorConfig", config))
+        keeper = during.enter_context(AnswerKeeper(settings.get("output_path"), settings.get("use_cache")))
         loading = functools.partial(clear_model, loaded=keeper.keep, config=config)
-        replaced.enter_context(_replaced(lm_eval.api.registry, "get_model", loading))
+        during.enter_context(replaced(lm_eval.api.registry, "get_model", loading))
         if _is_free_of_torch(str(settings.get("model", ""))):
             # Seeding torch is the one reason to import it here, which takes longer than all the rest of the start.
-            replaced.enter_context(_replaced(lm_eval.evaluator, "set_torch_seed", lambda _: None))
+            during.enter_context(replaced(lm_eval.evaluator, "set_torch_seed", lambda _: None))
         parsed.func(parsed)
         problems = take_failures()
         if not problems and not unsaved:
@@ -175,17 +181,6 @@ class _OwnTasksFirst(TaskManager):
         if not found and not Path(task_list[0]).is_dir():
             raise unknown_task(task_list[0], self.all_tasks)
         return found
-
-
-@contextlib.contextmanager
-def _replaced(module: Any, name: str, value: Any) -> Iterator[None]:
-    """Put something in the place of a name that the harness looks up while it runs."""
-    before = getattr(module, name)
-    setattr(module, name, value)
-    try:
-        yield
-    finally:
-        setattr(module, name, before)
 
 
 __all__ = ["run_harness"]

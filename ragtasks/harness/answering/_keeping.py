@@ -39,6 +39,7 @@ class AnswerKeeper(AbstractContextManager["AnswerKeeper"]):
         Raises:
             CacheError: the file cannot be used.
         """
+        _LOGGER.info("%s is loaded; building the prompts", kind)
         if kind == "dummy" or kind.startswith("ragtasks-"):
             return model
         log = None

@@ -72,6 +72,7 @@ class KeptAnswers:
         if not missing:
             return answers
         self._reported.clear()
+        _LOGGER.info("asking for %d answers", len(missing))
         given = getattr(self._model, method)([requests[index] for index in missing], **options)
         for index, answer in zip(missing, given, strict=True):
             answers[index] = answer

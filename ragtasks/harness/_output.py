@@ -1,0 +1,111 @@
+"""What `ragtasks run` says while it works: a line a stage, in the place of the harness's log of twenty lines a task.
+
+Nothing of the harness is lost: `-v` brings its log and its bars back, and so does `LMEVAL_LOG_LEVEL`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import lm_eval.api.task
+import lm_eval.tasks
+import lm_eval.utils
+from lm_eval.utils import make_table, setup_logging
+
+from ragtasks.harness._replacing import replaced
+from ragtasks.harness._stubs import STUB_FOLDER
+
+_VERBOSE = "-v"
+_LEVELS = frozenset({"DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"})
+_HARNESS_LOGGER = logging.getLogger("lm_eval")
+_INDEX_LOGGER = logging.getLogger("lm_eval.tasks._index")
+_STUBS = Path(lm_eval.tasks.__file__).parent / STUB_FOLDER
+
+
+def take_verbose(arguments: Sequence[str]) -> tuple[list[str], bool]:
+    """Return the arguments without a `-v` that has no level behind it, and whether the harness's log is wanted."""
+    kept: list[str] = []
+    verbose = False
+    for argument, following in zip(arguments, [*arguments[1:], ""], strict=True):
+        is_verbose = argument in {_VERBOSE, "--verbosity"}
+        verbose = verbose or is_verbose
+        if argument != _VERBOSE or following.upper() in _LEVELS:
+            kept.append(argument)
+    return kept, verbose
+
+
+@contextlib.contextmanager
+def told_in_stages(*, verbose: bool) -> Iterator[None]:
+    """Let the harness log warnings only and draw no bar a task, and print our own lines, unless all is wanted."""
+    before = _HARNESS_LOGGER.level
+    setup_logging(logging.INFO if verbose else logging.WARNING)  # the environment goes before
+    if _HARNESS_LOGGER.level <= logging.INFO:
+        try:
+            yield
+        finally:
+            _HARNESS_LOGGER.setLevel(before)
+        return
+    with contextlib.ExitStack() as stack:
+        stack.callback(_HARNESS_LOGGER.setLevel, before)
+        stack.enter_context(_own_lines())
+        stack.enter_context(_filtered(_INDEX_LOGGER, _is_news))
+        stack.enter_context(replaced(lm_eval.api.task, "tqdm", partial(lm_eval.api.task.tqdm, disable=True)))
+        stack.enter_context(replaced(lm_eval.utils, "make_table", _table_of_values))
+        yield
+
+
+@contextlib.contextmanager
+def _own_lines() -> Iterator[None]:
+    """Print what our own code says of its stages."""
+    logger, handler = logging.getLogger("ragtasks"), logging.StreamHandler()
+    before = logger.level
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+        logger.removeHandler(handler)
+
+
+@contextlib.contextmanager
+def _filtered(logger: logging.Logger, passes: Callable[[logging.LogRecord], bool]) -> Iterator[None]:
+    logger.addFilter(passes)
+    try:
+        yield
+    finally:
+        logger.removeFilter(passes)
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Return whether a message is not that a stub of `ragtasks link` and the file that it includes share a name."""
+    paths = record.args[1:] if isinstance(record.args, tuple) else ()
+    return not any(_STUBS in Path(str(path)).parents for path in paths)
+
+
+def _table_of_values(results: Mapping[str, Any], column: str = "results", *arguments: Any) -> str:
+    """Return the harness's table without metrics that have no value anywhere, and a line that names these."""
+    keys = {key for row in results[column].values() for key in row}
+    without = {key for key in keys if all(_is_missing(row.get(key)) for row in results[column].values())}
+    rows = {
+        name: {key: value for key, value in row.items() if key not in without} for name, row in results[column].items()
+    }
+    table: str = make_table({**results, column: rows}, column, *arguments)
+    names = sorted({key.partition(",")[0] for key in without if "_stderr," not in key})
+    if names and column == "results":
+        table += f"\nwithout any value, so not in the tables: {', '.join(names)}"
+    return table
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or value == "N/A" or (isinstance(value, float) and math.isnan(value))
+
+
+__all__ = ["take_verbose", "told_in_stages"]

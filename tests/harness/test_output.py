@@ -1,0 +1,92 @@
+"""What `ragtasks run` prints while it works, and what it leaves to `-v`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+import lm_eval.tasks
+import pytest
+
+from ragtasks.harness._output import take_verbose
+from ragtasks.harness.link import task_folder
+from tests.harness._endpoint import Endpoint
+from tests.harness.conftest import CommandResult
+
+Command = Callable[..., CommandResult]
+TWO_TASKS = ("--tasks", "mtrag_reference_fiqa,mtrag_reference_govt", "--limit", "1")
+
+
+def stages(done: CommandResult) -> list[str]:
+    """Return what was told but for warnings and the bar of a server's model."""
+    assert done.status == 0, done.err
+    return [line for line in done.err.splitlines() if line and " WARNING " not in line and "Requesting API" not in line]
+
+
+@pytest.fixture(autouse=True)
+def _harness_log_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Show the harness's log in this process as in one of its own, without what the environment says of it."""
+    monkeypatch.delenv("LMEVAL_LOG_LEVEL", raising=False)
+    logger = logging.getLogger("lm_eval")
+    monkeypatch.setattr(logger, "propagate", False)
+    monkeypatch.setattr(logger, "handlers", [])
+    monkeypatch.setattr("lm_eval.utils._LOGGING_CONFIGURED", False)
+
+
+def test_a_baseline_says_one_line_a_stage(command: Command) -> None:
+    done = command("--model", "ragtasks-oracle", *TWO_TASKS)
+    assert stages(done) == ["ragtasks-oracle is loaded; building the prompts", "scoring 2 answers of 2 tasks"]
+
+
+def test_a_server_is_asked_under_one_bar(command: Command, endpoint: Endpoint) -> None:
+    arguments = f"base_url={endpoint.chat_url},model=loopback,eos_string=</s>"
+    done = command("--model", "local-chat-completions", "--model_args", arguments, "--apply_chat_template", *TWO_TASKS)
+    assert stages(done) == [
+        "local-chat-completions is loaded; building the prompts",
+        "asking for 2 answers",
+        "scoring 2 answers of 2 tasks",
+    ]
+
+
+@pytest.mark.parametrize("verbose", [("-v",), ("-v", "DEBUG"), ("--verbosity", "INFO")])
+def test_the_harnesses_log_comes_back(verbose: tuple[str, ...], command: Command) -> None:
+    done = command("--model", "ragtasks-oracle", *verbose, *TWO_TASKS)
+    assert done.status == 0, done.err
+    assert "Building contexts for mtrag_reference_fiqa on rank 0..." in done.err
+    assert "Running generate_until requests" in done.err
+
+
+def test_the_switch_is_taken_out_and_a_level_stays() -> None:
+    assert take_verbose(["-v", "--tasks", "a"]) == (["--tasks", "a"], True)
+    assert take_verbose(["--tasks", "a", "-v"]) == (["--tasks", "a"], True)
+    assert take_verbose(["-v", "debug", "--tasks", "a"]) == (["-v", "debug", "--tasks", "a"], True)
+    assert take_verbose(["--tasks", "a"]) == (["--tasks", "a"], False)
+
+
+def test_stubs_that_share_our_names_are_no_news_and_a_task_of_the_users_own_is(
+    command: Command, tmp_path: Path
+) -> None:
+    base = next(task_folder().rglob("mtrag_reference_fiqa.yaml"))
+    (tmp_path / "mine.yaml").write_text(f"include: {base}\ntask: mtrag_reference_fiqa\n")
+    done = command("--model", "ragtasks-oracle", *TWO_TASKS, "--include_path", str(tmp_path))
+    assert "overrides existing task" in done.err
+    index = logging.getLogger("lm_eval.tasks._index")
+    stub = Path(lm_eval.tasks.__file__).parent / "ragtasks" / "a.yaml"
+    from ragtasks.harness._output import told_in_stages
+
+    with told_in_stages(verbose=False):
+        told = [
+            index.filter(index.makeRecord(index.name, logging.WARNING, "", 0, "%s %s %s", arguments, None))
+            for arguments in (("a", base, stub), ("a", stub, base), ("a", base, tmp_path))
+        ]
+    assert [bool(one) for one in told] == [False, False, True]
+
+
+def test_metrics_without_any_value_are_one_line(command: Command) -> None:
+    done = command("--model", "ragtasks-oracle", *TWO_TASKS)
+    (line,) = [line for line in done.out.splitlines() if line.startswith("without any value")]
+    assert line.startswith("without any value, so not in the tables: ")
+    assert "rb_alg" in line
+    assert "nan" not in done.out
+    assert "|rouge_l" in done.out
