@@ -30,7 +30,8 @@ def contexts_for(benchmark: Benchmark, setting: Setting, run: str, store: Path) 
         CacheError: no such run, or one that was made for other data.
     """
     if run == CLOSED_BOOK:
-        return Contexts(run, setting, dict.fromkeys(benchmark.read_contexts(setting).passages, ()))
+        own = [task.task_id for task in benchmark.tasks if benchmark.belongs(task, setting)]
+        return Contexts(run, setting, dict.fromkeys(own, ()))
     if run == OFFICIAL or setting is Setting.REFERENCE:
         return benchmark.read_contexts(setting)
     return contexts_of_run(store, run, benchmark, setting)

@@ -23,6 +23,7 @@ from ragtasks.harness._stubs import STUB_FOLDER
 
 _VERBOSE = "-v"
 _LEVELS = frozenset({"DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"})
+_LOGGER = logging.getLogger(__name__)
 _HARNESS_LOGGER = logging.getLogger("lm_eval")
 _INDEX_LOGGER = logging.getLogger("lm_eval.tasks._index")
 _STUBS = Path(lm_eval.tasks.__file__).parent / STUB_FOLDER
@@ -91,7 +92,7 @@ def _is_news(record: logging.LogRecord) -> bool:
 
 
 def _table_of_values(results: Mapping[str, Any], column: str = "results", *arguments: Any) -> str:
-    """Return the harness's table without metrics that have no value anywhere, and a line that names these."""
+    """Return the harness's table without metrics that have no value anywhere; a line names these."""
     keys = {key for row in results[column].values() for key in row}
     without = {key for key in keys if all(_is_missing(row.get(key)) for row in results[column].values())}
     rows = {
@@ -100,7 +101,7 @@ def _table_of_values(results: Mapping[str, Any], column: str = "results", *argum
     table: str = make_table({**results, column: rows}, column, *arguments)
     names = sorted({key.partition(",")[0] for key in without if "_stderr," not in key})
     if names and column == "results":
-        table += f"\nwithout any value, so not in the tables: {', '.join(names)}"
+        _LOGGER.info("without any value, so not in the tables: %s", ", ".join(names))
     return table
 
 

@@ -70,7 +70,7 @@ def test_the_next_steps_can_be_pasted_and_name_the_same_data(
     ("benchmark", "judged", "used"),
     [
         ("mtrag", True, True),
-        ("mtrag_un", True, False),
+        ("mtrag_un", True, True),
         ("doc2dial", True, False),
         ("multidoc2dial_propositions", False, True),
     ],

@@ -22,10 +22,13 @@ SNAPSHOTS = Path(__file__).parent / "snapshots"
 DOMAINS = ("clapnq", "fiqa", "govt", "cloud")
 SETTINGS = ("reference", "reference_rag", "full_rag")
 SETTING_GROUPS = {f"mtrag_{setting}": ("mtrag", setting) for setting in SETTINGS} | {
-    "mtrag_un_reference": ("mtrag_un", "reference")
+    "mtrag_un_reference": ("mtrag_un", "reference"),
+    "mtrag_un_full_rag": ("mtrag_un", "full_rag"),
 }
 TASKS = [f"{group}_{domain}" for group in SETTING_GROUPS for domain in DOMAINS]
 GROUPS = ["mtrag", *SETTING_GROUPS]
+ON_RUNS = "mtrag_un_full_rag"
+"""How tasks begin whose benchmark publishes no passages for them."""
 SNAPSHOT_TASK = "mtrag_reference_govt"
 
 
@@ -43,9 +46,13 @@ def merged(path: Path) -> dict[str, Any]:
 
 
 def own_tasks() -> list[str]:
-    """Return the harness tasks that ask for answers, of every benchmark."""
+    """Return the harness tasks that ask for answers and need no stored run, of every benchmark."""
     found = {name: merged(path) for name, path in files().items()}
-    return sorted(name for name, content in found.items() if content.get("output_type") == "generate_until")
+    return sorted(
+        name
+        for name, content in found.items()
+        if content.get("output_type") == "generate_until" and not name.startswith(ON_RUNS)
+    )
 
 
 def metrics_of(name: str) -> tuple[Metric, ...]:

@@ -91,7 +91,7 @@ def reference_contexts(title: str, task_name: str, tasks: tuple[Task, ...], sett
         where=f"setting {setting.value}",
         expected=f"setting {Setting.REFERENCE.value}, the only one with published passages",
         found=f"setting {setting.value}",
-        next_step=f"take {task_name}",
+        next_step=f"take {task_name}; or make a run with `ragtasks retrieve`, and name it in --metadata",
     )
     raise ConfigurationError(message)
 
