@@ -48,7 +48,7 @@ def commands(tree: ast.Module) -> set[str]:
 def defined(tree: ast.Module) -> set[str]:
     names: set[str] = set()
     for node in statements(tree.body):
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             names.add(node.name)
         names.update(targets(node))
     return names

@@ -100,34 +100,72 @@ def ratings(
 _DATABASE = Annotated[Path, typer.Option(help="File of votes (SQLite).")]
 
 
+_OWN_RESULTS = Annotated[
+    list[Path] | None, typer.Argument(help="Saved answers to compare: as for `arena battle`. None: with --system only.")
+]
+
+
 @commands.command()
 def serve(  # noqa: PLR0917 (one parameter an option)
-    results: _RESULTS,
+    results: _OWN_RESULTS = None,
     database: _DATABASE = Path("arena.sqlite"),
     host: Annotated[
         str, typer.Option(help="Outside this machine it needs a token in RAGTASKS_ARENA_TOKEN.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8765,
     raters: Annotated[int, typer.Option(min=1, help="Raters that each pair gets.")] = 1,
+    system: Annotated[
+        list[str] | None,
+        typer.Option(
+            help='System to ask live: {"name": ..., "retriever": "bm25", "generator": {endpoint}}; repeatable.'
+        ),
+    ] = None,
+    domain: Annotated[
+        str | None, typer.Option(help="Corpus of live retrieval. Default: the benchmark's first.")
+    ] = None,
+    patience: Annotated[float, typer.Option(min=1, help="Seconds that a live answer may take.")] = 120.0,
     benchmark: _BENCHMARK = None,
     setting: _SETTING = None,
     data: DATA = None,
     *,
     with_reference: _REFERENCE = False,
 ) -> None:
-    """Serve pages on which people compare answers, blinded or side by side, until Ctrl-C."""
+    """Serve pages on which people compare answers, saved ones or live, blinded or side by side, until Ctrl-C."""
     from ragtasks.arena.web import serve as serve_arena
     from ragtasks.environment import ARENA_TOKEN_VARIABLE, secret
 
+    if not results and not system:
+        raise ConfigurationError("nothing to compare: name results with logged samples, or two systems with --system")
+    pipelines, conversations = _live(system, benchmark, data, domain) if system else ([], {})
     serve_arena(
-        _answers(results, benchmark, data, setting, with_reference),
+        _answers(results, benchmark, data, setting, with_reference) if results else None,
         database,
         host=host,
         port=port,
         token=secret(ARENA_TOKEN_VARIABLE),
         raters_per_battle=raters,
+        pipelines=pipelines,
+        conversations=conversations,
+        patience_seconds=patience,
         say=say,
     )
+
+
+def _live(systems: list[str], benchmark: str | None, data: str | None, domain: str | None) -> Any:
+    """Return the pipelines of `--system`, and the conversations of their benchmark that may be continued."""
+    from ragtasks.arena.web import live_systems
+    from ragtasks.environment import run_store, secret
+    from retrieval_cache.live import searcher
+
+    if benchmark is None:
+        raise ConfigurationError("--system: give --benchmark, whose corpus is searched")
+    opened = named_benchmark(benchmark, data)
+
+    def search(line: str) -> Any:
+        return searcher(opened, domain, line, run_store(), secret)
+
+    conversations = {task.task_id: task.messages for task in opened.tasks if domain in {None, task.domain}}
+    return live_systems(systems, search, secret), conversations
 
 
 @commands.command()

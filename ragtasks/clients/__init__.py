@@ -5,20 +5,40 @@ Judges, query rewriting and synthesis all speak to a `Client` and never learn wh
 
 from ragtasks.clients._cached_client import CachedClient
 from ragtasks.clients._completion import read_completion, read_text
-from ragtasks.clients._credentials import DEFAULT_KEY, Secrets, credentials_for, gets_default_key, no_secrets
+from ragtasks.clients._credentials import (
+    DEFAULT_KEY,
+    Credentials,
+    Secrets,
+    credentials_for,
+    gets_default_key,
+    no_secrets,
+)
 from ragtasks.clients._endpoint import Endpoint, endpoint_of
 from ragtasks.clients._kept_overview import Choice, describe_cache, prune
 from ragtasks.clients._kept_replies import KeptReplies
 from ragtasks.clients._openai_client import OpenAIClient
-from ragtasks.clients._protocol import Client, Decoding, Journal, Outcome, Progress, Prompt, Reply, no_progress
+from ragtasks.clients._protocol import (
+    ChatMessage,
+    Client,
+    Decoding,
+    Journal,
+    Outcome,
+    Progress,
+    Prompt,
+    Reply,
+    no_progress,
+)
 from ragtasks.clients._reply_cache import Kept, ReplyCache, check_reply_cache
+from ragtasks.clients._streaming import stream_reply
 from ragtasks.clients._usage import Price, Tally, Usage, usage_of
 
 __all__ = [
     "DEFAULT_KEY",
     "CachedClient",
+    "ChatMessage",
     "Choice",
     "Client",
+    "Credentials",
     "Decoding",
     "Endpoint",
     "Journal",
@@ -44,5 +64,6 @@ __all__ = [
     "prune",
     "read_completion",
     "read_text",
+    "stream_reply",
     "usage_of",
 ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
 from functools import cache
 from importlib import import_module
@@ -67,6 +67,21 @@ class Transport:
             return read_completion(body), headers
         except ValueError:
             return unreadable(body, self._credentials), headers
+
+    async def stream(self, sent: Mapping[str, Any]) -> AsyncIterator[str]:
+        """Yield the parts of one reply as they come.
+
+        Raises:
+            Exception: whatever the SDK raises; `failure_of` reads it.
+        """
+        further = {name: value for name, value in sent.items() if name not in {"model", "messages"}}
+        chunks = await self._sdk.chat.completions.create(
+            model=sent["model"], messages=sent["messages"], stream=True, extra_body=further
+        )
+        async for chunk in chunks:
+            text = chunk.choices[0].delta.content if chunk.choices else None
+            if text:
+                yield text
 
 
 def _time_limit(seconds: float) -> AbstractAsyncContextManager[Any]:

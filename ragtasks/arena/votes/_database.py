@@ -116,9 +116,10 @@ class VoteStore:
         """What cookies are signed with; stays with the file, so that a server that starts again knows its raters."""
         return bytes.fromhex(str(self._rows("SELECT value FROM secret")[0][0]))
 
-    def assign(self, rater: str, battle_id: str, view: str) -> Assignment:
-        """Return the assignment of a battle to a rater, as it is or made now with the order drawn."""
-        made = (secrets.token_hex(12), rater, battle_id, view, secrets.randbelow(2), "open", time.time())
+    def assign(self, rater: str, battle_id: str, view: str, *, is_turned: bool | None = None) -> Assignment:
+        """Return the assignment of a battle to a rater, as it is or made now; the order is drawn where not given."""
+        drawn = secrets.randbelow(2) if is_turned is None else int(is_turned)
+        made = (secrets.token_hex(12), rater, battle_id, view, drawn, "open", time.time())
         with self._transaction() as connection:
             connection.execute("INSERT OR IGNORE INTO assignments VALUES (?, ?, ?, ?, ?, ?, ?)", made)
         (found,) = self._assignments("rater = ? AND battle_id = ? AND view = ?", rater, battle_id, view)

@@ -63,10 +63,10 @@ class Arena:
         """Return the assignment of a battle that the rater chose with the names in view; None for an unknown one."""
         return self.store.assign(rater, battle_id, "side_by_side") if self.battle(battle_id) else None
 
-    def keep_live(self, battle: Battle, rater: str, view: str) -> Assignment:
-        """Keep a battle that pipelines fought, and return its assignment."""
+    def keep_live(self, battle: Battle, rater: str, view: str, *, is_turned: bool) -> Assignment:
+        """Keep a battle that pipelines fought, and return its assignment in the order that was shown."""
         self.store.keep_live(battle.battle_id, battle_text(battle))
-        return self.store.assign(rater, battle.battle_id, view)
+        return self.store.assign(rater, battle.battle_id, view, is_turned=is_turned)
 
     def vote(self, assignment: Assignment, battle: Battle, preference: Preference, reason: str) -> Revealed:
         """Keep a vote, and return the names.

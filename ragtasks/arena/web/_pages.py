@@ -8,7 +8,7 @@ from fastapi import APIRouter, Form, HTTPException, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from ragtasks.arena._vote import Preference
-from ragtasks.arena.battles import Battle
+from ragtasks.arena.battles import AnswerPool, Battle
 from ragtasks.arena.ratings import rating_sections
 from ragtasks.arena.votes import Assignment, VoteRefusedError
 from ragtasks.arena.web._arena import Arena
@@ -71,7 +71,7 @@ class Site:
         return HTMLResponse(page(name, **{**shared, **fields}), status)
 
 
-def pages(site: Site) -> APIRouter:  # noqa: PLR0915 (a function a page)
+def pages(site: Site) -> APIRouter:
     """Return the routes of the pages."""
     router = APIRouter(include_in_schema=False)
     arena = site.arena
@@ -158,16 +158,25 @@ def pages(site: Site) -> APIRouter:  # noqa: PLR0915 (a function a page)
         assignment = arena.undo(site.own_form(request, form_token).rater)
         return RedirectResponse(f"/battles/{assignment.assignment_id}", 303)
 
+    @router.get("/ratings")
+    def ratings(request: Request) -> HTMLResponse:
+        site.session(request)
+        return site.page(request, "ratings", sections=rating_sections(arena.store.votes()))
+
+    return router
+
+
+def pair_pages(site: Site, pool: AnswerPool) -> APIRouter:
+    """Return the routes of pairs of saved answers that a rater chooses, with the names in view."""
+    router = APIRouter(include_in_schema=False)
+    arena = site.arena
+
     @router.get("/side-by-side")
     def choose(request: Request, first: str = "", second: str = "", place: int = 0) -> HTMLResponse:
         site.session(request)
         systems = arena.systems
         one, other = (first if first in systems else systems[0]), (second if second in systems else systems[1])
-        items = (
-            [item for item in arena.pool.items if {one, other} <= set(arena.pool.answers_to(item))]
-            if arena.pool
-            else []
-        )
+        items = [item for item in pool.items if {one, other} <= set(pool.answers_to(item))]
         return site.page(request, "side_by_side", systems=systems, first=one, second=other, items=items, place=place)
 
     @router.post("/side-by-side")
@@ -185,11 +194,6 @@ def pages(site: Site) -> APIRouter:  # noqa: PLR0915 (a function a page)
             raise HTTPException(404, "These two systems have no answers to that task. Choose two systems and a task.")
         return RedirectResponse(f"/battles/{assignment.assignment_id}", 303)
 
-    @router.get("/ratings")
-    def ratings(request: Request) -> HTMLResponse:
-        site.session(request)
-        return site.page(request, "ratings", sections=rating_sections(arena.store.votes()))
-
     return router
 
 
@@ -203,4 +207,4 @@ def refused(site: Site) -> Any:
     return answer
 
 
-__all__ = ["COOKIE", "Site", "pages", "refused"]
+__all__ = ["COOKIE", "Site", "pages", "pair_pages", "refused"]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from ragtasks.arena.battles import AnswerPool
 from ragtasks.arena.votes import VoteStore
+from ragtasks.arena.web._pipelines import Pipeline
 from ragtasks.errors import ConfigurationError, MissingExtraError, clear_error
+from ragtasks.records import Message
 
 _SHORTEST_TOKEN = 12
 
@@ -23,6 +26,9 @@ def serve(
     token: str | None = None,
     raters_per_battle: int = 1,
     title: str = "",
+    pipelines: Sequence[Pipeline] = (),
+    conversations: Mapping[str, Sequence[Message]] = MappingProxyType({}),
+    patience_seconds: float = 120.0,
     say: Callable[[str], object] = print,
 ) -> None:
     """Serve the arena until the process is told to end.
@@ -35,6 +41,9 @@ def serve(
         token: what raters must show to come in.
         raters_per_battle: how many raters each battle gets.
         title: stands above every page; default: the benchmark.
+        pipelines: systems that are asked live.
+        conversations: name -> a conversation that may be continued live.
+        patience_seconds: longest wait for a pipeline's answer.
         say: is told the address, once the server answers there.
 
     Raises:
@@ -55,7 +64,15 @@ def serve(
     arena = Arena(store, pool, raters_per_battle)
     listening = _listening(host, port)
     hosts = frozenset({"127.0.0.1", "localhost", "[::1]", host}) if is_local else None
-    app = application(arena, token=token, hosts=hosts, title=title or _title(pool))
+    app = application(
+        arena,
+        title=title or _title(pool),
+        token=token,
+        hosts=hosts,
+        pipelines=pipelines,
+        conversations=conversations,
+        patience_seconds=patience_seconds,
+    )
     config = uvicorn.Config(app, log_level="warning", server_header=False, date_header=False, proxy_headers=False)
     shown = f"[{host}]" if ":" in host else host
     say(f"http://{shown}:{listening.getsockname()[1]}")

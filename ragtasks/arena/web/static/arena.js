@@ -72,6 +72,27 @@
   }
   addEventListener("pageshow", () => { for (const form of document.forms) delete form.dataset.sent; });
 
+  // --- answers as they come
+  const live = document.getElementById("live");
+  const state = document.getElementById("state");
+  const panes = Object.fromEntries(["A", "B"].map((side) => [side, document.getElementById(`stream-${side}`)]));
+  if (live && !state.textContent.startsWith("No battle")) {
+    const source = new EventSource(live.dataset.events);
+    source.addEventListener("begin", () => { for (const pane of Object.values(panes)) pane.textContent = ""; });
+    source.addEventListener("text", ({ data }) => {
+      const { side, text } = JSON.parse(data);
+      panes[side].textContent += text;
+    });
+    source.addEventListener("failed", ({ data }) => {
+      source.close();
+      state.textContent = `No battle: ${JSON.parse(data).why}.`;
+    });
+    source.addEventListener("done", ({ data }) => {
+      source.close();
+      location.replace(JSON.parse(data).next);
+    });
+  }
+
   for (const earlier of document.querySelectorAll(".earlier")) earlier.scrollTop = earlier.scrollHeight;
   root.dataset.started = "yes";
 })();

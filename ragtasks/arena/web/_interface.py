@@ -1,0 +1,282 @@
+"""The arena for programs: JSON in and out, described by OpenAPI at /api/openapi.json.
+
+Topics and answers have the records of TREC RAG: a query with candidate segments goes in, sentences that cite come out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import APIRouter, Depends, HTTPException, Request
+from fastapi.concurrency import run_in_threadpool
+from pydantic import BaseModel, ConfigDict, Field
+
+from ragtasks.arena._vote import LONGEST_REASON, Preference
+from ragtasks.arena.ratings import rate
+from ragtasks.arena.votes import VoteRefusedError
+from ragtasks.arena.web._identity import LONGEST_NAME, clean_name
+from ragtasks.arena.web._pages import Site
+from ragtasks.arena.web._pipelines import Pipeline, ask_pipeline
+from ragtasks.arena.web._shown import ShownAnswer, trec_of
+from ragtasks.errors import ModelError
+from ragtasks.records import Message, Passage, Response, Role
+from ragtasks.statistics import Estimate
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class SystemRecord(_Record):
+    """One system."""
+
+    name: str
+    is_live: bool = Field(description="whether it answers new topics")
+
+
+class RaterRecord(_Record):
+    """Who asks for a battle."""
+
+    rater: str = Field(min_length=1, max_length=LONGEST_NAME)
+
+
+class MessageRecord(_Record):
+    """One message of a conversation."""
+
+    role: Role
+    text: str
+
+
+class SentenceRecord(_Record):
+    """One sentence of an answer, as in TREC RAG."""
+
+    text: str
+    citations: list[int] = Field(description="positions in the references, from 0")
+
+
+class PassageRecord(_Record):
+    """One passage that a system was shown."""
+
+    title: str
+    text: str
+
+
+class AnswerRecord(_Record):
+    """One answer of a battle, under a letter."""
+
+    label: str
+    answer: list[SentenceRecord]
+    passages: list[PassageRecord]
+
+
+class BattleRecord(_Record):
+    """A pair to vote on; no system is named."""
+
+    battle: str = Field(description="its number, for the vote")
+    conversation: list[MessageRecord]
+    answers: list[AnswerRecord]
+
+
+class VoteRecord(_Record):
+    """A vote."""
+
+    rater: str = Field(min_length=1, max_length=LONGEST_NAME)
+    preference: Preference
+    reason: str = Field(default="", max_length=LONGEST_REASON)
+
+
+class RevealedRecord(_Record):
+    """What is known after a vote."""
+
+    vote_id: str
+    first: str = Field(description="the system that was shown first")
+    second: str
+
+
+class QueryRecord(_Record):
+    """A topic of TREC RAG."""
+
+    qid: str = Field(min_length=1, max_length=200)
+    text: str = Field(min_length=1, max_length=20_000)
+
+
+class SegmentRecord(BaseModel):
+    """The text of a candidate."""
+
+    title: str = ""
+    segment: str
+
+
+class CandidateRecord(BaseModel):
+    """A segment that the answer may rest on."""
+
+    docid: str
+    score: float = 0.0
+    doc: SegmentRecord
+
+
+class TopicRecord(_Record):
+    """TREC RAG's input: a query and, where another retriever found some, candidate segments in order."""
+
+    system: str
+    query: QueryRecord
+    candidates: list[CandidateRecord] | None = Field(default=None, max_length=20)
+
+
+class TrecAnswerRecord(BaseModel):
+    """TREC RAG's output: one line of an answer file."""
+
+    run_id: str
+    topic_id: str
+    topic: str
+    references: list[str]
+    response_length: int
+    answer: list[SentenceRecord]
+
+
+class EstimateRecord(_Record):
+    """A value with its 95 % interval over conversations."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+class RatingRecord(_Record):
+    """One system's rating by people or by judges."""
+
+    benchmark: str
+    kind: str
+    system: str
+    n_votes: int
+    win_rate: EstimateRecord
+    rating: EstimateRecord | None = Field(description="Bradley-Terry with ties, 1000 on average")
+    rating_at_equal_length: EstimateRecord | None
+    elo: float
+    reason: str = Field(description="why there is no rating")
+
+
+def interface(site: Site, pipelines: Mapping[str, Pipeline], patience_seconds: float) -> APIRouter:
+    """Return the routes of the interface."""
+    arena = site.arena
+
+    def admitted(request: Request) -> None:
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        if site.identity.needs_token and not (scheme.lower() == "bearer" and site.identity.admits(token)):
+            raise HTTPException(401, "send the arena's token: Authorization: Bearer TOKEN")
+        if request.method == "POST" and not request.headers.get("content-type", "").startswith("application/json"):
+            raise HTTPException(415, "send JSON, with Content-Type: application/json")
+
+    router = APIRouter(prefix="/api", dependencies=[Depends(admitted)])
+
+    @router.get("/systems")
+    def systems() -> list[SystemRecord]:
+        """List the systems."""
+        names = sorted({*arena.systems, *pipelines})
+        return [SystemRecord(name=name, is_live=name in pipelines) for name in names]
+
+    @router.post("/battles")
+    def next_battle(asked: RaterRecord) -> BattleRecord:
+        """Give a rater the next pair: the same one until it has a vote."""
+        assignment = arena.queue.next_for(_rater(asked.rater))
+        battle = arena.battle(assignment.battle_id) if assignment else None
+        if assignment is None or battle is None:
+            raise HTTPException(404, "there is no pair left for this rater")
+        shown = arena.shown(assignment, battle)
+        return BattleRecord(
+            battle=assignment.assignment_id,
+            conversation=[MessageRecord(role=message.role, text=message.text) for message in shown.conversation],
+            answers=[_answer_record(answer) for answer in shown.answers],
+        )
+
+    @router.post("/battles/{battle}/votes")
+    def vote(battle: str, given: VoteRecord) -> RevealedRecord:
+        """Keep a vote, and name the systems."""
+        opened = arena.open_for(_rater(given.rater), battle)
+        if opened is None:
+            raise HTTPException(404, "this rater has no such battle")
+        try:
+            revealed = arena.vote(*opened, given.preference, given.reason)
+        except VoteRefusedError as error:
+            raise HTTPException(409, str(error)) from error
+        return RevealedRecord(vote_id=revealed.vote.vote_id, first=revealed.systems[0], second=revealed.systems[1])
+
+    @router.post("/answers")
+    async def answer(topic: TopicRecord) -> TrecAnswerRecord:
+        """Answer a topic with a pipeline, or give a system's saved answer to it."""
+        if topic.system in pipelines:
+            response = await _live_response(pipelines[topic.system], topic, patience_seconds)
+        else:
+            response = await run_in_threadpool(_saved_response, site, topic)
+        row: dict[str, Any] = json.loads(trec_of(response, topic.system))
+        return TrecAnswerRecord.model_validate({**row, "topic_id": topic.query.qid})
+
+    @router.get("/ratings")
+    def ratings() -> list[RatingRecord]:
+        """Rate the systems by the votes so far, people and judges apart."""
+        votes = arena.store.votes()
+        groups = sorted({(vote.benchmark, vote.kind) for vote in votes})
+        return [
+            RatingRecord(
+                benchmark=benchmark,
+                kind=kind,
+                system=item.system,
+                n_votes=item.n_battles,
+                win_rate=_estimate_record(item.win_rate),
+                rating=_estimate_record(item.rating) if item.rating else None,
+                rating_at_equal_length=_estimate_record(item.controlled) if item.controlled else None,
+                elo=item.elo.rating,
+                reason=item.reason,
+            )
+            for benchmark, kind in groups
+            for item in rate([vote for vote in votes if (vote.benchmark, vote.kind) == (benchmark, kind)]).systems
+        ]
+
+    return router
+
+
+def _rater(name: str) -> str:
+    cleaned = clean_name(name)
+    if not cleaned:
+        raise HTTPException(422, "rater: a name is needed")
+    return cleaned
+
+
+def _answer_record(answer: ShownAnswer) -> AnswerRecord:
+    return AnswerRecord(
+        label=answer.label,
+        answer=[
+            SentenceRecord(text=sentence.text, citations=list(sentence.citations))
+            for line in answer.lines
+            for sentence in line
+        ],
+        passages=[PassageRecord(title=passage.title, text=passage.text) for passage in answer.passages],
+    )
+
+
+async def _live_response(pipeline: Pipeline, topic: TopicRecord, patience_seconds: float) -> Response:
+    given = topic.candidates
+    passages = None if given is None else [Passage(item.docid, item.doc.segment, item.doc.title) for item in given]
+    messages = [Message(Role.USER, topic.query.text)]
+    try:
+        return await ask_pipeline(pipeline, messages, patience_seconds=patience_seconds, passages=passages)
+    except ModelError as error:
+        raise HTTPException(502, f"{pipeline.name} did not answer: {error}") from error
+
+
+def _saved_response(site: Site, topic: TopicRecord) -> Response:
+    pool = site.arena.pool
+    items = [item for item in pool.items if item[2] == topic.query.qid] if pool else []
+    found = [answers[topic.system] for item in items if pool and topic.system in (answers := pool.answers_to(item))]
+    if not found:
+        raise HTTPException(404, f"no pipeline {topic.system!r}, and no saved answer of it to {topic.query.qid!r}")
+    return found[0].response
+
+
+def _estimate_record(estimate: Estimate) -> EstimateRecord:
+    return EstimateRecord(value=estimate.value, low=estimate.low, high=estimate.high)
+
+
+__all__ = ["interface"]

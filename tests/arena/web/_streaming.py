@@ -1,0 +1,56 @@
+"""A chat endpoint on this machine that streams: what its model's name says decides how."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+class _Model(BaseHTTPRequestHandler):
+    bodies: list[dict[str, Any]]
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.bodies.append(body)
+        if "broken" in body["model"]:
+            self.send_response(500)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+        for part in ("It runs ", "from ", "April [1].", f" {len(body['messages'])} messages."):
+            time.sleep(0.3 if "slow" in body["model"] else 0.0)
+            chunk = {"id": "1", "object": "chat.completion.chunk", "created": 0, "model": "m"}
+            chunk["choices"] = [{"index": 0, "delta": {"content": part}, "finish_reason": None}]
+            self.wfile.write(f"data: {json.dumps(chunk)}\n\n".encode())
+            self.wfile.flush()
+        if "stuck" in body["model"]:
+            time.sleep(3)
+        self.wfile.write(b"data: [DONE]\n\n")
+
+    def log_message(self, *_: object) -> None:
+        """Keep quiet."""
+
+
+@contextmanager
+def streaming_endpoint() -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Give the endpoint's address and the bodies that it was sent."""
+    bodies: list[dict[str, Any]] = []
+    handler = type("_Own", (_Model,), {"bodies": bodies})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/v1", bodies
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -1,0 +1,84 @@
+"""The interface for programs: systems, battles, votes, topics in TREC RAG's records, ratings."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.arena.web._served import Visitor, serving
+from tests.arena.web.test_live import live
+
+JSON = {"Content_Type": "application/json"}
+TOKEN = "a-long-random-token"
+
+
+def post(visitor: Visitor, path: str, content: Any, **headers: str) -> tuple[int, Any]:
+    reply = visitor.ask("POST", path, json.dumps(content), **{**JSON, **headers})
+    return reply.status, json.loads(reply.text)
+
+
+def test_a_program_votes_like_a_person(tmp_path: Path) -> None:
+    with serving(tmp_path) as served:
+        visitor = Visitor(served.port)
+        assert [item["name"] for item in json.loads(visitor.get("/api/systems").text)] == ["secret-one", "secret-two"]
+        status, battle = post(visitor, "/api/battles", {"rater": "robot"})
+        assert status == 200
+        assert "secret" not in json.dumps(battle)
+        assert battle["answers"][0]["answer"][0] == {"text": "It runs from April.", "citations": [0]}
+        assert post(visitor, "/api/battles", {"rater": "robot"})[1] == battle
+        path = f"/api/battles/{battle['battle']}/votes"
+        status, revealed = post(visitor, path, {"rater": "robot", "preference": "first"})
+        assert status == 200
+        assert {revealed["first"], revealed["second"]} == {"secret-one", "secret-two"}
+        assert post(visitor, path, {"rater": "robot", "preference": "first"})[0] == 409
+        assert post(visitor, path, {"rater": "other", "preference": "first"})[0] == 404
+        assert post(visitor, path, {"rater": "robot", "preference": "best"})[0] == 422
+        rated = json.loads(visitor.get("/api/ratings").text)
+        assert {item["kind"] for item in rated} == {"human"}
+        assert {item["reason"] for item in rated} == {
+            "won every battle: no finite rating",
+            "lost every battle: no finite rating",
+        }
+
+
+def test_saved_answers_come_in_the_records_of_trec_rag(tmp_path: Path) -> None:
+    with serving(tmp_path) as served:
+        visitor = Visitor(served.port)
+        topic = {"system": "secret-one", "query": {"qid": "c1<::>1", "text": "When?"}}
+        status, row = post(visitor, "/api/answers", topic)
+        assert status == 200
+        assert row["answer"][0] == {"text": "It runs from April.", "citations": [0]}
+        assert row["references"] == ["p1", "p2"]
+        assert (row["run_id"], row["topic_id"], row["response_length"]) == ("secret-one", "c1<::>1", 8)
+        assert post(visitor, "/api/answers", {**topic, "system": "nobody"})[0] == 404
+        assert post(visitor, "/api/answers", {"system": "secret-one"})[0] == 422
+
+
+def test_a_pipeline_answers_a_topic_from_given_candidates(tmp_path: Path) -> None:
+    with live(tmp_path, "quick", "broken") as (_, visitor, bodies):
+        candidate = {"docid": "d7", "score": 1.5, "doc": {"title": "Boats", "segment": "A boat sails in June."}}
+        topic = {"system": "secret quick", "query": {"qid": "t1", "text": "When?"}, "candidates": [candidate]}
+        status, row = post(visitor, "/api/answers", topic)
+        assert status == 200
+        assert (row["topic_id"], row["topic"], row["references"]) == ("t1", "When?", ["d7"])
+        assert "A boat sails in June." in bodies[-1]["messages"][0]["content"]
+        assert post(visitor, "/api/answers", {**topic, "system": "secret broken"})[0] == 502
+
+
+def test_the_token_and_the_type_of_the_body_are_asked_for(tmp_path: Path) -> None:
+    with serving(tmp_path, token=TOKEN) as served:
+        visitor = Visitor(served.port)
+        assert visitor.get("/api/systems").status == 401
+        assert visitor.ask("GET", "/api/systems", Authorization="Bearer wrong").status == 401
+        assert visitor.ask("GET", "/api/systems", Authorization=f"Bearer {TOKEN}").status == 200
+        plain = {"Content_Type": "text/plain", "Authorization": f"Bearer {TOKEN}"}
+        assert visitor.ask("POST", "/api/battles", '{"rater": "x"}', **plain).status == 415
+
+
+def test_the_interface_is_described(tmp_path: Path) -> None:
+    with serving(tmp_path) as served:
+        paths = json.loads(Visitor(served.port).get("/api/openapi.json").text)["paths"]
+        assert set(paths) == {
+            *("/api/systems", "/api/battles", "/api/battles/{battle}/votes", "/api/answers", "/api/ratings"),
+        }
