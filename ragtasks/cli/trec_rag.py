@@ -15,6 +15,9 @@ app.add_typer(commands, name="trec-rag")
 
 _SET = Annotated[str, typer.Option("--set", help="Set of topics: test, raggy, researchy.")]
 _DATA = Annotated[str | None, typer.Option(help="`sample`, or a folder with the official files.")]
+_NARRATIVES = Annotated[
+    Path | None, typer.Option(help="Topics of 2025 (JSON lines): FILE is in that year's format, no data is needed.")
+]
 
 
 def _benchmark(data: str | None) -> Any:
@@ -82,18 +85,41 @@ def check(
     domain: _SET = "test",
     data: _DATA = None,
     fixed: Annotated[
-        Path | None, typer.Option(help="File to write: the answers without errors as the track repairs them.")
+        Path | None, typer.Option(help="File to write: the answers without errors as the track of 2024 repairs them.")
     ] = None,
+    narratives: _NARRATIVES = None,
 ) -> None:
     """Say everything that is wrong with an answer file, by line; status 1 where the track would refuse it."""
-    from ragtasks.submissions.trec_rag import check_answers, repaired, write_answers
+    from ragtasks.benchmarks.trec_rag import read_narratives
+    from ragtasks.submissions.trec_rag import check_answers, check_answers_2025, repaired, write_answers
 
-    checked = check_answers(file, _topics(_tasks(_benchmark(data), domain)))
+    if narratives and fixed:
+        raise ConfigurationError("--fixed: repairs are those of 2024; leave out --narratives or --fixed")
+    if narratives:
+        checked = check_answers_2025(file, read_narratives(narratives))
+    else:
+        checked = check_answers(file, _topics(_tasks(_benchmark(data), domain)))
     say(*checked.remarks, f"{file}: {checked.summary()}")
     if fixed:
         write_answers(fixed, repaired(checked.answers))
         say(f"wrote {fixed}")
     raise typer.Exit(int(checked.n_errors > 0))
+
+
+@commands.command()
+def convert(
+    file: Annotated[Path, typer.Argument(help="Answer file of 2024.")],
+    team_id: Annotated[str, typer.Option(help="Name of the team.")],
+    output: Annotated[Path, typer.Option(help="Answer file of 2025 to write, .jsonl.")],
+    domain: _SET = "test",
+    data: _DATA = None,
+) -> None:
+    """Write an answer file of 2024 in the format of 2025."""
+    from ragtasks.submissions.trec_rag import read_answers, row_2025, write_rows
+
+    given = read_answers(file, _topics(_tasks(_benchmark(data), domain)))
+    write_rows(output, (row_2025(answer, team_id) for answer in given))
+    say(f"wrote {output}: {len(given)} answers")
 
 
 @commands.command()
@@ -150,6 +176,7 @@ def score(  # noqa: PLR0917 (one parameter an option)
     form: Annotated[TableFormat, typer.Option("--format", help="How the scores of labels are written.")] = (
         TableFormat.MARKDOWN
     ),
+    narratives: _NARRATIVES = None,
     domain: _SET = "test",
     data: _DATA = None,
 ) -> None:
@@ -169,15 +196,27 @@ def score(  # noqa: PLR0917 (one parameter an option)
             "with --assignments or --support"
         )
     else:
-        from ragtasks.benchmarks.trec_rag import read_nuggets
-        from ragtasks.submissions.trec_rag import read_answers, score_answers, with_nuggets, write_scores
+        from ragtasks.benchmarks.trec_rag import read_narratives, read_nuggets, topic_task
+        from ragtasks.submissions.trec_rag import (
+            read_answers,
+            read_answers_2025,
+            score_answers,
+            with_nuggets,
+            write_scores,
+        )
 
-        ask, benchmark = _judge(judge), _benchmark(data)
-        tasks = _tasks(benchmark, domain)
-        given = read_answers(file, _topics(tasks))
+        ask = _judge(judge)
+        if narratives:
+            root, topics = narratives.parent, read_narratives(narratives)
+            tasks = {topic_id: topic_task("narratives", topic_id, text) for topic_id, text in topics.items()}
+            given = read_answers_2025(file, topics)
+        else:
+            benchmark = _benchmark(data)
+            root, tasks = benchmark.root, _tasks(benchmark, domain)
+            given = read_answers(file, _topics(tasks))
         own = read_nuggets(nuggets_file) if nuggets_file else {}
         tasks = {topic_id: with_nuggets(task, own.get(topic_id)) for topic_id, task in tasks.items()}
-        segments = None if no_support else _cited_segments(benchmark.root, given, segments_file)
+        segments = None if no_support else _cited_segments(root, given, segments_file)
         scored = score_answers(given, tasks, segments, ask)
         paths = write_scores(output, scored)
         say(f"{len(scored.answers)} of {len(given)} answers are to topics with nuggets")

@@ -1,7 +1,14 @@
 """TREC RAG: topics, runs, relevance judgements, segments, nuggets, support."""
 
-from ragtasks.benchmarks.trec_rag._benchmark import MAX_WORDS, N_PASSAGES, has_segments, load_qrels, load_segments
-from ragtasks.benchmarks.trec_rag._files import SEGMENT_ID
+from ragtasks.benchmarks.trec_rag._benchmark import (
+    MAX_WORDS,
+    N_PASSAGES,
+    has_segments,
+    load_qrels,
+    load_segments,
+    topic_task,
+)
+from ragtasks.benchmarks.trec_rag._files import SEGMENT_ID, read_narratives
 from ragtasks.benchmarks.trec_rag._nuggets import (
     Assignment,
     Grade,
@@ -28,6 +35,8 @@ __all__ = [
     "load_qrels",
     "load_segments",
     "read_assignments",
+    "read_narratives",
     "read_nuggets",
     "read_support",
+    "topic_task",
 ]

@@ -78,7 +78,7 @@ def load(root: Path) -> Benchmark:
     is_sample, revision, counts = facts_of(root, SOURCE.commit, OFFICIAL_COUNTS)
     topics = _read_topics(root, counts)
     tasks = tuple(
-        _task(domain, topic_id, text, nuggets.get(topic_id))
+        topic_task(domain, topic_id, text, nuggets.get(topic_id))
         for domain, of_set in topics.items()
         for nuggets in (_read_nuggets(root, domain, of_set),)
         for topic_id, text in of_set.items()
@@ -139,7 +139,8 @@ def _read_nuggets(root: Path, domain: str, topics: Mapping[str, str]) -> dict[st
     return nuggets
 
 
-def _task(domain: str, topic_id: str, text: str, known: TopicNuggets | None) -> Task:
+def topic_task(domain: str, topic_id: str, text: str, known: TopicNuggets | None = None) -> Task:
+    """Return a topic as a task with its nuggets."""
     nuggets = known.nuggets if known else ()
     return Task(
         task_id=topic_id,
@@ -295,4 +296,5 @@ __all__ = [
     "load",
     "load_qrels",
     "load_segments",
+    "topic_task",
 ]

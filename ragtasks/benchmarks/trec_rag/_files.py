@@ -48,6 +48,28 @@ def read_topics(path: Path) -> dict[str, str]:
     return topics
 
 
+def read_narratives(path: Path) -> dict[str, str]:
+    """Return id -> narrative of the topics of 2025 (JSON lines with `id` and `title`), in their order.
+
+    Raises:
+        BenchmarkFileError: the file is missing or empty, or has errors: all of them, by line.
+    """
+    violations = Violations(path, "TREC RAG narratives", _NEXT_STEP)
+    found: dict[str, str] = {}
+    for number, row in json_lines(violations):
+        topic_id, text = row.get("id"), row.get("title")
+        if not isinstance(topic_id, str | int) or isinstance(topic_id, bool) or not str(topic_id).strip():
+            violations.add(number, "`id` of a narrative", topic_id)
+        elif not isinstance(text, str) or not text.strip():
+            violations.add(number, "`title`, the narrative", text, str(topic_id))
+        elif str(topic_id) in found:
+            violations.add(number, "each narrative once", "this narrative again", str(topic_id))
+        else:
+            found[str(topic_id)] = text
+    violations.raise_if_any()
+    return found
+
+
 def read_ranking(path: Path, topics: Collection[str]) -> dict[str, tuple[str, ...]]:
     """Return topic id -> segment ids in rank order, of a TREC run of these topics.
 
@@ -189,4 +211,12 @@ def _lines(violations: Violations) -> Iterator[tuple[int, str]]:
             yield number, text
 
 
-__all__ = ["SEGMENT_ID", "read_qrels", "read_ranking", "read_retrieved", "read_segments", "read_topics"]
+__all__ = [
+    "SEGMENT_ID",
+    "read_narratives",
+    "read_qrels",
+    "read_ranking",
+    "read_retrieved",
+    "read_segments",
+    "read_topics",
+]

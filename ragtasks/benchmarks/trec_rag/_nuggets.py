@@ -1,7 +1,8 @@
 """Nuggets of TREC RAG: short statements that a good answer to a topic makes, read from the track's files.
 
-Two files hold them: nuggets (`qid`, `query`, `nuggets`), and assignments, where every nugget has a grade too. 2025's
-further keys are left alone. A nugget without importance is an error here; the track's own reader takes it for vital.
+Two files hold them: nuggets (`qid`, `query`, `nuggets`), and assignments, where every nugget has a grade too. Those of
+2025 name the part of the narrative as `mapped_sub_narrative`. A nugget without importance is an error here; the track's
+own reader takes it for vital.
 
 Source: castorini/nuggetizer at d00dc3e, `cli/adapters.py`.
 """
@@ -47,6 +48,8 @@ class Nugget:
     """What is stated, in a few words."""
     importance: Importance
     """How much an answer needs it."""
+    sub_narrative: str = ""
+    """The part of a narrative that it belongs to; empty where the file has none, as before 2025."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +147,7 @@ def _nugget(line: int, item: object, topic_id: str, violations: Violations) -> N
         return None
     label = item.get("importance", "no importance")
     try:
-        return Nugget(text, Importance(label))
+        return Nugget(text, Importance(label), str(item.get("mapped_sub_narrative") or "").strip().strip('"'))
     except ValueError:
         violations.add(line, "`importance`: vital or okay", label, topic_id)
         return None

@@ -70,16 +70,24 @@ def check_answers(path: Path, topics: Mapping[str, str]) -> CheckedFile:
     Raises:
         BenchmarkFileError: the file cannot be read.
     """
+    return check_lines(lines_of(path), topics)
+
+
+def lines_of(path: Path) -> list[bytes]:
+    """Return the lines of an answer file.
+
+    Raises:
+        BenchmarkFileError: the file cannot be read.
+    """
     try:
         with path.open("rb") as stream:
-            lines = [line for ended in bounded_lines(stream) for line in ended.splitlines()]
+            return [line for ended in bounded_lines(stream) for line in ended.splitlines()]
     except (OSError, ValueError) as error:
         found = (error.strerror if isinstance(error, OSError) else "") or str(error)
         message = clear_error(
             "answer file", where=str(path), expected="a file", found=found, next_step="check the path"
         )
         raise BenchmarkFileError(message) from error
-    return check_lines(lines, topics)
 
 
 def check_lines(lines: list[bytes], topics: Mapping[str, str]) -> CheckedFile:
@@ -121,7 +129,15 @@ def read_answers(path: Path, topics: Mapping[str, str]) -> list[Answer]:
     Raises:
         BenchmarkFileError: the file cannot be read, or has errors: the first twenty are listed.
     """
-    checked = check_answers(path, topics)
+    return answers_without_errors(path, check_answers(path, topics))
+
+
+def answers_without_errors(path: Path, checked: CheckedFile) -> list[Answer]:
+    """Return the answers of a checked file, warnings passed over.
+
+    Raises:
+        BenchmarkFileError: it has errors: the first twenty are listed.
+    """
     errors = [str(remark) for remark in checked.remarks if remark.is_error]
     if errors:
         shown = [*errors[:_MOST_SHOWN], *([f"and {len(errors) - _MOST_SHOWN} more"] if errors[_MOST_SHOWN:] else [])]
@@ -215,4 +231,13 @@ class _Line:
             yield CitedSentence(text, tuple(dict.fromkeys(whole)))
 
 
-__all__ = ["CheckedFile", "Remark", "check_answers", "check_lines", "read_answers", "repaired"]
+__all__ = [
+    "CheckedFile",
+    "Remark",
+    "answers_without_errors",
+    "check_answers",
+    "check_lines",
+    "lines_of",
+    "read_answers",
+    "repaired",
+]

@@ -1,0 +1,215 @@
+"""Answer files of TREC RAG 2025: our findings beside the organisers' checker, limits, and scoring by narratives."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from ragtasks.benchmarks.trec_rag import read_narratives, read_nuggets
+from ragtasks.benchmarks.trec_rag._files import read_topics
+from ragtasks.cli import main
+from ragtasks.errors import BenchmarkFileError
+from ragtasks.files import read_qrels
+from ragtasks.submissions.trec_rag import read_answers, read_answers_2025, row_2025
+from ragtasks.submissions.trec_rag._check_2025 import check_lines_2025
+from tests.clients._server import ChatServer, completion
+from tests.conftest import MTRAG_CHECKOUT, REAL_DATA
+from tests.submissions.trec_rag._judge import verdict
+
+REAL = REAL_DATA / "trec_rag"
+SCRIPTS = MTRAG_CHECKOUT.parent / "ragnarok" / "src" / "ragnarok" / "scripts"
+NARRATIVES = {"1": "I want to know about rain.", "2": "I want to know about sun."}
+IDS = [f"msmarco_v2.1_doc_00_{n}#0_{n}" for n in range(3)]
+
+
+def row(narrative_id: str = "1", **changes: Any) -> dict[str, Any]:
+    metadata = {
+        "team_id": "t",
+        "run_id": "r",
+        "type": "automatic",
+        "narrative_id": narrative_id,
+        "narrative": NARRATIVES[narrative_id],
+        "prompt": "p",
+    }
+    return {"metadata": metadata, "references": IDS, "answer": [{"text": "Rain fell.", "citations": [0, 2]}], **changes}
+
+
+def metadata(**changes: Any) -> dict[str, Any]:
+    return {**row()["metadata"], **changes}
+
+
+def without(key: str) -> dict[str, Any]:
+    return {name: value for name, value in metadata().items() if name != key}
+
+
+def sentence(**changes: Any) -> list[Any]:
+    return [{"text": "Rain fell.", "citations": [0], **changes}]
+
+
+BROKEN: list[Any] = [
+    row(),
+    row(metadata=[]),
+    *(row(metadata=without(key)) for key in metadata()),
+    row(metadata=metadata(narrative_id="9")),
+    row(metadata=metadata(narrative_id=2)),
+    row(metadata=metadata(type="other")),
+    row(references="x"),
+    row(references=["x", *IDS]),
+    row(answer="x"),
+    row(answer=["x"]),
+    row(answer=[]),
+    {key: value for key, value in row().items() if key != "answer"},
+    row(answer=sentence(text=1)),
+    row(answer=[{"text": "Rain."}]),
+    row(answer=sentence(citations="0")),
+    row(answer=sentence(citations=["0", 0])),
+    row(answer=sentence(citations=[3, -1, 2])),
+    row(answer=sentence(text="word " * 401)),
+    row(references=IDS * 50),
+]
+BY_ID = [row(answer=sentence(citations=[IDS[1]])), row(answer=sentence(citations=[IDS[0], "x"])), row()]
+
+
+@pytest.fixture
+def official() -> Callable[[str], ModuleType]:
+    """A script of castorini/ragnarok, loaded as it is, or a skip."""
+
+    def load(name: str) -> ModuleType:
+        path = SCRIPTS / f"{name}.py"
+        if not path.is_file():
+            pytest.skip(f"no checkout of castorini/ragnarok: nothing at {path}")
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec
+        assert spec.loader
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    return load
+
+
+def found(rows: list[Any], narratives: dict[str, str]) -> Counter[tuple[int, bool]]:
+    """Return (line, is an error) of our findings, without those of the guidelines."""
+    remarks = check_lines_2025([json.dumps(one).encode() for one in rows], narratives).remarks
+    return Counter((one.line, one.is_error) for one in remarks if not one.text.startswith("guidelines:"))
+
+
+def found_officially(module: ModuleType, rows: list[Any], narratives: dict[str, str], form: int) -> Any:
+    counts: Counter[tuple[int, bool]] = Counter()
+    for number, one in enumerate(rows, start=1):
+        errors, warnings = module.validate_entry(json.loads(json.dumps(one)), form, narratives)
+        counts += Counter({(number, True): len(errors), (number, False): len(warnings)})
+    return counts
+
+
+def test_findings_are_those_of_the_official_checker(official: Callable[[str], ModuleType]) -> None:
+    module = official("rag25_validation")
+    assert found(BROKEN, NARRATIVES) == found_officially(module, BROKEN, NARRATIVES, 1)
+    assert found(BY_ID, NARRATIVES) == found_officially(module, BY_ID, NARRATIVES, 2)
+
+
+@pytest.mark.parametrize("name", ["command-r-plus", "gpt-4o"])
+def test_real_answers_in_the_format_of_2025_are_those_of_the_official_converter(
+    name: str, official: Callable[[str], ModuleType]
+) -> None:
+    if not REAL.is_dir():
+        pytest.skip(f"no real TREC RAG data at {REAL}")
+    topics, path = read_topics(REAL / "topics/topics.rag24.test.txt"), REAL / "answers" / f"{name}.jsonl"
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    converted = [official("trec25_conversion").convert_record(one) for one in rows]
+    assert [row_2025(answer, "organizer") for answer in read_answers(path, topics)] == converted
+    module = official("rag25_validation")
+    assert found(converted, topics) == found_officially(module, converted, topics, 1)
+
+
+def test_limits_that_the_checker_passes_are_warnings_of_the_guidelines() -> None:
+    rows = [
+        row(answer=sentence(text="word " * 401)),
+        row("2", references=[f"msmarco_v2.1_doc_00_{n % 101}#0_0" for n in range(102)], answer=[]),
+        row(metadata=metadata(narrative="another")),
+    ]
+    remarks = check_lines_2025([json.dumps(one).encode() for one in rows], NARRATIVES).remarks
+    assert [(one.line, one.is_error, one.text.removeprefix("guidelines: ")) for one in remarks] == [
+        (1, False, "at most 400 words, not 401"),
+        (2, False, "at most 100 references, not 102"),
+        (2, False, "each reference once"),
+        (2, False, "an answer, not none"),
+        (3, False, "metadata.narrative as the text of narrative 1"),
+        (3, False, "each narrative once, and 1 stands in line 1"),
+    ]
+    texts = [str(one) for one in check_lines_2025([b"{", b"[]"], NARRATIVES).remarks]
+    assert texts[0] == "error: line 1: one JSON object"
+    assert texts[-1] == "warning: file: guidelines: no answer to narrative 2"
+
+
+def test_ids_of_segments_as_citations_become_positions(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps(BY_ID[0]) + "\n")
+    (answer,) = read_answers_2025(path, NARRATIVES)
+    assert (answer.topic_id, answer.sentences[0].citations) == ("1", (1,))
+    path.write_text(json.dumps(BROKEN[1]) + "\n")
+    with pytest.raises(BenchmarkFileError, match="`metadata` as an object"):
+        read_answers_2025(path, NARRATIVES)
+
+
+def test_an_answer_file_is_checked_and_scored_with_narratives_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
+    narratives, nuggets, answers = (tmp_path / name for name in ("topics.jsonl", "nuggets.jsonl", "answers.jsonl"))
+    narratives.write_text("".join(json.dumps({"id": key, "title": text}) + "\n" for key, text in NARRATIVES.items()))
+    stated = {"text": "rain fell", "importance": "vital", "mapped_sub_narrative": '"rain"', "source": "original"}
+    nuggets.write_text(json.dumps({"qid": "1", "nuggets": [stated]}) + "\n")
+    answers.write_text(json.dumps(row()) + "\n")
+
+    def command(*arguments: str) -> int:
+        with pytest.raises(SystemExit) as stop:
+            main(["trec-rag", *arguments, "--narratives", str(narratives)])
+        return int(stop.value.code or 0)
+
+    assert command("check", str(answers)) == 0
+    assert "1 answers without errors, 0 errors, 1 warnings" in capsys.readouterr().out
+    assert command("check", str(answers), "--fixed", str(tmp_path / "f")) == 1
+    with ChatServer(lambda prompt, _: completion(verdict(prompt))).running() as server:
+        judge = json.dumps({"model": "words", "base_url": server.base_url})
+        output = ["--nuggets", str(nuggets), "--judge", judge, "--output", str(tmp_path / "out")]
+        assert command("score", str(answers), *output) == 0
+    mean = json.loads((tmp_path / "out/metrics.jsonl").read_text().splitlines()[-1])
+    assert (mean["strict_vital_score"], mean["support_recall"]) == (1, None)
+    assert read_nuggets(nuggets)["1"].nuggets[0].sub_narrative == "rain"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ({"title": "x"}, "`id` of a narrative"),
+        ({"id": "2"}, "`title`, the narrative"),
+        ({"id": "1", "title": "x"}, "each narrative once"),
+    ],
+)
+def test_a_broken_narrative_is_named(line: Any, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_text(json.dumps({"id": 1, "title": "x"}) + "\n" + json.dumps(line) + "\n")
+    with pytest.raises(BenchmarkFileError, match="line 2") as error:
+        read_narratives(path)
+    assert said in str(error.value)
+
+
+def test_the_real_files_of_2025_are_read() -> None:
+    if not REAL.is_dir():
+        pytest.skip(f"no real TREC RAG data at {REAL}")
+    narratives = read_narratives(REAL / "topics/topics.rag25.test.jsonl")
+    nuggets = read_nuggets(REAL / "rag25-dev-nuggets.jsonl")
+    qrels = read_qrels(REAL / "qrels/qrels.rag25.test.txt")
+    assert (len(narratives), len(nuggets), len(qrels)) == (105, 22, 10284)
+    assert nuggets.keys() <= narratives.keys()
+    assert Counter(n.importance.value for one in nuggets.values() for n in one.nuggets) == {"vital": 925, "okay": 330}
+    assert all(n.sub_narrative for one in nuggets.values() for n in one.nuggets)
+    assert {one.query_id for one in qrels} == nuggets.keys()
