@@ -19,6 +19,7 @@ from ragtasks.errors import BenchmarkFileError, ConfigurationError, JudgeError
 from ragtasks.files import OFFICIAL
 from ragtasks.metrics import JudgedRun, RetrievalMetric
 from ragtasks.progress import progress_bars
+from retrieval_cache.engines import encoding_workers
 from retrieval_cache.evaluation import (
     PAPER_BENCHMARK,
     Evaluation,
@@ -38,7 +39,7 @@ from retrieval_cache.queries import (
     fused_queries,
     rewrite_queries,
 )
-from retrieval_cache.retrievers import Progress
+from retrieval_cache.retrievers import Progress, Retriever, encode_with
 from retrieval_cache.spec import parse
 from retrieval_cache.stage import Request, build_run
 from retrieval_cache.store import RunStore, StoredRun
@@ -90,6 +91,7 @@ def retrieve(
     depth: int,
     rewriter: Rewriter | None = None,
     corpora: Mapping[str, str] | None = None,
+    encode_with: str | None = None,
 ) -> StoredRun:
     """Return the stored run of a retriever over a benchmark's queries, made now or found.
 
@@ -101,16 +103,28 @@ def retrieve(
         depth: passages kept for each query.
         rewriter: who rewrites where the form is `llm_rewrite`.
         corpora: domain -> corpus to search in the place of the benchmark's own.
+        encode_with: who encodes the passages, such as `ray:ADDRESS`; default: this process. It decides no result.
 
     Raises:
         RagtasksError: unknown names, missing files or libraries, a full disk.
     """
     benchmark, store = place.open(), RunStore(place.store)
-    make = functools.partial(parse, retriever, place.secrets, store.replies)
+    make = functools.partial(_made, retriever, place.secrets, store.replies, encode_with)
     make()  # an error in the line shows before anything is read
     with progress_bars() as progress:
         queries = _queries(place, benchmark, form, rewriter or Rewriter(None), progress)
         return build_run(Request(benchmark, queries, make, depth, name, corpora), store, progress)
+
+
+def _made(line: str, secrets: Secrets, replies: Path, workers: str | None) -> Retriever:
+    """Return a fresh retriever; its passages are encoded by the workers, where some are named."""
+    made = parse(line, secrets, replies)
+    if workers is not None and not encode_with(made, encoding_workers(workers).fill):
+        raise ConfigurationError(
+            f"--encode-with {workers}: retriever {line!r} encodes no passages into vectors. Next step: leave it out, "
+            "or choose dense:MODEL, or milvus with an encoder"
+        )
+    return made
 
 
 def _queries(place: Place, benchmark: Benchmark, form: str, rewriter: Rewriter, progress: Progress) -> Queries:

@@ -27,8 +27,8 @@ ALLOWED = {
     *("_filters", "fewshot_docs", "num_fewshot", "fewshot_as_multiturn", "gen_prefix"),
     *("tokenizer_name", "disable_tqdm", "add_generation_prompt", "loglikelihood", "loglikelihood_rolling"),
     *("add_partial", "redirect_request", "map_wn", "enable_progress_bars"),
-    # Told of by docs/python.md and docs/scale.md.
-    *("to_pandas", "to_polars", "encode_corpus", "n_made"),
+    # Told of by docs/python.md.
+    *("to_pandas", "to_polars"),
     # Checked by the model that holds them: keys of a results file, members that a value finds, columns of a table.
     *("idk_detector", "judge_prompts", "setting_tasks", "OKAY", "INVERSE_FREQUENCY_RANKS", "majority"),
     # The third number of BERTScore: its tests compare all three with the bert-score package.

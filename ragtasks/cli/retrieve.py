@@ -37,14 +37,30 @@ def retrieve(  # noqa: PLR0917 (one parameter an option)
     corpus: Annotated[
         list[str] | None, typer.Option(help="DOMAIN=LOCATION: search another corpus for a domain; repeatable.")
     ] = None,
+    encode_with: Annotated[
+        str | None,
+        typer.Option(help="Encode passages on other machines or GPUs: ray[:ADDRESS][,workers=8][,gpus=1]."),
+    ] = None,
 ) -> None:
     """Make a run of a retriever over a benchmark's queries, once; a killed call is taken up again."""
+    from ragtasks.environment import forbid_usage_reports
     from retrieval_cache.service import Rewriter, has_judgements
     from retrieval_cache.service import retrieve as make
     from retrieval_cache.store import SAME_AS, fallbacks_of
 
     model, place = Rewriter(rewriter, base_url, min_rewritten), retrieval_place(benchmark, data)
-    run = make(place, retriever, queries, name=name, depth=depth, rewriter=model, corpora=_pairs(corpus))
+    if encode_with is not None:
+        forbid_usage_reports()
+    run = make(
+        place,
+        retriever,
+        queries,
+        name=name,
+        depth=depth,
+        rewriter=model,
+        corpora=_pairs(corpus),
+        encode_with=encode_with,
+    )
     made = run.folder.name
     say(f"run {made} in {run.folder}")
     if same_as := run.manifest.facts.get(SAME_AS):

@@ -3,8 +3,7 @@
 The driver cuts the corpus into the same shards as one process would, leaves those alone that are finished, and puts
 the passages of the others in a spool beside them. Ray hands each spool file to a worker, which writes the finished
 shard itself; only shard numbers travel. A shard whose worker or machine is lost is handed to another one. A killed
-driver is called again and finds every finished shard. Afterwards `DenseRetriever.index`, with the same corpus and
-folder, encodes nothing.
+driver is called again and finds every finished shard.
 
 The folder and its spool must be seen by every machine under the same path (a shared file system), and every machine
 needs the same ragtasks and libraries: a worker whose encoder is another one refuses to work.
@@ -13,9 +12,8 @@ needs the same ragtasks and libraries: a worker whose encoder is another one ref
 from __future__ import annotations
 
 import shutil
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,154 +22,147 @@ import orjson
 from ragtasks.errors import CacheError, ConfigurationError, MissingExtraError, RagtasksError, clear_error
 from ragtasks.files import write_atomically
 from ragtasks.records import Passage
-from retrieval_cache.engines._vectors_of import DenseVectors
-from retrieval_cache.retrievers import DenseRetriever, Progress, ShardFolder, chunks, no_progress, passages_hash
+from retrieval_cache.retrievers import DenseRetriever, Filled, Progress, ShardFolder, chunks
 
 
 @dataclass(frozen=True, slots=True)
-class RayEncoding:
-    """What was done; decides nothing."""
+class RayWorkers:
+    """Processes on a cluster that encode; each loads the encoder once."""
 
-    n_kept: int
-    """Shards that were finished before."""
-    n_made: int
-    """Shards that were encoded."""
-    made_on: Mapping[str, int] = field(default_factory=dict)
-    """Ray's id of a machine -> shards that it delivered."""
+    address: str | None = None
+    """Of a cluster, as `ray.init` takes it; None starts Ray on this machine."""
+    workers: tuple[int, int] | None = None
+    """Fewest and most of them: Ray waits for room for the fewest. None is as many as the cluster has room for."""
+    cpus: float = 1
+    """CPUs for each."""
+    gpus: float = 0
+    """GPUs for each; a fraction puts several on one."""
 
+    def fill(
+        self, settings: Mapping[str, Any], shards: ShardFolder, passages: Iterable[Passage], progress: Progress
+    ) -> Filled:
+        """Return the shards of a corpus, those that are not finished made by the workers.
 
-def encode_corpus(
-    model: str,
-    passages: Iterable[Passage],
-    folder: Path,
-    *,
-    options: Mapping[str, Any] | None = None,
-    workers: int | tuple[int, int] = 1,
-    cpus: float = 1,
-    gpus: float = 0,
-    progress: Progress = no_progress,
-) -> RayEncoding:
-    """Return what was done to fill `folder` with the vectors of a corpus; all of them are there then.
+        Args:
+            settings: keyword arguments of the `DenseRetriever` that asks.
+            shards: its folder, on a file system that all machines share.
+            passages: read once, in the order of the corpus.
+            progress: told of the passages that are read and the shards that are encoded.
 
-    The caller has connected to a cluster with `ray.init`; without, Ray starts on this machine.
+        Raises:
+            MissingExtraError: ray is not installed.
+            ConfigurationError: there is no cluster at the address, or no room for a worker.
+            RagtasksError: as `DenseRetriever.index`.
+            CacheError: what a worker could not do, in its words: a full disk, other versions of the encoder, a folder
+                that it does not see. Finished shards are kept.
+        """
+        shards = ShardFolder(shards.folder.resolve(), shards.suffix, shards.encoder, shards.dimension, shards.size)
+        shards.clean()  # refuses vectors of another width before anything is encoded
+        spool = shards.folder.with_name(f"{shards.folder.name}.spool")
+        shutil.rmtree(spool, ignore_errors=True)
+        waiting, ids = _spooled(shards, passages, spool, progress)
+        if waiting:
+            for n_made, _ in enumerate(self._encoded(settings, shards, waiting), start=1):
+                progress("encode shards", n_made, len(waiting))
+        shutil.rmtree(spool, ignore_errors=True)
+        return shards.filled(ids)
 
-    Args:
-        model: encoder, as for `DenseRetriever`.
-        passages: read once, in the order of the corpus.
-        folder: as for `DenseRetriever.index`, on a file system that all machines share.
-        options: keyword arguments of `DenseRetriever`; the same must be given to the one that searches.
-        workers: processes that encode, or fewest and most of them; each loads the encoder once.
-        cpus: CPUs for each worker.
-        gpus: GPUs for each worker; a fraction puts several on one.
-        progress: told of the passages that are read and the shards that are encoded.
-
-    Raises:
-        MissingExtraError: ray is not installed.
-        ConfigurationError: `workers` is out of range.
-        RagtasksError: as `DenseRetriever.index`.
-        CacheError: what a worker could not do, in its words: a full disk, other versions of the encoder, a folder that
-            it does not see. Finished shards are kept.
-    """
-    data = _ray_data()
-    pool = _pool(data, workers)
-    settings = {"model": model, **(options or {})}
-    folder = folder.resolve()
-    vectors = DenseVectors(DenseRetriever(**settings))
-    shards = vectors.shard_folder(folder)
-    # Refuses vectors of another width before anything is encoded.
-    shards._clean()
-    spool = folder.with_name(f"{folder.name}.spool")
-    shutil.rmtree(spool, ignore_errors=True)
-    waiting, n_shards = _spooled(shards, passages, spool, progress)
-    made_on: Counter[str] = Counter()
-    if waiting:
-        context = data.DataContext.get_current()
+    def _encoded(
+        self, settings: Mapping[str, Any], shards: ShardFolder, waiting: list[dict[str, Any]]
+    ) -> Iterator[dict[str, Any]]:
+        """Yield a row for each shard that a worker has made."""
+        ray = _connected(self.address)
+        context = ray.data.DataContext.get_current()
         # Progress goes through the callback only.
         context.enable_progress_bars = False
-        encoded = (
-            data.from_items(waiting, override_num_blocks=len(waiting))
+        rows = (
+            ray.data.from_items(waiting, override_num_blocks=len(waiting))
             .map(
                 _Worker,
-                fn_constructor_args=(settings, str(folder), shards.encoder),
-                compute=pool,
-                num_cpus=cpus,
-                num_gpus=gpus,
+                fn_constructor_args=(dict(settings), shards),
+                compute=self._pool(ray),
+                num_cpus=self.cpus,
+                num_gpus=self.gpus,
             )
             .iter_rows()
         )
-        for row in _delivered(encoded):
-            made_on[row["machine"]] += 1
-            progress("encode shards", made_on.total(), len(waiting))
-    shutil.rmtree(spool, ignore_errors=True)
-    return RayEncoding(n_shards - len(waiting), len(waiting), dict(made_on))
+        yield from _delivered(rows)
+
+    def _pool(self, ray: Any) -> Any:
+        there = ray.cluster_resources()
+        rooms = (int(there.get(kind, 0) / own) for kind, own in (("CPU", self.cpus), ("GPU", self.gpus)) if own > 0)
+        fewest, most = self.workers or (1, min(rooms, default=1))
+        if most < 1:
+            raise ConfigurationError(
+                f"encode with Ray: the cluster has {there.get('CPU', 0):g} CPUs and {there.get('GPU', 0):g} GPUs, and "
+                f"a worker asks for {self.cpus:g} and {self.gpus:g}. Next step: ask for less, or name a larger cluster"
+            )
+        # One shard at a time: what waits at a worker is lost with it.
+        return ray.data.ActorPoolStrategy(min_size=fewest, max_size=most, max_tasks_in_flight_per_actor=1)
 
 
-def _ray_data() -> Any:
+def _connected(address: str | None) -> Any:
+    """Return Ray, connected."""
     try:
+        import ray
         import ray.data
     except ModuleNotFoundError as error:
         raise MissingExtraError("ray[data]", "scale", "encoding on several machines") from error
-    return ray.data
-
-
-def _pool(data: Any, workers: int | tuple[int, int]) -> Any:
-    # A range, because Ray waits for room for the fewest, also after a machine is lost.
-    fewest, most = (1, workers) if isinstance(workers, int) else workers
-    if not 1 <= fewest <= most:
-        raise ConfigurationError(f"workers must be at least 1, and a range ascending; found {workers!r}")
-    # One shard at a time: what waits at a worker is lost with it.
-    return data.ActorPoolStrategy(min_size=fewest, max_size=most, max_tasks_in_flight_per_actor=1)
+    if not ray.is_initialized():
+        try:
+            ray.init(address=address, log_to_driver=False, logging_level="error")
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            message = clear_error(
+                "encode with Ray",
+                where=f"ray:{address}" if address else "ray",
+                expected="a cluster that answers",
+                found=str(error).splitlines()[0] if str(error) else type(error).__name__,
+                next_step="give the address that `ray start --head` printed, or `ray` alone for this machine",
+            )
+            raise ConfigurationError(message) from error
+    return ray
 
 
 def _spooled(
     shards: ShardFolder, passages: Iterable[Passage], spool: Path, progress: Progress
-) -> tuple[list[dict[str, Any]], int]:
-    """Return the shards that are not finished, their passages written to the spool, and the number of all shards."""
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the shards that are not finished, their passages written to the spool, and the ids of all passages."""
     waiting: list[dict[str, Any]] = []
-    number = n_passages = 0
-    for number, shard in enumerate(chunks(passages, shards.size), start=1):
-        if not _finished(shards, number - 1, shard):
-            path = spool / f"{number - 1:06d}.jsonl"
+    ids: list[str] = []
+    for number, shard in enumerate(chunks(passages, shards.size)):
+        if not shards.is_finished(number, shard):
+            path = spool / f"{number:06d}.jsonl"
             write_atomically(path, b"".join(orjson.dumps(asdict(passage)) + b"\n" for passage in shard))
-            waiting.append({"number": number - 1, "spool": str(path)})
-        n_passages += len(shard)
-        progress("read passages", n_passages, None)
-    return waiting, number
-
-
-def _finished(shards: ShardFolder, number: int, shard: Sequence[Passage]) -> bool:
-    seal = shards._read_seal(number)
-    if seal is None or (seal.passages, seal.encoder) != (passages_hash(shard), shards.encoder):
-        return False
-    return shards._whole(seal, number)
+            waiting.append({"number": number, "spool": str(path)})
+        ids.extend(passage.passage_id for passage in shard)
+        progress("read passages", len(ids), None)
+    return waiting, ids
 
 
 class _Worker:
     """Encodes shards on one machine; holds the encoder."""
 
-    def __init__(self, settings: Mapping[str, Any], folder: str, encoder: str) -> None:
-        self._vectors = DenseVectors(DenseRetriever(**settings))
-        self._folder, self._expected = Path(folder), encoder
+    def __init__(self, settings: Mapping[str, Any], shards: ShardFolder) -> None:
+        self._retriever, self._shards = DenseRetriever(**settings), shards
 
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
         import ray
 
-        machine = ray.get_runtime_context().get_node_id()
         try:
             self._encode(row["number"], Path(row["spool"]))
         except RagtasksError as error:
             # As a value, because Ray keeps of what is raised only the text of a traceback.
-            return {"machine": machine, "violation": f"machine {ray.util.get_node_ip_address()}: {error}"}
-        return {"machine": machine, "violation": ""}
+            return {"violation": f"machine {ray.util.get_node_ip_address()}: {error}"}
+        return {"violation": ""}
 
     def _encode(self, number: int, path: Path) -> None:
-        shards = self._vectors.shard_folder(self._folder)
-        if shards.encoder != self._expected:
-            raise _refused("encoder", "that of the driver", f"another, or other versions: {self._vectors.describe()}")
+        if self._retriever.shards_in(self._shards.folder).encoder != self._shards.encoder:
+            found = f"another, or other versions: {self._retriever.describe()}"
+            raise _refused("encoder", "that of the driver", found)
         if not path.is_file():
             raise _refused(str(path), "the driver's file", "nothing at that path")
         passages = [Passage(**orjson.loads(line)) for line in path.read_bytes().splitlines()]
-        shards._shard(number, passages, lambda shard, _: self._vectors.encode_shard(shard), lambda n: None)
+        self._shards.make(number, passages, self._retriever.encode_shard, lambda n: None)
 
 
 def _refused(where: str, expected: str, found: str) -> CacheError:
@@ -206,4 +197,4 @@ def _delivered(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         raise CacheError(message) from error
 
 
-__all__ = ["RayEncoding", "encode_corpus"]
+__all__ = ["RayWorkers"]

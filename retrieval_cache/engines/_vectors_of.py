@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ragtasks.files import canonical_hash
 from ragtasks.records import Passage
-from retrieval_cache.retrievers import DenseRetriever, Encoded, Filled, Progress, ShardFolder
+from retrieval_cache.retrievers import DenseRetriever, Filled, Progress
 
 Vector = NDArray[np.float32] | dict[int, float]
 """A dense vector, or dimension -> weight."""
@@ -69,22 +69,13 @@ class DenseVectors:
         """Return what the dense retriever says of itself."""
         return self.retriever.describe()
 
-    def shard_folder(self, folder: Path) -> ShardFolder:
-        """Return the folder that `DenseRetriever.index` uses, as it would open it."""
-        encoder = canonical_hash({**self.describe(), "query_prompt": None})
-        return ShardFolder(folder, "npy", encoder, self.dimension, self.retriever._shard_size)
-
-    def encode_shard(self, passages: Sequence[Passage]) -> Encoded:
-        """Return one shard."""
-        return self.retriever._encode_shard(passages, lambda n: None)
-
     def prepare(self, passages: Iterable[Passage], folder: Path, progress: Progress) -> Filled:
         """Return the shards of a corpus, encoding those that are missing.
 
         Raises:
             RagtasksError: as `DenseRetriever.index`.
         """
-        self._filled = self.shard_folder(folder).fill(passages, self.retriever._encode_shard, progress)
+        self._filled = self.retriever.fill(passages, folder, progress)
         self._shards = [np.load(path, mmap_mode="r", allow_pickle=False) for path in self._filled.paths]
         return self._filled
 

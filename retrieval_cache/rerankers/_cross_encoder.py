@@ -17,11 +17,13 @@ from ragtasks.files import Ranked, Run, in_rank_order
 from ragtasks.records import Passage
 from retrieval_cache.rerankers._candidates import Candidates
 from retrieval_cache.retrievers import (
+    Fill,
     Progress,
     Retriever,
     canonical,
     count_truncated,
     described_name,
+    encode_with,
     library_versions,
     load_model,
     model_hash,
@@ -159,6 +161,10 @@ class RerankedRetriever:
     def wanted_passages(self, queries: Mapping[str, str]) -> frozenset[str] | None:
         """Return the ids that the first retriever names without a corpus, if it can."""
         return wanted_passages(self.first, queries)
+
+    def encode_with(self, fill: Fill) -> bool:
+        """Let `fill` make the vectors of the first retriever; False where it has none."""
+        return encode_with(self._candidates.first, fill)
 
     def index(self, passages: Iterable[Passage], folder: Path, progress: Progress = no_progress) -> None:
         """Index the first retriever, and keep the passages where the reranker finds them.

@@ -17,7 +17,16 @@ from ragtasks.files import Ranked, Run
 from ragtasks.records import Passage
 from retrieval_cache.rerankers._candidates import Candidates
 from retrieval_cache.rerankers._listwise import ListwiseOptions, ListwiseReranker
-from retrieval_cache.retrievers import Progress, Retriever, Value, canonical, no_progress, wanted_passages
+from retrieval_cache.retrievers import (
+    Fill,
+    Progress,
+    Retriever,
+    Value,
+    canonical,
+    encode_with,
+    no_progress,
+    wanted_passages,
+)
 
 Connect = Callable[[Endpoint, Decoding], Client]
 """(endpoint, decoding) -> who answers there; the caller adds the key and the file that keeps replies."""
@@ -63,6 +72,10 @@ class ListwiseRetriever:
     def wanted_passages(self, queries: Mapping[str, str]) -> frozenset[str] | None:
         """Return the ids that the first retriever names without a corpus, if it can."""
         return wanted_passages(self._candidates.first, queries)
+
+    def encode_with(self, fill: Fill) -> bool:
+        """Let `fill` make the vectors of the first retriever; False where it has none."""
+        return encode_with(self._candidates.first, fill)
 
     def index(self, passages: Iterable[Passage], folder: Path, progress: Progress = no_progress) -> None:
         """Index the first retriever, and keep the passages.

@@ -25,7 +25,7 @@ from retrieval_cache.retrievers._protocol import (
     wanted_passages,
 )
 from retrieval_cache.retrievers._run_file import LEFT_OUT
-from retrieval_cache.retrievers._vectors import Encoded, Filled, ShardFolder, chunks, passages_hash
+from retrieval_cache.retrievers._vectors import Encoded, Fill, Filled, ShardFolder, chunks, encode_with
 
 __all__ = [
     "ANALYSERS",
@@ -36,6 +36,7 @@ __all__ = [
     "B",
     "DenseRetriever",
     "Encoded",
+    "Fill",
     "Filled",
     "HybridRetriever",
     "Progress",
@@ -47,6 +48,7 @@ __all__ = [
     "chunks",
     "count_truncated",
     "described_name",
+    "encode_with",
     "facts_of",
     "indexed_text",
     "library_versions",
@@ -54,7 +56,6 @@ __all__ = [
     "model_hash",
     "no_progress",
     "passage_text",
-    "passages_hash",
     "reciprocal_rank_fusion",
     "refused",
     "set_max_length",

@@ -34,7 +34,7 @@ from retrieval_cache.retrievers._encoders import (
 )
 from retrieval_cache.retrievers._exact import Engine, ExactIndex
 from retrieval_cache.retrievers._protocol import Progress, no_progress
-from retrieval_cache.retrievers._vectors import Encoded, ShardFolder
+from retrieval_cache.retrievers._vectors import Encoded, Fill, Filled, ShardFolder
 
 _BGE_QUERY = "Represent this sentence for searching relevant passages: "
 _KNOWN_PROMPTS = (
@@ -86,6 +86,7 @@ class DenseRetriever:
         self._shard_size = shard_size
         self._engine = engine
         self._index: tuple[tuple[str, ...], ExactIndex] | None = None
+        self._fill: Fill | None = None
 
     @property
     def name(self) -> str:
@@ -152,9 +153,7 @@ class DenseRetriever:
             CacheError: the vectors in `folder` have another dimension, an encoder that gives no finite numbers, or a
                 full disk; finished shards are kept.
         """
-        encoder_hash = canonical_hash({**self.describe(), "query_prompt": None})
-        shards = ShardFolder(folder, "npy", encoder_hash, self._dimension, self._shard_size)
-        filled = shards.fill(passages, self._encode_shard, progress)
+        filled = self.fill(passages, folder, progress)
         # Copy on write: torch refuses to wrap what is read-only, and nothing here writes.
         vectors = [np.load(path, mmap_mode="c", allow_pickle=False) for path in filled.paths]
         self.truncated["passages"] = filled.n_truncated
@@ -162,6 +161,41 @@ class DenseRetriever:
             filled.ids,
             ExactIndex.of(vectors, filled.ids, self._engine or self._best_engine, self._torch_device),
         )
+
+    def encode_with(self, fill: Fill) -> bool:
+        """Let `fill` make the vectors, in the place of this process."""
+        self._fill = fill
+        return True
+
+    def fill(self, passages: Iterable[Passage], folder: Path, progress: Progress) -> Filled:
+        """Return the vectors of a corpus, made where they are not in `folder` yet.
+
+        Raises:
+            RagtasksError: as `index`.
+        """
+        shards = self.shards_in(folder)
+        if self._fill is None:
+            return shards.fill(passages, self.encode_shard, progress)
+        return self._fill(self._settings, shards, passages, progress)
+
+    def shards_in(self, folder: Path) -> ShardFolder:
+        """Return the folder of vectors as this retriever opens it; loads the encoder."""
+        encoder_hash = canonical_hash({**self.describe(), "query_prompt": None})
+        return ShardFolder(folder, "npy", encoder_hash, self._dimension, self._shard_size)
+
+    @property
+    def _settings(self) -> dict[str, Any]:
+        """Return what makes this retriever again in another process."""
+        return {
+            "model": self.model,
+            "query_prompt": self._prompts[0],
+            "passage_prompt": self._prompts[1],
+            "normalize": self.normalize,
+            "max_length": self._max_length,
+            "batch_size": self._batch_size,
+            "device": self._device,
+            "shard_size": self._shard_size,
+        }
 
     @property
     def _torch_device(self) -> str:
@@ -200,7 +234,12 @@ class DenseRetriever:
         }
         return {query_id: rankings.get(text, ()) for query_id, text in queries.items()}
 
-    def _encode_shard(self, passages: Sequence[Passage], done: Callable[[int], None]) -> Encoded:
+    def encode_shard(self, passages: Sequence[Passage], done: Callable[[int], None]) -> Encoded:
+        """Return the vectors of a shard.
+
+        Raises:
+            CacheError: the encoder gives numbers that are not finite.
+        """
         texts = [passage_text(passage) for passage in passages]
         vectors, n_truncated = self._encode(texts, "passage", done)
         with np.errstate(over="ignore"):

@@ -17,6 +17,7 @@ from ragtasks.errors import CacheError, ConfigurationError, clear_error
 from ragtasks.files import Ranked, Run, in_rank_order
 from ragtasks.records import Passage
 from retrieval_cache.retrievers._protocol import Progress, Retriever, no_progress, wanted_passages
+from retrieval_cache.retrievers._vectors import Fill, encode_with
 
 K = 60
 """The constant of the paper."""
@@ -137,6 +138,11 @@ class HybridRetriever:
         named = [wanted_passages(retriever, queries) for retriever in self._retrievers]
         known = [ids for ids in named if ids is not None]
         return frozenset().union(*known) if len(known) == len(named) else None
+
+    def encode_with(self, fill: Fill) -> bool:
+        """Let `fill` make the vectors of every retriever that has some; False where none has."""
+        handed_over = [encode_with(retriever, fill) for retriever in self._retrievers]
+        return any(handed_over)
 
     def index(self, passages: Iterable[Passage], folder: Path, progress: Progress = no_progress) -> None:
         """Index the corpus with each retriever, in a numbered folder of its own.

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
 
 import orjson
 
@@ -84,34 +86,41 @@ class ShardFolder:
             BenchmarkFileError: a passage has no text.
             CacheError: the folder holds vectors of another width, or the disk is full.
         """
-        self._clean()
+        self.clean()
         ids: list[str] = []
-        paths: list[Path] = []
-        n_truncated = 0
         for number, shard in enumerate(chunks(passages, self.size)):
-            seal = self._shard(number, shard, encode, _from(len(ids), progress))
+            if not self.is_finished(number, shard):
+                self.make(number, shard, encode, _from(len(ids), progress))
             ids.extend(passage.passage_id for passage in shard)
-            paths.append(self._path(number))
-            n_truncated += seal.n_truncated
             progress("encode passages", len(ids), None)
-        self._remove_after(len(paths))
-        return Filled(tuple(ids), tuple(paths), n_truncated)
+        return self.filled(ids)
 
-    def _shard(self, number: int, shard: Sequence[Passage], encode: Encode, told: Callable[[int], None]) -> _Seal:
-        content_hash = passages_hash(shard)
+    def is_finished(self, number: int, shard: Sequence[Passage]) -> bool:
+        """Return whether a shard is on disk, whole, and of these passages and this encoder."""
         seal = self._read_seal(number)
-        if (
-            seal is not None
-            and (seal.passages, seal.encoder) == (content_hash, self.encoder)
-            and self._whole(seal, number)
-        ):
-            return seal
+        if seal is None or (seal.passages, seal.encoder) != (_passages_hash(shard), self.encoder):
+            return False
+        return self._whole(seal, number)
+
+    def make(self, number: int, shard: Sequence[Passage], encode: Encode, told: Callable[[int], None]) -> None:
+        """Encode a shard and write it.
+
+        Raises:
+            CacheError: the disk is full.
+        """
         self._seal_path(number).unlink(missing_ok=True)
         encoded = encode(shard, told)
         sha256 = write_atomically(self._path(number), encoded.content)
-        seal = _Seal(content_hash, self.encoder, self.dimension, encoded.n_truncated, sha256)
+        seal = _Seal(_passages_hash(shard), self.encoder, self.dimension, encoded.n_truncated, sha256)
         write_atomically(self._seal_path(number), orjson.dumps(asdict(seal), option=orjson.OPT_SORT_KEYS))
-        return seal
+
+    def filled(self, ids: Sequence[str]) -> Filled:
+        """Return the shards, all of them finished, of a corpus with these ids; what is behind them goes."""
+        n_shards = math.ceil(len(ids) / self.size)
+        self._remove_after(n_shards)
+        seals = (self._read_seal(number) for number in range(n_shards))
+        n_truncated = sum(seal.n_truncated for seal in seals if seal is not None)
+        return Filled(tuple(ids), tuple(self._path(number) for number in range(n_shards)), n_truncated)
 
     def _whole(self, seal: _Seal, number: int) -> bool:
         try:
@@ -120,7 +129,12 @@ class ShardFolder:
         except FileNotFoundError:
             return False
 
-    def _clean(self) -> None:
+    def clean(self) -> None:
+        """Make the folder, and remove what killed calls left half written.
+
+        Raises:
+            CacheError: it holds vectors of another width.
+        """
         self.folder.mkdir(parents=True, exist_ok=True)
         for part in self.folder.glob("shard-*.part"):
             part.unlink(missing_ok=True)
@@ -152,6 +166,23 @@ class ShardFolder:
         return self.folder / f"shard-{number:06d}.json"
 
 
+Fill = Callable[[Mapping[str, Any], ShardFolder, Iterable[Passage], Progress], Filled]
+"""Returns the shards of a corpus, as `ShardFolder.fill` does; the first argument makes the same retriever elsewhere."""
+
+
+@runtime_checkable
+class EncodesCorpus(Protocol):
+    """A retriever that encodes passages, or may have one inside."""
+
+    def encode_with(self, fill: Fill) -> bool:
+        """Let `fill` make the vectors of the corpus; return False where there are none to make."""
+
+
+def encode_with(retriever: object, fill: Fill) -> bool:
+    """Return whether a retriever lets `fill` make vectors of its corpus."""
+    return isinstance(retriever, EncodesCorpus) and retriever.encode_with(fill)
+
+
 def _parse_seal(path: Path) -> _Seal | None:
     try:
         return _Seal(**orjson.loads(path.read_bytes()))
@@ -171,6 +202,11 @@ def _from(done: int, progress: Progress) -> Callable[[int], None]:
 
 
 def chunks(passages: Iterable[Passage], size: int) -> Iterator[list[Passage]]:
+    """Yield the passages of each shard.
+
+    Raises:
+        BenchmarkFileError: a passage has no text.
+    """
     iterator = iter(passages)
     while chunk := list(itertools.islice(iterator, size)):
         for passage in chunk:
@@ -186,11 +222,11 @@ def chunks(passages: Iterable[Passage], size: int) -> Iterator[list[Passage]]:
         yield chunk
 
 
-def passages_hash(passages: Sequence[Passage]) -> str:
+def _passages_hash(passages: Sequence[Passage]) -> str:
     digest = hashlib.sha256()
     for passage in passages:
         digest.update(orjson.dumps([passage.passage_id, passage.title, passage.text]) + b"\n")
     return digest.hexdigest()
 
 
-__all__ = ["Encoded", "Filled", "ShardFolder"]
+__all__ = ["Encoded", "EncodesCorpus", "Fill", "Filled", "ShardFolder", "chunks", "encode_with"]

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError
 from ragtasks.records import Passage
-from retrieval_cache.engines._ray_encoding import encode_corpus
+from retrieval_cache.engines._ray_encoding import RayWorkers
 from retrieval_cache.retrievers import DenseRetriever
 from tests.benchmarks.mtrag._official import official_passages
 
@@ -29,6 +33,7 @@ pytestmark = [
 ]
 
 OPTIONS = {"shard_size": 16, "max_length": 32}
+RETRIEVER = "dense:minilm,max_length=32,shard_size=16"
 N_SHARDS = 24
 
 
@@ -75,36 +80,54 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
 
-def n_finished(folder: Path) -> int:
-    return len(list(folder.glob("shard-*.json")))
+def n_finished(store: Path) -> int:
+    return len(list(store.glob("indexes/*/shard-*.json")))
+
+
+def encoded(passages: list[Passage], folder: Path, model: str = "minilm", **workers: Any) -> list[tuple[str, int]]:
+    """Let workers encode passages; return what progress was told, step by step."""
+    told: list[tuple[str, int]] = []
+    retriever = DenseRetriever(model, **OPTIONS)
+    retriever.encode_with(RayWorkers(**workers).fill)
+    retriever.index(iter(passages), folder, lambda what, done, total: told.append((what, done)))
+    return told
+
+
+def retrieve(corpus: Path, queries: str, *options: str) -> subprocess.CompletedProcess[str]:
+    """Call the command on the sample, with another corpus for one of its domains."""
+    line = ["--benchmark", "custom", "--data", "sample", "--retriever", RETRIEVER, "--queries", queries]
+    line += ["--corpus", f"lending={corpus}", *options]
+    command = [sys.executable, "-c", "from ragtasks.cli import main; main()", "retrieve", *line]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=500)
 
 
 # Stands first: the others need what it leaves, one node.
-def test_a_node_killed_in_the_middle_changes_no_vector(nodes: Nodes, passages: list[Passage], tmp_path: Path) -> None:
-    folder = tmp_path / "vectors"
+def test_a_node_killed_in_the_middle_changes_no_vector(
+    nodes: Nodes, passages: list[Passage], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, corpus = tmp_path / "store", tmp_path / "corpus.jsonl"
+    monkeypatch.setenv("RAGTASKS_RUNS", str(store))
+    rows = ({"_id": passage.passage_id, "title": passage.title, "text": passage.text} for passage in passages)
+    corpus.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     finished_at_kill: list[int] = []
 
     def kill_in_the_middle() -> None:
         # Both CPUs taken: the node that goes has a worker.
-        while n_finished(folder) < 3 or ray.available_resources().get("CPU", 0) > 0:
+        while n_finished(store) < 3 or ray.available_resources().get("CPU", 0) > 0:
             time.sleep(0.02)
         nodes.kill_second()
-        finished_at_kill.append(n_finished(folder))
+        finished_at_kill.append(n_finished(store))
 
     killer = threading.Thread(target=kill_in_the_middle, daemon=True)
     killer.start()
-    told: list[tuple[str, int, int | None]] = []
-    encoding = encode_corpus(
-        "minilm", iter(passages), folder, options=OPTIONS, workers=(2, 2), progress=lambda *step: told.append(step)
-    )
+    done = retrieve(corpus, "last_turn", "--encode-with", f"ray:{nodes.cluster.address},workers=2-2")
+    assert done.returncode == 0, done.stderr
     killer.join(timeout=60)
     assert finished_at_kill
     assert 3 <= finished_at_kill[0] < N_SHARDS
-    assert (encoding.n_kept, encoding.n_made) == (0, N_SHARDS)
-    assert sum(encoding.made_on.values()) == N_SHARDS
-    assert told[-1] == ("encode shards", N_SHARDS, N_SHARDS)
     assert sum(node["Alive"] for node in ray.nodes()) == 1
-    assert not folder.with_name("vectors.spool").exists()
+    folder = max((store / "indexes").iterdir(), key=lambda path: len(list(path.glob("shard-*"))))
+    assert not folder.with_name(f"{folder.name}.spool").exists()
     alone = DenseRetriever("minilm", **OPTIONS)
     alone.index(iter(passages), tmp_path / "alone")
     ours, expected = contents(folder), contents(tmp_path / "alone")
@@ -112,11 +135,9 @@ def test_a_node_killed_in_the_middle_changes_no_vector(nodes: Nodes, passages: l
     for name in (name for name in ours if name.endswith(".npy")):
         # Not bytes: another number of threads sums in another order, which float16 shows now and then.
         np.testing.assert_allclose(np.load(folder / name), np.load(tmp_path / "alone" / name), atol=1e-3)
-    searching = DenseRetriever("minilm", **OPTIONS)
-    searching.index(iter(passages), folder)
-    assert contents(folder) == ours, "the retriever encoded again what the workers had finished"
-    query = {"q": passages[7].text}
-    assert searching.search(query, 1)["q"][0].passage_id == passages[7].passage_id
+    again = retrieve(corpus, "all_questions")
+    assert again.returncode == 0, again.stderr
+    assert contents(folder) == ours, "the command encoded again what the workers had finished"
 
 
 def test_finished_shards_are_kept_and_corrupt_ones_made_again(
@@ -127,13 +148,11 @@ def test_finished_shards_are_kept_and_corrupt_ones_made_again(
     whole = contents(folder)
     (folder / "shard-000001.json").unlink()
     (folder / "shard-000002.npy").write_bytes(b"corrupt")
-    encoding = encode_corpus("minilm", iter(some), folder, options=OPTIONS)
-    assert (encoding.n_kept, encoding.n_made) == (2, 2)
+    assert encoded(some, folder)[-1] == ("encode shards", 2)
     assert list(contents(folder)) == list(whole)
     for name in ("shard-000001.npy", "shard-000002.npy"):
         np.testing.assert_allclose(np.load(folder / name), np.load(_written(tmp_path, name, whole)), atol=1e-3)
-    again = encode_corpus("minilm", iter(some), folder, options=OPTIONS)
-    assert (again.n_kept, again.n_made, again.made_on) == (4, 0, {})
+    assert encoded(some, folder)[-1] == ("read passages", 64)
 
 
 def _written(folder: Path, name: str, whole: dict[str, bytes]) -> Path:
@@ -145,17 +164,17 @@ def _written(folder: Path, name: str, whole: dict[str, bytes]) -> Path:
 def test_what_a_worker_cannot_do_is_told_in_its_words(nodes: Nodes, tmp_path: Path) -> None:
     folder = tmp_path / "vectors"
     with pytest.raises(ConfigurationError, match="no-such-model"):
-        encode_corpus("no-such-model", iter([Passage("a", "text")]), folder)
+        encoded([Passage("a", "text")], folder, "no-such-model")
     # A folder where shard 0 should be written makes the worker's write fail.
     (folder / "shard-000000.npy").mkdir(parents=True)
     with pytest.raises(CacheError, match=r"machine .*cannot write.*shard-000000") as caught:
-        encode_corpus("minilm", iter([Passage("a", "text")]), folder)
+        encoded([Passage("a", "text")], folder)
     assert "Traceback" not in str(caught.value)
 
 
 def test_bad_input_is_refused_before_a_worker_starts(nodes: Nodes, tmp_path: Path) -> None:
     with pytest.raises(BenchmarkFileError, match="'empty'"):
-        encode_corpus("minilm", iter([Passage("empty", " ")]), tmp_path / "vectors")
-    with pytest.raises(ConfigurationError, match="workers"):
-        encode_corpus("minilm", iter([]), tmp_path / "vectors", workers=0)
-    assert encode_corpus("minilm", iter([]), tmp_path / "vectors").n_made == 0
+        encoded([Passage("empty", " ")], tmp_path / "vectors")
+    with pytest.raises(ConfigurationError, match="0 GPUs, and a worker asks for 1 and 1"):
+        encoded([Passage("a", "text")], tmp_path / "vectors", gpus=1)
+    assert encoded([], tmp_path / "vectors") == []
