@@ -11,7 +11,11 @@ import ragtasks
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("ragtasks", "retrieval_cache")
-TAKEN = ["@*.command", "@*.callback", "@field_validator", "@model_validator"]  # typer and pydantic call these
+# What is called by whom it was handed to: typer, pydantic, FastAPI.
+TAKEN = [
+    *("@*.command", "@*.callback", "@field_validator", "@model_validator"),
+    *("@router.get", "@router.post", "@app.exception_handler"),
+]
 # What names code by a text: tables of `module:name`, task YAMLs, templates and the page's script.
 NAMED_IN_TABLE = re.compile(r"[\w.]+:(\w+)\"")
 NAMED_IN_YAML = re.compile(r"!function [\w.]+\.(\w+)")
@@ -27,12 +31,15 @@ ALLOWED = {
     *("_filters", "fewshot_docs", "num_fewshot", "fewshot_as_multiturn", "gen_prefix"),
     *("tokenizer_name", "disable_tqdm", "add_generation_prompt", "loglikelihood", "loglikelihood_rolling"),
     *("add_partial", "redirect_request", "map_wn", "enable_progress_bars"),
+    *("rich_help_panel", "epilog"),
     # Told of by docs/python.md.
     *("to_pandas", "to_polars"),
     # Checked by the model that holds them: keys of a results file, members that a value finds, columns of a table.
     *("idk_detector", "judge_prompts", "setting_tasks", "OKAY", "INVERSE_FREQUENCY_RANKS", "majority"),
     # The third number of BERTScore: its tests compare all three with the bert-score package.
     "f1",
+    # The arena's votes, whose last commands are not written yet.
+    *("keep_form", "n_skipped", "n_wanted"),
     # The reader of what judges said of nuggets.
     "read_assignments",
 }
