@@ -66,12 +66,19 @@ class RunStore:
         return self.root / "building" / key[:32]
 
     def all(self) -> list[StoredRun]:
-        """Return all finished runs, by name.
+        """Return all finished runs that can be read, by name; `unreadable` says of the others why not."""
+        return [run for run in self._read() if isinstance(run, StoredRun)]
 
-        Raises:
-            CacheError: a manifest is corrupt.
-        """
-        return [StoredRun(folder, read_manifest(folder)) for folder in self._folders()]
+    def unreadable(self) -> list[str]:
+        """Return a line for each run whose manifest is corrupt; the others are none the worse for it."""
+        return [" ".join(str(error).split()) for error in self._read() if isinstance(error, CacheError)]
+
+    def _read(self) -> Iterator[StoredRun | CacheError]:
+        for folder in self._folders():
+            try:
+                yield StoredRun(folder, read_manifest(folder))
+            except CacheError as error:
+                yield error
 
     def _folders(self) -> list[Path]:
         return sorted(path.parent for path in self.runs.glob(f"*/{MANIFEST}"))

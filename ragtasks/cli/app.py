@@ -39,6 +39,11 @@ def say(*lines: object) -> None:
         typer.echo(line)
 
 
+def leave_out(reason: str) -> None:
+    """Say that a file of a folder cannot be used and the others are, beside what is printed."""
+    typer.echo(f"ragtasks: left out: {_cut(reason)}", err=True)
+
+
 def put(text: str, output: Path | None) -> None:
     """Print a text, or write it to a file and say so."""
     from ragtasks.files import write_atomically
@@ -94,4 +99,4 @@ def _cut(text: str) -> str:
     return f"{text[: -left_out - _END_CHARACTERS]}\n[... {left_out:,} characters ...]\n{text[-_END_CHARACTERS:]}"
 
 
-__all__ = ["TableFormat", "app", "main", "may_be_replaced", "put", "say"]
+__all__ = ["TableFormat", "app", "leave_out", "main", "may_be_replaced", "put", "say"]

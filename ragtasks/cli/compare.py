@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ragtasks.cli.app import app, say
+from ragtasks.cli.app import app, leave_out, say
 
 if TYPE_CHECKING:
     from ragtasks.statistics import Comparisons
@@ -64,7 +64,9 @@ def compare(
     from ragtasks.logs import read_evaluations
     from ragtasks.reports.comparison import compare_evaluations
 
-    found = compare_evaluations(read_evaluations(results), metrics=metric or (), by=by.value, baseline=baseline)
+    found = compare_evaluations(
+        read_evaluations(results, left_out=leave_out), metrics=metric or (), by=by.value, baseline=baseline
+    )
     _say(found, form, "setting" if by is _By.MODEL else "model", by.value, "tasks")
 
 

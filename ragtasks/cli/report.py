@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ragtasks.cli.app import TableFormat, app, put, say
+from ragtasks.cli.app import TableFormat, app, leave_out, put, say
 from ragtasks.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def report(  # noqa: PLR0917 (one parameter an option)
 def _evaluations(results: list[Path], human_evaluation: bool, data: str | None) -> list[Evaluation]:
     from ragtasks.logs import read_evaluations
 
-    found = read_evaluations(results) if results else []
+    found = read_evaluations(results, left_out=leave_out) if results else []
     if human_evaluation:
         from ragtasks.benchmarks import benchmark_folder
         from ragtasks.benchmarks.mtrag import HUMAN_EVALUATION_FILE, load_human_evaluation

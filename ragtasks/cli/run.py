@@ -11,7 +11,10 @@ _PASS_THROUGH = {"allow_extra_args": True, "ignore_unknown_options": True, "help
 
 @app.command(context_settings=_PASS_THROUGH)
 def run(context: typer.Context) -> None:
-    """Evaluate a model: takes lm_eval's own arguments, starts faster, and knows the ragtasks-* baselines."""
+    """Evaluate a model: takes lm_eval's own arguments, starts faster, and knows the ragtasks-* baselines.
+
+    With --for-submission B (or C) it asks for all tasks that `ragtasks submit --task B` (or C) hands in.
+    """
     from ragtasks.harness.run import run_harness
 
     run_harness(context.args)

@@ -21,12 +21,14 @@ def _store() -> Any:
 
 @runs.command("list")
 def runs_list() -> None:
-    """List the stored runs."""
+    """List the stored runs, and those that cannot be read."""
     from retrieval_cache.store import list_runs
 
     store = _store()
-    stored = store.all()
+    stored, unreadable = store.all(), store.unreadable()
     say(*list_runs(stored) if stored else [f"no runs in {store.runs}: make one with `ragtasks retrieve`"])
+    if unreadable:
+        say("", f"runs that cannot be read: {len(unreadable)}", *(f"  {line}" for line in unreadable))
 
 
 @runs.command("show")

@@ -31,14 +31,17 @@ def check(  # noqa: PLR0917 (one parameter an option)
     data: DATA = None,
     documents: _DOCUMENTS = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="A line a violation, in place of one for all equal ones.")
+    ] = False,
 ) -> None:
-    """Say everything that is wrong with a submission, by line; status 1 where anything is."""
+    """Say everything that is wrong with a submission, by rule and line; status 1 where anything is."""
     from ragtasks.submissions import mtrageval
     from ragtasks.submissions.mtrageval import render_json, render_text
 
     source = named_benchmark(benchmark or "mtrag", data) if benchmark or data else None
     report = mtrageval.check(file, task, source, input_file, documents=documents)
-    say(*([json.dumps(render_json(report))] if as_json else render_text(report)))
+    say(*([json.dumps(render_json(report))] if as_json else render_text(report, every=every)))
     raise typer.Exit(int(not report.passes))
 
 

@@ -30,6 +30,7 @@ from ragtasks.config import KEYS, foreign_keys
 from ragtasks.errors import ConfigurationError, RagtasksError
 from ragtasks.harness import models
 from ragtasks.harness._argument_errors import ClearConfig, clear_model, in_one_line, parse_in_one_line, unknown_task
+from ragtasks.harness._for_submission import submission_arguments
 from ragtasks.harness._output import take_verbose, told_in_stages
 from ragtasks.harness._replacing import replaced
 from ragtasks.harness.answering import AnswerKeeper
@@ -41,7 +42,9 @@ _LOGGER = logging.getLogger(__name__)
 
 
 def run_harness(arguments: Sequence[str]) -> None:
-    """Run the harness with its own arguments, as after `lm_eval run`; its log is quiet unless `-v` is among them.
+    """Run the harness with its own arguments, as after `lm_eval run`, and `--for-submission`.
+
+    Its log is quiet unless `-v` is among them.
 
     Raises:
         ConfigurationError: a chat endpoint without `--apply_chat_template`, or another error in the arguments.
@@ -51,7 +54,7 @@ def run_harness(arguments: Sequence[str]) -> None:
     """
     assert models.__all__  # imported for the names that it registers
     take_failures()  # what an evaluation that ended early, or the stock harness, left in this process
-    arguments, verbose = take_verbose(arguments)
+    arguments, verbose = take_verbose(submission_arguments(arguments))
     with told_in_stages(verbose=verbose):
         _run(arguments)
 

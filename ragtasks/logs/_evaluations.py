@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -111,13 +111,15 @@ class Evaluation:
         return {setting: sum(counts.values()) for setting, counts in parts.items()}
 
 
-def read_evaluations(paths: Sequence[Path]) -> list[Evaluation]:
+def read_evaluations(paths: Sequence[Path], *, left_out: Callable[[str], None] | None = None) -> list[Evaluation]:
     """Return the evaluations found at the paths, in the order given; those of one folder in order of their names.
 
     A file that several paths lead to is read once.
 
     Args:
         paths: folders that the harness wrote to, or results files in them.
+        left_out: is given a line on each file of a folder that cannot be read, and the others are returned; None: the
+            first one is an error, as it always is of a file that is named, and where nothing is left.
 
     Raises:
         BenchmarkFileError: no results, logged samples that are missing or fewer than the results say, a broken file, or
@@ -128,7 +130,22 @@ def read_evaluations(paths: Sequence[Path]) -> list[Evaluation]:
         for file in _results_files(path):
             files.setdefault(file.resolve(), file)
     folder = os.path.commonpath([_folder(path).absolute() for path in paths]) if paths else ""
-    return [item for file in files.values() for item in _evaluations(file, Path(os.path.relpath(file, folder)))]
+    named = {path.resolve() for path in paths if path.is_file()}
+    found: list[Evaluation] = []
+    errors: list[BenchmarkFileError] = []
+    for real, file in files.items():
+        try:
+            found += _evaluations(file, Path(os.path.relpath(file, folder)))
+        except BenchmarkFileError as error:
+            if left_out is None or real in named:
+                raise
+            errors.append(error)
+    if errors and not found:
+        raise errors[0]
+    for problem in errors:
+        if left_out is not None:
+            left_out(" ".join(str(problem).split()))
+    return found
 
 
 def evaluation_of(model: str, facts: Mapping[str, Any], task: str, samples: Iterable[Mapping[str, Any]]) -> Evaluation:

@@ -114,5 +114,11 @@ def test_runs_on_data_of_ones_own_are_told_apart(store: Path, capsys: pytest.Cap
     shown = json.loads("\n".join(printed(capsys, "runs", "show", "b")))
     assert shown["facts"]["copy"] == "two"
     assert shown["spec"]["revision"].startswith(next(row[2] for row in cells if row[0] == "b"))
+    # One run that cannot be read hides none of the others.
+    (store / "runs" / "a" / "manifest.json").write_text("{", encoding="utf-8")
+    *listed, said = printed(capsys, "runs", "list")
+    assert [line.split()[0] for line in listed[1:4]] == ["b", "c", "sampled"]
+    assert listed[4:] == ["", "runs that cannot be read: 1"]
+    assert str(store / "runs" / "a") in said
     shutil.rmtree(store / "runs")
     assert printed(capsys, "runs", "list")[0].startswith("no runs in ")

@@ -340,3 +340,19 @@ def test_a_task_whose_name_is_no_file_s_is_refused(tmp_path: Path, name: str) ->
     save(tmp_path, change=rename)
     with pytest.raises(BenchmarkFileError, match="no name of a task"):
         read_evaluations([tmp_path])
+
+
+def test_one_broken_file_does_not_stop_a_folder_and_is_named(tmp_path: Path) -> None:
+    save(tmp_path / "whole", "whole")
+    broken = save(tmp_path / "broken", "broken")
+    broken.write_text("{", encoding="utf-8")
+    said: list[str] = []
+    assert [item.model for item in read_evaluations([tmp_path], left_out=said.append)] == ["whole"]
+    assert len(said) == 1
+    assert str(broken) in said[0]
+    assert "\n" not in said[0]
+    # A file that is named is an error, as is a folder in which nothing else is left.
+    for path in (broken, tmp_path / "broken"):
+        with pytest.raises(BenchmarkFileError):
+            read_evaluations([path], left_out=said.append)
+    assert len(said) == 1

@@ -8,14 +8,15 @@ not.
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Any
 
 _LINES_SHOWN = 10
 _LONGEST = 120
+_PLACES = re.compile(r"\[\d+\]")
 
 
 class Words(str):
@@ -116,19 +117,46 @@ def _plain(text: str) -> str:
     return text if text.isprintable() else json.dumps(text)[1:-1]
 
 
-def render_text(report: Report) -> Iterator[str]:
-    """Yield a report's lines: the counts, every violation and warning, the notes by rule, what was not checked."""
+def render_text(report: Report, *, every: bool = False) -> Iterator[str]:
+    """Yield a report's lines: the counts, violations and warnings, notes, what was not checked.
+
+    Args:
+        report: what was found.
+        every: a line a violation and warning, in place of one for all that expect the same.
+    """
     counts = ", ".join(f"{report.count(severity)} {severity.value}s" for severity in Severity)
     yield f"{_plain(report.name)}: task {report.task.value}, {report.n_rows} tasks: {counts}"
-    yield from (f"  {finding}" for finding in report.findings if finding.severity is not Severity.NOTE)
-    notes = [finding for finding in report.findings if finding.severity is Severity.NOTE]
-    for rule, n in Counter(finding.rule for finding in notes).items():
-        same = [finding for finding in notes if finding.rule == rule]
-        lines = ", ".join(str(finding.line) for finding in same[:_LINES_SHOWN])
-        more = ", ..." if n > _LINES_SHOWN else ""
-        first = f"expected {same[0].expected}, found {same[0].found}"
-        yield f"  note {rule}: {n} times (line {lines}{more}); the first: {first} [{same[0].consequence}]"
+    notes, others = (
+        [one for one in report.findings if (one.severity is Severity.NOTE) == is_note] for is_note in (True, False)
+    )
+    groups = _alike(others)
+    for same in groups:
+        yield from (f"  {one}" for one in same) if every or len(same) == 1 else [f"  {_together(same)}"]
+    if not every and len(groups) < len(others):
+        yield "  equal ones are put together; --all prints each"
+    yield from (f"  {_together(same)}" for same in _alike(notes))
     yield from (f"  not checked: {text}" for text in report.unchecked)
+
+
+def _alike(findings: Iterable[Finding]) -> list[list[Finding]]:
+    """Return equal findings together, in the order of the first ones; notes are equal if of one rule.
+
+    Whether a field is of the first context or of the tenth makes no difference.
+    """
+    groups: dict[tuple[str, str, str], list[Finding]] = {}
+    for finding in findings:
+        expected = "" if finding.severity is Severity.NOTE else _PLACES.sub("[]", finding.expected)
+        groups.setdefault((finding.rule, finding.severity.value, expected), []).append(finding)
+    return list(groups.values())
+
+
+def _together(same: Sequence[Finding]) -> str:
+    """Return one line on equal findings: how many, their first lines, and the first of them."""
+    first = same[0]
+    numbers = list(dict.fromkeys(str(finding.line) for finding in same))
+    lines, more = ", ".join(numbers[:_LINES_SHOWN]), ", ..." if len(numbers) > _LINES_SHOWN else ""
+    said = f"expected {first.expected}, found {first.found} [{first.consequence}]"
+    return f"{first.severity.value} {first.rule}: {len(same):,} times (line {lines}{more}); the first: {said}"
 
 
 def render_json(report: Report) -> dict[str, Any]:

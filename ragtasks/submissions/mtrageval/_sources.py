@@ -15,6 +15,11 @@ from ragtasks.records import Passage, Setting
 from ragtasks.submissions.mtrageval._build import Entry
 from ragtasks.submissions.mtrageval._findings import SubmissionTask
 
+_SCORE_FIRST = (
+    "a file of predictions is scored first: `ragtasks judge {path} --benchmark mtrag --setting reference --output_path "
+    "DIR --metadata '{{\"conversational\": true}}'` (task C: --setting full_rag); then name DIR as --results. A file "
+    "that is a submission already: `ragtasks check {path} --task B`"
+)
 _SETTINGS = {
     SubmissionTask.A: Setting.FULL_RAG,
     SubmissionTask.B: Setting.REFERENCE,
@@ -66,15 +71,15 @@ def answered(path: Path) -> SavedEvaluation:
     Raises:
         BenchmarkFileError: there is none, there are several, or a file is broken.
     """
-    files, _ = evaluation_files(path)
+    files, predictions = evaluation_files(path)
     if len(files) == 1:
         return read_results(files[0], path, {})
     message = clear_error(
         "results to submit",
         where=str(path),
         expected="one results_*.json, of one model",
-        found=", ".join(map(str, files)) or "none",
-        next_step="name the results file itself",
+        found=", ".join(map(str, files or predictions)),
+        next_step="name the results file itself" if files else _SCORE_FIRST.format(path=predictions[0]),
     )
     raise BenchmarkFileError(message)
 

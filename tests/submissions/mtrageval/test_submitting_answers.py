@@ -1,0 +1,80 @@
+"""From answers to a submission: asked for before the model runs, and errors that name the command that helps."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from ragtasks.cli import app
+from ragtasks.errors import BenchmarkFileError, ConfigurationError
+from ragtasks.harness._for_submission import submission_arguments
+from ragtasks.submissions.mtrageval import SubmissionTask, render_text
+from ragtasks.submissions.mtrageval._service import Request, check, submit
+from tests.conftest import REAL_DATA
+from tests.submissions.mtrageval._files import sample
+
+REFERENCE = REAL_DATA / "mt-rag-benchmark/mtragun-human/generation_tasks/reference.jsonl"
+
+
+@pytest.mark.parametrize(("task", "harness_task"), [("B", "mtrag_reference"), ("c", "mtrag_full_rag")])
+def test_the_option_asks_for_what_is_handed_in(task: str, harness_task: str) -> None:
+    given = ["--model", "m", f"--for-submission={task}", "--output_path", "out", "--metadata", '{"data": "sample"}']
+    found = submission_arguments(given)
+    assert found[:6] == ["--model", "m", "--output_path", "out", "--tasks", harness_task]
+    assert found[6:8] == ["--log_samples", "--metadata"]
+    assert json.loads(found[8]) == {"data": "sample", "conversational": True}
+    named = submission_arguments(["--for-submission", task, "--tasks", "mtrag_un_reference", "--output_path", "out"])
+    assert named[:2] == ["--tasks", "mtrag_un_reference"]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["--for-submission"], "expected B"),
+        (["--for-submission", "A", "--output_path", "o"], "expected B"),
+        (["--for-submission", "B"], "needs --output_path"),
+        (["--for-submission", "B", "-o", "o", "--metadata", "data=sample"], "JSON object"),
+        (["--for-submission", "B", "-o", "o", "--metadata", '{"conversational": false}'], "take"),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_the_model_runs(given: list[str], said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        submission_arguments(given)
+
+
+def test_other_arguments_stay_as_they_are() -> None:
+    given = ["--model", "m", "--metadata={}", "--tasks=mtrag"]
+    assert submission_arguments(given) == given
+
+
+def test_a_file_of_predictions_names_the_command_that_scores_it(tmp_path: Path) -> None:
+    path = tmp_path / "mine.jsonl"
+    path.write_text('{"task_id": "x<::>1", "predictions": [{"text": "a"}]}\n', encoding="utf-8")
+    with pytest.raises(BenchmarkFileError, match=r"ragtasks judge .*mine\.jsonl.* --output_path") as error:
+        submit(Request(SubmissionTask.B, tmp_path / "b.jsonl", results=path), sample(), tmp_path)
+    assert "one results_*.json" in str(error.value)
+
+
+def test_equal_findings_are_one_line_with_their_number(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    rows = [{"task_id": f"x<::>{n}", "Collection": "c", "contexts": [{"document_id": "d"}]} for n in range(1, 31)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    report = check(path, SubmissionTask.A, None, None, documents=False)
+    lines = list(render_text(report))
+    (together,) = [line for line in lines if ".score" in line]
+    assert together.startswith("  violation score: 30 times (line 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ...); the first: ")
+    assert "  equal ones are put together; --all prints each" in lines
+    assert sum(".score" in line for line in render_text(report, every=True)) == 30
+
+
+@pytest.mark.skipif(not REFERENCE.is_file(), reason=f"no {REFERENCE}")
+def test_the_official_reference_file_has_few_lines() -> None:
+    """It fails 1,187 times, for a handful of causes."""
+    runner = CliRunner()
+    short = runner.invoke(app, ["check", str(REFERENCE), "--task", "B"]).output.splitlines()
+    whole = runner.invoke(app, ["check", str(REFERENCE), "--task", "B", "--all"]).output.splitlines()
+    assert len(short) < 20
+    assert len(whole) > 1000
