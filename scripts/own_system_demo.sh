@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# The five commands of docs/score-your-system.md in a checkout's own environment: from `pip install` to a scored system.
+# usage: own_system_demo.sh [FOLDER]     FOLDER: where everything is written; default: a temporary one
+# With RAGTASKS_DEMO_INSTALLED=1 the first command is left out: what is on the PATH runs.
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+folder=${1:-$(mktemp -d)}
+if [ -z "${RAGTASKS_DEMO_INSTALLED:-}" ]; then
+  python3 -m venv "$folder/venv"
+  export PATH="$folder/venv/bin:$PATH"
+fi
+port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+ln -sfn "$root/examples" "$folder/examples"
+cd "$folder"
+sed -n '/^## From nothing/,/^## Questions/p' "$root/docs/score-your-system.md" | sed -n '/^```$/,/^```$/p' |
+  sed '1d;/^```$/,$d' | while IFS= read -r command; do
+  case $command in
+    pip\ *) [ -n "${RAGTASKS_DEMO_INSTALLED:-}" ] && continue; command=${command/"'."/"'$root"} ;;
+  esac
+  command=${command//8010/$port}
+  echo "\$ $command"
+  bash -c "$command" < /dev/null
+done
