@@ -41,6 +41,7 @@ LAYERS = {
     "ragtasks.harness": 9,
     "ragtasks.reports": 9,
     "ragtasks.submissions": 9,
+    "ragtasks.synthesis": 9,
     "ragtasks.api": 10,
     "ragtasks.arena": 10,
     "ragtasks.doctor": 10,
@@ -64,7 +65,8 @@ READ_BY_RETRIEVAL = {
 }
 # Rewriting is retrieval: a rewritten question's score is what a retriever finds while the evaluation runs.
 # The Python API is the outermost layer beside the command line: it finds data and runs as the environment names them.
-MAY_CALL_RETRIEVAL = {"ragtasks.api", "ragtasks.cli", "ragtasks.scoring"}
+# Synthesis cuts its documents as corpora are cut, and trains what the precompute stage uses.
+MAY_CALL_RETRIEVAL = {"ragtasks.api", "ragtasks.cli", "ragtasks.scoring", "ragtasks.synthesis"}
 MAY_READ_ENVIRONMENT = {"ragtasks.api", "ragtasks.harness", "ragtasks.doctor", "ragtasks.cli", "ragtasks.scoring"}
 
 

@@ -20,6 +20,7 @@ from ragtasks.cli import (
     runs,
     score,
     submit,
+    synthesize,
     trec_rag,
     validate,
 )
@@ -50,6 +51,7 @@ __all__ = [
     "runs",
     "score",
     "submit",
+    "synthesize",
     "trec_rag",
     "validate",
 ]

@@ -10,7 +10,8 @@ from ragtasks.judges._faithfulness import RL_F
 from ragtasks.judges._multihop_answer import MULTIHOP_ANSWER, multihop_answer
 from ragtasks.judges._nuggets import NUGGET_ASSIGNMENT, NUGGET_CREATION, nugget_assignment, nugget_creation, nuggets_of
 from ragtasks.judges._pairwise import PAIRWISE, pair_of, pairwise
-from ragtasks.judges._question import Rubric
+from ragtasks.judges._parsers import UnparsableReplyError, json_values
+from ragtasks.judges._question import Rubric, code_of
 from ragtasks.judges._reference_less import RL_MTB, RL_R
 from ragtasks.judges._relevance import RELEVANCE, JudgedPassages, judge_passages, relevance
 from ragtasks.judges._rubrics import RB_LLM, rubrics_named
@@ -35,10 +36,13 @@ __all__ = [
     "JudgeIdk",
     "JudgedPassages",
     "Rubric",
+    "UnparsableReplyError",
     "Verdict",
     "VerdictOutcome",
     "Verdicts",
     "citation_support",
+    "code_of",
+    "json_values",
     "judge_passages",
     "judge_responses",
     "multihop_answer",

@@ -186,17 +186,27 @@ def read_decision(reply: str) -> str:
     return word
 
 
-def _objects(reply: str) -> list[dict[str, Any]]:
-    """Return the JSON objects of a text that stand in no other one."""
-    decoder, found, start = json.JSONDecoder(strict=False), [], reply.find("{")
-    while start >= 0:
+def json_values(reply: str, openings: str = "{[") -> list[Any]:
+    """Return the JSON objects and lists of a text that stand in no other one, in its order; [] for none.
+
+    Args:
+        reply: what a model wrote; what stands around the values is not looked at.
+        openings: `{` for objects alone, inside of lists too.
+    """
+    decoder, found, end = json.JSONDecoder(strict=False), [], 0
+    for match in re.finditer(f"[{re.escape(openings)}]", reply):
+        if match.start() < end:
+            continue
         try:
-            value, end = decoder.raw_decode(reply, start)
-            found.append(value)
+            value, end = decoder.raw_decode(reply, match.start())
         except (ValueError, RecursionError):
-            end = start + 1
-        start = reply.find("{", end)
+            continue
+        found.append(value)
     return found
+
+
+def _objects(reply: str) -> list[dict[str, Any]]:
+    return json_values(reply, "{")
 
 
 def _rating(match: re.Match[str] | None) -> int:
@@ -212,6 +222,7 @@ __all__ = [
     "LABELS",
     "YES_NO",
     "UnparsableReplyError",
+    "json_values",
     "read_coded_label",
     "read_coded_object",
     "read_coded_rating",

@@ -40,7 +40,7 @@ def segment_lines(
         raise ConfigurationError(f"segmenting needs 1 <= stride <= sentences, found stride {stride}, sentences {size}")
     offset = 0
     for document, row in documents:
-        for number, (start, end) in enumerate(_windows(document.text, size, stride)):
+        for number, (start, end) in enumerate(sentence_windows(document.text, size, stride)):
             record = {
                 "docid": f"{document.passage_id}#{number}_{offset}",
                 "url": document.url,
@@ -55,9 +55,9 @@ def segment_lines(
             yield line
 
 
-def _windows(text: str, size: int, stride: int) -> Iterator[tuple[int, int]]:
-    """Yield where segments start and end, white space at their ends left out."""
-    sentences = list(_sentences(text))
+def sentence_windows(text: str, size: int, stride: int) -> Iterator[tuple[int, int]]:
+    """Yield where segments of a text start and end, white space at their ends left out, see `segment_lines`."""
+    sentences = list(sentence_spans(text))
     for first in range(0, len(sentences), stride):
         last = min(first + size, len(sentences))
         yield sentences[first][0], sentences[last - 1][1]
@@ -65,7 +65,8 @@ def _windows(text: str, size: int, stride: int) -> Iterator[tuple[int, int]]:
             return
 
 
-def _sentences(text: str) -> Iterator[tuple[int, int]]:
+def sentence_spans(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where the sentences of a text start and end, white space at their ends left out."""
     starts = [0, *sentence_ends(text)]
     for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
         piece = text[start:end]
@@ -73,4 +74,4 @@ def _sentences(text: str) -> Iterator[tuple[int, int]]:
             yield start + len(piece) - len(piece.lstrip()), start + len(piece.rstrip())
 
 
-__all__ = ["SENTENCES", "STRIDE", "segment_lines"]
+__all__ = ["SENTENCES", "STRIDE", "segment_lines", "sentence_spans", "sentence_windows"]

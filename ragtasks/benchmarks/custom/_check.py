@@ -20,7 +20,7 @@ from ragtasks.files import SAMPLE_STATISTICS
 from ragtasks.records import Answerability
 
 _READ = (CONVERSATIONS, PASSAGES, QRELS, RETRIEVED)
-_NOT_MEANT = {DERIVED, SAMPLE_STATISTICS}
+_NOT_MEANT = {DERIVED, SAMPLE_STATISTICS, "synthesis"}  # the last holds what `ragtasks synthesize` made it of
 
 
 @dataclass(frozen=True, slots=True)

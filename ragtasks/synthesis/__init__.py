@@ -1,0 +1,11 @@
+"""One's own documents made into benchmarks by a model: dialogues, multi-hop questions, and what they train.
+
+Prompts are ours; a client answers them and keeps its replies, so that a killed synthesis pays for nothing twice. What a
+model writes is read, checked against the documents and counted; nothing is filled in.
+"""
+
+from ragtasks.synthesis._pipeline import Outcome, synthesize
+from ragtasks.synthesis._settings import POOLS, UNITS, Settings
+from ragtasks.synthesis.documents import Cut
+
+__all__ = ["POOLS", "UNITS", "Cut", "Outcome", "Settings", "synthesize"]

@@ -1,0 +1,203 @@
+"""The folder that a synthesis leaves: a benchmark that `ragtasks validate` takes, and what it was made of.
+
+`conversations.jsonl`, `passages.jsonl` and `qrels.tsv` are the format of one's own benchmark. The folder `synthesis/`
+beside them holds propositions, dialogues with both forms of each question, what was left out and why, and a manifest.
+All of it appears at once under its name, or nothing does.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from ragtasks.benchmarks.custom import CONVERSATIONS, PASSAGES, check_folder
+from ragtasks.errors import CacheError, ConfigurationError, clear_error
+from ragtasks.files import canonical_hash
+from ragtasks.ids import task_id
+from ragtasks.records import Answerability, Passage
+from ragtasks.synthesis.dialogues import Dialogue, Pool, Turn
+from ragtasks.synthesis.documents import LeftOut
+from ragtasks.synthesis.propositions import Unit
+
+DETAILS = "synthesis"
+"""Folder with what the benchmark was made of."""
+MANIFEST = "manifest.json"
+
+_QRELS = "qrels.tsv"
+
+
+@dataclass(frozen=True)
+class Synthesis:
+    """Everything that a synthesis of dialogues made."""
+
+    dialogues: Sequence[Dialogue]
+    """Those that stayed."""
+    pool: Pool
+    """What is searched."""
+    units: Sequence[Unit]
+    """What dialogues were written from."""
+    left_out: Sequence[LeftOut]
+    """Files, passages and dialogues that take no part."""
+    made_by: Mapping[str, Any]
+    """What decides the result: settings, model, prompts, documents."""
+    counts: Mapping[str, int]
+    """What happened, by its name."""
+
+
+def is_made(folder: Path, made_by: Mapping[str, Any]) -> bool:
+    """Return whether a folder holds the synthesis that would be made; False where nothing is there.
+
+    Raises:
+        ConfigurationError: something else is there.
+    """
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        return False
+    manifest = folder / DETAILS / MANIFEST
+    try:
+        is_same = orjson.loads(manifest.read_bytes())["key"] == canonical_hash(made_by)
+    except (OSError, ValueError, LookupError, TypeError):
+        is_same = False
+    if not is_same:
+        message = clear_error(
+            "synthesis",
+            where=str(folder),
+            expected="no such folder, an empty one, or what these very documents, settings and model made",
+            found="something else",
+            next_step="name another folder with --out, or remove this one",
+        )
+        raise ConfigurationError(message)
+    return True
+
+
+def publish_folder(
+    folder: Path, files: Mapping[str, Iterable[bytes]], made_by: Mapping[str, Any], **facts: Any
+) -> None:
+    """Write files and a manifest, then give the folder its name in one step.
+
+    Args:
+        folder: not there, or empty.
+        files: path below the folder -> its pieces.
+        made_by: what decides the result; its hash is the folder's key.
+        facts: what else the manifest says.
+
+    Raises:
+        CacheError: it cannot be written; nothing is left.
+    """
+    part = folder.with_name(f".{folder.name}.part")
+    manifest = {"key": canonical_hash(made_by), "made_by": dict(made_by), **facts}
+    content = {**files, f"{DETAILS}/{MANIFEST}": [orjson.dumps(manifest, option=orjson.OPT_INDENT_2), b"\n"]}
+    try:
+        shutil.rmtree(part, ignore_errors=True)
+        for name, pieces in content.items():
+            (part / name).parent.mkdir(parents=True, exist_ok=True)
+            with (part / name).open("wb") as file:
+                file.writelines(pieces)
+        if folder.is_dir():
+            folder.rmdir()
+        part.rename(folder)
+    except OSError as error:
+        shutil.rmtree(part, ignore_errors=True)
+        raise CacheError(f"cannot write {folder}: {error.strerror or error}") from error
+
+
+def write_synthesis(folder: Path, made: Synthesis) -> None:
+    """Write a synthesis as a benchmark, see the module, and check it as `ragtasks validate` does.
+
+    Raises:
+        CacheError: it cannot be written.
+    """
+    files = {
+        CONVERSATIONS: _lines(map(_conversation, made.dialogues, [made.pool] * len(made.dialogues))),
+        PASSAGES: _lines(_passages(made.pool)),
+        _QRELS: _qrels(made),
+        f"{DETAILS}/units.jsonl": _lines(map(_unit, made.units)),
+        f"{DETAILS}/dialogues.jsonl": _lines(map(_details, made.dialogues)),
+        f"{DETAILS}/left_out.jsonl": _lines({"what": item.what, "reason": item.reason} for item in made.left_out),
+    }
+    publish_folder(folder, files, made.made_by, counts=dict(made.counts))
+    checked = check_folder(folder)
+    assert checked.passes, checked.lines  # ours: whatever a model wrote, the format is right
+
+
+def _lines(rows: Iterable[Mapping[str, Any]]) -> Iterable[bytes]:
+    return (orjson.dumps(row) + b"\n" for row in rows)
+
+
+def _conversation(dialogue: Dialogue, pool: Pool) -> dict[str, Any]:
+    turns = [_turn(number, turn, pool) for number, turn in enumerate(dialogue.turns, start=1)]
+    return {"conversation_id": dialogue.dialogue_id, "domain": dialogue.domain, "turns": turns}
+
+
+def _turn(number: int, turn: Turn, pool: Pool) -> dict[str, Any]:
+    # One passage a unit: of overlapping ones the first. The judgements name all of them.
+    references = list(dict.fromkeys(pool.of_unit[unit.unit_id][0] for unit in turn.units))
+    return {
+        "question": turn.contextualized,
+        "answer": turn.answer,
+        "answerability": turn.answerability.value,
+        **({"references": references} if references else {}),
+        **({"question_types": list(turn.question_types)} if turn.question_types else {}),
+        "multi_turn": "N/A" if number == 1 else "Follow-up",
+        "rewrite": turn.decontextualized,
+    }
+
+
+def _passages(pool: Pool) -> Iterable[dict[str, Any]]:
+    for domain, passages in pool.passages.items():
+        for item in passages:
+            yield _passage(item, domain)
+
+
+def _passage(item: Passage, domain: str) -> dict[str, Any]:
+    title = {"title": item.title} if item.title else {}
+    return {"_id": item.passage_id, **title, "text": item.text, "domain": domain}
+
+
+def _qrels(made: Synthesis) -> Iterable[bytes]:
+    """Yield a line for each passage that holds a unit which a turn rests on."""
+    for dialogue in made.dialogues:
+        for number, turn in enumerate(dialogue.turns, start=1):
+            if turn.answerability is Answerability.ANSWERABLE:
+                for name in sorted(made.pool.ids_of(turn)):
+                    yield f"{task_id(dialogue.dialogue_id, number)}\t0\t{name}\t1\n".encode()
+
+
+def _unit(unit: Unit) -> dict[str, Any]:
+    return {
+        "unit_id": unit.unit_id,
+        "text": unit.text,
+        "document_id": unit.document_id,
+        "passage_ids": list(unit.passage_ids),
+        "domain": unit.domain,
+    }
+
+
+def _details(dialogue: Dialogue) -> dict[str, Any]:
+    turns = [
+        {
+            "contextualized": turn.contextualized,
+            "decontextualized": turn.decontextualized,
+            "answer": turn.answer,
+            "units": [unit.unit_id for unit in turn.units],
+            "question_types": list(turn.question_types),
+            "answerability": turn.answerability.value,
+        }
+        for turn in dialogue.turns
+    ]
+    removed = [{"question": one.question, "answer": one.answer, "reason": one.reason} for one in dialogue.removed]
+    units = [unit.unit_id for unit in dialogue.units]
+    return {
+        "dialogue_id": dialogue.dialogue_id,
+        "domain": dialogue.domain,
+        "units": units,
+        "turns": turns,
+        "removed": removed,
+    }
+
+
+__all__ = ["DETAILS", "MANIFEST", "Synthesis", "is_made", "publish_folder", "write_synthesis"]

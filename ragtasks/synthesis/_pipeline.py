@@ -1,0 +1,169 @@
+"""From a folder of documents to a benchmark of dialogues, every step named, every loss counted."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, zip_longest
+from pathlib import Path
+from typing import Any
+
+from ragtasks.clients import Client, Price, Progress, Usage, no_progress
+from ragtasks.errors import ConfigurationError
+from ragtasks.records import Passage
+from ragtasks.synthesis._folder import DETAILS, Synthesis, is_made, write_synthesis
+from ragtasks.synthesis._settings import Settings
+from ragtasks.synthesis.asking import Asker
+from ragtasks.synthesis.dialogues import Pool, make_unanswerable, write_dialogues
+from ragtasks.synthesis.documents import Document, DocumentPassage, Documents, LeftOut, cut_documents, read_documents
+from ragtasks.synthesis.propositions import Unit, cut_sentences, extract_propositions, sublists
+from ragtasks.templates import shipped_template
+
+_VERSION = 1
+"""Raised when the same replies come to another benchmark."""
+_PROMPTS = ("again", "answerable", "contextualize", "dialogue", "ground", "propositions")
+_MOST_SHOWN = 10
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a synthesis came to."""
+
+    lines: tuple[str, ...]
+    """What to print: counts, and each loss with its reason."""
+    usage: Usage
+    """What was asked and paid."""
+
+
+def synthesize(
+    root: Path,
+    folder: Path,
+    client: Client,
+    settings: Settings,
+    *,
+    price: Price | None = None,
+    progress: Progress = no_progress,
+) -> Outcome:
+    """Make a benchmark of dialogues out of documents.
+
+    Give it a client that keeps replies (`KeptReplies`): then a killed call goes on where it was, and the same replies
+    give the same bytes.
+
+    Args:
+        root: folder of documents.
+        folder: where the benchmark goes; not there, or empty.
+        client: who writes.
+        settings: how.
+        price: what the client's tokens cost.
+        progress: told of every step.
+
+    Raises:
+        ConfigurationError: no documents, nothing to ask about, or a folder that holds something else.
+        JudgeError: a question got no reply; nothing was written, and what was answered is kept.
+        RagtasksError: as the client.
+    """
+    read = read_documents(
+        root, folders_are_domains=settings.folders_are_domains, most_bytes=settings.most_bytes, progress=progress
+    )
+    made_by = _made_by(read.documents, settings, client)
+    if is_made(folder, made_by):
+        return Outcome((f"{folder} is there already: the same documents, settings and model made it",), Usage())
+    asker = Asker(client, price, progress)
+    made = _make(read, settings, asker, made_by, progress)
+    write_synthesis(folder, made)
+    return Outcome(tuple(_told(folder, read, made)), asker.usage)
+
+
+def _make(
+    read: Documents, settings: Settings, asker: Asker, made_by: Mapping[str, Any], progress: Progress
+) -> Synthesis:
+    passages, repeated = cut_documents(read.documents, settings.cut, progress)
+    left_out = [*read.left_out, *repeated]
+    counts: Counter[str] = Counter(documents=len(read.documents), passages=len(passages))
+    if settings.unit == "sentences":
+        units = cut_sentences(read.documents, passages)
+    else:
+        extraction = extract_propositions(passages, asker)
+        units, left_out = list(extraction.units), [*left_out, *extraction.left_out]
+        counts += extraction.counts
+    if not units:
+        raise ConfigurationError(_nothing_to_ask(settings, left_out))
+    counts[settings.unit] = len(units)
+    lists = _chosen(units, settings)
+    written = write_dialogues(lists, asker, turns=settings.turns, question_types=settings.question_types)
+    pool = _pool(passages, units, settings)
+    dialogues, pool, tried = make_unanswerable(written.dialogues, pool, settings.unanswerable, asker)
+    if not dialogues:
+        raise ConfigurationError(_nothing_to_ask(settings, [*left_out, *written.left_out]))
+    counts["dialogues"], counts["turns"] = len(dialogues), sum(len(one.turns) for one in dialogues)
+    counts["pairs taken out"] = sum(len(one.removed) for one in dialogues)
+    return Synthesis(dialogues, pool, units, [*left_out, *written.left_out], made_by, {**counts, **tried})
+
+
+def _made_by(documents: Sequence[Document], settings: Settings, client: Client) -> dict[str, Any]:
+    """Return what decides the result, as JSON values."""
+    digest = hashlib.sha256()
+    for document in documents:
+        for part in (document.document_id, document.domain, document.title, document.text):
+            digest.update(hashlib.sha256(part.encode()).digest())
+    prompts = {name: shipped_template(f"synthesis/{name}").sha256 for name in _PROMPTS}
+    return {
+        "version": _VERSION,
+        "settings": dict(settings.describe()),
+        "client": dict(client.describe()),
+        "prompts": prompts,
+        "documents": digest.hexdigest(),
+    }
+
+
+def _chosen(units: Sequence[Unit], settings: Settings) -> list[tuple[Unit, ...]]:
+    """Return the lists that dialogues are written from: all, or the first ones of each domain in turn."""
+    lists = list(sublists(units, settings.list_size))
+    if settings.most_dialogues is None:
+        return lists
+    by_domain: dict[str, list[tuple[Unit, ...]]] = {}
+    for one in lists:
+        by_domain.setdefault(one[0].domain, []).append(one)
+    in_turn = chain.from_iterable(zip_longest(*by_domain.values()))
+    return [one for one in in_turn if one is not None][: settings.most_dialogues]
+
+
+def _pool(passages: Sequence[DocumentPassage], units: Sequence[Unit], settings: Settings) -> Pool:
+    """Return what is searched, and what of it holds each unit."""
+    domains = dict.fromkeys(unit.domain for unit in units)
+    if settings.pool == "propositions":
+        own = {
+            domain: tuple(Passage(one.unit_id, one.text) for one in units if one.domain == domain) for domain in domains
+        }
+        return Pool(own, {unit.unit_id: (unit.unit_id,) for unit in units})
+    by_domain = {domain: tuple(item.passage for item in passages if item.domain == domain) for domain in domains}
+    return Pool(by_domain, {unit.unit_id: unit.passage_ids for unit in units})
+
+
+def _nothing_to_ask(settings: Settings, left_out: Sequence[LeftOut]) -> str:
+    reasons = Counter(item.reason for item in left_out).most_common(3)
+    found = "; ".join(f"{count} times {reason}" for reason, count in reasons) or "nothing to ask about"
+    return (
+        f"no dialogue could be made from these {settings.unit}: {found}. Nothing was written. Next step: look at the "
+        "documents, or name a model that answers in the form asked for"
+    )
+
+
+def _told(folder: Path, read: Documents, made: Synthesis) -> Iterator[str]:
+    """Yield what a user reads at the end."""
+    yield f"{folder}: " + ", ".join(f"{count:,} {what}" for what, count in made.counts.items() if count)
+    if read.others:
+        others = ", ".join(f"{count} {suffix}" for suffix, count in read.others.most_common(_MOST_SHOWN))
+        yield f"files of other kinds, not read: {others}"
+    for encoding, count in read.guessed.items():
+        yield f"encoding guessed as {encoding} in {count} documents"
+    if made.left_out:
+        yield f"left out, {len(made.left_out)} in all ({DETAILS}/left_out.jsonl):"
+        yield from (f"  {item.what}: {item.reason}" for item in made.left_out[:_MOST_SHOWN])
+    removed = Counter(one.reason for dialogue in made.dialogues for one in dialogue.removed)
+    yield from (f"pairs taken out: {count} ({reason})" for reason, count in removed.most_common())
+
+
+__all__ = ["Outcome", "synthesize"]

@@ -1,0 +1,236 @@
+"""Dialogues in three questions to a model: written so that each question stands alone, as people talk, then checked.
+
+A model writes better questions in both forms in this order than the other way round (OR-CONVQA paper, section 3.2,
+prompts 2.1 to 2.3). The wording of the prompts is ours. A dialogue with a reply that cannot be used is left out whole;
+a pair that the check does not accept is taken out alone, and the next question falls back to its standalone form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeVar
+
+from ragtasks.benchmarks.custom import search
+from ragtasks.records import Passage
+from ragtasks.synthesis.asking import (
+    Asker,
+    Failure,
+    Question,
+    UnreadableReplyError,
+    covered_share,
+    listed_texts,
+    object_with,
+    question_of,
+    text_of,
+)
+from ragtasks.synthesis.dialogues._dialogue import Dialogue, Removed, Turn
+from ragtasks.synthesis.documents import LeftOut
+from ragtasks.synthesis.propositions import Unit
+
+QUESTION_TYPES = (
+    "Comparative",
+    "Composite",
+    "Explanation",
+    "Factoid",
+    "How-To",
+    "Keyword",
+    "Opinion",
+    "Summarization",
+    "Troubleshooting",
+)
+"""The types of MTRAG (section 3.1), those of other messages than questions left out."""
+LEAST_SHARED = 0.2
+"""Share of an answer's words that its question and units must hold: less is another language, or another subject."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The dialogues of all lists."""
+
+    dialogues: tuple[Dialogue, ...]
+    """In the order of the lists, each with a turn at least."""
+    left_out: tuple[LeftOut, ...]
+    """Dialogues that failed, with the reason."""
+
+
+def write_dialogues(
+    lists: Sequence[tuple[Unit, ...]], asker: Asker, *, turns: int, question_types: Sequence[str] = QUESTION_TYPES
+) -> Written:
+    """Return a dialogue for each list of units.
+
+    Args:
+        lists: what dialogues are written from, each list used once.
+        asker: who writes.
+        turns: most turns of a dialogue, at least 1; what a model writes beyond them is cut.
+        question_types: labels that questions may have.
+
+    Raises:
+        RagtasksError: as `Asker.ask`.
+    """
+    opened = [Dialogue(f"d{number}", units[0].domain, units) for number, units in enumerate(lists, start=1)]
+    left_out: list[LeftOut] = []
+    first = _Step(asker, left_out)
+    ask_dialogue = partial(_dialogue_question, turns, question_types)
+    written = first.take("dialogues", opened, ask_dialogue, lambda one, found: replace(one, turns=found))
+    asked = first.take("questions in context", written, _context_question, _with_contexts)
+    checked = first.take("grounding", asked, _ground_question, _grounded)
+    whole = [dialogue for dialogue in checked if dialogue.turns]
+    left_out += [LeftOut(one.dialogue_id, "no pair was accepted") for one in checked if not one.turns]
+    return Written(tuple(whole), tuple(left_out))
+
+
+class _Step:
+    """Asks one question a dialogue and keeps those whose reply can be used."""
+
+    def __init__(self, asker: Asker, left_out: list[LeftOut]) -> None:
+        self._asker, self._left_out = asker, left_out
+
+    def take(
+        self,
+        what: str,
+        dialogues: Sequence[Dialogue],
+        question: Callable[[Dialogue], Question[T]],
+        follow: Callable[[Dialogue, T], Dialogue],
+    ) -> list[Dialogue]:
+        found = self._asker.ask(what, [question(dialogue) for dialogue in dialogues])
+        kept: list[Dialogue] = []
+        for dialogue, answer in zip(dialogues, found, strict=True):
+            if isinstance(answer, Failure):
+                self._left_out.append(LeftOut(dialogue.dialogue_id, f"{what}: {answer.reason}"))
+            else:
+                kept.append(follow(dialogue, answer))
+        return kept
+
+
+def _dialogue_question(n_turns: int, types: Sequence[str], dialogue: Dialogue) -> Question[tuple[Turn, ...]]:
+    statements = [unit.text for unit in dialogue.units]
+    read = partial(_read_dialogue, n_turns, types)
+    return question_of(
+        "dialogue", dialogue.dialogue_id, read, {"statements": statements}, turns=n_turns, types=list(types)
+    )
+
+
+def _read_dialogue(n_turns: int, types: Sequence[str], reply: str) -> tuple[Turn, ...]:
+    """Return the turns of a reply; a question that comes twice is kept once, an unknown type is no type."""
+    rows = object_with(reply, "turns")["turns"]
+    if not isinstance(rows, list) or not rows:
+        raise UnreadableReplyError('"turns": no list with turns')
+    named = {name.casefold(): name for name in types}
+    turns: dict[str, Turn] = {}
+    for row in rows:
+        question, answer = text_of(row, "question"), text_of(row, "answer")
+        label = row.get("type")
+        known = named.get(label.casefold()) if isinstance(label, str) else None
+        turns.setdefault(question.casefold(), Turn(question, answer, (known,) if known else ()))
+    return tuple(turns.values())[:n_turns]
+
+
+def _shown(dialogue: Dialogue) -> list[dict[str, str]]:
+    return [{"question": turn.decontextualized, "answer": turn.answer} for turn in dialogue.turns]
+
+
+def _context_question(dialogue: Dialogue) -> Question[list[str]]:
+    read = partial(_read_contexts, len(dialogue.turns))
+    return question_of("contextualize", dialogue.dialogue_id, read, {"turns": _shown(dialogue)})
+
+
+def _read_contexts(n_turns: int, reply: str) -> list[str]:
+    rows = object_with(reply, "questions")["questions"]
+    return [text_of(rows, number) for number in _numbers(rows, n_turns, "questions")]
+
+
+def _numbers(rows: object, n_turns: int, key: str) -> list[str]:
+    """Return the numbers of the turns, which must be the keys of an object."""
+    numbers = [str(number) for number in range(1, n_turns + 1)]
+    if not isinstance(rows, dict) or not set(numbers) <= rows.keys():
+        raise UnreadableReplyError(f'"{key}" does not hold the turns 1 to {n_turns}')
+    return numbers
+
+
+def _with_contexts(dialogue: Dialogue, questions: Sequence[str]) -> Dialogue:
+    """Return a dialogue as it is asked; its first question has nothing to lean on and stays."""
+    pairs = zip(dialogue.turns, questions, strict=True)
+    turns = [replace(turn, contextualized=question) for turn, question in pairs]
+    first = replace(turns[0], contextualized=turns[0].decontextualized)
+    return replace(dialogue, turns=(first, *turns[1:]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Judgement:
+    """What the check says of one pair."""
+
+    statements: tuple[str, ...]
+    is_accepted: bool
+
+
+def _ground_question(dialogue: Dialogue) -> Question[list[_Judgement]]:
+    statements = [unit.text for unit in dialogue.units]
+    read = partial(_read_judgements, len(dialogue.turns))
+    return question_of("ground", dialogue.dialogue_id, read, {"statements": statements, "turns": _shown(dialogue)})
+
+
+def _read_judgements(n_turns: int, reply: str) -> list[_Judgement]:
+    rows = object_with(reply, "pairs")["pairs"]
+    return [_judgement(rows[number]) for number in _numbers(rows, n_turns, "pairs")]
+
+
+def _judgement(row: Any) -> _Judgement:
+    accepted = row.get("accepted") if isinstance(row, dict) else None
+    if not isinstance(accepted, bool):
+        raise UnreadableReplyError('"accepted" is neither true nor false')
+    return _Judgement(tuple(listed_texts(row.get("statements"), '"statements"')), accepted)
+
+
+def _grounded(dialogue: Dialogue, judgements: Sequence[_Judgement]) -> Dialogue:
+    """Return a dialogue with what its turns rest on, and without the pairs that rest on nothing."""
+    kept: list[Turn] = []
+    removed: list[Removed] = []
+    follows_removed = False
+    for turn, judgement in zip(dialogue.turns, judgements, strict=True):
+        units = closest_units(judgement.statements, dialogue.units)
+        reason = _objection(turn, judgement, units)
+        if reason:
+            removed.append(Removed(turn.decontextualized, turn.answer, reason))
+            follows_removed = True
+            continue
+        asked = turn.decontextualized if follows_removed or not kept else turn.contextualized
+        kept.append(replace(turn, units=units, contextualized=asked))
+        follows_removed = False
+    return replace(dialogue, turns=tuple(kept), removed=tuple(removed))
+
+
+def _objection(turn: Turn, judgement: _Judgement, units: Sequence[Unit]) -> str:
+    """Return why a pair goes, empty where it stays."""
+    if not judgement.is_accepted:
+        return "not accepted"
+    if not units:
+        return "accepted without a statement that it rests on"
+    source = " ".join([turn.decontextualized, *(unit.text for unit in units)])
+    if covered_share(turn.answer, source) < LEAST_SHARED:
+        return "the answer shares too few words with what it rests on (another language, or another subject)"
+    return ""
+
+
+def closest_units(claims: Sequence[str], units: Sequence[Unit]) -> tuple[Unit, ...]:
+    """Return the real units that claimed statements mean, in the order of the list, each once.
+
+    A claim is the unit of the same text, else the one that BM25 ranks first for it; one that shares no word with any
+    is dropped.
+
+    Args:
+        claims: what a model says that a pair rests on, in its words.
+        units: what it was shown.
+    """
+    texts = {unit.text.casefold(): unit.unit_id for unit in units}
+    exact = {texts[claim.casefold()] for claim in claims if claim.casefold() in texts}
+    others = {claim: claim for claim in claims if claim.casefold() not in texts}
+    ranked = search(others, [Passage(unit.unit_id, unit.text) for unit in units], 1) if others else {}
+    wanted = exact | {found[0] for found in ranked.values() if found}
+    return tuple(unit for unit in units if unit.unit_id in wanted)
+
+
+__all__ = ["LEAST_SHARED", "QUESTION_TYPES", "Written", "closest_units", "write_dialogues"]

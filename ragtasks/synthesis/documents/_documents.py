@@ -1,0 +1,175 @@
+"""The documents of a folder, and what of it is none: every file is either read or named with its reason."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Set
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+from ragtasks.clients import Progress, no_progress
+from ragtasks.errors import ConfigurationError, clear_error
+from ragtasks.synthesis.documents._formats import READERS, Extracted, UnreadableFileError, extract
+
+DOMAIN = "custom"
+"""Domain of every document where folders are not domains, and of those in no folder where they are."""
+MOST_BYTES = 50_000_000
+"""Largest file that is read."""
+
+_NOT_IN_DOMAIN = re.compile(r"[^a-z0-9_-]+")
+_LONGEST_DOMAIN = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One document."""
+
+    document_id: str
+    """Its path below the folder, without white space; each once."""
+    domain: str
+    """The corpus that it belongs to."""
+    title: str
+    """Its title, else the name of its file."""
+    text: str
+    """What it says, not blank."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Something that takes no part, and why."""
+
+    what: str
+    """Such as a file's path, a passage's id, a dialogue's id."""
+    reason: str
+    """Why, for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """What a folder holds."""
+
+    documents: tuple[Document, ...]
+    """In the order of their ids; at least one."""
+    left_out: tuple[LeftOut, ...]
+    """Files that could not be read, or that repeat another."""
+    others: Counter[str]
+    """Ending -> number of files that are no documents."""
+    guessed: Counter[str]
+    """Encoding -> number of documents whose encoding was guessed."""
+
+
+def read_documents(
+    root: Path, *, folders_are_domains: bool = False, most_bytes: int = MOST_BYTES, progress: Progress = no_progress
+) -> Documents:
+    """Return every document below a folder; hidden files and folders are not looked at.
+
+    Args:
+        root: folder with .txt, .md, .html and .pdf files, at any depth.
+        folders_are_domains: whether each folder directly below `root` is a domain of its own.
+        most_bytes: largest file that is read.
+        progress: told of every file.
+
+    Raises:
+        ConfigurationError: no such folder, or no document in it.
+        MissingExtraError: the extra `synthesis` is not installed.
+    """
+    if not root.is_dir():
+        raise ConfigurationError(_no_documents(root, "no such folder"))
+    files = [path for path in sorted(root.rglob("*")) if path.is_file() and not _is_hidden(path, root)]
+    reading = _Reading(root, folders_are_domains, most_bytes)
+    for done, path in enumerate(files, start=1):
+        reading.take(path)
+        progress("read documents", done, len(files))
+    if not reading.documents:
+        raise ConfigurationError(_no_documents(root, reading.summary(len(files))))
+    return Documents(tuple(reading.documents), tuple(reading.left_out), reading.others, reading.guessed)
+
+
+def _is_hidden(path: Path, root: Path) -> bool:
+    return any(part.startswith(".") for part in path.relative_to(root).parts)
+
+
+def _no_documents(root: Path, found: str) -> str:
+    return clear_error(
+        "documents",
+        where=str(root),
+        expected=f"a folder with files that end in {', '.join(READERS)} and hold text",
+        found=found,
+        next_step="put documents there, or name another folder",
+    )
+
+
+class _Reading:
+    """The documents found so far."""
+
+    def __init__(self, root: Path, folders_are_domains: bool, most_bytes: int) -> None:
+        self._root, self._folders_are_domains, self._most_bytes = root, folders_are_domains, most_bytes
+        self.documents: list[Document] = []
+        self.left_out: list[LeftOut] = []
+        self.others: Counter[str] = Counter()
+        self.guessed: Counter[str] = Counter()
+        self._by_text: dict[bytes, str] = {}
+        self._ids: set[str] = set()
+
+    def take(self, path: Path) -> None:
+        suffix = path.suffix.lower()
+        if suffix not in READERS:
+            self.others[suffix or "no ending"] += 1
+            return
+        name = path.relative_to(self._root).as_posix()
+        try:
+            self._add(name, path, extract(self._content(path), suffix))
+        except UnreadableFileError as error:
+            self.left_out.append(LeftOut(name, str(error)))
+
+    def _content(self, path: Path) -> bytes:
+        try:
+            size = path.stat().st_size
+            if size > self._most_bytes:
+                raise UnreadableFileError(
+                    f"{size:,} bytes, and files of up to {self._most_bytes:,} are read: split it, or raise the limit"
+                )
+            return path.read_bytes()
+        except OSError as error:
+            raise UnreadableFileError(error.strerror or str(error)) from error
+
+    def _add(self, name: str, path: Path, found: Extracted) -> None:
+        digest = hashlib.sha256(" ".join(found.text.split()).encode("utf-8", "replace")).digest()
+        if digest in self._by_text:
+            raise UnreadableFileError(f"the same text as {self._by_text[digest]}")
+        self._by_text[digest] = name
+        if found.encoding:
+            self.guessed[found.encoding] += 1
+        text = found.text.encode("utf-8", "replace").decode()
+        self.documents.append(Document(self._free_id(name), self._domain(name), found.title or path.stem, text))
+
+    def _free_id(self, name: str) -> str:
+        wanted = "_".join(name.split())
+        taken = _first_free(wanted, self._ids)
+        self._ids.add(taken)
+        return taken
+
+    def _domain(self, name: str) -> str:
+        folder, slash, _ = name.partition("/")
+        if not (self._folders_are_domains and slash):
+            return DOMAIN
+        return _NOT_IN_DOMAIN.sub("-", folder.lower()).strip("-_")[:_LONGEST_DOMAIN] or DOMAIN
+
+    def summary(self, n_files: int) -> str:
+        if not n_files:
+            return "an empty folder"
+        reasons = [f"{item.what}: {item.reason}" for item in self.left_out[:3]]
+        others = [f"{n} {suffix}" for suffix, n in self.others.most_common(3)]
+        return f"{n_files} files, none with text ({'; '.join([*reasons, *others])})"
+
+
+def _first_free(wanted: str, taken: Set[str]) -> str:
+    """Return a name, with a number behind it where it is taken."""
+    names = (f"{wanted}~{number}" if number > 1 else wanted for number in count(1))
+    return next(name for name in names if name not in taken)
+
+
+__all__ = ["DOMAIN", "MOST_BYTES", "Document", "Documents", "LeftOut", "read_documents"]

@@ -1,0 +1,34 @@
+"""A synthesis asked of a scripted model, as tests make it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from ragtasks.clients import KeptReplies, OpenAIClient, endpoint_of
+from ragtasks.synthesis import Cut, Outcome, Settings, synthesize
+
+SETTINGS: dict[str, Any] = {"cut": Cut(size=60, stride=50), "list_size": 8}
+ONE_ATTEMPT = {"attempts": 1, "backoff_seconds": 0.01}
+
+
+def writer(base_url: str, cache: Path) -> KeptReplies:
+    """Return the client of a model whose replies are kept in a file."""
+    return KeptReplies(OpenAIClient(endpoint_of("writer", base_url=base_url, **ONE_ATTEMPT), "key"), cache)
+
+
+def make(base_url: str, folder: Path, out: str = "out", **settings: Any) -> Outcome:
+    """Return what a synthesis over `folder/docs` comes to, with replies kept in `folder/replies.sqlite`."""
+    client = writer(base_url, folder / "replies.sqlite")
+    return synthesize(folder / "docs", folder / out, client, Settings(**{**SETTINGS, **settings}))
+
+
+def rows(path: Path) -> list[dict[str, Any]]:
+    """Return the objects of a file of JSON lines."""
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """Return every file below a folder."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}

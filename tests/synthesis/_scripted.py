@@ -1,0 +1,117 @@
+"""A model that answers every question of a synthesis in the form asked for, or breaks it where the material says so.
+
+It reads the material between the code lines, as a careful model would. What it writes follows from the material alone.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+
+from tests.clients._server import Action, completion, refusal
+
+_SECTION = re.compile(
+    r"^\[([0-9a-f]{8}) (?P<name>[a-z ]+?)(?: \d+)?\]\n(?P<text>.*?)\n\[\1 end\]$", re.DOTALL | re.MULTILINE
+)
+_TURN = re.compile(r"^(\d+)\. (user|question): (.*)\n\1\. (?:system|answer): (.*)$", re.MULTILINE)
+
+FAULTS: dict[str, Callable[[str], Action]] = {
+    "prose": lambda good: completion("I would rather tell you about it in my own words. There are many things to say."),
+    "broken": lambda good: completion(good[: len(good) // 2]),
+    "missing": lambda good: completion('{"something else": []}'),
+    "shape": lambda good: completion(
+        '{"propositions": 7, "turns": 7, "questions": [], "pairs": {"1": {"accepted": "maybe"}}}'
+    ),
+    "empty": lambda good: completion('{"propositions": [], "turns": [], "questions": {}, "pairs": {}}'),
+    "german": lambda good: completion(
+        '{"propositions": ["Der Fluss fließt langsam durch das Tal."], "turns": [{"question": '
+        '"Wohin fließt der Fluss?", "answer": "Langsam durch das Tal."}]}'
+    ),
+    "many": lambda good: completion(json.dumps({"propositions": [f"Number {n} is a number." for n in range(10_000)]})),
+    "silent": lambda good: completion(""),
+    "cut": lambda good: completion(good[:40], finish_reason="length"),
+    "fenced": lambda good: completion(f"Certainly! Here it is:\n```json\n{good}\n```\nAnything else?"),
+    "filtered": lambda good: completion(None, finish_reason="content_filter"),
+    "refused": lambda good: refusal(400, "the prompt is too long"),
+}
+"""Word in the material -> the reply to every question about it."""
+
+
+def sections(prompt: str) -> dict[str, list[str]]:
+    """Return the material of a prompt: name of a section -> its texts."""
+    found: dict[str, list[str]] = {}
+    for match in _SECTION.finditer(prompt):
+        found.setdefault(match["name"], []).append(match["text"])
+    return found
+
+
+def script(prompt: str, n_before: int) -> Action:
+    """Answer one question; a material with `fault-WORD` gets that fault, with `once-WORD` at the first attempt only."""
+    good = good_reply(prompt)
+    material = "\n".join(text for texts in sections(prompt).values() for text in texts)
+    for when, word in re.findall(r"\b(fault|once)-([a-z]+)", material):
+        if when == "fault" or "You were asked this before" not in prompt:
+            return FAULTS[word](good)
+    return completion(good)
+
+
+def good_reply(prompt: str) -> str:
+    """Return what a good model replies."""
+    found = sections(prompt)
+    form = prompt.partition("You were asked this before")[0].rstrip().rsplit("\n", 1)[-1]
+    key = re.match(r'\{"(\w+)"', form)
+    assert key, f"no form at the end of the prompt: {form}"
+    return json.dumps({key[1]: _REPLIES[key[1]](found)}, ensure_ascii=False)
+
+
+def _propositions(found: dict[str, list[str]]) -> list[str]:
+    return [part.strip() for part in re.split(r"(?<=[.])\s+", found["passage"][0]) if len(part.split()) > 3]
+
+
+def _statements(found: dict[str, list[str]]) -> list[str]:
+    return [line.removeprefix("- ") for line in found["statements"][0].splitlines() if line.strip()]
+
+
+def _turns(found: dict[str, list[str]]) -> list[dict[str, str]]:
+    rows = [
+        {
+            "question": f"What is known about {_subject(text)}, of all that is written?",
+            "answer": text,
+            "type": "factoid",
+        }
+        for text in _statements(found)
+    ]
+    return [*rows, {**rows[0], "type": "Riddle"}]  # a question that comes twice, with a type that nobody offered
+
+
+def _subject(text: str) -> str:
+    return " ".join(text.rstrip(".").split()[:6])
+
+
+def _questions(found: dict[str, list[str]]) -> dict[str, str]:
+    return {
+        number: question if number == "1" or int(number) % 3 == 0 else "And what about it?"
+        for number, _, question, _ in _TURN.findall(found["dialogue"][0])
+    }
+
+
+def _pairs(found: dict[str, list[str]]) -> dict[str, object]:
+    """Accept all but every fifth pair; the statements are named in words that are not quite theirs."""
+    return {
+        number: {
+            "statements": [f"{' '.join(answer.split()[:-1])} indeed"],
+            "accepted": int(number) % 5 != 0,
+            "reason": "-",
+        }
+        for number, _, _, answer in _TURN.findall(found["pairs"][0])
+    }
+
+
+_REPLIES: dict[str, Callable[[dict[str, list[str]]], object]] = {
+    "propositions": _propositions,
+    "turns": _turns,
+    "questions": _questions,
+    "pairs": _pairs,
+    "answerable": lambda found: "no",
+}

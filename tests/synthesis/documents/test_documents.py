@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import codecs
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtasks.errors import ConfigurationError
+from ragtasks.synthesis.documents import Cut, Document, cut_documents, read_documents
+from retrieval_cache.corpora import sentence_spans
+from tests.synthesis._documents import pdf, town, write_towns
+
+PAGE = """<html><head><title>The mill</title></head><body><nav>Home | About</nav><article><h1>The mill</h1>
+<p>The mill of Arden grinds rye and wheat on four days of the week, and anybody may bring a sack of grain.</p>
+<p>The miller charges eight crowns a sack, which includes the bag that the flour goes home in.</p>
+</article></body></html>
+"""
+
+
+def test_every_format_gives_its_text_and_title(tmp_path: Path) -> None:
+    (tmp_path / "plain.txt").write_text("Plain text.\r\n\r\n\r\n\r\nMore.", "utf-8")
+    (tmp_path / "marked.md").write_text("# A heading #\n\nMarked text.", "utf-8")
+    (tmp_path / "page.html").write_text(PAGE, "utf-8")
+    (tmp_path / "print.PDF").write_bytes(pdf("Printed text.", "On two lines."))
+    found = {one.document_id: one for one in read_documents(tmp_path).documents}
+    assert {name: one.title for name, one in found.items()} == {
+        "marked.md": "A heading",
+        "page.html": "The mill",
+        "plain.txt": "plain",
+        "print.PDF": "print",
+    }
+    assert found["plain.txt"].text == "Plain text.\n\nMore."
+    assert found["print.PDF"].text == "Printed text.\nOn two lines."
+    assert "eight crowns a sack" in found["page.html"].text
+    assert "Home | About" not in found["page.html"].text
+
+
+def test_files_that_hold_nothing_are_named_and_the_rest_is_read(tmp_path: Path) -> None:
+    content = {
+        "a.txt": town("Arden").encode(),
+        "again.txt": town("Arden").replace(" ", "\n").encode(),
+        "big.txt": b"x" * 10_001,
+        "binary.txt": b"\x7fELF\x00\x01\x02",
+        "blank.txt": b" \n\t\n",
+        "broken.pdf": b"%PDF-1.4 and nothing more",
+        "locked/secret.pdf": _encrypted(),
+        "nothing.html": b"<html><body></body></html>",
+        "scanned.pdf": pdf(),
+        "picture.png": b"\x89PNG",
+        ".hidden.txt": b"Not looked at.",
+    }
+    for name, one in content.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(one)
+    found = read_documents(tmp_path, most_bytes=10_000)
+    assert [one.document_id for one in found.documents] == ["a.txt"]
+    assert {one.what: one.reason for one in found.left_out} == {
+        "again.txt": "the same text as a.txt",
+        "big.txt": "10,001 bytes, and files of up to 10,000 are read: split it, or raise the limit",
+        "binary.txt": "bytes that are no text",
+        "blank.txt": "no text in it",
+        "broken.pdf": "broken PDF: PdfStreamError",
+        "locked/secret.pdf": "an encrypted PDF: remove its password first",
+        "nothing.html": "no text in it",
+        "scanned.pdf": "no text in it: scanned pages need OCR first",
+    }
+    assert found.others == {".png": 1}
+
+
+def _encrypted() -> bytes:
+    from io import BytesIO
+
+    from pypdf import PdfReader, PdfWriter
+
+    writer = PdfWriter(clone_from=PdfReader(BytesIO(pdf("Secret."))))
+    writer.encrypt("word", algorithm="RC4-128")
+    target = BytesIO()
+    writer.write(target)
+    return target.getvalue()
+
+
+def test_encodings_are_read_as_marked_or_guessed_and_the_guess_is_told(tmp_path: Path) -> None:
+    text = "Die Bäckerei öffnet früh, und der Müller mahlt das Korn für die Brötchen über Nacht. " * 4
+    (tmp_path / "wide.txt").write_bytes(codecs.BOM_UTF16_LE + "A wide text.".encode("utf-16-le"))
+    (tmp_path / "marked.txt").write_bytes(codecs.BOM_UTF8 + b"A marked text.")
+    (tmp_path / "old.txt").write_bytes(text.encode("latin-1"))
+    found = read_documents(tmp_path)
+    texts = {one.document_id: one.text for one in found.documents}
+    assert texts["wide.txt"] == "A wide text."
+    assert texts["marked.txt"] == "A marked text."
+    assert "öffnet früh" in texts["old.txt"]
+    assert sum(found.guessed.values()) == 1
+
+
+@pytest.mark.parametrize("names", [(), ("picture.png",), ("blank.txt",)])
+def test_a_folder_without_documents_is_one_clear_error(tmp_path: Path, names: tuple[str, ...]) -> None:
+    for name in names:
+        (tmp_path / name).write_bytes(b" ")
+    with pytest.raises(ConfigurationError, match=r"expected: a folder with files that end in \.txt.*\n.*found"):
+        read_documents(tmp_path)
+    with pytest.raises(ConfigurationError, match="no such folder"):
+        read_documents(tmp_path / "none")
+
+
+def test_ids_have_no_white_space_and_folders_can_be_domains(tmp_path: Path) -> None:
+    for name in ("Town Hall/a b.txt", "Town Hall/a_b.txt", "top.txt", "---/c.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(f"About {name}.", "utf-8")
+    found = read_documents(tmp_path, folders_are_domains=True).documents
+    assert {one.document_id: one.domain for one in found} == {
+        "---/c.txt": "custom",
+        "Town_Hall/a_b.txt": "town-hall",
+        "Town_Hall/a_b.txt~2": "town-hall",
+        "top.txt": "custom",
+    }
+
+
+def test_near_duplicates_leave_one_passage_a_domain(tmp_path: Path) -> None:
+    for name, text in {"a": town("Arden"), "b": town("Arden") + " And so on.", "c": town("Belmor")}.items():
+        (tmp_path / f"{name}.txt").write_text(text, "utf-8")
+    passages, repeated = cut_documents(read_documents(tmp_path).documents, Cut())
+    assert [one.document_id for one in passages] == ["a.txt", "c.txt"]
+    assert [one.reason for one in repeated] == [f"nearly the same text as a.txt-0-{len(town('Arden'))}"]
+
+
+@pytest.mark.parametrize("cut", [Cut(size=30, stride=20), Cut("sentences", 4, 2)])
+def test_passages_say_where_they_were_cut_and_lose_nothing(tmp_path: Path, cut: Cut) -> None:
+    documents = read_documents(write_towns(tmp_path, 2)).documents
+    passages, _ = cut_documents(documents, cut)
+    by_id = {one.document_id: one.text for one in documents}
+    covered: dict[str, set[int]] = {}
+    for one in passages:
+        start, end = map(int, one.passage.passage_id.rsplit("-", 2)[1:])
+        assert one.passage.text == by_id[one.document_id][start:end]
+        covered.setdefault(one.document_id, set()).update(range(start, end))
+    for name, text in by_id.items():
+        assert {place for place, sign in enumerate(text) if not sign.isspace()} <= covered[name]
+
+
+@pytest.mark.parametrize(("unit", "size", "stride"), [("words", 5, 5), ("tokens", 5, 6), ("tokens", 5, 0)])
+def test_sizes_that_do_not_fit_are_refused(unit: str, size: int, stride: int) -> None:
+    with pytest.raises(ConfigurationError):
+        Cut(unit, size, stride)
+
+
+@given(st.text(alphabet="aB. !?\n", max_size=60))
+def test_sentences_stand_in_order_and_hold_every_word(text: str) -> None:
+    spans = list(sentence_spans(text))
+    assert all(left[1] <= right[0] for left, right in pairwise(spans))
+    assert "".join("".join(text[start:end].split()) for start, end in spans) == "".join(text.split())
+
+
+def test_the_shortest_document_is_one_passage() -> None:
+    passages, repeated = cut_documents([Document("a", "custom", "A", "x")], Cut())
+    assert [one.passage.text for one in passages] == ["x"]
+    assert repeated == []

@@ -1,0 +1,216 @@
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ragtasks.benchmarks import open_benchmark
+from ragtasks.benchmarks.custom import check_folder
+from ragtasks.errors import ConfigurationError, JudgeError
+from ragtasks.metrics import RuleBasedIdk
+from ragtasks.records import Answerability, IdkVerdict, Response
+from ragtasks.synthesis import Settings
+from ragtasks.synthesis.dialogues import NO_ANSWER
+from tests.clients._server import Action, ChatServer, chat_server, completion, refusal
+from tests.synthesis._documents import PLACES, town, write_towns
+from tests.synthesis._making import content, make, rows
+from tests.synthesis._scripted import FAULTS, good_reply, script
+
+
+@pytest.fixture
+def server() -> Iterator[ChatServer]:
+    with chat_server(script) as running:
+        yield running
+
+
+def test_documents_become_a_folder_that_validates(server: ChatServer, tmp_path: Path) -> None:
+    write_towns(tmp_path / "docs", 4)
+    outcome = make(server.base_url, tmp_path)
+    checked = check_folder(tmp_path / "out")
+    assert checked.passes
+    assert not any("not read" in line for line in checked.lines)
+    assert "4 documents" in outcome.lines[0]
+    details = rows(tmp_path / "out" / "synthesis" / "dialogues.jsonl")
+    units = {row["unit_id"]: row for row in rows(tmp_path / "out" / "synthesis" / "units.jsonl")}
+    for dialogue in details:
+        assert len(dialogue["units"]) <= 8
+        assert dialogue["turns"][0]["contextualized"] == dialogue["turns"][0]["decontextualized"]
+        for turn in dialogue["turns"]:
+            # The model named it in words of its own: the closest real one is the one that the answer says.
+            assert turn["answer"] in {units[name]["text"] for name in turn["units"]}
+            assert turn["question_types"] == ["Factoid"]
+    used = [name for dialogue in details for name in dialogue["units"]]
+    assert sorted(used) == sorted(units)
+    assert len(used) == len(set(used)), "a list is used once"
+
+
+def test_the_question_behind_a_removed_pair_stands_alone_again(server: ChatServer, tmp_path: Path) -> None:
+    write_towns(tmp_path / "docs", 4)
+    make(server.base_url, tmp_path)
+    details = rows(tmp_path / "out" / "synthesis" / "dialogues.jsonl")
+    removed = [one for dialogue in details for one in dialogue["removed"]]
+    assert Counter(one["reason"] for one in removed) == {"not accepted": len(removed)}
+    long = [dialogue for dialogue in details if len(dialogue["turns"]) > 5]
+    assert long
+    for dialogue in long:  # the fifth pair was not accepted; what was the seventh question is in context
+        sixth, seventh = dialogue["turns"][4], dialogue["turns"][5]
+        assert sixth["contextualized"] == sixth["decontextualized"]
+        assert seventh["contextualized"] == "And what about it?"
+
+
+def test_the_same_replies_give_the_same_bytes_and_nothing_is_asked_twice(server: ChatServer, tmp_path: Path) -> None:
+    write_towns(tmp_path / "docs", 4)
+    first = make(server.base_url, tmp_path, unanswerable=0.1)
+    n_asked = len(server.asked)
+    again = make(server.base_url, tmp_path, "again", unanswerable=0.1)
+    assert (first.usage.n_asked, again.usage.n_asked, len(server.asked)) == (n_asked, 0, n_asked)
+    assert content(tmp_path / "out") == content(tmp_path / "again")
+    there = make(server.base_url, tmp_path, unanswerable=0.1)
+    assert "is there already" in there.lines[0]
+    with pytest.raises(ConfigurationError, match="found: something else"):
+        make(server.base_url, tmp_path, unanswerable=0.2)
+
+
+def test_other_units_pools_and_domains(server: ChatServer, tmp_path: Path) -> None:
+    write_towns(tmp_path / "docs" / "North", 2)
+    write_towns(tmp_path / "docs" / "South", 4)
+    make(server.base_url, tmp_path, unit="sentences", pool="propositions", folders_are_domains=True, most_dialogues=2)
+    benchmark = open_benchmark("custom", tmp_path / "out")
+    assert {task.domain for task in benchmark.tasks} == {"north", "south"}
+    assert not any('"propositions"' in prompt for prompt in server.asked), "sentences are cut, not asked for"
+    assert all(task.references[0].passage_id.startswith("s") for task in benchmark.tasks)
+
+
+def test_unanswerable_questions_lose_their_passages_and_no_other_does(server: ChatServer, tmp_path: Path) -> None:
+    write_towns(tmp_path / "docs", 8)
+    make(server.base_url, tmp_path, unanswerable=0.2, pool="propositions")
+    benchmark = open_benchmark("custom", tmp_path / "out")
+    kept = {row["_id"] for row in rows(tmp_path / "out" / "passages.jsonl")}
+    lost = {row["unit_id"] for row in rows(tmp_path / "out" / "synthesis" / "units.jsonl")} - kept
+    struck = [task for task in benchmark.tasks if task.answerability is Answerability.UNANSWERABLE]
+    assert len(struck) == len(lost)
+    assert 0.05 <= len(struck) / len(benchmark.tasks) <= 0.21
+    assert all(task.references for task in benchmark.tasks if task not in struck)
+    labels = RuleBasedIdk().detect([Response(task, (), task.target) for task in struck])
+    assert {label.verdict for label in labels} == {IdkVerdict.YES}
+    assert {task.target for task in struck} == {NO_ANSWER}
+
+
+@pytest.mark.parametrize("answer", ["yes", "partly", "perhaps"])
+def test_what_a_model_still_finds_answered_stays_answerable(tmp_path: Path, answer: str) -> None:
+    def says(prompt: str, n_before: int) -> Action:
+        reply = script(prompt, n_before)
+        return Action(reply.body.replace(b'\\"no\\"', f'\\"{answer}\\"'.encode()))
+
+    write_towns(tmp_path / "docs", 4)
+    with chat_server(says) as server:
+        outcome = make(server.base_url, tmp_path, unanswerable=0.2)
+    assert "unanswerable questions made" not in outcome.lines[0]
+    assert check_folder(tmp_path / "out").passes
+
+
+@pytest.mark.parametrize("word", sorted(FAULTS))
+def test_every_fault_of_a_reply_costs_one_passage_and_is_named(server: ChatServer, tmp_path: Path, word: str) -> None:
+    write_towns(tmp_path / "docs", 3)
+    (tmp_path / "docs" / "odd.txt").write_text(town("Harlow", more=f"A sign says fault-{word} here."), "utf-8")
+    if word == "refused":
+        with pytest.raises(JudgeError, match="got no reply from writer"):
+            make(server.base_url, tmp_path)
+        assert not (tmp_path / "out").exists()
+        return
+    outcome = make(server.base_url, tmp_path)
+    left_out = rows(tmp_path / "out" / "synthesis" / "left_out.jsonl")
+    assert check_folder(tmp_path / "out").passes
+    expected = {
+        "prose": "prose instead of JSON",
+        "broken": "JSON that cannot be read",
+        "missing": 'JSON without the key "propositions"',
+        "shape": '"propositions": no list of texts',
+        "many": "10,000 propositions of one passage, more than 200",
+    }
+    if word in expected:
+        assert [row["reason"] for row in left_out] == [expected[word]] * len(left_out)
+    if word == "empty":
+        assert "passages that hold nothing to ask about" in outcome.lines[0]
+    if word == "german":
+        assert "in another language" in outcome.lines[0]
+    # A list whose one statement names the fault is a dialogue that fails, where its passage did not.
+    assert {row["what"].partition(".")[0] for row in left_out} <= {"odd", *(f"d{n}" for n in range(1, 20))}
+    assert bool(left_out) == (word not in {"empty", "german", "fenced"})
+
+
+@pytest.mark.parametrize("word", ["prose", "broken", "missing", "silent", "cut"])
+def test_a_fault_at_the_first_attempt_only_costs_nothing_but_the_question(
+    server: ChatServer, tmp_path: Path, word: str
+) -> None:
+    write_towns(tmp_path / "docs", 2)
+    (tmp_path / "docs" / "odd.txt").write_text(town("Harlow", more=f"A sign says once-{word} here."), "utf-8")
+    make(server.base_url, tmp_path)
+    assert rows(tmp_path / "out" / "synthesis" / "left_out.jsonl") == []
+    n_asked = len(server.asked)
+    make(server.base_url, tmp_path, "again")
+    assert len(server.asked) == n_asked, "the first attempt is kept with the one that could be read"
+
+
+def test_a_dialogue_that_fails_is_left_out_with_its_reason(tmp_path: Path) -> None:
+    def breaks_one(prompt: str, n_before: int) -> Action:
+        of_one = "Write a dialogue" in prompt and f"of {PLACES[0]}" in prompt
+        return FAULTS["prose"]("") if of_one else script(prompt, n_before)
+
+    write_towns(tmp_path / "docs", 4)
+    with chat_server(breaks_one) as server:
+        make(server.base_url, tmp_path)
+    left_out = rows(tmp_path / "out" / "synthesis" / "left_out.jsonl")
+    assert {row["reason"] for row in left_out} == {"dialogues: prose instead of JSON"}
+    assert check_folder(tmp_path / "out").passes
+
+
+def test_answers_in_another_language_are_taken_out(tmp_path: Path) -> None:
+    def answers_in_german(prompt: str, n_before: int) -> Action:
+        reply = json.loads(good_reply(prompt))
+        if "turns" in reply:
+            reply["turns"][0]["answer"] = "Die Mühle mahlt seit jeher das Korn der ganzen Gegend."
+        return completion(json.dumps(reply))
+
+    write_towns(tmp_path / "docs", 2, 3)
+    with chat_server(answers_in_german) as server:
+        outcome = make(server.base_url, tmp_path)
+    assert any("without a statement that it rests on" in line for line in outcome.lines)
+    assert "Mühle" not in (tmp_path / "out" / "conversations.jsonl").read_text("utf-8")
+
+
+def test_where_nothing_comes_of_it_there_is_one_error_and_no_folder(tmp_path: Path) -> None:
+    write_towns(tmp_path / "docs", 2)
+    for word, reason in {"prose": "prose instead of JSON", "empty": "nothing to ask about"}.items():
+        expected = pytest.raises(ConfigurationError, match=f"no dialogue could be made .*{reason}")
+        with chat_server(lambda *_, word=word: FAULTS[word]("")) as server, expected:  # type: ignore[misc]
+            make(server.base_url, tmp_path)
+        assert not (tmp_path / "out").exists()
+
+
+def test_a_server_that_fails_loses_nothing_that_was_answered(tmp_path: Path) -> None:
+    def fails_late(prompt: str, n_before: int) -> Action:
+        return refusal(500) if "careful annotator" in prompt and not fails_late.is_up else script(prompt, n_before)  # type: ignore[attr-defined]
+
+    fails_late.is_up = False  # type: ignore[attr-defined]
+    write_towns(tmp_path / "docs", 3)
+    with chat_server(fails_late) as server:
+        with pytest.raises(JudgeError):
+            make(server.base_url, tmp_path)
+        assert not (tmp_path / "out").exists()
+        n_before = sum("careful annotator" not in prompt for prompt in server.asked)
+        fails_late.is_up = True  # type: ignore[attr-defined]
+        make(server.base_url, tmp_path)
+        assert sum("careful annotator" not in prompt for prompt in server.asked) == n_before
+    assert check_folder(tmp_path / "out").passes
+
+
+@pytest.mark.parametrize(
+    "option", [{"unit": "words"}, {"pool": "all"}, {"list_size": 0}, {"turns": 0}, {"unanswerable": 1.5}]
+)
+def test_settings_that_cannot_be_are_refused(option: dict[str, object]) -> None:
+    with pytest.raises(ConfigurationError):
+        Settings(**option)  # type: ignore[arg-type]
