@@ -16,7 +16,7 @@ import orjson
 from ragtasks.benchmarks._benchmark import Benchmark
 from ragtasks.benchmarks._derived import derived_file
 from ragtasks.benchmarks._retrieval_side import RetrievalSide
-from ragtasks.benchmarks.doc2dial._files import DOMAINS, read_dialogues, read_documents, read_json
+from ragtasks.benchmarks.doc2dial._files import DOMAINS, EXTRA_DOMAINS, read_dialogues, read_documents, read_json
 from ragtasks.benchmarks.doc2dial._passages import cut, proposition_passages
 from ragtasks.benchmarks.doc2dial._tasks import tasks_of
 from ragtasks.errors import ConfigurationError, clear_error, close_matches
@@ -91,7 +91,7 @@ class Collection:
 
     def retrieval(self) -> RetrievalSide:
         """Return how corpus and judgements are read."""
-        return RetrievalSide(DOMAINS, self.corpus_file, self.load_qrels, load_rewrites)
+        return RetrievalSide((*DOMAINS, *EXTRA_DOMAINS), self.corpus_file, self.load_qrels, load_rewrites)
 
     def corpus_file(self, root: Path, domain: str) -> Path:
         """Return the file of units, made now where it is not there; the same for every domain.
@@ -241,7 +241,7 @@ def _no_gold(what: str) -> str:
 
 
 def _known(domain: str) -> None:
-    if domain not in DOMAINS:
+    if domain not in {*DOMAINS, *EXTRA_DOMAINS}:
         raise ConfigurationError(f"unknown domain {domain!r}: {close_matches(domain, DOMAINS)}")
 
 

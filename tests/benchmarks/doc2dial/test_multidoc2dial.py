@@ -267,6 +267,59 @@ def test_the_two_names_of_a_reference_are_read_alike() -> None:
     assert all(turn.references for dialogue in dialogues for turn in dialogue.turns)
 
 
+def test_a_blank_utterance_is_left_out_and_counted(copy: Path, caplog: pytest.LogCaptureFixture) -> None:
+    whole = multidoc2dial.load(copy)
+
+    def blank(content: dict[str, Any]) -> None:
+        first_dialogue(content)["turns"][1]["utterance"] = " \n"
+
+    changed(copy, DIALOGUES, blank)
+    documents = read_documents(copy, "multidoc2dial_doc.json")
+    dialogues = read_dialogues(copy, "multidoc2dial_dial_test.json", documents)
+    assert "left out: 1 blank utterances" in caplog.text
+    first = whole.tasks[0].conversation_id
+    (dialogue,) = [item for item in dialogues if item.dialogue_id == first]
+    assert 2 not in [turn.turn_id for turn in dialogue.turns]
+
+
+def test_dialogues_of_the_extra_domain_need_their_documents(copy: Path, caplog: pytest.LogCaptureFixture) -> None:
+    documents = read_documents(copy, "multidoc2dial_doc.json")
+    n_whole = len(read_dialogues(copy, "multidoc2dial_dial_test.json", documents))
+
+    def add(content: dict[str, Any]) -> None:
+        known, unknown = (json.loads(json.dumps(first_dialogue(content))) for _ in range(2))
+        known["dial_id"], unknown["dial_id"] = "known", "unknown"
+        for turn in unknown["turns"]:
+            turn["references"] = [{**item, "doc_id": "CDC page"} for item in turn["references"]]
+        content["dial_data"]["cdccovid"] = [known, unknown]
+
+    changed(copy, DIALOGUES, add)
+    dialogues = read_dialogues(copy, "multidoc2dial_dial_test.json", documents)
+    assert len(dialogues) == n_whole + 1
+    assert dialogues[-1].domain == "cdccovid"
+    assert "left out: 1 dialogues of cdccovid over documents that are not there" in caplog.text
+
+
+UNSEEN = REAL_DATA / "multidoc2dial" / "multidoc2dial_dial_validation_unseen_sample.json"
+
+
+@pytest.mark.skipif(not UNSEEN.is_file(), reason=f"no {UNSEEN}")
+def test_the_real_unseen_dialogues_are_read_but_for_a_blank_utterance(caplog: pytest.LogCaptureFixture) -> None:
+    """Their documents are not released with them, so here each has the spans that are referred to."""
+    content = json.loads(UNSEEN.read_bytes())
+    rows = [turn for dialogue in content["dial_data"]["cdccovid"] for turn in dialogue["turns"]]
+    spans: dict[str, dict[str, Span]] = {}
+    for reference in (reference for turn in rows for reference in turn["references"]):
+        spans.setdefault(reference["doc_id"], {})[reference["id_sp"]] = span("text", "1", "title")
+    documents = {name: Document(name, "cdccovid", name, "text", own) for name, own in spans.items()}
+    dialogues = read_dialogues(UNSEEN.parent, UNSEEN.name, documents)
+    assert len(dialogues) == 20
+    assert sum(len(dialogue.turns) for dialogue in dialogues) == len(rows) - 1
+    assert "left out: 1 blank utterances" in caplog.text
+    with pytest.raises(BenchmarkFileError, match="20 dialogues of cdccovid over documents that are not there"):
+        read_dialogues(UNSEEN.parent, UNSEEN.name, {})
+
+
 WORDS = st.lists(st.sampled_from(["ab", "Cd", "e\nf", "g", ""]), min_size=0, max_size=9).map(" ".join)
 
 
