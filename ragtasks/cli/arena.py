@@ -181,6 +181,34 @@ def export(
     say(f"wrote {output}: {len(votes)} votes")
 
 
+@commands.command()
+def forms(  # noqa: PLR0917 (one parameter an option)
+    results: _RESULTS,
+    database: _DATABASE = Path("arena.sqlite"),
+    output: Annotated[
+        Path | None, typer.Option(help="Folder for a human-evaluation file, which `calibrate --data` reads.")
+    ] = None,
+    benchmark: _BENCHMARK = None,
+    setting: _SETTING = None,
+    data: DATA = None,
+    *,
+    with_reference: _REFERENCE = False,
+    form: _FORMAT = TableFormat.MARKDOWN,
+) -> None:
+    """Print what people said in evaluation forms, and how far they agree; write MTRAG's human-evaluation file."""
+    from ragtasks.arena.forms import form_sections, read_forms, write_human_evaluation
+    from ragtasks.arena.votes import VoteStore
+    from ragtasks.reports.rendering import Format, render
+
+    pool = _answers(results, benchmark, data, setting, with_reference)
+    found, n_others = read_forms(pool, VoteStore(_require_file(database)).forms())
+    say(render(form_sections(pool, found), Format(form.value)))
+    if n_others:
+        typer.echo(f"{n_others} forms are on other answers than these", err=True)
+    if output is not None:
+        say(f"wrote {write_human_evaluation(output, pool, found)}")
+
+
 @commands.command(name="import")
 def import_votes(
     files: Annotated[list[Path], typer.Argument(help="Files of votes, from `arena battle` or `arena export`.")],

@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException as AnyHTTPException
 from ragtasks import __version__
 from ragtasks.arena.votes import VoteRefusedError
 from ragtasks.arena.web._arena import Arena
+from ragtasks.arena.web._form_pages import form_pages
 from ragtasks.arena.web._guard import Application, Guard, Scope
 from ragtasks.arena.web._identity import Identity
 from ragtasks.arena.web._interface import interface
@@ -47,7 +48,7 @@ def application(
     """
     identity = Identity(arena.store.secret, token)
     named = {pipeline.name: pipeline for pipeline in pipelines}
-    tabs = [("/battles", "Blinded"), ("/side-by-side", "Side by side")] if arena.pool else []
+    tabs = [("/battles", "Blinded"), ("/side-by-side", "Side by side"), ("/forms", "Evaluate")] if arena.pool else []
     tabs += [("/live", "Ask")] if len(named) > 1 else []
     site = Site(arena, identity, (*tabs, ("/ratings", "Ratings")), title)
     app = FastAPI(
@@ -55,6 +56,7 @@ def application(
     )
     if arena.pool:
         app.include_router(pair_pages(site, arena.pool))
+        app.include_router(form_pages(site, arena.pool, arena.raters_per_battle))
     app.include_router(pages(site))
     app.include_router(live_pages(site, LiveBattles(arena, named, patience_seconds), conversations))
     app.include_router(interface(site, named, patience_seconds))

@@ -34,7 +34,7 @@ class Arena:
             pool: saved answers to compare; None where only pipelines are asked.
             raters_per_battle: how many raters each battle gets.
         """
-        self.store, self.pool = store, pool
+        self.store, self.pool, self.raters_per_battle = store, pool, raters_per_battle
         battles = pool.battles if pool else ()
         self._battles = {battle.battle_id: battle for battle in battles}
         self.queue = BattleQueue(store, shuffled(self._battles), raters_per_battle)

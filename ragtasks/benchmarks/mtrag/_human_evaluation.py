@@ -45,7 +45,9 @@ class RatedResponse:
     ratings: Mapping[str, Mapping[str, float]]
     """`win_rate` and each name of `FANC` -> rater -> rating; some answers have two raters for a property."""
     metrics: Mapping[str, float]
-    """Each name of `PUBLISHED_METRICS` -> the published score, 0 to 1, conditioned on answerability."""
+    """Each name of `PUBLISHED_METRICS` that the file declares -> the score in it, 0 to 1, conditioned on answerability.
+    The official file has all of them.
+    """
     idk_is_right: bool
     """Whether the paper's judge found that the answer refuses exactly where it should (`conditional_idk`)."""
 
@@ -104,7 +106,12 @@ class _Evaluation(BaseModel):
     annotations: dict[str, dict[str, _Value]]
 
 
+class _Metric(BaseModel):
+    name: str
+
+
 class _File(BaseModel):
+    metrics: list[_Metric] | None = None
     documents: list[_Document]
     tasks: list[_Task] = Field(min_length=1)
     evaluations: list[_Evaluation] = Field(min_length=1)
@@ -112,6 +119,8 @@ class _File(BaseModel):
 
 def load_human_evaluation(root: Path) -> tuple[RatedResponse, ...]:
     """Return all rated answers of the checkout under `root`, in the order of the file (477 in the official one).
+
+    A file of the arena has the same layout; a metric that its list `metrics` leaves out may be missing.
 
     Raises:
         BenchmarkFileError: the file is missing, is not JSON, lacks a field, names a task or a document that it does
@@ -126,9 +135,11 @@ def load_human_evaluation(root: Path) -> tuple[RatedResponse, ...]:
         if task is not None and tasks.setdefault(task.task_id, task) is not task:
             violations.add(0, "each task once", "the task again", task.task_id)
     violations.raise_if_any()  # evaluations of a broken task would only repeat its error
+    declared = None if content.metrics is None else {metric.name for metric in content.metrics}
+    keys = {name: key for name, key in PUBLISHED_METRICS.items() if declared is None or key in declared}
     rated: dict[tuple[str, str], RatedResponse] = {}
     for evaluation in content.evaluations:
-        answer = _rated(evaluation, tasks, violations)
+        answer = _rated(evaluation, tasks, keys, violations)
         if answer is not None and rated.setdefault(answer.key, answer) is not answer:
             violations.add(0, "each answer once", f"that of {answer.model_id} again", evaluation.task_id)
     violations.raise_if_any()
@@ -185,14 +196,16 @@ def _normal_id(text: str, violations: Violations) -> str | None:
         return None
 
 
-def _rated(row: _Evaluation, tasks: Mapping[str, Task], violations: Violations) -> RatedResponse | None:
+def _rated(
+    row: _Evaluation, tasks: Mapping[str, Task], keys: Mapping[str, str], violations: Violations
+) -> RatedResponse | None:
     """Return the rated answer of one row, or None after noting what is wrong with it."""
     before = len(violations)
     task_id = _normal_id(row.task_id, violations)
     if task_id is not None and task_id not in tasks:
         violations.add(0, "an evaluation of one of `tasks`", "no such task", task_id)
     ratings = {name: _ratings(row, name, violations) for name in (WIN_RATE, *FANC)}
-    metrics = {name: _score(row, key, violations) for name, key in PUBLISHED_METRICS.items()}
+    metrics = {name: _score(row, key, violations) for name, key in keys.items()}
     idk_is_right = _score(row, "conditional_idk", violations)
     if idk_is_right not in (0, 1):
         violations.add(0, f"`conditional_idk` of {row.model_id} as 0 or 1", idk_is_right, row.task_id)

@@ -62,7 +62,9 @@ def calibrate(
         ConfigurationError: a column occurs twice, has a score that is no finite number, or names an answer that the
             human evaluation does not have, as verdicts may not either.
     """
-    published = [Column(name, PUBLISHED, {row.key: row.metrics[name] for row in answers}) for name in PUBLISHED_METRICS]
+    published = [
+        Column(name, PUBLISHED, {row.key: row.metrics.get(name) for row in answers}) for name in PUBLISHED_METRICS
+    ]
     every = (*published, *columns)
     _check(answers, every, verdicts)
     chosen = [row for row in answers if row.response.task.answerability is Answerability.ANSWERABLE]

@@ -1,0 +1,105 @@
+"""The pages of human evaluation: a form a task, its answers without names in an order of the rater's own."""
+
+from __future__ import annotations
+
+import itertools
+import time
+
+from fastapi import APIRouter, HTTPException, Request
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+
+from ragtasks.arena.battles import AnswerPool, ItemKey, shuffled
+from ragtasks.arena.forms import QUESTIONS, SCALE, FormError, form_sections, order_for, read_form, read_forms
+from ragtasks.arena.web._identity import Session
+from ragtasks.arena.web._pages import Site
+from ragtasks.arena.web._shown import LABELS, show_answer
+
+MOST_ANSWERS = 6
+"""Answers of one form; tasks with more are left out."""
+_LONGEST_SECONDS = 24 * 3600.0
+
+
+def form_pages(site: Site, pool: AnswerPool, raters_per_item: int) -> APIRouter:
+    """Return the routes of the forms.
+
+    Args:
+        site: what all pages need.
+        pool: the answers.
+        raters_per_item: how many raters each task gets.
+    """
+    router = APIRouter(include_in_schema=False)
+    store, secret = site.arena.store, site.arena.store.secret
+    items = {"\t".join(item): item for item in pool.items if len(pool.answers_to(item)) <= MOST_ANSWERS}
+    queue = [items[text] for text in shuffled(items)]
+
+    def next_for(rater: str) -> tuple[ItemKey | None, int]:
+        """Return the next item of a rater, those that others began first, and how many the rater has done."""
+        rows = store.forms()
+        own = {item for name, item, *_ in rows if name == rater}
+        counts = {text: sum(item == text for _, item, *_ in rows) for text in items} if rows else {}
+        waiting = [
+            item for item in queue if "\t".join(item) not in own and counts.get("\t".join(item), 0) < raters_per_item
+        ]
+        begun = [item for item in waiting if counts.get("\t".join(item), 0)]
+        return next(iter([*begun, *waiting]), None), len(own)
+
+    def shown(
+        request: Request, session: Session, item: ItemKey, problem: str = "", given: dict[str, str] | None = None
+    ) -> HTMLResponse:
+        systems = order_for(pool, item, session.rater, secret)
+        answers = pool.answers_to(item)
+        return site.page(
+            request,
+            "form",
+            422 if problem else 200,
+            item="\t".join(item),
+            conversation=answers[systems[0]].response.task.messages,
+            answers=[show_answer(answers[system].response, LABELS[place]) for place, system in enumerate(systems)],
+            pairs=list(itertools.combinations(range(len(systems)), 2)),
+            questions=QUESTIONS,
+            scale=SCALE,
+            problem=problem,
+            given=given or {},
+            began=f"{time.time():.0f}",
+            n_items=len(queue),
+        )
+
+    @router.get("/forms")
+    def next_form(request: Request) -> Response:
+        session = site.session(request)
+        item, n_done = next_for(session.rater)
+        if item is None:
+            text = f"You filled in {n_done} forms, and there is no task left for you. Thank you."
+            return site.page(request, "message", heading="All done", text=text)
+        return shown(request, session, item)
+
+    @router.post("/forms")
+    async def take(request: Request) -> Response:
+        sent = {name: value for name, value in (await request.form()).items() if isinstance(value, str)}
+        session = site.own_form(request, sent.get("form_token", ""))
+        item = items.get(sent.get("item", ""))
+        if item is None:
+            raise HTTPException(404, "There is no such task.")
+        seconds = min(max(time.time() - _number(sent.get("began", "")), 0.0), _LONGEST_SECONDS)
+        try:
+            form = read_form(pool, item, order_for(pool, item, session.rater, secret), sent, seconds)
+        except FormError as error:
+            return shown(request, session, item, str(error), sent)
+        await run_in_threadpool(store.keep_form, session.rater, "\t".join(item), form.model_dump_json())
+        return RedirectResponse("/forms", 303)
+
+    @router.get("/forms/results")
+    def results(request: Request) -> HTMLResponse:
+        site.session(request)
+        forms, _ = read_forms(pool, store.forms())
+        return site.page(request, "ratings", sections=form_sections(pool, forms))
+
+    return router
+
+
+def _number(text: str) -> float:
+    return float(text) if text.isdigit() and len(text) < 16 else time.time()
+
+
+__all__ = ["MOST_ANSWERS", "form_pages"]

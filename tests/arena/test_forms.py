@@ -1,0 +1,147 @@
+"""Forms of human evaluation: what is asked, what is kept, how far raters agree, and the file that calibrate reads."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from ragtasks.arena.battles import AnswerPool
+from ragtasks.arena.forms import (
+    Form,
+    FormError,
+    Rated,
+    form_sections,
+    order_for,
+    read_form,
+    win_rates,
+    write_human_evaluation,
+)
+from ragtasks.benchmarks.mtrag import FANC, WIN_RATE, load_human_evaluation
+from ragtasks.clients import no_secrets
+from ragtasks.errors import ConfigurationError
+from ragtasks.reports.calibration import calibrate_judges
+from tests.arena._made import answer
+from tests.arena.web._served import Visitor, serving, small_pool
+
+ITEM = ("mtrag (sample)", "full_rag", "c1<::>1")
+
+
+def pool() -> AnswerPool:
+    return small_pool("a", "b", "c", n=2)
+
+
+def rated(
+    rater: str, ratings: dict[str, int], preferences: list[tuple[str, str, str]], item: tuple[str, str, str] = ITEM
+) -> Rated:
+    form = {
+        "ratings": {system: dict.fromkeys(FANC, value) for system, value in ratings.items()},
+        "preferences": preferences,
+        "versions": {system: found.version for system, found in pool().answers_to(item).items()},
+        "seconds": 12.0,
+    }
+    return Rated(rater, item, Form.model_validate(form), 1_700_000_000.0)
+
+
+def three(first: str, second: str, third: str) -> list[tuple[str, str, str]]:
+    return [("a", "b", first), ("a", "c", second), ("b", "c", third)]
+
+
+def test_win_rates_count_a_tie_for_both_as_the_official_file_does() -> None:
+    scores = {"a": 4, "b": 3, "c": 2}
+    assert win_rates(rated("r", scores, three("first", "first", "first"))) == {"a": 100, "b": 50, "c": 0}
+    assert win_rates(rated("r", scores, three("tie", "tie", "tie"))) == {"a": 100, "b": 100, "c": 100}
+    assert win_rates(rated("r", scores, three("first", "first", "tie"))) == {"a": 100, "b": 50, "c": 50}
+
+
+def test_a_form_that_leaves_something_out_names_it() -> None:
+    fields = {f"rating-{place}-{name}": "4" for place in range(3) for name in FANC}
+    fields |= {"pair-0-1": "tie", "pair-0-2": "first", "pair-1-2": "best"}
+    fields["rating-1-naturalness"] = "5"
+    with pytest.raises(FormError, match="naturalness of B, B or C"):
+        read_form(pool(), ITEM, ["c", "a", "b"], fields, 1.0)
+    fields |= {"pair-1-2": "second", "rating-1-naturalness": "2"}
+    found = read_form(pool(), ITEM, ["c", "a", "b"], fields, 1.0)
+    assert found.ratings["a"]["naturalness"] == 2
+    assert found.preferences == [("c", "a", "tie"), ("c", "b", "first"), ("a", "b", "second")]
+
+
+def test_raters_see_the_answers_in_orders_of_their_own() -> None:
+    orders = {tuple(order_for(pool(), ITEM, rater, b"secret")) for rater in "klmnopqrs"}
+    assert len(orders) > 2
+    assert order_for(pool(), ITEM, "k", b"secret") == order_for(pool(), ITEM, "k", b"secret")
+
+
+def test_agreement_is_that_of_the_papers_appendix() -> None:
+    forms = [
+        rated("r1", {"a": 4, "b": 4, "c": 1}, three("first", "first", "first")),
+        rated("r2", {"a": 4, "b": 4, "c": 2}, three("first", "first", "first")),
+        rated("r3", {"a": 4, "b": 3, "c": 4}, three("first", "first", "first")),
+    ]
+    (section,) = form_sections(pool(), forms)
+    rows = {row[0]: row[2:] for row in section.tables[1].rows}
+    assert rows["faithfulness"] == ("33.3 %", "66.7 %", "66.7 %", 3)
+    assert rows[WIN_RATE] == ("100.0 %", "100.0 %", "100.0 %", 3)
+    assert section.tables[0].rows[0][:2] == ("a", 1)
+
+
+def test_calibrate_reads_the_file_that_forms_make(tmp_path: Path) -> None:
+    other = ("mtrag (sample)", "full_rag", "c2<::>2")
+    forms = [
+        rated(f"r{n}", {"a": 4, "b": 3, "c": 1 + n}, three("first", "first", "tie"), item)
+        for item in (ITEM, other)
+        for n in (0, 1, 2)
+    ]
+    path = write_human_evaluation(tmp_path, pool(), forms)
+    answers = load_human_evaluation(tmp_path)
+    assert len(answers) == 6
+    assert answers[0].model_id == "a"
+    assert answers[0].ratings["completeness"] == {"r0": 4, "r1": 4, "r2": 4}
+    assert answers[1].ratings[WIN_RATE] == {"r0": 50, "r1": 50, "r2": 50}
+    assert answers[0].metrics == {}
+    assert [len(row.response.passages) for row in answers] == [2] * 6
+    tables, _ = calibrate_judges(tmp_path, [], secrets=no_secrets, cache_file=tmp_path / "replies.sqlite")
+    assert "| a" in tables
+    assert json.loads(path.read_text(encoding="utf-8"))["models"][0]["model_id"] == "a"
+
+
+def test_a_file_holds_one_setting_of_mtrags_corpora(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="there is no form"):
+        write_human_evaluation(tmp_path, pool(), [])
+    assert not list(tmp_path.iterdir())
+
+
+def test_raters_fill_in_forms_one_after_the_other(tmp_path: Path) -> None:
+    with serving(tmp_path, pool(), raters=2) as served:
+        for rater in ("Ann", "Bob", "Cem"):
+            visitor = Visitor(served.port)
+            visitor.enter(rater)
+            for _ in range(2):
+                page = visitor.get("/forms")
+                if "All done" in page.text:
+                    break
+                assert not re.search(r">\s*(a|b|c)\s*<", page.text)
+                found = re.search(r'name="item" value="([^"]+)"', page.text)
+                assert found
+                fields = {f"rating-{place}-{name}": "3" for place in range(3) for name in FANC}
+                fields |= {"item": found[1].replace("&lt;", "<").replace("&gt;", ">"), "form_token": page.form_token}
+                incomplete = visitor.post("/forms", **fields)
+                assert incomplete.status == 422
+                assert "still to be said: A or B, A or C, B or C" in incomplete.text
+                assert incomplete.text.count("checked") == 12
+                fields |= {"pair-0-1": "tie", "pair-0-2": "first", "pair-1-2": "second"}
+                assert visitor.post("/forms", **fields).status == 303
+        assert [row[0] for row in served.arena.store.forms()] == ["Ann", "Ann", "Bob", "Bob"]
+        assert "Agreement of raters" in visitor.get("/forms/results").text
+
+
+def test_forms_on_changed_answers_are_left_out(tmp_path: Path) -> None:
+    from ragtasks.arena.forms import read_forms
+
+    kept = rated("r", {"a": 4, "b": 3, "c": 2}, three("first", "first", "first"))
+    row = ("r", "\t".join(ITEM), kept.form.model_dump_json(), 1.0)
+    assert read_forms(pool(), [row])[1] == 0
+    changed = AnswerPool([answer(system, "Other.", conversation="c1") for system in ("a", "b", "c")])
+    assert read_forms(changed, [row]) == ([], 1)
