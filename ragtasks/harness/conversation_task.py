@@ -81,7 +81,7 @@ class ConversationTask(ConfigurableTask):
         self._run_key = run_key(run_store(), self.evaluation.run)
         root = benchmark_folder(options["benchmark"], self.evaluation.data, data_folder())
         self.benchmark = open_benchmark(options["benchmark"], root.resolve())
-        self._suite_name = suite_with(options.get("suite", self.benchmark.suite), self.evaluation.metrics)
+        self.suite_name = suite_with(options.get("suite", self.benchmark.suite), self.evaluation.metrics)
         self._metrics = {metric.name: metric for metric in self._declared_metrics()}
         # Any value keeps the harness from looking our metric names up in a hub over the network.
         own["process_results"] = _OWN_PROCESS_RESULTS
@@ -90,14 +90,14 @@ class ConversationTask(ConfigurableTask):
         self._filter = _SAMPLE_FILTER if self.benchmark.is_sample else self.benchmark.copy or _FILTER
         self._filters = [build_filter_ensemble(self._filter, [["take_first", None]])]
         self.scorer = shared_scorer(
-            self.benchmark.name, self.benchmark.root, self.evaluation, self._suite_name, JudgeModel
+            self.benchmark.name, self.benchmark.root, self.evaluation, self.suite_name, JudgeModel
         )
         self._render_plain(self.dataset["test"][0], None)
         self._config.metadata = self._public_metadata()
 
     def _declared_metrics(self) -> Sequence[Metric]:
         """Return every metric of this task, in the order of the harness's table."""
-        return suite_named(self._suite_name).metrics
+        return suite_named(self.suite_name).metrics
 
     def _metric_list(self, own: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return what the harness lists: the declared metrics that this configuration can give.
@@ -143,6 +143,15 @@ class ConversationTask(ConfigurableTask):
         if not apply_chat_template or chat_template is None:
             return self._render_plain(doc, system_instruction)
         return self._renderer.render(self._messages(doc, system_instruction), chat_template)
+
+    @property
+    def setting(self) -> str:
+        """The setting's name, such as `full_rag`."""
+        return str(self.config.dataset_kwargs["setting"])
+
+    def messages(self, doc: Doc) -> list[dict[str, str]]:
+        """Return what a chat model is sent where the user adds no instruction."""
+        return self._messages(doc, None)
 
     def _messages(self, doc: Doc, instruction: str | None) -> list[dict[str, str]]:
         """Return what a chat model is sent."""
@@ -281,7 +290,7 @@ class ConversationTask(ConfigurableTask):
             **kept,
             "ragtasks": {
                 "benchmark": self.benchmark.label,
-                "suite": self._suite_name,
+                "suite": self.suite_name,
                 "revision": self.benchmark.revision,
                 "setting_tasks": self._setting_tasks,
                 "configuration": json.loads(self.evaluation.model_dump_json()),

@@ -85,6 +85,18 @@ def _run(arguments: Sequence[str]) -> None:
         raise RagtasksError(f"{kept}, and the evaluation failed:\n" + "\n".join([*problems, *unsaved]))
 
 
+def own_tasks(names: Sequence[str], metadata: Mapping[str, Any]) -> list[Any]:
+    """Return the harness's task objects of names, those of groups one by one and each once.
+
+    Raises:
+        ConfigurationError: a name that there is not.
+        RagtasksError: as the tasks, when they read their data.
+    """
+    manager = _OwnTasksFirst(metadata=dict(metadata))
+    matches = [match for name in names for match in manager.match_tasks([name])]
+    return list(manager.load(matches)["tasks"].values())
+
+
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Return the harness's view of its arguments; it reads them from `sys.argv` only."""
     before = sys.argv
@@ -186,4 +198,4 @@ class _OwnTasksFirst(TaskManager):
         return found
 
 
-__all__ = ["run_harness"]
+__all__ = ["own_tasks", "run_harness"]

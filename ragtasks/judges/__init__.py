@@ -11,7 +11,7 @@ from ragtasks.judges._multihop_answer import MULTIHOP_ANSWER, multihop_answer
 from ragtasks.judges._nuggets import NUGGET_ASSIGNMENT, NUGGET_CREATION, nugget_assignment, nugget_creation, nuggets_of
 from ragtasks.judges._pairwise import PAIRWISE, pair_of, pairwise
 from ragtasks.judges._parsers import UnparsableReplyError, json_values
-from ragtasks.judges._question import Rubric, code_of
+from ragtasks.judges._question import Question, Rubric, code_of
 from ragtasks.judges._reference_less import RL_MTB, RL_R
 from ragtasks.judges._relevance import RELEVANCE, JudgedPassages, judge_passages, relevance
 from ragtasks.judges._rubrics import RB_LLM, rubrics_named
@@ -35,6 +35,7 @@ __all__ = [
     "RL_R",
     "JudgeIdk",
     "JudgedPassages",
+    "Question",
     "Rubric",
     "UnparsableReplyError",
     "Verdict",

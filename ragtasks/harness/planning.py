@@ -1,0 +1,216 @@
+"""What an evaluation will take, before any model runs: prompts, tokens, the context they need, judges' calls, cost.
+
+The prompts are those that the tasks build. Their tokens are counted by a tokeniser that the user names, with its chat
+template, and otherwise estimated from their characters. What judges will be asked is counted on the reference answers,
+since a model's own are not there yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from ragtasks.benchmarks import response_of
+from ragtasks.clients import Endpoint, Price
+from ragtasks.config import EvaluationConfig
+from ragtasks.errors import ConfigurationError
+from ragtasks.harness.conversation_task import ConversationTask
+from ragtasks.harness.run import own_tasks
+from ragtasks.judges import RL_F, Question
+from ragtasks.suites import suite_named
+from ragtasks.tables import Cell, Table
+
+CHARACTERS_A_TOKEN = 4.0
+"""What the estimate divides by; English text has 4 to 4.5 characters a token in the tokenisers of today's models."""
+_CONTEXTS = (2048, 4096, 8192, 16384, 32768, 131072)
+_MINUTES_AN_HOUR = 60
+_JUDGE_REPLY = 1024  # tokens, where an endpoint says no other limit
+
+Count = Callable[[list[dict[str, str]]], int]
+"""Messages -> tokens of the prompt."""
+
+
+@dataclass(frozen=True, slots=True)
+class SettingPlan:
+    """What one setting of one benchmark takes."""
+
+    name: str
+    """Benchmark and setting."""
+    tokens: tuple[int, ...]
+    """Tokens of each prompt, ascending."""
+    reply_tokens: int
+    """The longest reply that the task allows, in tokens."""
+
+    @property
+    def context(self) -> int:
+        """The context that holds the longest prompt with the longest reply."""
+        return (self.tokens[-1] if self.tokens else 0) + self.reply_tokens
+
+    def quantile(self, share: float) -> int:
+        """Return the tokens that this share of the prompts does not exceed; 0 without prompts."""
+        return self.tokens[min(len(self.tokens) - 1, int(share * len(self.tokens)))] if self.tokens else 0
+
+    def share_within(self, context: int) -> float:
+        """Return the share of prompts, 0 to 1, that a context holds together with the longest reply."""
+        fitting = sum(count + self.reply_tokens <= context for count in self.tokens)
+        return fitting / len(self.tokens) if self.tokens else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class JudgingPlan:
+    """What judges will be asked, each of them."""
+
+    n_calls: int
+    """Prompts, a second step of a rubric included."""
+    tokens: int
+    """Tokens of all prompts; a second step counts as much as its first."""
+
+
+def plan(names: Sequence[str], metadata: Mapping[str, Any], count: Count) -> tuple[list[SettingPlan], JudgingPlan]:
+    """Return what each setting takes, and each judge, for harness tasks and groups by name.
+
+    Args:
+        names: of tasks and groups, as for `--tasks`.
+        metadata: as for `--metadata`; nothing is scored, so no encoder is loaded.
+        count: counts the tokens of a prompt.
+
+    Raises:
+        ConfigurationError: an unknown task, or one that is none of conversations.
+        RagtasksError: bad data, or a bad option.
+    """
+    tasks = own_tasks(names, {**metadata, "encoder": "none"})
+    foreign = [str(task.config.task) for task in tasks if not isinstance(task, ConversationTask)]
+    if foreign or not tasks:
+        raise ConfigurationError(f"plan: {', '.join(foreign) or names} is not a task of conversations")
+    by_setting: dict[str, list[ConversationTask]] = {}
+    for task in tasks:
+        by_setting.setdefault(f"{task.benchmark.label}, {task.setting}", []).append(task)
+    plans = [SettingPlan(name, *_prompts(group, count)) for name, group in by_setting.items()]
+    return plans, _judging(tasks, count)
+
+
+def _prompts(tasks: Iterable[ConversationTask], count: Count) -> tuple[tuple[int, ...], int]:
+    tokens, reply = [], 0
+    for task in tasks:
+        reply = max(reply, int((task.config.generation_kwargs or {}).get("max_gen_toks", 256)))
+        tokens += [count(task.messages(doc)) for doc in task.dataset["test"]]
+    return tuple(sorted(tokens)), reply
+
+
+def _judging(tasks: Sequence[ConversationTask], count: Count) -> JudgingPlan:
+    n_calls = n_tokens = 0
+    for task in tasks:
+        suite = suite_named(task.suite_name)
+        for rubric in suite.rubrics_in(task.evaluation.prompts, task.benchmark):
+            n_steps = 2 if rubric.name.startswith(RL_F) else 1
+            for doc in task.dataset["test"]:
+                question = rubric.open(response_of(doc, doc["target"] or "I do not know."))
+                if isinstance(question, Question):
+                    n_calls += n_steps
+                    n_tokens += n_steps * count([{"role": "user", "content": question.text}])
+    return JudgingPlan(n_calls, n_tokens)
+
+
+def estimated_tokens(messages: list[dict[str, str]]) -> int:
+    """Return an estimate of a prompt's tokens from its characters, a few for each message's frame."""
+    return round(sum(len(message["content"]) / CHARACTERS_A_TOKEN + 4 for message in messages))
+
+
+def counter(tokenizer: str | None) -> Count:
+    """Return what counts tokens: a tokeniser by its name or path, or the estimate.
+
+    Raises:
+        ConfigurationError: it cannot be loaded.
+    """
+    if tokenizer is None:
+        return estimated_tokens
+    try:
+        from transformers import AutoTokenizer
+
+        loaded = AutoTokenizer.from_pretrained(tokenizer)
+    except (ImportError, OSError, ValueError) as error:
+        told = str(error).strip().splitlines()[0]
+        raise ConfigurationError(
+            f"--tokenizer {tokenizer}: cannot be loaded ({told}). Next step: name a folder or a model of the hub, or "
+            "leave it out for an estimate"
+        ) from error
+    return partial(_counted, loaded)
+
+
+def _counted(tokenizer: Any, messages: list[dict[str, str]]) -> int:
+    if tokenizer.chat_template is None:
+        return len(tokenizer("\n\n".join(message["content"] for message in messages))["input_ids"])
+    return len(tokenizer.apply_chat_template(messages, tokenize=True, add_generation_prompt=True, return_dict=False))
+
+
+def prompts_table(plans: Sequence[SettingPlan], *, is_estimate: bool) -> Table:
+    """Return the prompts as a table: how many, their tokens, the context that holds all."""
+    needed = max((item.context for item in plans), default=0)
+    contexts = [size for size in _CONTEXTS if size < 2 * needed][-4:] or [_CONTEXTS[0]]
+    columns = (
+        "setting",
+        "prompts",
+        "median",
+        "p99",
+        "longest",
+        "reply",
+        "context",
+        *(f"{size:,}" for size in contexts),
+    )
+    rows: list[tuple[Cell, ...]] = [
+        (
+            item.name,
+            len(item.tokens),
+            *(item.quantile(share) for share in (0.5, 0.99, 1.0)),
+            item.reply_tokens,
+            item.context,
+            *(f"{item.share_within(size):.1%}" for size in contexts),
+        )
+        for item in plans
+    ]
+    how = f"estimated at {CHARACTERS_A_TOKEN:g} characters a token" if is_estimate else "counted"
+    note = (
+        f"Tokens of a prompt, {how}; of the longest reply that the task allows; of the context that holds both; "
+        "and the share of prompts that a context of so many tokens holds with that reply."
+    )
+    return Table("Prompts", columns, tuple(rows), note)
+
+
+def judges_table(judging: JudgingPlan, evaluation: EvaluationConfig) -> Table:
+    """Return what each judge is asked and costs, at least for prompts and at most with replies."""
+    rows: list[tuple[Cell, ...]] = []
+    for judge in evaluation.judges:
+        price = judge.price if isinstance(judge, Endpoint) else None
+        longest = judging.n_calls * ((judge.max_tokens if isinstance(judge, Endpoint) else None) or _JUDGE_REPLY)
+        least, most = (_dollars(price, judging.tokens, n) for n in (0, longest))
+        rows.append((judge.model, judging.n_calls, judging.tokens, least, most))
+    note = (
+        "Counted on the reference answers; a second step of a rubric counts as its first; kept replies are not asked "
+        "again. At least: prompts alone; at most: with replies as long as allowed; - without a price."
+    )
+    return Table("Judges", ("judge", "calls", "prompt tokens", "$ at least", "$ at most"), tuple(rows), note)
+
+
+def _dollars(price: Price | None, prompt_tokens: int, reply_tokens: int) -> str:
+    """Return a cost; prices are dollars for a million tokens of prompts, and of replies."""
+    return "-" if price is None else f"{(prompt_tokens * price[0] + reply_tokens * price[1]) / 1e6:,.2f}"
+
+
+def hours(plans: Sequence[SettingPlan], prompts_per_minute: float) -> float:
+    """Return how long the answers take at a rate, in hours."""
+    return sum(len(item.tokens) for item in plans) / prompts_per_minute / _MINUTES_AN_HOUR
+
+
+__all__ = [
+    "CHARACTERS_A_TOKEN",
+    "JudgingPlan",
+    "SettingPlan",
+    "counter",
+    "estimated_tokens",
+    "hours",
+    "judges_table",
+    "plan",
+    "prompts_table",
+]

@@ -1,0 +1,81 @@
+"""What an evaluation will take, counted on the sample before any model runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtasks.cli import main
+from ragtasks.errors import ConfigurationError
+from ragtasks.harness.planning import SettingPlan, counter, estimated_tokens, plan
+
+
+def test_every_prompt_of_a_group_is_counted_by_setting() -> None:
+    plans, judging = plan(["mtrag"], {"data": "sample"}, estimated_tokens)
+    assert [(item.name, len(item.tokens)) for item in plans] == [
+        ("mtrag (sample), reference", 108),
+        ("mtrag (sample), reference_rag", 79),
+        ("mtrag (sample), full_rag", 108),
+    ]
+    assert all(item.reply_tokens == 1024 and item.context == item.tokens[-1] + 1024 for item in plans)
+    n_answers = 108 + 79 + 108
+    assert judging.n_calls == 4 * n_answers, "rb_llm and idk once, rl_f twice"
+    assert judging.tokens > judging.n_calls
+
+
+def test_a_task_named_twice_counts_once() -> None:
+    ((once,), _), ((twice,), _) = (
+        plan(names, {"data": "sample"}, estimated_tokens)
+        for names in (["mtrag_full_rag_fiqa"], ["mtrag_full_rag_fiqa", "mtrag_full_rag_fiqa"])
+    )
+    assert once == twice
+
+
+@given(st.lists(st.integers(1, 9999), min_size=1), st.integers(0, 2000), st.integers(0, 12_000))
+def test_a_context_holds_what_fits_into_it(tokens: list[int], reply: int, context: int) -> None:
+    item = SettingPlan("x", tuple(sorted(tokens)), reply)
+    assert item.share_within(item.context) == 1
+    assert item.share_within(context) == sum(n + reply <= context for n in tokens) / len(tokens)
+    assert item.quantile(0) <= item.quantile(0.5) <= item.quantile(0.99) <= item.quantile(1) == max(tokens)
+
+
+def test_a_tokeniser_is_counted_with(tmp_path: Path) -> None:
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    words = Tokenizer(models.WordLevel({"a": 0, "[UNK]": 1}, unk_token="[UNK]"))
+    words.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, unk_token="[UNK]")
+    messages = [{"role": "user", "content": "a b c"}, {"role": "assistant", "content": "d"}]
+    tokenizer.save_pretrained(tmp_path / "plain")
+    assert counter(str(tmp_path / "plain"))(messages) == 4
+    tokenizer.chat_template = "{% for m in messages %}start {{ m.content }} {% endfor %}go"
+    tokenizer.save_pretrained(tmp_path / "chat")
+    assert counter(str(tmp_path / "chat"))(messages) == 7
+    with pytest.raises(ConfigurationError, match="leave it out for an estimate"):
+        counter(str(tmp_path / "none"))
+
+
+def test_the_command_prints_prompts_and_judges(capsys: pytest.CaptureFixture[str]) -> None:
+    judge = json.dumps({"model": "m", "base_url": "http://localhost:1/v1", "price": [1, 2], "max_tokens": 10})
+    options = ["plan", "--tasks", "mtrag_full_rag_fiqa", "--data", "sample", "--prompts-per-minute", "27"]
+    with pytest.raises(SystemExit) as stop:
+        main([*options, "--judge", judge, "--format", "csv"])
+    assert not stop.value.code
+    out = capsys.readouterr().out
+    assert "answers take: 0.0 hours at 27 prompts a minute" in out
+    for expected in ("Prompts,1,prompts,,27,", "Judges,1,judge,m,", "Judges,1,calls,,108,"):
+        assert expected in out
+    with pytest.raises(SystemExit) as stop:
+        main([*options, "--metadata", "[1"])
+    assert stop.value.code == 1
+    assert "not a JSON object" in capsys.readouterr().err
+
+
+def test_a_task_without_conversations_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="Tasks not found"):
+        plan(["mtrag_nothing"], {"data": "sample"}, estimated_tokens)
