@@ -4,6 +4,7 @@ from ragtasks.cli import (
     arena,
     cache,
     calibrate,
+    check,
     compare,
     corpus,
     describe,
@@ -23,7 +24,6 @@ from ragtasks.cli import (
     submit,
     synthesize,
     trec_rag,
-    validate,
 )
 from ragtasks.cli._groups import put_in_groups
 from ragtasks.cli.app import app, main
@@ -35,6 +35,7 @@ __all__ = [
     "arena",
     "cache",
     "calibrate",
+    "check",
     "compare",
     "corpus",
     "describe",
@@ -55,5 +56,4 @@ __all__ = [
     "submit",
     "synthesize",
     "trec_rag",
-    "validate",
 ]

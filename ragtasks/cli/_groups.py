@@ -22,7 +22,6 @@ GROUPS = {
         "retrieve": "ragtasks retrieve --retriever bm25 --queries rewrite",
         "evaluate-run": "ragtasks evaluate-run FILE.trec --qrels QRELS --measures nDCG@20,R@100",
         "judge-passages": "ragtasks judge-passages retrieve_results.jsonl --judge openai/gpt-4o --output qrels.txt",
-        "compare-runs": "ragtasks compare-runs bm25.last_turn bm25.rewrite",
         "runs": "ragtasks runs list",
         "corpus": "ragtasks corpus check corpus.jsonl",
         "train": "ragtasks train --help",
@@ -36,11 +35,10 @@ GROUPS = {
     },
     "Submit": {
         "submit": "ragtasks submit --task C --results results/mine --benchmark mtrag_un --output mine.jsonl",
-        "check": "ragtasks check mine.jsonl --task C --benchmark mtrag_un",
+        "check": "ragtasks check mine.jsonl --task C --benchmark mtrag_un; ragtasks check handbook",
         "trec-rag": "ragtasks trec-rag check answers.jsonl",
     },
     "Your own data": {
-        "validate": "ragtasks validate handbook",
         "synthesize": "ragtasks synthesize --help",
     },
     "Maintenance": {

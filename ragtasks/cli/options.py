@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 DATA = Annotated[str | None, typer.Option(help="`sample`, or a folder with the official files.")]
 BENCHMARK = Annotated[str, typer.Option(help="Benchmark.")]
+INPUT = Annotated[Path | None, typer.Option("--input", help="Official input file; default: the benchmark's tasks.")]
+DOCUMENTS = Annotated[bool, typer.Option(help="Look documents up in the benchmark's corpora, where they are here.")]
 
 
 def retrieval_place(benchmark: str, data: str | None) -> Any:
@@ -26,4 +29,4 @@ def named_benchmark(name: str, data: str | None) -> Any:
     return open_benchmark(name, benchmark_folder(name, data, data_folder()).resolve())
 
 
-__all__ = ["BENCHMARK", "DATA", "named_benchmark", "retrieval_place"]
+__all__ = ["BENCHMARK", "DATA", "DOCUMENTS", "INPUT", "named_benchmark", "retrieval_place"]

@@ -1,4 +1,4 @@
-"""`ragtasks results`: list, show, diff, leaderboard and export, on a folder of results."""
+"""`ragtasks results`: list, show, compare, leaderboard and export, on a folder of results."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from ragtasks.cli.app import app, say
 
-results = typer.Typer(help="Results in a folder: list, show, diff, a leaderboard, exports.", no_args_is_help=True)
+results = typer.Typer(help="Results in a folder: list, show, compare, a leaderboard, exports.", no_args_is_help=True)
 export = typer.Typer(help="Write results in the format of another tool.", no_args_is_help=True)
 app.add_typer(results, name="results")
 results.add_typer(export, name="export")
@@ -48,8 +48,8 @@ def show(file: _FILE) -> None:
     say(render_entries(read_file(file)))
 
 
-@results.command()
-def diff(first: _FILE, second: _FILE) -> None:
+@results.command("compare")
+def compare_results(first: _FILE, second: _FILE) -> None:
     """Print what differs between two results files; ends with 1 where their scores do not compare."""
     from ragtasks.reports.history import diff_entries, read_file, render_differences
 
@@ -57,6 +57,9 @@ def diff(first: _FILE, second: _FILE) -> None:
     say(render_differences(found))
     if not found.comparable:
         raise typer.Exit(1)
+
+
+results.command("diff", hidden=True)(compare_results)
 
 
 @results.command()

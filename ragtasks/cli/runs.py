@@ -37,8 +37,8 @@ def runs_show(name: str) -> None:
     say((_store().named(name).folder / "manifest.json").read_text(encoding="utf-8"))
 
 
-@runs.command("diff")
-def runs_diff(first: str, second: str) -> None:
+@runs.command("compare")
+def runs_compare(first: str, second: str) -> None:
     """Print the parts of two runs that differ; status 1 where any does."""
     from retrieval_cache.store import diff_runs
 
@@ -48,14 +48,20 @@ def runs_diff(first: str, second: str) -> None:
     raise typer.Exit(int(bool(lines)))
 
 
-@runs.command("verify")
-def runs_verify(name: str) -> None:
+runs.command("diff", hidden=True)(runs_compare)
+
+
+@runs.command("check")
+def runs_check(name: str) -> None:
     """Check a run's files against its manifest; status 1 where one is missing or changed."""
     from retrieval_cache.store import verify_run
 
     violations = verify_run(_store().named(name))
     say(*violations or ["all files are as they were written"])
     raise typer.Exit(int(bool(violations)))
+
+
+runs.command("verify", hidden=True)(runs_check)
 
 
 @runs.command("remove")
@@ -65,4 +71,4 @@ def runs_remove(name: str) -> None:
     say(f"removed {name}")
 
 
-__all__ = ["runs", "runs_diff", "runs_list", "runs_remove", "runs_show", "runs_verify"]
+__all__ = ["runs", "runs_check", "runs_compare", "runs_list", "runs_remove", "runs_show"]

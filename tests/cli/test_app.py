@@ -23,8 +23,8 @@ from ragtasks.harness.link import task_folder
 
 
 def commands_of(group: Any, *above: str) -> Iterator[tuple[str, ...]]:
-    """Yield the words of every command, those of groups included."""
-    for name, command in group.commands.items():
+    """Yield the words of every command, those of groups included, and not old names."""
+    for name, command in ((name, one) for name, one in group.commands.items() if not one.hidden):
         yield (*above, name)
         if hasattr(command, "commands"):
             yield from commands_of(command, *above, name)
@@ -217,3 +217,48 @@ def test_report_prints_tables(tmp_path: Path) -> None:
     assert "## rouge_l in setting reference" in text
     assert "0.500" in text
     assert CliRunner().invoke(app, ["report", str(tmp_path), "--metric", "rouge"]).exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (["validate", "nowhere"], ["check", "nowhere"]),
+        (["compare-runs", "a", "b", "--data", "sample"], ["compare", "a", "b", "--data", "sample"]),
+        (["runs", "verify", "a"], ["runs", "check", "a"]),
+        (["runs", "diff", "a", "b"], ["runs", "compare", "a", "b"]),
+        (["results", "diff", "a", "b"], ["results", "compare", "a", "b"]),
+    ],
+)
+def test_old_names_still_do_what_the_new_ones_do(
+    old: list[str], new: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path))
+    said = []
+    for line in (old, new):
+        with pytest.raises(SystemExit) as stop:
+            main(line)
+        said.append((stop.value.code, *capsys.readouterr()))
+    assert said[0] == said[1]
+    assert said[0][0] == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (["check", "answers.jsonl"], "add --task A, B or C"),
+        (["check", ".", "--json"], "go with --task"),
+        (["compare", ".", "bm25"], "runs (bm25) beside results"),
+        (["compare", ".", ".", "--by", "domain"], "--by domain: for these it is model or setting"),
+        (["compare", "a", "b", "--by", "model"], "--by model: for these it is all or domain"),
+        (["compare", "results/a", "results/b"], "a results file of the harness"),
+    ],
+)
+def test_what_a_command_was_given_decides_what_it_asks_for(
+    line: list[str], words: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("answers.jsonl").write_text("{}", encoding="utf-8")
+    with pytest.raises(SystemExit) as stop:
+        main(line)
+    assert stop.value.code == 1
+    assert words in capsys.readouterr().err

@@ -96,7 +96,7 @@ def test_an_identical_run_is_linked_under_another_name(store: Path, capsys: pyte
     assert made[0] == f"run bm25.last_turn.custom.sample in {store / 'runs' / 'bm25.last_turn.custom.sample'}"
     printed(capsys, "runs", "remove", "first")
     for name in ("second", "bm25.last_turn.custom.sample"):
-        assert printed(capsys, "runs", "verify", name) == ["all files are as they were written"]
+        assert printed(capsys, "runs", "check", name) == ["all files are as they were written"]
         assert printed(capsys, "evaluate-run", name, "--benchmark", "custom", "--data", "sample")
 
 

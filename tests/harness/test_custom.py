@@ -85,7 +85,7 @@ def test_every_command_of_the_tutorial_does_what_it_says(
         shown = err if step.printed.startswith("ragtasks: ") else out
         assert agrees(step.printed, shown), f"{step.commands}\n{shown}"
         done.append(step.commands.split()[1])
-    assert done == ["validate", "validate", "run", "run", "retrieve", "evaluate-run", "run", "report", "run"]
+    assert done == ["check", "check", "run", "run", "retrieve", "evaluate-run", "run", "report", "run"]
 
 
 def test_the_sample_runs_as_it_is(evaluate: Callable[..., dict[str, Any]]) -> None:

@@ -64,9 +64,9 @@ class World:
             ("check",): [
                 [str(at / "submission.jsonl"), "--task", "A", "--input", str(at / "submission.jsonl"), "--data", data],
                 [str(at / "submission.jsonl"), "--task", "C", *place],
+                [own],
             ],
-            ("compare",): [[one, one] for one in results],
-            ("compare-runs",): [[run, "official", *place] for run in names],
+            ("compare",): [*([one, one] for one in results), *([run, "official", *place] for run in names)],
             ("corpus", "check"): [[one] for one in corpora],
             ("corpus", "duplicates"): [[one] for one in corpora],
             ("corpus", "segment"): [[one, f"{out}/{Path(one).name}.segments.jsonl"] for one in corpora],
@@ -83,15 +83,15 @@ class World:
                 ["--human-evaluation", "--data", data],
                 *(["--run", run, *place] for run in names),
             ],
-            ("results", "diff"): [[one, results[0]] for one in results],
+            ("results", "compare"): [[one, results[0]] for one in results],
             ("results", "export", "inspector"): [[one, "--output", f"{out}/inspector.json"] for one in results],
             ("results", "leaderboard"): [[str(at), "--output", f"{out}/board.html"]],
             ("results", "list"): [[str(at)]],
             ("results", "show"): [[one] for one in results],
             ("run",): [[*limited, "--metadata", one] for one in metadata],
-            ("runs", "diff"): [[run, "strings"] for run in runs],
+            ("runs", "compare"): [[run, "strings"] for run in runs],
             ("runs", "show"): [[run] for run in runs],
-            ("runs", "verify"): [[run] for run in runs],
+            ("runs", "check"): [[run] for run in runs],
             ("submit",): [
                 *(["--task", "A", "--run", run, "--output", f"{out}/a.jsonl", *place] for run in runs),
                 *(
@@ -109,7 +109,6 @@ class World:
             ("trec-rag", "score"): [
                 [answers, "--judge", "openai/none", "--nuggets", answers, "--segments", answers, *scores, *place]
             ],
-            ("validate",): [[own]],
             # Last: a run that leads out of its folder stops whoever reads all runs.
             ("runs", "remove"): [["leads-out"], *([run] for run in runs[2:])],
             ("runs", "list"): [[]],

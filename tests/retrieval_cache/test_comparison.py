@@ -61,7 +61,7 @@ def test_violations_are_answered_before_anything_is_read(place: Place) -> None:
 
 def test_the_command_prints_tables(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGTASKS_RUNS", str(place.store))
-    options: tuple[str | Path, ...] = ("compare-runs", *NAMES, "--data", "sample", "--metric", "recall_5")
+    options: tuple[str | Path, ...] = ("compare", *NAMES, "--data", "sample", "--metric", "recall_5")
     result = CliRunner().invoke(app, [str(option) for option in options])
     assert result.exit_code == 0, result.output
     assert result.output.startswith("# mtrag (sample)\n")

@@ -72,7 +72,7 @@ def test_fallbacks_are_counted_wherever_the_run_is_shown(place: Place) -> None:
     assert shown["facts"]["rewriting"] == {"asked": N_ASKED, "fallbacks": {"the reply has no content": 10}}
     assert f"- weak: {told}." in printed("evaluate-run", "weak", "--data", "sample")
     assert told in printed("evaluate-run", "weak", "--data", "sample", "--measures", "nDCG@5")
-    assert f"- weak: {told}" in printed("compare-runs", "weak", "official", "--data", "sample")
+    assert f"- weak: {told}" in printed("compare", "weak", "official", "--data", "sample")
 
 
 def test_the_model_and_its_prompt_are_part_of_what_a_run_is_made_of(place: Place) -> None:

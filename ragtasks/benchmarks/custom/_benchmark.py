@@ -95,7 +95,7 @@ def _checked(root: Path) -> Folder:
     """
     violations = Violations(root)
     folder = _read(root, violations)
-    command = shlex.join(["ragtasks", "validate", str(root)])
+    command = shlex.join(["ragtasks", "check", str(root)])
     violations.raise_if_any(f"run `{command}`, which lists every error; `data` names another folder")
     return folder
 

@@ -1,4 +1,4 @@
-"""What `ragtasks validate` says of a folder of your own: every error, or what is in it and the commands to run next."""
+"""What `ragtasks check` says of a folder of your own: every error, or what is in it and the commands to run next."""
 
 from __future__ import annotations
 

@@ -248,7 +248,7 @@ def test_every_kind_of_violation_is_found_alone_and_by_its_line(
         found = violations_of(root)
         assert len(found) == 1, f"{name}: {found}"
         assert found[0].startswith(expected), name
-        with pytest.raises(BenchmarkFileError, match="next step: run `ragtasks validate"):
+        with pytest.raises(BenchmarkFileError, match="next step: run `ragtasks check"):
             custom.load(root)
 
 
@@ -257,7 +257,7 @@ def test_the_command_that_lists_every_violation_can_be_pasted(tmp_path: Path) ->
     with pytest.raises(BenchmarkFileError) as caught:
         custom.load(root)
     command = str(caught.value).split("run `")[1].split("`")[0]
-    assert shlex.split(command) == ["ragtasks", "validate", str(root)]
+    assert shlex.split(command) == ["ragtasks", "check", str(root)]
 
 
 def test_a_folder_without_a_violation_has_none(tmp_path: Path) -> None:
@@ -548,7 +548,7 @@ def test_there_is_nothing_to_fetch_and_the_folder_is_used_as_it_is(tmp_path: Pat
 def validated(capsys: pytest.CaptureFixture[str]) -> Callable[[Path], tuple[int, list[str]]]:
     def run(root: Path) -> tuple[int, list[str]]:
         with pytest.raises(SystemExit) as stop:
-            main(["validate", str(root)])
+            main(["check", str(root)])
         return int(stop.value.code or 0), capsys.readouterr().out.splitlines()
 
     return run
