@@ -108,6 +108,16 @@ class EvaluationConfig(BaseModel):
     plain_prompt: str | None = Field(
         default=None, description="path of a Jinja template for models without a chat template"
     )
+    system_role: Literal["system", "user"] = Field(
+        default="system",
+        description="message that holds the passages: `user` where a server leaves out system messages",
+    )
+    too_long: Literal["refuse", "drop_passages"] = Field(
+        default="refuse", description="what becomes of prompts that are longer than the model's context"
+    )
+    context_tokens: int | None = Field(
+        default=None, ge=1, description="tokens of the model's context; default: what the model or its server says"
+    )
     max_words: int | None = Field(
         default=None, ge=1, description="answer length that the prompt asks for, in words; default: the task's own"
     )

@@ -51,8 +51,13 @@ class ChatRenderer:
     The harness's models warn each time that they drop a system message, which sounds as if passages were gone.
     """
 
-    def __init__(self) -> None:
-        self._folds = False
+    def __init__(self, *, folds: bool = False) -> None:
+        """Start.
+
+        Args:
+            folds: whether the user says that there is no system role.
+        """
+        self._folds = folds
 
     def render(self, messages: ChatMessages, chat_template: Callable[[ChatMessages], Any]) -> Any:
         """Return what the model's own chat template makes of the messages, with nothing left out.

@@ -31,7 +31,8 @@ from ragtasks.files import CLOSED_BOOK, run_key
 from ragtasks.harness._averaging import mean_of_scored
 from ragtasks.harness._chat import ChatRenderer, chat_messages, refuse_chat_endpoint, system_text
 from ragtasks.harness._dataset import task_dataset
-from ragtasks.harness.answering import NoAnswer
+from ragtasks.harness._room import Fitting, room_of
+from ragtasks.harness.answering import NoAnswer, model_in_use
 from ragtasks.harness.judge_model import JudgeModel
 from ragtasks.metrics import Metric, Pair, answer_text
 from ragtasks.records import Response, Setting
@@ -77,7 +78,8 @@ class ConversationTask(ConfigurableTask):
         self._results: dict[str, ScoredResponse] = {}
         self._no_answers: dict[str, str] = {}
         self._is_distributed = False
-        self._renderer = ChatRenderer()
+        self._renderer = self._fresh_renderer()
+        self._fitting = Fitting()
         self._run_key = run_key(run_store(), self.evaluation.run)
         root = benchmark_folder(options["benchmark"], self.evaluation.data, data_folder())
         self.benchmark = open_benchmark(options["benchmark"], root.resolve())
@@ -141,8 +143,10 @@ class ConversationTask(ConfigurableTask):
     ) -> Any:
         """Return the prompt: what the model's chat template makes of the messages, else plain text."""
         if not apply_chat_template or chat_template is None:
-            return self._render_plain(doc, system_instruction)
-        return self._renderer.render(self._messages(doc, system_instruction), chat_template)
+            return self._fitting.prompt(doc, lambda shown: self._render_plain(shown, system_instruction))
+        return self._fitting.prompt(
+            doc, lambda shown: self._renderer.render(self._messages(shown, system_instruction), chat_template)
+        )
 
     @property
     def setting(self) -> str:
@@ -171,18 +175,33 @@ class ConversationTask(ConfigurableTask):
         part of the key that we may choose.
 
         Raises:
-            ConfigurationError: a chat endpoint without `--apply_chat_template`.
+            ConfigurationError: a chat endpoint without `--apply_chat_template`; prompts that do not fit the model.
         """
         if not options.get("apply_chat_template"):
             refuse_chat_endpoint(self._foreign_metadata)
         self._is_distributed = options.get("world_size", 1) > 1
-        self._renderer = ChatRenderer()
-        options["tokenizer_name"] = f"{options.get('tokenizer_name', '')}-ragtasks-{self._requests_key(options)}"
+        self._renderer = self._fresh_renderer()
+        self._fitting = Fitting()  # the key is of whole prompts, and of what they are fitted to
+        fitting = self._fitting_to(options.get("chat_template"))
+        options["tokenizer_name"] = (
+            f"{options.get('tokenizer_name', '')}-ragtasks-{self._requests_key(options, fitting)}"
+        )
+        self._fitting = fitting
         self._results = {}
         _ANSWERED_TOGETHER.add(self)
         super().build_all_requests(**options)
+        self._fitting.check(self.task_name, len(self._instances))
 
-    def _requests_key(self, options: Mapping[str, Any]) -> str:
+    def _fresh_renderer(self) -> ChatRenderer:
+        return ChatRenderer(folds=self.evaluation.system_role == "user")
+
+    def _fitting_to(self, chat_template: Any) -> Fitting:
+        """Return what makes prompts fit the model that is about to be asked, as far as anybody knows it."""
+        room = room_of(getattr(chat_template, "__self__", None) or model_in_use(), self.evaluation.context_tokens)
+        n_reply = int((self.config.generation_kwargs or {}).get("max_gen_toks", 0))
+        return Fitting(room, self.evaluation.too_long, n_reply)
+
+    def _requests_key(self, options: Mapping[str, Any], fitting: Fitting) -> str:
         """Return a hash of what the harness's own key leaves out: our fingerprint, `--samples`, and how it renders.
 
         A tokeniser's name tells nothing of its chat template or of the options to it; one rendered prompt does.
@@ -191,7 +210,7 @@ class ConversationTask(ConfigurableTask):
         names = ("system_instruction", "apply_chat_template", "chat_template")
         rendering: dict[str, Any] = {name: options.get(name) for name in names}
         prompt = self.fewshot_context(longest, **rendering)
-        parts = [self.fingerprint(), options.get("samples"), getattr(prompt, "prompt", prompt)]
+        parts = [self.fingerprint(), options.get("samples"), getattr(prompt, "prompt", prompt), *fitting.decides()]
         return hashlib.sha256(orjson.dumps(parts)).hexdigest()[:16]
 
     def fingerprint(self) -> str:
@@ -231,7 +250,10 @@ class ConversationTask(ConfigurableTask):
         return [response_of(self._reported(instance.doc), self._answer(instance)) for instance in self._instances]
 
     def _reported(self, doc: Doc) -> Doc:
-        """Return a doc with the reason why there is no answer to it, where there is none."""
+        """Return a doc as the model was shown it, with the reason why there is no answer to it, where there is none."""
+        n_kept = self._fitting.kept.get(doc["task_id"])
+        if n_kept is not None:
+            doc = {**doc, "passages": doc["passages"][:n_kept]}
         reason = self._no_answers.get(doc["task_id"])
         return doc if reason is None else {**doc, "no_answer": reason}
 
@@ -296,6 +318,7 @@ class ConversationTask(ConfigurableTask):
                 "configuration": json.loads(self.evaluation.model_dump_json()),
                 "fingerprint": self.fingerprint(),
                 "run_key": self._run_key,
+                "too_long": self._fitting.counts(),
                 "ragtasks_version": __version__,
                 "prompts": {"system": _named(self._system_template), "plain": _named(self._plain_template)},
                 "scoring": self.scorer.provenance(),

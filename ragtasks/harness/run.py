@@ -29,10 +29,18 @@ from lm_eval.tasks import TaskManager
 from ragtasks.config import KEYS, foreign_keys
 from ragtasks.errors import ConfigurationError, RagtasksError
 from ragtasks.harness import models
-from ragtasks.harness._argument_errors import ClearConfig, clear_model, in_one_line, parse_in_one_line, unknown_task
+from ragtasks.harness._argument_errors import (
+    ClearConfig,
+    Loaded,
+    clear_model,
+    in_one_line,
+    parse_in_one_line,
+    unknown_task,
+)
 from ragtasks.harness._for_submission import submission_arguments
 from ragtasks.harness._output import take_verbose, told_in_stages
 from ragtasks.harness._replacing import replaced
+from ragtasks.harness._system_role import check_system_role
 from ragtasks.harness.answering import AnswerKeeper
 from ragtasks.harness.link import task_folder
 from ragtasks.plugins import task_folders
@@ -71,7 +79,7 @@ def _run(arguments: Sequence[str]) -> None:
         during.enter_context(replaced(lm_eval.tasks, "TaskManager", _OwnTasksFirst))
         during.enter_context(replaced(lm_eval.config.evaluate_config, "EvaluatorConfig", config))
         keeper = during.enter_context(AnswerKeeper(settings.get("output_path"), settings.get("use_cache")))
-        loading = functools.partial(clear_model, loaded=keeper.keep, config=config)
+        loading = functools.partial(clear_model, loaded=_tested(keeper.keep, settings), config=config)
         during.enter_context(replaced(lm_eval.api.registry, "get_model", loading))
         if _is_free_of_torch(str(settings.get("model", ""))):
             # Seeding torch is the one reason to import it here, which takes longer than all the rest of the start.
@@ -95,6 +103,20 @@ def own_tasks(names: Sequence[str], metadata: Mapping[str, Any]) -> list[Any]:
     manager = _OwnTasksFirst(metadata=dict(metadata))
     matches = [match for name in names for match in manager.match_tasks([name])]
     return list(manager.load(matches)["tasks"].values())
+
+
+def _tested(keep: Loaded, settings: Mapping[str, Any]) -> Loaded:
+    """Return what is done with a loaded model, after a test of its system role where that is what it is sent."""
+    metadata = settings.get("metadata")
+    role = metadata.get("system_role") if isinstance(metadata, Mapping) else None
+    if not settings.get("apply_chat_template") or role == "user":
+        return keep
+
+    def tested(kind: str, model: Any, arguments: dict[str, Any]) -> Any:
+        check_system_role(model)
+        return keep(kind, model, arguments)
+
+    return tested
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:

@@ -15,6 +15,7 @@ from ragtasks.logs._provenance import (
     heading,
     provenance_of,
     scored_on,
+    shortened_prompts,
 )
 from ragtasks.logs._sample_lines import samples_of
 from ragtasks.logs._saved_answers import (
@@ -66,5 +67,6 @@ __all__ = [
     "samples_of",
     "say_unused",
     "scored_on",
+    "shortened_prompts",
     "value_at",
 ]

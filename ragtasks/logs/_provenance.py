@@ -90,6 +90,7 @@ def provenance_of(
         "conversational": asked["conversational"],
         "end_of_thinking": asked["end_of_thinking"],
         "limit": _text(value_at(results, "config", "limit")),
+        "prompts that did not fit": shortened_prompts(own.values()) or UNKNOWN,
         "texts that the encoder cut": shared("scoring", "n_truncated"),
         "judge usage": shared("scoring", "judge_usage"),
         "configuration": shared("configuration"),
@@ -177,6 +178,20 @@ def _numbered(evaluations: Sequence[Evaluation]) -> dict[str, str]:
     return {"files": ", ".join(f"{item.model} is {files_of(item)}" for item in named)} if named else {}
 
 
+def shortened_prompts(facts: Collection[Mapping[str, Any]]) -> str:
+    """Return how many prompts of some harness tasks did not fit the model, and what they lost; "" where all did.
+
+    Args:
+        facts: of each harness task, as `Evaluation.facts` has it.
+    """
+    counts = [value_at(one, "too_long") for one in facts]
+    known = [one for one in counts if isinstance(one, Mapping)]
+    n_prompts, n_passages = (
+        sum(n for one in known if isinstance(n := one.get(key), int)) for key in ("prompts", "passages_dropped")
+    )
+    return f"{n_prompts} prompts without {n_passages} of their lowest-ranked passages" if n_prompts else ""
+
+
 def files_of(evaluation: Evaluation) -> str:
     """Return the results files of an evaluation, as seen from what was named to read."""
     return " and ".join(evaluation.files or (evaluation.source.name,))
@@ -238,4 +253,5 @@ __all__ = [
     "heading",
     "provenance_of",
     "scored_on",
+    "shortened_prompts",
 ]

@@ -30,7 +30,10 @@ HARMLESS: Mapping[str, Callable[[Any], bool]] = {
 }
 """Setting -> whether a value of it may be used unasked. Of every other setting, no value may."""
 
-RECORDED = ("run", "conversational", "system_prompt", "plain_prompt", "max_words", "end_of_thinking")
+RECORDED = (
+    *("run", "conversational", "system_prompt", "plain_prompt", "max_words", "end_of_thinking"),
+    *("system_role", "too_long", "context_tokens"),
+)
 """How the answers were made: scoring them again opens and uses none of it, and the new results say it as the old do."""
 
 _DEFAULTS: Mapping[str, Any] = json.loads(EvaluationConfig().model_dump_json())

@@ -23,7 +23,6 @@ DOMAINS = ("clapnq", "fiqa", "govt", "cloud")
 SETTINGS = ("reference", "reference_rag", "full_rag")
 SETTING_GROUPS = {f"mtrag_{setting}": ("mtrag", setting) for setting in SETTINGS} | {
     "mtrag_un_reference": ("mtrag_un", "reference"),
-    "mtrag_un_full_rag": ("mtrag_un", "full_rag"),
 }
 TASKS = [f"{group}_{domain}" for group in SETTING_GROUPS for domain in DOMAINS]
 GROUPS = ["mtrag", *SETTING_GROUPS]

@@ -1,9 +1,10 @@
 """The model under test: its answers are kept as they come, and requests without an answer are told apart."""
 
-from ragtasks.harness.answering._keeping import AnswerKeeper
+from ragtasks.harness.answering._keeping import AnswerKeeper, model_in_use
 from ragtasks.harness.answering._no_answer import NoAnswer
 
 __all__ = [
     "AnswerKeeper",
     "NoAnswer",
+    "model_in_use",
 ]

@@ -15,6 +15,12 @@ from ragtasks.harness.answering._failing_requests import survive_failing_request
 from ragtasks.harness.answering._kept_answers import KeptAnswers
 
 _LOGGER = logging.getLogger(__name__)
+_IN_USE: list[LM] = []
+
+
+def model_in_use() -> LM | None:
+    """Return the model of the evaluation that `ragtasks run` runs in this process; None under the stock command."""
+    return _IN_USE[0] if _IN_USE else None
 
 
 class AnswerKeeper(AbstractContextManager["AnswerKeeper"]):
@@ -32,6 +38,7 @@ class AnswerKeeper(AbstractContextManager["AnswerKeeper"]):
         folder = folder.parent if folder.suffix == ".json" else folder
         self._unsaved = str(folder / "unfinished_rank{rank}.sqlite") if output_path else ""
         self._logs: list[AnswerLog] = []
+        _IN_USE.clear()
 
     def keep(self, kind: str, model: LM, arguments: dict[str, Any]) -> Any:
         """Return the model with its answers kept; baselines cost nothing and read the doc, not the prompt.
@@ -39,6 +46,7 @@ class AnswerKeeper(AbstractContextManager["AnswerKeeper"]):
         Raises:
             CacheError: the file cannot be used.
         """
+        _IN_USE[:] = [model]
         _LOGGER.info("%s is loaded; building the prompts", kind)
         if kind == "dummy" or kind.startswith("ragtasks-"):
             return model
@@ -58,10 +66,11 @@ class AnswerKeeper(AbstractContextManager["AnswerKeeper"]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        _IN_USE.clear()
         for log in self._logs:
             log.close()
             if kind is not None and log.n_kept:
                 _LOGGER.warning("%d answers are kept in %s: the same command asks only the rest", log.n_kept, log.path)
 
 
-__all__ = ["AnswerKeeper"]
+__all__ = ["AnswerKeeper", "model_in_use"]

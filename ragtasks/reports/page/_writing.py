@@ -19,7 +19,7 @@ from markupsafe import Markup
 
 from ragtasks.errors import ConfigurationError, clear_error
 from ragtasks.files import write_atomically
-from ragtasks.logs import Evaluation, files_of, model_names
+from ragtasks.logs import Evaluation, files_of, model_names, shortened_prompts
 from ragtasks.reports.page._blocks import packed
 from ragtasks.reports.page._failures import Failure, explained
 from ragtasks.reports.page._naming import group_labels
@@ -35,7 +35,7 @@ Plot = tuple[str, bytes]
 _TIME = re.compile(r"results_(\d{4}-\d{2}-\d{2})T(\d{2})-(\d{2})")
 _UNKNOWN = "-"
 _COLUMNS = ("model", "benchmark", "settings", "responses", "run", "encoder", "refusals found by", "judges")
-_MORE_COLUMNS = ("judge prompts", "profiles", "data revision", "ragtasks", "made", "file")
+_MORE_COLUMNS = ("prompts that did not fit", "judge prompts", "profiles", "data revision", "ragtasks", "made", "file")
 
 
 def write_page(
@@ -153,6 +153,7 @@ def _facts(evaluations: Sequence[Evaluation]) -> Table:
             evaluation.kind[1],
             _said(evaluation, "scoring", "idk_detector"),
             _said(evaluation, "scoring", "judges"),
+            shortened_prompts(evaluation.facts.values()) or _UNKNOWN,
             _said(evaluation, "scoring", "judge_prompts"),
             _said(evaluation, "scoring", "profiles"),
             _said(evaluation, "revision"),

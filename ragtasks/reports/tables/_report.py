@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ragtasks.errors import ConfigurationError, close_matches
-from ragtasks.logs import Evaluation, Row, asked_otherwise, comparable_evaluations, scored_on
+from ragtasks.logs import Evaluation, Row, asked_otherwise, comparable_evaluations, scored_on, shortened_prompts
 from ragtasks.metrics import RANKED_BY, Metric, ranking_score
 from ragtasks.records import Score, Setting
 from ragtasks.reports.tables._baselines import is_baseline, missing_baselines, with_baselines
@@ -121,7 +121,10 @@ def _notes(evaluations: Sequence[Evaluation], options: ReportOptions) -> Mapping
     )
     profiles = {"profiles": "what ends in _ibm follows the official scripts, the rest the paper"}
     has_profiles = any(metric.name == "rb_alg_ibm" for metric in evaluations[0].metrics)
-    return {**(profiles if has_profiles else {}), "95 % intervals": intervals}
+    said = {item.model: shortened_prompts(item.facts.values()) for item in evaluations}
+    shortened = ", ".join(f"{model}: {text}" for model, text in said.items() if text)
+    cut = {"prompts that did not fit": shortened} if shortened else {}
+    return {**cut, **(profiles if has_profiles else {}), "95 % intervals": intervals}
 
 
 def _overview(evaluations: Sequence[Evaluation], present: Mapping[str, Metric]) -> Iterator[Draft]:

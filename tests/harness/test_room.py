@@ -1,0 +1,119 @@
+"""Prompts longer than a model's context, and servers that leave out system messages, each before the model is asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragtasks.harness._system_role import WORD
+from ragtasks.logs import read_evaluations
+from ragtasks.reports.rendering import Format, render
+from ragtasks.reports.tables import report_sections
+from tests.clients._server import Action, ChatServer, chat_server, completion
+from tests.harness._endpoint import Endpoint
+from tests.harness.conftest import CHATML, CommandResult
+
+Command = Callable[..., CommandResult]
+GROUP = "mtrag_full_rag_fiqa"
+
+
+def asked(command: Command, server: ChatServer, *options: str, **metadata: Any) -> CommandResult:
+    """Evaluate two tasks by a server on the loopback interface."""
+    return command(
+        "--model", "local-chat-completions", "--apply_chat_template", "--tasks", GROUP, "--limit", "2",
+        "--model_args", f"base_url={server.base_url}/chat/completions,model=m,eos_string=</s>", *options,
+        metadata=metadata,
+    )  # fmt: skip
+
+
+def counted(n_tokens: int) -> Action:
+    """Return what a server replies that counts so many tokens in the prompt."""
+    return completion("It takes three days.", usage={"prompt_tokens": n_tokens, "completion_tokens": 5})
+
+
+def test_a_server_that_leaves_out_system_messages_is_told_by_its_own_count(command: Command) -> None:
+    with chat_server(lambda *_: counted(21)) as server:
+        done = asked(command, server)
+        assert done.status == 1
+        assert len(server.asked) == 1  # the test, and no task
+        told = done.err[done.err.index("ragtasks: the server leaves out system messages") :]
+        assert "it counted 21 prompt tokens, fewer than" in told
+        assert '"system_role": "user"' in told
+        assert asked(command, server, system_role="user").status == 0
+    first, *_ = server.bodies[1]["messages"]
+    assert first["role"] == "user"
+    assert "passages" in first["content"].lower()
+    assert all(message["role"] != "system" for message in server.bodies[1]["messages"])
+
+
+@pytest.mark.parametrize("reply", [completion(f"{WORD.title()}."), counted(150)])
+def test_a_server_that_reads_them_is_asked_as_ever(reply: Action, command: Command) -> None:
+    with chat_server(lambda *_: reply) as server:
+        assert asked(command, server).status == 0
+    assert [body["messages"][0]["role"] for body in server.bodies] == ["system"] * 3
+
+
+def test_a_reply_that_does_not_tell_is_said(command: Command, endpoint: Endpoint) -> None:
+    with chat_server(lambda *_: completion("It takes three days.", usage={})) as server:
+        done = asked(command, server)
+    assert done.status == 0, done.err
+    assert "nothing in its reply to a test says whether the server reads system messages" in done.err
+
+
+def samples(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for file in folder.rglob("samples_*.jsonl") for line in file.read_text().splitlines()]
+
+
+def test_prompts_that_do_not_fit_are_refused_before_the_model_is_asked(command: Command) -> None:
+    with chat_server(lambda *_: counted(500)) as server:
+        done = asked(command, server, context_tokens=1400)
+    assert done.status == 1
+    assert len(server.asked) == 1
+    told = done.err[done.err.index(f"ragtasks: prompts of {GROUP}") :].splitlines()
+    assert told[0].startswith(f"ragtasks: prompts of {GROUP}: 2 of 2, the longest of about ")
+    assert told[1] == "  expected: at most 376 tokens: a context of 1400 less 1024 for the answer"
+    assert '"too_long": "drop_passages"' in told[-1]
+
+
+def test_the_lowest_ranked_passages_are_left_out_and_counted(command: Command, tmp_path: Path) -> None:
+    options = ("--log_samples", "--output_path", str(tmp_path))
+    with chat_server(lambda *_: counted(500)) as server:
+        done = asked(
+            command, server, *options, "--gen_kwargs", "max_gen_toks=200", context_tokens=1000, too_long="drop_passages"
+        )
+    assert done.status == 0, done.err
+    rows = samples(tmp_path)
+    shown_to = {body["messages"][-1]["content"]: body["messages"][0]["content"] for body in server.bodies}
+    for row in rows:
+        kept = row["doc"]["passages"]
+        assert 0 < len(kept) < 5
+        shown = shown_to[row["doc"]["question"]]
+        assert all(passage["text"] in shown for passage in kept)
+    (results,) = (json.loads(file.read_text()) for file in tmp_path.rglob("results_*.json"))
+    found = results["configs"][GROUP]["metadata"]["ragtasks"]["too_long"]
+    n_dropped = sum(5 - len(row["doc"]["passages"]) for row in rows)
+    assert (found["prompts"], found["passages_dropped"], found["counted_by"]) == (2, n_dropped, "estimate")
+    report = render(report_sections(read_evaluations([tmp_path])), Format.MARKDOWN)
+    assert f"2 prompts without {n_dropped} of their lowest-ranked passages" in report
+
+
+def test_a_model_in_this_process_counts_with_its_own_tokenizer(
+    command: Command, tiny_model: Callable[[str], Path], tmp_path: Path
+) -> None:
+    arguments = f"pretrained={tiny_model(CHATML)},max_length=3000"
+    options = ("--model", "hf", "--device", "cpu", "--limit", "1", "--tasks", GROUP, "--apply_chat_template")
+    refused = command(*options, "--model_args", arguments, "--gen_kwargs", "max_gen_toks=1")
+    assert refused.status == 1
+    assert f"ragtasks: prompts of {GROUP}: 1 of 1, the longest of " in refused.err
+    done = command(
+        *options, "--model_args", arguments, "--gen_kwargs", "max_gen_toks=1", "--log_samples",
+        "--output_path", str(tmp_path), metadata={"too_long": "drop_passages"},
+    )  # fmt: skip
+    assert done.status == 0, done.err
+    (row,) = samples(tmp_path)
+    assert len(row["doc"]["passages"]) < 5
+    assert len(row["arguments"]["gen_args_0"]["arg_0"].encode()) <= 2999
