@@ -137,6 +137,12 @@ class EvaluationConfig(BaseModel):
     metrics: tuple[str, ...] = Field(
         default=(), description="metrics added to the task's own, ours and those of other packages (docs/extending.md)"
     )
+    best_of: int = Field(
+        default=1, ge=1, le=64, description="samples of every answer, of which `picker` picks one; needs --gen_kwargs"
+    )
+    picker: Judge | None = Field(
+        default=None, description="LLM judge that picks the best of several samples, named as one of `judges`"
+    )
     min_judge_coverage: float = Field(
         default=0.95, ge=0, le=1, description="share of verdicts below which an evaluation fails"
     )
@@ -156,6 +162,17 @@ class EvaluationConfig(BaseModel):
         _refuse_namesakes([judge.model for judge in judges])
         return judges
 
+    @field_validator("picker", mode="before")
+    @classmethod
+    def _name_picker(cls, value: Any) -> Judge | None:
+        return None if value is None else _judge_of(value, "picker")
+
+    @model_validator(mode="after")
+    def _picker_for_samples(self) -> EvaluationConfig:
+        if (self.best_of > 1) != (self.picker is not None):
+            raise ValueError("best_of, above 1, and picker go together: name both or none")
+        return self
+
     @model_validator(mode="after")
     def _judges_for_idk(self) -> EvaluationConfig:
         if self.idk == "judges" and not self.judges:
@@ -168,7 +185,7 @@ class EvaluationConfig(BaseModel):
         return bool(self.judges) and self.idk != "rules"
 
 
-def _judge_of(named: Any) -> Judge:
+def _judge_of(named: Any, key: str = "judges") -> Judge:
     """Return what names a judge as a record.
 
     Raises:
@@ -177,7 +194,7 @@ def _judge_of(named: Any) -> Judge:
     if isinstance(named, (Endpoint, HarnessModel)):
         return named
     if not isinstance(named, (str, Mapping)):
-        raise ConfigurationError(f"judges: must be names or objects, such as {_JUDGES_EXAMPLE}")
+        raise ConfigurationError(f"{key}: must be names or objects, such as {_JUDGES_EXAMPLE}")
     if not isinstance(named, Mapping) or "lm_eval" not in named:
         return endpoint_of(named)
     violations: list[str] = []
@@ -186,7 +203,7 @@ def _judge_of(named: Any) -> Judge:
     except ValidationError as error:
         violations = [f"{'.'.join(map(str, violation['loc']))}: {violation['msg']}" for violation in error.errors()]
     # Outside the handler, and without the values: the chained error would show what may be a key.
-    raise ConfigurationError("judges: " + "; ".join(violations))
+    raise ConfigurationError(f"{key}: " + "; ".join(violations))
 
 
 def _refuse_namesakes(names: Sequence[str]) -> None:

@@ -29,6 +29,7 @@ from ragtasks.environment import data_folder, run_store
 from ragtasks.errors import ConfigurationError, clear_error
 from ragtasks.files import CLOSED_BOOK, run_key
 from ragtasks.harness._averaging import mean_of_scored
+from ragtasks.harness._best_of import BestOf
 from ragtasks.harness._chat import ChatRenderer, chat_messages, refuse_chat_endpoint, system_text
 from ragtasks.harness._dataset import task_dataset
 from ragtasks.harness._room import Fitting, room_of
@@ -58,6 +59,9 @@ class ConversationTask(ConfigurableTask):
     `--metadata` gives the keys of `ragtasks.config.EvaluationConfig`.
     """
 
+    _has_samples_to_pick = True
+    """Whether its replies are answers to a question, of which `best_of` may pick one."""
+
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
         """Read the docs, check every option and template, and that the encoder can be had, before a model runs.
 
@@ -80,6 +84,11 @@ class ConversationTask(ConfigurableTask):
         self._is_distributed = False
         self._renderer = self._fresh_renderer()
         self._fitting = Fitting()
+        self._best_of = BestOf(self.evaluation)
+        if self._best_of.n > 1:
+            if not self._has_samples_to_pick:
+                raise ConfigurationError(f"best_of: {own.get('task')} has no answers that a judge could pick from")
+            own["repeats"] = self._best_of.n
         self._run_key = run_key(run_store(), self.evaluation.run)
         root = benchmark_folder(options["benchmark"], self.evaluation.data, data_folder())
         self.benchmark = open_benchmark(options["benchmark"], root.resolve())
@@ -188,6 +197,7 @@ class ConversationTask(ConfigurableTask):
         )
         self._fitting = fitting
         self._results = {}
+        self._best_of.forget()
         _ANSWERED_TOGETHER.add(self)
         super().build_all_requests(**options)
         self._fitting.check(self.task_name, len(self._instances))
@@ -221,6 +231,7 @@ class ConversationTask(ConfigurableTask):
             "plain_prompt": self._plain_template.sha256,
             "max_words": self._max_words,
             "generation_kwargs": self.config.generation_kwargs,
+            **({"best_of": self._best_of.n} if self._best_of.n > 1 else {}),
         }
         return hashlib.sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
 
@@ -229,8 +240,7 @@ class ConversationTask(ConfigurableTask):
 
         The harness asks a model for all answers before the first task's filters are applied.
         """
-        replies = {instance.doc["task_id"]: instance.resps[0] for instance in self._instances}
-        self._no_answers = {name: reply.reason for name, reply in replies.items() if isinstance(reply, NoAnswer)}
+        self._settle()
         for instance in self._instances:
             instance.resps = [_writable(reply) if isinstance(reply, str) else reply for reply in instance.resps]
         super().apply_filters()
@@ -240,6 +250,17 @@ class ConversationTask(ConfigurableTask):
             _score_together([task for task in _ANSWERED_TOGETHER if task.awaits_scores_of(self)])
         self._config.metadata = self._public_metadata()
 
+    def _settle(self) -> None:
+        """Make the reply that counts the first of each request, and note which did not come; safe to repeat."""
+        self._best_of.settle(self._instances, self._response)
+        replies = {instance.doc["task_id"]: instance.resps[0] for instance in self._instances}
+        self._no_answers = {name: reply.reason for name, reply in replies.items() if isinstance(reply, NoAnswer)}
+
+    def _response(self, instance: Instance, reply: Any) -> Response:
+        """Return one of several replies as a response."""
+        doc = {**instance.doc, "no_answer": reply.reason} if isinstance(reply, NoAnswer) else instance.doc
+        return response_of(doc, answer_text(str(reply or ""), self.evaluation.end_of_thinking))
+
     def awaits_scores_of(self, other: ConversationTask) -> bool:
         """Return whether this task's answers are all there, not scored yet, and scored like those of `other`."""
         answered = bool(self._instances) and all(instance.resps for instance in self._instances)
@@ -247,6 +268,7 @@ class ConversationTask(ConfigurableTask):
 
     def responses(self) -> list[Response]:
         """Return the answers to this task's docs."""
+        self._settle()
         return [response_of(self._reported(instance.doc), self._answer(instance)) for instance in self._instances]
 
     def _reported(self, doc: Doc) -> Doc:
@@ -270,7 +292,7 @@ class ConversationTask(ConfigurableTask):
         A score of all responses together has a pair here, the response and its reference answer, where it is scored.
         """
         # The harness logs this very dictionary next: the reasons and the verdict go along, and change no hash.
-        doc.update(self._reported(doc))
+        doc.update(self._reported(doc), **self._best_of.note(doc["task_id"]))
         if _BYPASS in self._metric_fn_list:
             return dict(super().process_results(doc, results))
         result = self._results[doc["task_id"]]
@@ -322,6 +344,7 @@ class ConversationTask(ConfigurableTask):
                 "ragtasks_version": __version__,
                 "prompts": {"system": _named(self._system_template), "plain": _named(self._plain_template)},
                 "scoring": self.scorer.provenance(),
+                **self._best_of.provenance(),
             },
         }
 

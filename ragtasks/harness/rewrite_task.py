@@ -23,6 +23,8 @@ class RewriteTask(ConversationTask):
     `conditional`). Templates are filled with `history` and `question`.
     """
 
+    _has_samples_to_pick = False
+
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
         """Read the docs, and check options, templates and the retriever's name, before a model runs.
 

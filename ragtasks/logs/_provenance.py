@@ -33,6 +33,8 @@ ASKED = (
     "end_of_thinking",
     "chat template applied",
     "generation options",
+    "best of",
+    "picker",
     "run key",
 )
 """The fields of `provenance_of` that leave scores comparable, and must be said beside them where they differ."""
@@ -87,6 +89,8 @@ def provenance_of(
         "chat template applied": asked["chat template applied"],
         "chat template": _text(value_at(results, "chat_template_sha")),
         "generation options": asked["generation options"],
+        "best of": asked["best of"],
+        "picker": asked["picker"],
         "conversational": asked["conversational"],
         "end_of_thinking": asked["end_of_thinking"],
         "limit": _text(value_at(results, "config", "limit")),
@@ -143,6 +147,8 @@ def _asked(of_tasks: Collection[Mapping[str, Any]]) -> dict[str, str]:
         "system instruction": _distinct(text[:_SHORT] for text in said("harness", "system_instruction_sha")),
         "chat template applied": _distinct(_YES_NO.get(text, text) for text in said("harness", "has_chat_template")),
         "generation options": _distinct(said("harness", "generation_kwargs")),
+        "best of": _distinct(said("best_of", "n")),
+        "picker": _distinct(said("best_of", "by")),
         **{name: _distinct(said("configuration", name)) for name in _CONFIGURED},
     }
 

@@ -23,6 +23,7 @@ from ragtasks.logs import (
     read_predictions,
     read_results,
     say_unused,
+    value_at,
 )
 from ragtasks.records import Setting
 from ragtasks.scoring._failures import take_failures
@@ -82,6 +83,7 @@ def rescore(
     _refuse_replacing(paths, output, evaluations, files)
     require_leave(output, files, may_replace)
     _show_unused(evaluations)
+    _warn_of_pickers(evaluations)
     scored = score_tasks([task for evaluation in evaluations for task in evaluation.tasks], place, local_judge)
     lines = []
     for evaluation, file in zip(evaluations, files, strict=True):
@@ -92,6 +94,14 @@ def rescore(
     if problems:
         raise RagtasksError(f"everything is saved in {output}, and the scoring failed:\n" + "\n".join(problems))
     return lines
+
+
+def _warn_of_pickers(evaluations: Sequence[SavedEvaluation]) -> None:
+    """Say where a judge scores answers that it picked among several before."""
+    tasks = [task for evaluation in evaluations for task in evaluation.tasks]
+    pickers = [(value_at(task.facts, "best_of", "by"), task.config.judges) for task in tasks]
+    for name in sorted({picker for picker, judges in pickers if picker in {judge.model for judge in judges}}):
+        _LOGGER.warning("%s scores answers that it picked as the best of several, so its scores favour them", name)
 
 
 def parsed_metadata(metadata: str) -> dict[str, Any]:

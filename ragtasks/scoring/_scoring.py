@@ -82,7 +82,7 @@ class ResponseScorer:
         self._benchmark = benchmark
         self.suite = suite or suite_named(benchmark.suite)
         self._rubrics = self.suite.rubrics_in(config.prompts, benchmark) if config.judges else []
-        self._clients = [_ready(item, local_judge) for item in config.judges]
+        self._clients = [ready_judge(item, local_judge) for item in config.judges]
         if self._rubrics:
             check_reply_cache(reply_cache_file())
         self._judges = ", ".join(item.model for item in config.judges)
@@ -261,8 +261,12 @@ def shared_scorer(
     return ResponseScorer(opened, config, suite_named(suite or opened.suite), local_judge)
 
 
-def _ready(judge: Judge, local_judge: LocalJudge | None) -> Endpoint | Client:
-    """Return what can be asked: an endpoint as it is, a model of this process as a client."""
+def ready_judge(judge: Judge, local_judge: LocalJudge | None) -> Endpoint | Client:
+    """Return what can be asked: an endpoint as it is, a model of this process as a client.
+
+    Raises:
+        RagtasksError: a library or a key is missing, or nothing loads a model of this process.
+    """
     if isinstance(judge, Endpoint):
         for library in ("openai", "aiohttp"):
             if find_spec(library) is None:
@@ -305,4 +309,4 @@ def _shared_bert(name: str, device: str | None) -> BertScorer:
     return BertScorer(spec, device=device)
 
 
-__all__ = ["ResponseScorer", "ScoredResponse", "given_metrics", "shared_scorer"]
+__all__ = ["ResponseScorer", "ScoredResponse", "given_metrics", "ready_judge", "shared_scorer"]
