@@ -37,7 +37,7 @@ class Dialect:
         settings = {
             "temperature": self._decoding.temperature,
             "seed": self._decoding.seed,
-            self._limit_name: self.longest_reply,
+            self._limit_name: self.longest_reply * prompt.longer,
             "reasoning_effort": self._endpoint.reasoning_effort,
         }
         sent = {name: value for name, value in settings.items() if value is not None and name not in self._left_out}

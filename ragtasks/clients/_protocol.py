@@ -45,6 +45,8 @@ class Prompt:
     """What it asks for, such as `rewrite` or the name of a rubric: for whoever looks into a cache."""
     is_readable: Callable[[str], bool] | None = field(default=None, compare=False, repr=False)
     """Answer -> whether it can be used; one that cannot is no answer to a cache. None where every text can."""
+    longer: int = field(default=1, compare=False)
+    """How many times as long as usual the reply may be: more than 1 where an earlier attempt at it was cut off."""
     earlier: tuple[tuple[Prompt, Reply], ...] = field(default=(), compare=False, repr=False)
     """Attempts at the same question whose replies could not be used: a cache keeps them with the reply that can be."""
 

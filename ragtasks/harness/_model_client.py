@@ -75,21 +75,24 @@ class ModelClient:
     def _batch(self, prompts: Sequence[Prompt], start: int, journal: Journal | None) -> Iterator[Reply]:
         done: dict[int, Reply] = {}
         texts: dict[int, str] = {}
+        longest = [self._longest(prompt) for prompt in prompts]
         for offset, prompt in enumerate(prompts):
             known = journal.recall(start + offset) if journal is not None else None
             text = self._rendered(prompt)
-            reply = known or self._too_long(text)
+            reply = known or self._too_long(text, self._longest(prompt))
             if reply is None:
                 texts[offset] = text
             else:
                 done[offset] = reply
         requests = [
-            Instance("generate_until", {}, (text, self._settings()), offset, ("ragtasks_client", offset, 1))
+            Instance(
+                "generate_until", {}, (text, self._settings(longest[offset])), offset, ("ragtasks_client", offset, 1)
+            )
             for offset, text in texts.items()
         ]
         generated = self._model.generate_until(requests, disable_tqdm=True) if requests else []
         for (offset, text), answer in zip(texts.items(), generated, strict=True):
-            done[offset] = self._reply(text, answer)
+            done[offset] = self._reply(text, answer, longest[offset])
         return (done[offset] for offset in range(len(prompts)))
 
     def _rendered(self, prompt: Prompt) -> str:
@@ -101,24 +104,28 @@ class ModelClient:
         lines = [f"{message.role.capitalize()}: {message.content}" for message in prompt.messages]
         return "\n\n".join([*lines, "Assistant:"])
 
-    def _settings(self) -> dict[str, Any]:
-        settings: dict[str, Any] = {"until": [], "max_gen_toks": self._decoding.max_tokens}
+    def _longest(self, prompt: Prompt) -> int:
+        """Return how many tokens the reply to a prompt may have."""
+        return self._decoding.max_tokens * prompt.longer
+
+    def _settings(self, longest: int) -> dict[str, Any]:
+        settings: dict[str, Any] = {"until": [], "max_gen_toks": longest}
         if self._decoding.temperature is not None:
             settings["temperature"] = self._decoding.temperature
             settings["do_sample"] = self._decoding.temperature > 0
         return settings
 
-    def _too_long(self, text: str) -> Reply | None:
+    def _too_long(self, text: str, longest: int) -> Reply | None:
         n_tokens = self._n_tokens(text)
         n_room = getattr(self._model, "max_length", None)
-        if n_tokens is None or not isinstance(n_room, int) or n_tokens + self._decoding.max_tokens <= n_room:
+        if n_tokens is None or not isinstance(n_room, int) or n_tokens + longest <= n_room:
             return None
-        reason = f"{n_tokens} tokens of prompt and {self._decoding.max_tokens} of reply exceed the context of {n_room}"
+        reason = f"{n_tokens} tokens of prompt and {longest} of reply exceed the context of {n_room}"
         return Reply(Outcome.FAILED, reason=reason, prompt_tokens=n_tokens)
 
-    def _reply(self, prompt: str, answer: str) -> Reply:
+    def _reply(self, prompt: str, answer: str, longest: int) -> Reply:
         n_tokens = self._n_tokens(answer)
-        cut_off = n_tokens is not None and n_tokens >= self._decoding.max_tokens
+        cut_off = n_tokens is not None and n_tokens >= longest
         return read_text(
             answer,
             finish_reason="length" if cut_off else "",

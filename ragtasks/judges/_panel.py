@@ -33,6 +33,8 @@ _WORTH_ASKING_AGAIN = frozenset(
     {VerdictOutcome.UNPARSABLE, VerdictOutcome.TRUNCATED, VerdictOutcome.EMPTY, VerdictOutcome.THINKING_ONLY}
 )
 
+_LONGER = 4  # how many times as long a reply may be whose first attempt was cut off
+
 
 def judge(
     responses: Sequence[Response],
@@ -118,6 +120,7 @@ class _PendingQuestion:
     prompt_hash: str = ""
     replies: list[str] = field(default_factory=list)
     earlier: tuple[tuple[Prompt, Reply], ...] = ()
+    is_cut: bool = False
     served_model: str = ""
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -137,6 +140,7 @@ class _PendingQuestion:
             (f"attempt {self.attempts + 1}",) if self.attempts else (),
             kind=self.rubric,
             is_readable=asked.is_readable,
+            longer=_LONGER if self.is_cut else 1,
             earlier=self.earlier,
         )
         self.prompt_hash = self.prompt_hash or canonical_hash(prompt.payload())
@@ -152,10 +156,11 @@ class _PendingQuestion:
         self.completion_tokens += reply.completion_tokens or 0
         following = _follow(self.step, reply)
         if isinstance(following, Question):
-            self.step, self.attempts, self.earlier = following, 0, ()
+            self.step, self.attempts, self.earlier, self.is_cut = following, 0, (), False
         elif following.outcome not in _WORTH_ASKING_AGAIN or self.attempts >= max_attempts:
             self.step = following
         else:
+            self.is_cut = following.outcome in {VerdictOutcome.TRUNCATED, VerdictOutcome.THINKING_ONLY}
             self.earlier = (*self.earlier, (prompt, reply))
 
     def verdict(self, response: Response, judge_run: _JudgeRun) -> Verdict:

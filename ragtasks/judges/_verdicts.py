@@ -246,6 +246,8 @@ def _next_step(low: Sequence[Coverage]) -> str:
     staying = [outcome.value for outcome in (VerdictOutcome.REFUSED, VerdictOutcome.FILTERED) if outcome in missing]
     steps = ["ask again: what was answered is kept, and only the rest is asked"] if missing - _STAYING else []
     steps += [f"`ragtasks cache prune --outcome {outcome}` has those asked again too" for outcome in staying]
+    if any(item.rubric == IDK for item in low):
+        steps.append('"idk": "rules" in --metadata leaves refusals to rules, which stood in here')
     steps.append("Saved answers are scored without their model by `ragtasks judge RESULTS --output-path FOLDER`")
     return ". ".join(steps)
 

@@ -15,10 +15,9 @@ from ragtasks.clients import Client, Endpoint, check_reply_cache, credentials_fo
 from ragtasks.config import DEFAULT_ENCODER, NO_ENCODER, SAMPLE_ENCODER, EvaluationConfig, HarnessModel, Judge
 from ragtasks.environment import reply_cache_file, run_store, secret
 from ragtasks.errors import ConfigurationError, JudgeError, MissingExtraError, RagtasksError
-from ragtasks.judges import IDK, JudgeIdk, Verdicts, judge_responses
+from ragtasks.judges import IDK, Verdicts, judge_responses
 from ragtasks.metrics import (
     BertScorer,
-    IdkDetector,
     IdkLabel,
     Metric,
     RuleBasedIdk,
@@ -32,6 +31,7 @@ from ragtasks.metrics import (
 from ragtasks.progress import progress_bars
 from ragtasks.records import Response, Score
 from ragtasks.scoring._failures import record_failure, survive
+from ragtasks.scoring._refusals import refusal_labels
 from ragtasks.scoring._search import CorpusSearch
 from ragtasks.suites import ScoringInputs, Suite, suite_named
 
@@ -92,6 +92,7 @@ class ResponseScorer:
         self._search: CorpusSearch | None = None
         if self.suite.uses_retriever:
             self._search = CorpusSearch(benchmark, config.retriever, run_store(), secret)
+        self._n_stand_ins = 0
         self._n_texts = 0
         self._n_truncated = 0
         self._bert: BertScorer | None = None
@@ -128,9 +129,10 @@ class ResponseScorer:
         if not responses:
             return []
         verdicts = self._verdicts(responses)
-        detector: IdkDetector = JudgeIdk(verdicts) if verdicts and self._idk_by_judges else self._rules
-        self._idk_detector = detector.name  # rules where no judge could be had
-        labels = detector.detect(responses)
+        refusals = refusal_labels(responses, verdicts if self._idk_by_judges else None, self._rules)
+        self._idk_detector = refusals.detector  # rules where no judge could be had
+        self._n_stand_ins += refusals.n_stand_ins
+        labels = refusals.labels
         evidence = ScoringInputs(self._benchmark, responses, labels, self._semantics(responses), verdicts, self._search)
         scores = [self._complete(own, verdicts) for own in self.suite.score(evidence)]
         rows = _verdict_rows(verdicts, len(responses))
@@ -221,6 +223,7 @@ class ResponseScorer:
             "encoder": self.encoder if self._bert is not None else NO_ENCODER,
             "rescaled": self._bert is not None and self._bert.spec.baseline is not None,
             "idk_detector": self._idk_detector,
+            **({"idk_by_rules_instead": self._n_stand_ins} if self._n_stand_ins else {}),
             "judges": self._judges,
             "judge_prompts": self._config.prompts if self._judges else None,
             "rubrics": {rubric.name: f"{rubric.description} ({rubric.fingerprint})" for rubric in self._rubrics},

@@ -20,7 +20,7 @@ from ragtasks.errors import ConfigurationError, JudgeError
 from ragtasks.harness.judge_model import JudgeModel
 from ragtasks.judges import VerdictOutcome, Verdicts, judge_responses, rubrics_named
 from ragtasks.suites._mtrag import RUBRICS
-from tests.clients._server import closed_port
+from tests.clients._server import chat_server, closed_port, completion
 from tests.harness.conftest import CHATML, CommandResult
 from tests.judges._demo import FLAKY, DemoServer
 from tests.judges._scripted import response
@@ -59,6 +59,24 @@ def scoring_in(folder: Path) -> dict[str, str]:
     (file,) = folder.rglob("results_*.json")
     scoring = json.loads(file.read_text())["configs"][TASK]["metadata"]["ragtasks"]["scoring"]
     return {key: scoring[key] for key in ("judges", "idk_detector")}
+
+
+def test_rules_stand_in_where_a_judge_says_nothing_of_refusals_and_a_cut_reply_is_asked_for_longer(
+    judging: Judging, tmp_path: Path
+) -> None:
+    with chat_server(lambda *_: completion("Well, the answer", finish_reason="length")) as server:
+        done = judging({"model": "poor", "base_url": server.base_url, "max_tokens": 32}, limit=2)
+    assert done.status == 1
+    assert '"idk": "rules" in --metadata leaves refusals to rules, which stood in here' in done.err
+    assert sorted({body["max_tokens"] for body in server.bodies}) == [32, 128]
+    scores = scores_in(tmp_path / "out")
+    assert not math.isnan(scores["ans_acc"])
+    assert not math.isnan(scores["idk_yes"])
+    (file,) = (tmp_path / "out").rglob("results_*.json")
+    scoring = json.loads(file.read_text())["configs"][TASK]["metadata"]["ragtasks"]["scoring"]
+    assert (scoring["idk_detector"], scoring["idk_by_rules_instead"]) == ("rules", 2)
+    for row in samples_in(tmp_path / "out"):
+        assert row["doc"]["scoring"]["idk_reason"].startswith("rules stand in (poor: the reply reached the token limit")
 
 
 def samples_in(folder: Path) -> list[dict[str, Any]]:
