@@ -38,10 +38,10 @@ ALLOWED = {
     *("idk_detector", "judge_prompts", "setting_tasks", "OKAY", "INVERSE_FREQUENCY_RANKS", "majority"),
     # The third number of BERTScore: its tests compare all three with the bert-score package.
     "f1",
-    # The arena's votes, whose last commands are not written yet.
-    *("keep_form", "n_skipped", "n_wanted"),
-    # The reader of what judges said of nuggets.
-    "read_assignments",
+    # Said by the arena's interface, field by field.
+    *("is_live", "response_length", "rating_at_equal_length", "n_skipped", "n_wanted"),
+    # What is read or kept and has no command yet.
+    *("keep_form", "needs_rewriting", "read_assignments", "sub_narrative"),
 }
 
 

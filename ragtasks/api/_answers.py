@@ -78,8 +78,8 @@ def score(
         [response_of(doc, answer_text(text, config.end_of_thinking)) for doc, text in zip(docs, texts, strict=True)]
     )
     samples = [scored_row({"doc": doc}, result) for doc, result in zip(docs, scored, strict=True)]
-    facts = _facts(benchmark, config, scorer)
-    evaluation = evaluation_of(_label(name, config), facts, f"{benchmark.name}_{chosen.value}", samples)
+    provenance = _provenance(benchmark, config, scorer)
+    evaluation = evaluation_of(_label(name, config), provenance, f"{benchmark.name}_{chosen.value}", samples)
     ids = [doc["task_id"] for doc in docs]
     missing = tuple(task_id for task_id in ids if task_id not in given)
     results = Results((evaluation,), missing, tuple(sorted(given.keys() - set(ids))))
@@ -114,7 +114,7 @@ def _docs(
     return [doc if doc["task_id"] in given else {**doc, "no_answer": _NOT_GIVEN} for doc in docs]
 
 
-def _facts(benchmark: LoadedBenchmark, config: EvaluationConfig, scorer: ResponseScorer) -> dict[str, Any]:
+def _provenance(benchmark: LoadedBenchmark, config: EvaluationConfig, scorer: ResponseScorer) -> dict[str, Any]:
     """Return what results files say of scored answers."""
     source = benchmark.source
     return {

@@ -73,7 +73,7 @@ def synthesize(  # noqa: PLR0917 (one parameter an option)
     with progress_bars() as progress:
         outcome = make(documents, out, client, settings, price=price, progress=progress)
     say(*outcome.lines, f"replies: {outcome.usage.note(time.monotonic() - begin, whole=True)}")
-    say(f"next: ragtasks validate {out}")
+    say(f"next: ragtasks check {out}")
 
 
 def _cut(cut_by: str, size: int | None, overlap: int | None, tokenizer: str) -> Any:

@@ -1,7 +1,7 @@
 """Reads what the harness wrote with `--output_path --log_samples`.
 
 The harness writes one results file and one sample file a task, with the same time in their names. An evaluation here
-is one such set: a model's rows, with the facts that decide whether two evaluations may stand in one table.
+is one such set: a model's rows, with the provenance that decides whether two evaluations may stand in one table.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ragtasks.judges import VerdictOutcome
 from ragtasks.logs._answer_contexts import OWN_CONTEXTS
 from ragtasks.logs._logged_samples import require_sample
 from ragtasks.logs._sample_lines import sample_lines
-from ragtasks.logs._saved_answers import DEFAULT_SUITE, facts_of_answers
+from ragtasks.logs._saved_answers import DEFAULT_SUITE, provenance_of_answers
 from ragtasks.logs._saved_results import RUN_AGAIN, LoggedSamples, logged_samples, value_at
 from ragtasks.metrics import Metric
 from ragtasks.suites import suite_named
@@ -80,7 +80,7 @@ class Evaluation:
     """All responses, every setting and domain."""
     suite: str
     """Name of the suite of metrics."""
-    facts: Mapping[str, Mapping[str, Any]]
+    provenance: Mapping[str, Mapping[str, Any]]
     """Harness task -> what its results say of data, run, configuration, prompts and scoring; under `harness`, what the
     harness itself says of how the task was asked.
     """
@@ -99,14 +99,14 @@ class Evaluation:
     @property
     def revision(self) -> str:
         """Version of the benchmark's files; empty where the results do not say."""
-        return ", ".join(sorted({str(facts["revision"]) for facts in self.facts.values() if "revision" in facts}))
+        return ", ".join(sorted({str(own["revision"]) for own in self.provenance.values() if "revision" in own}))
 
     @property
     def n_tasks(self) -> dict[str, int]:
         """Setting -> tasks that it has, whether they were answered or not; without those that are not known."""
         parts: dict[str, dict[str, int]] = {}
-        for facts in self.facts.values():
-            for setting, counts in facts.get("setting_tasks", {}).items():
+        for provenance in self.provenance.values():
+            for setting, counts in provenance.get("setting_tasks", {}).items():
                 parts.setdefault(setting, {}).update(counts)
         return {setting: sum(counts.values()) for setting, counts in parts.items()}
 
@@ -148,22 +148,24 @@ def read_evaluations(paths: Sequence[Path], *, left_out: Callable[[str], None] |
     return found
 
 
-def evaluation_of(model: str, facts: Mapping[str, Any], task: str, samples: Iterable[Mapping[str, Any]]) -> Evaluation:
+def evaluation_of(
+    model: str, provenance: Mapping[str, Any], task: str, samples: Iterable[Mapping[str, Any]]
+) -> Evaluation:
     """Return the evaluation of responses that were scored in this process, and saved nowhere.
 
     A score of all responses together, such as corpus BLEU, is no value of one and has none here.
 
     Args:
         model: name for the tables.
-        facts: what results would say of the harness task: data, configuration, scoring.
+        provenance: what results would say of the harness task: data, configuration, scoring.
         task: its name.
         samples: what would be logged of each response: doc, names of metrics, values.
     """
-    together = {metric.name for metric in suite_named(facts["suite"]).metrics if metric.aggregate is not None}
+    together = {metric.name for metric in suite_named(provenance["suite"]).metrics if metric.aggregate is not None}
     rows = tuple(
         _row({**item, "metrics": [name for name in item["metrics"] if name not in together]}) for item in samples
     )
-    return Evaluation(model, _kind(facts), rows, facts["suite"], {task: facts}, Path(model), {})
+    return Evaluation(model, _kind(provenance), rows, provenance["suite"], {task: provenance}, Path(model), {})
 
 
 def _folder(path: Path) -> Path:
@@ -181,7 +183,7 @@ def _evaluations(file: Path, seen: Path) -> list[Evaluation]:
     """Return one evaluation for each kind in a results file: a call may have run several benchmarks."""
     try:
         results = parse_json(file.read_bytes())
-        model, facts, parts = model_of(results), _facts(results), _parts(results)
+        model, provenance, parts = model_of(results), _provenance(results), _parts(results)
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise _error(str(file), "a results file of the harness", f"{type(error).__name__}: {error}") from error
     samples = logged_samples(file, results, [task for own in parts.values() for task in own])
@@ -191,7 +193,7 @@ def _evaluations(file: Path, seen: Path) -> list[Evaluation]:
             kind=kind,
             rows=tuple(_rows(samples[task] for task in own)),
             suite=suite,
-            facts={task: facts[task] for task in own},
+            provenance={task: provenance[task] for task in own},
             source=file,
             samples={task: samples[task].path for task in own},
             files=(seen.as_posix(),),
@@ -205,11 +207,11 @@ def _label(model: str, run: str) -> str:
     return model if run in {OFFICIAL, OWN_CONTEXTS} else f"{model} (run {run})"
 
 
-def _facts(results: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+def _provenance(results: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Return our harness tasks of a results file that ask for answers -> what it says of them."""
     return {
-        task: {**_offered(results, task), **facts, "harness": _asked_by_harness(results, task)}
-        for task, facts in facts_of_answers(results.get("configs", {})).items()
+        task: {**_offered(results, task), **provenance, "harness": _asked_by_harness(results, task)}
+        for task, provenance in provenance_of_answers(results.get("configs", {})).items()
     }
 
 
@@ -238,14 +240,18 @@ def _asked_by_harness(results: Mapping[str, Any], task: str) -> dict[str, Any]:
 def _parts(results: Mapping[str, Any]) -> dict[tuple[str, str, Kind], list[str]]:
     """Return (run, suite, kind of evaluation) -> our harness tasks of a results file that say they are of it."""
     parts: dict[tuple[str, str, Kind], list[str]] = {}
-    for task, facts in sorted(_facts(results).items()):
-        key = (facts.get("configuration", {}).get("run", OFFICIAL), facts.get("suite", DEFAULT_SUITE), _kind(facts))
+    for task, provenance in sorted(_provenance(results).items()):
+        key = (
+            provenance.get("configuration", {}).get("run", OFFICIAL),
+            provenance.get("suite", DEFAULT_SUITE),
+            _kind(provenance),
+        )
         parts.setdefault(key, []).append(task)
     return parts
 
 
-def _kind(facts: Mapping[str, Any]) -> Kind:
-    return facts["benchmark"], facts["scoring"]["encoder"], _judging(facts["scoring"])
+def _kind(provenance: Mapping[str, Any]) -> Kind:
+    return provenance["benchmark"], provenance["scoring"]["encoder"], _judging(provenance["scoring"])
 
 
 def _judging(scoring: Mapping[str, Any]) -> str:

@@ -19,8 +19,8 @@ _Value = TypeVar("_Value")
 def merge_evaluations(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
     """Return one evaluation for each kind, suite and name of a model (see `model_names`).
 
-    What is put together keeps all rows, facts and samples: a harness task that stands in several of its evaluations is
-    called `TASK #2` and so on from the second.
+    What is put together keeps all rows, provenance and samples: a harness task that stands in several of its
+    evaluations is called `TASK #2` and so on from the second.
     """
     merged: dict[tuple[Kind, str, str], Evaluation] = {}
     for evaluation, name in zip(evaluations, model_names(evaluations), strict=True):
@@ -71,7 +71,7 @@ def _together(before: Evaluation | None, evaluation: Evaluation, name: str) -> E
     return replace(
         before,
         rows=before.rows + evaluation.rows,
-        facts=_joined(before.facts, evaluation.facts),
+        provenance=_joined(before.provenance, evaluation.provenance),
         samples=_joined(before.samples, evaluation.samples),
         files=before.files + evaluation.files,
     )

@@ -57,11 +57,11 @@ def provenance_of(
         rows: responses in the setting.
         results: the results file.
     """
-    own = {task: evaluation.facts[task] for task in tasks}
+    own = {task: evaluation.provenance[task] for task in tasks}
     asked = _asked(own.values())
 
     def shared(*keys: str) -> str:
-        return _distinct(value_at(facts, *keys) for facts in own.values())
+        return _distinct(value_at(provenance, *keys) for provenance in own.values())
 
     return {
         "benchmark": shared("benchmark"),
@@ -83,7 +83,7 @@ def provenance_of(
         "rubrics": shared("scoring", "rubrics"),
         "run": shared("configuration", "run"),
         "run key": shared("run_key"),
-        "requests": _requests({task: value_at(facts, "fingerprint") for task, facts in own.items()}),
+        "requests": _requests({task: value_at(provenance, "fingerprint") for task, provenance in own.items()}),
         "model": evaluation.model,
         "model arguments": _text(_public(value_at(results, "config", "model_args"))),
         "chat template applied": asked["chat template applied"],
@@ -130,7 +130,7 @@ def asked_with(evaluation: Evaluation) -> dict[str, str]:
     The model's name has its run; the run's key is here, under a field of its own for each run. Of the path of a prompt
     only the file is named.
     """
-    fields = _asked(evaluation.facts.values())
+    fields = _asked(evaluation.provenance.values())
     run, key = _said(evaluation, "configuration", "run"), _said(evaluation, "run_key")
     return fields if key == UNKNOWN else {**fields, f"key of run {run}": key[:_SHORT]}
 
@@ -139,7 +139,7 @@ def _asked(of_tasks: Collection[Mapping[str, Any]]) -> dict[str, str]:
     """Return field -> text of how harness tasks were asked, each text once."""
 
     def said(*keys: str) -> Iterator[str]:
-        return (_text(value_at(facts, *keys)) for facts in of_tasks)
+        return (_text(value_at(provenance, *keys)) for provenance in of_tasks)
 
     return {
         "harness task version": _distinct(said("harness", "version")),
@@ -184,13 +184,13 @@ def _numbered(evaluations: Sequence[Evaluation]) -> dict[str, str]:
     return {"files": ", ".join(f"{item.model} is {files_of(item)}" for item in named)} if named else {}
 
 
-def shortened_prompts(facts: Collection[Mapping[str, Any]]) -> str:
+def shortened_prompts(provenance: Collection[Mapping[str, Any]]) -> str:
     """Return how many prompts of some harness tasks did not fit the model, and what they lost; "" where all did.
 
     Args:
-        facts: of each harness task, as `Evaluation.facts` has it.
+        provenance: of each harness task, as `Evaluation.provenance` has it.
     """
-    counts = [value_at(one, "too_long") for one in facts]
+    counts = [value_at(one, "too_long") for one in provenance]
     known = [one for one in counts if isinstance(one, Mapping)]
     n_prompts, n_passages = (
         sum(n for one in known if isinstance(n := one.get(key), int)) for key in ("prompts", "passages_dropped")
@@ -203,9 +203,9 @@ def files_of(evaluation: Evaluation) -> str:
     return " and ".join(evaluation.files or (evaluation.source.name,))
 
 
-def heading(benchmark: str, facts: Mapping[str, str]) -> str:
+def heading(benchmark: str, provenance: Mapping[str, str]) -> str:
     """Return a benchmark and what scores on it rest on, as one line."""
-    return "; ".join([benchmark, *(f"{name}: {text}" for name, text in facts.items())])
+    return "; ".join([benchmark, *(f"{name}: {text}" for name, text in provenance.items())])
 
 
 def causes_of(fields: Iterable[str]) -> list[str]:
@@ -216,7 +216,7 @@ def causes_of(fields: Iterable[str]) -> list[str]:
 
 def _said(evaluation: Evaluation, *keys: str) -> str:
     """Return what the results of all harness tasks say, each text once."""
-    return _distinct(value_at(facts, *keys) for facts in evaluation.facts.values())
+    return _distinct(value_at(provenance, *keys) for provenance in evaluation.provenance.values())
 
 
 def _text(value: Any) -> str:

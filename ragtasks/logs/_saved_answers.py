@@ -42,7 +42,7 @@ class SavedTask:
     """Name of the benchmark."""
     config: EvaluationConfig
     """What its answers are to be scored with."""
-    facts: Mapping[str, Any]
+    provenance: Mapping[str, Any]
     """What the results say of the task's origin."""
     recorded: Mapping[str, Any]
     """What the results say of how its answers were made, where the configuration does not."""
@@ -84,7 +84,7 @@ def evaluation_files(path: Path) -> tuple[list[Path], list[Path]]:
     raise _error("saved answers", path, "results_*.json with samples_*.jsonl, or predictions (*.jsonl)", "neither")
 
 
-def facts_of_answers(configs: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+def provenance_of_answers(configs: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Return our harness tasks that ask for answers -> what the results say of them; likelihood tasks have none.
 
     Args:
@@ -95,9 +95,9 @@ def facts_of_answers(configs: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]
     """
     asking = {name: config for name, config in configs.items() if config.get("output_type", _ANSWERS) == _ANSWERS}
     own = {name: (config.get("metadata") or {}).get("ragtasks") for name, config in asking.items()}
-    found = {name: facts for name, facts in own.items() if facts}
-    for name, facts in found.items():
-        require_origin(name, facts)
+    found = {name: provenance for name, provenance in own.items() if provenance}
+    for name, provenance in found.items():
+        require_origin(name, provenance)
     return found
 
 
@@ -117,11 +117,11 @@ def read_results(file: Path, folder: Path, given: Mapping[str, Any]) -> SavedEva
     assert time, "evaluation_files chose it"
     try:
         results = parse_json(file.read_bytes())
-        own = {name: dict(facts) for name, facts in facts_of_answers(results["configs"]).items()}
-        saved = {name: dict(facts["configuration"]) for name, facts in own.items()}
+        own = {name: dict(provenance) for name, provenance in provenance_of_answers(results["configs"]).items()}
+        saved = {name: dict(provenance["configuration"]) for name, provenance in own.items()}
         configs = {name: _merged(file, saved[name], given) for name in own}
-        for name, facts in own.items():
-            facts["suite"] = suite_with(facts.get("suite", DEFAULT_SUITE), configs[name].metrics)
+        for name, provenance in own.items():
+            provenance["suite"] = suite_with(provenance.get("suite", DEFAULT_SUITE), configs[name].metrics)
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise _error("results", file, "a results file of the harness", f"{type(error).__name__}: {error}") from error
     samples = logged_samples(file, results, configs)
@@ -145,7 +145,7 @@ def _merged(file: Path, saved: Mapping[str, Any], given: Mapping[str, Any]) -> E
 def _read_task(
     name: str,
     logged: LoggedSamples,
-    facts: Mapping[str, Any],
+    provenance: Mapping[str, Any],
     config: EvaluationConfig,
     made_by: Mapping[str, Any],
 ) -> SavedTask:
@@ -165,7 +165,7 @@ def _read_task(
     benchmarks = sorted({str(row["doc"].get("benchmark")) for row in rows})
     if len(benchmarks) > 1:
         raise _error("logged samples", logged.path, "samples of one benchmark", ", ".join(benchmarks))
-    return SavedTask(name, benchmarks[0], config, facts, made_by, tuple(rows), tuple(responses))
+    return SavedTask(name, benchmarks[0], config, provenance, made_by, tuple(rows), tuple(responses))
 
 
 def answers_evaluation(
@@ -208,14 +208,14 @@ def answers_evaluation(
     ]
     if not rows:
         raise _error("answers", source, "an answer to a task that counts", "none: all tasks are conversational")
-    facts = {
+    provenance = {
         "benchmark": benchmark.label,
         "suite": suite_with(benchmark.suite, config.metrics),
         "revision": benchmark.revision,
         "setting_tasks": {setting.value: _tasks_to_answer(benchmark, setting, config, rows)},
         "fingerprint": None,
     }
-    tasks = tuple(_tasks_of(rows, benchmark, setting, config, facts))
+    tasks = tuple(_tasks_of(rows, benchmark, setting, config, provenance))
     return SavedEvaluation(source, folder, time, _results_of(name, benchmark, setting, tasks), tasks, {})
 
 
@@ -263,7 +263,7 @@ def _tasks_of(
     benchmark: Benchmark,
     setting: Setting,
     config: EvaluationConfig,
-    facts: Mapping[str, Any],
+    provenance: Mapping[str, Any],
 ) -> Iterator[SavedTask]:
     """Yield the rows of each domain as a harness task."""
     for domain in dict.fromkeys(row["doc"]["domain"] for row in rows):
@@ -271,7 +271,7 @@ def _tasks_of(
         numbered = tuple({"doc_id": number, **row} for number, row in enumerate(chosen))
         responses = tuple(response_of(row["doc"], row["filtered_resps"][0]) for row in chosen)
         name = f"{benchmark.name}_{setting.value}_{domain}"
-        yield SavedTask(name, benchmark.name, config, facts, {}, numbered, responses)
+        yield SavedTask(name, benchmark.name, config, provenance, {}, numbered, responses)
 
 
 def _tasks_to_answer(
@@ -305,7 +305,7 @@ __all__ = [
     "SavedTask",
     "answers_evaluation",
     "evaluation_files",
-    "facts_of_answers",
+    "provenance_of_answers",
     "read_predictions",
     "read_results",
 ]

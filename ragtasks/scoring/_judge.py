@@ -99,7 +99,7 @@ def rescore(
 def _warn_of_pickers(evaluations: Sequence[SavedEvaluation]) -> None:
     """Say where a judge scores answers that it picked among several before."""
     tasks = [task for evaluation in evaluations for task in evaluation.tasks]
-    pickers = [(value_at(task.facts, "best_of", "by"), task.config.judges) for task in tasks]
+    pickers = [(value_at(task.provenance, "best_of", "by"), task.config.judges) for task in tasks]
     for name in sorted({picker for picker, judges in pickers if picker in {judge.model for judge in judges}}):
         _LOGGER.warning("%s scores answers that it picked as the best of several, so its scores favour them", name)
 
@@ -212,9 +212,9 @@ def score_tasks(
     parts: dict[ResponseScorer, list[int]] = {}
     for index, task in enumerate(tasks):
         benchmark = open_named(task.benchmark, task.config.data, place)
-        if benchmark.label != task.facts["benchmark"]:
+        if benchmark.label != task.provenance["benchmark"]:
             raise BenchmarkFileError(_other_data(task, benchmark))
-        scorer = shared_scorer(benchmark.name, benchmark.root, task.config, task.facts.get("suite"), local_judge)
+        scorer = shared_scorer(benchmark.name, benchmark.root, task.config, task.provenance.get("suite"), local_judge)
         parts.setdefault(scorer, []).append(index)
     done: dict[int, tuple[list[ScoredResponse], ResponseScorer]] = {}
     for scorer, indexes in parts.items():
@@ -228,7 +228,7 @@ def _other_data(task: SavedTask, benchmark: Benchmark) -> str:
     return clear_error(
         "saved answers",
         where=task.name,
-        expected=f"the benchmark that was answered, {task.facts['benchmark']}",
+        expected=f"the benchmark that was answered, {task.provenance['benchmark']}",
         found=f"{benchmark.label} in {benchmark.root}",
         next_step="give its folder as `data` in the metadata",
     )

@@ -25,17 +25,17 @@ def write_results(
 ) -> None:
     """Write samples first, results last: where the results are, everything is."""
     rows: dict[str, list[dict[str, Any]]] = {}
-    facts: dict[str, dict[str, Any]] = {}
+    provenance: dict[str, dict[str, Any]] = {}
     for task, (scores, scorer) in zip(evaluation.tasks, done, strict=True):
-        together = {metric.name for metric in _metrics(task.facts) if metric.aggregate}
+        together = {metric.name for metric in _metrics(task.provenance) if metric.aggregate}
         scored = (scored_row(row, result) for row, result in zip(task.rows, scores, strict=True))
         rows[task.name] = [_with_pairs(row, together) for row in scored]
         configuration = {**json.loads(task.config.model_dump_json()), **task.recorded}
-        facts[task.name] = {**task.facts, "configuration": configuration, "scoring": scorer.provenance()}
+        provenance[task.name] = {**task.provenance, "configuration": configuration, "scoring": scorer.provenance()}
         lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows[task.name]]
         samples = file.with_name(f"samples_{task.name}_{evaluation.time}.jsonl")
         write_atomically(samples, "".join(lines).encode())
-    results = _results(evaluation.results, rows, facts)
+    results = _results(evaluation.results, rows, provenance)
     write_atomically(file, json.dumps(results, ensure_ascii=False, indent=2).encode())
 
 
@@ -55,16 +55,16 @@ def _with_pairs(row: dict[str, Any], together: Set[str]) -> dict[str, Any]:
 
 
 def _results(
-    saved: Mapping[str, Any], rows: Mapping[str, list[dict[str, Any]]], facts: Mapping[str, dict[str, Any]]
+    saved: Mapping[str, Any], rows: Mapping[str, list[dict[str, Any]]], provenance: Mapping[str, dict[str, Any]]
 ) -> dict[str, Any]:
     """Return the content of a results file: what was saved of the model, and scores of our tasks only."""
     subtasks = saved.get("group_subtasks", {})
     members = {name: own for name in subtasks if (own := _members(name, subtasks, rows))}
     # A group of several settings has no scores of its own: the harness lists it without.
     groups = {name: members[name] for name in saved.get("groups", members) if name in members}
-    tables = {name: _scores(name, own, saved, facts[name]) for name, own in rows.items()}
+    tables = {name: _scores(name, own, saved, provenance[name]) for name, own in rows.items()}
     group_tables = {
-        name: _scores(name, [row for task in own for row in rows[task]], saved, facts[own[0]])
+        name: _scores(name, [row for task in own for row in rows[task]], saved, provenance[own[0]])
         for name, own in groups.items()
     }
     bare = {name: saved["results"][name] for name in members if name in saved.get("results", {})}
@@ -72,8 +72,8 @@ def _results(
     per_task = {
         key: {name: value for name, value in saved[key].items() if name in known} for key in _PER_TASK if key in saved
     }
-    per_task["configs"] = {name: _config(saved["configs"][name], rows[name], facts[name]) for name in rows}
-    directions = {name: _directions(facts[name]) for name in rows}
+    per_task["configs"] = {name: _config(saved["configs"][name], rows[name], provenance[name]) for name in rows}
+    directions = {name: _directions(provenance[name]) for name in rows}
     per_task["higher_is_better"] = directions | {name: directions[own[0]] for name, own in members.items()}
     per_task["group_subtasks"] = {name: own for name, own in subtasks.items() if name in known}
     return {**saved, **per_task, "results": {**bare, **tables, **group_tables}, "groups": group_tables}
@@ -89,17 +89,17 @@ def _members(group: str, subtasks: Mapping[str, Sequence[str]], rows: Mapping[st
     return list(dict.fromkeys(found))
 
 
-def _metrics(facts: Mapping[str, Any]) -> tuple[Metric, ...]:
+def _metrics(provenance: Mapping[str, Any]) -> tuple[Metric, ...]:
     """Return the metrics of the suite that a task was scored with."""
-    return suite_named(facts.get("suite", DEFAULT_SUITE)).metrics
+    return suite_named(provenance.get("suite", DEFAULT_SUITE)).metrics
 
 
-def _directions(facts: Mapping[str, Any]) -> dict[str, bool | None]:
-    return {metric.name: metric.higher_is_better for metric in _metrics(facts)}
+def _directions(provenance: Mapping[str, Any]) -> dict[str, bool | None]:
+    return {metric.name: metric.higher_is_better for metric in _metrics(provenance)}
 
 
 def _scores(
-    name: str, rows: Sequence[Mapping[str, Any]], saved: Mapping[str, Any], facts: Mapping[str, Any]
+    name: str, rows: Sequence[Mapping[str, Any]], saved: Mapping[str, Any], provenance: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the means over the scored rows, and the scores of all rows together, in the harness's form.
 
@@ -108,7 +108,7 @@ def _scores(
     filter_name = rows[0]["filter"]
     alias = saved.get("results", {}).get(name, {}).get("alias", name)
     row: dict[str, Any] = {"name": name, "alias": alias, "sample_len": len(rows)}
-    aggregates = {metric.name: metric.aggregate for metric in _metrics(facts) if metric.aggregate}
+    aggregates = {metric.name: metric.aggregate for metric in _metrics(provenance) if metric.aggregate}
     for metric in rows[0]["metrics"]:
         scored = [row[metric] for row in rows if isinstance(row[metric], list) or not math.isnan(row[metric])]
         mean = aggregates.get(metric, _mean)
@@ -121,10 +121,16 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
 
 
-def _config(saved: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], facts: Mapping[str, Any]) -> dict[str, Any]:
-    directions = _directions(facts)
+def _config(
+    saved: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], provenance: Mapping[str, Any]
+) -> dict[str, Any]:
+    directions = _directions(provenance)
     metrics = [{"metric": name, "higher_is_better": directions[name]} for name in rows[0]["metrics"]]
-    return {**saved, "metric_list": metrics, "metadata": {**(saved.get("metadata") or {}), "ragtasks": dict(facts)}}
+    return {
+        **saved,
+        "metric_list": metrics,
+        "metadata": {**(saved.get("metadata") or {}), "ragtasks": dict(provenance)},
+    }
 
 
 __all__ = ["scored_row", "write_results"]

@@ -1,4 +1,4 @@
-"""What each kind of benchmark is scored with: one module a suite, found by its name."""
+"""Suites: the metrics that score a kind of benchmark, declared once and found by the suite's name."""
 
 from ragtasks.suites._added import SuiteMetric
 from ragtasks.suites._registry import added_metric_names, suite_named, suite_with

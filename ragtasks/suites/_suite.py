@@ -50,7 +50,7 @@ class Suite:
     metrics: tuple[Metric, ...]
     """Every metric, in the order of the harness's table."""
     score: Callable[[ScoringInputs], list[Scores]]
-    """Evidence -> metric name -> score for each response, in order; what needs judges only where there are verdicts."""
+    """Scoring inputs -> metric name -> score of each response, in order; what needs judges only with verdicts."""
     rubrics: Callable[[], Sequence[Rubric]] = no_rubrics
     """What judges are asked, in our words."""
     official_rubrics: Callable[[Benchmark], Sequence[Rubric]] | None = None

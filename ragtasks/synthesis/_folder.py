@@ -1,4 +1,4 @@
-"""The folder that a synthesis leaves: a benchmark that `ragtasks validate` takes, and what it was made of.
+"""The folder that a synthesis leaves: a benchmark that `ragtasks check` takes, and what it was made of.
 
 `conversations.jsonl`, `passages.jsonl` and `qrels.tsv` are the format of one's own benchmark. The folder `synthesis/`
 beside them holds propositions, dialogues with both forms of each question, what was left out and why, and a manifest.
@@ -106,7 +106,7 @@ def publish_folder(
 
 
 def write_synthesis(folder: Path, made: Synthesis) -> None:
-    """Write a synthesis as a benchmark, see the module, and check it as `ragtasks validate` does.
+    """Write a synthesis as a benchmark, see the module, and check it as `ragtasks check` does.
 
     Raises:
         CacheError: it cannot be written.

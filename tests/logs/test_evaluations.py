@@ -282,10 +282,10 @@ def test_the_harness_s_own_notes_of_how_it_asked_are_read(folder: Path) -> None:
         },
     }
     (evaluation,) = read_evaluations([folder])
-    assert [facts["harness"] for facts in evaluation.facts.values()] == [usual] * 12
+    assert [own["harness"] for own in evaluation.provenance.values()] == [usual] * 12
     rewrite(results_file(folder), lambda results: results.update(chat_template=""))  # as of a chat endpoint
     (evaluation,) = read_evaluations([folder])
-    assert all(facts["harness"]["has_chat_template"] for facts in evaluation.facts.values())
+    assert all(own["harness"]["has_chat_template"] for own in evaluation.provenance.values())
 
 
 def test_the_version_of_the_files_is_read(folder: Path) -> None:

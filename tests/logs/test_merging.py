@@ -65,8 +65,12 @@ def test_parts_of_one_harness_task_keep_their_answers_and_facts(tmp_path: Path) 
     assert [item.answer for item in read_logged(merged)] == [
         f"answer to {conversation} {turn}" for conversation, turn in (*TASKS[2:], *TASKS[:2])
     ]
-    assert list(merged.samples) == list(merged.facts) == ["mtrag_reference", "mtrag_reference #2", "mtrag_reference #3"]
-    assert [own["part"] for own in merged.facts.values()] == ["1", "2", "3"]
+    assert (
+        list(merged.samples)
+        == list(merged.provenance)
+        == ["mtrag_reference", "mtrag_reference #2", "mtrag_reference #3"]
+    )
+    assert [own["part"] for own in merged.provenance.values()] == ["1", "2", "3"]
 
 
 def test_a_repeat_is_numbered_and_settings_share_a_name(tmp_path: Path) -> None:

@@ -37,6 +37,6 @@ def evaluation(
     rows: Sequence[Row], model: str = "m", kind: Kind = KIND, *, suite: str = "mtrag", revision: str = ""
 ) -> Evaluation:
     """Return an evaluation of some rows."""
-    facts = {"mtrag_reference": {"revision": revision}} if revision else {}
+    provenance = {"mtrag_reference": {"revision": revision}} if revision else {}
     samples = {"mtrag_reference": Path("samples.jsonl")}
-    return Evaluation(model, kind, tuple(rows), suite, facts, Path("results.json"), samples)
+    return Evaluation(model, kind, tuple(rows), suite, provenance, Path("results.json"), samples)

@@ -200,7 +200,7 @@ def _of_task(task: SavedTask, system: str) -> Iterator[Answer]:
         found = {name: row[name] for name in row.get("metrics", ()) if isinstance(row.get(name), (int, float))}
         yield Answer(
             system=system,
-            benchmark=str(task.facts["benchmark"]),
+            benchmark=str(task.provenance["benchmark"]),
             setting=str(row["doc"]["setting"]),
             response=response,
             refuses=label.verdict is IdkVerdict.YES,

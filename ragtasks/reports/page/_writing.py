@@ -153,7 +153,7 @@ def _facts(evaluations: Sequence[Evaluation]) -> Table:
             evaluation.kind[1],
             _said(evaluation, "scoring", "idk_detector"),
             _said(evaluation, "scoring", "judges"),
-            shortened_prompts(evaluation.facts.values()) or _UNKNOWN,
+            shortened_prompts(evaluation.provenance.values()) or _UNKNOWN,
             _said(evaluation, "scoring", "judge_prompts"),
             _said(evaluation, "scoring", "profiles"),
             _said(evaluation, "revision"),
@@ -169,7 +169,7 @@ def _facts(evaluations: Sequence[Evaluation]) -> Table:
 def _said(evaluation: Evaluation, *keys: str) -> str:
     """Return what the results of all its harness tasks say, each text once; a dash for nothing."""
     found: dict[str, None] = {}
-    for value in evaluation.facts.values():
+    for value in evaluation.provenance.values():
         item: Any = value
         for key in keys:
             item = item.get(key) if isinstance(item, Mapping) else None

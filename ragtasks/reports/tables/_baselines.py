@@ -80,7 +80,7 @@ def _ruled(evaluations: Sequence[Evaluation]) -> Iterator[Evaluation]:
         own = with_passages if rule.reads_passages else tasks
         rows = tuple(_as(row, rule, shown) for row in own.values() if (rule.model, row.setting) not in ran)
         if rows:
-            yield replace(first, model=rule.name, rows=rows, facts={}, samples={})
+            yield replace(first, model=rule.name, rows=rows, provenance={}, samples={})
 
 
 def _tasks(evaluations: Sequence[Evaluation]) -> dict[tuple[str, str], Row]:
@@ -91,7 +91,7 @@ def _tasks(evaluations: Sequence[Evaluation]) -> dict[tuple[str, str], Row]:
 
 def _runs(evaluation: Evaluation) -> set[str]:
     """Return the names of the runs that its passages come from."""
-    return {value_at(facts, "configuration", "run") or OFFICIAL for facts in evaluation.facts.values()}
+    return {value_at(provenance, "configuration", "run") or OFFICIAL for provenance in evaluation.provenance.values()}
 
 
 def _as(row: Row, rule: _Rule, shown: set[str]) -> Row:

@@ -49,7 +49,7 @@ def rated_evaluations(answers: Sequence[RatedResponse], source: Path = Path(HUMA
             kind=RATED_KIND,
             rows=tuple(_row(answer) for answer in answers if answer.model_id == model_id),
             suite="mtrag",
-            facts={},
+            provenance={},
             source=source,
             samples={},
         )

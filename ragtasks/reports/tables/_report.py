@@ -121,7 +121,7 @@ def _notes(evaluations: Sequence[Evaluation], options: ReportOptions) -> Mapping
     )
     profiles = {"profiles": "what ends in _ibm follows the official scripts, the rest the paper"}
     has_profiles = any(metric.name == "rb_alg_ibm" for metric in evaluations[0].metrics)
-    said = {item.model: shortened_prompts(item.facts.values()) for item in evaluations}
+    said = {item.model: shortened_prompts(item.provenance.values()) for item in evaluations}
     shortened = ", ".join(f"{model}: {text}" for model, text in said.items() if text)
     cut = {"prompts that did not fit": shortened} if shortened else {}
     return {**cut, **(profiles if has_profiles else {}), "95 % intervals": intervals}

@@ -104,7 +104,7 @@ def entries_of_answers(saved: SavedEvaluation, task: SubmissionTask, benchmark: 
             doc = row["doc"]
             if doc.get("setting") != setting.value:
                 continue
-            origins.add((doc.get("benchmark"), doc.get("is_sample"), part.facts.get("revision")))
+            origins.add((doc.get("benchmark"), doc.get("is_sample"), part.provenance.get("revision")))
             task_id = response.task.task_id
             if response.no_answer:
                 continue  # a request that failed: the task is missing, not answered with nothing

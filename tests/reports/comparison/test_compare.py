@@ -41,7 +41,7 @@ def evaluation(model: str, found: tuple[Row, ...] | None = None, kind: Kind = KI
 
 
 def facts_added(given: Evaluation, **facts: Any) -> Evaluation:
-    return replace(given, facts={"mtrag_reference": facts})
+    return replace(given, provenance={"mtrag_reference": facts})
 
 
 def pairs(*evaluations: Evaluation, **options: Any) -> list[tuple[str, str, str, str]]:

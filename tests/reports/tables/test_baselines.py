@@ -62,7 +62,7 @@ def test_a_rule_has_every_task_once() -> None:
 
 
 def with_run(run: str, *rows: Row) -> Evaluation:
-    return replace(evaluation(rows, f"m (run {run})"), facts={"mtrag_reference": {"configuration": {"run": run}}})
+    return replace(evaluation(rows, f"m (run {run})"), provenance={"mtrag_reference": {"configuration": {"run": run}}})
 
 
 def test_what_refusing_on_empty_is_worth_does_not_follow_from_a_run_without_passages() -> None:

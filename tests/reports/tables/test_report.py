@@ -201,7 +201,9 @@ def test_other_suites_and_other_versions_of_the_files_have_sections_of_their_own
 
 def test_models_that_were_asked_otherwise_share_tables_that_say_so() -> None:
     usual, changed = (
-        replace(evaluation([row(1, 1.0)], name), facts={"mtrag_reference": {"configuration": {"conversational": flag}}})
+        replace(
+            evaluation([row(1, 1.0)], name), provenance={"mtrag_reference": {"configuration": {"conversational": flag}}}
+        )
         for name, flag in (("a", False), ("b", True))
     )
     assert section(usual, changed).facts["conversational"] == "false for a, but true for b"
