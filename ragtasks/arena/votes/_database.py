@@ -83,7 +83,7 @@ class VoteStore:
         tables = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
         if tables and application != _APPLICATION:
             raise sqlite3.Error("it is no database of votes")
-        for line in ("journal_mode = WAL", "synchronous = FULL", f"application_id = {_APPLICATION}"):
+        for line in ("journal_mode = WAL", "synchronous = NORMAL", f"application_id = {_APPLICATION}"):
             self._connection.execute(f"PRAGMA {line}")
         self._connection.executescript(_SCHEMA)
         with self._transaction() as connection:
@@ -96,9 +96,15 @@ class VoteStore:
             self._connection.close()
 
     @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """Hold the database for one transaction, which is on disk when the block ends."""
+    def _transaction(self, *, is_on_disk: bool = True) -> Iterator[sqlite3.Connection]:
+        """Hold the database for one transaction, which no later kill undoes.
+
+        Args:
+            is_on_disk: whether it is on disk, and those before it, when the block ends: then a power cut undoes nothing
+                either.
+        """
         with self._lock:
+            self._connection.execute(f"PRAGMA synchronous = {'FULL' if is_on_disk else 'NORMAL'}")
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield self._connection
@@ -120,7 +126,7 @@ class VoteStore:
         """Return the assignment of a battle to a rater, as it is or made now; the order is drawn where not given."""
         drawn = secrets.randbelow(2) if is_turned is None else int(is_turned)
         made = (secrets.token_hex(12), rater, battle_id, view, drawn, "open", time.time())
-        with self._transaction() as connection:
+        with self._transaction(is_on_disk=False) as connection:
             connection.execute("INSERT OR IGNORE INTO assignments VALUES (?, ?, ?, ?, ?, ?, ?)", made)
         (found,) = self._assignments("rater = ? AND battle_id = ? AND view = ?", rater, battle_id, view)
         return found

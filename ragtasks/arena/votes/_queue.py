@@ -7,7 +7,6 @@ open assignment gets it again, in whichever tab.
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -47,10 +46,11 @@ class BattleQueue:
         self._lock = threading.Lock()
         self._counts = dict.fromkeys(self._ids, 0)
         self._of: dict[str, dict[str, str]] = {}
+        self._n_votes = 0
         for assignment in store.assignments(_BLINDED):
             self._note(assignment.rater, assignment.battle_id, assignment.state)
         self._begun = {battle_id: None for battle_id in self._ids if 0 < self._counts[battle_id] < self._wanted}
-        self._fresh = deque(battle_id for battle_id in self._ids if not self._counts[battle_id])
+        self._fresh = dict.fromkeys(battle_id for battle_id in self._ids if not self._counts[battle_id])
 
     def _note(self, rater: str, battle_id: str, state: str) -> None:
         """Count an assignment, whose state may have changed."""
@@ -58,6 +58,7 @@ class BattleQueue:
         before = own.get(battle_id, "skipped")
         own[battle_id] = state
         if battle_id in self._counts:
+            self._n_votes += (state == "voted") - (before == "voted")
             self._counts[battle_id] += (state != "skipped") - (before != "skipped")
 
     def next_for(self, rater: str) -> Assignment | None:
@@ -89,10 +90,9 @@ class BattleQueue:
         if count is None:
             return
         self._begun.pop(battle_id, None)
-        if battle_id in self._fresh:
-            self._fresh.remove(battle_id)
+        self._fresh.pop(battle_id, None)
         if count == 0:
-            self._fresh.appendleft(battle_id)
+            self._fresh[battle_id] = None
         elif count < self._wanted:
             self._begun[battle_id] = None
 
@@ -101,15 +101,12 @@ class BattleQueue:
         with self._lock:
             own = {one: state for one, state in self._of.get(rater, {}).items() if one in self._counts}
             states = list(own.values())
-            n_free = sum(1 for one in self._begun if one not in own) + sum(1 for one in self._fresh if one not in own)
-            voted = sum(
-                state == "voted" for of in self._of.values() for one, state in of.items() if one in self._counts
-            )
+            n_seen = sum(one in self._begun or one in self._fresh for one in own)
             return Standing(
                 n_voted=states.count("voted"),
                 n_skipped=states.count("skipped"),
-                n_left=n_free + states.count("open"),
-                n_votes=voted,
+                n_left=len(self._begun) + len(self._fresh) - n_seen + states.count("open"),
+                n_votes=self._n_votes,
                 n_wanted=len(self._ids) * self._wanted,
             )
 

@@ -50,7 +50,7 @@ class Identity:
     def cookie(self, rater: str) -> str:
         """Return the cookie of a rater who came in now."""
         text = f"{secrets.token_hex(_SESSION_BYTES)}:{rater}"
-        body = base64.urlsafe_b64encode(text.encode()).decode()
+        body = base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")  # cookies with `=` come back in quotes
         return f"{body}.{self._signed('cookie', body)}"
 
     def session(self, cookie: str | None) -> Session | None:
@@ -61,7 +61,7 @@ class Identity:
         ):
             return None
         try:
-            number, _, rater = base64.urlsafe_b64decode(body).decode().partition(":")
+            number, _, rater = base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)).decode().partition(":")
         except (binascii.Error, UnicodeDecodeError):
             return None
         return Session(rater, number)
