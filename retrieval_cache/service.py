@@ -35,6 +35,7 @@ from retrieval_cache.queries import (
     MIN_REWRITTEN,
     SEPARATOR,
     Queries,
+    TrainedRewriter,
     build_queries,
     fused_queries,
     rewrite_queries,
@@ -43,6 +44,8 @@ from retrieval_cache.retrievers import Progress, Retriever, encode_with
 from retrieval_cache.spec import parse
 from retrieval_cache.stage import Request, build_run
 from retrieval_cache.store import RunStore, StoredRun
+
+_TRAINED = f"{LLM_REWRITE}:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +101,8 @@ def retrieve(
     Args:
         place: benchmark, data and store.
         retriever: one line such as `bm25` or `hybrid(bm25,dense:minilm)`.
-        form: query form, or several with `/` between, whose rankings are fused by reciprocal rank (k = 60).
+        form: query form, or several with `/` between, whose rankings are fused by reciprocal rank (k = 60); or
+            `llm_rewrite:FOLDER` for a rewriter that `ragtasks train rewriter` made.
         name: name of the run; default: retriever, query form and data.
         depth: passages kept for each query.
         rewriter: who rewrites where the form is `llm_rewrite`.
@@ -129,6 +133,8 @@ def _made(line: str, secrets: Secrets, replies: Path, workers: str | None) -> Re
 
 def _queries(place: Place, benchmark: Benchmark, form: str, rewriter: Rewriter, progress: Progress) -> Queries:
     """Return the queries of a form, or of several with `/` between."""
+    if form.startswith(_TRAINED):  # whole: a path holds the sign that stands between forms
+        return _rewritten_here(benchmark, Path(form.removeprefix(_TRAINED)), rewriter, progress)
     names = form.split(SEPARATOR)
     if LLM_REWRITE not in names and (rewriter.model or rewriter.base_url):
         raise ConfigurationError(
@@ -139,6 +145,15 @@ def _queries(place: Place, benchmark: Benchmark, form: str, rewriter: Rewriter, 
     if LLM_REWRITE in names:  # last: the others may be errors, and this one costs money
         parts[LLM_REWRITE] = _rewritten(place, benchmark, rewriter, progress)
     return fused_queries([parts[name] for name in names])
+
+
+def _rewritten_here(benchmark: Benchmark, folder: Path, rewriter: Rewriter, progress: Progress) -> Queries:
+    """Return the queries that a trained rewriter in a folder writes, in this process."""
+    if rewriter.model or rewriter.base_url:
+        raise ConfigurationError(f"{_TRAINED}{folder} names a rewriter: leave out --rewriter and --base-url")
+    rewrites = TrainedRewriter(folder.expanduser()).rewrite(benchmark.tasks, progress)
+    rewrites.require_share(rewriter.min_rewritten)
+    return rewrites.queries()
 
 
 def _rewritten(place: Place, benchmark: Benchmark, rewriter: Rewriter, progress: Progress) -> Queries:

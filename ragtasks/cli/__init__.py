@@ -23,6 +23,7 @@ from ragtasks.cli import (
     score,
     submit,
     synthesize,
+    train,
     trec_rag,
 )
 from ragtasks.cli._groups import put_in_groups
@@ -55,5 +56,6 @@ __all__ = [
     "score",
     "submit",
     "synthesize",
+    "train",
     "trec_rag",
 ]

@@ -1,0 +1,166 @@
+"""What both trainings share: settings, checkpoints that a killed one goes on from, a folder that is whole or absent."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from ragtasks.clients import Progress
+from ragtasks.errors import ConfigurationError
+from ragtasks.files import canonical_hash
+
+_KEY = "ragtasks_training.json"
+_STATE = "trainer_state.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Fitting:
+    """How long and how fast weights are fitted; the defaults are the rewriter's of the OR-CONVQA paper, appendix D."""
+
+    epochs: int = 100
+    """Most passes over the training dialogues."""
+    batch_size: int = 8
+    """Examples a step."""
+    learning_rate: float = 1e-4
+    """Divided by ten after ten looks at the validation dialogues without a better one."""
+    patience: int = 15
+    """Looks (one an epoch) without a better one after which training stops."""
+    seed: int = 0
+    """Decides splits, order and new weights."""
+
+    def arguments(self, folder: Path) -> dict[str, Any]:
+        """Return what the libraries' trainers are told."""
+        return {
+            "output_dir": str(folder),
+            "num_train_epochs": self.epochs,
+            "per_device_train_batch_size": self.batch_size,
+            "per_device_eval_batch_size": self.batch_size,
+            "learning_rate": self.learning_rate,
+            "lr_scheduler_type": "reduce_lr_on_plateau",
+            "lr_scheduler_kwargs": {"factor": 0.1, "patience": 10},
+            "eval_strategy": "epoch",
+            "save_strategy": "epoch",
+            "save_total_limit": 2,
+            "load_best_model_at_end": True,
+            "metric_for_best_model": "eval_loss",
+            "greater_is_better": False,
+            "seed": self.seed,
+            "data_seed": self.seed,
+            "report_to": [],
+            "disable_tqdm": True,
+            "logging_strategy": "no",
+            "dataloader_pin_memory": False,
+        }
+
+
+def needs_new_folder(folder: Path) -> None:
+    """Refuse a folder that holds something.
+
+    Raises:
+        ConfigurationError: it does.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigurationError(f"{folder} is there already: name another folder with --out, or remove it")
+
+
+def fit(
+    make_trainer: Callable[[Path], Any], folder: Path, made_by: Mapping[str, Any], progress: Progress
+) -> tuple[Any, dict[str, Any]]:
+    """Return a trainer whose model is fitted, and what happened: epochs, best validation loss.
+
+    Checkpoints stand beside `folder`; a killed call with the same `made_by` goes on from the last whole one.
+
+    Args:
+        make_trainer: folder for checkpoints -> a trainer of transformers or sentence-transformers.
+        folder: where the model goes in the end.
+        made_by: everything that decides the weights.
+        progress: told after every epoch.
+    """
+    work = _work_folder(folder)
+    _keep_only(work, canonical_hash(made_by))
+    trainer = make_trainer(work)
+    _show_by(progress, trainer)
+    checkpoint = _last_checkpoint(work)
+    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    state = trainer.state
+    return trainer, {"epochs": round(float(state.epoch or 0), 2), "best_validation_loss": state.best_metric}
+
+
+def _work_folder(folder: Path) -> Path:
+    """Return where checkpoints of a training stand until it has ended."""
+    return folder.with_name(f".{folder.name}.training")
+
+
+def publish_model(folder: Path, save: Callable[[Path], None]) -> None:
+    """Give a model its folder in one step, and remove its checkpoints."""
+    part = _work_folder(folder) / "model"
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir()
+    save(part)
+    if folder.is_dir():
+        folder.rmdir()
+    part.rename(folder)
+    shutil.rmtree(_work_folder(folder), ignore_errors=True)
+
+
+def _keep_only(work: Path, key: str) -> None:
+    """Empty a folder of checkpoints that another training left."""
+    try:
+        is_ours = json.loads((work / _KEY).read_bytes())["key"] == key
+    except (OSError, ValueError, LookupError):
+        is_ours = False
+    if not is_ours:
+        shutil.rmtree(work, ignore_errors=True)
+        work.mkdir(parents=True)
+        (work / _KEY).write_bytes(orjson.dumps({"key": key}))
+
+
+def _last_checkpoint(work: Path) -> Path | None:
+    """Return the last checkpoint that is whole; those that a kill left in pieces go."""
+    found = sorted(work.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]), reverse=True)
+    for path in found:
+        try:
+            json.loads((path / _STATE).read_bytes())
+        except (OSError, ValueError):
+            shutil.rmtree(path)
+        else:
+            return path
+    return None
+
+
+def _show_by(progress: Progress, trainer: Any) -> None:
+    """Let a trainer tell our progress in the place of its own prints."""
+    from transformers import PrinterCallback, TrainerCallback
+
+    class Told(TrainerCallback):  # type: ignore[misc]
+        """Tells progress after every epoch."""
+
+        def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            progress("training\tepochs", round(state.epoch or 0), int(args.num_train_epochs))
+
+    trainer.remove_callback(PrinterCallback)
+    trainer.add_callback(Told())
+
+
+@contextmanager
+def without_bars() -> Iterator[None]:
+    """Hide the bars that transformers draws for every file it reads and writes."""
+    from transformers.utils import logging
+
+    was_shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if was_shown:
+            logging.enable_progress_bar()
+
+
+__all__ = ["Fitting", "fit", "needs_new_folder", "publish_model", "without_bars"]
