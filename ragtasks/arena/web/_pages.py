@@ -130,7 +130,7 @@ def pages(site: Site) -> APIRouter:
             revealed=arena.revealed(assignment, battle),
             is_json=form == "json",
             is_live=battle.first.setting == "live",
-            here="/battles" if assignment.view == "blinded" else "/side-by-side",
+            here=_tab_of(assignment, battle),
         )
 
     @router.post("/battles/{assignment_id}/vote")
@@ -164,6 +164,12 @@ def pages(site: Site) -> APIRouter:
         return site.page(request, "ratings", sections=rating_sections(arena.store.votes()))
 
     return router
+
+
+def _tab_of(assignment: Assignment, battle: Battle) -> str:
+    if battle.first.setting == "live":
+        return "/live"
+    return "/battles" if assignment.view == "blinded" else "/side-by-side"
 
 
 def pair_pages(site: Site, pool: AnswerPool) -> APIRouter:

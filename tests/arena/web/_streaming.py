@@ -39,13 +39,19 @@ class _Model(BaseHTTPRequestHandler):
         """Keep quiet."""
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, *_: object) -> None:
+        """Keep quiet: who asked may be gone before the answer is written."""
+
+
 @contextmanager
 def streaming_endpoint() -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """Give the endpoint's address and the bodies that it was sent."""
     bodies: list[dict[str, Any]] = []
     handler = type("_Own", (_Model,), {"bodies": bodies})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    server.daemon_threads = True
+    server = _Server(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     try:

@@ -77,7 +77,7 @@ def kill_while_voting(folder: Path, n_kills: int) -> tuple[Counter[str], Counter
 
 
 def test_no_acknowledged_vote_is_lost_by_a_kill(tmp_path: Path) -> None:
-    acknowledged, kept = kill_while_voting(tmp_path, 2)
+    acknowledged, kept = kill_while_voting(tmp_path, 1)
     assert acknowledged.keys() <= kept.keys()
     assert set(kept.values()) == set(acknowledged.values()) == {1}
 
