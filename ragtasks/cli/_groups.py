@@ -39,7 +39,8 @@ GROUPS = {
         "trec-rag": "ragtasks trec-rag check answers.jsonl",
     },
     "Your own data": {
-        "synthesize": "ragtasks synthesize --help",
+        "synthesize": "ragtasks synthesize DOCUMENTS --out benchmark --model openai/gpt-4o-mini",
+        "quality": "ragtasks quality benchmark",
     },
     "Maintenance": {
         "doctor": "ragtasks doctor --model hf",

@@ -7,6 +7,18 @@ model writes is read, checked against the documents and counted; nothing is fill
 from ragtasks.synthesis._pipeline import Outcome, synthesize
 from ragtasks.synthesis._settings import POOLS, UNITS, Settings
 from ragtasks.synthesis.documents import Cut
+from ragtasks.synthesis.quality import quality_section
 from ragtasks.synthesis.training import Fitting, train_retriever, train_rewriter
 
-__all__ = ["POOLS", "UNITS", "Cut", "Fitting", "Outcome", "Settings", "synthesize", "train_retriever", "train_rewriter"]
+__all__ = [
+    "POOLS",
+    "UNITS",
+    "Cut",
+    "Fitting",
+    "Outcome",
+    "Settings",
+    "quality_section",
+    "synthesize",
+    "train_retriever",
+    "train_rewriter",
+]

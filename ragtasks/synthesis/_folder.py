@@ -26,6 +26,7 @@ from ragtasks.synthesis.propositions import Unit
 
 DETAILS = "synthesis"
 """Folder with what the benchmark was made of."""
+DIALOGUES = "dialogues.jsonl"
 MANIFEST = "manifest.json"
 
 _QRELS = "qrels.tsv"
@@ -116,7 +117,7 @@ def write_synthesis(folder: Path, made: Synthesis) -> None:
         PASSAGES: _lines(_passages(made.pool)),
         _QRELS: _qrels(made),
         f"{DETAILS}/units.jsonl": _lines(map(_unit, made.units)),
-        f"{DETAILS}/dialogues.jsonl": _lines(map(_details, made.dialogues)),
+        f"{DETAILS}/{DIALOGUES}": _lines(map(_details, made.dialogues)),
         f"{DETAILS}/left_out.jsonl": _lines({"what": item.what, "reason": item.reason} for item in made.left_out),
     }
     publish_folder(folder, files, made.made_by, counts=dict(made.counts))
@@ -200,4 +201,4 @@ def _details(dialogue: Dialogue) -> dict[str, Any]:
     }
 
 
-__all__ = ["DETAILS", "MANIFEST", "Synthesis", "is_made", "publish_folder", "write_synthesis"]
+__all__ = ["DETAILS", "DIALOGUES", "MANIFEST", "Synthesis", "is_made", "publish_folder", "write_synthesis"]
