@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import time
+from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from ragtasks.cli.app import app, say
+
+
+class Kind(str, Enum):
+    """What is made."""
+
+    DIALOGUES = "dialogues"
+    MULTIHOP = "multihop"
+
 
 _DOCUMENTS = Annotated[Path, typer.Argument(help="Folder with .txt, .md, .html and .pdf files, at any depth.")]
 _OUT = Annotated[Path, typer.Option("--out", help="Folder for the benchmark; not there, or empty.")]
@@ -25,6 +34,9 @@ def synthesize(  # noqa: PLR0917 (one parameter an option)
     out: _OUT,
     model: _MODEL,
     base_url: _BASE_URL = None,
+    kind: Annotated[
+        Kind, typer.Option(help="dialogues, or multihop: questions over several articles, as MultiHop-RAG has them.")
+    ] = Kind.DIALOGUES,
     cut_by: Annotated[str, typer.Option(help="What passages are counted in: tokens or sentences.")] = "tokens",
     size: Annotated[
         int | None, typer.Option(help="Most of them in a passage; default: 512 tokens, 10 sentences.")
@@ -38,7 +50,7 @@ def synthesize(  # noqa: PLR0917 (one parameter an option)
     ] = "propositions",
     list_size: Annotated[int, typer.Option(min=1, help="Of these for one dialogue, each used once.")] = 30,
     turns: Annotated[int, typer.Option(min=1, help="Most turns of a dialogue.")] = 8,
-    dialogues: Annotated[int | None, typer.Option(min=1, help="Most dialogues; default: one a list.")] = None,
+    dialogues: Annotated[int | None, typer.Option(min=1, help="Most dialogues, or sets of claims.")] = None,
     types: Annotated[str | None, typer.Option(help="Question types, with commas; default: MTRAG's.")] = None,
     unanswerable: Annotated[
         float, typer.Option(min=0, max=1, help="Share of questions that lose their passages.")
@@ -52,7 +64,7 @@ def synthesize(  # noqa: PLR0917 (one parameter an option)
 ) -> None:
     """Make conversations with reference answers out of documents: a folder for `validate` and the tasks custom_*."""
     from ragtasks.progress import progress_bars
-    from ragtasks.synthesis import Settings
+    from ragtasks.synthesis import MultihopSettings, Settings, synthesize_multihop
     from ragtasks.synthesis import synthesize as make
 
     more: dict[str, Any] = {"question_types": tuple(part.strip() for part in types.split(","))} if types else {}
@@ -71,9 +83,20 @@ def synthesize(  # noqa: PLR0917 (one parameter an option)
     client, price = named_writer(model, base_url, json_mode=json_mode)
     begin = time.monotonic()
     with progress_bars() as progress:
-        outcome = make(documents, out, client, settings, price=price, progress=progress)
+        if kind is Kind.MULTIHOP:
+            outcome = synthesize_multihop(
+                documents, out, client, MultihopSettings(most_bridges=dialogues), price=price, progress=progress
+            )
+        else:
+            outcome = make(documents, out, client, settings, price=price, progress=progress)
     say(*outcome.lines, f"replies: {outcome.usage.note(time.monotonic() - begin, whole=True)}")
-    say(f"next: ragtasks check {out}")
+    say(_next(kind, out))
+
+
+def _next(kind: Kind, out: Path) -> str:
+    if kind is Kind.MULTIHOP:
+        return f"next: ragtasks retrieve --benchmark multihop_rag --data {out} --retriever bm25 --name mine"
+    return f"next: ragtasks validate {out}"
 
 
 def _cut(cut_by: str, size: int | None, overlap: int | None, tokenizer: str) -> Any:
@@ -97,4 +120,4 @@ def named_writer(model: str, base_url: str | None, *, json_mode: bool) -> tuple[
     return KeptReplies(client, reply_cache_file()), endpoint.price
 
 
-__all__ = ["named_writer", "synthesize"]
+__all__ = ["Kind", "named_writer", "synthesize"]

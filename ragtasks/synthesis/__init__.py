@@ -4,9 +4,11 @@ Prompts are ours; a client answers them and keeps its replies, so that a killed 
 model writes is read, checked against the documents and counted; nothing is filled in.
 """
 
-from ragtasks.synthesis._pipeline import Outcome, synthesize
+from ragtasks.synthesis._folder import Outcome
+from ragtasks.synthesis._pipeline import synthesize
 from ragtasks.synthesis._settings import POOLS, UNITS, Settings
 from ragtasks.synthesis.documents import Cut
+from ragtasks.synthesis.multihop import MultihopSettings, synthesize_multihop
 from ragtasks.synthesis.quality import quality_section
 from ragtasks.synthesis.training import Fitting, train_retriever, train_rewriter
 
@@ -15,10 +17,12 @@ __all__ = [
     "UNITS",
     "Cut",
     "Fitting",
+    "MultihopSettings",
     "Outcome",
     "Settings",
     "quality_section",
     "synthesize",
+    "synthesize_multihop",
     "train_retriever",
     "train_rewriter",
 ]

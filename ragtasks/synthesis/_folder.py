@@ -16,6 +16,7 @@ from typing import Any
 import orjson
 
 from ragtasks.benchmarks.custom import CONVERSATIONS, PASSAGES, check_folder
+from ragtasks.clients import Usage
 from ragtasks.errors import CacheError, ConfigurationError, clear_error
 from ragtasks.files import canonical_hash
 from ragtasks.ids import task_id
@@ -23,6 +24,7 @@ from ragtasks.records import Answerability, Passage
 from ragtasks.synthesis.dialogues import Dialogue, Pool, Turn
 from ragtasks.synthesis.documents import LeftOut
 from ragtasks.synthesis.propositions import Unit
+from ragtasks.templates import shipped_template
 
 DETAILS = "synthesis"
 """Folder with what the benchmark was made of."""
@@ -48,6 +50,21 @@ class Synthesis:
     """What decides the result: settings, model, prompts, documents."""
     counts: Mapping[str, int]
     """What happened, by its name."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a synthesis came to."""
+
+    lines: tuple[str, ...]
+    """What to print: counts, and each loss with its reason."""
+    usage: Usage
+    """What was asked and paid."""
+
+
+def prompt_hashes(names: Sequence[str]) -> dict[str, str]:
+    """Return name of a prompt -> hash of its text: another text is another synthesis."""
+    return {name: shipped_template(f"synthesis/{name}").sha256 for name in names}
 
 
 def is_made(folder: Path, made_by: Mapping[str, Any]) -> bool:
@@ -201,4 +218,14 @@ def _details(dialogue: Dialogue) -> dict[str, Any]:
     }
 
 
-__all__ = ["DETAILS", "DIALOGUES", "MANIFEST", "Synthesis", "is_made", "publish_folder", "write_synthesis"]
+__all__ = [
+    "DETAILS",
+    "DIALOGUES",
+    "MANIFEST",
+    "Outcome",
+    "Synthesis",
+    "is_made",
+    "prompt_hashes",
+    "publish_folder",
+    "write_synthesis",
+]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
@@ -13,28 +12,17 @@ from typing import Any
 from ragtasks.clients import Client, Price, Progress, Usage, no_progress
 from ragtasks.errors import ConfigurationError
 from ragtasks.records import Passage
-from ragtasks.synthesis._folder import DETAILS, Synthesis, is_made, write_synthesis
+from ragtasks.synthesis._folder import DETAILS, Outcome, Synthesis, is_made, prompt_hashes, write_synthesis
 from ragtasks.synthesis._settings import Settings
 from ragtasks.synthesis.asking import Asker
 from ragtasks.synthesis.dialogues import Pool, make_unanswerable, write_dialogues
 from ragtasks.synthesis.documents import Document, DocumentPassage, Documents, LeftOut, cut_documents, read_documents
 from ragtasks.synthesis.propositions import Unit, cut_sentences, extract_propositions, sublists
-from ragtasks.templates import shipped_template
 
 _VERSION = 1
 """Raised when the same replies come to another benchmark."""
 _PROMPTS = ("again", "answerable", "contextualize", "dialogue", "ground", "propositions")
 _MOST_SHOWN = 10
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a synthesis came to."""
-
-    lines: tuple[str, ...]
-    """What to print: counts, and each loss with its reason."""
-    usage: Usage
-    """What was asked and paid."""
 
 
 def synthesize(
@@ -108,12 +96,11 @@ def _made_by(documents: Sequence[Document], settings: Settings, client: Client) 
     for document in documents:
         for part in (document.document_id, document.domain, document.title, document.text):
             digest.update(hashlib.sha256(part.encode()).digest())
-    prompts = {name: shipped_template(f"synthesis/{name}").sha256 for name in _PROMPTS}
     return {
         "version": _VERSION,
         "settings": dict(settings.describe()),
         "client": dict(client.describe()),
-        "prompts": prompts,
+        "prompts": prompt_hashes(_PROMPTS),
         "documents": digest.hexdigest(),
     }
 
@@ -166,4 +153,4 @@ def _told(folder: Path, read: Documents, made: Synthesis) -> Iterator[str]:
     yield from (f"pairs taken out: {count} ({reason})" for reason, count in removed.most_common())
 
 
-__all__ = ["Outcome", "synthesize"]
+__all__ = ["synthesize"]

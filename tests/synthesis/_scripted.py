@@ -62,7 +62,12 @@ def good_reply(prompt: str) -> str:
     form = prompt.partition("You were asked this before")[0].rstrip().rsplit("\n", 1)[-1]
     key = re.match(r'\{"(\w+)"', form)
     assert key, f"no form at the end of the prompt: {form}"
-    return json.dumps({key[1]: _REPLIES[key[1]](found)}, ensure_ascii=False)
+    reply = _REPLIES[key[1]](found)
+    if "The answer is Yes" in prompt:  # of a question about an order or a comparison
+        reply = {"query": f"Did that happen in this order? {'; '.join(found['claims'])[:200]}", "answer": "yes"}
+        if "order in time" in prompt:
+            reply["query"] += " In time?"
+    return json.dumps(reply if key[1] in _WHOLE else {key[1]: reply}, ensure_ascii=False)
 
 
 def _propositions(found: dict[str, list[str]]) -> list[str]:
@@ -108,10 +113,36 @@ def _pairs(found: dict[str, list[str]]) -> dict[str, object]:
     }
 
 
+def _claims(found: dict[str, list[str]]) -> list[dict[str, str]]:
+    """Take the sentences of the form `The NAME Company VERB ... THING.`; the last one is quoted wrongly."""
+    rows = []
+    for sentence in re.split(r"(?<=[.])\s+", found["piece"][0]):
+        named = re.match(r"The (\w+ Company) \w+ (.*)\.", sentence)
+        if named:
+            claim = f"It is said that the {named[1]} did so: {sentence}"
+            rows.append({"fact": sentence, "claim": claim, "entity": named[1], "topic": named[2].split()[-1]})
+    return [*rows, {**rows[-1], "fact": f"Nearly: {rows[-1]['fact']}"}] if rows else []
+
+
+def _query(found: dict[str, list[str]]) -> dict[str, object]:
+    """Write a question over claims, or one that nothing answers."""
+    if "known" in found:
+        sources = ["Zubrin Gazette", "Quill Herald"]
+        return {"query": f"What do {' and '.join(sources)} say of Vantor?", "entity": "Vantor", "sources": sources}
+    numbers = " and ".join(re.findall(r"in (\w+)", found["claims"][0]))
+    company = re.search(r"(\w+ Company)", found["claims"][0])
+    assert company
+    return {"query": f"Which of them did all of this, in {numbers}?", "answer": f"{company[1]}."}
+
+
+_WHOLE = {"query", "all_used"}
 _REPLIES: dict[str, Callable[[dict[str, list[str]]], object]] = {
     "propositions": _propositions,
     "turns": _turns,
     "questions": _questions,
     "pairs": _pairs,
     "answerable": lambda found: "no",
+    "claims": _claims,
+    "query": _query,
+    "all_used": lambda found: {"all_used": True, "only_these": True, "short": True, "of_its_kind": True},
 }
