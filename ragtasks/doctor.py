@@ -31,6 +31,7 @@ _EXTRAS = {
     "judge": "LLM judges and rewriters",
     "retrieval": "retrievers beyond the built-in BM25",
     "report": "pictures",
+    "arena": "pages for people who compare answers",
 }
 """What is looked at where no model is named -> what it is for."""
 _FIRST_RUN = """ragtasks run --model ragtasks-oracle --tasks mtrag --metadata '{"data": "sample"}'"""

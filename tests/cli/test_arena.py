@@ -1,0 +1,94 @@
+"""`ragtasks arena` as users call it: judges over HTTP, votes to a database and back, forms, errors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragtasks.arena.battles import read_answers
+from ragtasks.arena.forms import read_form
+from ragtasks.arena.votes import VoteStore
+from ragtasks.benchmarks.mtrag import FANC, load_human_evaluation
+from ragtasks.cli import main
+from tests.judges._demo import DemoServer
+from tests.reports._saved import save
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Command:
+    monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(["arena", *map(str, arguments)])
+        out, err = capsys.readouterr()
+        return int(ended.value.code or 0), out, err
+
+    return call
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    for day, (model, said) in enumerate({"long": "It runs from April to June. ", "short": "April. "}.items(), 1):
+
+        def answer(sample: dict[str, Any], said: str = said) -> None:
+            sample["filtered_resps"] = [said * sample["doc"]["turn"]]
+
+        save(tmp_path / "results", model, day=day, change_sample=answer)
+    return tmp_path / "results"
+
+
+def test_battles_ratings_and_the_database(tmp_path: Path, results: Path, command: Command) -> None:
+    votes, database = tmp_path / "votes.jsonl", tmp_path / "arena.sqlite"
+    with DemoServer() as server:
+        judge = json.dumps(server.judge("steady-a"))
+        for asked in (8, 0):
+            before = len(server.asked)
+            status, out, err = command("battle", results, "--judge", judge, "--output", votes)
+            assert status == 0, err
+            assert len(server.asked) - before == asked
+    assert "## Position bias" in out
+    assert f"wrote {votes}: 4 votes" in err
+    assert command("ratings", votes, "--format", "csv")[1].startswith("context,section,")
+    assert "4 of 4 votes were new" in command("import", votes, "--database", database)[1]
+    assert "0 of 4 votes were new" in command("import", votes, "--database", database)[1]
+    again = tmp_path / "again.jsonl"
+    assert "4 votes" in command("export", "--database", database, "--output", again)[1]
+    assert again.read_bytes() == votes.read_bytes()
+
+
+def test_a_judge_that_is_down_is_said_and_loses_nothing(tmp_path: Path, results: Path, command: Command) -> None:
+    judge = json.dumps({"model": "m", "base_url": "http://127.0.0.1:9/v1", "attempts": 1})
+    status, _, err = command("battle", results, "--judge", judge, "--output", tmp_path / "votes.jsonl")
+    assert status == 1
+    assert "nobody answers at the address" in err
+    assert not (tmp_path / "votes.jsonl").exists()
+
+
+def test_forms_become_the_file_that_calibrate_reads(tmp_path: Path, results: Path, command: Command) -> None:
+    database = tmp_path / "arena.sqlite"
+    pool, store = read_answers([results]), VoteStore(database)
+    fields = {f"rating-{place}-{name}": str(3 + place) for place in range(2) for name in FANC} | {"pair-0-1": "second"}
+    for item in pool.items:
+        for rater in ("Ann", "Bob"):
+            form = read_form(pool, item, pool.systems, fields, 3.0)
+            store.keep_form(rater, "\t".join(item), form.model_dump_json())
+    store.close()
+    status, out, err = command("forms", results, "--database", database, "--output", tmp_path / "people")
+    assert status == 0, err
+    assert "human evaluation" in out
+    assert len(load_human_evaluation(tmp_path / "people")) == 8
+
+
+def test_what_cannot_be_served_or_exported_says_why(tmp_path: Path, results: Path, command: Command) -> None:
+    assert "there is no such file" in command("export", "--database", tmp_path / "no", "--output", "x")[2]
+    assert "nothing to compare" in command("serve")[2]
+    (tmp_path / "other").write_text("no database", encoding="utf-8")
+    assert "a database of votes" in command("serve", results, "--database", tmp_path / "other", "--port", 0)[2]
+    assert "give --benchmark" in command("serve", "--system", "{}")[2]
