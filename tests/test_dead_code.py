@@ -31,7 +31,7 @@ ALLOWED = {
     *("_filters", "fewshot_docs", "num_fewshot", "fewshot_as_multiturn", "gen_prefix"),
     *("tokenizer_name", "disable_tqdm", "add_generation_prompt", "loglikelihood", "loglikelihood_rolling"),
     *("add_partial", "redirect_request", "map_wn", "enable_progress_bars"),
-    *("rich_help_panel", "epilog"),
+    *("rich_help_panel", "epilog", "on_epoch_end", "control", "padding_side"),
     # Told of by docs/python.md.
     *("to_pandas", "to_polars"),
     # Checked by the model that holds them: keys of a results file, members that a value finds, columns of a table.

@@ -3,7 +3,6 @@
 Judges, query rewriting and synthesis all speak to a `Client` and never learn which one it is.
 """
 
-from ragtasks.clients._cached_client import CachedClient
 from ragtasks.clients._completion import read_completion, read_text
 from ragtasks.clients._credentials import (
     DEFAULT_KEY,
@@ -14,8 +13,6 @@ from ragtasks.clients._credentials import (
     no_secrets,
 )
 from ragtasks.clients._endpoint import Endpoint, endpoint_of
-from ragtasks.clients._kept_overview import Choice, describe_cache, prune
-from ragtasks.clients._kept_replies import KeptReplies
 from ragtasks.clients._openai_client import OpenAIClient
 from ragtasks.clients._protocol import (
     ChatMessage,
@@ -28,9 +25,18 @@ from ragtasks.clients._protocol import (
     Reply,
     no_progress,
 )
-from ragtasks.clients._reply_cache import Kept, ReplyCache, check_reply_cache
 from ragtasks.clients._streaming import stream_reply
 from ragtasks.clients._usage import Price, Tally, Usage, usage_of
+from ragtasks.clients.replies import (
+    CachedClient,
+    Choice,
+    Kept,
+    KeptReplies,
+    ReplyCache,
+    check_reply_cache,
+    describe_cache,
+    prune,
+)
 
 __all__ = [
     "DEFAULT_KEY",

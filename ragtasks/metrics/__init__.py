@@ -25,25 +25,11 @@ from ragtasks.metrics._cited_answer import CitedSentence, n_words, parse_cited, 
 from ragtasks.metrics._conditioning import LEFT_OUT, condition_paper, ibm_visible_answerability
 from ragtasks.metrics._extractiveness import extractiveness
 from ragtasks.metrics._generation import corpus_bleu, sentence_bleu, token_f1
-from ragtasks.metrics._judged_run import JudgedRun
 from ragtasks.metrics._lexical import rouge_l
 from ragtasks.metrics._meteor import meteor
 from ragtasks.metrics._metric import COUNT, PERCENT, RESCALED, Metric, Pair, Scores
 from ragtasks.metrics._multihop import accuracy, accuracy_official, null_accuracy
-from ragtasks.metrics._multihop_retrieval import DEPTH, EVIDENCE_METRICS, mean_evidence_scores
 from ragtasks.metrics._nuggets import NUGGET_SCORES, nugget_scores, nugget_scores_official
-from ragtasks.metrics._ranking import RANKED_BY, ranking_score
-from ragtasks.metrics._retrieval import (
-    CUTOFFS,
-    IBM_METRICS,
-    RETRIEVAL_METRICS,
-    RetrievalMetric,
-    RunScores,
-    by_query,
-    retrieval_metric,
-    score_run,
-    score_run_ibm,
-)
 from ragtasks.metrics._rewriting import (
     QUERY_METRICS,
     Search,
@@ -53,7 +39,26 @@ from ragtasks.metrics._rewriting import (
     n_query_words,
     query_scores,
 )
-from ragtasks.metrics._semantic import (
+from ragtasks.metrics._sentences import sentence_ends
+from ragtasks.metrics._thinking import answer_text
+from ragtasks.metrics.retrieval import (
+    CUTOFFS,
+    DEPTH,
+    EVIDENCE_METRICS,
+    IBM_METRICS,
+    RANKED_BY,
+    RETRIEVAL_METRICS,
+    JudgedRun,
+    RetrievalMetric,
+    RunScores,
+    by_query,
+    mean_evidence_scores,
+    ranking_score,
+    retrieval_metric,
+    score_run,
+    score_run_ibm,
+)
+from ragtasks.metrics.semantic import (
     BertScorer,
     SemanticScore,
     check_device,
@@ -61,8 +66,6 @@ from ragtasks.metrics._semantic import (
     resolve_encoder,
     semantic_scores,
 )
-from ragtasks.metrics._sentences import sentence_ends
-from ragtasks.metrics._thinking import answer_text
 
 __all__ = [
     "COUNT",

@@ -14,7 +14,7 @@ from ragtasks.metrics._conditioning import condition_ibm, condition_paper
 from ragtasks.metrics._lexical import rouge_l_batch, token_recall
 from ragtasks.metrics._metric import RESCALED, Metric, Scores
 from ragtasks.metrics._rb_alg import rb_agg_ibm, rb_alg_raw
-from ragtasks.metrics._semantic import SemanticScore
+from ragtasks.metrics.semantic import SemanticScore
 from ragtasks.records import Answerability, IdkVerdict, Response, Score
 
 METRICS = (

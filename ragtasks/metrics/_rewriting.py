@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ragtasks.files import Ranked
 from ragtasks.metrics._metric import Scores
-from ragtasks.metrics._retrieval import score_run
+from ragtasks.metrics.retrieval import score_run
 from ragtasks.records import Qrel, Score, Task
 
 QUERY_METRICS = ("ndcg_5", "recall_5")

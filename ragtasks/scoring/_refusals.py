@@ -1,6 +1,6 @@
 """Who says that a response does not know: the judges, and rules where no judge says anything.
 
-Scores that rest on it would else be unscored wherever a weak judge gave no verdict, for the fault of that judge alone.
+Scores that rest on it would else be unscored wherever a weak judge gave no verdict, because of that judge alone.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ragtasks.judges import IDK, JudgeIdk, Verdicts
-from ragtasks.metrics import IdkLabel, RuleBasedIdk
+from ragtasks.metrics import IdkDetector, IdkLabel
 from ragtasks.records import Response
 
 
@@ -25,7 +25,7 @@ class RefusalLabels:
     """Labels of the rules in the place of a judge's."""
 
 
-def refusal_labels(responses: Sequence[Response], verdicts: Verdicts | None, rules: RuleBasedIdk) -> RefusalLabels:
+def refusal_labels(responses: Sequence[Response], verdicts: Verdicts | None, rules: IdkDetector) -> RefusalLabels:
     """Return who refuses to answer.
 
     Args:

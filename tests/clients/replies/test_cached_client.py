@@ -29,12 +29,12 @@ from ragtasks.clients import (
     check_reply_cache,
     no_progress,
 )
-from ragtasks.clients._reply_cache import Claim
+from ragtasks.clients.replies._reply_cache import Claim
 from ragtasks.errors import CacheError
 from ragtasks.files import canonical_hash
 from tests.clients._server import Action, ChatServer, chat_server, completion
 
-CHECKOUT = Path(__file__).resolve().parents[2]
+CHECKOUT = Path(__file__).resolve().parents[3]
 
 
 class Repeating:

@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from ragtasks.clients._claims import Claims
 from ragtasks.clients._protocol import FINAL, Client, Journal, Outcome, Progress, Prompt, Reply, no_progress
-from ragtasks.clients._reply_cache import Claim, Kept, ReplyCache
 from ragtasks.clients._served_models import ServedModels
 from ragtasks.clients._usage import known
+from ragtasks.clients.replies._claims import Claims
+from ragtasks.clients.replies._reply_cache import Claim, Kept, ReplyCache
 from ragtasks.files import canonical_hash
 
 _LOGGER = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ragtasks.clients._protocol import Outcome
-from ragtasks.clients._reply_cache import ReplyCache
+from ragtasks.clients.replies._reply_cache import ReplyCache
 from ragtasks.errors import CacheError, ConfigurationError, close_matches
 
 _DAY_SECONDS = 86_400.0

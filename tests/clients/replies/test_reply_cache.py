@@ -21,7 +21,7 @@ from ragtasks.errors import CacheError, JudgeError
 from tests.clients._opening import open_and_put
 from tests.clients._server import Action, ChatServer, chat_server, completion, refusal
 
-CHECKOUT = Path(__file__).resolve().parents[2]
+CHECKOUT = Path(__file__).resolve().parents[3]
 SLOTS = 4  # of tests.clients._asking
 
 

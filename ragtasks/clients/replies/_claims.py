@@ -11,8 +11,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from types import TracebackType
 
-from ragtasks.clients._owners import begin_owner, end_owner, is_gone
-from ragtasks.clients._reply_cache import Claim, Kept, ReplyCache
+from ragtasks.clients.replies._owners import begin_owner, end_owner, is_gone
+from ragtasks.clients.replies._reply_cache import Claim, Kept, ReplyCache
 from ragtasks.errors import CacheError
 
 _SIGNS_OF_LIFE = 8  # within the time after which an owner counts as gone: a busy machine may miss some

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ragtasks.metrics._devices import check_device
-from ragtasks.metrics._encoders import Encoder, EncoderSpec, check_encoder, resolve_encoder
+from ragtasks.metrics.semantic._devices import check_device
+from ragtasks.metrics.semantic._encoders import Encoder, EncoderSpec, check_encoder, resolve_encoder
 from ragtasks.records import Score
 
 _GROUP_TOKENS = 2**18

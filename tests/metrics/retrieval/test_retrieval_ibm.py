@@ -9,7 +9,7 @@ from ragtasks.benchmarks.mtrag._benchmark import DOMAINS, load
 from ragtasks.benchmarks.mtrag._retrieval import load_qrels
 from ragtasks.files import Ranked, Run
 from ragtasks.metrics import IBM_METRICS, score_run, score_run_ibm
-from ragtasks.metrics._retrieval import (
+from ragtasks.metrics.retrieval._retrieval import (
     ibm_last_score,
     ibm_predicted_only,
     ibm_rounded_mean,
@@ -17,7 +17,7 @@ from ragtasks.metrics._retrieval import (
     ibm_without_own_id,
 )
 from ragtasks.records import Qrel
-from tests.metrics.test_retrieval import judgements, qrels_of, run_of, runs
+from tests.metrics.retrieval.test_retrieval import judgements, qrels_of, run_of, runs
 
 
 def test_ibm_the_last_score_of_a_passage_wins() -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ragtasks.metrics import BertScorer, _encoders
-from ragtasks.metrics._semantic import EncoderSpec
+from ragtasks.metrics import BertScorer
+from ragtasks.metrics.semantic import _encoders
+from ragtasks.metrics.semantic._semantic import EncoderSpec
 from tests.metrics._deberta import write_deberta
 
 LAYER = 2

@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtasks.errors import ConfigurationError
-from ragtasks.metrics import BertScorer, _encoders, resolve_encoder, semantic_scores
-from ragtasks.metrics import _semantic as semantic
-from ragtasks.metrics._semantic import EncoderSpec, bert_k_precision
+from ragtasks.metrics import BertScorer, resolve_encoder, semantic_scores
+from ragtasks.metrics.semantic import _encoders
+from ragtasks.metrics.semantic import _semantic as semantic
+from ragtasks.metrics.semantic._semantic import EncoderSpec, bert_k_precision
 
 TOLERANCE = 1e-5
 BASELINE = (0.3, 0.25, 0.2)

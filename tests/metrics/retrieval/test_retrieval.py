@@ -19,7 +19,7 @@ from ragtasks.benchmarks.mtrag._retrieval import load_qrels
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError
 from ragtasks.files import Ranked, Run, in_rank_order
 from ragtasks.metrics import CUTOFFS, RETRIEVAL_METRICS, retrieval_metric, score_run
-from ragtasks.metrics._retrieval import RunScores
+from ragtasks.metrics.retrieval._retrieval import RunScores
 from ragtasks.records import Qrel
 from tests.benchmarks.mtrag._official import official_passages, official_queries
 

@@ -21,8 +21,8 @@ from typing import Any
 
 import orjson
 
-from ragtasks.clients import _reply_tables as tables
 from ragtasks.clients._protocol import Outcome, Reply
+from ragtasks.clients.replies import _reply_tables as tables
 from ragtasks.errors import CacheError, clear_error
 
 _BUSY_SECONDS = 60.0
