@@ -8,6 +8,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -28,10 +29,22 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def model_server(weights: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of the model's OpenAI-compatible server."""
+    with _serving(weights, tmp_path_factory.mktemp("server") / "log.txt") as address:
+        yield address
+
+
+@pytest.fixture
+def deaf_server(weights: Path, tmp_path: Path) -> Iterator[str]:
+    """The same with the server's own `gemma` format of chats, which leaves out system messages."""
+    with _serving(weights, tmp_path / "log.txt", chat_format="gemma") as address:
+        yield address
+
+
+@contextmanager
+def _serving(weights: Path, log: Path, **further: str) -> Iterator[str]:
     pytest.importorskip("llama_cpp", reason="no server for the real model (extra: model-tests)")
     port = closed_port()
-    log = tmp_path_factory.mktemp("server") / "log.txt"
-    options = {"model": weights, "n_ctx": 8192, "host": "127.0.0.1", "port": port}
+    options = {"model": weights, "n_ctx": 8192, "host": "127.0.0.1", "port": port, **further}
     arguments = [text for name, value in options.items() for text in (f"--{name}", str(value))]
     with (
         log.open("w") as output,

@@ -1,0 +1,103 @@
+"""Retrieval with a real model, and what is found out about one before it runs or where it is too weak to judge."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragtasks.errors import JudgeError
+from retrieval_cache.service import Place, Rewriter, retrieve
+from retrieval_cache.store import fallbacks_of
+from tests.harness.conftest import CommandResult
+
+pytestmark = pytest.mark.model
+TASK = "mtrag_full_rag_fiqa"
+Command = Callable[..., CommandResult]
+
+
+def served(address: str) -> tuple[str, ...]:
+    """Return the arguments of a model behind the real server."""
+    return (
+        *("--model", "local-chat-completions", "--apply_chat_template", "--tasks", TASK, "--limit", "1"),
+        *("--model_args", f"base_url={address}/chat/completions,model=gemma,eos_string=</s>"),
+        *("--gen_kwargs", "max_gen_toks=16"),
+    )
+
+
+def samples_in(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for file in folder.rglob("samples_*.jsonl") for line in file.read_text().splitlines()]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    """The sample of data of one's own: a few short conversations."""
+    return Place("custom", "sample", tmp_path / "data", tmp_path / "store")
+
+
+def test_it_rewrites_too_little_for_a_run_and_its_fallbacks_are_counted(place: Place, model_server: str) -> None:
+    line = "gemma,slots=1,max_tokens=48"
+    with pytest.raises(JudgeError, match="at least 95% of the questions rewritten; nothing is stored"):
+        retrieve(place, "bm25", "llm_rewrite", depth=5, rewriter=Rewriter(line, model_server))
+    assert not list(place.store.glob("runs/*"))
+    run = retrieve(place, "bm25", "llm_rewrite", depth=5, rewriter=Rewriter(line, model_server, 0.0))
+    assert "are the last turn, not a rewrite" in fallbacks_of(run.manifest)
+    assert run.manifest.spec["queries"]["client"]["model"] == "gemma"
+
+
+def test_it_reranks_and_what_it_did_is_counted(place: Place, model_server: str) -> None:
+    line = f"rerank(bm25,listwise:gemma,base_url={model_server},depth=4,window=4,stride=2,words=40,max_tokens=24)"
+    run = retrieve(place, line, "last_turn", depth=4)
+    for counted in run.manifest.facts["retrieval"].values():
+        assert counted["windows"] > 0
+
+
+def test_a_chat_format_that_leaves_out_system_messages_is_told(command: Command, deaf_server: str) -> None:
+    done = command(*served(deaf_server))
+    assert done.status == 1
+    assert "ragtasks: the server leaves out system messages" in done.err
+    assert command(*served(deaf_server), metadata={"system_role": "user"}).status == 0
+
+
+def test_prompts_longer_than_the_context_lose_passages_or_are_refused(
+    command: Command, model_server: str, tmp_path: Path
+) -> None:
+    refused = command(*served(model_server), metadata={"context_tokens": 512})
+    assert refused.status == 1
+    assert f"ragtasks: prompts of {TASK}: 1 of 1" in refused.err
+    done = command(
+        *served(model_server), "--log_samples", "--output_path", str(tmp_path),
+        metadata={"context_tokens": 1024, "too_long": "drop_passages"},
+    )  # fmt: skip
+    assert done.status == 0, done.err[-2000:]
+    (row,) = samples_in(tmp_path)
+    assert len(row["doc"]["passages"]) < 5
+
+
+def test_weights_without_a_chat_template_are_one_line(command: Command, weights: Path) -> None:
+    done = command(
+        "--model", "hf", "--device", "cpu", "--tasks", TASK, "--limit", "1", "--apply_chat_template",
+        "--gen_kwargs", "max_gen_toks=4",
+        "--model_args", f"pretrained={weights.parent},gguf_file={weights.name},max_length=8192",
+    )  # fmt: skip
+    assert "Traceback" not in done.err
+    if done.status:
+        assert "ragtasks: --apply_chat_template: the model has no chat template" in done.err
+
+
+def test_a_judge_that_is_too_weak_leaves_refusals_to_rules(
+    command: Command, model_server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
+    judge = {"model": "gemma", "base_url": model_server, "slots": 1, "max_tokens": 8}
+    command(
+        "--model", "ragtasks-extractive", "--tasks", TASK, "--limit", "1", "--log_samples",
+        "--output_path", str(tmp_path / "out"), metadata={"judges": [judge]},
+    )  # fmt: skip
+    (row,) = samples_in(tmp_path / "out")
+    assert row["doc"]["scoring"]["idk"] is not None
+    assert not math.isnan(row["idk_yes"])
