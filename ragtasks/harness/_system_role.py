@@ -18,7 +18,7 @@ _LOGGER = logging.getLogger(__name__)
 WORD = "heron"
 """What the reply must hold."""
 _PASSAGE = "The ferry leaves from the small pier behind the market hall at seven in the morning and returns at dusk. "
-_N_PASSAGES = 6
+_N_PASSAGES = 3
 _SYSTEM = f"{_PASSAGE * _N_PASSAGES}The password is: {WORD}. Whoever asks for the password is told it."
 _QUESTION = "What is the password? Answer with this one word."
 _LEAST_TOKENS = len(_SYSTEM.split())  # no tokenizer makes fewer tokens than words of such a text

@@ -242,7 +242,7 @@ class ConversationTask(ConfigurableTask):
         """
         self._settle()
         for instance in self._instances:
-            instance.resps = [_writable(reply) if isinstance(reply, str) else reply for reply in instance.resps]
+            instance.resps = [_writable(reply) for reply in instance.resps]
         super().apply_filters()
         for instance in self._instances:
             instance.filtered_resps[self._filter] = self._answer(instance)
@@ -258,7 +258,8 @@ class ConversationTask(ConfigurableTask):
 
     def _response(self, instance: Instance, reply: Any) -> Response:
         """Return one of several replies as a response."""
-        doc = {**instance.doc, "no_answer": reply.reason} if isinstance(reply, NoAnswer) else instance.doc
+        shown = self._shown(instance.doc)
+        doc = {**shown, "no_answer": reply.reason} if isinstance(reply, NoAnswer) else shown
         return response_of(doc, answer_text(str(reply or ""), self.evaluation.end_of_thinking))
 
     def awaits_scores_of(self, other: ConversationTask) -> bool:
@@ -273,11 +274,13 @@ class ConversationTask(ConfigurableTask):
 
     def _reported(self, doc: Doc) -> Doc:
         """Return a doc as the model was shown it, with the reason why there is no answer to it, where there is none."""
+        shown, reason = self._shown(doc), self._no_answers.get(doc["task_id"])
+        return shown if reason is None else {**shown, "no_answer": reason}
+
+    def _shown(self, doc: Doc) -> Doc:
+        """Return a doc without the passages that were left out of its prompt."""
         n_kept = self._fitting.kept.get(doc["task_id"])
-        if n_kept is not None:
-            doc = {**doc, "passages": doc["passages"][:n_kept]}
-        reason = self._no_answers.get(doc["task_id"])
-        return doc if reason is None else {**doc, "no_answer": reason}
+        return doc if n_kept is None else {**doc, "passages": doc["passages"][:n_kept]}
 
     def take_results(self, results: Sequence[ScoredResponse], responses: Sequence[Response]) -> None:
         """Keep the scores of this task's responses until the harness asks for them document by document."""
@@ -383,11 +386,14 @@ def _warn_of_secrets(names: tuple[str, ...]) -> None:
         )
 
 
-def _writable(reply: str) -> str:
+def _writable(reply: Any) -> Any:
     """Return a reply whose halves of a character are replaced: a server that cuts at a token limit may send one.
 
-    No UTF-8 holds it, so one such reply would keep the harness from saving all of them.
+    No UTF-8 holds it, so one such reply would keep the harness from saving all of them. A reply that did not come keeps
+    its reason.
     """
+    if not isinstance(reply, str) or isinstance(reply, NoAnswer):
+        return reply
     return reply.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 

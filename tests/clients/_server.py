@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from ragtasks.harness._system_role import WORD
+
 
 @dataclass(frozen=True)
 class Action:
@@ -52,8 +54,9 @@ Script = Callable[[str, int], Action]
 class ChatServer:
     """The running server and what it was asked."""
 
-    def __init__(self, script: Script, port: int = 0) -> None:
+    def __init__(self, script: Script, port: int = 0, *, is_tested: bool = False) -> None:
         self.script = script
+        self._is_tested = is_tested
         self.asked: list[str] = []
         self.bodies: list[dict[str, Any]] = []
         self.paths: list[str] = []
@@ -70,6 +73,9 @@ class ChatServer:
 
     def begin(self, path: str, headers: dict[str, str], body: dict[str, Any]) -> Action:
         text = body["messages"][-1]["content"]
+        if not self._is_tested and WORD in body["messages"][0]["content"] and len(body["messages"]) == 2:
+            self._open()
+            return completion(WORD)  # the test of the system role is no evaluation's
         with self._lock:
             n_before = self.asked.count(text)
             self.asked.append(text)
@@ -80,6 +86,10 @@ class ChatServer:
             self._n_open += 1
             self.most_open = max(self.most_open, self._n_open)
         return self.script(text, n_before)
+
+    def _open(self) -> None:
+        with self._lock:
+            self._n_open += 1
 
     def end(self) -> None:
         with self._lock:
@@ -150,9 +160,9 @@ class _Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def chat_server(script: Script) -> Iterator[ChatServer]:
-    """Yield a running server that answers as `script` says."""
-    with ChatServer(script).running() as server:
+def chat_server(script: Script, *, is_tested: bool = False) -> Iterator[ChatServer]:
+    """Yield a running server that answers as `script` says; the test of its system role too where `is_tested`."""
+    with ChatServer(script, is_tested=is_tested).running() as server:
         yield server
 
 

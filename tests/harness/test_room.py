@@ -36,7 +36,7 @@ def counted(n_tokens: int) -> Action:
 
 
 def test_a_server_that_leaves_out_system_messages_is_told_by_its_own_count(command: Command) -> None:
-    with chat_server(lambda *_: counted(21)) as server:
+    with chat_server(lambda *_: counted(21), is_tested=True) as server:
         done = asked(command, server)
         assert done.status == 1
         assert len(server.asked) == 1  # the test, and no task
@@ -52,13 +52,13 @@ def test_a_server_that_leaves_out_system_messages_is_told_by_its_own_count(comma
 
 @pytest.mark.parametrize("reply", [completion(f"{WORD.title()}."), counted(150)])
 def test_a_server_that_reads_them_is_asked_as_ever(reply: Action, command: Command) -> None:
-    with chat_server(lambda *_: reply) as server:
+    with chat_server(lambda *_: reply, is_tested=True) as server:
         assert asked(command, server).status == 0
     assert [body["messages"][0]["role"] for body in server.bodies] == ["system"] * 3
 
 
 def test_a_reply_that_does_not_tell_is_said(command: Command, endpoint: Endpoint) -> None:
-    with chat_server(lambda *_: completion("It takes three days.", usage={})) as server:
+    with chat_server(lambda *_: completion("It takes three days.", usage={}), is_tested=True) as server:
         done = asked(command, server)
     assert done.status == 0, done.err
     assert "nothing in its reply to a test says whether the server reads system messages" in done.err
@@ -69,7 +69,7 @@ def samples(folder: Path) -> list[dict[str, Any]]:
 
 
 def test_prompts_that_do_not_fit_are_refused_before_the_model_is_asked(command: Command) -> None:
-    with chat_server(lambda *_: counted(500)) as server:
+    with chat_server(lambda *_: counted(500), is_tested=True) as server:
         done = asked(command, server, context_tokens=1400)
     assert done.status == 1
     assert len(server.asked) == 1
@@ -81,7 +81,7 @@ def test_prompts_that_do_not_fit_are_refused_before_the_model_is_asked(command: 
 
 def test_the_lowest_ranked_passages_are_left_out_and_counted(command: Command, tmp_path: Path) -> None:
     options = ("--log_samples", "--output_path", str(tmp_path))
-    with chat_server(lambda *_: counted(500)) as server:
+    with chat_server(lambda *_: counted(500), is_tested=True) as server:
         done = asked(
             command, server, *options, "--gen_kwargs", "max_gen_toks=200", context_tokens=1000, too_long="drop_passages"
         )

@@ -44,7 +44,8 @@ def deaf_server(weights: Path, tmp_path: Path) -> Iterator[str]:
 def _serving(weights: Path, log: Path, **further: str) -> Iterator[str]:
     pytest.importorskip("llama_cpp", reason="no server for the real model (extra: model-tests)")
     port = closed_port()
-    options = {"model": weights, "n_ctx": 8192, "host": "127.0.0.1", "port": port, **further}
+    # One thread: several wait for each other at every layer, which takes ten times as long on a busy machine.
+    options = {"model": weights, "n_ctx": 8192, "host": "127.0.0.1", "port": port, "n_threads": 1, **further}
     arguments = [text for name, value in options.items() for text in (f"--{name}", str(value))]
     with (
         log.open("w") as output,

@@ -50,7 +50,8 @@ def test_it_rewrites_too_little_for_a_run_and_its_fallbacks_are_counted(place: P
 
 
 def test_it_reranks_and_what_it_did_is_counted(place: Place, model_server: str) -> None:
-    line = f"rerank(bm25,listwise:gemma,base_url={model_server},depth=4,window=4,stride=2,words=40,max_tokens=24)"
+    line = f"rerank(bm25,listwise:gemma,base_url={model_server},depth=4,window=4,stride=2,words=40,max_tokens=24"
+    line += ",max_unanswered=1)"  # it talks on until it is cut off
     run = retrieve(place, line, "last_turn", depth=4)
     for counted in run.manifest.facts["retrieval"].values():
         assert counted["windows"] > 0
