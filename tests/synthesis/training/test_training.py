@@ -85,6 +85,7 @@ def test_the_word_no_rewrite_ends_a_reply(benchmark: Benchmark, rewriter: Path) 
     assert model.get_input_embeddings().num_embeddings >= len(tokenizer)
 
 
+@pytest.mark.engine
 def test_other_classes_and_the_plain_contract(benchmark: Benchmark, tmp_path: Path) -> None:
     base = write_gpt2(tmp_path / "gpt2", words_of(benchmark.root))
     made = train_rewriter(benchmark, str(base), tmp_path / "made", SHORT, is_conditional=False)
@@ -108,6 +109,7 @@ def test_a_retriever_is_trained_and_used_by_name(benchmark: Benchmark, tmp_path:
     assert evaluate_runs(place(benchmark, tmp_path), [run.folder.name]).tables
 
 
+@pytest.mark.engine
 def test_training_goes_on_from_its_last_whole_checkpoint(benchmark: Benchmark, tmp_path: Path) -> None:
     base = str(write_t5(tmp_path / "t5", words_of(benchmark.root)))
 

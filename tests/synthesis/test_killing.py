@@ -1,0 +1,72 @@
+"""A synthesis is killed at any moment and begun again: it ends with the same bytes and pays for nothing twice."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.clients._server import Action, ChatServer, chat_server
+from tests.synthesis._documents import write_towns
+from tests.synthesis._making import content, make
+from tests.synthesis._scripted import script
+
+SLOTS = 2
+"""Requests that are open at once: what a kill can lose."""
+
+
+class Killer:
+    """Answers, and kills a process with the answer to the request that is named."""
+
+    def __init__(self) -> None:
+        self.process: subprocess.Popen[bytes] | None = None
+        self.left = 0
+
+    def __call__(self, prompt: str, n_before: int) -> Action:
+        self.left -= 1
+        if self.left == 0 and self.process:
+            self.process.kill()
+        return script(prompt, n_before)
+
+
+def killed_and_begun_again(folder: Path, moments: list[int]) -> tuple[ChatServer, int]:
+    """Return the server that was asked, and how many processes it took."""
+    write_towns(folder / "docs", 4)
+    killer, n_processes = Killer(), 0
+    with chat_server(killer) as server:
+        while not (folder / "out").exists():
+            assert n_processes <= len(moments), "the last one is not killed"
+            killer.left = moments[n_processes] if n_processes < len(moments) else 0
+            command = [sys.executable, "-m", "tests.synthesis._killable", server.base_url, str(folder)]
+            killer.process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+            killer.process.wait()
+            n_processes += 1
+    return server, n_processes
+
+
+def check(folder: Path, moments: list[int]) -> None:
+    server, n_processes = killed_and_begun_again(folder, moments)
+    with chat_server(script) as other:
+        whole = folder / "whole"
+        write_towns(whole / "docs", 4)
+        make(other.base_url, whole, unanswerable=0.1)
+        n_needed = len(other.asked)
+    ours, theirs = content(folder / "out"), content(whole / "out")
+    assert ours == theirs
+    assert not (folder / ".out.part").exists()
+    twice = sum(count - 1 for count in Counter(server.asked).values())
+    assert twice <= SLOTS * (n_processes - 1), "only what was open at a kill is asked again"
+    assert len(server.asked) == n_needed + twice
+
+
+@pytest.mark.engine
+def test_a_killed_synthesis_goes_on_where_it_was(tmp_path: Path) -> None:
+    check(tmp_path, [14])
+
+
+@pytest.mark.engine
+def test_twenty_kills_of_one_synthesis(tmp_path: Path) -> None:
+    check(tmp_path, [1, 1, 2, 2, 3, 1, 2, 3, 1, 2, 4, 1, 2, 3, 1, 5, 2, 1, 3, 2])
