@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import re
 import subprocess
 import sys
@@ -108,6 +109,15 @@ def resident(pid: int) -> float:
     return pages * 4096 / 2**20
 
 
+def processor_seconds(pid: int) -> float:
+    """Return a process's processor time so far; NaN where the system does not say."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return float("nan")
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def spread(values: list[float]) -> str:
     """Return the middle and the ends of some times, in milliseconds."""
     p50, p95, p99 = np.quantile(values, (0.5, 0.95, 0.99)) * 1000 if values else (float("nan"),) * 3
@@ -129,6 +139,7 @@ def main() -> None:
             assert server.stdout
             address = server.stdout.readline().strip()
             load, memory = asyncio.run(run(address, options.raters, options.seconds, options.pause, server.pid))
+            cpu_seconds = processor_seconds(server.pid)
             server.terminate()
         kept = len(VoteStore(database).votes())
     rate = len(load.vote_seconds) / options.seconds
@@ -137,6 +148,8 @@ def main() -> None:
     print(f"pages: {spread(load.page_seconds)}")
     print(f"acknowledged {len(load.vote_seconds):,}, in the database {kept:,}")
     print(f"errors {len(load.errors)} {load.errors[:3]}")
+    n_votes = max(len(load.vote_seconds), 1)
+    print(f"server's processor time: {1000 * cpu_seconds / n_votes:.1f} ms a vote with its page, start included")
     print("server's memory in MiB:", " ".join(f"{value:.0f}" for value in memory))
 
 

@@ -6,7 +6,7 @@ import re
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
 from pathlib import Path
@@ -87,16 +87,20 @@ class Visitor:
     sent: dict[str, str] = field(default_factory=dict)
 
     def ask(self, method: str, path: str, body: str | None = None, **headers: str) -> Reply:
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=20)
+        with closing(HTTPConnection("127.0.0.1", self.port, timeout=20)) as connection:
+            return self._asked(connection, method, path, body, headers)
+
+    def _asked(
+        self, connection: HTTPConnection, method: str, path: str, body: str | None, headers: dict[str, str]
+    ) -> Reply:
         own = {"Cookie": self.cookie} if self.cookie else {}
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         connection.request(method, path, body=body, headers={**own, **self.sent, **named})
-        response = connection.getresponse()
-        text = response.read().decode()
+        with connection.getresponse() as response:
+            text = response.read().decode()
         found = {name.lower(): value for name, value in response.getheaders()}
         if "set-cookie" in found:
             self.cookie = found["set-cookie"].partition(";")[0]
-        connection.close()
         return Reply(response.status, found, text)
 
     def get(self, path: str) -> Reply:
