@@ -99,7 +99,15 @@ class EvaluationConfig(BaseModel):
         default=None, description="torch device of the encoder; default: the GPU if there is one"
     )
     retriever: str = Field(
-        default="bm25", min_length=1, description="retriever that searches for rewritten questions, as `--retriever`"
+        default="bm25",
+        min_length=1,
+        description="retriever that searches for rewritten questions and in live conversations, as `--retriever`",
+    )
+    queries: str = Field(
+        default="last_turn", min_length=1, description="query form that live full RAG searches with, as `--queries`"
+    )
+    rewriter: Endpoint | None = Field(
+        default=None, description="model that rewrites questions of live full RAG where `queries` is `llm_rewrite`"
     )
     conversational: bool = Field(
         default=False, description="count conversational tasks too (the paper leaves them out)"
@@ -172,6 +180,11 @@ class EvaluationConfig(BaseModel):
         if (self.best_of > 1) != (self.picker is not None):
             raise ValueError("best_of, above 1, and picker go together: name both or none")
         return self
+
+    @field_validator("rewriter", mode="before")
+    @classmethod
+    def _name_rewriter(cls, value: Any) -> Endpoint | None:
+        return None if value is None else endpoint_of(value)
 
     @model_validator(mode="after")
     def _judges_for_idk(self) -> EvaluationConfig:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +13,9 @@ from ragtasks.progress import progress_bars
 from ragtasks.records import Passage
 from retrieval_cache.corpora import open_source
 from retrieval_cache.indexes import domain_retriever
+from retrieval_cache.queries import LLM_REWRITE, select_queries
 from retrieval_cache.spec import parse
+from retrieval_cache.stage import DEPTH
 from retrieval_cache.store import RunStore
 
 _QUERY = "question"
@@ -40,18 +42,58 @@ def searcher(
     chosen = domain or next(iter(known), "")
     if chosen not in known:
         raise ConfigurationError(f"unknown domain {chosen!r}: {close_matches(chosen, known)}")
+    search = searcher_of_many(benchmark, chosen, line=line, store=store, secrets=secrets)
+    return lambda question: search({_QUERY: question})[_QUERY]
+
+
+def searcher_of_many(
+    benchmark: Benchmark, domain: str, *, line: str, store: Path, secrets: Secrets = no_secrets
+) -> Callable[[Mapping[str, str]], dict[str, tuple[Passage, ...]]]:
+    """Return what finds passages for many queries at once: query id -> text, to query id -> passages, best first.
+
+    A ranking is made as deep as that of a stored run, which fusion and reranking depend on, so that the same text finds
+    the same passages.
+
+    Args:
+        benchmark: whose corpus is searched.
+        domain: which of its corpora.
+        line: the retriever, as for `ragtasks retrieve`.
+        store: folder of indexes and replies.
+        secrets: variable -> key of a server.
+
+    Raises:
+        RagtasksError: an unknown retriever, missing files or libraries.
+    """
     runs = RunStore(store)
     with progress_bars() as progress:
-        retriever = domain_retriever(benchmark, chosen, partial(parse, line, secrets, runs.replies), runs, progress)
-        location = str(retrieval_side(benchmark.name).corpus_file(benchmark.root, chosen))
+        retriever = domain_retriever(benchmark, domain, partial(parse, line, secrets, runs.replies), runs, progress)
+        location = str(retrieval_side(benchmark.name).corpus_file(benchmark.root, domain))
         source = open_source(location, lambda: None, runs.index_folder, progress)
         passages = {passage.passage_id: passage for passage in source.passages()}
 
-    def search(question: str) -> tuple[Passage, ...]:
-        found = retriever.search({_QUERY: question}, benchmark.n_passages)[_QUERY]
-        return tuple(passages[ranked.passage_id] for ranked in found)
+    def search(queries: Mapping[str, str]) -> dict[str, tuple[Passage, ...]]:
+        found = retriever.search(dict(queries), DEPTH)
+        return {
+            name: tuple(passages[ranked.passage_id] for ranked in found[name][: benchmark.n_passages])
+            for name in queries
+        }
 
     return search
 
 
-__all__ = ["searcher"]
+def checked_form(form: str, *, has_rewriter: bool) -> str:
+    """Return the name of a query form that can be had of a conversation that goes on now.
+
+    Raises:
+        ConfigurationError: an unknown form, a benchmark's own rewrites, a rewriter that is missing or not asked for.
+    """
+    if has_rewriter != (form == LLM_REWRITE):
+        raise ConfigurationError(
+            f"queries {form!r} and a rewriter: {LLM_REWRITE!r} needs one, and no other form takes one"
+        )
+    if form != LLM_REWRITE:
+        select_queries((), form)
+    return form
+
+
+__all__ = ["checked_form", "searcher", "searcher_of_many"]

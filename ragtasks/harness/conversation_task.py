@@ -131,10 +131,13 @@ class ConversationTask(ConfigurableTask):
 
     def _take_docs(self, benchmark: Benchmark, options: dict[str, Any]) -> None:
         """Build the docs of a benchmark's tasks, and note how many an evaluation that leaves none out has."""
-        docs = task_dataset(benchmark, options, self.evaluation, run_store())
+        docs = self._dataset(benchmark, options)
         setting, conversational = Setting(options["setting"]), self.evaluation.conversational
         counts = benchmark.count_tasks(setting, docs.unique("domain"), conversational=conversational)
         self.dataset, self._setting_tasks = {"test": docs}, {setting.value: counts}
+
+    def _dataset(self, benchmark: Benchmark, options: dict[str, Any]) -> Any:
+        return task_dataset(benchmark, options, self.evaluation, run_store())
 
     def fewshot_docs(self) -> None:
         """Return None: the benchmark has no examples, and the conversation itself is the context."""
@@ -242,7 +245,7 @@ class ConversationTask(ConfigurableTask):
         """
         self._settle()
         for instance in self._instances:
-            instance.resps = [_writable(reply) for reply in instance.resps]
+            instance.resps = [writable(reply) for reply in instance.resps]
         super().apply_filters()
         for instance in self._instances:
             instance.filtered_resps[self._filter] = self._answer(instance)
@@ -386,7 +389,7 @@ def _warn_of_secrets(names: tuple[str, ...]) -> None:
         )
 
 
-def _writable(reply: Any) -> Any:
+def writable(reply: Any) -> Any:
     """Return a reply whose halves of a character are replaced: a server that cuts at a token limit may send one.
 
     No UTF-8 holds it, so one such reply would keep the harness from saving all of them. A reply that did not come keeps
@@ -414,4 +417,4 @@ def _score_together(tasks: Sequence[ConversationTask]) -> None:
         task.take_results([next(results) for _ in responses], responses)
 
 
-__all__ = ["ConversationTask"]
+__all__ = ["ConversationTask", "writable"]

@@ -34,6 +34,7 @@ RECORDED = (
     *("run", "conversational", "system_prompt", "plain_prompt", "max_words", "end_of_thinking"),
     *("system_role", "too_long", "context_tokens"),
     *("best_of", "picker"),
+    *("queries", "rewriter"),
 )
 """How the answers were made: scoring them again opens and uses none of it, and the new results say it as the old do."""
 

@@ -155,12 +155,25 @@ def build_queries(benchmark: Benchmark, form: str, tasks: Sequence[Task] | None 
     form = _ALIASES.get(form, form)
     if form == REWRITE:
         return _official_rewrites(benchmark, chosen)
+    return select_queries(chosen, form)
+
+
+def select_queries(tasks: Sequence[Task], form: str) -> Queries:
+    """Return the queries of some tasks in a form that only selects turns.
+
+    Raises:
+        ConfigurationError: an unknown form, or one that needs a model.
+    """
     select = selecting_form(form)
+    if _ALIASES.get(form, form) == REWRITE:
+        raise ConfigurationError(
+            f"query form {form!r}: a benchmark's own rewrites are of its own history; take {LLM_REWRITE!r} with a model"
+        )
     if select is None:
         known = [*FORMS, _LAST_K_NAME, REWRITE, *_ALIASES]
         hint = f"{form!r} needs a model" if form == LLM_REWRITE else f"{form!r}: {close_matches(form, known)}"
         raise ConfigurationError(f"query form {hint}")
-    return Queries(form, {task.task_id: select(task) for task in chosen})
+    return Queries(form, {task.task_id: select(task) for task in tasks})
 
 
 def _official_rewrites(benchmark: Benchmark, tasks: Sequence[Task]) -> Queries:
@@ -190,5 +203,6 @@ __all__ = [
     "fused_queries",
     "last_k_turns",
     "last_turn",
+    "select_queries",
     "selecting_form",
 ]

@@ -28,6 +28,8 @@ TASKS = [f"{group}_{domain}" for group in SETTING_GROUPS for domain in DOMAINS]
 GROUPS = ["mtrag", *SETTING_GROUPS]
 ON_RUNS = "mtrag_un_full_rag"
 """How tasks begin whose benchmark publishes no passages for them."""
+LIVE = "mtrag_live_"
+"""How tasks begin whose prompts are made while the model answers; tests/harness/live is about them."""
 SNAPSHOT_TASK = "mtrag_reference_govt"
 
 
@@ -45,12 +47,12 @@ def merged(path: Path) -> dict[str, Any]:
 
 
 def own_tasks() -> list[str]:
-    """Return the harness tasks that ask for answers and need no stored run, of every benchmark."""
+    """Return the harness tasks that ask for answers at once and need no stored run, of every benchmark."""
     found = {name: merged(path) for name, path in files().items()}
     return sorted(
         name
         for name, content in found.items()
-        if content.get("output_type") == "generate_until" and not name.startswith(ON_RUNS)
+        if content.get("output_type") == "generate_until" and not name.startswith((ON_RUNS, LIVE))
     )
 
 

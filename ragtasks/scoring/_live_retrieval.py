@@ -1,0 +1,130 @@
+"""Passages for conversations that go on while an evaluation runs: each question is searched for as it comes up.
+
+Like the searching of rewrites this calls the precompute stage, here before a model is asked and not after. What is
+missing is an error then: a model that is shown no passages would be another system.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragtasks.benchmarks import Benchmark, Doc, response_of
+from ragtasks.clients import KeptReplies, OpenAIClient, Secrets, credentials_for
+from ragtasks.config import EvaluationConfig
+from ragtasks.errors import JudgeError
+from ragtasks.progress import progress_bars
+from ragtasks.records import Passage, Task
+
+if TYPE_CHECKING:
+    from retrieval_cache.queries import Queries
+
+Search = Callable[[Mapping[str, str]], Mapping[str, tuple[Passage, ...]]]
+"""Task id -> query, to task id -> passages, best first."""
+
+
+class LiveRetrieval:
+    """A retriever, and what of a conversation is sent to it."""
+
+    def __init__(self, benchmark: Benchmark, config: EvaluationConfig, store: Path, secrets: Secrets) -> None:
+        """Choose retriever, query form and rewriter.
+
+        Args:
+            benchmark: whose corpora are searched.
+            config: names `retriever`, `queries` and `rewriter`; a benchmark's own rewrites are of its own history, and
+                are refused.
+            store: the run store, where indexes and the rewriter's replies are kept.
+            secrets: variable -> key of a server.
+
+        Raises:
+            RagtasksError: an unknown retriever or form, a rewriter that is missing or has nothing to do, a library that
+                is not installed.
+        """
+        from retrieval_cache.live import checked_form, searcher_of_many
+        from retrieval_cache.spec import parse
+        from retrieval_cache.store import RunStore
+
+        self._form = checked_form(config.queries, has_rewriter=config.rewriter is not None)
+        self._line = parse(config.retriever, secrets, RunStore(store).replies).name
+        self._open = partial(searcher_of_many, benchmark, line=self._line, store=store, secrets=secrets)
+        self._searches: dict[str, Search] = {}
+        self._rewriter = rewriter = config.rewriter
+        self._client = None
+        if rewriter is not None:
+            self._client = KeptReplies(
+                OpenAIClient(rewriter, credentials_for(rewriter, secrets)), RunStore(store).replies
+            )
+        self._n_asked = 0
+        self._fallbacks: Counter[str] = Counter()
+
+    def options(self) -> dict[str, Any]:
+        """Return what decides the passages beside the conversation."""
+        rewriter = {"rewriter": self._rewriter.model} if self._rewriter is not None else {}
+        return {"retriever": self._line, "queries": self._form, **rewriter}
+
+    def counts(self) -> dict[str, Any]:
+        """Return how many questions were to be rewritten, and reason -> those that are the last turn instead."""
+        return {"rewrites_asked": self._n_asked, "fallbacks": dict(self._fallbacks)} if self._n_asked else {}
+
+    def problem(self) -> str:
+        """Return that too few questions were rewritten, empty where enough were: last turns are no rewrites."""
+        from retrieval_cache.queries import MIN_REWRITTEN
+
+        n_rewritten = self._n_asked - self._fallbacks.total()
+        if n_rewritten >= MIN_REWRITTEN * self._n_asked:
+            return ""
+        reasons = "; ".join(f"{n}: {reason}" for reason, n in self._fallbacks.most_common(3))
+        return f"the rewriter rewrote {n_rewritten} of {self._n_asked} questions, the others are last turns ({reasons})"
+
+    def prepare(self, domains: Iterable[str]) -> None:
+        """Index the corpora of some domains.
+
+        Raises:
+            RagtasksError: a corpus is missing, or the retriever cannot search for new queries.
+        """
+        for domain in dict.fromkeys(domains):
+            if domain not in self._searches:
+                self._searches[domain] = self._open(domain)
+
+    def with_passages(self, docs: Sequence[Doc]) -> list[Doc]:
+        """Return the docs with the passages that their conversations find, and the queries.
+
+        Raises:
+            RagtasksError: as the retriever; the rewriter gave no reply, what it replied before is kept.
+        """
+        if not docs:
+            return []
+        queries = self._queries([response_of(doc, "").task for doc in docs])
+        found: dict[str, tuple[Passage, ...]] = {}
+        for domain in dict.fromkeys(doc["domain"] for doc in docs):
+            self.prepare([domain])
+            own = [doc["task_id"] for doc in docs if doc["domain"] == domain]
+            found |= self._searches[domain]({task_id: queries.texts[task_id] for task_id in own})
+        return [_shown(doc, queries.texts[doc["task_id"]], found[doc["task_id"]]) for doc in docs]
+
+    def _queries(self, tasks: Sequence[Task]) -> Queries:
+        from retrieval_cache.queries import rewrite_queries, select_queries
+
+        if self._client is None:
+            return select_queries(tasks, self._form)
+        with progress_bars() as progress:
+            rewrites = rewrite_queries(tasks, self._client, progress=progress)
+        if rewrites.n_unanswered:
+            raise JudgeError(
+                f"{rewrites.n_unanswered} of {rewrites.n_asked} questions got no reply from the rewriter; what was "
+                "answered is kept. Next step: run the same command again"
+            )
+        self._n_asked += rewrites.n_asked
+        self._fallbacks += rewrites.fallback_counts()
+        return rewrites.queries()
+
+
+def _shown(doc: Doc, query: str, passages: Iterable[Passage]) -> Doc:
+    shown = [{"passage_id": item.passage_id, "title": item.title, "text": item.text} for item in passages]
+    return {**doc, "run": "live", "query": query, "passages": shown}
+
+
+__all__ = ["LiveRetrieval"]
