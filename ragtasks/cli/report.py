@@ -29,6 +29,9 @@ def report(  # noqa: PLR0917 (one parameter an option)
         list[str] | None, typer.Option(help="Metric of the tables by dimension and of losses; repeat for several.")
     ] = None,
     form: Annotated[TableFormat, typer.Option("--format", help="How the tables are written.")] = TableFormat.MARKDOWN,
+    full: Annotated[
+        bool, typer.Option("--full", help="All tables on the screen, not the conclusion alone; files have all anyway.")
+    ] = False,
     intervals: Annotated[bool, typer.Option(help="95 % intervals over conversations beside each mean.")] = True,
     examples: Annotated[int, typer.Option(min=0, help="Tasks named for each kind of loss.")] = 3,
     output: Annotated[Path | None, typer.Option(help="File for the tables, in place of the screen.")] = None,
@@ -43,7 +46,7 @@ def report(  # noqa: PLR0917 (one parameter an option)
         str | None, typer.Option(help="`sample`, or a folder with the official files: for runs and human evaluation.")
     ] = None,
 ) -> None:
-    """Print the scores by setting and by dimension, from the logged samples of one or more evaluations."""
+    """Print who leads in each setting, where the loss is and what to distrust; --full adds every table."""
     from ragtasks.reports.rendering import Format, render
     from ragtasks.reports.tables import ReportOptions, report_sections
 
@@ -56,7 +59,8 @@ def report(  # noqa: PLR0917 (one parameter an option)
         )
     options = ReportOptions(tuple(metric or ()), intervals, examples)
     sections = [*report_sections(evaluations, options), *_of_runs(run or [], benchmark, data)]
-    put(render(sections, Format(form.value)), output)
+    is_short = form is TableFormat.MARKDOWN and output is None and not full
+    put(render([_opening(one) for one in sections] if is_short else sections, Format(form.value)), output)
     drawn = None
     if plots is not None:
         from ragtasks.reports.plots import plot_sections
@@ -66,6 +70,16 @@ def report(  # noqa: PLR0917 (one parameter an option)
     if html is not None:
         _write_page(evaluations, sections, html, drawn, options.metrics)
         say(f"wrote {html}")
+
+
+def _opening(section: Section) -> Section:
+    """Return a section with its conclusion alone, and where the rest is; one without a conclusion as it is."""
+    if section.conclusion is None:
+        return section
+    rest = f"{len(section.tables)} more tables: --full; with pictures and every conversation: --html page.html."
+    return replace(
+        section, tables=(), conclusion=replace(section.conclusion, legend=(*section.conclusion.legend, rest))
+    )
 
 
 def _evaluations(results: list[Path], human_evaluation: bool, data: str | None) -> list[Evaluation]:

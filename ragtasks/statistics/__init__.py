@@ -3,10 +3,12 @@
 from ragtasks.statistics._bootstrap import MIN_CLUSTERS, Estimate, estimate_means
 from ragtasks.statistics._clusters import UNBOUNDED, Clustered, Floats, cluster
 from ragtasks.statistics._comparison import Column, Comparison, Comparisons, Mean, compare_columns
+from ragtasks.statistics._detectable import LEVEL
 from ragtasks.statistics._holm import holm
 from ragtasks.statistics._permutation import sign_flip_p_values
 
 __all__ = [
+    "LEVEL",
     "MIN_CLUSTERS",
     "UNBOUNDED",
     "Clustered",

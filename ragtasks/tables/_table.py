@@ -68,6 +68,13 @@ class Section:
     """What the scores rest on, such as encoder and judges."""
     tables: tuple[Table, ...]
     """In the order of the report."""
+    conclusion: Table | None = None
+    """What the report opens with, its legend a line each on loss and on what to distrust; None without any."""
+
+    @property
+    def all_tables(self) -> tuple[Table, ...]:
+        """The conclusion, where there is one, and the tables."""
+        return (*([self.conclusion] if self.conclusion else []), *self.tables)
 
 
 def fixed(value: float, digits: int = 3) -> str:

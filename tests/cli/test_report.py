@@ -38,12 +38,23 @@ def refusal(*arguments: object) -> str:
 
 
 def test_tables_are_markdown_by_default(folder: Path) -> None:
-    text = report(folder)
+    text = report(folder, "--full")
     assert text.startswith("# mtrag\n")
     assert "## By setting\n" in text
     assert "## Where the loss is: rb_alg, org/model\n" in text
     assert "## rb_alg in setting full_rag\n" in text
-    assert "## rouge_l in setting full_rag\n" in report(folder, "--metric", "rb_alg", "--metric", "rouge_l")
+    assert "## rouge_l in setting full_rag\n" in report(folder, "--full", "--metric", "rb_alg", "--metric", "rouge_l")
+
+
+def test_the_screen_has_the_conclusion_and_says_where_the_rest_is(folder: Path) -> None:
+    text = report(folder)
+    assert text.startswith("# mtrag\n")
+    assert "\n## " not in text
+    assert "- Where the loss is" in text
+    assert "more tables: --full" in text
+    assert len(text.splitlines()) < 25
+    assert text.rpartition("- ")[0].strip() in report(folder, "--full")
+    assert "Conclusion" in {line["table"] for line in csv.DictReader(report(folder, "--format", "csv").splitlines())}
 
 
 def test_other_formats(folder: Path) -> None:
@@ -58,10 +69,10 @@ def test_intervals_can_be_left_out(tmp_path: Path) -> None:
     tasks = tuple((f"c{number:02}", 1) for number in range(12))
     save(tmp_path, tasks=tasks, values=lambda task_id: {"rb_alg": int(task_id[1:3]) / 12})
     save(tmp_path, day=2, setting="full_rag", tasks=tasks, values=lambda _: {"rb_alg": 0.0})
-    text = report(tmp_path)
+    text = report(tmp_path, "--full")
     assert "0.458 [" in text.partition("## Where the loss is")[0]
     assert "0.458 [" in text.partition("## Where the loss is")[2].partition("## rb_alg")[0]
-    without = report(tmp_path, "--no-intervals")
+    without = report(tmp_path, "--full", "--no-intervals")
     assert "0.458" in without
     assert "0.458 [" not in without
 
@@ -69,15 +80,15 @@ def test_intervals_can_be_left_out(tmp_path: Path) -> None:
 def test_examples_can_be_limited(tmp_path: Path) -> None:
     for day, (setting, value) in enumerate((("reference", 1.0), ("full_rag", 0.0)), start=1):
         save(tmp_path, day=day, setting=setting, values=lambda _, value=value: {"rb_alg": value})  # type: ignore[misc]
-    assert "<::>" in report(tmp_path)
-    assert "<::>" not in report(tmp_path, "--examples", 0)
+    assert "<::>" in report(tmp_path, "--full")
+    assert "<::>" not in report(tmp_path, "--full", "--examples", 0)
 
 
 def test_files_are_written_where_they_are_asked_for(folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     tables, plots, page = tmp_path / "new" / "report.md", tmp_path / "plots", tmp_path / "page.html"
     said = report(folder, "--output", tables, "--plots", plots, "--html", page)
-    assert tables.read_text(encoding="utf-8") == report(folder)
+    assert tables.read_text(encoding="utf-8") == report(folder, "--full")
     pictures = sorted(plots.iterdir())
     assert [path.name for path in pictures] == [
         "1_mtrag_by_setting.png",
@@ -154,7 +165,7 @@ def test_what_cannot_be_reported_is_refused_with_the_next_step(folder: Path) -> 
 
 
 def test_the_human_evaluation_is_a_report_of_three_models(mtrag_root: Path) -> None:
-    text = report("--human-evaluation", "--data", mtrag_root)
+    text = report("--human-evaluation", "--data", mtrag_root, "--full")
     assert text.startswith("# mtrag (human evaluation)\n")
     assert "## Table 6: people and metrics\n" in text
     assert "| gpt-4o                  | paper |" in text

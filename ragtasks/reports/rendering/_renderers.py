@@ -7,7 +7,7 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -50,7 +50,7 @@ class Format(str, Enum):
 
 
 def render(sections: Sequence[Section], how: Format) -> str:
-    """Return a report as text."""
+    """Return a report as text; a section with a conclusion opens with it."""
     return _RENDERERS[how](sections)
 
 
@@ -73,13 +73,24 @@ def _markdown(sections: Sequence[Section]) -> str:
 
 def _markdown_section(section: Section) -> Iterator[str]:
     yield from (f"# {plain(section.title)}", "")
+    if section.conclusion is not None:
+        yield from _markdown_table(replace(section.conclusion, note=""))
+        if section.conclusion.note:
+            yield from (plain(section.conclusion.note), "")
     yield from (plain(_facts(section)), "")
     for table in section.tables:
         yield from (f"## {plain(table.title)}", "")
-        if table.note:
-            yield from (plain(table.note), "")
-        if table.rows:
-            yield from (*markdown_table(table.columns, table.rows), "")
+        yield from _markdown_table(table)
+
+
+def _markdown_table(table: Table) -> Iterator[str]:
+    """Yield note, rows and legend; a conclusion has them below the heading of its section."""
+    if table.note:
+        yield from (plain(table.note), "")
+    if table.rows:
+        yield from (*markdown_table(table.columns, table.rows), "")
+    if table.legend:
+        yield from (*(f"- {plain(line)}" for line in table.legend), "")
 
 
 def _facts(section: Section) -> str:
@@ -93,7 +104,7 @@ def _csv(sections: Sequence[Section]) -> str:
     writer.writerow(_CSV_COLUMNS)
     for section in sections:
         names = [csv_text(text) for text in (heading(section.title, section.facts), section.title)]
-        for table in section.tables:
+        for table in section.all_tables:
             title, columns = csv_text(table.title), [csv_text(column) for column in table.columns]
             for number, row in enumerate(table.rows, start=1):
                 for column, cell in zip(columns, row, strict=True):
@@ -107,14 +118,19 @@ def _csv_cell(cell: Cell) -> tuple[object, ...]:
     return (csv_text(cell), *[""] * 6) if isinstance(cell, str) else ("", cell, *[""] * 5)
 
 
+def _said(table: Table) -> str:
+    """Return note and legend in one."""
+    return " ".join(filter(None, (table.note, *table.legend)))
+
+
 def _latex(sections: Sequence[Section]) -> str:
     """Return `tabular`s for the package booktabs, each with its title and note as a caption."""
-    return "\n\n".join(_tabular(section, table) for section in sections for table in section.tables if table.rows)
+    return "\n\n".join(_tabular(section, table) for section in sections for table in section.all_tables if table.rows)
 
 
 def _tabular(section: Section, table: Table) -> str:
     title, facts = _latex_text(f"{section.title}. {table.title}"), _latex_text(_facts(section))
-    caption = ". ".join(part.rstrip(".") for part in (title, _latex_note(table.note), facts) if part)
+    caption = ". ".join(part.rstrip(".") for part in (title, _latex_note(_said(table)), facts) if part)
     heads, *lines = [
         " & ".join(_latex_text(shown(cell)) for cell in row) + r" \\" for row in (table.columns, *table.rows)
     ]
@@ -145,13 +161,13 @@ def _json_section(section: Section) -> dict[str, object]:
     tables = [
         {
             "title": table.title,
-            "note": table.note,
+            "note": _said(table),
             "rows": [
                 {column: _json_cell(cell) for column, cell in zip(table.columns, row, strict=True)}
                 for row in table.rows
             ],
         }
-        for table in section.tables
+        for table in section.all_tables
     ]
     return {"title": section.title, "facts": dict(section.facts), "tables": tables}
 

@@ -2,6 +2,7 @@
 
 from ragtasks.reports.tables._baselines import is_baseline
 from ragtasks.reports.tables._benchmark import benchmark_section
+from ragtasks.reports.tables._conclusion import SAMPLE_WARNING, TO_THE_BEST
 from ragtasks.reports.tables._losses import ANSWERED, MISSED, NOT_USED, REFUSED, failure_kind
 from ragtasks.reports.tables._rankings import query_rows, ranking_section
 from ragtasks.reports.tables._rated_answers import rated_evaluations
@@ -16,6 +17,8 @@ __all__ = [
     "MISSED",
     "NOT_USED",
     "REFUSED",
+    "SAMPLE_WARNING",
+    "TO_THE_BEST",
     "ReportOptions",
     "benchmark_section",
     "empty_note",

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 from ragtasks.logs import Evaluation, Row
 from ragtasks.records import Answerability, IdkVerdict, Setting
+from ragtasks.reports.tables._baselines import is_baseline
 from ragtasks.reports.tables._scores import Draft, Slot, draft
 from ragtasks.statistics import UNBOUNDED, cluster
-from ragtasks.tables import Cell, Value
+from ragtasks.tables import Cell, Value, fixed
 
 ANSWERED = "answered what should be refused"
 """UNANSWERABLE, and the response does not wholly refuse."""
@@ -35,6 +36,7 @@ CLASSES = (ANSWERED, REFUSED, MISSED, NOT_USED, NO_IDK, OTHER, NO_LOSS)
 
 _FAILURES = (ANSWERED, REFUSED, MISSED, NOT_USED)
 _ONLY_WITH_TASKS = (NO_IDK, OTHER)
+_MOST_TOLD, _MOST_TOLD_CLASSES = 3, 3  # of models and of classes in one line
 _HAVE_ANSWERS = (Answerability.ANSWERABLE.value, Answerability.PARTIAL.value)
 _COLUMNS = ("class", "tasks", "share", "contribution", "mean loss", "reference shown", "examples")
 _LEGEND = (
@@ -109,6 +111,37 @@ def loss_tables(evaluations: Sequence[Evaluation], metric: str, *, n_examples: i
         return [draft(f"Where the loss is: {metric}", _COLUMNS, [], note)]
     together = [_side_by_side(splits, metric)] if len(splits) > 1 else []
     return [*together, *(_by_class(split, metric, n_examples) for split in splits)]
+
+
+def loss_sentence(evaluations: Sequence[Evaluation], metric: str) -> str:
+    """Return in one line what each model loses from `reference` to `full_rag`, and its largest classes.
+
+    Args:
+        evaluations: of one kind and suite, one a model; baselines are left out where there are others.
+        metric: name; "" where neither direction of it is better.
+    """
+    direction = next(own.higher_is_better for own in evaluations[0].metrics if own.name == metric)
+    if direction is None:
+        return ""
+    models = [item for item in evaluations if not is_baseline(item.model)] or evaluations
+    splits = [_split(item, metric, 1 if direction else -1, UNBOUNDED) for item in models]
+    told = [_told(split) for split in splits if split.losses]
+    if not told:
+        return "Where the loss is: not known, as no model has both reference and full_rag scored."
+    more = f"; {len(told) - _MOST_TOLD} more models" if len(told) > _MOST_TOLD else ""
+    return f"Where the loss is (reference to full_rag, {metric}): {'; '.join(told[:_MOST_TOLD])}{more}."
+
+
+def _told(split: _Split) -> str:
+    n = len(split.losses)
+    parts = {name: math.fsum(item.loss for item in split.of(name)) / n for name in CLASSES}
+    whole = math.fsum(parts.values())
+    lost = sorted((name for name in parts if float(fixed(parts[name])) > 0), key=lambda name: -parts[name])
+    reasons = ", ".join(f"{name} {fixed(parts[name])}" for name in lost[:_MOST_TOLD_CLASSES])
+    if not float(fixed(whole)):
+        return f"{split.model} loses nothing"
+    verb = "loses" if whole > 0 else "gains"
+    return f"{split.model} {verb} {fixed(abs(whole))}{f' ({reasons})' if reasons else ''}"
 
 
 def failure_kind(row: Row, loss: float | None = None) -> str:
@@ -213,5 +246,6 @@ __all__ = [
     "OTHER",
     "REFUSED",
     "failure_kind",
+    "loss_sentence",
     "loss_tables",
 ]

@@ -14,6 +14,7 @@ from ragtasks.logs import Evaluation, Row, asked_otherwise, comparable_evaluatio
 from ragtasks.metrics import RANKED_BY, Metric, ranking_score
 from ragtasks.records import Score, Setting
 from ragtasks.reports.tables._baselines import is_baseline, missing_baselines, with_baselines
+from ragtasks.reports.tables._conclusion import conclusion
 from ragtasks.reports.tables._judging import judge_tables
 from ragtasks.reports.tables._losses import loss_tables
 from ragtasks.reports.tables._rated_answers import RATED_KIND, rated_table
@@ -96,13 +97,15 @@ def _section(given: Sequence[Evaluation], options: ReportOptions) -> Section:
     drafts = [*_overview(everyone, present), *([rated_table(given)] if given[0].kind == RATED_KIND else [])]
     by_dimension = [_by_dimension(everyone, setting, present[name]) for name in metrics for setting in settings]
     losses = [table for name in metrics for table in loss_tables(given, name, n_examples=options.n_examples)]
-    filled = fill([*drafts, *losses, *by_dimension], intervals=options.intervals)
-    overview, others = filled[: len(drafts)], filled[len(drafts) :]
+    opening = [conclusion(given, present, metrics[0])] if metrics else []
+    filled = fill([*drafts, *losses, *by_dimension, *opening], intervals=options.intervals)
+    n_others = len(filled) - len(opening)
+    overview, others, concluded = filled[: len(drafts)], filled[len(drafts) : n_others], filled[n_others:]
     errors = error_table(everyone, metrics)
     as_zero = as_zero_table(overview[0], list(present.values()))
     tables = (*overview, *as_zero, *_ranking(overview), *judge_tables(given), *others, errors)
     facts = {**scored_on(given[0]), **asked_otherwise(given), **_notes(given, options)}
-    return Section(given[0].kind[0], facts, tables)
+    return Section(given[0].kind[0], facts, tables, concluded[0] if concluded else None)
 
 
 def _present(evaluations: Sequence[Evaluation]) -> dict[str, Metric]:

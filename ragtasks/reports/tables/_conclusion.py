@@ -1,0 +1,170 @@
+"""The conclusion of a report: who leads in each setting and by how much, where the loss is, and what to distrust."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from ragtasks.logs import Evaluation, Row, shortened_prompts
+from ragtasks.metrics import Metric
+from ragtasks.records import Setting
+from ragtasks.reports.tables._baselines import is_baseline
+from ragtasks.reports.tables._losses import loss_sentence
+from ragtasks.reports.tables._scores import EMPTY, Draft, Slot, draft, slot
+from ragtasks.reports.tables._whole import missing_from, offered_tasks
+from ragtasks.statistics import LEVEL, MIN_CLUSTERS, Column, Comparison, compare_columns, holm
+from ragtasks.tables import Cell, fixed
+
+SAMPLE_WARNING = "Sample data: these scores show how things work and are no benchmark results."
+TO_THE_BEST = "difference to the best"
+"""Head of the column that says who leads, and whether the others may be as good."""
+
+_BESIDE = ("ans_acc", "coverage", "judge_coverage")
+_MOST_NAMED = 4  # models or evaluations in one line
+_NOTE = (
+    "Differences are over the tasks that both models scored, and significant where p of the paired permutation test, "
+    "corrected by Holm over this table, is at most {level}. Baselines are ranked only where there is nothing else."
+)
+
+_Group = tuple[str, str]
+"""Setting and model."""
+
+
+def conclusion(evaluations: Sequence[Evaluation], present: Mapping[str, Metric], main: str) -> Draft:
+    """Return models by settings: the main score, its difference to the best, answerability accuracy and coverage.
+
+    Its legend says where the loss is, then each thing to distrust, a line each.
+
+    Args:
+        evaluations: of one kind, one a model.
+        present: metrics that any response has a value of.
+        main: name of the one that ranks.
+    """
+    rows_of = _grouped(evaluations)
+    offered = offered_tasks(evaluations)
+    n_tasks = {key: missing_from(rows, offered.get((key[1], key[0]))) for key, rows in rows_of.items()}
+    whole = {key: rows for key, rows in rows_of.items() if n_tasks[key] is None}
+    words = _to_the_best(whole, present[main])
+    beside = [name for name in _BESIDE if name in present and name != main]
+    lines: list[list[Cell | Slot]] = []
+    for key, rows in rows_of.items():
+        scores = [slot(rows, name, present[name].bounds, n_tasks=n_tasks[key]) for name in (main, *beside)]
+        compared: list[Cell] = [_word(key, words, is_whole=key in whole)] if words else []
+        lines.append([*key, len(rows), scores[0], *compared, *scores[1:]])
+    heads = ["setting", "model", "n", main, *([TO_THE_BEST] if words else []), *beside]
+    found = draft("Conclusion", heads, lines, _NOTE.format(level=LEVEL) if words else "")
+    legend = (loss_sentence(evaluations, main), *_distrust(evaluations, rows_of, n_tasks, present, main))
+    return replace(found, table=replace(found.table, legend=tuple(filter(None, legend))))
+
+
+def _grouped(evaluations: Sequence[Evaluation]) -> dict[_Group, list[Row]]:
+    """Return setting and model -> rows: settings in their order, and in each the baselines last."""
+    ordered = sorted(evaluations, key=lambda item: is_baseline(item.model))
+    groups = {
+        (setting.value, item.model): [row for row in item.rows if row.setting == setting.value]
+        for setting in Setting
+        for item in ordered
+    }
+    return {key: rows for key, rows in groups.items() if rows}
+
+
+def _word(key: _Group, words: Mapping[_Group, str], *, is_whole: bool) -> str:
+    return words.get(key) or ("baseline" if is_baseline(key[1]) else "-" if is_whole else "fewer tasks: not ranked")
+
+
+def _to_the_best(whole: Mapping[_Group, Sequence[Row]], metric: Metric) -> dict[_Group, str]:
+    """Return what each model says of its difference to the best of its setting; {} where nothing can be compared."""
+    ranked = {key: rows for key, rows in whole.items() if not is_baseline(key[1])} or whole
+    words: dict[_Group, str] = {}
+    pairs: list[Comparison] = []
+    for setting in Setting:
+        columns = [_column(key, rows, metric) for key, rows in ranked.items() if key[0] == setting.value]
+        best = _best(columns, metric)
+        if best is not None and len(columns) > 1:
+            words[setting.value, best] = "best"
+            pairs += compare_columns(columns, best).pairs
+    for pair, p in zip(pairs, holm([pair.p for pair in pairs]), strict=True):
+        # The best is the first of a pair, and differences are second less first.
+        words[pair.first.group, pair.second.name] = _difference(pair.difference.value, p)
+    return words
+
+
+def _column(key: _Group, rows: Sequence[Row], metric: Metric) -> Column:
+    return Column(
+        context="",
+        group=key[0],
+        metric=metric.name,
+        name=key[1],
+        values={row.task_id: row.values.get(metric.name) for row in rows},
+        cluster_of={row.task_id: row.conversation_id for row in rows},
+        bounds=metric.bounds,
+        higher_is_better=metric.higher_is_better,
+    )
+
+
+def _best(columns: Sequence[Column], metric: Metric) -> str | None:
+    """Return the model of the best mean, the first of equals; None where no direction is better, or nobody scored."""
+    means = {}
+    for column in columns:
+        values = [value for value in column.values.values() if value is not None]
+        if values:
+            means[column.name] = sum(values) / len(values)
+    if not means or metric.higher_is_better is None:
+        return None
+    return (max if metric.higher_is_better else min)(means, key=means.__getitem__)
+
+
+def _difference(value: float | None, p: float | None) -> str:
+    if value is None or p is None:
+        return "no shared tasks"
+    return f"{fixed(value)}, {'significant' if p <= LEVEL else 'not significant'} (p {_p(p)})"
+
+
+def _p(value: float) -> str:
+    return "<0.001" if value < 0.001 else fixed(value)
+
+
+def _distrust(
+    evaluations: Sequence[Evaluation],
+    rows_of: Mapping[_Group, Sequence[Row]],
+    n_tasks: Mapping[_Group, int | None],
+    present: Mapping[str, Metric],
+    main: str,
+) -> Iterator[str]:
+    """Yield a sentence for each thing to distrust."""
+    if evaluations[0].kind[0].endswith("(sample)"):
+        yield SAMPLE_WARNING
+    few = {key: f"{len(rows)} of {n_tasks[key]}" for key, rows in rows_of.items() if n_tasks[key] is not None}
+    yield from _listed("Tasks missing: not to be ranked with the others", few)
+    unscored = {key: sum(row.values.get(main) is None for row in rows) for key, rows in rows_of.items()}
+    yield from _listed(
+        f"Coverage: {main} is missing for some responses",
+        {key: f"{n} of {len(rows_of[key])}" for key, n in unscored.items() if n},
+    )
+    if "judge_coverage" in present:
+        shares = {key: _mean_of(rows, "judge_coverage") for key, rows in rows_of.items()}
+        lacking = {key: fixed(value) for key, value in shares.items() if value is not None and value < 1}
+        yield from _listed("Judge coverage is below 1", lacking)
+    empty = {key: sum(bool(row.values.get(EMPTY)) for row in rows) for key, rows in rows_of.items()}
+    yield from _listed("Empty responses", {key: f"{n} of {len(rows_of[key])}" for key, n in empty.items() if n})
+    cut = {("", item.model): text for item in evaluations if (text := shortened_prompts(item.provenance.values()))}
+    yield from _listed("Prompts that did not fit", cut)
+    n_conversations = {key: len({row.conversation_id for row in rows}) for key, rows in rows_of.items()}
+    narrow = {key: str(n) for key, n in n_conversations.items() if n < MIN_CLUSTERS}
+    yield from _listed(f"Fewer than {MIN_CLUSTERS} conversations, so no intervals", narrow)
+
+
+def _mean_of(rows: Sequence[Row], metric: str) -> float | None:
+    values = [value for row in rows if (value := row.values.get(metric)) is not None]
+    return sum(values) / len(values) if values else None
+
+
+def _listed(what: str, found: Mapping[_Group, str]) -> Iterator[str]:
+    """Yield one line that says whom it is about, as far as there is room."""
+    if found:
+        named = [f"{model}{f' in {setting}' if setting else ''} ({text})" for (setting, model), text in found.items()]
+        more = [f"{len(named) - _MOST_NAMED} more"] if len(named) > _MOST_NAMED else []
+        yield f"{what}: {', '.join(named[:_MOST_NAMED] + more)}."
+
+
+__all__ = ["SAMPLE_WARNING", "TO_THE_BEST", "conclusion"]

@@ -1,0 +1,81 @@
+"""What a report opens with: who leads, whether the others may be as good, where the loss is, what to distrust."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ragtasks.logs import Evaluation
+from ragtasks.reports.tables import SAMPLE_WARNING, TO_THE_BEST, report_sections
+from ragtasks.tables import Table, Value
+from tests.reports._rows import evaluation, row
+
+N = 12
+
+
+def concluded(*given: Evaluation) -> Table:
+    (section,) = report_sections(given)
+    assert section.conclusion is not None
+    return section.conclusion
+
+
+def model(name: str, values: list[float | None], setting: str = "reference", **labels: object) -> Evaluation:
+    """Return one response a conversation."""
+    rows = [row(1, value, conversation_id=f"c{place:02}", setting=setting) for place, value in enumerate(values)]
+    own = [replace(item, task_id=f"c{place:02}<::>1", **labels) for place, item in enumerate(rows)]  # type: ignore[arg-type]
+    return evaluation(own, name)
+
+
+def words(table: Table) -> dict[str, object]:
+    """Return model -> what it says of its difference to the best."""
+    place = table.columns.index(TO_THE_BEST)
+    return {str(line[1]): line[place] for line in table.rows}
+
+
+def test_the_best_is_named_and_a_clear_difference_is_significant() -> None:
+    near = [0.9 if place % 2 else 0.78 for place in range(N)]
+    table = concluded(model("low", [0.1] * N), model("high", [0.85] * N), model("near", near))
+    said = words(table)
+    assert said["high"] == "best"
+    assert said["low"] == "-0.750, significant (p <0.001)"
+    assert str(said["near"]).startswith("-0.010, not significant (p ")
+
+
+def test_p_is_corrected_for_all_comparisons_of_the_table() -> None:
+    alone = words(concluded(model("a", [1.0] * 5 + [0.5] * 5), model("b", [0.0] * 5 + [0.5] * 5)))["b"]
+    several = [model(name, [0.0] * 5 + [0.5] * 5) for name in ("b", "c", "d")]
+    among = words(concluded(model("a", [1.0] * 5 + [0.5] * 5), *several))["b"]
+    assert str(alone).endswith("(p 0.062)") or str(alone).endswith("(p 0.063)")
+    assert str(among).endswith(("(p 0.187)", "(p 0.188)"))
+
+
+def test_baselines_are_ranked_only_among_themselves() -> None:
+    oracle = model("ragtasks-oracle", [1.0] * N)
+    said = words(concluded(oracle, model("mine", [0.5] * N), model("theirs", [0.1] * N)))
+    assert said["mine"] == "best"
+    assert said["ragtasks-oracle"] == "baseline"
+    assert words(concluded(oracle, model("ragtasks-refuse", [0.0] * N)))["ragtasks-oracle"] == "best"
+
+
+def test_one_model_is_compared_with_nobody() -> None:
+    table = concluded(model("mine", [0.5] * N))
+    assert TO_THE_BEST not in table.columns
+    (line,) = table.rows
+    assert line[:3] == ("reference", "mine", N)
+    assert isinstance(line[3], Value)
+    assert line[3].value == 0.5
+
+
+def test_what_is_missing_is_said_in_a_line_each() -> None:
+    given = model("mine", [0.5, None, *[0.5] * 3])
+    table = concluded(replace(given, provenance={"mtrag_reference": {"setting_tasks": {"reference": {"govt": 9}}}}))
+    assert "Tasks missing: not to be ranked with the others: mine in reference (5 of 9)." in table.legend
+    assert "Coverage: rb_alg is missing for some responses: mine in reference (1 of 5)." in table.legend
+    assert "Fewer than 10 conversations, so no intervals: mine in reference (5)." in table.legend
+    assert SAMPLE_WARNING not in table.legend
+
+
+def test_the_largest_loss_is_named() -> None:
+    before = model("mine", [1.0] * N, n_references=1, n_found=1, idk="no")
+    after = model("mine", [0.0] * N, "full_rag", n_references=1, n_found=0, idk="no")
+    first, *_ = concluded(replace(before, rows=before.rows + after.rows)).legend
+    assert first == "Where the loss is (reference to full_rag, rb_alg): mine loses 1.000 (retrieval missed it 1.000)."
