@@ -29,13 +29,17 @@ arena-demo: $(VENV)/.installed-dev
 system-packages:
 	bash scripts/system_packages.sh
 
-test: lint
+test: lint docs
 	$(BIN)/pytest --numprocesses auto --maxprocesses 8 --dist worksteal
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The documentation as a site in site/, a warning is an error.
+docs: $(VENV)/.installed-dev
+	$(BIN)/mkdocs build --strict --quiet
 
 # Milvus, a Ray cluster of two nodes of which one is killed, slow stages killed twenty times: minutes, so apart from
 # `make test`.

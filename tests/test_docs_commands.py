@@ -1,0 +1,85 @@
+"""Every command that README and documents show exists, with every option that it is given there."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+from lm_eval._cli import HarnessCLI
+
+from ragtasks.cli import app
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "task_yamls").glob("*/README.md"))]
+_FENCE = re.compile(r"^```(?:sh|bash)?\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_INLINE = re.compile(r"`((?:ragtasks|lm_eval) [^`\n]+)`")
+_OTHER = {"&", "&&", "|", ";", ">", "<", "2>&1"}
+
+
+def shown(document: Path) -> list[list[str]]:
+    """Return the words of each command of ours or of the harness that a document shows."""
+    text = document.read_text(encoding="utf-8")
+    blocks = [match[1].replace("\\\n", " ") for match in _FENCE.finditer(text)]
+    lines = [line for block in blocks for line in block.splitlines()] + [match[1] for match in _INLINE.finditer(text)]
+    return [words for line in lines for words in _commands(line)]
+
+
+def _commands(line: str) -> Iterator[list[str]]:
+    try:
+        words = shlex.split(line, comments=True)
+    except ValueError:
+        return  # no line of a shell
+    begin = None
+    words = [part for word in words for part in ([word[:-1], ";"] if word.endswith(";") else [word])]
+    for place, word in enumerate([*words, ";"]):
+        if begin is None and word in {"ragtasks", "lm_eval"} and (place == 0 or words[place - 1] in _OTHER):
+            begin = place
+        elif begin is not None and word in _OTHER:
+            yield words[begin:place]
+            begin = None
+
+
+def options_of(words: list[str]) -> set[str]:
+    """Return the options that a command knows; an unknown command is an error."""
+    program, *rest = words
+    if program == "lm_eval" or rest[0] == "run":
+        return _harness_options() | {"-v"}
+    command: Any = typer.main.get_command(app)
+    known = {option for parameter in command.params for option in parameter.opts}
+    while hasattr(command, "commands") and rest and not rest[0].startswith("-"):
+        assert rest[0] in command.commands, f"no command {' '.join(words)}"
+        command = command.commands[rest.pop(0)]
+        known = {option for item in command.params for option in (*item.opts, *item.secondary_opts)}
+    return known | {"--help", "-h"}
+
+
+def _harness_options() -> set[str]:
+    (commands,) = (a for a in HarnessCLI()._parser._actions if isinstance(a, argparse._SubParsersAction))
+    return {option for parser in commands.choices.values() for a in parser._actions for option in a.option_strings}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_option_of_every_command_exists(document: Path) -> None:
+    unknown = []
+    for words in shown(document):
+        given = {word.partition("=")[0] for word in words[1:] if re.match(r"--?[a-z]", word)}
+        if len(words) > 1 and given - options_of(words):
+            unknown.append((" ".join(words), sorted(given - options_of(words))))
+    assert not unknown
+
+
+def test_the_check_sees_what_is_not_there() -> None:
+    assert list(_commands("ragtasks report results --html page.html  # a page")) == [
+        ["ragtasks", "report", "results", "--html", "page.html"]
+    ]
+    (words,) = _commands("python x & ragtasks score --endpoint X; kill $!")
+    assert words == ["ragtasks", "score", "--endpoint", "X"]
+    assert "--nope" not in options_of(["ragtasks", "report"])
+    with pytest.raises(AssertionError, match="no command"):
+        options_of(["ragtasks", "fletch"])
