@@ -3,7 +3,7 @@
 from ragtasks.benchmarks._benchmark import Benchmark
 from ragtasks.benchmarks._contexts import contexts_for, contexts_of_run, published_passages, tasks_checksum
 from ragtasks.benchmarks._definition import BenchmarkDefinition
-from ragtasks.benchmarks._docs import Doc, build_doc, build_docs, response_of
+from ragtasks.benchmarks._docs import Doc, build_doc, build_docs, passage_rows, response_of
 from ragtasks.benchmarks._exported import contexts_to_export, exported_task, exported_tasks
 from ragtasks.benchmarks._registry import (
     DEFAULT_BENCHMARK,
@@ -60,6 +60,7 @@ __all__ = [
     "open_benchmark",
     "own_tables",
     "parse_rewrite",
+    "passage_rows",
     "published_passages",
     "read_reply",
     "response_of",

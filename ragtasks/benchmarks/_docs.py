@@ -8,7 +8,7 @@ turns a doc and an answer back into records for scoring.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ragtasks.benchmarks._benchmark import Benchmark
@@ -55,15 +55,16 @@ def build_doc(benchmark: Benchmark, task: Task, setting: Setting, run: str, pass
         "multi_turn": task.multi_turn,
         "history": [{"role": message.role.value, "content": message.text} for message in task.messages[:-1]],
         "question": task.question,
-        "passages": [_passage_dict(passage) for passage in passages],
+        "passages": passage_rows(passages),
         "references": [passage.passage_id for passage in task.references],
         "target": task.target,
         "extra": json.dumps(dict(task.extra), ensure_ascii=False),
     }
 
 
-def _passage_dict(passage: Passage) -> dict[str, str]:
-    return {"passage_id": passage.passage_id, "title": passage.title, "text": passage.text}
+def passage_rows(passages: Iterable[Passage]) -> list[dict[str, str]]:
+    """Return passages as they stand in a doc."""
+    return [{"passage_id": item.passage_id, "title": item.title, "text": item.text} for item in passages]
 
 
 def response_of(doc: Mapping[str, Any], text: str) -> Response:
@@ -89,4 +90,4 @@ def response_of(doc: Mapping[str, Any], text: str) -> Response:
     return Response(task, passages, text, str(doc.get("no_answer") or ""))
 
 
-__all__ = ["Doc", "build_doc", "build_docs", "response_of"]
+__all__ = ["Doc", "build_doc", "build_docs", "passage_rows", "response_of"]

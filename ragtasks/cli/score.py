@@ -12,7 +12,7 @@ import typer
 
 from ragtasks.cli.app import app, may_be_replaced, put, say
 from ragtasks.cli.options import DATA, named_benchmark
-from ragtasks.errors import RagtasksError
+from ragtasks.errors import ConfigurationError, RagtasksError
 from ragtasks.records import Setting
 
 _NAME = Annotated[str, typer.Option(help="Such as mtrag, mtrag_un, multihop_rag, trec_rag24, custom.")]
@@ -20,14 +20,20 @@ _NAME = Annotated[str, typer.Option(help="Such as mtrag, mtrag_un, multihop_rag,
 
 @app.command()
 def score(  # noqa: PLR0917 (one parameter an option)
-    answers: Annotated[Path, typer.Argument(help="JSON lines: id, answer, and contexts where the system retrieved.")],
     benchmark: _NAME,
+    answers: Annotated[
+        Path | None, typer.Argument(help="JSON lines: id, answer, and contexts where the system retrieved.")
+    ] = None,
     setting: Annotated[Setting | None, typer.Option(help="Whose passages the answers without `contexts` had.")] = None,
     data: DATA = None,
     run: Annotated[str, typer.Option(help="Stored run that gave the setting's passages.")] = "official",
     judge: Annotated[list[str] | None, typer.Option(help="LLM judge: openai/NAME, or JSON; repeatable.")] = None,
     encoder: Annotated[str | None, typer.Option(help="Encoder of BERTScore, or `none`.")] = None,
     name: Annotated[str | None, typer.Option(help="The system's name; default: the file's.")] = None,
+    endpoint: Annotated[
+        str | None, typer.Option(help="Address of a running system, or JSON with the keys of an endpoint.")
+    ] = None,
+    protocol: Annotated[str, typer.Option(help="How the endpoint is asked: openai or plain.")] = "openai",
     metadata: Annotated[str, typer.Option(help="JSON object with any other keys, as for lm_eval.")] = "{}",
     output: Annotated[Path, typer.Option("--output", "--output_path", help="Folder for the results.")] = Path(
         "results"
@@ -36,12 +42,32 @@ def score(  # noqa: PLR0917 (one parameter an option)
     force: Annotated[bool, typer.Option("--force", help="Replace results of the same system without asking.")] = False,
 ) -> None:
     """Score the answers of your own RAG system, and write results that every other command reads."""
-    from ragtasks.logs import read_answers
     from ragtasks.scoring import OwnSystem
 
-    system = OwnSystem(name or answers.stem, benchmark, setting, answers)
     options = _options(metadata, data=data, run=run, judges=judge, encoder=encoder)
-    _score(system, lambda opened, _config, _file: read_answers(answers, opened), options, output, force=force)
+    if endpoint is not None and answers is None:
+        named, answering = _asked(endpoint, protocol, name, setting or Setting.FULL_RAG)
+        system = OwnSystem(named, benchmark, setting or Setting.FULL_RAG, output)
+    elif answers is not None and endpoint is None:
+        system, answering = OwnSystem(name or answers.stem, benchmark, setting, answers), _read(answers)
+    else:
+        raise ConfigurationError("name a file of answers, or --endpoint, and not both")
+    _score(system, answering, options, output, force=force)
+
+
+def _read(file: Path) -> Any:
+    from ragtasks.logs import read_answers
+
+    return lambda benchmark, _config, _results: read_answers(file, benchmark)
+
+
+def _asked(endpoint: str, protocol: str, name: str | None, setting: Setting) -> tuple[str, Any]:
+    from ragtasks.clients import system_endpoint
+    from ragtasks.environment import run_store, secret
+    from ragtasks.scoring import System, ask_endpoint
+
+    found, chosen = system_endpoint(endpoint, name or "rag-system", protocol)
+    return name or found.model, ask_endpoint(System(found, chosen, secret), setting, run_store())
 
 
 def _score(system: Any, answering: Any, options: dict[str, Any], output: Path, *, force: bool) -> None:

@@ -26,6 +26,7 @@ from ragtasks.clients._protocol import (
     no_progress,
 )
 from ragtasks.clients._streaming import stream_reply
+from ragtasks.clients._system_client import SystemClient, SystemProtocol, system_endpoint
 from ragtasks.clients._usage import Price, Tally, Usage, usage_of
 from ragtasks.clients.replies import (
     CachedClient,
@@ -58,6 +59,8 @@ __all__ = [
     "Reply",
     "ReplyCache",
     "Secrets",
+    "SystemClient",
+    "SystemProtocol",
     "Tally",
     "Usage",
     "check_reply_cache",
@@ -71,5 +74,6 @@ __all__ = [
     "read_completion",
     "read_text",
     "stream_reply",
+    "system_endpoint",
     "usage_of",
 ]

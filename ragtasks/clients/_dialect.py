@@ -6,16 +6,35 @@ last one: the setting is left out, or renamed, for the rest of the call, and a n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
-from ragtasks.clients._completion import split_thinking
+from ragtasks.clients._completion import read_completion, split_thinking
 from ragtasks.clients._endpoint import Endpoint
 from ragtasks.clients._protocol import Decoding, Outcome, Prompt, Reply
 
 _LIMITS = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """What travels: where requests go, how they are built, how replies are read."""
+
+    path: str
+    """Where requests go, below the address; empty for the address itself."""
+    dialect: Callable[[Endpoint, Decoding], Dialect]
+    """Builds requests."""
+    read: Callable[[bytes], Reply]
+    """Body of a reply -> reply.
+
+    Raises:
+        ValueError: it is not JSON.
+    """
+    hint: str
+    """What helps once nothing can be had any more."""
 
 
 class Dialect:
@@ -46,6 +65,7 @@ class Dialect:
             "messages": prompt.payload(),
             **sent,
             **self._endpoint.extra_fields,
+            **prompt.body,
         }
 
     def adapt(self, setting: str, sent: Mapping[str, Any]) -> str | None:
@@ -98,4 +118,12 @@ def _answer_begun(raw: str) -> bool:
     return bool(isinstance(content, str) and split_thinking(content)[1])
 
 
-__all__ = ["Dialect"]
+CHAT = Wire(
+    "/chat/completions",
+    Dialect,
+    read_completion,
+    "Saved answers are scored without their model by `ragtasks judge RESULTS --output-path FOLDER`",
+)
+"""Chat completions, as language models are asked."""
+
+__all__ = ["CHAT", "Dialect", "Wire"]

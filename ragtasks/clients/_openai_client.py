@@ -19,7 +19,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 from ragtasks.clients._credentials import Credentials, is_open_to_others
-from ragtasks.clients._dialect import Dialect
+from ragtasks.clients._dialect import CHAT, Wire
 from ragtasks.clients._endpoint import Endpoint, endpoint_of
 from ragtasks.clients._failures import Failure, Verdict
 from ragtasks.clients._holdups import HoldUps
@@ -44,6 +44,7 @@ class OpenAIClient:
         endpoint: Endpoint | str | Mapping[str, Any],
         credentials: Credentials | str | None = None,
         decoding: Decoding | None = None,
+        wire: Wire = CHAT,
     ) -> None:
         """Name who is asked.
 
@@ -51,6 +52,7 @@ class OpenAIClient:
             endpoint: address, model, limits; what it says of temperature and longest reply goes before `decoding`.
             credentials: what the endpoint is shown, see `credentials_for`; a text is its key.
             decoding: how replies are generated.
+            wire: what travels, where it is no chat completion.
 
         Raises:
             ConfigurationError: an endpoint that cannot be read.
@@ -59,6 +61,7 @@ class OpenAIClient:
         given = credentials if isinstance(credentials, Credentials) else Credentials(credentials)
         self._credentials = given
         self._decoding = _decoding_of(self._endpoint, decoding or Decoding())
+        self._wire = wire
 
     def __repr__(self) -> str:
         return f"OpenAIClient({self.name!r})"
@@ -104,9 +107,9 @@ class OpenAIClient:
     async def _answer(self, prompts: Sequence[Prompt], progress: Progress, journal: Journal | None) -> list[Reply]:
         if is_open_to_others(self._endpoint.address):
             _warn_of_plain_http(self._endpoint.address)
-        async with Transport(self._endpoint, self._credentials) as transport:
+        async with Transport(self._endpoint, self._credentials, self._wire) as transport:
             tally = Tally(self.name, len(prompts), progress)
-            call = _Call(transport, self._endpoint, self._decoding, journal=journal, tally=tally)
+            call = _Call(transport, self._endpoint, self._decoding, self._wire, journal=journal, tally=tally)
             return await call.answer(prompts)
 
 
@@ -127,13 +130,14 @@ class _Call:
         transport: Transport,
         endpoint: Endpoint,
         decoding: Decoding,
+        wire: Wire,
         *,
         journal: Journal | None,
         tally: Tally,
     ) -> None:
         self._transport, self._endpoint = transport, endpoint
         self._decoding, self._journal, self._tally = decoding, journal, tally
-        self._dialect = Dialect(endpoint, decoding)
+        self._dialect, self._hint = wire.dialect(endpoint, decoding), wire.hint
         self._limiter = Limiter(endpoint.requests_per_minute, endpoint.tokens_per_minute)
         self._hold_ups = HoldUps(endpoint)
         self._replies: dict[int, Reply] = {}
@@ -264,7 +268,7 @@ class _Call:
             expected="replies to prompts",
             found=found,
             next_step="check address, model and key (docs/endpoints.md), then ask again: stored replies are kept. "
-            "Saved answers are scored without their model by `ragtasks judge RESULTS --output-path FOLDER`",
+            f"{self._hint}",
         )
 
 

@@ -41,6 +41,8 @@ class Prompt:
     """The chat, ending with the message to be answered."""
     key_parts: tuple[str, ...] = ()
     """What tells this request from another one with the same messages, such as `attempt 2`; it is not sent."""
+    body: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    """Further fields of the request, as JSON values; part of what tells it from others."""
     kind: str = field(default="", compare=False)
     """What it asks for, such as `rewrite` or the name of a rubric: for whoever looks into a cache."""
     is_readable: Callable[[str], bool] | None = field(default=None, compare=False, repr=False)

@@ -15,8 +15,8 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from ragtasks.clients._completion import read_completion
 from ragtasks.clients._credentials import Credentials
+from ragtasks.clients._dialect import CHAT, Wire
 from ragtasks.clients._endpoint import Endpoint
 from ragtasks.clients._failures import Failure, failure_in_body, failure_of, unreadable
 from ragtasks.clients._protocol import Reply
@@ -31,8 +31,8 @@ _SENT_HEADERS = frozenset(
 class Transport:
     """The connections to one endpoint, while an `async with` lasts."""
 
-    def __init__(self, endpoint: Endpoint, credentials: Credentials) -> None:
-        self._endpoint, self._credentials = endpoint, credentials
+    def __init__(self, endpoint: Endpoint, credentials: Credentials, wire: Wire = CHAT) -> None:
+        self._endpoint, self._credentials, self._wire = endpoint, credentials, wire
         self._sdk = _sdk(endpoint, credentials)
 
     async def __aenter__(self) -> Transport:
@@ -53,7 +53,9 @@ class Transport:
         try:
             # `post` instead of `chat.completions.create`: walking over the types of every request is a third of the
             # SDK's time, and the body is wanted as it came.
-            sending = self._sdk.post("/chat/completions", cast_to=_http_library().Response, body=sent)
+            sending = self._sdk.post(
+                self._wire.path or self._endpoint.address, cast_to=_http_library().Response, body=sent
+            )
             # The SDK's time limit holds between two bytes; a server that drips would never reach it.
             async with _time_limit(max(min(self._endpoint.longest_reply_seconds, patience_seconds), 0.001)):
                 response = await sending
@@ -64,7 +66,7 @@ class Transport:
         if failure := failure_in_body(body, headers, self._credentials):
             return failure, headers
         try:
-            return read_completion(body), headers
+            return self._wire.read(body), headers
         except ValueError:
             return unreadable(body, self._credentials), headers
 

@@ -23,7 +23,7 @@ from lm_eval.api.task import ConfigurableTask
 from lm_eval.filters import build_filter_ensemble
 
 from ragtasks import __version__
-from ragtasks.benchmarks import Benchmark, Doc, benchmark_folder, open_benchmark, response_of
+from ragtasks.benchmarks import Benchmark, Doc, benchmark_folder, open_benchmark, passage_rows, response_of
 from ragtasks.config import config_from_metadata
 from ragtasks.environment import data_folder, run_store
 from ragtasks.errors import ConfigurationError, clear_error
@@ -33,7 +33,7 @@ from ragtasks.harness._best_of import BestOf
 from ragtasks.harness._chat import ChatRenderer, chat_messages, refuse_chat_endpoint, system_text
 from ragtasks.harness._dataset import task_dataset
 from ragtasks.harness._room import Fitting, room_of
-from ragtasks.harness.answering import NoAnswer, model_in_use
+from ragtasks.harness.answering import NoAnswer, SystemAnswer, model_in_use
 from ragtasks.harness.judge_model import JudgeModel
 from ragtasks.metrics import Metric, Pair, answer_text
 from ragtasks.records import Response, Setting
@@ -81,6 +81,7 @@ class ConversationTask(ConfigurableTask):
         self._max_words = self.evaluation.max_words or options.get("max_words", _MAX_WORDS)
         self._results: dict[str, ScoredResponse] = {}
         self._no_answers: dict[str, str] = {}
+        self._own_passages: dict[str, list[dict[str, str]]] = {}
         self._is_distributed = False
         self._renderer = self._fresh_renderer()
         self._fitting = Fitting()
@@ -258,6 +259,8 @@ class ConversationTask(ConfigurableTask):
         self._best_of.settle(self._instances, self._response)
         replies = {instance.doc["task_id"]: instance.resps[0] for instance in self._instances}
         self._no_answers = {name: reply.reason for name, reply in replies.items() if isinstance(reply, NoAnswer)}
+        own = {name: reply.passages for name, reply in replies.items() if isinstance(reply, SystemAnswer)}
+        self._own_passages |= {name: passage_rows(passages) for name, passages in own.items()}
 
     def _response(self, instance: Instance, reply: Any) -> Response:
         """Return one of several replies as a response."""
@@ -281,8 +284,10 @@ class ConversationTask(ConfigurableTask):
         return shown if reason is None else {**shown, "no_answer": reason}
 
     def _shown(self, doc: Doc) -> Doc:
-        """Return a doc without the passages that were left out of its prompt."""
-        n_kept = self._fitting.kept.get(doc["task_id"])
+        """Return a doc with the passages that the answer rests on: a system's own, or those that fit into the prompt."""
+        n_kept, own = self._fitting.kept.get(doc["task_id"]), self._own_passages.get(doc["task_id"])
+        if own is not None:
+            return {**doc, "passages": own}
         return doc if n_kept is None else {**doc, "passages": doc["passages"][:n_kept]}
 
     def take_results(self, results: Sequence[ScoredResponse], responses: Sequence[Response]) -> None:
@@ -395,9 +400,10 @@ def writable(reply: Any) -> Any:
     No UTF-8 holds it, so one such reply would keep the harness from saving all of them. A reply that did not come keeps
     its reason.
     """
-    if not isinstance(reply, str) or isinstance(reply, NoAnswer):
+    if not isinstance(reply, str):
         return reply
-    return reply.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    written = reply.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return reply if written == reply else written  # a reply that knows more than its text stays what it is
 
 
 def _named(template: PromptTemplate) -> str:

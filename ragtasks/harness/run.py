@@ -28,7 +28,7 @@ from lm_eval.tasks import TaskManager
 
 from ragtasks.config import KEYS, foreign_keys
 from ragtasks.errors import ConfigurationError, RagtasksError
-from ragtasks.harness import models
+from ragtasks.harness import endpoint_model, models
 from ragtasks.harness._argument_errors import (
     ClearConfig,
     Loaded,
@@ -60,7 +60,8 @@ def run_harness(arguments: Sequence[str]) -> None:
             failed, or judges gave too few verdicts.
         SystemExit: the harness's own refusal of its arguments.
     """
-    assert models.__all__  # imported for the names that it registers
+    assert models.__all__
+    assert endpoint_model.__all__  # imported for the names that they register
     take_failures()  # what an evaluation that ended early, or the stock harness, left in this process
     arguments, verbose = take_verbose(submission_arguments(arguments))
     with told_in_stages(verbose=verbose):

@@ -28,6 +28,8 @@ def _notes(done: OwnScores) -> Iterator[str]:
         yield f"missing: {n} of {done.n_tasks} tasks have no answer ({where}); no mean above counts them"
     if done.n_failed:
         yield f"failed: {done.n_failed} requests got no answer; the samples say why"
+    if done.n_without:
+        yield f"contexts: {done.n_without} of {done.n_answers} answers rest on none; nothing there can be faithful"
     if n_bare := done.n_answers - done.n_own_contexts:
         yield f"contexts: {n_bare} of {done.n_answers} answers have none and are scored against the setting's"
 

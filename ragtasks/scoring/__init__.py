@@ -1,5 +1,6 @@
 """Responses to scores, in one pass over all of them; it knows no harness."""
 
+from ragtasks.scoring._asking import System, ask_endpoint, asked_of
 from ragtasks.scoring._failures import record_failure, take_failures
 from ragtasks.scoring._judge import Place, parsed_metadata, rescore
 from ragtasks.scoring._live_retrieval import LiveRetrieval
@@ -16,6 +17,9 @@ __all__ = [
     "Place",
     "ResponseScorer",
     "ScoredResponse",
+    "System",
+    "ask_endpoint",
+    "asked_of",
     "given_metrics",
     "parsed_metadata",
     "pick_best",

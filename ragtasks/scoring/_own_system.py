@@ -14,6 +14,7 @@ from ragtasks.config import EvaluationConfig, config_from_options
 from ragtasks.errors import ConfigurationError
 from ragtasks.logs import GivenAnswer, answers_evaluation, contexts_of_answers
 from ragtasks.records import Answerability, Contexts, Setting, Task
+from ragtasks.scoring._asking import unfinished_file
 from ragtasks.scoring._failures import take_failures
 from ragtasks.scoring._judge import Place, open_named, require_leave, score_tasks
 from ragtasks.scoring._results_layout import write_results
@@ -51,6 +52,8 @@ class OwnScores:
     """Domain -> its tasks without an answer; empty where there are none."""
     n_own_contexts: int
     """Answers that say what they rest on."""
+    n_without: int
+    """Answers that rest on no passage at all, as far as is known."""
     n_answers: int
     """Answers in the results."""
     n_failed: int
@@ -91,7 +94,8 @@ def score_own(
     benchmark = open_named(system.benchmark, config.data, place)
     time = _file_name(system, benchmark)
     file = output.resolve() / _slug(system.name) / f"results_{time}.json"
-    require_leave(output, [file], may_replace)
+    if not unfinished_file(file).exists():  # else these results are to be completed
+        require_leave(output, [file], may_replace)
     given = answering(benchmark, config, file)
     setting = system.setting or _own_setting(given)
     contexts = contexts_of_answers(given, benchmark, setting, config.run, place.run_store)
@@ -106,6 +110,9 @@ def score_own(
         time=time,
     )
     write_results(evaluation, file, list(score_tasks(evaluation.tasks, place, local_judge)))
+    problems = tuple(take_failures())
+    if not problems:
+        unfinished_file(file).unlink(missing_ok=True)
     asked = [task for task in benchmark.tasks if _counts(task, contexts, config)]
     missing = Counter(task.domain for task in asked if task.task_id not in given)
     found = [given[task.task_id] for task in asked if task.task_id in given]
@@ -116,8 +123,9 @@ def score_own(
         missing=missing,
         n_own_contexts=sum(answer.passages is not None for answer in answered),
         n_answers=len(answered),
+        n_without=sum(answer.passages == () for answer in answered),
         n_failed=len(found) - len(answered),
-        problems=tuple(take_failures()),
+        problems=problems,
     )
 
 

@@ -126,6 +126,8 @@ class _Entry:
         request: dict[str, Any] = {"client": described, "messages": prompt.payload()}
         if prompt.key_parts:
             request["key_parts"] = list(prompt.key_parts)
+        if prompt.body:
+            request["body"] = dict(prompt.body)
         if origin:
             request["address"] = origin
         return cls(canonical_hash(request), request, prompt, [])

@@ -18,11 +18,13 @@ from urllib.parse import urlsplit, urlunsplit
 from ragtasks.clients import Kept, Outcome, Reply, ReplyCache, check_reply_cache
 from ragtasks.errors import CacheError
 from ragtasks.files import canonical_hash
+from ragtasks.harness.answering._system_answer import as_kept, from_kept
 
 _LOGGER = logging.getLogger(__name__)
 _ANSWERING_ONLY = frozenset(
     {"api_key", "auth_token", "batch_size", "ca_cert_path", "header", "max_batch_size", "max_retries"}
-    | {"num_concurrent", "timeout", "verify_certificate"}
+    | {"num_concurrent", "timeout", "verify_certificate", "slots", "api_key_env", "attempts", "timeout_seconds"}
+    | {"patience_seconds", "requests_per_minute", "rate_limit_patience_seconds"}
 )
 """Arguments of models that are secret, or say how requests travel: none changes an answer."""
 
@@ -71,7 +73,9 @@ class AnswerLog:
                 n_before[name] += 1
                 self._keys.append(key)
                 found = kept.get(key)
-                known.append(None if found is None or found.reply.text is None else json.loads(found.reply.text))
+                known.append(
+                    None if found is None or found.reply.text is None else from_kept(json.loads(found.reply.text))
+                )
         self._n_of = Counter(name for name, answer in zip(names, known, strict=True) if answer is not None)
         return known
 
@@ -81,7 +85,7 @@ class AnswerLog:
         key = f"{name}-{self._n_of[name]}"
         self._n_of[name] += 1
         request = {"method": asked[0], "arguments": _text(asked[1])}
-        kept = Kept(key, request, Reply(Outcome.ANSWERED, text=json.dumps(answer)), asked[0])
+        kept = Kept(key, request, Reply(Outcome.ANSWERED, text=json.dumps(as_kept(answer))), asked[0])
         try:
             # Opened here and not before: an evaluation that ends takes an empty file away.
             self._file = self._file or ReplyCache(self.path)

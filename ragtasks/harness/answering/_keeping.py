@@ -41,14 +41,14 @@ class AnswerKeeper(AbstractContextManager["AnswerKeeper"]):
         _IN_USE.clear()
 
     def keep(self, kind: str, model: LM, arguments: dict[str, Any]) -> Any:
-        """Return the model with its answers kept; baselines cost nothing and read the doc, not the prompt.
+        """Return the model with its answers kept; baselines cost nothing.
 
         Raises:
             CacheError: the file cannot be used.
         """
         _IN_USE[:] = [model]
         _LOGGER.info("%s is loaded; building the prompts", kind)
-        if kind == "dummy" or kind.startswith("ragtasks-"):
+        if kind == "dummy" or (kind.startswith("ragtasks-") and kind != "ragtasks-endpoint"):
             return model
         log = None
         if name := self._lasting or self._unsaved:

@@ -1,0 +1,100 @@
+"""A RAG system behind HTTP as a harness model: it is asked the conversation, and its own passages are scored.
+
+Like the baselines it reads the doc behind a request, not the prompt: a system that retrieves for itself wants no
+passages in a system message.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+# The harness makes its own models known only while no other is: ours must not be the first.
+import lm_eval.models  # noqa: F401
+from lm_eval.api.instance import Instance
+from lm_eval.api.model import LM
+from lm_eval.api.registry import register_model
+
+from ragtasks.clients import Reply, system_endpoint
+from ragtasks.environment import secret
+from ragtasks.errors import ConfigurationError
+from ragtasks.harness.answering import NoAnswer, SystemAnswer
+from ragtasks.logs import GivenAnswer
+from ragtasks.records import Setting
+from ragtasks.scoring import System, asked_of
+
+_OF_THE_HARNESS = frozenset({"batch_size", "max_batch_size", "device"})
+_NAME = "rag-system"
+
+
+@register_model("ragtasks-endpoint")
+class RagEndpoint(LM):
+    """Asks a system each task; arguments are the keys of an endpoint, `protocol` (`openai`, `plain`) and `model`."""
+
+    tokenizer_name = "ragtasks-endpoint"
+
+    def __init__(self, **arguments: Any) -> None:
+        """Name the system.
+
+        Raises:
+            ConfigurationError: an unknown argument, or one that does not fit.
+        """
+        super().__init__()
+        own = {key: value for key, value in arguments.items() if key not in _OF_THE_HARNESS}
+        if "num_concurrent" in own:  # the harness's word for it
+            own["slots"] = own.pop("num_concurrent")
+        self._system = System(*system_endpoint(own, _NAME, "openai"), secret)
+
+    def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
+        """Return the answer to each request with what it rests on; `NoAnswer` where none came.
+
+        Raises:
+            ModelError: nothing can be had from the system any more.
+            ConfigurationError: a setting whose passages the protocol cannot send.
+        """
+        asked = [self._asked(request) for request in requests]
+        answers = self._system.ask(asked, journal=_Told(self, requests, asked))
+        return [_carried(answer) for answer in answers]
+
+    def _asked(self, request: Instance) -> dict[str, Any]:
+        gives = self._system.gives_passages(Setting(request.doc["setting"]))
+        return asked_of(request.doc, with_passages=gives)
+
+    def tell(self, request: Instance, reply: Reply, *, had_passages: bool) -> None:
+        """Tell the harness's caches of an answer that has just come."""
+        answer = _carried(self._system.answer_in(reply, had_passages))
+        if not isinstance(answer, NoAnswer):
+            self.cache_hook.add_partial("generate_until", request.args, answer)
+
+    def apply_chat_template(self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
+        """Return the messages as text: what tells one request from another."""
+        return "\n".join(f"{message['role']}: {message['content']}" for message in chat_history)
+
+    def loglikelihood(self, requests: list[Instance]) -> list[tuple[float, bool]]:
+        """Refuse."""
+        raise ConfigurationError("a RAG system answers questions; it gives no likelihoods")
+
+    def loglikelihood_rolling(self, requests: list[Instance]) -> list[float]:
+        """Refuse."""
+        raise ConfigurationError("a RAG system answers questions; it gives no likelihoods")
+
+
+class _Told:
+    """The journal of one call: it tells the harness of each answer as it comes, so that a kill loses none."""
+
+    def __init__(self, model: RagEndpoint, requests: list[Instance], asked: list[dict[str, Any]]) -> None:
+        self._model, self._requests, self._asked = model, requests, asked
+
+    def recall(self, index: int) -> Reply | None:
+        return None
+
+    def record(self, index: int, reply: Reply) -> None:
+        self._model.tell(self._requests[index], reply, had_passages="contexts" in self._asked[index])
+
+
+def _carried(answer: GivenAnswer) -> str:
+    if answer.no_answer:
+        return NoAnswer(answer.no_answer)
+    return answer.text if answer.passages is None else SystemAnswer(answer.text, answer.passages)
+
+
+__all__ = ["RagEndpoint"]

@@ -1,0 +1,207 @@
+"""A RAG system behind HTTP: asked in two protocols, its own passages scored, a kill loses nothing, no key shows."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.clients._server import Action, ChatServer, chat_server, completion, refusal
+from tests.harness.conftest import CommandResult
+from tests.harness.test_own_system import ragtasks, samples
+
+__all__ = ["ragtasks"]
+
+KEY = "tk-0123456789abcdef-of-my-system"
+FULL_RAG = ("--benchmark", "mtrag", "--setting", "full_rag", "--data", "sample", "--encoder", "none")
+N_TASKS = 108
+Run = Callable[..., CommandResult]
+OWN = [{"id": "mine-1", "title": "Mine", "text": "The bridge is forty metres long."}]
+
+
+def plain(answer: Any = "Forty metres.", contexts: Any = OWN) -> Action:
+    content = {"answer": answer} if contexts is None else {"answer": answer, "contexts": contexts}
+    return Action(json.dumps(content).encode())
+
+
+def asked(server: ChatServer) -> dict[str, Any]:
+    return {"base_url": server.base_url, "api_key_env": "MY_SYSTEM_KEY", "backoff_seconds": 0.01, "attempts": 2}
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_SYSTEM_KEY", KEY)
+
+
+def everything_in(folder: Path) -> str:
+    return "".join(path.read_bytes().decode("utf-8", "replace") for path in folder.rglob("*") if path.is_file())
+
+
+def test_the_plain_protocol_sends_the_conversation_and_scores_what_the_system_used(
+    ragtasks: Run, tmp_path: Path
+) -> None:
+    with chat_server(lambda *_: plain()) as server:
+        endpoint = json.dumps(asked(server))
+        done = ragtasks(
+            "score", "--endpoint", endpoint, "--protocol", "plain", *FULL_RAG, "--name", "mine", "--output", tmp_path
+        )
+    assert done.status == 0, done.err
+    assert "| mine   | 108 of 108 |" in done.out
+    assert {path.split("?")[0] for path in server.paths} == {"/v1"}
+    assert {headers["authorization"] for headers in server.headers} == {f"Bearer {KEY}"}
+    assert {frozenset(body) for body in server.bodies} == {frozenset({"id", "messages"})}
+    assert {message["role"] for body in server.bodies for message in body["messages"]} == {"user", "assistant"}
+    rows = list(samples(tmp_path))
+    assert len(rows) == N_TASKS
+    assert {row["doc"]["passages"][0]["passage_id"] for row in rows} == {"mine-1"}
+    assert not list(tmp_path.rglob("unfinished*"))
+    assert KEY not in everything_in(tmp_path) + done.out + done.err
+
+
+def test_a_setting_that_gives_passages_sends_them(ragtasks: Run, tmp_path: Path) -> None:
+    place = ("--benchmark", "multihop_rag", "--setting", "reference", "--data", "sample", "--output", tmp_path)
+    with chat_server(lambda *_: plain("Yes", None)) as server:
+        options = ("--endpoint", server.base_url)
+        done = ragtasks("score", *options, "--protocol", "plain", *place)
+        assert done.status == 0, done.err
+        refused = ragtasks("score", *options, *place, "--force")
+    assert {frozenset(body) for body in server.bodies} == {frozenset({"id", "messages", "contexts"})}
+    given = {body["id"]: [item["text"] for item in body["contexts"]] for body in server.bodies}
+    for row in samples(tmp_path):
+        assert [item["text"] for item in row["doc"]["passages"]] == given[row["doc"]["task_id"]]
+    assert refused.status == 1
+    assert "take --protocol plain" in refused.err
+
+
+AZURE = {"context": {"citations": [{"content": "Forty metres.", "title": "T", "chunk_id": "c-7", "url": None}]}}
+OPEN_WEBUI = {"sources": [{"source": {"name": "a.pdf"}, "document": ["Forty.", "Metres."], "metadata": [{}, {}]}]}
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ({"contexts": OWN}, [("mine-1", "The bridge is forty metres long.")]),
+        ({"contexts": ["A text."]}, [("context-1", "A text.")]),
+        (AZURE, [("c-7", "Forty metres.")]),
+        (OPEN_WEBUI, [("context-1.1", "Forty."), ("context-1.2", "Metres.")]),
+        ({"citations": ["https://example.org"]}, []),
+        ({}, []),
+    ],
+)
+def test_chat_servers_say_their_passages_in_many_places(
+    ragtasks: Run, tmp_path: Path, message: dict[str, Any], expected: list[tuple[str, str]]
+) -> None:
+    with chat_server(lambda *_: completion("Forty metres.", **message)) as server:
+        arguments = json.dumps({**asked(server), "model": "mine"})
+        metadata = '{"data": "sample", "encoder": "none"}'
+        options = ("--model_args", arguments, "--metadata", metadata, "--log_samples", "--output_path", tmp_path)
+        done = ragtasks("run", "--model", "ragtasks-endpoint", "--tasks", "mtrag_full_rag_fiqa", *options)
+    assert done.status == 0, done.err
+    assert {tuple(body) for body in server.bodies} == {("model", "messages")}
+    rows = list(samples(tmp_path))
+    assert len(rows) == len(server.bodies) == 27
+    for row in rows:
+        assert [(item["passage_id"], item["text"]) for item in row["doc"]["passages"]] == expected
+    assert KEY not in everything_in(tmp_path) + done.out + done.err
+
+
+def test_the_harness_and_the_command_give_the_same_scores(ragtasks: Run, tmp_path: Path) -> None:
+    def script(text: str, _: int) -> Action:
+        return completion(f"About {text}", contexts=[{"id": "p", "text": f"All on {text}"}])
+
+    with chat_server(script) as server:
+        arguments = json.dumps({**asked(server), "model": "mine"})
+        metadata = '{"data": "sample", "encoder": "none"}'
+        options = ("--model_args", arguments, "--metadata", metadata, "--log_samples", "--output_path", tmp_path / "a")
+        assert ragtasks("run", "--model", "ragtasks-endpoint", "--tasks", "mtrag_full_rag", *options).status == 0
+        command = ("score", "--endpoint", json.dumps(asked(server)), *FULL_RAG, "--output", tmp_path / "b")
+        assert ragtasks(*command).status == 0
+    shown = ("metrics", "filtered_resps", "rouge_l", "ans_acc", "token_recall", "idk_yes")
+    found = [
+        {
+            row["doc"]["task_id"]: ([row[key] for key in shown], row["doc"]["passages"])
+            for row in samples(tmp_path / name)
+        }
+        for name in "ab"
+    ]
+    assert found[0] == found[1]
+    assert len(found[0]) == N_TASKS
+
+
+def test_requests_that_failed_are_asked_again_by_the_same_command(ragtasks: Run, tmp_path: Path) -> None:
+    failing = True
+
+    def script(text: str, _: int) -> Action:
+        return refusal(500) if failing and "?" not in text else plain(f"On {text}")
+
+    with chat_server(script) as server:
+        command = ("score", "--endpoint", json.dumps(asked(server)), "--protocol", "plain", *FULL_RAG)
+        first = ragtasks(*command, "--output", tmp_path)
+        n_first, failing = len(server.asked), False
+        second = ragtasks(*command, "--output", tmp_path)
+        third = ragtasks(*command, "--output", tmp_path)
+    n_failed = sum("?" not in text for text in {body["messages"][-1]["content"] for body in server.bodies})
+    assert (first.status, second.status) == (1, 0), second.err
+    assert "requests got no answer: HTTP 500" in first.err
+    assert 0 < len(server.asked) - n_first <= n_failed + 5
+    assert len(list(samples(tmp_path))) == N_TASKS
+    assert third.status == 1
+    assert "--force" in third.err
+
+
+def test_a_reply_of_another_form_says_what_is_wrong(ragtasks: Run, tmp_path: Path) -> None:
+    with chat_server(lambda *_: plain(contexts=[{"id": "x"}])) as server:
+        options = ("--endpoint", json.dumps(asked(server)), "--protocol", "plain")
+        done = ragtasks("score", *options, *FULL_RAG, "--output", tmp_path)
+    assert done.status == 1
+    assert "`contexts`: expected context 1: a text, or an object with `text`" in done.err
+
+
+def test_a_refused_key_ends_it_in_one_line_without_the_key(ragtasks: Run, tmp_path: Path) -> None:
+    with chat_server(lambda *_: refusal(401, f"wrong key {KEY}")) as server:
+        done = ragtasks("score", "--endpoint", json.dumps(asked(server)), *FULL_RAG, "--output", tmp_path)
+    assert done.status == 1
+    assert "does not accept the key" in done.err
+    assert KEY not in everything_in(tmp_path) + done.out + done.err
+
+
+@pytest.mark.parametrize("command", ["score", "run"])
+def test_a_killed_call_asks_only_the_rest(ragtasks: Run, tmp_path: Path, command: str) -> None:
+    victim: list[subprocess.Popen[bytes]] = []
+    out = tmp_path / "out"
+
+    def script(text: str, _: int) -> Action:
+        if len(server.asked) == 40 and victim:
+            victim.pop().send_signal(signal.SIGKILL)
+        return completion(f"On {text}", contexts=OWN)
+
+    with chat_server(script) as server:
+        endpoint = {**asked(server), "slots": 2, "model": "mine"}
+        metadata = '{"data": "sample", "encoder": "none"}'
+        options = {
+            "score": ["--endpoint", json.dumps(endpoint), *FULL_RAG, "--output", str(out)],
+            "run": [
+                "--model", "ragtasks-endpoint", "--model_args", json.dumps(endpoint), "--tasks", "mtrag_full_rag",
+                "--metadata", metadata, "--log_samples", "--output_path", str(out),
+            ],
+        }[command]  # fmt: skip
+        program = [sys.executable, "-c", "from ragtasks.cli import main; main()", command, *options]
+        with subprocess.Popen(program, env=os.environ | {"HF_HUB_OFFLINE": "1"}, stderr=subprocess.DEVNULL) as process:
+            victim.append(process)
+            process.wait()
+        assert process.returncode == -signal.SIGKILL
+        n_before = len(server.asked)
+        assert ragtasks(command, *options).status == 0
+    assert len(server.asked) <= N_TASKS + 2
+    assert n_before >= 40
+    rows = list(samples(out))
+    assert len(rows) == N_TASKS
+    assert {row["doc"]["passages"][0]["passage_id"] for row in rows} == {"mine-1"}
+    assert not list(out.rglob("unfinished*"))
