@@ -16,12 +16,8 @@ from lm_eval._cli import HarnessCLI
 from ragtasks.cli import app
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENTS = [
-    ROOT / "README.md",
-    *sorted((ROOT / "docs").glob("*.md")),
-    *sorted((ROOT / "task_yamls").glob("*/README.md")),
-]
-_FENCE = re.compile(r"^```(?:sh|bash)?\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "task_yamls").glob("*/README.md"))]
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _INLINE = re.compile(r"`((?:ragtasks|lm_eval) [^`\n]+)`")
 _OTHER = {"&", "&&", "|", ";", ">", "<", "2>&1"}
 
@@ -29,7 +25,7 @@ _OTHER = {"&", "&&", "|", ";", ">", "<", "2>&1"}
 def shown(document: Path) -> list[list[str]]:
     """Return the words of each command of ours or of the harness that a document shows."""
     text = document.read_text(encoding="utf-8")
-    blocks = [match[1].replace("\\\n", " ") for match in _FENCE.finditer(text)]
+    blocks = [match[2].replace("\\\n", " ") for match in _FENCE.finditer(text) if match[1] in {"", "sh", "bash"}]
     lines = [line for block in blocks for line in block.splitlines()] + [match[1] for match in _INLINE.finditer(text)]
     return [words for line in lines for words in _commands(line)]
 
