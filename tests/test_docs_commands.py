@@ -16,7 +16,11 @@ from lm_eval._cli import HarnessCLI
 from ragtasks.cli import app
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "task_yamls").glob("*/README.md"))]
+DOCUMENTS = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "task_yamls").glob("*/README.md")),
+]
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _INLINE = re.compile(r"`((?:ragtasks|lm_eval) [^`\n]+)`")
 _OTHER = {"&", "&&", "|", ";", ">", "<", "2>&1"}
