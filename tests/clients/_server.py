@@ -13,11 +13,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-<<<<<<< HEAD
 from ragtasks.harness._system_role import WORD
-=======
-SYSTEM_ROLE_TEST = "The password is: "
->>>>>>> ec5fa95 (Sort imports)
 
 
 @dataclass(frozen=True)
