@@ -284,7 +284,7 @@ class ConversationTask(ConfigurableTask):
         return shown if reason is None else {**shown, "no_answer": reason}
 
     def _shown(self, doc: Doc) -> Doc:
-        """Return a doc with the passages that its answer rests on: a system's own, or those that fit into the prompt."""
+        """Return a doc with the passages its answer rests on: a system's own, or those that fit into the prompt."""
         n_kept, own = self._fitting.kept.get(doc["task_id"]), self._own_passages.get(doc["task_id"])
         if own is not None:
             return {**doc, "passages": own}
