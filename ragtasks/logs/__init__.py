@@ -1,7 +1,16 @@
 """The one reader of what an evaluation left behind."""
 
 from ragtasks.logs._answer_contexts import OWN_CONTEXTS, contexts_of_answers
-from ragtasks.logs._evaluations import Evaluation, Kind, Row, evaluation_of, model_of, read_evaluations
+from ragtasks.logs._evaluations import (
+    Evaluation,
+    Kind,
+    Row,
+    evaluation_of,
+    gold_model,
+    has_own_history,
+    model_of,
+    read_evaluations,
+)
 from ragtasks.logs._given_answers import AnswerReader, GivenAnswer, Note, read_answers
 from ragtasks.logs._merging import Group, comparable_evaluations, group_of, merge_evaluations, model_names
 from ragtasks.logs._provenance import (
@@ -54,7 +63,9 @@ __all__ = [
     "evaluation_files",
     "evaluation_of",
     "files_of",
+    "gold_model",
     "group_of",
+    "has_own_history",
     "heading",
     "merge_evaluations",
     "model_names",

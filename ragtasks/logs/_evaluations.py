@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +26,8 @@ from ragtasks.metrics import Metric
 from ragtasks.suites import suite_named
 
 _OUR_PROMPTS = "ours"
+_OWN_HISTORY = "own history"
+_APART = re.compile(r" \((run|own history)\b.*\)( #\d+)?$| #\d+$", re.DOTALL)
 _ONCE = "each task once in a setting (harness tasks over the same questions need calls of their own)"
 
 
@@ -189,7 +192,7 @@ def _evaluations(file: Path, seen: Path) -> list[Evaluation]:
     samples = logged_samples(file, results, [task for own in parts.values() for task in own])
     return [
         Evaluation(
-            model=_label(model, run),
+            model=_label(model, run, history),
             kind=kind,
             rows=tuple(_rows(samples[task] for task in own)),
             suite=suite,
@@ -198,13 +201,32 @@ def _evaluations(file: Path, seen: Path) -> list[Evaluation]:
             samples={task: samples[task].path for task in own},
             files=(seen.as_posix(),),
         )
-        for (run, suite, kind), own in parts.items()
+        for (run, history, suite, kind), own in parts.items()
     ]
 
 
-def _label(model: str, run: str) -> str:
-    """Return the model's name with the run that it was given, where that is a stored one."""
-    return model if run in {OFFICIAL, OWN_CONTEXTS} else f"{model} (run {run})"
+def _label(model: str, run: str, history: str) -> str:
+    """Return the model's name with the run that it was given, where that is a stored one, and with its own history."""
+    named = model if run in {OFFICIAL, OWN_CONTEXTS} else f"{model} (run {run})"
+    return f"{named} ({history})" if history else named
+
+
+def _own_history(provenance: Mapping[str, Any]) -> str:
+    """Return that turns saw the model's own answers, and how passages were searched for; empty for gold history."""
+    if value_at(provenance, "history", "answers") != "own":
+        return ""
+    searched = (value_at(provenance, "history", key) for key in ("retriever", "queries", "rewriter"))
+    return ", ".join([_OWN_HISTORY, *(text for text in searched if isinstance(text, str))])
+
+
+def has_own_history(evaluation: Evaluation) -> bool:
+    """Return whether each turn saw the model's own answers to the turns before."""
+    return f" ({_OWN_HISTORY}" in evaluation.model
+
+
+def gold_model(evaluation: Evaluation) -> str:
+    """Return the model's name without the run, the history and the number that tell its evaluations apart."""
+    return _APART.sub("", evaluation.model)
 
 
 def _provenance(results: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
@@ -237,16 +259,12 @@ def _asked_by_harness(results: Mapping[str, Any], task: str) -> dict[str, Any]:
     }
 
 
-def _parts(results: Mapping[str, Any]) -> dict[tuple[str, str, Kind], list[str]]:
-    """Return (run, suite, kind of evaluation) -> our harness tasks of a results file that say they are of it."""
-    parts: dict[tuple[str, str, Kind], list[str]] = {}
+def _parts(results: Mapping[str, Any]) -> dict[tuple[str, str, str, Kind], list[str]]:
+    """Return (run, own history, suite, kind of evaluation) -> our harness tasks of a results file that are of it."""
+    parts: dict[tuple[str, str, str, Kind], list[str]] = {}
     for task, provenance in sorted(_provenance(results).items()):
-        key = (
-            provenance.get("configuration", {}).get("run", OFFICIAL),
-            provenance.get("suite", DEFAULT_SUITE),
-            _kind(provenance),
-        )
-        parts.setdefault(key, []).append(task)
+        run, suite = provenance.get("configuration", {}).get("run", OFFICIAL), provenance.get("suite", DEFAULT_SUITE)
+        parts.setdefault((run, _own_history(provenance), suite, _kind(provenance)), []).append(task)
     return parts
 
 
@@ -332,4 +350,13 @@ def _error(where: str, expected: str, found: str) -> BenchmarkFileError:
     return BenchmarkFileError(clear_error("results", where=where, expected=expected, found=found, next_step=RUN_AGAIN))
 
 
-__all__ = ["Evaluation", "Kind", "Row", "evaluation_of", "model_of", "read_evaluations"]
+__all__ = [
+    "Evaluation",
+    "Kind",
+    "Row",
+    "evaluation_of",
+    "gold_model",
+    "has_own_history",
+    "model_of",
+    "read_evaluations",
+]

@@ -17,6 +17,7 @@ from ragtasks.reports.tables._baselines import is_baseline, missing_baselines, w
 from ragtasks.reports.tables._conclusion import conclusion
 from ragtasks.reports.tables._judging import judge_tables
 from ragtasks.reports.tables._losses import loss_tables
+from ragtasks.reports.tables._own_history import own_history_tables
 from ragtasks.reports.tables._rated_answers import RATED_KIND, rated_table
 from ragtasks.reports.tables._scores import EMPTY, Draft, Slot, draft, empty_note, fill, slot
 from ragtasks.reports.tables._slices import ALL, Slice, slices_of
@@ -96,9 +97,12 @@ def _section(given: Sequence[Evaluation], options: ReportOptions) -> Section:
     settings = [name for name in _SETTINGS if any(row.setting == name for item in given for row in item.rows)]
     drafts = [*_overview(everyone, present), *([rated_table(given)] if given[0].kind == RATED_KIND else [])]
     by_dimension = [_by_dimension(everyone, setting, present[name]) for name in metrics for setting in settings]
+    histories = [
+        table for name in metrics for setting in settings for table in own_history_tables(given, present[name], setting)
+    ]
     losses = [table for name in metrics for table in loss_tables(given, name, n_examples=options.n_examples)]
     opening = [conclusion(given, present, metrics[0])] if metrics else []
-    filled = fill([*drafts, *losses, *by_dimension, *opening], intervals=options.intervals)
+    filled = fill([*drafts, *histories, *losses, *by_dimension, *opening], intervals=options.intervals)
     n_others = len(filled) - len(opening)
     overview, others, concluded = filled[: len(drafts)], filled[len(drafts) : n_others], filled[n_others:]
     errors = error_table(everyone, metrics)

@@ -33,13 +33,23 @@ def slices_of(rows: Sequence[Row]) -> Iterator[Slice]:
     """
     yield Slice(ALL, "", lambda _: True)
     yield from _labelled("answerability", rows, lambda row: (row.answerability,))
-    yield from _labelled("turn", rows, lambda row: ("first" if row.turn == 1 else "later",))
-    if len({row.turn for row in rows}) <= _MOST_TURNS:
-        yield from _numbered("turn by turn", rows, lambda row: row.turn)
+    yield from _turns(rows)
     yield from _labelled("domain", rows, lambda row: (row.domain,))
     yield from _labelled("question type", rows, lambda row: row.question_types)
     yield from _labelled("multi-turn type", rows, lambda row: (row.multi_turn,))
     yield from _labelled("passages", rows, lambda row: ("some" if row.n_passages else "none",))
+
+
+def turn_slices(rows: Sequence[Row]) -> Iterator[Slice]:
+    """Yield all tasks, first and later turns, then each turn."""
+    yield Slice(ALL, "", lambda _: True)
+    yield from _turns(rows)
+
+
+def _turns(rows: Sequence[Row]) -> Iterator[Slice]:
+    yield from _labelled("turn", rows, lambda row: ("first" if row.turn == 1 else "later",))
+    if len({row.turn for row in rows}) <= _MOST_TURNS:
+        yield from _numbered("turn by turn", rows, lambda row: row.turn)
 
 
 def _labelled(dimension: str, rows: Sequence[Row], labels: Callable[[Row], tuple[str, ...]]) -> Iterator[Slice]:
@@ -60,4 +70,4 @@ def _numbered(dimension: str, rows: Sequence[Row], number: Callable[[Row], int])
     yield from (at(place) for place in found if len(found) > 1)
 
 
-__all__ = ["ALL", "Slice", "slices_of"]
+__all__ = ["ALL", "Slice", "slices_of", "turn_slices"]

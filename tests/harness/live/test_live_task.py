@@ -15,6 +15,7 @@ from ragtasks.benchmarks import Benchmark
 from ragtasks.errors import ConfigurationError
 from ragtasks.harness.conversation_task import ConversationTask
 from ragtasks.harness.link import task_folder
+from ragtasks.logs import read_evaluations
 from retrieval_cache.live import searcher
 from tests.clients._server import Action, chat_server, completion, refusal
 from tests.harness.answering.test_resuming import evaluations
@@ -95,6 +96,7 @@ def test_each_turn_sees_the_models_own_answers(command: Callable[..., CommandRes
         assert json.dumps(messages) in sent
         assert sample["doc"]["history"] == messages[1:-1]
     (file,) = tmp_path.rglob("results_*.json")
+    assert [item.model for item in read_evaluations([tmp_path])] == ["loopback (own history)"]
     counts = {"turns_not_scored": 0, "turns_not_asked": 0}
     assert history_in(json.loads(file.read_text())) == {"answers": "own", "counts": counts}
 

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from ragtasks.logs import Evaluation, gold_model, has_own_history
+from ragtasks.reports.tables import ReportOptions, report_sections
+from ragtasks.tables import Table, Value
+from tests.reports._rows import evaluation, row
+
+TURNS = 3
+N_CONVERSATIONS = 12
+
+
+def conversations(model: str, values: dict[tuple[int, int], float | None]) -> Evaluation:
+    """Return an evaluation of a model: (conversation, turn) -> rb_alg."""
+    rows = [
+        row(turn, value, task_id=f"c{number}<::>{turn}", conversation_id=f"c{number}")
+        for (number, turn), value in values.items()
+    ]
+    return evaluation(rows, model)
+
+
+def tables(*evaluations: Evaluation) -> list[Table]:
+    (section,) = report_sections(evaluations, ReportOptions(metrics=("rb_alg",)))
+    return [table for table in section.tables if "gold and own history" in table.title]
+
+
+def places() -> list[tuple[int, int]]:
+    return [(number, turn) for number in range(N_CONVERSATIONS) for turn in range(1, TURNS + 1)]
+
+
+def test_the_cost_by_turn_with_paired_intervals() -> None:
+    gold = {place: 0.5 + 0.01 * place[0] for place in places()}
+    own = {(number, turn): value - 0.1 * (turn - 1) for (number, turn), value in gold.items()}
+    (table,) = tables(conversations("m", gold), conversations("m (own history)", own))
+    assert table.title == "rb_alg by gold and own history in setting reference: m beside m (own history)"
+    found = {line[0]: line[1:] for line in table.rows}
+    assert list(found) == ["all", "first", "later", "1", "2", "3"]
+    costs = {turn: cells[3] for turn, cells in found.items()}
+    for turn, cost in {"all": -0.1, "first": 0.0, "later": -0.15, "1": 0.0, "2": -0.1, "3": -0.2}.items():
+        value = costs[turn]
+        assert isinstance(value, Value)
+        assert value.value == pytest.approx(cost, abs=1e-12)
+    means = found["all"][1]
+    assert isinstance(means, Value)
+    assert means.low is not None
+    assert means.value == pytest.approx(math.fsum(gold.values()) / len(gold))
+    # Every conversation loses the same, so the paired interval is far narrower than that of either mean.
+    paired = costs["all"]
+    assert isinstance(paired, Value)
+    assert paired.low is None or paired.high is None or paired.high - paired.low < 0.01
+
+
+def test_a_task_that_one_side_did_not_score_is_in_no_mean() -> None:
+    gold: dict[tuple[int, int], float | None] = dict.fromkeys(places(), 0.5)
+    own = {**gold, (0, 2): None}
+    gold[1, 3] = None
+    (table,) = tables(conversations("m", gold), conversations("m (own history, bm25, last_turn)", own))
+    n = len(places())
+    values = [cell for cell in table.rows[0] if isinstance(cell, Value)]
+    assert [(value.n_scored, value.n) for value in values] == [(n - 2, n)] * 3
+
+
+def test_only_one_model_is_paired_with_itself() -> None:
+    values = dict.fromkeys(places(), 0.5)
+    names = ("a", "b", "b (run bm25)", "b (own history)", "c (own history)")
+    found = tables(*(conversations(name, values) for name in names))
+    assert [table.title.partition(": ")[2] for table in found] == [
+        "b beside b (own history)",
+        "b (run bm25) beside b (own history)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "base", "is_own"),
+    [
+        ("m", "m", False),
+        ("m #2", "m", False),
+        ("m (run bm25.x) #3", "m", False),
+        ("a (b) (own history, bm25, last_turn) #2", "a (b)", True),
+        ("a (runner)", "a (runner)", False),
+    ],
+)
+def test_names_of_one_model(name: str, base: str, is_own: bool) -> None:
+    named = evaluation([row(1, 0.5)], name)
+    assert (gold_model(named), has_own_history(named)) == (base, is_own)
