@@ -59,6 +59,29 @@ class World:
         ]
         answers, scores = str(at / "answers.jsonl"), ["--output", f"{out}/scores"]
         return {
+            ("arena", "battle"): [
+                [one, one, "--judge", "openai/none", "--output", f"{out}/votes.jsonl"] for one in results[:2]
+            ],
+            ("arena", "export"): [["--database", answers, "--output", f"{out}/exported.jsonl"]],
+            ("arena", "forms"): [[one, "--output", f"{out}/forms"] for one in results[:2]],
+            ("arena", "import"): [[answers, "--database", f"{out}/arena.sqlite"]],
+            ("arena", "ratings"): [[answers]],
+            ("corpus", "deduplicate"): [[one, f"{out}/{Path(one).name}.kept.jsonl"] for one in corpora],
+            ("describe",): [["mtrag", "--data", data], ["custom", "--data", own]],
+            ("export-tasks",): [["--benchmark", "mtrag", "--data", data, "--output", f"{out}/tasks.jsonl"]],
+            ("judge-passages",): [
+                [run, "--benchmark", "mtrag", "--judge", "openai/none", "--output", f"{out}/qrels.txt", *place]
+                for run in names
+            ],
+            ("plan",): [["--tasks", "mtrag_full_rag_fiqa", "--data", data]],
+            ("quality",): [[own]],
+            ("score",): [[answers, "--benchmark", "mtrag", "--encoder", "none", "--output", f"{out}/scored", *place]],
+            ("synthesize",): [
+                [str(at / "corpora"), "--out", f"{out}/made", "--model", "openai/none", "--dialogues", "1"]
+            ],
+            ("train", "retriever"): [[own, "--out", f"{out}/encoder", "--base", str(self.outside / "none")]],
+            ("train", "rewriter"): [[own, "--out", f"{out}/rewriter", "--base", str(self.outside / "none")]],
+            ("trec-rag", "convert"): [[answers, "--team-id", "t", "--output", f"{out}/converted.jsonl", *place]],
             ("cache", "prune"): [["--outcome", "answered", "--dry-run"]],
             ("calibrate",): [["--data", data]],
             ("check",): [
