@@ -9,6 +9,7 @@ from ragtasks.logs._evaluations import (
     gold_model,
     has_own_history,
     model_of,
+    own_history,
     read_evaluations,
 )
 from ragtasks.logs._given_answers import AnswerReader, GivenAnswer, Note, read_answers
@@ -70,6 +71,7 @@ __all__ = [
     "merge_evaluations",
     "model_names",
     "model_of",
+    "own_history",
     "provenance_of",
     "read_answers",
     "read_evaluations",

@@ -211,7 +211,7 @@ def _label(model: str, run: str, history: str) -> str:
     return f"{named} ({history})" if history else named
 
 
-def _own_history(provenance: Mapping[str, Any]) -> str:
+def own_history(provenance: Mapping[str, Any]) -> str:
     """Return that turns saw the model's own answers, and how passages were searched for; empty for gold history."""
     if value_at(provenance, "history", "answers") != "own":
         return ""
@@ -264,7 +264,7 @@ def _parts(results: Mapping[str, Any]) -> dict[tuple[str, str, str, Kind], list[
     parts: dict[tuple[str, str, str, Kind], list[str]] = {}
     for task, provenance in sorted(_provenance(results).items()):
         run, suite = provenance.get("configuration", {}).get("run", OFFICIAL), provenance.get("suite", DEFAULT_SUITE)
-        parts.setdefault((run, _own_history(provenance), suite, _kind(provenance)), []).append(task)
+        parts.setdefault((run, own_history(provenance), suite, _kind(provenance)), []).append(task)
     return parts
 
 
@@ -358,5 +358,6 @@ __all__ = [
     "gold_model",
     "has_own_history",
     "model_of",
+    "own_history",
     "read_evaluations",
 ]

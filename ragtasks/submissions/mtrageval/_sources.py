@@ -10,7 +10,7 @@ from typing import Any
 from ragtasks.benchmarks import Benchmark, contexts_of_run, published_passages
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, clear_error
 from ragtasks.files import OFFICIAL, Ranked, read_manifest, read_trec, run_folder
-from ragtasks.logs import SavedEvaluation, evaluation_files, read_results
+from ragtasks.logs import SavedEvaluation, SavedTask, evaluation_files, own_history, read_results
 from ragtasks.records import Passage, Setting
 from ragtasks.submissions.mtrageval._build import Entry
 from ragtasks.submissions.mtrageval._findings import SubmissionTask
@@ -88,7 +88,7 @@ def entries_of_answers(saved: SavedEvaluation, task: SubmissionTask, benchmark: 
     """Return task id -> answer and the contexts that the model was shown, of the setting that the task is about.
 
     Args:
-        saved: answers that the harness logged; those of other settings are left alone.
+        saved: answers that the harness logged; those of other settings, and of live conversations, are left alone.
         task: B takes the reference setting, A and C full RAG.
         benchmark: what the answers must be to.
 
@@ -99,7 +99,7 @@ def entries_of_answers(saved: SavedEvaluation, task: SubmissionTask, benchmark: 
     setting = _SETTINGS[task]
     entries: dict[str, Entry] = {}
     origins: set[tuple[Any, ...]] = set()
-    for part in saved.tasks:
+    for part in _with_gold_history(saved):
         for row, response in zip(part.rows, part.responses, strict=True):
             doc = row["doc"]
             if doc.get("setting") != setting.value:
@@ -113,6 +113,11 @@ def entries_of_answers(saved: SavedEvaluation, task: SubmissionTask, benchmark: 
             entries[task_id] = Entry(response.passages, None, response.text)
     _check_origin(saved, setting, origins, benchmark)
     return entries
+
+
+def _with_gold_history(saved: SavedEvaluation) -> list[SavedTask]:
+    """Return the harness tasks whose questions are those of the track: its conversations have answers of their own."""
+    return [part for part in saved.tasks if not own_history(part.provenance)]
 
 
 def _check_origin(
@@ -139,7 +144,12 @@ def values_of(saved: SavedEvaluation, task: SubmissionTask, task_ids: Iterable[s
         task_ids: tasks that are handed in.
         metric: name of the metric.
     """
-    rows = [row for part in saved.tasks for row in part.rows if row["doc"].get("setting") == _SETTINGS[task].value]
+    rows = [
+        row
+        for part in _with_gold_history(saved)
+        for row in part.rows
+        if row["doc"].get("setting") == _SETTINGS[task].value
+    ]
     found = {row["doc"]["task_id"]: row.get(metric) for row in rows if metric in row.get("metrics", ())}
     return [found.get(task_id) for task_id in task_ids]
 

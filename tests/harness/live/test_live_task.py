@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,10 +17,11 @@ from ragtasks.errors import ConfigurationError
 from ragtasks.harness.conversation_task import ConversationTask
 from ragtasks.harness.link import task_folder
 from ragtasks.logs import read_evaluations
+from ragtasks.submissions.mtrageval import Request, SubmissionTask, submit
 from retrieval_cache.live import searcher
 from tests.clients._server import Action, chat_server, completion, refusal
 from tests.harness.answering.test_resuming import evaluations
-from tests.harness.conftest import CHATML, SAMPLE, CommandResult
+from tests.harness.conftest import SAMPLE, CommandResult
 
 DOMAINS = ("clapnq", "fiqa", "govt", "cloud")
 TASK = "mtrag_live_reference_govt"
@@ -243,18 +245,31 @@ def test_what_cannot_be_searched_is_said_before_a_model_runs(
         load_task("mtrag_live_full_rag_govt", **metadata)
 
 
-def test_the_harness_own_cache_answers_every_turn_of_a_model_in_this_process(
-    evaluate: Evaluate, tiny_model: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from lm_eval.models.huggingface import HFLM
-
+def test_the_harness_own_cache_answers_every_turn(evaluate: Evaluate, tmp_path: Path) -> None:
     def run() -> list[Any]:
         results = evaluate(
-            "hf", TASK, limit=1, device="cpu", apply_chat_template=True, gen_kwargs="max_gen_toks=4",
-            model_args={"pretrained": str(tiny_model(CHATML)), "max_length": 8192}, use_cache=str(tmp_path / "cache"),
+            "local-chat-completions", TASK, limit=1, apply_chat_template=True, use_cache=str(tmp_path / "cache"),
+            model_args={"base_url": f"{server.base_url}/chat/completions", "model": "loopback", "eos_string": "</s>"},
         )  # fmt: skip
         return [item["resps"] for item in results["samples"][TASK]]
 
-    first = run()
-    monkeypatch.delattr(HFLM, "_model_generate")
-    assert run() == first
+    with chat_server(own_answer) as server:
+        first = run()
+        assert run() == first
+    assert_own_history(server.bodies)
+    assert len(server.bodies) == len(first)
+
+
+def test_no_submission_is_made_of_live_conversations(
+    command: Callable[..., CommandResult], benchmark_sample: Benchmark, tmp_path: Path
+) -> None:
+    out, answers = tmp_path / "out", tmp_path / "b.jsonl"
+    request = Request(SubmissionTask.B, answers, results=out, allow_missing=True)
+    given = ["--model", "ragtasks-oracle", "--output_path", str(out), "--log_samples", "--tasks"]
+    assert command(*given, TASK).status == 0
+    with pytest.raises(ConfigurationError, match="no answers in this setting"):
+        submit(request, benchmark_sample, tmp_path)
+    shutil.rmtree(out)
+    assert command(*given, f"{TASK},mtrag_reference_govt").status == 0
+    submit(request, benchmark_sample, tmp_path)
+    assert answers.is_file()
