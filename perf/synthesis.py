@@ -1,0 +1,181 @@
+"""What synthesis is worth: retrieval over released propositions, and what small models gain by being trained.
+
+    python perf/synthesis.py propositions DATA     # DATA: MultiDoc2Dial's pieces with propositions.json
+    python perf/synthesis.py training [--seeds 0 1 2] [--dialogues 60]
+
+`propositions`: the set-up of the OR-CONVQA paper (section 4.1) on the 14,443 propositions that it released. Nobody
+released which of them an answer rests on, nor its dialogues. So questions are those of real dialogues whose documents
+are at hand, and a proposition counts as relevant if it is the BM25-closest one of a sentence that the official files
+name for the answer and has half of its words: a silver judgement, not the paper's.
+
+`training`: tiny models with random weights (T5 and BERT classes, some ten thousand weights), trained on dialogues made
+from a template, measured on dialogues that they never saw, one split a seed; with the conditional first word and
+without. It says that the training works, nothing about language models.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from ragtasks.benchmarks import open_benchmark
+from ragtasks.benchmarks.custom import search
+from ragtasks.files import Run
+from ragtasks.metrics import retrieval_metric, score_run
+from ragtasks.records import Passage, Qrel
+from ragtasks.synthesis import Fitting, train_retriever, train_rewriter
+from ragtasks.tables import markdown_table
+from retrieval_cache.retrievers import FUSION_DEPTH, reciprocal_rank_fusion
+from retrieval_cache.spec import parse
+
+MEASURES = ("AP", "R@5", "R@10", "R@20")
+RETRIEVERS = ("bm25", "dense:minilm")
+FUSED = "RRF of both"
+LEAST_SHARED = 0.5
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    propositions = commands.add_parser("propositions")
+    propositions.add_argument("data", type=Path)
+    training = commands.add_parser("training")
+    training.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    training.add_argument("--dialogues", type=int, default=60)
+    arguments = parser.parse_args()
+    if arguments.command == "propositions":
+        measure_propositions(arguments.data)
+    else:
+        measure_training(arguments.seeds, arguments.dialogues)
+
+
+def measure_propositions(data: Path) -> None:
+    """Print MAP and recall by retriever and query form."""
+    (content,) = json.loads((data / "propositions.json").read_bytes())
+    texts = [text for text in content["Propositions"] if text.strip()]
+    propositions = [Passage(f"p{number}", text) for number, text in enumerate(texts, start=1)]
+    questions = list(real_questions(data))
+    judged = silver([spans for _, _, spans in questions], propositions)
+    kept = [(f"q{number}", *questions[number]) for number in sorted(judged)]
+    qrels = [Qrel(f"q{number}", name, 1) for number, names in sorted(judged.items()) for name in sorted(names)]
+    print(f"{len(propositions):,} propositions; {len(questions)} questions with their documents at hand, "
+          f"{len(kept)} of them with a silver judgement ({len(qrels)} in all)\n")  # fmt: skip
+    forms = {
+        "context": {name: f"{before}\n{question}" for name, before, question, _ in kept},
+        "contextualized": {name: question for name, _, question, _ in kept},
+    }
+    runs: dict[tuple[str, str], Run] = {}
+    for line in RETRIEVERS:
+        retriever = parse(line)
+        with tempfile.TemporaryDirectory() as folder:
+            retriever.index(propositions, Path(folder))
+            for form, queries in forms.items():
+                runs[line, form] = retriever.search(queries, FUSION_DEPTH)
+    for form in forms:
+        runs[FUSED, form] = reciprocal_rank_fusion([runs[line, form] for line in RETRIEVERS], depth=20)
+    metrics = [retrieval_metric(name) for name in MEASURES]
+    rows = []
+    for (line, form), run in runs.items():
+        values = score_run(run, qrels, metrics).values.values()
+        means = [statistics.fmean(row[metric.name] for row in values) for metric in metrics]
+        rows.append([line, form, *(f"{mean:.3f}" for mean in means)])
+    print("\n".join(markdown_table(["retriever", "query", *MEASURES], rows)))
+
+
+def real_questions(data: Path) -> Iterator[tuple[str, str, list[str]]]:
+    """Yield (previous question and answer, question, sentences that the answer to it rests on)."""
+    documents = json.loads((data / "multidoc2dial_doc_small.json").read_bytes())["doc_data"]
+    spans = {
+        (name, span_id): span["text_sp"]
+        for own in documents.values()
+        for name, document in own.items()
+        for span_id, span in document["spans"].items()
+    }
+    for file in ("multidoc2dial_dial_small_train.json", "multidoc2dial_dial_small_validation.json"):
+        dialogues = json.loads((data / file).read_bytes())["dial_data"]
+        for dialogue in (one for own in dialogues.values() for one in own):
+            turns = dialogue["turns"]
+            for place in range(len(turns) - 1):
+                question, answer = turns[place], turns[place + 1]
+                keys = [(one["doc_id"], one["id_sp"]) for one in answer["references"]]
+                found = [spans[key] for key in keys if key in spans]
+                if (question["role"], answer["role"]) == ("user", "agent") and found:
+                    before = "\n".join(turn["utterance"] for turn in turns[max(0, place - 2) : place])
+                    yield before, question["utterance"], found
+
+
+def silver(sentences: Sequence[list[str]], propositions: Sequence[Passage]) -> dict[int, set[str]]:
+    """Return number of a question -> its relevant propositions, for those that have one."""
+    texts = {item.passage_id: item.text for item in propositions}
+    queries = {f"{number} {place}": text for number, own in enumerate(sentences) for place, text in enumerate(own)}
+    judged: dict[int, set[str]] = {}
+    for key, found in search(queries, propositions, 1).items():
+        words = set(queries[key].lower().split())
+        if found and len(words & set(texts[found[0]].lower().split())) >= LEAST_SHARED * len(words):
+            judged.setdefault(int(key.partition(" ")[0]), set()).add(found[0])
+    return judged
+
+
+def measure_training(seeds: Sequence[int], n_dialogues: int) -> None:
+    """Print what each model gains over itself untrained, by seed and with an interval over seeds."""
+    import torch
+
+    from tests.synthesis.training._tiny import words_of, write_dialogues, write_encoder, write_t5
+
+    torch.set_num_threads(1)
+    rows: list[list[str]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        work = Path(folder)
+        benchmark = open_benchmark("custom", write_dialogues(work / "b", n_dialogues))
+        t5, encoder = write_t5(work / "t5", words_of(work / "b")), write_encoder(work / "e", words_of(work / "b"))
+        found: dict[str, list[tuple[float, float]]] = {}
+        seconds: dict[str, list[float]] = {}
+        for seed in seeds:
+            fitting = Fitting(epochs=40, batch_size=8, learning_rate=5e-3, patience=10, seed=seed)
+            for name, is_conditional in (("rewriter, conditional", True), ("rewriter, plain", False)):
+                made = train_rewriter(
+                    benchmark, str(t5), work / f"{name}-{seed}", fitting, is_conditional=is_conditional
+                ).scores
+                untrained = train_rewriter(
+                    benchmark, str(t5), work / f"{name}-{seed}-0",
+                    Fitting(epochs=1, learning_rate=0.0, seed=seed), is_conditional=is_conditional,
+                ).scores  # fmt: skip
+                found.setdefault(f"{name}: token F1", []).append((untrained.f1, made.f1))
+                found.setdefault(f"{name}: right decision", []).append((untrained.right_decision, made.right_decision))
+                seconds.setdefault(name, []).append(made.seconds_a_question)
+            encoding = Fitting(epochs=10, batch_size=16, learning_rate=2e-3, seed=seed)
+            trained = train_retriever(benchmark, str(encoder), work / f"retriever-{seed}", encoding)
+            for measure in ("AP", "R@5"):
+                pair = (trained.scores_before[measure], trained.scores[measure])
+                found.setdefault(f"retriever: {measure}", []).append(pair)
+    for name, pairs in found.items():
+        gains = [after - before for before, after in pairs]
+        rows.append([name, *_means(pairs), f"{statistics.fmean(gains):+.3f} [{_interval(gains)}]"])
+    print("\n".join(markdown_table(["", "untrained", "trained", "gain [95 % over seeds]"], rows)))
+    for name, own in seconds.items():
+        print(f"{name}: {statistics.fmean(own):.3f} s a question, asked alone")
+
+
+def _means(pairs: Sequence[tuple[float, float]]) -> list[str]:
+    return [f"{statistics.fmean(pair[side] for pair in pairs):.3f}" for side in (0, 1)]
+
+
+def _interval(gains: Sequence[float]) -> str:
+    """Return the 95 % interval of a mean by Student's t."""
+    from scipy.stats import t
+
+    if len(gains) < 2:
+        return "-"
+    half = t.ppf(0.975, len(gains) - 1) * statistics.stdev(gains) / len(gains) ** 0.5
+    return f"{statistics.fmean(gains) - half:+.3f}, {statistics.fmean(gains) + half:+.3f}"
+
+
+if __name__ == "__main__":
+    main()
