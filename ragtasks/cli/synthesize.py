@@ -62,7 +62,7 @@ def synthesize(  # noqa: PLR0917 (one parameter an option)
     most_megabytes: Annotated[float, typer.Option(min=0, help="Largest file that is read.")] = 50.0,
     json_mode: _JSON_MODE = False,
 ) -> None:
-    """Make conversations with reference answers out of documents: a folder for `validate` and the tasks custom_*."""
+    """Make conversations with reference answers out of documents: a folder for `check` and the tasks custom_*."""
     from ragtasks.progress import progress_bars
     from ragtasks.synthesis import MultihopSettings, Settings, synthesize_multihop
     from ragtasks.synthesis import synthesize as make
@@ -96,7 +96,7 @@ def synthesize(  # noqa: PLR0917 (one parameter an option)
 def _next(kind: Kind, out: Path) -> str:
     if kind is Kind.MULTIHOP:
         return f"next: ragtasks retrieve --benchmark multihop_rag --data {out} --retriever bm25 --name mine"
-    return f"next: ragtasks validate {out}"
+    return f"next: ragtasks check {out}"
 
 
 def _cut(cut_by: str, size: int | None, overlap: int | None, tokenizer: str) -> Any:

@@ -36,8 +36,8 @@ def test_documents_are_made_validated_counted_and_run(here: Path, capsys: pytest
         assert all(body["response_format"] == {"type": "json_object"} for body in server.bodies)
     assert "3 documents" in made[0]
     assert "asked at" in made[-2]
-    assert made[-1] == "next: ragtasks validate town"
-    assert printed(capsys, "validate", "town")[0] == "town: no error"
+    assert made[-1] == "next: ragtasks check town"
+    assert printed(capsys, "check", "town")[0] == "town: no error"
     assert "All dialogues" in "\n".join(printed(capsys, "quality", "town"))
     lines = printed(
         capsys, "run", "--model", "ragtasks-extractive", "--tasks", "custom_reference,custom_full_rag",
@@ -69,7 +69,7 @@ def test_real_documents_of_debian_make_a_benchmark(here: Path, capsys: pytest.Ca
     with chat_server(script) as server:
         model = ("--model", "writer", "--base-url", server.base_url)
         printed(capsys, "synthesize", "docs", "--out", "debian", *model, "--dialogues", "4", "--cut-by", "sentences")
-    assert printed(capsys, "validate", "debian")[0] == "debian: no error"
+    assert printed(capsys, "check", "debian")[0] == "debian: no error"
 
 
 @pytest.mark.parametrize(
