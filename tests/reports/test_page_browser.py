@@ -8,13 +8,17 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator
+from importlib import resources
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
+from ragtasks.logs import read_evaluations
 from ragtasks.reports.history import read_history, write_leaderboard
+from ragtasks.reports.page import write_page
+from ragtasks.reports.tables import report_sections
 from tests.reports._pages import HOSTILE, always, known_results, poison, write
 from tests.reports._saved import facts_of, save
 
@@ -129,9 +133,9 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_tables_sort_by_score_with_the_unscored_last(tab: Tab, page: Path) -> None:
     tab.open(page)
-    head = "#tables article:first-of-type thead th:nth-child({}) button"
+    head = "#table-1-1 thead th:nth-child({}) button"
     tab.click(head.format(3))
-    first = "#tables article:first-of-type tbody th"
+    first = "#table-1-1 tbody th"
     assert tab.texts(first) == ["two", "ten", "one", "nine"]
     tab.click(head.format(3))
     assert tab.texts(first) == ["one", "ten", "two", "nine"]
@@ -144,7 +148,51 @@ def test_tables_sort_by_score_with_the_unscored_last(tab: Tab, page: Path) -> No
     ]
     tab.click(head.format(1))
     assert tab.texts(first) == ["nine", "one", "ten", "two"]
-    assert "1 of 2" in tab.texts("#tables article:first-of-type tbody tr:last-child")[0]
+    assert "1 of 2" in tab.texts("#table-1-1 tbody tr:last-child")[0]
+
+
+@pytest.fixture(scope="module")
+def concluded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page that opens with a conclusion."""
+    folder = tmp_path_factory.mktemp("concluded")
+    evaluations = read_evaluations([known_results(folder)])
+    write_page(evaluations, report_sections(evaluations), folder / "page.html")
+    return folder / "page.html"
+
+
+def test_the_conclusion_and_its_pictures_stand_first_and_mark_the_best(tab: Tab, concluded: Path) -> None:
+    for size in (WIDE, NARROW):
+        tab.open(concluded, size=size)
+        assert tab.run("return document.documentElement.scrollWidth <= innerWidth"), "nothing runs off the screen"
+    assert tab.run("return document.querySelector('#tables article h3').textContent") == "Conclusion"
+    assert tab.texts(".opens .best") == ["0.900", "0.900"]
+    scores, losses = tab.run("return [...document.querySelectorAll('[role=img]')].map((item) => item.ariaLabel)")
+    assert (
+        scores == "rb_alg by setting. reference: high 0.900 down to low 0.600; full_rag: high 0.900 down to low 0.300."
+    )
+    assert losses.startswith("Where the loss is (reference to full_rag, rb_alg): high loses nothing; low loses 0.300")
+    assert tab.run("return [...document.querySelectorAll('.mark circle')].map((dot) => dot.getAttribute('cx'))") == [
+        *("90.0%", "60.0%"),
+        *("90.0%", "30.0%"),
+    ]
+    assert tab.run("return document.querySelector('.rest').open") is False
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["concluded", "leaderboard"])
+def test_axe_finds_nothing_serious(tab: Tab, name: str, scheme: str, request: pytest.FixtureRequest) -> None:
+    pytest.importorskip("axe_core_python", reason="axe-core-python is not installed")
+    tab.driver.execute_cdp_cmd(
+        "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    )
+    tab.driver.get(request.getfixturevalue(name).as_uri())
+    script = resources.files("axe_core_python").joinpath("axe.min.js").read_text(encoding="utf-8")
+    tab.driver.execute_cdp_cmd("Runtime.evaluate", {"expression": script})  # the page's policy lets no other script in
+    found = tab.driver.execute_async_script(
+        "const done = arguments[arguments.length - 1]; axe.run(document).then((result) => done(result.violations));"
+    )
+    serious = [item for item in found if item["impact"] in {"serious", "critical"}]
+    assert [(item["id"], item["nodes"][0]["html"][:200]) for item in serious] == []
 
 
 def test_views_follow_the_links(tab: Tab, page: Path) -> None:

@@ -23,6 +23,7 @@ from ragtasks.logs import Evaluation, files_of, model_names, shortened_prompts
 from ragtasks.reports.page._blocks import packed
 from ragtasks.reports.page._failures import Failure, explained
 from ragtasks.reports.page._naming import group_labels
+from ragtasks.reports.page._opening import best_cells, opening
 from ragtasks.reports.page._parts import Part, collect_parts
 from ragtasks.reports.page._policy import content_policy
 from ragtasks.reports.page._text_store import TextStore
@@ -64,6 +65,7 @@ def write_page(
     parts, text_stores = collect_parts(evaluations, metrics)
     failures = explained(_measured_by(parts))
     drawn = plots() if callable(plots) else plots
+    metrics_of = {metric.name: metric for evaluation in evaluations for metric in evaluation.metrics}
     style, script = _own("page.css"), _own("page.js")
     template = _environment().from_string(_own("page.html.jinja"))
     page = template.render(
@@ -74,6 +76,10 @@ def write_page(
         facts=_facts(evaluations),
         is_score=lambda cell: isinstance(cell, Value),
         fixed=fixed,
+        opening=opening,
+        kinds_of=lambda drawn: {piece.name: piece.kind for pieces in drawn.bars.values() for piece in pieces},
+        best_cells=lambda table: best_cells(table, metrics_of),
+        described={name: metric.description.replace("`", "") for name, metric in metrics_of.items()},
         coded=coded,
         plots=[(caption, _picture(caption, content)) for caption, content in drawn],
         failures=failures,

@@ -189,7 +189,7 @@
       "div", "row",
       make("div", "question", task.question),
       make("div", "under", make("span", "", `${task.domain} · turn ${task.turn} · ${task.answerability.toLowerCase()}`), make("b", "", value)),
-      make("div", "faults", FILTERS.failure(place).join(" · ")),
+      make("div", "errors", FILTERS.failure(place).join(" · ")),
     );
     row.style.top = `${index * ROW}px`;
     row.id = `task-${place}`;

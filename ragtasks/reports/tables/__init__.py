@@ -3,7 +3,7 @@
 from ragtasks.reports.tables._baselines import is_baseline
 from ragtasks.reports.tables._benchmark import benchmark_section
 from ragtasks.reports.tables._conclusion import SAMPLE_WARNING, TO_THE_BEST
-from ragtasks.reports.tables._losses import ANSWERED, MISSED, NOT_USED, REFUSED, failure_kind
+from ragtasks.reports.tables._losses import ANSWERED, CLASSES, MISSED, NO_LOSS, NOT_USED, REFUSED, failure_kind
 from ragtasks.reports.tables._rankings import query_rows, ranking_section
 from ragtasks.reports.tables._rated_answers import rated_evaluations
 from ragtasks.reports.tables._report import ReportOptions, overview_sections, report_sections
@@ -13,9 +13,11 @@ from ragtasks.reports.tables._whole import missing_from
 
 __all__ = [
     "ANSWERED",
+    "CLASSES",
     "EMPTY",
     "MISSED",
     "NOT_USED",
+    "NO_LOSS",
     "REFUSED",
     "SAMPLE_WARNING",
     "TO_THE_BEST",
