@@ -17,6 +17,7 @@ class Kind(str, Enum):
 
     DIALOGUES = "dialogues"
     MULTIHOP = "multihop"
+    MTRAG_S = "mtrag-s"
 
 
 _DOCUMENTS = Annotated[Path, typer.Argument(help="Folder with .txt, .md, .html and .pdf files, at any depth.")]
@@ -35,7 +36,8 @@ def synthesize(  # noqa: PLR0917 (one parameter an option)
     model: _MODEL,
     base_url: _BASE_URL = None,
     kind: Annotated[
-        Kind, typer.Option(help="dialogues, or multihop: questions over several articles, as MultiHop-RAG has them.")
+        Kind,
+        typer.Option(help="dialogues; multihop: questions over several articles, as MultiHop-RAG has them; mtrag-s."),
     ] = Kind.DIALOGUES,
     cut_by: Annotated[str, typer.Option(help="What passages are counted in: tokens or sentences.")] = "tokens",
     size: Annotated[
@@ -60,6 +62,7 @@ def synthesize(  # noqa: PLR0917 (one parameter an option)
         bool, typer.Option("--domains", help="Make each folder in DOCUMENTS a corpus of its own.")
     ] = False,
     most_megabytes: Annotated[float, typer.Option(min=0, help="Largest file that is read.")] = 50.0,
+    collection: Annotated[str, typer.Option(help="mtrag-s: the corpus of MTRAG that DOCUMENTS stand for.")] = "govt",
     json_mode: _JSON_MODE = False,
 ) -> None:
     """Make conversations with reference answers out of documents: a folder for `check` and the tasks custom_*."""
@@ -70,7 +73,8 @@ def synthesize(  # noqa: PLR0917 (one parameter an option)
     more: dict[str, Any] = {"question_types": tuple(part.strip() for part in types.split(","))} if types else {}
     settings = Settings(
         cut=_cut(cut_by, size, overlap, tokenizer),
-        unit=unit,
+        unit="passages" if kind is Kind.MTRAG_S else unit,
+        mtrag_s=collection if kind is Kind.MTRAG_S else "",
         list_size=list_size,
         turns=turns,
         unanswerable=unanswerable,
@@ -96,6 +100,8 @@ def synthesize(  # noqa: PLR0917 (one parameter an option)
 def _next(kind: Kind, out: Path) -> str:
     if kind is Kind.MULTIHOP:
         return f"next: ragtasks retrieve --benchmark multihop_rag --data {out} --retriever bm25 --name mine"
+    if kind is Kind.MTRAG_S:
+        return f'next: ragtasks run --model MODEL --tasks mtrag_s --metadata \'{{"data": "{out}"}}\''
     return f"next: ragtasks check {out}"
 
 

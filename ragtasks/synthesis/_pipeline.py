@@ -13,11 +13,12 @@ from ragtasks.clients import Client, Price, Progress, Usage, no_progress
 from ragtasks.errors import ConfigurationError
 from ragtasks.records import Passage
 from ragtasks.synthesis._folder import DETAILS, Outcome, Synthesis, is_made, prompt_hashes, write_synthesis
+from ragtasks.synthesis._mtrag_s import write_mtrag_s
 from ragtasks.synthesis._settings import Settings
 from ragtasks.synthesis.asking import Asker
 from ragtasks.synthesis.dialogues import Pool, make_unanswerable, write_dialogues
 from ragtasks.synthesis.documents import Document, DocumentPassage, Documents, LeftOut, cut_documents, read_documents
-from ragtasks.synthesis.propositions import Unit, cut_sentences, extract_propositions, sublists
+from ragtasks.synthesis.propositions import Unit, cut_sentences, extract_propositions, sublists, whole_passages
 
 _VERSION = 1
 """Raised when the same replies come to another benchmark."""
@@ -60,7 +61,10 @@ def synthesize(
         return Outcome((f"{folder} is there already: the same documents, settings and model made it",), Usage())
     asker = Asker(client, price, progress)
     made = _make(read, settings, asker, made_by, progress)
-    write_synthesis(folder, made)
+    if settings.mtrag_s:
+        write_mtrag_s(folder, made, settings.mtrag_s)
+    else:
+        write_synthesis(folder, made)
     return Outcome(tuple(_told(folder, read, made)), asker.usage)
 
 
@@ -72,13 +76,15 @@ def _make(
     counts: Counter[str] = Counter(documents=len(read.documents), passages=len(passages))
     if settings.unit == "sentences":
         units = cut_sentences(read.documents, passages)
+    elif settings.unit == "passages":
+        units = whole_passages(passages)
     else:
         extraction = extract_propositions(passages, asker)
         units, left_out = list(extraction.units), [*left_out, *extraction.left_out]
         counts += extraction.counts
     if not units:
         raise ConfigurationError(_nothing_to_ask(settings, left_out))
-    counts[settings.unit] = len(units)
+    counts[settings.unit if settings.unit != "passages" else "units"] = len(units)
     lists = _chosen(units, settings)
     written = write_dialogues(lists, asker, turns=settings.turns, question_types=settings.question_types)
     pool = _pool(passages, units, settings)

@@ -7,10 +7,11 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ragtasks.errors import ConfigurationError, close_matches
+from ragtasks.synthesis._mtrag_s import COLLECTIONS
 from ragtasks.synthesis.dialogues import QUESTION_TYPES
 from ragtasks.synthesis.documents import MOST_BYTES, Cut
 
-UNITS = ("propositions", "sentences")
+UNITS = ("propositions", "sentences", "passages")
 POOLS = ("passages", "propositions")
 
 
@@ -21,7 +22,7 @@ class Settings:
     cut: Cut = field(default_factory=Cut)
     """How documents are cut into passages."""
     unit: str = "propositions"
-    """What dialogues are written from: `propositions`, or `sentences` of the documents."""
+    """What dialogues are written from: `propositions`, `sentences` of the documents, or `passages` as they are."""
     list_size: int = 30
     """Units that one dialogue is written from."""
     turns: int = 8
@@ -36,6 +37,8 @@ class Settings:
     """Whether each folder of documents is a corpus of its own."""
     most_bytes: int = MOST_BYTES
     """Largest file that is read."""
+    mtrag_s: str = ""
+    """Corpus of MTRAG that the documents stand for, where dialogues are written in MTRAG-S's format; else empty."""
     most_dialogues: int | None = None
     """Lists that dialogues are written from, the first ones of each domain in turn; None for all."""
 
@@ -47,6 +50,8 @@ class Settings:
         """
         _check_name("unit", self.unit, UNITS)
         _check_name("pool", self.pool, POOLS)
+        if self.mtrag_s:
+            _check_name("corpus of MTRAG-S", self.mtrag_s, COLLECTIONS)
         for name, least in {"list_size": 1, "turns": 1, "most_bytes": 1}.items():
             if getattr(self, name) < least:
                 raise ConfigurationError(f"synthesis: {name} must be at least {least}, found {getattr(self, name)}")

@@ -84,6 +84,18 @@ def test_other_units_pools_and_domains(server: ChatServer, tmp_path: Path) -> No
     assert all(task.references[0].passage_id.startswith("s") for task in benchmark.tasks)
 
 
+def test_dialogues_over_passages_in_the_format_of_mtrag_s(server: ChatServer, tmp_path: Path) -> None:
+    write_towns(tmp_path / "docs", 4)
+    make(server.base_url, tmp_path, unit="passages", list_size=4, turns=3, mtrag_s="govt")
+    benchmark = open_benchmark("mtrag_s", tmp_path / "out")
+    assert {task.domain for task in benchmark.tasks} == {"govt"}
+    assert {task.multi_turn for task in benchmark.tasks} == {"N/A", "Follow-up"}
+    assert all(task.references for task in benchmark.tasks)
+    assert max(task.turn for task in benchmark.tasks) == 3
+    with pytest.raises(ConfigurationError, match="corpus of MTRAG-S 'gov'"):
+        Settings(mtrag_s="gov")
+
+
 def test_unanswerable_questions_lose_their_passages_and_no_other_does(server: ChatServer, tmp_path: Path) -> None:
     write_towns(tmp_path / "docs", 8)
     make(server.base_url, tmp_path, unanswerable=0.2, pool="propositions")

@@ -57,10 +57,18 @@ def cut_sentences(documents: Sequence[Document], passages: Sequence[DocumentPass
     return units
 
 
+def whole_passages(passages: Sequence[DocumentPassage]) -> list[Unit]:
+    """Return each passage as a unit, its text on one line, as MTRAG-S's conversations were written from passages."""
+    return [
+        Unit(f"u{number}", " ".join(one.passage.text.split()), (one.passage.passage_id,), one.document_id, one.domain)
+        for number, one in enumerate(passages, start=1)
+    ]
+
+
 def _span(item: DocumentPassage) -> tuple[int, int]:
     """Return the offsets that stand at the end of a passage's id."""
     start, end = item.passage.passage_id.rsplit("-", 2)[-2:]
     return int(start), int(end)
 
 
-__all__ = ["Unit", "cut_sentences", "sublists"]
+__all__ = ["Unit", "cut_sentences", "sublists", "whole_passages"]
