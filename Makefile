@@ -8,6 +8,8 @@ BASELINES := ragtasks-oracle ragtasks-refuse
 
 # Nothing here needs a model hub; without this, libraries ask one at every start.
 export HF_HUB_OFFLINE := 1
+# The theme's notice about its successor.
+export NO_MKDOCS_2_WARNING := 1
 
 .PHONY: run judge-demo arena-demo system-packages test lint engine-test model-test mutation-test wheel-test clean
 
