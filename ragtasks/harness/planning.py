@@ -205,6 +205,7 @@ def hours(plans: Sequence[SettingPlan], prompts_per_minute: float) -> float:
 
 __all__ = [
     "CHARACTERS_A_TOKEN",
+    "Count",
     "JudgingPlan",
     "SettingPlan",
     "counter",

@@ -21,7 +21,7 @@ from ragtasks.tables import Value
 from tests.conftest import REAL_DATA
 
 MTRAG_UN = REAL_DATA / "mt-rag-benchmark"
-NAMES = ("whole (run file)", "partial (run file)")
+NAMES = ("whole", "partial")
 
 
 def save(folder: Path, name: str, benchmark: str, data: str, tasks: list[Task]) -> None:
