@@ -38,6 +38,7 @@ from retrieval_cache.spec import parse
 MEASURES = ("AP", "R@5", "R@10", "R@20")
 RETRIEVERS = ("bm25", "dense:minilm")
 FUSED = "RRF of both"
+DEPTH = 20
 LEAST_SHARED = 0.5
 
 
@@ -79,11 +80,12 @@ def measure_propositions(data: Path) -> None:
             for form, queries in forms.items():
                 runs[line, form] = retriever.search(queries, FUSION_DEPTH)
     for form in forms:
-        runs[FUSED, form] = reciprocal_rank_fusion([runs[line, form] for line in RETRIEVERS], depth=20)
+        runs[FUSED, form] = reciprocal_rank_fusion([runs[line, form] for line in RETRIEVERS], depth=DEPTH)
     metrics = [retrieval_metric(name) for name in MEASURES]
     rows = []
     for (line, form), run in runs.items():
-        values = score_run(run, qrels, metrics).values.values()
+        first = {name: ranking[:DEPTH] for name, ranking in run.items()}
+        values = score_run(first, qrels, metrics).values.values()
         means = [statistics.fmean(row[metric.name] for row in values) for metric in metrics]
         rows.append([line, form, *(f"{mean:.3f}" for mean in means)])
     print("\n".join(markdown_table(["retriever", "query", *MEASURES], rows)))
