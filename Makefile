@@ -11,7 +11,7 @@ export HF_HUB_OFFLINE := 1
 # The theme's notice about its successor.
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: run judge-demo arena-demo system-packages test lint engine-test model-test mutation-test wheel-test clean
+.PHONY: run docs judge-demo arena-demo system-packages test lint engine-test long-test model-test mutation-test wheel-test clean
 
 run: $(VENV)/.installed
 	rm -rf $(SAMPLE)
@@ -31,8 +31,9 @@ arena-demo: $(VENV)/.installed-dev
 system-packages:
 	bash scripts/system_packages.sh
 
+# One thread a process: the processes share the cores already.
 test: lint docs
-	$(BIN)/pytest --numprocesses auto --maxprocesses 8 --dist worksteal
+	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --maxprocesses 8 --dist worksteal
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
@@ -51,6 +52,10 @@ engine-test: $(VENV)/.installed-dev
 # 5,000 broken files, each read by a command: no traceback, no hang, no row that is lost in silence. Minutes, so apart.
 mutation-test: $(VENV)/.installed-dev
 	$(BIN)/pytest -m mutation -s tests/mutations
+
+# The arena's server killed a hundred times, a synthesis twenty times: many minutes.
+long-test: $(VENV)/.installed-dev
+	$(BIN)/pytest -m long
 
 # A real small model, as weights and behind a server. Its server is built from source, without what reads pictures.
 model-test: $(VENV)/.installed-model

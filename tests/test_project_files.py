@@ -41,7 +41,7 @@ def test_hook_and_test_target_run_the_same_checks() -> None:
     needed, commands = recipe("test")
     assert "lint" in needed
     (command,) = commands
-    assert command.split()[0] == "$(BIN)/pytest"
+    assert "$(BIN)/pytest" in command.split()
 
 
 def test_the_workflow_runs_what_every_change_must_pass_and_nothing_else() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -46,6 +47,9 @@ def told_in_stages(*, verbose: bool) -> Iterator[None]:
     """Let the harness log warnings only and draw no bar a task, and print our own lines, unless all is wanted."""
     before = _HARNESS_LOGGER.level
     setup_logging(logging.INFO if verbose else logging.WARNING)  # the environment goes before
+    for handler in _HARNESS_LOGGER.handlers:
+        if type(handler) is logging.StreamHandler:
+            handler.setStream(sys.stderr)  # made once a process: the stream of an earlier call may be closed
     if _HARNESS_LOGGER.level <= logging.INFO:
         try:
             yield

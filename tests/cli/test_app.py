@@ -214,7 +214,8 @@ def test_report_prints_tables(tmp_path: Path) -> None:
     status, text = in_process("report", str(tmp_path), "--metric", "rouge_l")
     assert status == 0
     assert text.startswith("# mtrag (sample)\n")
-    assert "## rouge_l in setting reference" in text
+    assert "## rouge_l in setting reference" not in text
+    assert "## rouge_l in setting reference" in in_process("report", str(tmp_path), "--metric", "rouge_l", "--full")[1]
     assert "0.500" in text
     assert CliRunner().invoke(app, ["report", str(tmp_path), "--metric", "rouge"]).exit_code == 1
 

@@ -101,7 +101,7 @@ def test_options_that_it_does_not_take_are_refused(ask: Ask) -> None:
 
 
 def test_its_metric_joins_any_suite_once(ask: Ask) -> None:
-    assert added_metric_names() == ["asks_back"]
+    assert "asks_back" in added_metric_names()
     assert suite_named("mtrag+asks_back").metrics[:-1] == suite_named("mtrag").metrics
     with pytest.raises(ConfigurationError, match="stands in the suite 'mtrag' already"):
         suite_named("mtrag+asks_back+asks_back")

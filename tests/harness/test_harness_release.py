@@ -17,7 +17,7 @@ from lm_eval.api.group import Group
 from lm_eval.api.model import LM
 from lm_eval.api.task import ConfigurableTask
 
-from ragtasks.harness import models
+from ragtasks.harness import endpoint_model, models
 from ragtasks.harness.conversation_task import ConversationTask
 
 PYPROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
@@ -93,7 +93,7 @@ def test_the_baselines_are_declared_as_the_harness_s_next_release_finds_them() -
         found = entry.load()
         assert issubclass(found, LM)
         assert found is lm_eval.api.registry.get_model(name)
-        assert found.__name__ in models.__all__
+        assert found.__name__ in (*models.__all__, *endpoint_model.__all__)
 
 
 def test_a_registry_of_today_resolves_such_a_placeholder() -> None:

@@ -41,7 +41,8 @@ def written(folder: Path, pattern: str) -> list[Path]:
 
 def test_only_our_tasks_are_indexed() -> None:
     manager = _OwnTasksFirst(metadata={"data": "sample"})
-    assert manager.match_tasks(["mtrag_*_rag"]) == ["mtrag_full_rag", "mtrag_reference_rag", "mtrag_un_full_rag"]
+    found = ["mtrag_full_rag", "mtrag_live_full_rag", "mtrag_reference_rag", "mtrag_un_full_rag"]
+    assert manager.match_tasks(["mtrag_*_rag"]) == found
     assert len(manager.all_tasks) == N_OWN
     assert manager.metadata == {"data": "sample"}
 
@@ -255,7 +256,7 @@ def test_metadata_that_nobody_reads_is_told_once(command: Command, caplog: pytes
     assert done.status == 0, done.err
     told = [message for message in caplog.messages if "do not read" in message]
     assert len(told) == 1
-    assert "do not read 'judging', only context_tokens, conversational, data" in told[0]
+    assert "do not read 'judging', only best_of, context_tokens, conversational, data" in told[0]
 
 
 @pytest.mark.parametrize(

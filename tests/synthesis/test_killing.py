@@ -67,6 +67,6 @@ def test_a_killed_synthesis_goes_on_where_it_was(tmp_path: Path) -> None:
     check(tmp_path, [14])
 
 
-@pytest.mark.engine
+@pytest.mark.long
 def test_twenty_kills_of_one_synthesis(tmp_path: Path) -> None:
     check(tmp_path, [1, 1, 2, 2, 3, 1, 2, 3, 1, 2, 4, 1, 2, 3, 1, 5, 2, 1, 3, 2])

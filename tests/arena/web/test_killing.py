@@ -82,7 +82,7 @@ def test_no_acknowledged_vote_is_lost_by_a_kill(tmp_path: Path) -> None:
     assert set(kept.values()) == set(acknowledged.values()) == {1}
 
 
-@pytest.mark.engine
+@pytest.mark.long
 def test_a_hundred_kills_lose_no_acknowledged_vote(tmp_path: Path) -> None:
     acknowledged, kept = kill_while_voting(tmp_path, 100)
     assert acknowledged.keys() <= kept.keys()

@@ -152,9 +152,9 @@ def test_sizes_hosts_and_other_sites_are_bounded(tmp_path: Path) -> None:
         assert visitor.ask("GET", "/enter", Host="evil.example").status == 421
         assert visitor.ask("POST", "/enter", "name=x", Sec_Fetch_Site="cross-site").status == 403
         assert visitor.ask("POST", "/enter", "x" * (MOST_BYTES + 1)).status == 413
-        statuses = [visitor.get("/enter").status for _ in range(int(BURST) + 60)]
-        assert statuses[0] == 200
-        assert statuses[-1] == 429
+        assert visitor.get("/enter").status == 200
+        # Requests come back while they are counted: a slow machine needs more of them.
+        assert any(visitor.get("/enter").status == 429 for _ in range(20 * int(BURST)))
 
 
 def test_other_machines_need_a_token(tmp_path: Path) -> None:
