@@ -49,7 +49,7 @@ def told_in_stages(*, verbose: bool) -> Iterator[None]:
     setup_logging(logging.INFO if verbose else logging.WARNING)  # the environment goes before
     for handler in _HARNESS_LOGGER.handlers:
         if type(handler) is logging.StreamHandler:
-            handler.setStream(sys.stderr)  # made once a process: the stream of an earlier call may be closed
+            handler.stream = sys.stderr  # made once a process, and `setStream` flushes what may be closed
     if _HARNESS_LOGGER.level <= logging.INFO:
         try:
             yield
