@@ -20,7 +20,7 @@ import lm_eval.utils
 from lm_eval.utils import make_table, setup_logging
 
 from ragtasks.harness._replacing import replaced
-from ragtasks.harness._stubs import STUB_FOLDER
+from ragtasks.harness.link import STUB_FOLDER
 
 _VERBOSE = "-v"
 _LEVELS = frozenset({"DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"})

@@ -6,69 +6,24 @@ is one such set: a model's rows, with the provenance that decides whether two ev
 
 from __future__ import annotations
 
-import math
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ragtasks.errors import BenchmarkFileError, clear_error
 from ragtasks.files import OFFICIAL, parse_json
-from ragtasks.judges import VerdictOutcome
 from ragtasks.logs._answer_contexts import OWN_CONTEXTS
-from ragtasks.logs._logged_samples import require_sample
-from ragtasks.logs._sample_lines import sample_lines
-from ragtasks.logs._saved_answers import DEFAULT_SUITE, provenance_of_answers
-from ragtasks.logs._saved_results import RUN_AGAIN, LoggedSamples, logged_samples, value_at
+from ragtasks.logs._origin import OWN_HISTORY, Kind, kind_of, model_of, own_history, provenance_in
+from ragtasks.logs._rows import Row, read_rows, row_of
+from ragtasks.logs._saved_answers import DEFAULT_SUITE
+from ragtasks.logs._saved_results import RUN_AGAIN, logged_samples
 from ragtasks.metrics import Metric
 from ragtasks.suites import suite_named
 
-_OUR_PROMPTS = "ours"
-_OWN_HISTORY = "own history"
 _APART = re.compile(r" \((run|own history)\b.*\)( #\d+)?$| #\d+$", re.DOTALL)
-_ONCE = "each task once in a setting (harness tasks over the same questions need calls of their own)"
-
-
-Kind = tuple[str, str, str]
-"""Benchmark (says `sample` where it is one), encoder, and IDK detector with any judges of an evaluation."""
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One scored response."""
-
-    task_id: str
-    """Task."""
-    conversation_id: str
-    """The conversation that the task was cut from: tasks of one are not independent."""
-    turn: int
-    """User turn, from 1."""
-    domain: str
-    """Short name of the corpus."""
-    setting: str
-    """`reference`, `reference_rag` or `full_rag`."""
-    answerability: str
-    """Label of the task."""
-    question_types: tuple[str, ...]
-    """Labels of the question."""
-    multi_turn: str
-    """Label of the turn."""
-    n_passages: int
-    """Passages that the model was shown."""
-    n_references: int
-    """Passages that the reference answer rests on."""
-    n_found: int
-    """Of these, how many the model was shown."""
-    idk: str | None
-    """Whether the response says that it does not know: `yes`, `partial`, `no`; None without a verdict."""
-    values: Mapping[str, float | None]
-    """Metric -> value, None where unscored."""
-    unscored: Mapping[str, str]
-    """Metric -> why it has no value."""
-    verdicts: Mapping[tuple[str, str], float | None]
-    """(Rubric, judge) -> what that judge made of it, 0 to 1; None where it was asked and gave no value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,9 +121,9 @@ def evaluation_of(
     """
     together = {metric.name for metric in suite_named(provenance["suite"]).metrics if metric.aggregate is not None}
     rows = tuple(
-        _row({**item, "metrics": [name for name in item["metrics"] if name not in together]}) for item in samples
+        row_of({**item, "metrics": [name for name in item["metrics"] if name not in together]}) for item in samples
     )
-    return Evaluation(model, _kind(provenance), rows, provenance["suite"], {task: provenance}, Path(model), {})
+    return Evaluation(model, kind_of(provenance), rows, provenance["suite"], {task: provenance}, Path(model), {})
 
 
 def _folder(path: Path) -> Path:
@@ -186,7 +141,7 @@ def _evaluations(file: Path, seen: Path) -> list[Evaluation]:
     """Return one evaluation for each kind in a results file: a call may have run several benchmarks."""
     try:
         results = parse_json(file.read_bytes())
-        model, provenance, parts = model_of(results), _provenance(results), _parts(results)
+        model, provenance, parts = model_of(results), provenance_in(results), _parts(results)
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise _error(str(file), "a results file of the harness", f"{type(error).__name__}: {error}") from error
     samples = logged_samples(file, results, [task for own in parts.values() for task in own])
@@ -194,7 +149,7 @@ def _evaluations(file: Path, seen: Path) -> list[Evaluation]:
         Evaluation(
             model=_label(model, run, history),
             kind=kind,
-            rows=tuple(_rows(samples[task] for task in own)),
+            rows=tuple(read_rows(samples[task] for task in own)),
             suite=suite,
             provenance={task: provenance[task] for task in own},
             source=file,
@@ -211,17 +166,9 @@ def _label(model: str, run: str, history: str) -> str:
     return f"{named} ({history})" if history else named
 
 
-def own_history(provenance: Mapping[str, Any]) -> str:
-    """Return that turns saw the model's own answers, and how passages were searched for; empty for gold history."""
-    if value_at(provenance, "history", "answers") != "own":
-        return ""
-    searched = (value_at(provenance, "history", key) for key in ("retriever", "queries", "rewriter"))
-    return ", ".join([_OWN_HISTORY, *(text for text in searched if isinstance(text, str))])
-
-
 def has_own_history(evaluation: Evaluation) -> bool:
     """Return whether each turn saw the model's own answers to the turns before."""
-    return f" ({_OWN_HISTORY}" in evaluation.model
+    return f" ({OWN_HISTORY}" in evaluation.model
 
 
 def gold_model(evaluation: Evaluation) -> str:
@@ -229,135 +176,17 @@ def gold_model(evaluation: Evaluation) -> str:
     return _APART.sub("", evaluation.model)
 
 
-def _provenance(results: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Return our harness tasks of a results file that ask for answers -> what it says of them."""
-    return {
-        task: {**_offered(results, task), **provenance, "harness": _asked_by_harness(results, task)}
-        for task, provenance in provenance_of_answers(results.get("configs", {})).items()
-    }
-
-
-def _offered(results: Mapping[str, Any], task: str) -> dict[str, Any]:
-    """Return how many tasks a harness task has before any limit: what older results say in place of its setting's."""
-    setting = value_at(results, "configs", task, "dataset_kwargs", "setting")
-    n = value_at(results, "n-samples", task, "original")
-    return {"setting_tasks": {setting: {task: n}}} if isinstance(setting, str) and isinstance(n, int) else {}
-
-
-def _asked_by_harness(results: Mapping[str, Any], task: str) -> dict[str, Any]:
-    """Return what a call of the harness may change in how a task is asked, and the version of the task.
-
-    The number of few-shot examples is not among it: our tasks take none, whatever the harness notes.
-    """
-    # Of a chat endpoint, which applies its template itself, the harness notes the empty text.
-    is_templated = results["chat_template"] is not None if "chat_template" in results else None
-    return {
-        "version": value_at(results, "versions", task),
-        "system_instruction_sha": value_at(results, "system_instruction_sha"),
-        "has_chat_template": is_templated,
-        "generation_kwargs": value_at(results, "configs", task, "generation_kwargs"),
-    }
-
-
 def _parts(results: Mapping[str, Any]) -> dict[tuple[str, str, str, Kind], list[str]]:
     """Return (run, own history, suite, kind of evaluation) -> our harness tasks of a results file that are of it."""
     parts: dict[tuple[str, str, str, Kind], list[str]] = {}
-    for task, provenance in sorted(_provenance(results).items()):
+    for task, provenance in sorted(provenance_in(results).items()):
         run, suite = provenance.get("configuration", {}).get("run", OFFICIAL), provenance.get("suite", DEFAULT_SUITE)
-        parts.setdefault((run, own_history(provenance), suite, _kind(provenance)), []).append(task)
+        parts.setdefault((run, own_history(provenance), suite, kind_of(provenance)), []).append(task)
     return parts
-
-
-def _kind(provenance: Mapping[str, Any]) -> Kind:
-    return provenance["benchmark"], provenance["scoring"]["encoder"], _judging(provenance["scoring"])
-
-
-def _judging(scoring: Mapping[str, Any]) -> str:
-    """Return who decided on refusals, and the judges where there were any."""
-    judges, prompts = scoring.get("judges"), scoring.get("judge_prompts") or _OUR_PROMPTS
-    if not judges:
-        return str(scoring["idk_detector"])
-    words = "" if prompts == _OUR_PROMPTS else f" (prompts: {prompts})"
-    return f"{scoring['idk_detector']}; judges: {judges}{words}"
-
-
-def model_of(results: Mapping[str, Any]) -> str:
-    """Return the model's own name where its arguments give one, else the harness's name for its kind."""
-    config = results.get("config", {})
-    arguments = config.get("model_args") or {}
-    named = [arguments[key] for key in ("model", "pretrained") if isinstance(arguments, dict) and key in arguments]
-    return str(named[0]) if named else str(config.get("model", "unknown"))
-
-
-def _rows(samples: Iterable[LoggedSamples]) -> Iterator[Row]:
-    """Yield the samples of one evaluation, each task once in a setting: else its answers would share one mean."""
-    places: dict[tuple[str, str], tuple[Path, int]] = {}
-    for logged in samples:
-        for line in sample_lines(logged):
-            try:
-                require_sample(line.sample)
-                row = _row(line.sample)
-            except (LookupError, TypeError, ValueError, OverflowError) as error:
-                line.refuse(error)
-                continue
-            place = (logged.path, line.number)
-            first = places.setdefault((row.setting, row.task_id), place)
-            if first != place:
-                found = f"one that line {first[1]} of {first[0].name} has"
-                line.violations.add(line.number, _ONCE, found, row.task_id)
-            yield row
-
-
-def _row(sample: Mapping[str, Any]) -> Row:
-    doc = sample["doc"]
-    notes = doc.get("scoring", {})
-    references = set(doc["references"])
-    verdicts = [item for item in notes.get("verdicts", ()) if item.get("outcome") != VerdictOutcome.NOT_ASKED.value]
-    return Row(
-        task_id=doc["task_id"],
-        conversation_id=doc["conversation_id"],
-        turn=doc["turn"],
-        domain=doc["domain"],
-        setting=doc["setting"],
-        answerability=doc["answerability"],
-        question_types=tuple(doc["question_types"]),
-        multi_turn=doc["multi_turn"],
-        n_passages=len(doc["passages"]),
-        n_references=len(references),
-        n_found=len(references.intersection(passage["passage_id"] for passage in doc["passages"])),
-        idk=notes.get("idk"),
-        values={name: _number(sample[name]) for name in sample["metrics"] if not _is_pair(sample[name])},
-        unscored=notes.get("unscored", {}),
-        verdicts={(item["rubric"], item["judge"]): item["value"] for item in verdicts},
-    )
-
-
-def _is_pair(value: Any) -> bool:
-    """Return whether a metric has no value of one response: what stands there are response and reference answer."""
-    return isinstance(value, list) and [type(part) for part in value] == [str, str]
-
-
-def _number(value: Any) -> float | None:
-    """Return a number; None for NaN, which the harness's JSON has as NaN and the reader as None."""
-    if value is None or math.isnan(value):
-        return None
-    if math.isinf(value):
-        raise ValueError("a score that is not finite")
-    return float(value)
 
 
 def _error(where: str, expected: str, found: str) -> BenchmarkFileError:
     return BenchmarkFileError(clear_error("results", where=where, expected=expected, found=found, next_step=RUN_AGAIN))
 
 
-__all__ = [
-    "Evaluation",
-    "Kind",
-    "Row",
-    "evaluation_of",
-    "gold_model",
-    "has_own_history",
-    "model_of",
-    "own_history",
-    "read_evaluations",
-]
+__all__ = ["Evaluation", "evaluation_of", "gold_model", "has_own_history", "read_evaluations"]

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from ragtasks.logs._evaluations import Evaluation, Kind
+from ragtasks.logs._evaluations import Evaluation
+from ragtasks.logs._origin import Kind
 from ragtasks.logs._provenance import asked_with, scored_on
 
 Group = tuple[Kind, str, tuple[tuple[str, str], ...]]

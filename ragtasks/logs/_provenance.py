@@ -12,7 +12,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ragtasks.files import canonical_hash
-from ragtasks.logs._evaluations import Evaluation, Row
+from ragtasks.logs._evaluations import Evaluation
+from ragtasks.logs._rows import Row
 from ragtasks.logs._saved_results import value_at
 
 UNKNOWN = "-"

@@ -6,8 +6,10 @@ from ragtasks.scoring._judge import Place, parsed_metadata, rescore
 from ragtasks.scoring._live_retrieval import LiveRetrieval
 from ragtasks.scoring._own_system import OwnScores, OwnSystem, score_own
 from ragtasks.scoring._picking import Picked, pick_best
+from ragtasks.scoring._ready_judge import ready_judge
 from ragtasks.scoring._results_layout import scored_row
-from ragtasks.scoring._scoring import ResponseScorer, ScoredResponse, given_metrics, ready_judge, shared_scorer
+from ragtasks.scoring._scored_response import ScoredResponse
+from ragtasks.scoring._scoring import ResponseScorer, given_metrics, shared_scorer
 
 __all__ = [
     "LiveRetrieval",

@@ -27,8 +27,10 @@ from ragtasks.logs import (
 )
 from ragtasks.records import Setting
 from ragtasks.scoring._failures import take_failures
+from ragtasks.scoring._ready_judge import LocalJudge
 from ragtasks.scoring._results_layout import write_results
-from ragtasks.scoring._scoring import LocalJudge, ResponseScorer, ScoredResponse, shared_scorer
+from ragtasks.scoring._scored_response import ScoredResponse
+from ragtasks.scoring._scoring import ResponseScorer, shared_scorer
 
 _LOGGER = logging.getLogger(__name__)
 

@@ -17,8 +17,8 @@ from ragtasks.records import Answerability, Contexts, Setting, Task
 from ragtasks.scoring._asking import unfinished_file
 from ragtasks.scoring._failures import take_failures
 from ragtasks.scoring._judge import Place, open_named, require_leave, score_tasks
+from ragtasks.scoring._ready_judge import LocalJudge
 from ragtasks.scoring._results_layout import write_results
-from ragtasks.scoring._scoring import LocalJudge
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9.-]+")
 

@@ -14,7 +14,8 @@ from typing import Any
 from ragtasks.files import write_atomically
 from ragtasks.logs import DEFAULT_SUITE, SavedEvaluation
 from ragtasks.metrics import Metric
-from ragtasks.scoring._scoring import ResponseScorer, ScoredResponse
+from ragtasks.scoring._scored_response import ScoredResponse
+from ragtasks.scoring._scoring import ResponseScorer
 from ragtasks.suites import suite_named
 
 _PER_TASK = ("configs", "versions", "n-shot", "n-samples", "task_hashes")

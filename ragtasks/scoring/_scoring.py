@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
-from importlib.util import find_spec
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from ragtasks.benchmarks import Benchmark, open_benchmark
-from ragtasks.clients import Client, Endpoint, check_reply_cache, credentials_for
-from ragtasks.config import DEFAULT_ENCODER, NO_ENCODER, SAMPLE_ENCODER, EvaluationConfig, HarnessModel, Judge
+from ragtasks.clients import check_reply_cache
+from ragtasks.config import DEFAULT_ENCODER, NO_ENCODER, SAMPLE_ENCODER, EvaluationConfig
 from ragtasks.environment import reply_cache_file, run_store, secret
-from ragtasks.errors import ConfigurationError, JudgeError, MissingExtraError, RagtasksError
+from ragtasks.errors import JudgeError, RagtasksError
 from ragtasks.judges import IDK, Verdicts, judge_responses
 from ragtasks.metrics import (
     BertScorer,
@@ -31,7 +29,9 @@ from ragtasks.metrics import (
 from ragtasks.progress import progress_bars
 from ragtasks.records import Response, Score
 from ragtasks.scoring._failures import record_failure, survive
+from ragtasks.scoring._ready_judge import LocalJudge, ready_judge
 from ragtasks.scoring._refusals import refusal_labels
+from ragtasks.scoring._scored_response import ScoredResponse, notes_of, verdict_rows
 from ragtasks.scoring._search import CorpusSearch
 from ragtasks.suites import ScoringInputs, Suite, suite_named
 
@@ -40,20 +40,6 @@ _LOGGER = logging.getLogger(__name__)
 _NO_JUDGE = "no judge could be had"
 _COVERAGE = "coverage"
 _JUDGE_COVERAGE = "judge_coverage"
-
-
-LocalJudge = Callable[[HarnessModel], Client]
-"""Loads a judge that is a model of this process: handed in by who may import the harness."""
-
-
-@dataclass(frozen=True, slots=True)
-class ScoredResponse:
-    """All scores of one response, and what a reader of the logs wants beside them."""
-
-    scores: Scores
-    """Metric name -> score."""
-    notes: dict[str, Any]
-    """IDK verdict with its reason; metric name -> reason for what is unscored."""
 
 
 class ResponseScorer:
@@ -135,12 +121,12 @@ class ResponseScorer:
         labels = refusals.labels
         evidence = ScoringInputs(self._benchmark, responses, labels, self._semantics(responses), verdicts, self._search)
         scores = [self._complete(own, verdicts) for own in self.suite.score(evidence)]
-        rows = _verdict_rows(verdicts, len(responses))
-        return [ScoredResponse(*row) for row in zip(scores, map(_notes, scores, labels, rows), strict=True)]
+        rows = verdict_rows(verdicts, len(responses))
+        return [ScoredResponse(*row) for row in zip(scores, map(notes_of, scores, labels, rows), strict=True)]
 
     def _unscored(self, reason: str) -> ScoredResponse:
         scores = {name: Score(None, reason) for name in given_metrics(self.suite.metrics, self._config)}
-        return ScoredResponse(scores, _notes(scores, IdkLabel(None, reason), []))
+        return ScoredResponse(scores, notes_of(scores, IdkLabel(None, reason), []))
 
     def _without_answer(self, reason: str) -> ScoredResponse:
         """Return the scores of a request that failed: none but that it is not covered."""
@@ -264,46 +250,6 @@ def shared_scorer(
     return ResponseScorer(opened, config, suite_named(suite or opened.suite), local_judge)
 
 
-def ready_judge(judge: Judge, local_judge: LocalJudge | None) -> Endpoint | Client:
-    """Return what can be asked: an endpoint as it is, a model of this process as a client.
-
-    Raises:
-        RagtasksError: a library or a key is missing, or nothing loads a model of this process.
-    """
-    if isinstance(judge, Endpoint):
-        for library in ("openai", "aiohttp"):
-            if find_spec(library) is None:
-                raise MissingExtraError(library, "judge", f"the judge {judge.model}")
-        credentials_for(judge, secret)  # a key that is not set is said before the model answers
-        return judge
-    if local_judge is None:
-        raise ConfigurationError(f"judges: {judge.model} is a model of this process, and nothing here loads one")
-    return local_judge(judge)
-
-
-def _notes(scores: Scores, label: IdkLabel, verdicts: list[dict[str, Any]]) -> dict[str, Any]:
-    return {
-        "idk": label.verdict.value if label.verdict else None,
-        "idk_reason": label.reason,
-        "unscored": {name: score.reason for name, score in scores.items() if score.value is None},
-        **({"verdicts": verdicts} if verdicts else {}),
-    }
-
-
-def _verdict_rows(verdicts: Verdicts | None, n_responses: int) -> list[list[dict[str, Any]]]:
-    """Return every verdict on each response as JSON values: judge, label, reason, raw replies, tokens."""
-    if verdicts is None:
-        return [[] for _ in range(n_responses)]
-    return [
-        [
-            {**asdict(row), "outcome": row.outcome.value, "replies": list(row.replies)}
-            for rubric in verdicts.rubrics
-            for row in (verdicts.verdict(index, rubric, name) for name in verdicts.judges)
-        ]
-        for index in range(n_responses)
-    ]
-
-
 @functools.lru_cache(maxsize=2)
 def _shared_bert(name: str, device: str | None) -> BertScorer:
     """Return the scorer on an encoder that is there; its weights are loaded at first use."""
@@ -312,4 +258,4 @@ def _shared_bert(name: str, device: str | None) -> BertScorer:
     return BertScorer(spec, device=device)
 
 
-__all__ = ["ResponseScorer", "ScoredResponse", "given_metrics", "ready_judge", "shared_scorer"]
+__all__ = ["ResponseScorer", "given_metrics", "shared_scorer"]

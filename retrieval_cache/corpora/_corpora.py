@@ -19,7 +19,8 @@ from typing import Any, Literal
 
 from ragtasks.errors import BenchmarkFileError, clear_error
 from ragtasks.records import Passage
-from retrieval_cache.corpora._formats import Fields, placed_rows
+from retrieval_cache.corpora._containers import Fields
+from retrieval_cache.corpora._formats import placed_rows
 from retrieval_cache.retrievers import Progress, no_progress
 
 Blank = Literal["refuse", "skip", "keep"]

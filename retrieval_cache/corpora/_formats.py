@@ -16,58 +16,17 @@ A broken line is handed on as a reason in place of a row, and so is the place wh
 
 from __future__ import annotations
 
-import io
-import zipfile
-import zlib
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
-from itertools import chain
+from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, TypeAlias, cast
 
-import orjson
+from ragtasks.errors import BenchmarkFileError, ConfigurationError
+from retrieval_cache.corpora._columnar import HUB, hub_rows, parquet_rows, saved_rows
+from retrieval_cache.corpora._containers import SPLIT_FILE, Fields, Placed, unusable
+from retrieval_cache.corpora._json_rows import COMPRESSION, json_rows
 
-from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error
-from ragtasks.files import bounded_lines, has_candidates, retrieved_topic
-
-Row: TypeAlias = "Mapping[str, Any] | str"
-"""Field -> value, or why there is no row at this place."""
-Placed: TypeAlias = tuple[str, int, Row]
-"""File and unit (such as `corpus.jsonl, line`), number from 1, row."""
-
-_HUB = "hf:"
-_SPLIT_FILE = "state.json"
 _BEIR = "corpus.jsonl"
-_COMPRESSION = {"": None, ".gz": "gzip", ".zst": "zstd", ".zip": "zip"}
-_JSON_LINES = tuple(stem + ending for stem in (".jsonl", ".json") for ending in _COMPRESSION)
+_JSON_LINES = tuple(stem + ending for stem in (".jsonl", ".json") for ending in COMPRESSION)
 _KINDS = (*_JSON_LINES, ".parquet")
-_BLOCK = 1 << 20
-_ROWS_AT_ONCE = 512
-_CORRUPT = (OSError, EOFError, ValueError, RuntimeError, NotImplementedError, zlib.error, zipfile.BadZipFile)
-"""What pyarrow, zipfile and datasets raise for a container that is corrupt, locked or of another kind."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fields:
-    """The names of a corpus's fields. An empty name means a field that is not read."""
-
-    passage_id: tuple[str, ...] = ("_id", "id", "docid")
-    """The id is in the first of these that a row has."""
-    text: str = "text"
-    """The text that is indexed."""
-    segment: str = "segment"
-    """The text of a row that has no `text`, as in MS MARCO V2.1."""
-    body: str = "body"
-    """The text of a row that has neither, as whole documents of MS MARCO V2.1."""
-    title: str = "title"
-    """Title of the document; a row may lack it."""
-    url: str = "url"
-    """Address of the document; a row may lack it."""
-
-    def names(self) -> frozenset[str]:
-        """Return every field that is read."""
-        return frozenset((*self.passage_id, self.text, self.segment, self.body, self.title, self.url)) - {""}
 
 
 def placed_rows(location: str, fields: Fields) -> Iterator[Placed]:
@@ -81,33 +40,33 @@ def placed_rows(location: str, fields: Fields) -> Iterator[Placed]:
         BenchmarkFileError: nothing is there.
         ConfigurationError: the name is of no known kind, or a folder does not say which of its files to read.
     """
-    if location.startswith(_HUB):
-        yield from _hub_rows(location, fields)
+    if location.startswith(HUB):
+        yield from hub_rows(location, fields)
         return
     path = Path(location)
     if not path.exists():
-        raise BenchmarkFileError(_unusable(location, "a file or folder", "nothing", "check the path"))
-    if path.is_dir() and (path / _SPLIT_FILE).is_file():
-        yield from _saved_rows(path, fields)
+        raise BenchmarkFileError(unusable(location, "a file or folder", "nothing", "check the path"))
+    if path.is_dir() and (path / SPLIT_FILE).is_file():
+        yield from saved_rows(path, fields)
         return
     for file in _files(path):
-        yield from _parquet_rows(file, fields) if file.suffix == ".parquet" else _json_rows(file)
+        yield from parquet_rows(file, fields) if file.suffix == ".parquet" else json_rows(file)
 
 
 def _files(path: Path) -> list[Path]:
     if path.is_file():
         if _kind(path):
             return [path]
-        raise ConfigurationError(_unusable(str(path), f"a name that ends in {', '.join(_KINDS)}", path.name, "rename"))
-    beir = [path / f"{_BEIR}{ending}" for ending in _COMPRESSION if (path / f"{_BEIR}{ending}").is_file()]
+        raise ConfigurationError(unusable(str(path), f"a name that ends in {', '.join(_KINDS)}", path.name, "rename"))
+    beir = [path / f"{_BEIR}{ending}" for ending in COMPRESSION if (path / f"{_BEIR}{ending}").is_file()]
     files = beir or sorted(file for file in path.iterdir() if file.is_file() and _kind(file))
     if not files:
         found = ", ".join(sorted(entry.name for entry in path.iterdir())[:5]) or "an empty folder"
         expected = f"{_BEIR}, a dataset split saved to disk, or shards ({', '.join(_KINDS)})"
-        raise BenchmarkFileError(_unusable(str(path), expected, found, "name the file or the split's folder"))
+        raise BenchmarkFileError(unusable(str(path), expected, found, "name the file or the split's folder"))
     if len(beir) > 1 or len({_kind(file) for file in files}) > 1:
         found = ", ".join(file.name for file in files[:5])
-        raise ConfigurationError(_unusable(str(path), "one corpus, its shards of one kind", found, "name the file"))
+        raise ConfigurationError(unusable(str(path), "one corpus, its shards of one kind", found, "name the file"))
     return files
 
 
@@ -116,191 +75,15 @@ def _kind(path: Path) -> str:
     return max((kind for kind in _KINDS if path.name.endswith(kind)), key=len, default="")
 
 
-def _json_rows(path: Path) -> Iterator[Placed]:
-    source = f"{path}, line"
-    seen: set[str] = set()
-    for number, line in raw_lines(path):
-        row = line if isinstance(line, str) else parsed(line)
-        if has_candidates(row):
-            yield from ((source, number, found) for found in _candidate_rows(cast("dict[str, Any]", row), seen))
-        else:
-            yield source, number, row
-
-
-def _candidate_rows(row: dict[str, Any], seen: set[str]) -> Iterator[Row]:
-    """Yield the passages of a topic's candidates that no topic before it had; they are noted in `seen`."""
-    try:
-        candidates = retrieved_topic(row).candidates
-    except ValueError as error:
-        yield f"retrieval results need {error}"
-        return
-    for candidate in candidates:
-        if candidate.passage_id not in seen:
-            seen.add(candidate.passage_id)
-            yield {**candidate.doc, "docid": candidate.passage_id}
-
-
-def raw_lines(path: Path) -> Iterator[tuple[int, bytes | str]]:
-    """Yield number and bytes of each line of a file that is not blank, and where it stops to be readable, the reason.
-
-    Args:
-        path: JSON lines, plain or compressed; blank lines are passed over, as at the end of many files.
-    """
-    number = 0
-    try:
-        with _opened(path) as stream:
-            for number, line in enumerate(bounded_lines(stream), start=1):
-                if not line.isspace():
-                    yield number, line
-    except _CORRUPT as error:
-        yield number + 1, f"the file cannot be read on from here: {error}"
-
-
 def shards_of(location: str) -> list[Path]:
     """Return the files of a folder of JSON-lines shards, in the order of their names; [] for any other corpus."""
     path = Path(location)
-    if location.startswith(_HUB) or not path.is_dir() or (path / _SPLIT_FILE).is_file():
+    if location.startswith(HUB) or not path.is_dir() or (path / SPLIT_FILE).is_file():
         return []
-    if any((path / f"{_BEIR}{ending}").is_file() for ending in _COMPRESSION):
+    if any((path / f"{_BEIR}{ending}").is_file() for ending in COMPRESSION):
         return []
     files = _files(path)
     return files if _kind(files[0]) in _JSON_LINES else []
 
 
-def parsed(line: bytes) -> Row:
-    """Return the object on a line, or why there is none."""
-    try:
-        row = orjson.loads(line)
-    except orjson.JSONDecodeError as error:
-        return f"no JSON ({error}): {_start(line.decode(errors='replace'))}"
-    return row if isinstance(row, dict) else f"no JSON object: {_start(repr(row))}"
-
-
-def _start(text: str) -> str:
-    return repr(text[:57] + "..." if len(text) > 60 else text.rstrip())
-
-
-def _opened(path: Path) -> AbstractContextManager[IO[bytes]]:
-    compression = _COMPRESSION.get(path.suffix)
-    return _zip_member(path) if compression == "zip" else _stream(path, compression)
-
-
-@contextmanager
-def _stream(path: Path, compression: str | None) -> Iterator[IO[bytes]]:
-    """Open a file through pyarrow: unlike other readers of zstd it notices a stream that was cut off."""
-    import pyarrow
-
-    with pyarrow.input_stream(str(path), compression=compression) as raw:
-        yield io.BufferedReader(raw, _BLOCK)
-
-
-@contextmanager
-def _zip_member(path: Path) -> Iterator[IO[bytes]]:
-    with zipfile.ZipFile(path) as archive:
-        names = [info.filename for info in archive.infolist() if not info.is_dir()]
-        if len(names) != 1:
-            raise ValueError(f"expected a zip with one file, found {len(names)}: {', '.join(names[:3])}")
-        with archive.open(names[0]) as member:
-            yield io.BufferedReader(cast(io.RawIOBase, member), _BLOCK)
-
-
-def _parquet_rows(path: Path, fields: Fields) -> Iterator[Placed]:
-    import pyarrow.parquet
-
-    source, number = f"{path}, row", 0
-    try:
-        # Without these two, whole row groups are fetched ahead, and a file may be a single one.
-        with pyarrow.parquet.ParquetFile(path, buffer_size=_BLOCK, pre_buffer=False) as file:
-            columns = _columns(file.schema_arrow.names, fields)
-            batches = file.iter_batches(batch_size=_ROWS_AT_ONCE, columns=columns)
-            rows = chain.from_iterable(batch.to_pylist() for batch in batches)
-            for number, row in enumerate(rows, start=1):
-                yield source, number, row
-    except _CORRUPT as error:
-        yield source, number + 1, f"the file cannot be read on from here: {error}"
-
-
-def _saved_rows(path: Path, fields: Fields) -> Iterator[Placed]:
-    """Yield the rows of a saved split, as plain values of its Arrow files.
-
-    `datasets` itself would open whatever file the folder names, and, for a column of pictures, whatever address.
-    """
-    import pyarrow
-
-    source, number = f"{path}, row", 0
-    files = _saved_files(path)
-    try:
-        for file in files:
-            with pyarrow.memory_map(str(file)) as mapped, pyarrow.ipc.open_stream(mapped) as batches:
-                columns = _columns(batches.schema.names, fields) or batches.schema.names
-                for row in chain.from_iterable(batch.select(columns).to_pylist() for batch in batches):
-                    number += 1
-                    yield source, number, row
-    except _CORRUPT as error:
-        yield source, number + 1, f"the dataset cannot be read on from here: {error}"
-
-
-def _saved_files(path: Path) -> list[Path]:
-    """Return the Arrow files of a saved split, which lie in its folder."""
-    try:
-        names = [item["filename"] for item in orjson.loads((path / _SPLIT_FILE).read_bytes())["_data_files"]]
-        outside = [name for name in names if Path(name).name != name]
-        if outside:
-            raise ValueError(f"a file outside of the folder, {outside[0]!r:.120}")
-        files = [path / name for name in names]
-        missing = [file.name for file in files if not file.is_file()]
-        if missing or not files:
-            raise ValueError(f"no {missing[0]}" if missing else "no file")
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        message = _unusable(str(path), "a split as `datasets` saves it", str(error), "save it again")
-        raise BenchmarkFileError(message) from error
-    return files
-
-
-def _hub_rows(location: str, fields: Fields) -> Iterator[Placed]:
-    from datasets import load_dataset
-
-    rest, _, split = location.removeprefix(_HUB).partition(":")
-    name, _, config = rest.partition("#")
-    try:
-        dataset = load_dataset(name, config or None, split=split or "train", streaming=True)
-    except (*_CORRUPT, ImportError) as error:
-        message = _unusable(
-            location, "hf:NAME[#CONFIG][:SPLIT] of a reachable dataset", str(error), "check name, split and network"
-        )
-        raise BenchmarkFileError(message) from error
-    yield from _dataset_rows(dataset, f"{location}, row", fields)
-
-
-def _dataset_rows(dataset: Any, source: str, fields: Fields) -> Iterator[Placed]:
-    number = 0
-    try:
-        if dataset.column_names:
-            dataset = dataset.select_columns(_columns(dataset.column_names, fields) or dataset.column_names)
-        # Row by row, `datasets` is several times slower.
-        rows = chain.from_iterable(_turned(batch) for batch in dataset.iter(batch_size=_ROWS_AT_ONCE))
-        for number, row in enumerate(rows, start=1):
-            yield source, number, row
-    except _CORRUPT as error:
-        yield source, number + 1, f"the dataset cannot be read on from here: {error}"
-
-
-def _turned(columns: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a batch that is held as columns."""
-    for values in zip(*columns.values(), strict=True):
-        yield dict(zip(columns, values, strict=True))
-
-
-def _columns(names: Iterable[str], fields: Fields) -> list[str] | None:
-    """Return the columns to read; all of them (None) where a needed one is not there, so that errors can name them."""
-    known = list(names)
-    has_text = not {fields.text, fields.segment, fields.body}.isdisjoint(known)
-    whole = has_text and any(name in known for name in fields.passage_id)
-    return [name for name in known if name in fields.names()] if whole else None
-
-
-def _unusable(where: str, expected: str, found: str, next_step: str) -> str:
-    return clear_error("corpus", where=where, expected=expected, found=found, next_step=next_step)
-
-
-__all__ = ["Fields", "Placed", "Row", "parsed", "placed_rows", "raw_lines", "shards_of"]
+__all__ = ["placed_rows", "shards_of"]

@@ -28,8 +28,10 @@ import orjson
 from ragtasks.errors import BenchmarkFileError, CacheError, clear_error
 from ragtasks.files import canonical_hash, write_atomically
 from ragtasks.records import Passage
+from retrieval_cache.corpora._containers import Fields
 from retrieval_cache.corpora._corpora import id_of, passage_of
-from retrieval_cache.corpora._formats import Fields, parsed, raw_lines, shards_of
+from retrieval_cache.corpora._formats import shards_of
+from retrieval_cache.corpora._json_rows import parsed, raw_lines
 from retrieval_cache.retrievers import Progress, no_progress
 
 _T = TypeVar("_T")

@@ -17,7 +17,7 @@ from ragtasks.submissions.mtrageval import SubmissionTask
 from ragtasks.submissions.mtrageval._check import Against, check_file
 from ragtasks.submissions.mtrageval._documents import document_ids
 from ragtasks.submissions.trec_rag import check_answers
-from retrieval_cache.corpora._formats import raw_lines
+from retrieval_cache.corpora._json_rows import raw_lines
 from tests.files.test_runs import SPEC
 
 LINE = '{"_id": "' + "a" * 300 + '"}'

@@ -310,8 +310,8 @@ def test_a_minute_without_a_server_is_outlived_by_default(monkeypatch: pytest.Mo
         waits.append(seconds)
         await sleep(0)
 
-    monkeypatch.setattr("ragtasks.clients._openai_client.asyncio.sleep", without_waiting)
-    monkeypatch.setattr("ragtasks.clients._openai_client.random.uniform", lambda low, _high: low)
+    monkeypatch.setattr("ragtasks.clients._call.asyncio.sleep", without_waiting)
+    monkeypatch.setattr("ragtasks.clients._call.random.uniform", lambda low, _high: low)
     endpoint = {"model": "m", "base_url": f"http://127.0.0.1:{closed_port()}/v1"}
     with pytest.raises(JudgeError, match="nobody answers"):
         OpenAIClient(endpoint, KEY).answer([Prompt.of("q")])

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark
-from ragtasks.benchmarks.doc2dial._files import read_dialogues, read_documents
+from ragtasks.benchmarks.doc2dial._dialogues import read_dialogues
+from ragtasks.benchmarks.doc2dial._documents import read_documents
 from ragtasks.benchmarks.doc2dial._tasks import tasks_of
 from ragtasks.config import EvaluationConfig
 from ragtasks.metrics import IdkLabel, RuleBasedIdk, Scores, Semantics, SemanticScore

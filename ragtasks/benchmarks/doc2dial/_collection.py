@@ -16,7 +16,9 @@ import orjson
 from ragtasks.benchmarks._benchmark import Benchmark
 from ragtasks.benchmarks._derived import derived_file
 from ragtasks.benchmarks._retrieval_side import RetrievalSide
-from ragtasks.benchmarks.doc2dial._files import DOMAINS, EXTRA_DOMAINS, read_dialogues, read_documents, read_json
+from ragtasks.benchmarks.doc2dial._dialogues import read_dialogues
+from ragtasks.benchmarks.doc2dial._documents import read_documents
+from ragtasks.benchmarks.doc2dial._files import DOMAINS, EXTRA_DOMAINS, read_json
 from ragtasks.benchmarks.doc2dial._passages import cut, proposition_passages
 from ragtasks.benchmarks.doc2dial._tasks import tasks_of
 from ragtasks.errors import ConfigurationError, clear_error, close_matches

@@ -1,15 +1,12 @@
-"""The files of MultiDoc2Dial and Doc2Dial: found unpacked or in the official zip, read whole, checked, made records.
+"""The files of MultiDoc2Dial and Doc2Dial: found unpacked or in the official zip, read whole.
 
 A file is one JSON object, so an error names the document or dialogue instead of a line.
 """
 
 from __future__ import annotations
 
-import logging
 import zipfile
-from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,70 +19,8 @@ EXTRA_DOMAINS = ("cdccovid",)
 """Domains of further files of MultiDoc2Dial: its unseen dialogues, whose documents the release may lack."""
 
 _FOLDERS = ("", "multidoc2dial", "doc2dial/v1.0.1", "doc2dial", "data")
-_LOGGER = logging.getLogger(__name__)
-_NEXT_STEP = "unpack the official zip again"
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """A marked piece of a document; dialogues are grounded in these."""
-
-    start: int
-    """Offset of its first character in the document's text."""
-    end: int
-    """Offset behind its last character."""
-    text: str
-    """Its text, as the file has it beside the offsets."""
-    section_id: str
-    """The section that it is part of."""
-    title: str
-    """Title that it stands under."""
-    parent_titles: tuple[str, ...]
-    """Titles above it, outermost first; empty where the file names none."""
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    """One page of a public service."""
-
-    document_id: str
-    """Id, which may hold `#`, blanks and digits: a text that is never taken apart."""
-    domain: str
-    """One of `DOMAINS`."""
-    title: str
-    """Title."""
-    text: str
-    """Whole text; spans point into it."""
-    spans: Mapping[str, Span]
-    """Span id -> span, in the order of the file."""
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """One utterance of a dialogue."""
-
-    turn_id: int
-    """Number in the dialogue, from 1, as in the file."""
-    role: str
-    """`user` or `agent`."""
-    act: str
-    """Dialogue act, such as `query_condition`."""
-    text: str
-    """What is said."""
-    references: tuple[tuple[str, str], ...]
-    """(document id, span id) of what it rests on; may be empty."""
-
-
-@dataclass(frozen=True, slots=True)
-class Dialogue:
-    """One dialogue."""
-
-    dialogue_id: str
-    """Id."""
-    domain: str
-    """One of `DOMAINS`."""
-    turns: tuple[Turn, ...]
-    """Utterances in their order; a speaker may have several in a row."""
+NEXT_STEP = "unpack the official zip again"
+"""Where a file is not what the format says."""
 
 
 def read_json(root: Path, name: str) -> tuple[Any, Path]:
@@ -116,31 +51,13 @@ def _unreadable(path: Path, expected: str, found: str) -> BenchmarkFileError:
     )
 
 
-def read_documents(root: Path, name: str) -> dict[str, Document]:
-    """Return document id -> document, in the order of the file.
-
-    Raises:
-        BenchmarkFileError: the file is missing, or a document is not what the format says.
-    """
-    content, path = read_json(root, name)
-    violations = Violations(path, "Doc2Dial documents", _NEXT_STEP)
-    documents: dict[str, Document] = {}
-    for domain, by_id in _domains(content, "doc_data", dict, violations):
-        for document_id, row in by_id.items():
-            document = _document(document_id, domain, row, violations)
-            if document is not None and documents.setdefault(document_id, document) is not document:
-                violations.add(0, "each document once", "this document again", document_id)
-    violations.raise_if_any()
-    return documents
-
-
-def _domains(content: Any, key: str, kind: type, violations: Violations) -> Iterator[tuple[str, Any]]:
+def by_domain(content: Any, key: str, kind: type, violations: Violations) -> Iterator[tuple[str, Any]]:
     """Yield (domain, what it holds) of a file, after noting what has no such shape."""
-    by_domain = content.get(key) if isinstance(content, dict) else None
-    if not isinstance(by_domain, dict) or not by_domain:
-        violations.add(0, f"an object with `{key}` by domain", by_domain)
+    domains = content.get(key) if isinstance(content, dict) else None
+    if not isinstance(domains, dict) or not domains:
+        violations.add(0, f"an object with `{key}` by domain", domains)
         return
-    for domain, inner in by_domain.items():
+    for domain, inner in domains.items():
         if domain in {*DOMAINS, *EXTRA_DOMAINS} and isinstance(inner, kind):
             yield domain, inner
         else:
@@ -148,157 +65,4 @@ def _domains(content: Any, key: str, kind: type, violations: Violations) -> Iter
             violations.add(0, f"`{key}` with one of {known} and a {kind.__name__}", domain)
 
 
-def _document(document_id: str, domain: str, row: Any, violations: Violations) -> Document | None:
-    row = row if isinstance(row, dict) else {}
-    title, text, spans = row.get("title"), row.get("doc_text"), row.get("spans")
-    if not isinstance(title, str) or not isinstance(text, str) or not text.strip() or not isinstance(spans, dict):
-        violations.add(0, "`title`, `doc_text` and `spans`", sorted(row), document_id)
-        return None
-    found = {span_id: _span(item, len(text)) for span_id, item in spans.items()}
-    for span_id, span in found.items():
-        if span is None:
-            violations.add(0, f"span {span_id} with texts, and offsets into `doc_text`", spans[span_id], document_id)
-    return Document(document_id, domain, title, text, {key: span for key, span in found.items() if span})
-
-
-def _span(row: Any, n_characters: int) -> Span | None:
-    row = row if isinstance(row, dict) else {}
-    start, end = row.get("start_sp"), row.get("end_sp")
-    texts = [row.get(key) for key in ("text_sp", "id_sec", "title")]
-    above = row.get("parent_titles")
-    if not (isinstance(start, int) and isinstance(end, int) and 0 <= start <= end <= n_characters):
-        return None
-    if not isinstance(above, list):
-        return None
-    titles = [item.get("text") if isinstance(item, dict) else None for item in above]
-    if not all(isinstance(text, str) for text in (*texts, *titles)):
-        return None
-    return Span(start, end, texts[0], texts[1], texts[2], tuple(titles))  # type: ignore[arg-type] # checked above
-
-
-def read_dialogues(root: Path, name: str, documents: Mapping[str, Document]) -> tuple[Dialogue, ...]:
-    """Return the dialogues of a split, in the order of the file.
-
-    A blank utterance says nothing and is left out, as is a dialogue of `EXTRA_DOMAINS` over documents that are not
-    there; a warning says how many.
-
-    Args:
-        root: folder of the files.
-        name: file; `multidoc2dial_*` lists dialogues by domain, `doc2dial_*` by domain and document.
-        documents: what references must point into.
-
-    Raises:
-        BenchmarkFileError: the file is missing or has no dialogue, a dialogue is not what the format says (the test
-            file of some releases is a dummy without utterances), or it refers to a document or span that is not there.
-    """
-    content, path = read_json(root, name)
-    violations = Violations(path, "Doc2Dial dialogues", _NEXT_STEP)
-    dialogues: dict[str, Dialogue] = {}
-    n_left_out: Counter[str] = Counter()
-    for domain, document_id, row in _dialogue_rows(content, name.startswith("doc2dial"), violations):
-        if domain in EXTRA_DOMAINS and not _named_documents(row) <= documents.keys():
-            n_left_out[f"dialogues of {domain} over documents that are not there"] += 1
-            continue
-        spoken, n_blank = _without_blank(row)
-        n_left_out["blank utterances"] += n_blank
-        dialogue = _dialogue(domain, document_id, spoken, documents, violations)
-        if dialogue is not None and dialogues.setdefault(dialogue.dialogue_id, dialogue) is not dialogue:
-            violations.add(0, "each dialogue once", "this dialogue again", dialogue.dialogue_id)
-    said = ", ".join(f"{n} {what}" for what, n in n_left_out.items() if n)
-    if not dialogues and not len(violations):
-        violations.add(0, "at least one dialogue", f"no dialogue ({said} left out)" if said else "no dialogue")
-    violations.raise_if_any()
-    if said:
-        _LOGGER.warning("%s: left out: %s", path, said)
-    return tuple(dialogues.values())
-
-
-def _without_blank(row: Any) -> tuple[Any, int]:
-    """Return a dialogue without the turns whose utterance is blank, and how many these are; anything else as it is."""
-    turns = row.get("turns") if isinstance(row, dict) else None
-    if not isinstance(turns, list):
-        return row, 0
-    kept = [turn for turn in turns if not _is_blank(turn)]
-    return {**row, "turns": kept}, len(turns) - len(kept)
-
-
-def _is_blank(turn: Any) -> bool:
-    utterance = turn.get("utterance") if isinstance(turn, dict) else None
-    return isinstance(utterance, str) and not utterance.strip()
-
-
-def _named_documents(row: Any) -> set[str]:
-    """Return the documents that a dialogue refers to, as far as it has the shape of one."""
-    turns = row.get("turns") if isinstance(row, dict) else None
-    references = [
-        reference
-        for turn in (turns if isinstance(turns, list) else ())
-        if isinstance(turn, dict) and isinstance(turn.get("references"), list)
-        for reference in turn["references"]
-    ]
-    return {str(item["doc_id"]) for item in references if isinstance(item, dict) and "doc_id" in item}
-
-
-def _dialogue_rows(content: Any, is_by_document: bool, violations: Violations) -> Iterator[tuple[str, str, Any]]:
-    """Yield (domain, document id or "", dialogue)."""
-    if not is_by_document:
-        for domain, rows in _domains(content, "dial_data", list, violations):
-            yield from ((domain, "", row) for row in rows)
-        return
-    for domain, by_document in _domains(content, "dial_data", dict, violations):
-        for document_id, rows in by_document.items():
-            yield from ((domain, document_id, row) for row in (rows if isinstance(rows, list) else [rows]))
-
-
-def _dialogue(
-    domain: str, document_id: str, row: Any, documents: Mapping[str, Document], violations: Violations
-) -> Dialogue | None:
-    dialogue_id = row.get("dial_id") if isinstance(row, dict) else None
-    rows = row.get("turns") if isinstance(row, dict) else None
-    if not isinstance(dialogue_id, str) or not dialogue_id or not isinstance(rows, list) or not rows:
-        violations.add(0, "a dialogue with `dial_id` and `turns`", row)
-        return None
-    turns = [_turn(item, document_id) for item in rows]
-    for number, turn in enumerate(turns, start=1):
-        if turn is None:
-            expected = "`turn_id`, `role` user or agent, `da`, `utterance` and `references`"
-            violations.add(0, f"turn {number} with {expected}", rows[number - 1], dialogue_id)
-            continue
-        for name, span_id in turn.references:
-            if name not in documents or span_id not in documents[name].spans:
-                violations.add(0, "references to spans of the documents", (name, span_id), dialogue_id)
-    return Dialogue(dialogue_id, domain, tuple(turn for turn in turns if turn))
-
-
-def _turn(row: Any, document_id: str) -> Turn | None:
-    row = row if isinstance(row, dict) else {}
-    turn_id, role, act, text = (row.get(key) for key in ("turn_id", "role", "da", "utterance"))
-    references = row.get("references")
-    if not isinstance(turn_id, int) or role not in ("user", "agent") or not isinstance(act, str):
-        return None
-    if not isinstance(text, str) or not text.strip() or not isinstance(references, list):
-        return None
-    found = [_reference(item, document_id) for item in references]
-    if not all(found):
-        return None
-    return Turn(turn_id, role, act, text, tuple(item for item in found if item))
-
-
-def _reference(row: Any, document_id: str) -> tuple[str, str] | None:
-    """Return (document id, span id); MultiDoc2Dial calls the latter `id_sp`, Doc2Dial `sp_id` and has one document."""
-    row = row if isinstance(row, dict) else {}
-    span_id, name = row.get("id_sp", row.get("sp_id")), row.get("doc_id", document_id)
-    return (name, span_id) if isinstance(span_id, str) and isinstance(name, str) and name else None
-
-
-__all__ = [
-    "DOMAINS",
-    "EXTRA_DOMAINS",
-    "Dialogue",
-    "Document",
-    "Span",
-    "Turn",
-    "read_dialogues",
-    "read_documents",
-    "read_json",
-]
+__all__ = ["DOMAINS", "EXTRA_DOMAINS", "NEXT_STEP", "by_domain", "read_json"]

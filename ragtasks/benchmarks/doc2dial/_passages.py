@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from ragtasks.benchmarks.doc2dial._files import Document, Span
+from ragtasks.benchmarks.doc2dial._documents import Document, Span
 from ragtasks.records import Passage
 
 STRUCTURE = "structure"

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from ragtasks.benchmarks.doc2dial._files import Dialogue, Document, Turn
+from ragtasks.benchmarks.doc2dial._dialogues import Dialogue, Turn
+from ragtasks.benchmarks.doc2dial._documents import Document
 from ragtasks.benchmarks.doc2dial._passages import gold_passages
 from ragtasks.ids import task_id
 from ragtasks.records import Answerability, Message, Passage, Role, Task

@@ -1,5 +1,6 @@
 """MTRAG, MTRAG-UN and MTRAG-S: tasks, retrieval files, human evaluation, questions to rewrite."""
 
+from ragtasks.benchmarks.mtrag._counts import Counts, facts_of
 from ragtasks.benchmarks.mtrag._human_evaluation import (
     FANC,
     HUMAN_EVALUATION_FILE,
@@ -10,7 +11,7 @@ from ragtasks.benchmarks.mtrag._human_evaluation import (
     load_human_evaluation,
 )
 from ragtasks.benchmarks.mtrag._rewriting_tasks import rewriting_tasks
-from ragtasks.benchmarks.mtrag._rows import Counts, domain_of, facts_of, unique_rows
+from ragtasks.benchmarks.mtrag._rows import domain_of, unique_rows
 from ragtasks.benchmarks.mtrag._standalone import NO_LABELS, StandaloneLabels, read_standalone_labels
 
 __all__ = [

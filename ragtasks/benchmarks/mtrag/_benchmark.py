@@ -13,13 +13,12 @@ from typing import Any
 from ragtasks.benchmarks._benchmark import Benchmark
 from ragtasks.benchmarks._definition import BenchmarkDefinition
 from ragtasks.benchmarks._retrieval_side import RetrievalSide
+from ragtasks.benchmarks.mtrag._counts import Counts, facts_of
 from ragtasks.benchmarks.mtrag._repairs import tables
 from ragtasks.benchmarks.mtrag._retrieval import corpus_file, document_of, load_qrels, load_rewrites
 from ragtasks.benchmarks.mtrag._rows import (
     DOMAINS,
-    Counts,
     domain_of,
-    facts_of,
     identity_of,
     passages_of,
     read_tasks,

@@ -18,7 +18,8 @@ from typing import Any
 from ragtasks.benchmarks._benchmark import Benchmark
 from ragtasks.benchmarks._definition import BenchmarkDefinition
 from ragtasks.benchmarks.download import SourceFile
-from ragtasks.benchmarks.mtrag._rows import DOMAINS, Counts, facts_of, read_tasks, reference_contexts
+from ragtasks.benchmarks.mtrag._counts import Counts, facts_of
+from ragtasks.benchmarks.mtrag._rows import DOMAINS, read_tasks, reference_contexts
 from ragtasks.benchmarks.mtrag._source import MTRAG_SOURCE
 from ragtasks.files import labels_of
 

@@ -16,7 +16,8 @@ from ragtasks.benchmarks._benchmark import Benchmark
 from ragtasks.benchmarks._definition import BenchmarkDefinition
 from ragtasks.benchmarks._retrieval_side import RetrievalSide
 from ragtasks.benchmarks.mtrag import _retrieval as mtrag_retrieval
-from ragtasks.benchmarks.mtrag._rows import DOMAINS, Counts, facts_of, read_tasks, reference_contexts
+from ragtasks.benchmarks.mtrag._counts import Counts, facts_of
+from ragtasks.benchmarks.mtrag._rows import DOMAINS, read_tasks, reference_contexts
 from ragtasks.benchmarks.mtrag._source import MTRAG_UN_SOURCE
 from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.records import Qrel

@@ -7,17 +7,14 @@ file is reported at once.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter
-
+from ragtasks.benchmarks.mtrag._counts import Counts, check_counts
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error
-from ragtasks.files import Violations, broken_facts, json_lines, labels_of, passage_of, sample_statistics
+from ragtasks.files import Violations, json_lines, labels_of, passage_of
 from ragtasks.ids import normalise_task_id, split_task_id
 from ragtasks.records import Answerability, Contexts, Message, Passage, Role, Setting, Task
 
@@ -27,49 +24,6 @@ DOMAINS = ("clapnq", "fiqa", "govt", "cloud")
 _COLLECTION_WORDS = {"clapnq": "clapnq", "fiqa": "fiqa", "govt": "govt", "ibmcloud": "cloud", "cloud": "cloud"}
 _ROLES = {"user": Role.USER, "agent": Role.ASSISTANT}
 _TITLES = {"mtrag": "MTRAG", "mtrag_un": "MTRAG-UN", "mtrag_s": "MTRAG-S"}
-
-
-UNCOUNTED: Mapping[str, int] = {}
-"""Stands for numbers that nobody published: they are not checked. Any other mapping is, an empty one too."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Counts:
-    """How many records a complete copy has; loading fails where a file differs."""
-
-    tasks: int
-    """Lines of reference.jsonl, and of RAG.jsonl where there is one."""
-    by_domain: Mapping[str, int] = field(default_factory=lambda: UNCOUNTED)
-    """Tasks of each domain."""
-    by_answerability: Mapping[str, int] = field(default_factory=lambda: UNCOUNTED)
-    """Tasks of each answerability."""
-    conversations: int = 0
-    """Different conversations; 0 where they are not counted."""
-
-
-def facts_of(root: Path, commit: str, counts: Counts) -> tuple[bool, str, Counts]:
-    """Return (is sample, revision, counts) of the copy under `root`; only a sample brings its own facts.
-
-    Args:
-        root: folder of the benchmark's files.
-        commit: revision of the official files.
-        counts: what the official files hold.
-
-    Raises:
-        BenchmarkFileError: the facts of a sample are broken.
-    """
-    facts = sample_statistics(root)
-    if facts is None:
-        return False, commit, counts
-    try:
-        Counts(**facts["counts"])  # refuses what it does not know, as the next line does other types
-        own = TypeAdapter(Counts).validate_python(facts["counts"])
-        for name in ("by_domain", "by_answerability"):
-            if getattr(counts, name) is not UNCOUNTED and getattr(own, name) is UNCOUNTED:
-                raise LookupError(name)
-    except (LookupError, TypeError, ValueError) as error:
-        raise broken_facts(root, "version, counts", error) from error
-    return True, facts["version"], own
 
 
 def reference_contexts(title: str, task_name: str, tasks: tuple[Task, ...], setting: Setting) -> Contexts:
@@ -152,7 +106,7 @@ def read_tasks(
     rows, violations = rows_of(path, benchmark)
     read = (_task(line, prepare(row), violations) for line, row in unique_rows(rows, violations))
     tasks = tuple(task for task in read if task is not None)
-    _check_counts(tasks, counts, violations)
+    check_counts(tasks, counts, violations)
     violations.raise_if_any()
     return tasks
 
@@ -282,27 +236,9 @@ def passages_of(line: int, row: dict[str, Any], violations: Violations) -> tuple
     return tuple(passages.values())
 
 
-def _check_counts(tasks: tuple[Task, ...], counts: Counts, violations: Violations) -> None:
-    if len(tasks) != counts.tasks:
-        violations.add(0, f"{counts.tasks} tasks", len(tasks))
-        return
-    n_conversations = len({task.conversation_id for task in tasks})
-    if counts.conversations not in {0, n_conversations}:
-        violations.add(0, f"{counts.conversations} conversations", n_conversations)
-    by_domain = dict(Counter(task.domain for task in tasks))
-    if counts.by_domain is not UNCOUNTED and by_domain != dict(counts.by_domain):
-        violations.add(0, f"tasks by domain {dict(counts.by_domain)}", by_domain)
-    by_answerability = dict(Counter(task.answerability.value for task in tasks))
-    if counts.by_answerability is not UNCOUNTED and by_answerability != dict(counts.by_answerability):
-        violations.add(0, f"tasks by answerability {dict(counts.by_answerability)}", by_answerability)
-
-
 __all__ = [
     "DOMAINS",
-    "UNCOUNTED",
-    "Counts",
     "domain_of",
-    "facts_of",
     "identity_of",
     "passages_of",
     "read_tasks",

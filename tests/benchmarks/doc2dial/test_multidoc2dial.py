@@ -20,7 +20,9 @@ from ragtasks.benchmarks._definition import BenchmarkDefinition
 from ragtasks.benchmarks._retrieval_side import RetrievalSide
 from ragtasks.benchmarks.doc2dial import _definitions as definitions
 from ragtasks.benchmarks.doc2dial._collection import load_rewrites, read_propositions
-from ragtasks.benchmarks.doc2dial._files import DOMAINS, Document, Span, read_dialogues, read_documents
+from ragtasks.benchmarks.doc2dial._dialogues import read_dialogues
+from ragtasks.benchmarks.doc2dial._documents import Document, Span, read_documents
+from ragtasks.benchmarks.doc2dial._files import DOMAINS
 from ragtasks.benchmarks.doc2dial._passages import cut, gold_passages
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.records import Answerability, Passage, Role, Setting

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.test_link import AWKWARD, snapshot, write_tasks
+from tests.harness.link.test_link import AWKWARD, snapshot, write_tasks
 
 pytestmark = pytest.mark.network
 HARNESS = "lm_eval==0.4.13"
@@ -38,7 +38,7 @@ class Environment:
 
     def run(self, *command: str) -> str:
         """Return what a command of this environment prints on both streams; it has to succeed."""
-        places = [self.dependencies, Path(__file__).parents[2]]
+        places = [self.dependencies, Path(__file__).parents[3]]
         variables = {"PYTHONPATH": os.pathsep.join(map(str, places)), "PYTHONDONTWRITEBYTECODE": "1"}
         program = str(self.folder / "bin" / command[0])
         done = subprocess.run(

@@ -6,15 +6,14 @@ scores of their own, without pyplot, so that no window system and no state of th
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragtasks.errors import ConfigurationError, MissingExtraError, clear_error
+from ragtasks.reports.plots._panels import Panel, Picture, label_size, pictures_of, slots
 from ragtasks.reports.tables import is_baseline
-from ragtasks.tables import Cell, Section, Table, Value
+from ragtasks.tables import Section, Value
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,10 +29,6 @@ _WIDTH_INCHES, _ROW_INCHES, _LINE_INCHES = 12.0, 3.2, 0.22
 _PANEL_INCHES, _BELOW_INCHES = 2.4, 0.45  # of a row's height; a panel's own title stands above it
 _SCALE_INCHES, _MARGIN_INCHES = 0.55, 0.1  # left of each panel, and right of the last one
 _LEGEND_COLUMNS = 3
-_MANY_GROUPS = 9  # labels below so many groups are printed smaller
-_LABEL_SIZE, _SMALL_LABEL_SIZE = 8.0, 6.5
-_ROW_SLOTS = 80  # bars or points of one row of panels that can still be told apart
-_LETTER_SLOTS = 0.58  # what a letter of a label is wide, capitals included
 _STYLE: dict[Any, Any] = {
     "font.size": 9,
     "axes.edgecolor": "#444444",
@@ -47,45 +42,11 @@ _STYLE: dict[Any, Any] = {
     "hatch.color": "white",
     "text.parse_math": False,  # a model's name is the user's own text: dollar signs in it are no formula
 }
-_SETTINGS_HEADS, _DIMENSION_HEADS = ("setting", "model", "n"), ("dimension", "value", "n")
 _TURNS = "turn by turn"
-_WHISKERS = "lines: 95 % intervals over conversations"
-_PALE = "pale: over fewer tasks than the setting has, not to be ranked with the others"
 _PALENESS = 0.35
-_FACTS = ("encoder of BERTScore", "IDK detector")
 
 _Looks = Mapping[str, tuple[str, str, str]]
 """Model -> colour, mark, hatch: the same in all panels of a picture."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Panel:
-    """One pair of axes."""
-
-    title: str
-    """A metric, or a dimension."""
-    groups: tuple[str, ...]
-    """Labels along the axis."""
-    series: Mapping[str, Mapping[str, Value]]
-    """Model -> group -> score that has a value; a model may lack a group."""
-    is_of_settings: bool
-    """Whether the groups are settings; else they are the values of a dimension."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Picture:
-    """One file."""
-
-    name: str
-    """Its name, without the ending."""
-    caption: str
-    """Titles of its section and its table."""
-    title: str
-    """What stands above the panels: the caption, and what the scores rest on."""
-    rows: tuple[tuple[_Panel, ...], ...]
-    """Panels, row by row."""
-    models: tuple[str, ...]
-    """All models of the panels, in the order of the table."""
 
 
 def plot_sections(sections: Sequence[Section], folder: Path) -> dict[Path, str]:
@@ -111,7 +72,7 @@ def plot_sections(sections: Sequence[Section], folder: Path) -> dict[Path, str]:
         defaults = dict[Any, Any](mpl.rcParamsDefault)
         defaults.pop("backend", None)  # setting it loads pyplot
         with mpl.rc_context({**defaults, **_STYLE}):
-            return {_draw(picture, folder): picture.caption for picture in _pictures(sections)}
+            return {_draw(picture, folder): picture.caption for picture in pictures_of(sections)}
     except OSError as error:
         where, found = str(error.filename or folder), error.strerror or str(error)
         next_step = "name another folder"
@@ -119,82 +80,7 @@ def plot_sections(sections: Sequence[Section], folder: Path) -> dict[Path, str]:
         raise ConfigurationError(message) from error
 
 
-def _pictures(sections: Sequence[Section]) -> Iterator[_Picture]:
-    """Yield every picture; two sections of one title still have names of their own."""
-    for number, section in enumerate(sections, start=1):
-        facts = "; ".join(f"{name}: {section.facts[name]}" for name in _FACTS if name in section.facts)
-        for table in section.tables:
-            panels = [panel for panel in _panels(table) if panel.series]
-            if panels:
-                name = re.sub(r"[^a-z0-9]+", "_", f"{number} {section.title} {table.title}".lower()).strip("_")
-                whiskers = _WHISKERS if any(map(_has_interval, panels)) else ""
-                caption = f"{section.title}: {table.title}"
-                pale = _PALE if any(map(_has_missing, panels)) else ""
-                title = "\n".join(line for line in (caption, facts, whiskers, pale) if line)
-                models = tuple(dict.fromkeys(model for panel in panels for model in panel.series))
-                yield _Picture(name, caption, title, tuple(_rows(panels)), models)
-
-
-def _panels(table: Table) -> Iterator[_Panel]:
-    """Yield a panel a metric, or a panel a dimension; nothing for a table of another shape."""
-    if table.columns[:3] == _SETTINGS_HEADS:
-        for place, metric in enumerate(table.columns[3:], start=3):
-            cells = [(str(row[0]), str(row[1]), row[place]) for row in table.rows]
-            if not metric.endswith("coverage"):
-                yield _panel(metric, cells, is_of_settings=True)
-    if table.columns[:3] == _DIMENSION_HEADS:
-        models = table.columns[3:]
-        for dimension in dict.fromkeys(str(row[0]) for row in table.rows):
-            rows = [row for row in table.rows if row[0] == dimension]
-            cells = [
-                (f"{row[1] or 'tasks'}\nn={row[2]}", model, cell)
-                for row in rows
-                for model, cell in zip(models, row[3:], strict=True)
-            ]
-            yield _panel(dimension, cells, is_of_settings=False)
-
-
-def _panel(title: str, cells: Sequence[tuple[str, str, Cell]], *, is_of_settings: bool) -> _Panel:
-    """Return a panel of (group, model, cell); what has no value leaves a gap: a bar of no height would read as 0."""
-    series: dict[str, dict[str, Value]] = {}
-    for group, model, cell in cells:
-        if isinstance(cell, Value) and cell.value is not None:
-            series.setdefault(model, {})[group] = cell
-    return _Panel(title, tuple(dict.fromkeys(group for group, *_ in cells)), series, is_of_settings)
-
-
-def _has_interval(panel: _Panel) -> bool:
-    return any(score.low is not None for scores in panel.series.values() for score in scores.values())
-
-
-def _has_missing(panel: _Panel) -> bool:
-    return any(score.missing for scores in panel.series.values() for score in scores.values())
-
-
-def _rows(panels: Sequence[_Panel]) -> list[tuple[_Panel, ...]]:
-    """Return the panels in rows, each panel in the first that has room for it."""
-    rows: list[list[_Panel]] = []
-    for panel in panels:
-        room = (row for row in rows if sum(map(_slots, row)) + _slots(panel) <= _ROW_SLOTS)
-        row = next(room, None)
-        if row is None:
-            rows.append(row := [])
-        row.append(panel)
-    return [tuple(row) for row in rows]
-
-
-def _slots(panel: _Panel) -> float:
-    """Return the room that a panel needs: for its bars or points, and for the labels below them."""
-    longest = max(len(line) for group in panel.groups for line in group.split("\n"))
-    label = (longest + 1) * _LETTER_SLOTS * _label_size(panel) / _LABEL_SIZE
-    return len(panel.groups) * max(3, len(panel.series) + 1, label)
-
-
-def _label_size(panel: _Panel) -> float:
-    return _LABEL_SIZE if len(panel.groups) < _MANY_GROUPS else _SMALL_LABEL_SIZE
-
-
-def _draw(picture: _Picture, folder: Path) -> Path:
+def _draw(picture: Picture, folder: Path) -> Path:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure as Canvas
 
@@ -220,13 +106,13 @@ def _draw(picture: _Picture, folder: Path) -> Path:
     return path
 
 
-def _widths(row: Sequence[_Panel]) -> Iterator[tuple[float, float]]:
+def _widths(row: Sequence[Panel]) -> Iterator[tuple[float, float]]:
     """Yield left edge and width of each panel in inches: wide as it has bars or points, with room for its scale."""
     room = _WIDTH_INCHES - _MARGIN_INCHES - _SCALE_INCHES * len(row)
     left = 0.0
     for panel in row:
         left += _SCALE_INCHES
-        width = room * _slots(panel) / sum(map(_slots, row))
+        width = room * slots(panel) / sum(map(slots, row))
         yield left, width
         left += width
 
@@ -244,7 +130,7 @@ def _looks(models: Sequence[str]) -> _Looks:
     return looks
 
 
-def _draw_panel(axes: Axes, panel: _Panel, looks: _Looks) -> dict[str, Any]:
+def _draw_panel(axes: Axes, panel: Panel, looks: _Looks) -> dict[str, Any]:
     """Return model -> what the legend shows for it."""
     handles = {}
     width = _GROUP_WIDTH / len(panel.series)
@@ -253,13 +139,13 @@ def _draw_panel(axes: Axes, panel: _Panel, looks: _Looks) -> dict[str, Any]:
         points = {place + shift: scores[group] for place, group in enumerate(panel.groups) if group in scores}
         handles[model] = _draw_series(axes, panel, model, points, looks[model])
     axes.set_title(panel.title, loc="left", fontsize=10)
-    axes.set_xticks(range(len(panel.groups)), panel.groups, fontsize=_label_size(panel))
+    axes.set_xticks(range(len(panel.groups)), panel.groups, fontsize=label_size(panel))
     axes.set_xlim(-0.5, len(panel.groups) - 0.5)
     return handles
 
 
 def _draw_series(
-    axes: Axes, panel: _Panel, model: str, points: Mapping[float, Value], look: tuple[str, str, str]
+    axes: Axes, panel: Panel, model: str, points: Mapping[float, Value], look: tuple[str, str, str]
 ) -> Any:
     colour, mark, hatch = look
     places, values = list(points), [score.value or 0.0 for score in points.values()]

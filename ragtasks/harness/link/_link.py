@@ -9,34 +9,27 @@ lm_eval itself is never imported here: that takes seconds, and `unlink` has to w
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
-from importlib.util import find_spec
 from pathlib import Path
 
-import yaml
-
 from ragtasks.errors import ConfigurationError, clear_error
-from ragtasks.harness._stubs import (
+from ragtasks.harness.link._folders import harness_tasks_folder, task_folder
+from ragtasks.harness.link._planned import planned_stubs
+from ragtasks.harness.link._stubs import (
     STUB_FOLDER,
     enter_in_record,
     interrupted_writes,
     present_stubs,
     remove,
     stub_target,
-    stub_text,
     write_whole,
 )
 from ragtasks.plugins import task_folders
 
-_PACKAGE = Path(__file__).absolute().parent.parent  # not resolved: some installers link single files into a cache
-_ADDED = "added"
-"""Folder of the stubs for tasks of other packages."""
-_LOGGER = logging.getLogger(__name__)
 _WITHOUT_LINK = 'use lm_eval ... --include_path "$(ragtasks path)"'
 
 
@@ -77,50 +70,6 @@ class LinkStatus:
     """The files that the stubs include, whether or not these exist."""
 
 
-def task_folder() -> Path:
-    """Return the folder that holds our harness task YAMLs: the path for lm_eval's `--include_path`.
-
-    A checkout comes first: an editable install copies the YAMLs into the package once, and that copy ages.
-
-    Raises:
-        ConfigurationError: neither the checkout nor the installed package has the folder.
-    """
-    checkout, installed = _PACKAGE.parent, _PACKAGE / "task_yamls"
-    # Beside an installed package any `task_yamls` belongs to somebody else.
-    if (checkout / "pyproject.toml").is_file() and (checkout / "task_yamls").is_dir():
-        return checkout / "task_yamls"
-    if installed.is_dir():
-        return installed
-    raise ConfigurationError(
-        clear_error(
-            "the harness task YAMLs of ragtasks",
-            where=str(_PACKAGE),
-            expected=f"{checkout / 'task_yamls'} (a checkout) or {installed} (an install)",
-            found="neither folder",
-            next_step="reinstall: pip install --force-reinstall --no-deps ragtasks",
-        )
-    )
-
-
-def harness_tasks_folder() -> Path:
-    """Return the tasks folder of the lm_eval that `import lm_eval` would load here, without importing it.
-
-    Raises:
-        ConfigurationError: lm_eval is not installed, is a folder without `__init__.py`, or has no tasks folder.
-    """
-    spec = find_spec("lm_eval")
-    if spec is None:
-        raise _harness_error("no module lm_eval", "pip install 'lm-eval>=0.4.13,<0.4.14'")
-    if spec.origin is None:
-        places = ", ".join(spec.submodule_search_locations or ())
-        remedy = f"delete what is left of an earlier install ({places}), then pip install 'lm-eval>=0.4.13,<0.4.14'"
-        raise _harness_error(f"a folder without __init__.py: {places}", remedy)
-    folder = Path(spec.origin).absolute().parent / "tasks"
-    if not folder.is_dir():
-        raise _harness_error(f"no folder {folder}", "pip install --force-reinstall --no-deps 'lm-eval>=0.4.13,<0.4.14'")
-    return folder
-
-
 def link(*, harness_folder: Path | None = None, tasks: Path | None = None) -> LinkReport:
     """Return what was written so that the stock `lm_eval` finds our harness tasks.
 
@@ -137,7 +86,7 @@ def link(*, harness_folder: Path | None = None, tasks: Path | None = None) -> Li
     """
     harness = _harness(harness_folder)
     folder = harness / STUB_FOLDER
-    planned = _planned_stubs(tasks, folder)
+    planned = planned_stubs(tasks, folder)
     with _explained_refusal(folder, _WITHOUT_LINK):
         present = present_stubs(folder)
         _refuse_foreign(folder, planned, present)
@@ -184,7 +133,7 @@ def link_state(*, harness_folder: Path | None = None, tasks: Path | None = None)
     """
     folder = _harness(harness_folder) / STUB_FOLDER
     homes = [home.resolve() for home in ([tasks] if tasks else [task_folder(), *(path for _, path in task_folders())])]
-    planned = {stub: _real(stub_target(text)) for stub, text in _planned_stubs(tasks, folder).items()}
+    planned = {stub: _real(stub_target(text)) for stub, text in planned_stubs(tasks, folder).items()}
     with _explained_refusal(folder, "run as a user who may read there"):
         texts = present_stubs(folder)
     present = {stub: _real(stub_target(text)) for stub, text in sorted(texts.items())}
@@ -210,66 +159,6 @@ def _harness(folder: Path | None) -> Path:
 def _real(path: Path | None) -> Path | None:
     """Return a path with its folder resolved; the file stays, as some installers link single files into a cache."""
     return None if path is None else path.parent.resolve() / path.name
-
-
-def _harness_error(found: str, next_step: str) -> ConfigurationError:
-    """Return the error for an lm_eval that cannot be linked."""
-    return ConfigurationError(
-        clear_error(
-            "the harness's tasks folder",
-            where="import lm_eval",
-            expected="an installed lm_eval with a folder `tasks`",
-            found=found,
-            next_step=next_step,
-        )
-    )
-
-
-def _planned_stubs(tasks: Path | None, folder: Path) -> dict[Path, str]:
-    """Return stub path -> text for every YAML of a folder; None: of ours and of the packages that add some.
-
-    What another package has wrong is its own business: a warning, and none of its tasks.
-    """
-    planned = _stubs_of(tasks or task_folder(), folder)
-    for name, added in () if tasks else task_folders():
-        try:
-            planned |= _stubs_of(added, folder / _ADDED / name)
-        except ConfigurationError as error:
-            _LOGGER.warning("the harness tasks that a package adds as %r are left out. %s", name, error)
-    return planned
-
-
-def _stubs_of(tasks: Path, folder: Path) -> dict[Path, str]:
-    """Return stub path -> text for each YAML below `tasks` that defines a harness task or a group, sorted."""
-    planned: dict[Path, str] = {}
-    violations: list[str] = []
-    for path in sorted(tasks.absolute().rglob("*.yaml")):
-        relative = path.relative_to(tasks.absolute())
-        if path.name.startswith("_") or any(part.startswith(".") for part in relative.parts):
-            continue
-        try:
-            if _top_level_keys(path) & {"task", "group"}:
-                planned[folder / relative] = stub_text(path)
-        except (yaml.YAMLError, UnicodeError) as error:
-            violations.append(f"{relative}: {' '.join(str(error).split())}")
-    # lm_eval skips a broken YAML without a word; a folder without any would make `link` remove every stub.
-    if violations or not planned:
-        raise ConfigurationError(
-            clear_error(
-                "harness task YAMLs",
-                where=str(tasks),
-                expected="YAML in UTF-8, under a path in UTF-8, with a top-level `task` or `group`",
-                found="; ".join(violations) or "no such file",
-                next_step="fix these files, or reinstall ragtasks",
-            )
-        )
-    return planned
-
-
-def _top_level_keys(path: Path) -> set[str]:
-    """Return the top-level keys of a YAML file, with its `!function` tags unresolved."""
-    node = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
-    return {key.value for key, _ in node.value} if isinstance(node, yaml.MappingNode) else set()
 
 
 def _refuse_foreign(folder: Path, planned: Mapping[Path, str], present: Mapping[Path, str]) -> None:
@@ -306,13 +195,4 @@ def _explained_refusal(folder: Path, next_step: str) -> Iterator[None]:
         ) from error
 
 
-__all__ = [
-    "LinkReport",
-    "LinkState",
-    "LinkStatus",
-    "harness_tasks_folder",
-    "link",
-    "link_state",
-    "task_folder",
-    "unlink",
-]
+__all__ = ["LinkReport", "LinkState", "LinkStatus", "link", "link_state", "unlink"]

@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtasks.errors import ConfigurationError
-from ragtasks.harness import link as link_module
-from ragtasks.harness._stubs import MARK, stub_target, stub_text
 from ragtasks.harness.link import LinkState, harness_tasks_folder, link, link_state, task_folder, unlink
+from ragtasks.harness.link import _folders as folders_module
+from ragtasks.harness.link._stubs import MARK, stub_target, stub_text
 
 NOBODY = 65534
 AWKWARD = "it's # a: 'folder' \"x\" {é} -- 😀 %s"
@@ -298,7 +298,7 @@ def test_task_folder_is_the_checkouts_then_the_packages(tmp_path: Path, monkeypa
     package = tmp_path / "ragtasks"
     (package / "task_yamls").mkdir(parents=True)
     (tmp_path / "task_yamls").mkdir()
-    monkeypatch.setattr(link_module, "_PACKAGE", package)
+    monkeypatch.setattr(folders_module, "_PACKAGE", package)
     assert task_folder() == package / "task_yamls"
     (tmp_path / "pyproject.toml").touch()
     assert task_folder() == tmp_path / "task_yamls"
@@ -311,7 +311,7 @@ def test_task_folder_is_the_checkouts_then_the_packages(tmp_path: Path, monkeypa
 
 def in_a_fresh_python(code: str) -> str:
     """Return what a new interpreter prints, with this checkout on its path."""
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}
     return subprocess.run(
         [sys.executable, "-c", code], env=environment, check=True, capture_output=True, text=True
     ).stdout.strip()

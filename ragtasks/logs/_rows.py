@@ -1,0 +1,112 @@
+"""Rows of an evaluation: what tables need of each response that the harness logged."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ragtasks.judges import VerdictOutcome
+from ragtasks.logs._logged_samples import require_sample
+from ragtasks.logs._sample_lines import sample_lines
+from ragtasks.logs._saved_results import LoggedSamples
+
+_ONCE = "each task once in a setting (harness tasks over the same questions need calls of their own)"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One scored response."""
+
+    task_id: str
+    """Task."""
+    conversation_id: str
+    """The conversation that the task was cut from: tasks of one are not independent."""
+    turn: int
+    """User turn, from 1."""
+    domain: str
+    """Short name of the corpus."""
+    setting: str
+    """`reference`, `reference_rag` or `full_rag`."""
+    answerability: str
+    """Label of the task."""
+    question_types: tuple[str, ...]
+    """Labels of the question."""
+    multi_turn: str
+    """Label of the turn."""
+    n_passages: int
+    """Passages that the model was shown."""
+    n_references: int
+    """Passages that the reference answer rests on."""
+    n_found: int
+    """Of these, how many the model was shown."""
+    idk: str | None
+    """Whether the response says that it does not know: `yes`, `partial`, `no`; None without a verdict."""
+    values: Mapping[str, float | None]
+    """Metric -> value, None where unscored."""
+    unscored: Mapping[str, str]
+    """Metric -> why it has no value."""
+    verdicts: Mapping[tuple[str, str], float | None]
+    """(Rubric, judge) -> what that judge made of it, 0 to 1; None where it was asked and gave no value."""
+
+
+def read_rows(samples: Iterable[LoggedSamples]) -> Iterator[Row]:
+    """Yield the samples of one evaluation, each task once in a setting: else its answers would share one mean."""
+    places: dict[tuple[str, str], tuple[Path, int]] = {}
+    for logged in samples:
+        for line in sample_lines(logged):
+            try:
+                require_sample(line.sample)
+                row = row_of(line.sample)
+            except (LookupError, TypeError, ValueError, OverflowError) as error:
+                line.refuse(error)
+                continue
+            place = (logged.path, line.number)
+            first = places.setdefault((row.setting, row.task_id), place)
+            if first != place:
+                found = f"one that line {first[1]} of {first[0].name} has"
+                line.violations.add(line.number, _ONCE, found, row.task_id)
+            yield row
+
+
+def row_of(sample: Mapping[str, Any]) -> Row:
+    doc = sample["doc"]
+    notes = doc.get("scoring", {})
+    references = set(doc["references"])
+    verdicts = [item for item in notes.get("verdicts", ()) if item.get("outcome") != VerdictOutcome.NOT_ASKED.value]
+    return Row(
+        task_id=doc["task_id"],
+        conversation_id=doc["conversation_id"],
+        turn=doc["turn"],
+        domain=doc["domain"],
+        setting=doc["setting"],
+        answerability=doc["answerability"],
+        question_types=tuple(doc["question_types"]),
+        multi_turn=doc["multi_turn"],
+        n_passages=len(doc["passages"]),
+        n_references=len(references),
+        n_found=len(references.intersection(passage["passage_id"] for passage in doc["passages"])),
+        idk=notes.get("idk"),
+        values={name: _number(sample[name]) for name in sample["metrics"] if not _is_pair(sample[name])},
+        unscored=notes.get("unscored", {}),
+        verdicts={(item["rubric"], item["judge"]): item["value"] for item in verdicts},
+    )
+
+
+def _is_pair(value: Any) -> bool:
+    """Return whether a metric has no value of one response: what stands there are response and reference answer."""
+    return isinstance(value, list) and [type(part) for part in value] == [str, str]
+
+
+def _number(value: Any) -> float | None:
+    """Return a number; None for NaN, which the harness's JSON has as NaN and the reader as None."""
+    if value is None or math.isnan(value):
+        return None
+    if math.isinf(value):
+        raise ValueError("a score that is not finite")
+    return float(value)
+
+
+__all__ = ["Row", "read_rows", "row_of"]
