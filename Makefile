@@ -58,8 +58,9 @@ long-test: $(VENV)/.installed-dev
 	$(BIN)/pytest -m long
 
 # A real small model, as weights and behind a server. Its server is built from source, without what reads pictures.
+# One thread: several wait for each other at every layer, many times as long where the machine has other work.
 model-test: $(VENV)/.installed-model
-	$(BIN)/pytest -m model
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m model
 
 $(VENV)/.installed-model: $(VENV)/.installed-dev
 	CMAKE_ARGS="-DLLAVA_BUILD=OFF" nice $(BIN)/pip install --quiet --editable '.[dev,model-tests]'

@@ -1,9 +1,10 @@
-"""Builds the sample of TREC RAG 2024 from its source, in the track's file formats.
+"""Builds the samples of TREC RAG 2024 and 2025 from their sources, in the track's file formats.
 
 `scripts/sample_source/trec_rag24.json` is what people edit: topics, one document each as a list of sentences, and the
-nuggets with the sentence that states them. This script cuts the documents into segments (windows of 4 sentences, every
-second sentence; the official ones have 10 and 5), ranks them by BM25 (rank-bm25, k1 0.9, b 0.4), grades them by the
-nuggets that they state, and writes the files under `ragtasks/benchmarks/sample/trec_rag24/`, the same bytes each time.
+nuggets with the sentence that states them. `trec_rag25.json` has narratives over the same documents, whose nuggets name
+the part of the narrative. This script cuts the documents into segments (windows of 4 sentences, every second sentence;
+the official ones have 10 and 5), ranks them by BM25 (rank-bm25, k1 0.9, b 0.4), grades them by the nuggets that they
+state, and writes the files under `ragtasks/benchmarks/sample/trec_rag24/` and `trec_rag25/`, the same bytes each time.
 
     python scripts/build_sample_trec.py [--into DIR]
 """
@@ -21,7 +22,6 @@ from sample_files import SAMPLES, facts_file, json_lines, read_source, run_build
 VERSION = "1"
 WINDOW, STRIDE = 4, 2
 N_RUN = 30
-TARGET = SAMPLES / "trec_rag24"
 SETS = {"test": "test", "raggy-dev": "raggy", "researchy-dev": "researchy"}
 LONGEST_NUGGET = 12
 
@@ -76,11 +76,15 @@ def ranking(question: str, segments: list[dict[str, Any]], bm25: BM25Okapi) -> l
     return sorted(pairs, key=lambda pair: (-pair[1], pair[0]))[:N_RUN]
 
 
-def grade(topic: dict[str, Any], segment: dict[str, Any]) -> int:
-    """Return 3 for two vital nuggets, 2 for a nugget, 1 for the right document, else 0."""
-    if segment["_topic"] != topic["topic"]:
+def grade(nuggets: list[dict[str, Any]], documents: set[str], segment: dict[str, Any]) -> int:
+    """Return 3 for two vital nuggets, 2 for a nugget, 1 for one of the right documents, else 0."""
+    if segment["_topic"] not in documents:
         return 0
-    stated = [n for n in topic["nuggets"] if 0 <= n["sentence"] - segment["_first"] < WINDOW]
+    stated = [
+        nugget
+        for nugget in nuggets
+        if nugget["document"] == segment["_topic"] and 0 <= nugget["sentence"] - segment["_first"] < WINDOW
+    ]
     if sum(nugget["importance"] == "vital" for nugget in stated) > 1:
         return 3
     return 2 if stated else 1
@@ -98,28 +102,87 @@ def check(topics: list[dict[str, Any]]) -> None:
 
 
 def build() -> dict[str, bytes]:
-    """Return path -> bytes of every file of the sample."""
+    """Return path -> bytes of every file of the samples."""
     topics = read_source("trec_rag24")
     check(topics)
     segments = segments_of(topics)
     bm25 = BM25Okapi([tokens(f"{row['title']} {row['segment']}") for row in segments], k1=0.9, b=0.4)
+    by_set = {name: [topic for topic in topics if topic["set"] == name] for name in SETS}
+    counts = Counter(SETS[topic["set"]] for topic in topics)
+    files = {"sample.json": sample_facts(dict(counts)), **files_of_segments(segments)}
+    for name, chosen in by_set.items():
+        files |= files_of_set(name, chosen, segments, bm25)
+    narratives = files_of_narratives(read_source("trec_rag25"), topics, segments, bm25)
+    return {f"trec_rag24/{path}": content for path, content in files.items()} | {
+        f"trec_rag25/{path}": content for path, content in narratives.items()
+    }
+
+
+def sample_facts(by_domain: dict[str, int]) -> bytes:
+    """Return the statistics of a sample."""
+    total = sum(by_domain.values())
+    counts = {"tasks": total, "by_domain": by_domain, "by_answerability": {"ANSWERABLE": total}}
+    return facts_file({"version": VERSION, "counts": counts})
+
+
+def files_of_segments(segments: list[dict[str, Any]]) -> dict[str, bytes]:
+    """Return the texts of the segments, as the track has them and as a corpus."""
     records = [{key: value for key, value in row.items() if key[0] != "_"} for row in segments]
     passages = [
         {"_id": row["docid"], "title": row["title"], "text": row["segment"], "url": row["url"]} for row in records
     ]
-    by_set = {name: [topic for topic in topics if topic["set"] == name] for name in SETS}
-    counts = Counter(SETS[topic["set"]] for topic in topics)
-    by_label = {"ANSWERABLE": len(topics)}
-    totals = {"tasks": len(topics), "by_domain": dict(counts), "by_answerability": by_label}
-    facts = {"version": VERSION, "counts": totals}
-    files = {
+    return {
         "segments/segments.jsonl": json_lines(records),
         "derived/segments.jsonl": "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in passages).encode(),
-        "sample.json": facts_file(facts),
     }
-    for name, chosen in by_set.items():
-        files |= files_of_set(name, chosen, segments, bm25)
-    return files
+
+
+def files_of_narratives(
+    narratives: list[dict[str, Any]], topics: list[dict[str, Any]], segments: list[dict[str, Any]], bm25: BM25Okapi
+) -> dict[str, bytes]:
+    """Return the files of 2025: narratives, nuggets with their parts, a run, judgements of what has nuggets."""
+    sentences = {topic["topic"]: topic["sentences"] for topic in topics}
+    judged = [narrative for narrative in narratives if narrative["nuggets"]]
+    for nugget in (nugget for narrative in judged for nugget in narrative["nuggets"]):
+        assert 0 <= nugget["sentence"] < len(sentences[nugget["document"]]), nugget
+        assert len(nugget["text"].split()) <= LONGEST_NUGGET, nugget
+    return {
+        "sample.json": sample_facts({"narratives": len(narratives)}),
+        **files_of_segments(segments),
+        "topics/topics.rag25.test.jsonl": json_lines([{"id": one["id"], "title": one["title"]} for one in narratives]),
+        "nuggets/nuggets.rag25.test.jsonl": json_lines([narrative_nuggets(one) for one in judged]),
+        "runs/run.rag25.test.txt": run_lines({one["id"]: one["title"] for one in narratives}, segments, bm25),
+        "qrels/qrels.rag25.test.txt": "".join(
+            f"{one['id']} 0 {segment_id} {grade(one['nuggets'], documents, segment)}\n"
+            for one in judged
+            for documents in ({nugget["document"] for nugget in one["nuggets"]},)
+            for segment_id, segment in pooled(one["title"], documents, segments, bm25)
+        ).encode(),
+    }
+
+
+def narrative_nuggets(narrative: dict[str, Any]) -> dict[str, Any]:
+    """Return the nuggets of a narrative as the track writes them: its own parts stand in quotes."""
+    parts = (nugget["part"] for nugget in narrative["nuggets"])
+    nuggets = [
+        {
+            "text": nugget["text"],
+            "mapped_sub_narrative": part if part.startswith("New: ") else f'"{part}"',
+            "importance": nugget["importance"],
+            "source": "original",
+        }
+        for nugget, part in zip(narrative["nuggets"], parts, strict=True)
+    ]
+    return {"qid": narrative["id"], "nuggets": nuggets}
+
+
+def run_lines(questions: dict[str, str], segments: list[dict[str, Any]], bm25: BM25Okapi) -> bytes:
+    """Return a TREC run: topic id -> question, ranked by BM25."""
+    return "".join(
+        f"{topic_id} Q0 {segment_id} {rank} {score} bm25\n"
+        for topic_id, question in questions.items()
+        for rank, (segment_id, score) in enumerate(ranking(question, segments, bm25), start=1)
+    ).encode()
 
 
 def files_of_set(
@@ -128,11 +191,8 @@ def files_of_set(
     """Return the files of one set of topics; only the test set has judgements."""
     end = "\r\n" if name == "test" else "\n"  # as in the official files
     files = {f"topics/topics.rag24.{name}.txt": "".join(f"{t['topic']}\t{t['question']}{end}" for t in topics).encode()}
-    files[f"runs/run.rag24.{name}.txt"] = "".join(
-        f"{topic['topic']} Q0 {segment_id} {rank} {score} bm25\n"
-        for topic in topics
-        for rank, (segment_id, score) in enumerate(ranking(topic["question"], segments, bm25), start=1)
-    ).encode()
+    questions = {topic["topic"]: topic["question"] for topic in topics}
+    files[f"runs/run.rag24.{name}.txt"] = run_lines(questions, segments, bm25)
     nuggets = [
         {
             "query": topic["question"],
@@ -146,21 +206,28 @@ def files_of_set(
         files[f"nuggets/nuggets.rag24.{name}.jsonl"] = json_lines(nuggets)
     if name == "test":
         judged = [
-            f"{topic['topic']} {1 + number % 5} {segment_id} {grade(topic, by_id)}\n"
+            f"{topic['topic']} {1 + number % 5} {segment_id} {grade(nuggets_in(topic), {topic['topic']}, segment)}\n"
             for topic in topics
-            for number, (segment_id, by_id) in enumerate(pooled(topic, segments, bm25))
+            for number, (segment_id, segment) in enumerate(pooled(topic["question"], {topic["topic"]}, segments, bm25))
         ]
         files[f"qrels/qrels.rag24.{name}.txt"] = "".join(judged).encode()
     return files
 
 
-def pooled(topic: dict[str, Any], segments: list[dict[str, Any]], bm25: BM25Okapi) -> list[tuple[str, dict[str, Any]]]:
-    """Return the segments that are judged: the first ten of the ranking, and the topic's own document."""
+def nuggets_in(topic: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the nuggets of a topic, with its own document as theirs."""
+    return [{**nugget, "document": topic["topic"]} for nugget in topic["nuggets"]]
+
+
+def pooled(
+    question: str, documents: set[str], segments: list[dict[str, Any]], bm25: BM25Okapi
+) -> list[tuple[str, dict[str, Any]]]:
+    """Return the segments that are judged: the first ten of the ranking, and the topic's own documents."""
     by_id = {row["docid"]: row for row in segments}
-    first = [segment_id for segment_id, _ in ranking(topic["question"], segments, bm25)[:10]]
-    own = [row["docid"] for row in segments if row["_topic"] == topic["topic"]]
+    first = [segment_id for segment_id, _ in ranking(question, segments, bm25)[:10]]
+    own = [row["docid"] for row in segments if row["_topic"] in documents]
     return [(segment_id, by_id[segment_id]) for segment_id in dict.fromkeys([*first, *own])]
 
 
 if __name__ == "__main__":
-    run_builder(__doc__, build, TARGET)
+    run_builder(__doc__, build, SAMPLES)

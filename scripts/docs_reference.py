@@ -25,7 +25,8 @@ SUITES = {
     "mtrag": "MTRAG, MTRAG-UN, your own data",
     "mtrag_s": "MTRAG-S",
     "multihop_rag": "MultiHop-RAG",
-    "trec_rag24": "TREC RAG",
+    "trec_rag24": "TREC RAG 2024",
+    "trec_rag25": "TREC RAG 2025",
     "multidoc2dial": "MultiDoc2Dial",
     "rewriting": "Query rewriting",
 }

@@ -35,7 +35,8 @@ BENCHMARKS = ExtensionPoint(
         "multidoc2dial_propositions": "ragtasks.benchmarks.doc2dial._definitions:MULTIDOC2DIAL_PROPOSITIONS",
         "multidoc2dial_token": "ragtasks.benchmarks.doc2dial._definitions:MULTIDOC2DIAL_TOKEN",
         "multihop_rag": "ragtasks.benchmarks.multihop_rag._benchmark:DEFINITION",
-        "trec_rag24": "ragtasks.benchmarks.trec_rag._benchmark:DEFINITION",
+        "trec_rag24": "ragtasks.benchmarks.trec_rag._benchmark:TREC_RAG24",
+        "trec_rag25": "ragtasks.benchmarks.trec_rag._benchmark:TREC_RAG25",
     },
 )
 """Every benchmark; a family is imported when one of its benchmarks is first asked for."""

@@ -13,19 +13,27 @@ from ragtasks.errors import ConfigurationError
 commands = typer.Typer(help="TREC RAG: build and check answer files, make nuggets, score.", no_args_is_help=True)
 app.add_typer(commands, name="trec-rag")
 
-_SET = Annotated[str, typer.Option("--set", help="Set of topics: test, raggy, researchy.")]
+_SET = Annotated[str, typer.Option("--set", help="Topics: test, raggy, researchy (2024); narratives (2025).")]
 _DATA = Annotated[str | None, typer.Option(help="`sample`, or a folder with the official files.")]
 _NARRATIVES = Annotated[
     Path | None, typer.Option(help="Topics of 2025 (JSON lines): FILE is in that year's format, no data is needed.")
 ]
 
 
-def _benchmark(data: str | None) -> Any:
+def _benchmark(domain: str, data: str | None) -> Any:
+    """Return the benchmark of a set of topics."""
     from ragtasks.benchmarks import benchmark_folder, open_benchmark
     from ragtasks.environment import data_folder
-    from ragtasks.submissions.trec_rag import BENCHMARK
+    from ragtasks.submissions.trec_rag import benchmark_of
 
-    return open_benchmark(BENCHMARK, benchmark_folder(BENCHMARK, data, data_folder()).resolve())
+    name = benchmark_of(domain)
+    return open_benchmark(name, benchmark_folder(name, data, data_folder()).resolve())
+
+
+def _is_2025(domain: str) -> bool:
+    from ragtasks.benchmarks.trec_rag import NARRATIVES
+
+    return domain == NARRATIVES
 
 
 def _tasks(benchmark: Any, domain: str) -> dict[str, Any]:
@@ -71,12 +79,15 @@ def answers(  # noqa: PLR0917 (one parameter an option)
     domain: _SET = "test",
     data: _DATA = None,
     cut: Annotated[bool, typer.Option("--cut", help="Cut answers to 400 words, sentence by sentence.")] = False,
+    team_id: Annotated[str, typer.Option(help="Name of the team: needed, and only known, in 2025.")] = "",
 ) -> None:
     """Write logged answers in the track's format: sentences, citations from 0, references."""
     from ragtasks.submissions.trec_rag import build_answers, logged_responses
 
-    topics = _topics(_tasks(_benchmark(data), domain))
-    say(*build_answers(logged_responses(results, domain), topics, run_id, output, cut=cut))
+    if bool(team_id) != _is_2025(domain):
+        raise ConfigurationError("--team-id: give it with --set narratives, the format of 2025, and with no other set")
+    topics = _topics(_tasks(_benchmark(domain, data), domain))
+    say(*build_answers(logged_responses(results, domain), topics, run_id, output, cut=cut, team_id=team_id))
 
 
 @commands.command()
@@ -93,12 +104,11 @@ def check(
     from ragtasks.benchmarks.trec_rag import read_narratives
     from ragtasks.submissions.trec_rag import check_answers, check_answers_2025, repaired, write_answers
 
-    if narratives and fixed:
-        raise ConfigurationError("--fixed: repairs are those of 2024; leave out --narratives or --fixed")
-    if narratives:
-        checked = check_answers_2025(file, read_narratives(narratives))
-    else:
-        checked = check_answers(file, _topics(_tasks(_benchmark(data), domain)))
+    is_2025 = narratives is not None or _is_2025(domain)
+    if is_2025 and fixed:
+        raise ConfigurationError("--fixed: repairs are those of 2024; leave it out")
+    topics = read_narratives(narratives) if narratives else _topics(_tasks(_benchmark(domain, data), domain))
+    checked = (check_answers_2025 if is_2025 else check_answers)(file, topics)
     say(*checked.remarks, f"{file}: {checked.summary()}")
     if fixed:
         write_answers(fixed, repaired(checked.answers))
@@ -117,7 +127,9 @@ def convert(
     """Write an answer file of 2024 in the format of 2025."""
     from ragtasks.submissions.trec_rag import read_answers, row_2025, write_rows
 
-    given = read_answers(file, _topics(_tasks(_benchmark(data), domain)))
+    if _is_2025(domain):
+        raise ConfigurationError("--set narratives: FILE is of 2024, name the set of topics that it answers")
+    given = read_answers(file, _topics(_tasks(_benchmark(domain, data), domain)))
     write_rows(output, (row_2025(answer, team_id) for answer in given))
     say(f"wrote {output}: {len(given)} answers")
 
@@ -131,22 +143,21 @@ def nuggets(
     data: _DATA = None,
 ) -> None:
     """Make nuggets for the topics that have none."""
-    from ragtasks.benchmarks import contexts_of_run
-    from ragtasks.benchmarks.trec_rag import load_qrels
+    from ragtasks.benchmarks import contexts_of_run, retrieval_side
     from ragtasks.environment import run_store
     from ragtasks.files import OFFICIAL
     from ragtasks.records import Setting
     from ragtasks.submissions.trec_rag import create_nuggets, pool, write_nuggets
 
     ask = _judge([judge])
-    benchmark = _benchmark(data)
+    benchmark = _benchmark(domain, data)
     wanted = [task for task in _tasks(benchmark, domain).values() if not task.extra["nuggets"]]
     if not wanted:
         raise ConfigurationError(f"--set {domain}: every topic has nuggets already; nothing was written")
     setting = Setting.FULL_RAG
     own = run == OFFICIAL
     contexts = benchmark.read_contexts(setting) if own else contexts_of_run(run_store(), run, benchmark, setting)
-    pooled = pool(wanted, contexts.passages, load_qrels(benchmark.root, domain))
+    pooled = pool(wanted, contexts.passages, retrieval_side(benchmark.name).load_qrels(benchmark.root, domain))
     made, unanswered = create_nuggets(pooled, ask)
     write_nuggets(output, made)
     say(f"wrote {output}: {sum(len(topic.nuggets) for topic in made)} nuggets for {len(made)} topics")
@@ -209,11 +220,11 @@ def score(  # noqa: PLR0917 (one parameter an option)
         if narratives:
             root, topics = narratives.parent, read_narratives(narratives)
             tasks = {topic_id: topic_task("narratives", topic_id, text) for topic_id, text in topics.items()}
-            given = read_answers_2025(file, topics)
         else:
-            benchmark = _benchmark(data)
+            benchmark = _benchmark(domain, data)
             root, tasks = benchmark.root, _tasks(benchmark, domain)
-            given = read_answers(file, _topics(tasks))
+        is_2025 = narratives is not None or _is_2025(domain)
+        given = (read_answers_2025 if is_2025 else read_answers)(file, _topics(tasks))
         own = read_nuggets(nuggets_file) if nuggets_file else {}
         tasks = {topic_id: with_nuggets(task, own.get(topic_id)) for topic_id, task in tasks.items()}
         segments = None if no_support else _cited_segments(root, given, segments_file)
@@ -221,7 +232,7 @@ def score(  # noqa: PLR0917 (one parameter an option)
         paths = write_scores(output, scored)
         say(f"{len(scored.answers)} of {len(given)} answers are to topics with nuggets")
         for name, (mean, n_scored) in scored.means().items():
-            say(f"{name:22}{'-' if mean is None else format(mean, '.4f'):>8}  ({n_scored} scored)")
+            say(f"{name:24}{'-' if mean is None else format(mean, '.4f'):>8}  ({n_scored} scored)")
         say(*(f"wrote {path}" for path in paths))
 
 

@@ -39,7 +39,8 @@ _NUGGETS_FORM = '{"id": "CODE", "nuggets": [FACT, ...]}'
 
 def nuggets_of(task: Task) -> tuple[Nugget, ...]:
     """Return the nuggets that a task carries; () for none."""
-    return tuple(Nugget(item["text"], Importance(item["importance"])) for item in task.extra.get("nuggets", ()))
+    rows = task.extra.get("nuggets", ())
+    return tuple(Nugget(row["text"], Importance(row["importance"]), row.get("sub_narrative", "")) for row in rows)
 
 
 def answer_shown(response: Response) -> str:

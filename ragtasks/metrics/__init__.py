@@ -29,7 +29,14 @@ from ragtasks.metrics._lexical import rouge_l
 from ragtasks.metrics._meteor import meteor
 from ragtasks.metrics._metric import COUNT, PERCENT, RESCALED, Metric, Pair, Scores
 from ragtasks.metrics._multihop import accuracy, accuracy_official, null_accuracy
-from ragtasks.metrics._nuggets import NUGGET_SCORES, nugget_scores, nugget_scores_official
+from ragtasks.metrics._nuggets import (
+    NUGGET_SCORES,
+    SUB_NARRATIVE_SCORES,
+    nugget_scores,
+    nugget_scores_official,
+    scores_by_part,
+    sub_narrative_scores,
+)
 from ragtasks.metrics._rewriting import (
     QUERY_METRICS,
     Search,
@@ -82,6 +89,7 @@ __all__ = [
     "RANKED_BY",
     "RESCALED",
     "RETRIEVAL_METRICS",
+    "SUB_NARRATIVE_SCORES",
     "SUPPORT_SCORES",
     "BertScorer",
     "CitedSentence",
@@ -138,11 +146,13 @@ __all__ = [
     "score_responses",
     "score_run",
     "score_run_ibm",
+    "scores_by_part",
     "semantic_scores",
     "sentence_bleu",
     "sentence_ends",
     "spearman",
     "spearman_repeated",
+    "sub_narrative_scores",
     "support_precision",
     "support_recall",
     "support_scores",

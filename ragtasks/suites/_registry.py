@@ -25,6 +25,7 @@ SUITES = ExtensionPoint(
         "rewriting": "ragtasks.suites._rewriting:SUITE",
         "rewriting_conditional": "ragtasks.suites._rewriting_conditional:SUITE",
         "trec_rag24": "ragtasks.suites._trec_rag24:SUITE",
+        "trec_rag25": "ragtasks.suites._trec_rag25:SUITE",
     },
 )
 """Every suite."""

@@ -7,7 +7,8 @@ several judges every score is computed for each of them, and the median over tho
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from statistics import median
 
 from ragtasks.benchmarks.trec_rag import MAX_WORDS, Grade, Support
@@ -100,18 +101,34 @@ def judged_scores(verdicts: Verdicts, index: int, sentences: Sequence[CitedSente
         index: place of the response among theirs.
         sentences: what the response says and cites.
     """
-    response = verdicts.responses[index]
-    recalls = [_nugget_scores(verdicts.verdict(index, NUGGET_ASSIGNMENT, name), response) for name in verdicts.judges]
+    recalls = over_judges(verdicts, index, NUGGET_ASSIGNMENT, NUGGET_SCORES, _nugget_scores)
     supports = (
-        [_support_scores(verdicts.verdict(index, CITATION_SUPPORT, name), sentences) for name in verdicts.judges]
+        over_judges(verdicts, index, CITATION_SUPPORT, SUPPORT_SCORES, partial(_support_scores, sentences))
         if CITATION_SUPPORT in verdicts.rubrics
-        else [dict.fromkeys(SUPPORT_SCORES, _SUPPORT_NOT_ASKED)]
+        else dict.fromkeys(SUPPORT_SCORES, _SUPPORT_NOT_ASKED)
     )
-    return {
-        **{name: _median([scores[name] for scores in recalls]) for name in NUGGET_SCORES},
-        **{name: _median([scores[name] for scores in supports]) for name in SUPPORT_SCORES},
-        "judge_coverage": Score(verdicts.share_answered(index)),
-    }
+    return {**recalls, **supports, "judge_coverage": Score(verdicts.share_answered(index))}
+
+
+def over_judges(
+    verdicts: Verdicts,
+    index: int,
+    rubric: str,
+    names: Sequence[str],
+    scores_of: Callable[[Verdict, Response], Mapping[str, Score]],
+) -> dict[str, Score]:
+    """Return score -> its median over the judges that gave one.
+
+    Args:
+        verdicts: under several rubrics.
+        index: place of the response among theirs.
+        rubric: the one that the scores rest on.
+        names: scores.
+        scores_of: verdict, response -> one judge's scores.
+    """
+    response = verdicts.responses[index]
+    found = [scores_of(verdicts.verdict(index, rubric, judge), response) for judge in verdicts.judges]
+    return {name: _median([scores[name] for scores in found]) for name in names}
 
 
 def _nugget_scores(verdict: Verdict, response: Response) -> Mapping[str, Score]:
@@ -122,7 +139,7 @@ def _nugget_scores(verdict: Verdict, response: Response) -> Mapping[str, Score]:
     return nugget_scores([nugget.importance for nugget in nuggets_of(response.task)], grades)
 
 
-def _support_scores(verdict: Verdict, sentences: Sequence[CitedSentence]) -> Mapping[str, Score]:
+def _support_scores(sentences: Sequence[CitedSentence], verdict: Verdict, _: Response) -> Mapping[str, Score]:
     """Return one judge's scores of support; an answer without citations needs none."""
     cites = [bool(sentence.citations) for sentence in sentences]
     if verdict.label is None and verdict.outcome is not VerdictOutcome.NOT_ASKED:
@@ -143,4 +160,4 @@ def _median(scores: Sequence[Score]) -> Score:
 SUITE = Suite(metrics=METRICS, score=score, rubrics=rubrics, uses_encoder=False)
 """What TREC RAG 2024 is scored with."""
 
-__all__ = ["METRICS", "SUITE", "judged_scores", "rubrics", "score"]
+__all__ = ["METRICS", "SUITE", "judged_scores", "over_judges", "rubrics", "score"]

@@ -22,7 +22,7 @@ BUILDERS = {
     "build_sample_un": "mtrag_un",
     "build_sample_s": "mtrag_s",
     "build_sample_multihop": "multihop_rag",
-    "build_sample_trec": "trec_rag24",
+    "build_sample_trec": "",
     "build_sample_multidoc2dial": "",
 }
 """Script -> the sample that it builds; empty for several of them, each in a folder of its name."""

@@ -25,6 +25,7 @@ ASKED = {
     "trec_rag24": ("trec_rag24", "full_rag"),
     "trec_rag24_raggy": ("trec_rag24", "full_rag"),
     "trec_rag24_researchy": ("trec_rag24", "full_rag"),
+    "trec_rag25": ("trec_rag25", "full_rag"),
     "multidoc2dial_reference": ("multidoc2dial", "reference"),
     "multidoc2dial_full_rag": ("multidoc2dial", "full_rag"),
     "multidoc2dial_token_full_rag": ("multidoc2dial_token", "full_rag"),

@@ -6,8 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.benchmarks.trec_rag import Grade, Importance
-from ragtasks.metrics import NUGGET_SCORES, nugget_scores, nugget_scores_official
+from ragtasks.benchmarks.trec_rag import Grade, Importance, Nugget
+from ragtasks.metrics import (
+    NUGGET_SCORES,
+    nugget_scores,
+    nugget_scores_official,
+    scores_by_part,
+    sub_narrative_scores,
+)
 
 V, K = Importance.VITAL, Importance.OKAY
 S, P, N = Grade.SUPPORT, Grade.PARTIAL_SUPPORT, Grade.NOT_SUPPORT
@@ -89,3 +95,24 @@ def test_no_vital_nugget_leaves_no_vital_score() -> None:
     assert (scores["vital_score"].value, scores["vital_score"].reason) == (None, "the topic has no such nuggets")
     assert scores["all_score"].value == 0.5
     assert {score.value for score in nugget_scores([], []).values()} == {None}
+
+
+def test_every_part_of_a_narrative_counts_the_same() -> None:
+    parts = ["cost", "cost", "cost", "use", "", "noise"]
+    nuggets = [Nugget(str(n), V if n % 2 else K, part) for n, part in enumerate(parts)]
+    grades = [S, P, N, N, S, S]
+    by_part = scores_by_part(nuggets, grades)
+    assert {name: (n, scores["all_score"].value) for name, (n, scores) in by_part.items()} == {
+        "cost": (3, 0.5),
+        "use": (1, 0),
+        "noise": (1, 1),
+    }
+    found = {name: score.value for name, score in sub_narrative_scores(nuggets, grades).items()}
+    assert found == {"sub_narrative_score": 0.5, "sub_narratives_answered": pytest.approx(2 / 3)}
+
+
+def test_without_parts_or_with_a_missing_grade_there_is_no_score_over_parts() -> None:
+    bare = sub_narrative_scores([Nugget("a", V)], [S])["sub_narrative_score"]
+    assert (bare.value, bare.reason) == (None, "no nugget names a sub-narrative")
+    failed = sub_narrative_scores([Nugget("a", V, "x"), Nugget("b", V, "y")], [S, None])["sub_narratives_answered"]
+    assert (failed.value, failed.reason) == (None, "1 of 2 nuggets have no grade")

@@ -1,4 +1,4 @@
-"""The files of TREC RAG 2024: topics, runs, relevance judgements, segments; each is checked whole, line by line."""
+"""The files of TREC RAG: topics, runs, relevance judgements, segments; each is checked whole, line by line."""
 
 from __future__ import annotations
 

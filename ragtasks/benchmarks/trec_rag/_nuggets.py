@@ -9,7 +9,7 @@ Source: castorini/nuggetizer at d00dc3e, `cli/adapters.py`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -116,6 +116,14 @@ def read_assignments(path: Path) -> list[Assignment]:
     return found
 
 
+def nugget_rows(nuggets: Iterable[Nugget]) -> list[dict[str, str]]:
+    """Return nuggets as a task carries them; the part of a narrative only where there is one."""
+    rows = (
+        {"text": one.text, "importance": one.importance.value, "sub_narrative": one.sub_narrative} for one in nuggets
+    )
+    return [{key: value for key, value in row.items() if value or key != "sub_narrative"} for row in rows]
+
+
 def _topic(line: int, row: dict[str, Any], violations: Violations) -> TopicNuggets:
     topic_id, query = row.get("qid"), row.get("query", "")
     # Some writers give the id as a number.
@@ -147,10 +155,18 @@ def _nugget(line: int, item: object, topic_id: str, violations: Violations) -> N
         return None
     label = item.get("importance", "no importance")
     try:
-        return Nugget(text, Importance(label), str(item.get("mapped_sub_narrative") or "").strip().strip('"'))
+        return Nugget(text, Importance(label), _part(str(item.get("mapped_sub_narrative") or "")))
     except ValueError:
         violations.add(line, "`importance`: vital or okay", label, topic_id)
         return None
+
+
+def _part(label: str) -> str:
+    """Return the name of a part of a narrative, without quotes; assessors put `New: ` before parts that they added."""
+    added, new, name = label.rpartition("New:")
+    return " ".join(
+        [new, *name.replace('"', "").split()] if new and not added.strip(' "') else label.replace('"', "").split()
+    )
 
 
 def _grades(line: int, row: dict[str, Any], violations: Violations) -> Iterator[Grade | None]:
@@ -170,6 +186,7 @@ __all__ = [
     "Importance",
     "Nugget",
     "TopicNuggets",
+    "nugget_rows",
     "read_assignments",
     "read_nuggets",
 ]

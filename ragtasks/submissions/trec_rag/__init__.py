@@ -1,7 +1,7 @@
 """TREC RAG for who takes part: answer files built and checked, nuggets made, answers of any system scored."""
 
 from ragtasks.submissions.trec_rag._answers import Answer, answer_of, write_answers, write_rows
-from ragtasks.submissions.trec_rag._build import BENCHMARK, build_answers, logged_responses
+from ragtasks.submissions.trec_rag._build import benchmark_of, build_answers, logged_responses
 from ragtasks.submissions.trec_rag._check import check_answers, read_answers, repaired
 from ragtasks.submissions.trec_rag._check_2025 import check_answers_2025, read_answers_2025, row_2025
 from ragtasks.submissions.trec_rag._create_nuggets import create_nuggets, pool, write_nuggets
@@ -15,11 +15,11 @@ from ragtasks.submissions.trec_rag._labels import (
 from ragtasks.submissions.trec_rag._score import first_cited, score_answers, with_nuggets, write_scores
 
 __all__ = [
-    "BENCHMARK",
     "Answer",
     "answer_of",
     "assigned_runs",
     "assigned_runs_official",
+    "benchmark_of",
     "build_answers",
     "check_answers",
     "check_answers_2025",

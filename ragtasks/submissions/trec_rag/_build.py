@@ -5,14 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from ragtasks.benchmarks.trec_rag import NARRATIVES
 from ragtasks.errors import BenchmarkFileError, clear_error
 from ragtasks.logs import evaluation_files, read_results
 from ragtasks.records import Response
-from ragtasks.submissions.trec_rag._answers import answer_of, write_answers
-from ragtasks.submissions.trec_rag._check import check_lines
+from ragtasks.submissions.trec_rag._answers import answer_of, write_rows
+from ragtasks.submissions.trec_rag._check import CheckedFile, check_lines
+from ragtasks.submissions.trec_rag._check_2025 import check_lines_2025, row_2025
 
-BENCHMARK = "trec_rag24"
+
+def benchmark_of(domain: str) -> str:
+    """Return the benchmark that a set of topics belongs to."""
+    return "trec_rag25" if domain == NARRATIVES else "trec_rag24"
 
 
 def logged_responses(path: Path, domain: str) -> list[Response]:
@@ -21,10 +27,11 @@ def logged_responses(path: Path, domain: str) -> list[Response]:
     Raises:
         BenchmarkFileError: there is no evaluation, more than one, or no answer to the set in it.
     """
+    benchmark = benchmark_of(domain)
     results, _ = evaluation_files(path)
     saved = [read_results(file, Path(), {}) for file in results]
     found = [
-        [response for task in one.tasks if task.benchmark == BENCHMARK for response in task.responses] for one in saved
+        [response for task in one.tasks if task.benchmark == benchmark for response in task.responses] for one in saved
     ]
     chosen = [[response for response in responses if response.task.domain == domain] for responses in found]
     chosen = [responses for responses in chosen if responses]
@@ -33,15 +40,21 @@ def logged_responses(path: Path, domain: str) -> list[Response]:
     message = clear_error(
         "logged answers",
         where=str(path),
-        expected=f"one evaluation of {BENCHMARK} with answers to the set {domain}",
+        expected=f"one evaluation of {benchmark} with answers to the set {domain}",
         found=f"{len(chosen)} of them",
-        next_step=f"name the results file of one; evaluate with --tasks {BENCHMARK} --log_samples --output_path DIR",
+        next_step=f"name the results file of one; evaluate with --tasks {benchmark} --log_samples --output_path DIR",
     )
     raise BenchmarkFileError(message)
 
 
 def build_answers(
-    responses: Sequence[Response], topics: Mapping[str, str], run_id: str, output: Path, *, cut: bool = False
+    responses: Sequence[Response],
+    topics: Mapping[str, str],
+    run_id: str,
+    output: Path,
+    *,
+    cut: bool = False,
+    team_id: str = "",
 ) -> list[str]:
     """Write an answer file that has no errors, and return what its reader should know, line by line.
 
@@ -51,13 +64,15 @@ def build_answers(
         run_id: name of the run.
         output: file to write.
         cut: cut answers to 400 words.
+        team_id: name of the team, for the format of 2025; empty: that of 2024.
 
     Raises:
         BenchmarkFileError: the file would have errors; nothing is written.
         CacheError: it cannot be written.
     """
     answers = [answer_of(response, run_id, cut=cut) for response in responses]
-    checked = check_lines([json.dumps(answer.row()).encode() for answer in answers], topics)
+    rows = [row_2025(answer, team_id) if team_id else answer.row() for answer in answers]
+    checked = _checked(rows, topics, is_2025=bool(team_id))
     if checked.n_errors:
         errors = [str(remark) for remark in checked.remarks if remark.is_error]
         message = clear_error(
@@ -69,9 +84,14 @@ def build_answers(
         )
         raise BenchmarkFileError(message)
     n_left_out = sum(len(sentence.invalid) for answer in answers for sentence in answer.sentences)
-    write_answers(output, answers)
+    write_rows(output, rows)
     notes = [f"{n_left_out} citations name no passage and were left out"] if n_left_out else []
     return [*map(str, checked.remarks), *notes, f"wrote {output}: {checked.summary()}"]
 
 
-__all__ = ["BENCHMARK", "build_answers", "logged_responses"]
+def _checked(rows: Sequence[Mapping[str, Any]], topics: Mapping[str, str], *, is_2025: bool) -> CheckedFile:
+    lines = [json.dumps(row).encode() for row in rows]
+    return check_lines_2025(lines, topics) if is_2025 else check_lines(lines, topics)
+
+
+__all__ = ["benchmark_of", "build_answers", "logged_responses"]

@@ -14,12 +14,18 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from ragtasks.benchmarks.trec_rag import Grade, Nugget, TopicNuggets
+from ragtasks.benchmarks.trec_rag import Grade, Nugget, TopicNuggets, nugget_rows
 from ragtasks.judges import NUGGET_ASSIGNMENT, Rubric, Verdicts, citation_support, nugget_assignment, nuggets_of
-from ragtasks.metrics import NUGGET_SCORES, SUPPORT_SCORES, nugget_scores_official
+from ragtasks.metrics import (
+    NUGGET_SCORES,
+    SUB_NARRATIVE_SCORES,
+    SUPPORT_SCORES,
+    nugget_scores_official,
+    scores_by_part,
+)
 from ragtasks.records import Passage, Response, Score, Task
 from ragtasks.submissions.trec_rag._answers import Answer, write_rows
-from ragtasks.suites import judged_scores
+from ragtasks.suites import judged_part_scores, judged_scores
 
 Judge = Callable[[Sequence[Response], Sequence[Rubric]], Verdicts]
 """Asks judges about responses under rubrics."""
@@ -36,9 +42,15 @@ class ScoredAnswers:
     scores: Sequence[Mapping[str, Score]]
     """Score -> score."""
 
+    def names(self) -> tuple[str, ...]:
+        """Return the scores, those over the parts of narratives only where nuggets name such parts."""
+        nuggets = (nugget for response in self.verdicts.responses for nugget in nuggets_of(response.task))
+        parts = SUB_NARRATIVE_SCORES if any(nugget.sub_narrative for nugget in nuggets) else ()
+        return (*NUGGET_SCORES, *SUPPORT_SCORES, *parts)
+
     def means(self) -> dict[str, tuple[float | None, int]]:
         """Return score -> (mean over the answers that have it, None for none; how many have it)."""
-        names = (*NUGGET_SCORES, *SUPPORT_SCORES)
+        names = self.names()
         values = {name: [row[name].value for row in self.scores] for name in names}
         known = {name: [value for value in column if value is not None] for name, column in values.items()}
         return {name: (fmean(column) if column else None, len(column)) for name, column in known.items()}
@@ -48,8 +60,7 @@ def with_nuggets(task: Task, known: TopicNuggets | None) -> Task:
     """Return a task with other nuggets than its own, its own for None."""
     if known is None:
         return task
-    rows = [{"text": nugget.text, "importance": nugget.importance.value} for nugget in known.nuggets]
-    return replace(task, extra={**task.extra, "nuggets": rows})
+    return replace(task, extra={**task.extra, "nuggets": nugget_rows(known.nuggets)})
 
 
 def score_answers(
@@ -73,7 +84,10 @@ def score_answers(
     if segments is not None:
         rubrics.append(citation_support(sentences=lambda response: sentences[response.task.task_id]))
     verdicts = judge(responses, rubrics)
-    scores = [judged_scores(verdicts, index, answer.sentences) for index, answer in enumerate(chosen)]
+    scores = [
+        {**judged_scores(verdicts, index, answer.sentences), **judged_part_scores(verdicts, index)}
+        for index, answer in enumerate(chosen)
+    ]
     return ScoredAnswers(chosen, verdicts, scores)
 
 
@@ -93,7 +107,9 @@ def _response(answer: Answer, task: Task, segments: Mapping[str, Passage]) -> Re
 
 
 def write_scores(folder: Path, scored: ScoredAnswers) -> list[Path]:
-    """Write assignments (a file a judge) and both metrics files, each atomically, and return their paths.
+    """Write assignments (a file a judge), both metrics files and the scores by part of a narrative; return their paths.
+
+    Each is written atomically; there is no file by part where no nugget names one.
 
     Raises:
         CacheError: a file cannot be written.
@@ -104,7 +120,11 @@ def write_scores(folder: Path, scored: ScoredAnswers) -> list[Path]:
         write_rows(folder / name, (_assignment_row(scored, index, judge) for index in range(len(scored.answers))))
     write_rows(folder / "metrics.jsonl", _metrics_rows(scored))
     write_rows(folder / "metrics_official.jsonl", _official_rows(scored))
-    return [folder / name for name in (*names, "metrics.jsonl", "metrics_official.jsonl")]
+    names += ["metrics.jsonl", "metrics_official.jsonl"]
+    if rows := _part_rows(scored):
+        names.append("sub_narratives.jsonl")
+        write_rows(folder / names[-1], rows)
+    return [folder / name for name in names]
 
 
 def _grades(scored: ScoredAnswers, index: int, judge: str) -> tuple[Sequence[Nugget], list[Grade | None]]:
@@ -137,12 +157,25 @@ def _assignment_row(scored: ScoredAnswers, index: int, judge: str) -> dict[str, 
 
 def _metrics_rows(scored: ScoredAnswers) -> list[dict[str, Any]]:
     """Return a row a topic, null where a score has no value, and the means over the others."""
-    names = (*NUGGET_SCORES, *SUPPORT_SCORES)
+    names = scored.names()
     rows = [
         {"qid": answer.topic_id, **{name: own[name].value for name in names}}
         for answer, own in zip(scored.answers, scored.scores, strict=True)
     ]
     return [*rows, {"qid": "all", **{name: mean for name, (mean, _) in scored.means().items()}}]
+
+
+def _part_rows(scored: ScoredAnswers) -> list[dict[str, Any]]:
+    """Return a row a topic and part of its narrative, medians over the judges that graded all its nuggets."""
+    rows: list[dict[str, Any]] = []
+    for index, answer in enumerate(scored.answers):
+        by_judge = [scores_by_part(*_grades(scored, index, judge)) for judge in scored.verdicts.judges]
+        for part, (n_nuggets, _) in by_judge[0].items():
+            values = {name: [own[part][1][name].value for own in by_judge] for name in NUGGET_SCORES}
+            known = {name: [value for value in column if value is not None] for name, column in values.items()}
+            scores = {name: median(column) if column else None for name, column in known.items()}
+            rows.append({"qid": answer.topic_id, "sub_narrative": part, "n_nuggets": n_nuggets, **scores})
+    return rows
 
 
 def _official_rows(scored: ScoredAnswers) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ragtasks.benchmarks.trec_rag import N_PASSAGES, load_segments
-from ragtasks.benchmarks.trec_rag._benchmark import load
+from ragtasks.benchmarks.trec_rag._benchmark import TRACK_2024
 from ragtasks.benchmarks.trec_rag._files import read_retrieved
 from ragtasks.cli import main
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError
@@ -84,16 +84,16 @@ def test_retrieval_results_beside_the_topics_are_the_passages_of_the_task(tmp_pa
     path = written(tmp_path / "r.jsonl", topic("1", *(segment(n, -n) for n in range(25))), topic("2", segment(0, 1)))
     root = folder(tmp_path / "data", path)
     with pytest.raises(ConfigurationError, match=r"retrieve_results_\*"):
-        load(root).read_contexts(Setting.FULL_RAG)
+        TRACK_2024.load(root).read_contexts(Setting.FULL_RAG)
     own = written(root / "runs/retrieve_results_x.rag24.researchy-dev_top100.jsonl", topic("1", segment(0, 1)))
     with pytest.raises(BenchmarkFileError, match="a line for every topic"):
-        load(root).read_contexts(Setting.FULL_RAG)
+        TRACK_2024.load(root).read_contexts(Setting.FULL_RAG)
     own.write_bytes(path.read_bytes())
-    shown = load(root).read_contexts(Setting.FULL_RAG).passages
+    shown = TRACK_2024.load(root).read_contexts(Setting.FULL_RAG).passages
     assert {key: len(found) for key, found in shown.items()} == {"1": N_PASSAGES, "2": 1}
     (root / "runs/run.rag24.researchy-dev.txt").write_text("1 Q0 a 1 1 t\n")
     with pytest.raises(ConfigurationError, match="one run of the set researchy"):
-        load(root).read_contexts(Setting.FULL_RAG)
+        TRACK_2024.load(root).read_contexts(Setting.FULL_RAG)
 
 
 @pytest.mark.parametrize("name", ["bm25.researchy_small.jsonl", "rzrho.researchy_tiny.jsonl"])

@@ -13,9 +13,10 @@ from types import ModuleType
 import pytest
 
 from ragtasks.benchmarks import Benchmark, benchmark_folder, retrieval_side
-from ragtasks.benchmarks.trec_rag import N_PASSAGES, SEGMENT_ID, load_qrels, load_segments
-from ragtasks.benchmarks.trec_rag._benchmark import DOMAINS, OFFICIAL_COUNTS, SHARDS, SOURCE, corpus_file, load
+from ragtasks.benchmarks.trec_rag import N_PASSAGES, SEGMENT_ID, load_segments
+from ragtasks.benchmarks.trec_rag._benchmark import TRACK_2024 as TRACK
 from ragtasks.benchmarks.trec_rag._files import read_qrels, read_ranking, read_segments, read_topics
+from ragtasks.benchmarks.trec_rag._track import SHARDS
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.records import Answerability, Setting
 from tests.conftest import REAL_DATA
@@ -28,7 +29,7 @@ A, B, C = (f"msmarco_v2.1_doc_00_0#{n}_{n}" for n in range(3))
 
 @pytest.fixture(scope="module")
 def sample() -> Benchmark:
-    return load(SAMPLE)
+    return TRACK.load(SAMPLE)
 
 
 @pytest.fixture
@@ -53,7 +54,7 @@ def test_the_sample_is_large_and_varied_enough(sample: Benchmark) -> None:
     assert Counter(task.domain for task in sample.tasks) == {"test": 6, "raggy": 2, "researchy": 2}
     assert len(load_segments(SAMPLE)) == 50
     assert {task.answerability for task in sample.tasks} == {Answerability.ANSWERABLE}
-    assert {qrel.relevance for qrel in load_qrels(SAMPLE, "test")} == {0, 1, 2, 3}
+    assert {qrel.relevance for qrel in TRACK.load_qrels(SAMPLE, "test")} == {0, 1, 2, 3}
     bare = [task.domain for task in sample.tasks if not task.extra["nuggets"]]
     assert bare == ["researchy", "researchy"]
 
@@ -88,7 +89,7 @@ def test_segments_are_cut_as_their_offsets_say(script: ModuleType) -> None:
 
 
 def test_every_nugget_of_a_judged_topic_stands_in_a_good_segment(script: ModuleType) -> None:
-    good = {(qrel.query_id, qrel.passage_id) for qrel in load_qrels(SAMPLE, "test") if qrel.relevance >= 2}
+    good = {(qrel.query_id, qrel.passage_id) for qrel in TRACK.load_qrels(SAMPLE, "test") if qrel.relevance >= 2}
     segments = load_segments(SAMPLE)
     for topic in script.read_source("trec_rag24"):
         for nugget in topic["nuggets"] if topic["set"] == "test" else []:
@@ -100,8 +101,8 @@ def test_the_derived_file_is_made_again_the_same(copy: Path) -> None:
     made = copy / "derived/segments.jsonl"
     before = made.read_bytes()
     made.unlink()
-    for domain in DOMAINS:
-        assert corpus_file(copy, domain) == made
+    for domain in tuple(TRACK.sets):
+        assert TRACK.corpus_file(copy, domain) == made
     assert made.read_bytes() == before
     assert json.loads(before.splitlines()[0]).keys() == {"_id", "title", "text", "url"}
 
@@ -109,14 +110,14 @@ def test_the_derived_file_is_made_again_the_same(copy: Path) -> None:
 def test_the_official_corpus_is_a_folder_of_shards(copy: Path) -> None:
     (copy / "sample.json").unlink()
     with pytest.raises(BenchmarkFileError, match="70 files"):
-        corpus_file(copy, "test")
+        TRACK.corpus_file(copy, "test")
     (copy / SHARDS).mkdir()
-    assert corpus_file(copy, "raggy") == copy / SHARDS
+    assert TRACK.corpus_file(copy, "raggy") == copy / SHARDS
 
 
 def test_the_retrieval_side_is_known() -> None:
     side = retrieval_side("trec_rag24")
-    assert side.domains == DOMAINS
+    assert side.domains == tuple(TRACK.sets)
     assert side.load_qrels(SAMPLE, "raggy") == ()
     assert {qrel.query_id for qrel in side.load_qrels(SAMPLE, "test")} <= set(read_topics(topics_file()))
 
@@ -126,32 +127,32 @@ def topics_file() -> Path:
 
 
 def test_the_official_files_have_the_published_counts() -> None:
-    root = REAL_DATA / SOURCE.folder
-    if not (root / SOURCE.marker).is_dir():
+    root = REAL_DATA / TRACK.source.folder
+    if not (root / TRACK.source.marker).is_dir():
         pytest.skip(f"no real TREC RAG data at {root}")
-    counts = Counter(task.domain for task in load(root).tasks)
-    assert counts == {domain: OFFICIAL_COUNTS.by_domain[domain] for domain in counts}
-    grades = Counter(qrel.relevance for qrel in load_qrels(root, "test"))
+    counts = Counter(task.domain for task in TRACK.load(root).tasks)
+    assert counts == {domain: TRACK.counts.by_domain[domain] for domain in counts}
+    grades = Counter(qrel.relevance for qrel in TRACK.load_qrels(root, "test"))
     assert grades in ({}, {0: 7712, 1: 6305, 2: 4663, 3: 1749})
 
 
 def test_a_benchmark_without_the_sample_s_facts_must_have_the_official_counts(copy: Path) -> None:
     (copy / "sample.json").unlink()
     with pytest.raises(BenchmarkFileError, match="301 topics, found 6"):
-        load(copy)
+        TRACK.load(copy)
 
 
 def test_sets_that_are_not_there_are_left_out(copy: Path) -> None:
     (copy / "topics/topics.rag24.raggy-dev.txt").unlink()
-    assert {task.domain for task in load(copy).tasks} == {"test", "researchy"}
+    assert {task.domain for task in TRACK.load(copy).tasks} == {"test", "researchy"}
     for path in (copy / "topics").iterdir():
         path.unlink()
     with pytest.raises(BenchmarkFileError, match="ragtasks fetch trec_rag24"):
-        load(copy)
+        TRACK.load(copy)
 
 
 def test_only_full_rag_exists_and_it_needs_a_run(copy: Path) -> None:
-    benchmark = load(copy)
+    benchmark = TRACK.load(copy)
     with pytest.raises(ConfigurationError, match="setting full_rag"):
         benchmark.read_contexts(Setting.REFERENCE)
     for path in (copy / "runs").iterdir():
@@ -179,7 +180,7 @@ def test_files_that_do_not_fit_together_are_named(
 ) -> None:
     changed(copy / file, change)
     with pytest.raises(BenchmarkFileError) as error:
-        load(copy).read_contexts(Setting.FULL_RAG)
+        TRACK.load(copy).read_contexts(Setting.FULL_RAG)
     assert said in str(error.value)
 
 

@@ -138,6 +138,34 @@ def test_from_logged_answers_to_scores(judge: dict[str, Any], command: Command, 
     assert (status, "which is cited or retrieved" in said, (tmp_path / "none").exists()) == (1, True, False)
 
 
+def test_narratives_go_from_logged_answers_to_scores_by_part(
+    judge: dict[str, Any], command: Command, tmp_path: Path
+) -> None:
+    main_run(Cited(), tmp_path / "out", "trec_rag25")
+    answers, named = tmp_path / "answers.jsonl", json.dumps(judge)
+    asked = ("answers", str(tmp_path / "out"), "--run-id", "demo", "--output", str(answers), "--set", "narratives")
+    status, said = command(*asked)
+    assert (status, "--team-id" in said, answers.exists()) == (1, True, False)
+    assert command(*asked, "--team-id", "mine")[0] == 0
+    row = json.loads(answers.read_text().splitlines()[0])
+    assert (row["metadata"]["team_id"], row["metadata"]["narrative_id"]) == ("mine", "301")
+    assert command("check", str(answers), "--set", "narratives")[0] == 0
+
+    options = ("--judge", named, "--output", str(tmp_path / "scores"), "--set", "narratives")
+    status, said = command("score", str(answers), *options)
+    assert (status, "3 of 4 answers are to topics with nuggets" in said) == (0, True)
+    mean = json.loads((tmp_path / "scores/metrics.jsonl").read_text().splitlines()[-1])
+    harness = scores(evaluated(Cited(), ["trec_rag25"], judges=[judge]), "trec_rag25")
+    assert 0 < mean["sub_narrative_score"] < mean["sub_narratives_answered"] + 0.5
+    assert {name: harness[name] for name in mean if name != "qid"} == pytest.approx(
+        {name: value for name, value in mean.items() if name != "qid"}
+    )
+    rows = [json.loads(line) for line in (tmp_path / "scores/sub_narratives.jsonl").read_text().splitlines()]
+    assert [row["n_nuggets"] for row in rows if row["qid"] == "301"] == [3, 2, 2, 1]
+    oracle = scores(evaluated(Oracle(), ["trec_rag25"], judges=[judge]), "trec_rag25")
+    assert (oracle["sub_narrative_score"], oracle["sub_narratives_answered"]) == (1, 1)
+
+
 def test_nugget_recall_needs_no_texts_of_segments(judge: dict[str, Any], tmp_path: Path, capsys: Any) -> None:
     for name in ("topics", "nuggets"):
         shutil.copytree(SAMPLE / name, tmp_path / "data" / name)
@@ -156,13 +184,13 @@ def test_nugget_recall_needs_no_texts_of_segments(judge: dict[str, Any], tmp_pat
     assert (mean["all_score"] is None, mean["support_recall"]) == (False, None)
 
 
-def main_run(model: Any, output: Path) -> None:
+def main_run(model: Any, output: Path, task: str = "trec_rag24") -> None:
     """Evaluate and log as the harness does with --output_path."""
     from lm_eval.loggers import EvaluationTracker
 
     tracker = EvaluationTracker(output_path=str(output))
     manager = TaskManager(include_path=task_folder(), include_defaults=False, metadata={"data": "sample"})
-    results = simple_evaluate(model, tasks=["trec_rag24"], task_manager=manager, evaluation_tracker=tracker)
+    results = simple_evaluate(model, tasks=[task], task_manager=manager, evaluation_tracker=tracker)
     samples = results.pop("samples")
     tracker.save_results_aggregated(results=results, samples=samples)
     for name in samples:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark
-from ragtasks.benchmarks.trec_rag import Grade, Importance, load_qrels, load_segments, read_nuggets
+from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark, retrieval_side
+from ragtasks.benchmarks.trec_rag import Grade, Importance, load_segments, read_nuggets
 from ragtasks.benchmarks.trec_rag._nuggets import read_assignments
 from ragtasks.errors import JudgeError
 from ragtasks.judges import Rubric, Verdicts
@@ -139,7 +139,9 @@ def test_of_several_judges_the_median_counts_and_each_has_its_file(sample: Bench
 def test_nuggets_are_made_for_topics_without_and_read_back(sample: Benchmark, tmp_path: Path) -> None:
     bare = [task for task in sample.tasks if not task.extra["nuggets"]]
     contexts = sample.read_contexts(Setting.FULL_RAG)
-    made, unanswered = create_nuggets(pool(bare, contexts.passages, load_qrels(SAMPLE, "researchy")), judging())
+    made, unanswered = create_nuggets(
+        pool(bare, contexts.passages, retrieval_side("trec_rag24").load_qrels(SAMPLE, "researchy")), judging()
+    )
     write_nuggets(tmp_path / "n.jsonl", made)
     found = read_nuggets(tmp_path / "n.jsonl")
     assert (list(found), unanswered) == (["900201", "900202"], [])
