@@ -1,28 +1,33 @@
-"""Puts the server together: pages, interface, errors, and the guard around them."""
+"""Puts the server of battles together: pages, interface, errors, and the guard around them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse, Response
-from starlette.exceptions import HTTPException as AnyHTTPException
+from fastapi import FastAPI
 
 from ragtasks import __version__
 from ragtasks.arena.votes import VoteRefusedError
 from ragtasks.arena.web._arena import Arena
 from ragtasks.arena.web._form_pages import form_pages
-from ragtasks.arena.web._guard import Application, Guard, Scope
+from ragtasks.arena.web._guard import Application
 from ragtasks.arena.web._identity import Identity
 from ragtasks.arena.web._interface import interface
 from ragtasks.arena.web._live import LiveBattles
 from ragtasks.arena.web._live_pages import live_pages
-from ragtasks.arena.web._pages import COOKIE, Site, pages, pair_pages, refused
+from ragtasks.arena.web._pages import pages, pair_pages, refused
 from ragtasks.arena.web._pipelines import Pipeline
+from ragtasks.arena.web._site import Site, Standing, Wording, entrance, guarded
 from ragtasks.records import Message
 
-_REDIRECTS = range(300, 400)
+_WORDING = Wording(
+    "Arena",
+    "Which answer is better?",
+    "You will see a conversation and two answers to its last message. Say which serves the user better; the names of "
+    "the systems are shown after your vote.",
+    "voted",
+)
 
 
 def application(
@@ -46,41 +51,28 @@ def application(
         conversations: name -> a conversation that may be continued live.
         patience_seconds: longest wait for a pipeline's answer.
     """
-    identity = Identity(arena.store.secret, token)
     named = {pipeline.name: pipeline for pipeline in pipelines}
     tabs = [("/battles", "Blinded"), ("/side-by-side", "Side by side"), ("/forms", "Evaluate")] if arena.pool else []
     tabs += [("/live", "Ask")] if len(named) > 1 else []
-    site = Site(arena, identity, (*tabs, ("/ratings", "Ratings")), title)
+
+    def standing(rater: str) -> Standing | None:
+        found = arena.queue.standing(rater)
+        return Standing(found.n_voted, found.n_left) if arena.pool else None
+
+    identity = Identity(arena.store.secret, token)
+    site = Site(identity, (*tabs, ("/ratings", "Ratings")), title, _WORDING, standing)
     app = FastAPI(
         title="ragtasks arena", version=__version__, docs_url=None, redoc_url=None, openapi_url="/api/openapi.json"
     )
+    app.include_router(entrance(site))
     if arena.pool:
-        app.include_router(pair_pages(site, arena.pool))
-        app.include_router(form_pages(site, arena.pool, arena.raters_per_battle))
-    app.include_router(pages(site))
-    app.include_router(live_pages(site, LiveBattles(arena, named, patience_seconds), conversations))
-    app.include_router(interface(site, named, patience_seconds))
+        app.include_router(pair_pages(site, arena, arena.pool))
+        app.include_router(form_pages(site, arena.store, arena.pool, arena.raters_per_battle))
+    app.include_router(pages(site, arena))
+    app.include_router(live_pages(site, arena, LiveBattles(arena, named, patience_seconds), conversations))
+    app.include_router(interface(site, arena, named, patience_seconds))
     app.add_exception_handler(VoteRefusedError, refused(site))
-
-    @app.exception_handler(AnyHTTPException)
-    async def say_why(request: Request, error: Exception) -> Response:
-        assert isinstance(error, AnyHTTPException)
-        if request.url.path.startswith("/api/"):
-            return JSONResponse({"detail": error.detail}, error.status_code, error.headers)
-        if error.status_code in _REDIRECTS:
-            return Response(status_code=error.status_code, headers=error.headers)
-        return site.page(
-            request, "message", error.status_code, heading=f"Error {error.status_code}", text=str(error.detail)
-        )
-
-    def client_of(scope: Scope) -> str:
-        cookies = dict(scope["headers"]).get(b"cookie", b"").decode("latin-1")
-        cookie = next((part.partition("=")[2] for part in cookies.split("; ") if part.startswith(f"{COOKIE}=")), None)
-        session = identity.session(cookie)
-        address = (scope.get("client") or ("",))[0]
-        return f"rater {session.rater}" if session else f"address {address}"
-
-    return Guard(app, hosts, client_of)
+    return guarded(app, site, hosts)
 
 
 __all__ = ["application"]

@@ -11,25 +11,27 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from ragtasks.arena.battles import AnswerPool, ItemKey, shuffled
 from ragtasks.arena.forms import QUESTIONS, SCALE, FormError, form_sections, order_for, read_form, read_forms
+from ragtasks.arena.votes import VoteStore
 from ragtasks.arena.web._identity import Session
-from ragtasks.arena.web._pages import Site
 from ragtasks.arena.web._shown import LABELS, show_answer
+from ragtasks.arena.web._site import Site
 
 MOST_ANSWERS = 6
 """Answers of one form; tasks with more are left out."""
 _LONGEST_SECONDS = 24 * 3600.0
 
 
-def form_pages(site: Site, pool: AnswerPool, raters_per_item: int) -> APIRouter:
+def form_pages(site: Site, store: VoteStore, pool: AnswerPool, raters_per_item: int) -> APIRouter:
     """Return the routes of the forms.
 
     Args:
         site: what all pages need.
+        store: where forms are kept.
         pool: the answers.
         raters_per_item: how many raters each task gets.
     """
     router = APIRouter(include_in_schema=False)
-    store, secret = site.arena.store, site.arena.store.secret
+    secret = store.secret
     items = {"\t".join(item): item for item in pool.items if len(pool.answers_to(item)) <= MOST_ANSWERS}
     queue = [items[text] for text in shuffled(items)]
 
@@ -93,7 +95,7 @@ def form_pages(site: Site, pool: AnswerPool, raters_per_item: int) -> APIRouter:
     def results(request: Request) -> HTMLResponse:
         site.session(request)
         forms, _ = read_forms(pool, store.forms())
-        return site.page(request, "ratings", sections=form_sections(pool, forms))
+        return site.page(request, "tables", heading="Results", sections=form_sections(pool, forms))
 
     return router
 

@@ -16,10 +16,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from ragtasks.arena._vote import LONGEST_REASON, Preference
 from ragtasks.arena.ratings import rate
 from ragtasks.arena.votes import VoteRefusedError
+from ragtasks.arena.web._arena import Arena
 from ragtasks.arena.web._identity import LONGEST_NAME, clean_name
-from ragtasks.arena.web._pages import Site
 from ragtasks.arena.web._pipelines import Pipeline, ask_pipeline
 from ragtasks.arena.web._shown import ShownAnswer, trec_of
+from ragtasks.arena.web._site import Site
 from ragtasks.errors import ModelError
 from ragtasks.records import Message, Passage, Response, Role
 from ragtasks.statistics import Estimate
@@ -158,9 +159,8 @@ class RatingRecord(_Record):
     reason: str = Field(description="why there is no rating")
 
 
-def interface(site: Site, pipelines: Mapping[str, Pipeline], patience_seconds: float) -> APIRouter:
+def interface(site: Site, arena: Arena, pipelines: Mapping[str, Pipeline], patience_seconds: float) -> APIRouter:
     """Return the routes of the interface."""
-    arena = site.arena
 
     def admitted(request: Request) -> None:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
@@ -209,7 +209,7 @@ def interface(site: Site, pipelines: Mapping[str, Pipeline], patience_seconds: f
         if topic.system in pipelines:
             response = await _live_response(pipelines[topic.system], topic, patience_seconds)
         else:
-            response = await run_in_threadpool(_saved_response, site, topic)
+            response = await run_in_threadpool(_saved_response, arena, topic)
         row: dict[str, Any] = json.loads(trec_of(response, topic.system))
         return TrecAnswerRecord.model_validate({**row, "topic_id": topic.query.qid})
 
@@ -266,8 +266,8 @@ async def _live_response(pipeline: Pipeline, topic: TopicRecord, patience_second
         raise HTTPException(502, f"{pipeline.name} did not answer: {error}") from error
 
 
-def _saved_response(site: Site, topic: TopicRecord) -> Response:
-    pool = site.arena.pool
+def _saved_response(arena: Arena, topic: TopicRecord) -> Response:
+    pool = arena.pool
     items = [item for item in pool.items if item[2] == topic.query.qid] if pool else []
     found = [answers[topic.system] for item in items if pool and topic.system in (answers := pool.answers_to(item))]
     if not found:

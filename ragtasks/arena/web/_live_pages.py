@@ -8,8 +8,9 @@ from typing import Annotated
 from fastapi import APIRouter, Form, HTTPException, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 
+from ragtasks.arena.web._arena import Arena
 from ragtasks.arena.web._live import LiveBattle, LiveBattles
-from ragtasks.arena.web._pages import Site
+from ragtasks.arena.web._site import Site
 from ragtasks.errors import ConfigurationError
 from ragtasks.records import Message, Role
 
@@ -19,11 +20,14 @@ _MOST_OFFERED = 400
 _FormText = Annotated[str, Form()]
 
 
-def live_pages(site: Site, live: LiveBattles, conversations: Mapping[str, Sequence[Message]]) -> APIRouter:
+def live_pages(
+    site: Site, arena: Arena, live: LiveBattles, conversations: Mapping[str, Sequence[Message]]
+) -> APIRouter:
     """Return the routes of live battles.
 
     Args:
         site: what all pages need.
+        arena: battles and votes.
         live: the battles.
         conversations: name -> a conversation that may be continued, such as a benchmark's.
     """
@@ -49,7 +53,7 @@ def live_pages(site: Site, live: LiveBattles, conversations: Mapping[str, Sequen
     ) -> Response:
         session = site.own_form(request, form_token)
         try:
-            before = _followed(site, session.rater, follow, side) if follow else messages_of(earlier)
+            before = _followed(arena, session.rater, follow, side) if follow else messages_of(earlier)
             messages = list(offered[conversation]) if conversation in offered else _asked(before, question)
             number = live.begin(session.rater, messages, [name for name in (first, second) if name])
         except ConfigurationError as error:
@@ -105,13 +109,13 @@ def _asked(before: list[Message], question: str) -> list[Message]:
     return messages
 
 
-def _followed(site: Site, rater: str, assignment_id: str, side: str) -> list[Message]:
+def _followed(arena: Arena, rater: str, assignment_id: str, side: str) -> list[Message]:
     """Return the conversation of a battle with the answer of one side as its last message.
 
     Raises:
         ConfigurationError: no such battle with a vote.
     """
-    opened = site.arena.open_for(rater, assignment_id)
+    opened = arena.open_for(rater, assignment_id)
     if opened is None or opened[0].state != "voted":
         raise ConfigurationError("Vote first, then continue the conversation.")
     assignment, battle = opened

@@ -1,4 +1,4 @@
-"""The pages of raters: in, compare, see the names, take back, skip; compare with the names in view; ratings."""
+"""The pages of raters: compare, see the names, take back, skip; compare with the names in view; ratings."""
 
 from __future__ import annotations
 
@@ -12,95 +12,15 @@ from ragtasks.arena.battles import AnswerPool, Battle
 from ragtasks.arena.ratings import rating_sections
 from ragtasks.arena.votes import Assignment, VoteRefusedError
 from ragtasks.arena.web._arena import Arena
-from ragtasks.arena.web._identity import Identity, Session, clean_name
-from ragtasks.arena.web._render import page, static
+from ragtasks.arena.web._identity import Session
+from ragtasks.arena.web._site import Site
 
-COOKIE = "arena"
-"""Name of the cookie."""
-_STATIC = {"arena.css": "text/css; charset=utf-8", "arena.js": "text/javascript; charset=utf-8"}
 _FormText = Annotated[str, Form()]
 
 
-class Site:
-    """What pages need: the arena, who is who, and which tabs there are."""
-
-    def __init__(self, arena: Arena, identity: Identity, tabs: tuple[tuple[str, str], ...], title: str) -> None:
-        """Put a site together.
-
-        Args:
-            arena: battles and votes.
-            identity: signs cookies and forms.
-            tabs: (address, name) of each tab.
-            title: stands above every page, such as the benchmark.
-        """
-        self.arena, self.identity, self.tabs, self.title = arena, identity, tabs, title
-
-    def session(self, request: Request) -> Session:
-        """Return who asks.
-
-        Raises:
-            HTTPException: nobody who came in: a redirect to the entrance.
-        """
-        found = self.identity.session(request.cookies.get(COOKIE))
-        if found is None:
-            raise HTTPException(303, headers={"location": "/enter"})
-        return found
-
-    def own_form(self, request: Request, token: str) -> Session:
-        """Return who sent a form.
-
-        Raises:
-            HTTPException: nobody who came in, or a form that is not ours.
-        """
-        session = self.session(request)
-        if not self.identity.is_own_form(session, token):
-            raise HTTPException(403, "This form is not from this page. Go back, load the page again and repeat.")
-        return session
-
-    def page(self, request: Request, name: str, status: int = 200, **fields: Any) -> HTMLResponse:
-        """Return a page with what all pages have."""
-        session = self.identity.session(request.cookies.get(COOKIE))
-        shared = {
-            "tabs": self.tabs,
-            "here": "/" + request.url.path.split("/")[1],
-            "title": self.title,
-            "rater": session.rater if session else "",
-            "form_token": self.identity.form_token(session) if session else "",
-            "standing": self.arena.queue.standing(session.rater) if session and self.arena.pool else None,
-        }
-        return HTMLResponse(page(name, **{**shared, **fields}), status)
-
-
-def pages(site: Site) -> APIRouter:
-    """Return the routes of the pages."""
+def pages(site: Site, arena: Arena) -> APIRouter:
+    """Return the routes of battles and ratings."""
     router = APIRouter(include_in_schema=False)
-    arena = site.arena
-
-    @router.get("/static/{name}")
-    def own_file(name: str) -> Response:
-        if name not in _STATIC:
-            raise HTTPException(404, "There is no such file.")
-        return Response(static(name), media_type=_STATIC[name])
-
-    @router.get("/enter")
-    def entrance(request: Request) -> HTMLResponse:
-        return site.page(request, "enter", needs_token=site.identity.needs_token, problem="")
-
-    @router.post("/enter")
-    def enter(request: Request, name: _FormText = "", token: _FormText = "") -> Response:
-        rater = clean_name(name)
-        problem = "" if rater else "Say who you are."
-        problem = problem if site.identity.admits(token) else "That is not the token of this arena."
-        if problem:
-            return site.page(request, "enter", 403, needs_token=site.identity.needs_token, problem=problem)
-        answer = RedirectResponse("/", 303)
-        is_secure = request.url.scheme == "https"
-        answer.set_cookie(COOKIE, site.identity.cookie(rater), httponly=True, samesite="strict", secure=is_secure)
-        return answer
-
-    @router.get("/")
-    def start(request: Request) -> Response:
-        return RedirectResponse(site.tabs[0][0], 303) if site.session(request) else Response()
 
     @router.get("/battles")
     def next_battle(request: Request) -> Response:
@@ -161,7 +81,7 @@ def pages(site: Site) -> APIRouter:
     @router.get("/ratings")
     def ratings(request: Request) -> HTMLResponse:
         site.session(request)
-        return site.page(request, "ratings", sections=rating_sections(arena.store.votes()))
+        return site.page(request, "tables", heading="Ratings", sections=rating_sections(arena.store.votes()))
 
     return router
 
@@ -172,10 +92,9 @@ def _tab_of(assignment: Assignment, battle: Battle) -> str:
     return "/battles" if assignment.view == "blinded" else "/side-by-side"
 
 
-def pair_pages(site: Site, pool: AnswerPool) -> APIRouter:
+def pair_pages(site: Site, arena: Arena, pool: AnswerPool) -> APIRouter:
     """Return the routes of pairs of saved answers that a rater chooses, with the names in view."""
     router = APIRouter(include_in_schema=False)
-    arena = site.arena
 
     @router.get("/side-by-side")
     def choose(request: Request, first: str = "", second: str = "", place: int = 0) -> HTMLResponse:
@@ -213,4 +132,4 @@ def refused(site: Site) -> Any:
     return answer
 
 
-__all__ = ["COOKIE", "Site", "pages", "pair_pages", "refused"]
+__all__ = ["pages", "pair_pages", "refused"]
