@@ -41,6 +41,7 @@ GROUPS = {
     "Your own data": {
         "synthesize": "ragtasks synthesize DOCUMENTS --out benchmark --model openai/gpt-4o-mini",
         "quality": "ragtasks quality benchmark",
+        "review": "ragtasks review serve benchmark",
     },
     "Maintenance": {
         "doctor": "ragtasks doctor --model hf",

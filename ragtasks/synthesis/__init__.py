@@ -10,19 +10,43 @@ from ragtasks.synthesis._settings import POOLS, UNITS, Settings
 from ragtasks.synthesis.documents import Cut
 from ragtasks.synthesis.multihop import MultihopSettings, synthesize_multihop
 from ragtasks.synthesis.quality import quality_section
+from ragtasks.synthesis.review import (
+    LONGEST_NOTE,
+    LONGEST_TEXT,
+    DecisionError,
+    Pair,
+    Review,
+    decide,
+    export_reviewed,
+    read_pairs,
+    read_reviews,
+    review_section,
+    write_reviews,
+)
 from ragtasks.synthesis.training import Fitting, train_retriever, train_rewriter
 
 __all__ = [
+    "LONGEST_NOTE",
+    "LONGEST_TEXT",
     "POOLS",
     "UNITS",
     "Cut",
+    "DecisionError",
     "Fitting",
     "MultihopSettings",
     "Outcome",
+    "Pair",
+    "Review",
     "Settings",
+    "decide",
+    "export_reviewed",
     "quality_section",
+    "read_pairs",
+    "read_reviews",
+    "review_section",
     "synthesize",
     "synthesize_multihop",
     "train_retriever",
     "train_rewriter",
+    "write_reviews",
 ]

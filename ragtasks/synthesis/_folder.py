@@ -31,7 +31,7 @@ DETAILS = "synthesis"
 DIALOGUES = "dialogues.jsonl"
 MANIFEST = "manifest.json"
 
-_QRELS = "qrels.tsv"
+QRELS = "qrels.tsv"
 
 
 @dataclass(frozen=True)
@@ -130,19 +130,20 @@ def write_synthesis(folder: Path, made: Synthesis) -> None:
         CacheError: it cannot be written.
     """
     files = {
-        CONVERSATIONS: _lines(map(_conversation, made.dialogues, [made.pool] * len(made.dialogues))),
-        PASSAGES: _lines(_passages(made.pool)),
-        _QRELS: _qrels(made),
-        f"{DETAILS}/units.jsonl": _lines(map(_unit, made.units)),
-        f"{DETAILS}/{DIALOGUES}": _lines(map(_details, made.dialogues)),
-        f"{DETAILS}/left_out.jsonl": _lines({"what": item.what, "reason": item.reason} for item in made.left_out),
+        CONVERSATIONS: lines_of(map(_conversation, made.dialogues, [made.pool] * len(made.dialogues))),
+        PASSAGES: lines_of(_passages(made.pool)),
+        QRELS: _qrels(made),
+        f"{DETAILS}/units.jsonl": lines_of(map(_unit, made.units)),
+        f"{DETAILS}/{DIALOGUES}": lines_of(map(_details, made.dialogues)),
+        f"{DETAILS}/left_out.jsonl": lines_of({"what": item.what, "reason": item.reason} for item in made.left_out),
     }
     publish_folder(folder, files, made.made_by, counts=dict(made.counts))
     checked = check_folder(folder)
     assert checked.passes, checked.lines  # ours: whatever a model wrote, the format is right
 
 
-def _lines(rows: Iterable[Mapping[str, Any]]) -> Iterable[bytes]:
+def lines_of(rows: Iterable[Mapping[str, Any]]) -> Iterable[bytes]:
+    """Return rows as JSON lines."""
     return (orjson.dumps(row) + b"\n" for row in rows)
 
 
@@ -222,9 +223,11 @@ __all__ = [
     "DETAILS",
     "DIALOGUES",
     "MANIFEST",
+    "QRELS",
     "Outcome",
     "Synthesis",
     "is_made",
+    "lines_of",
     "prompt_hashes",
     "publish_folder",
     "write_synthesis",

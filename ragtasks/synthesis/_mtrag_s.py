@@ -16,7 +16,7 @@ import orjson
 
 from ragtasks.files import SAMPLE_STATISTICS, canonical_hash
 from ragtasks.ids import task_id
-from ragtasks.synthesis._folder import DETAILS, Synthesis, publish_folder
+from ragtasks.synthesis._folder import DETAILS, Synthesis, lines_of, publish_folder
 from ragtasks.synthesis.dialogues import Dialogue, Pool
 
 COLLECTIONS = ("clapnq", "cloud", "fiqa", "govt")
@@ -47,15 +47,11 @@ def write_mtrag_s(folder: Path, made: Synthesis, collection: str) -> None:
     }
     left_out = ({"what": item.what, "reason": item.reason} for item in made.left_out)
     files = {
-        _FILE: _lines(rows),
-        f"{DETAILS}/left_out.jsonl": _lines(left_out),
+        _FILE: lines_of(rows),
+        f"{DETAILS}/left_out.jsonl": lines_of(left_out),
         SAMPLE_STATISTICS: [orjson.dumps({"version": canonical_hash(rows)[:12], "counts": counts})],
     }
     publish_folder(folder, files, made.made_by, counts=dict(made.counts))
-
-
-def _lines(rows: Iterable[Any]) -> Iterable[bytes]:
-    return (orjson.dumps(row) + b"\n" for row in rows)
 
 
 def _rows(dialogue: Dialogue, pool: Pool, texts: dict[str, str], collection: str) -> Iterable[dict[str, Any]]:

@@ -75,6 +75,8 @@ class World:
             ],
             ("plan",): [["--tasks", "mtrag_full_rag_fiqa", "--data", data]],
             ("quality",): [[own]],
+            ("review", "agreement"): [[own, "--database", answers]],
+            ("review", "export"): [[own, "--database", answers, "--out", f"{out}/reviewed"]],
             ("score",): [[answers, "--benchmark", "mtrag", "--encoder", "none", "--output", f"{out}/scored", *place]],
             ("synthesize",): [
                 [str(at / "corpora"), "--out", f"{out}/made", "--model", "openai/none", "--dialogues", "1"]

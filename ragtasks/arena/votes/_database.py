@@ -35,6 +35,9 @@ CREATE TABLE IF NOT EXISTS live (battle_id TEXT PRIMARY KEY, content TEXT NOT NU
 CREATE TABLE IF NOT EXISTS forms (
     rater TEXT NOT NULL, item TEXT NOT NULL, content TEXT NOT NULL, time REAL NOT NULL, PRIMARY KEY (rater, item)
 );
+CREATE TABLE IF NOT EXISTS reviews (
+    place INTEGER PRIMARY KEY, reviewer TEXT NOT NULL, pair TEXT NOT NULL, content TEXT NOT NULL, time REAL NOT NULL
+);
 """
 
 
@@ -220,6 +223,17 @@ class VoteStore:
         """Return (rater, item, content, time) of all forms, oldest first."""
         rows = self._rows("SELECT rater, item, content, time FROM forms ORDER BY time, rater, item")
         return [(str(rater), str(item), str(content), float(str(at))) for rater, item, content, at in rows]
+
+    def keep_review(self, reviewer: str, pair: str, content: str, at: float) -> None:
+        """Keep one reviewer's decision on a pair; earlier ones stay in the file. On disk when this returns."""
+        with self._transaction() as connection:
+            query = "INSERT INTO reviews (reviewer, pair, content, time) VALUES (?, ?, ?, ?)"
+            connection.execute(query, (reviewer, pair, content, at))
+
+    def reviews(self) -> list[tuple[str, str, str, float]]:
+        """Return (reviewer, pair, content, time) of all decisions, in the order in which they came."""
+        rows = self._rows("SELECT reviewer, pair, content, time FROM reviews ORDER BY place")
+        return [(str(reviewer), str(pair), str(content), float(str(at))) for reviewer, pair, content, at in rows]
 
 
 def _unusable(path: Path, found: str) -> str:

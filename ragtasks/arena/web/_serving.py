@@ -10,9 +10,11 @@ from types import MappingProxyType
 
 from ragtasks.arena.battles import AnswerPool
 from ragtasks.arena.votes import VoteStore
+from ragtasks.arena.web._guard import Application
 from ragtasks.arena.web._pipelines import Pipeline
 from ragtasks.errors import ConfigurationError, MissingExtraError, clear_error
 from ragtasks.records import Message
+from ragtasks.synthesis import Pair
 
 _SHORTEST_TOKEN = 12
 
@@ -52,27 +54,78 @@ def serve(
         MissingExtraError: the extra `arena` is not installed.
     """
     try:
-        import uvicorn
-
         from ragtasks.arena.web._app import application
         from ragtasks.arena.web._arena import Arena
     except ImportError as error:
         raise MissingExtraError(str(error.name), "arena", "the web arena") from error
-    is_local = is_loopback(host)
-    _check_token(host, is_local, token)
+
+    def made(store: VoteStore, hosts: frozenset[str] | None) -> Application:
+        return application(
+            Arena(store, pool, raters_per_battle),
+            title=title or _title(pool),
+            token=token,
+            hosts=hosts,
+            pipelines=pipelines,
+            conversations=conversations,
+            patience_seconds=patience_seconds,
+        )
+
+    _check_token(host, token)
+    _serve(made, database, host, port, say)
+
+
+def serve_review(
+    pairs: Sequence[Pair],
+    database: Path,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8765,
+    token: str | None = None,
+    title: str = "",
+    say: Callable[[str], object] = print,
+) -> None:
+    """Serve the review of a benchmark until the process is told to end.
+
+    Args:
+        pairs: what is reviewed.
+        database: file of decisions; made where there is none.
+        host: address to listen on.
+        port: port to listen on; 0: a free one.
+        token: what reviewers must show to come in.
+        title: stands above every page.
+        say: is told the address, once the server answers there.
+
+    Raises:
+        ConfigurationError: as `serve`.
+        CacheError: the database cannot be used.
+        MissingExtraError: the extra `arena` is not installed.
+    """
+    try:
+        from ragtasks.arena.web._desk import ReviewDesk
+        from ragtasks.arena.web._review_pages import review_application
+    except ImportError as error:
+        raise MissingExtraError(str(error.name), "arena", "the pages of a review") from error
+
+    def made(store: VoteStore, hosts: frozenset[str] | None) -> Application:
+        return review_application(ReviewDesk(store, pairs), title=title, token=token, hosts=hosts)
+
+    _check_token(host, token)
+    _serve(made, database, host, port, say)
+
+
+def _serve(
+    make: Callable[[VoteStore, frozenset[str] | None], Application],
+    database: Path,
+    host: str,
+    port: int,
+    say: Callable[[str], object],
+) -> None:
+    """Serve what is made of a database and the names under which it may be addressed."""
+    import uvicorn
+
     store = VoteStore(database)
-    arena = Arena(store, pool, raters_per_battle)
     listening = _listening(host, port)
-    hosts = frozenset({"127.0.0.1", "localhost", "[::1]", host}) if is_local else None
-    app = application(
-        arena,
-        title=title or _title(pool),
-        token=token,
-        hosts=hosts,
-        pipelines=pipelines,
-        conversations=conversations,
-        patience_seconds=patience_seconds,
-    )
+    app = make(store, frozenset({"127.0.0.1", "localhost", "[::1]", host}) if is_loopback(host) else None)
     config = uvicorn.Config(app, log_level="warning", server_header=False, date_header=False, proxy_headers=False)
     shown = f"[{host}]" if ":" in host else host
     say(f"http://{shown}:{listening.getsockname()[1]}")
@@ -92,10 +145,10 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _check_token(host: str, is_local: bool, token: str | None) -> None:
+def _check_token(host: str, token: str | None) -> None:
     if token is not None and len(token) < _SHORTEST_TOKEN:
         raise ConfigurationError(f"the arena's token has at least {_SHORTEST_TOKEN} characters; make another one")
-    if not is_local and token is None:
+    if not is_loopback(host) and token is None:
         message = clear_error(
             "arena",
             where=f"--host {host}",
@@ -122,4 +175,4 @@ def _title(pool: AnswerPool | None) -> str:
     return ", ".join(sorted({item[0] for item in pool.items})) if pool else "live"
 
 
-__all__ = ["is_loopback", "serve"]
+__all__ = ["is_loopback", "serve", "serve_review"]

@@ -19,6 +19,7 @@ from ragtasks.arena.battles import AnswerPool
 from ragtasks.arena.votes import VoteStore
 from ragtasks.arena.web._app import application
 from ragtasks.arena.web._arena import Arena
+from ragtasks.arena.web._guard import Application
 from tests.arena._made import answer
 
 LOCAL = frozenset({"127.0.0.1", "localhost"})
@@ -51,16 +52,25 @@ def serving(folder: Path, pool: AnswerPool | None = None, *, raters: int = 1, **
     store = VoteStore(folder / "arena.sqlite")
     arena = Arena(store, pool or small_pool(), raters)
     app = application(arena, hosts=LOCAL, title="sample", **options)
+    try:
+        with running(app) as port:
+            yield Served(port, arena)
+    finally:
+        store.close()
+
+
+@contextmanager
+def running(app: Application) -> Iterator[int]:
+    """Run a server on this machine, on the port that is given."""
     listening = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=1))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     try:
-        yield Served(listening.getsockname()[1], arena)
+        yield listening.getsockname()[1]
     finally:
         server.should_exit = True
         thread.join(10)
-        store.close()
 
 
 @dataclass

@@ -1,0 +1,133 @@
+"""The pages of a review: a pair to accept, edit or reject in its conversation, all pairs, how far reviewers agree."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import Annotated
+
+from fastapi import APIRouter, FastAPI, Form, HTTPException, Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+
+from ragtasks import __version__
+from ragtasks.arena.web._desk import ReviewDesk
+from ragtasks.arena.web._guard import Application
+from ragtasks.arena.web._identity import Identity
+from ragtasks.arena.web._site import Site, Wording, entrance, guarded
+from ragtasks.synthesis import LONGEST_NOTE, LONGEST_TEXT, DecisionError, Pair, Review, review_section
+
+_WORDING = Wording(
+    "Review",
+    "Is this pair right?",
+    "You will see questions with their answers, one after the other in their conversations, and the passages that the "
+    "answers rest on. Accept a pair, edit it, or reject it; every decision is saved at once, and you can change it.",
+    "reviewed",
+)
+_TABS = (("/pairs", "Review"), ("/all", "All pairs"), ("/agreement", "Agreement"))
+_A_PAGE = 100
+_FormText = Annotated[str, Form()]
+
+
+def review_application(
+    desk: ReviewDesk, *, title: str, token: str | None = None, hosts: frozenset[str] | None = None
+) -> Application:
+    """Return the application of a review.
+
+    Args:
+        desk: pairs and decisions.
+        title: stands above every page.
+        token: what reviewers must show to come in; None: nothing.
+        hosts: names under which the server may be addressed; None: any.
+    """
+    site = Site(Identity(desk.store.secret, token), _TABS, title, _WORDING, desk.standing)
+    app = FastAPI(title="ragtasks review", version=__version__, docs_url=None, redoc_url=None, openapi_url=None)
+    app.include_router(entrance(site))
+    app.include_router(_review_pages(site, desk))
+    return guarded(app, site, hosts)
+
+
+def _review_pages(site: Site, desk: ReviewDesk) -> APIRouter:
+    router = APIRouter(include_in_schema=False)
+
+    def found(number: int) -> Pair:
+        pair = desk.pair(number)
+        if pair is None:
+            raise HTTPException(404, "There is no such pair.")
+        return pair
+
+    @router.get("/pairs")
+    def next_pair(request: Request, after: int = 0) -> Response:
+        session = site.session(request)
+        pair = desk.next_for(session.rater, min(max(after, 0), len(desk.pairs)))
+        if pair is None:
+            text = f"You decided on all {len(desk.pairs)} pairs. Each decision can still be changed."
+            return site.page(request, "message", heading="All done", text=text, onward="/all")
+        return RedirectResponse(f"/pairs/{pair.number}", 303)
+
+    def shown(request: Request, pair: Pair, status: int = 200, **fields: object) -> HTMLResponse:
+        own = desk.decisions_of(site.session(request).rater).get(pair.pair_id)
+        texts = own.decision.texts or pair.texts if own else pair.texts
+        known = {
+            "pair": pair,
+            "texts": texts,
+            "own": own,
+            "when": _when(own) if own else "",
+            "n_pairs": len(desk.pairs),
+            "note": own.decision.note if own else "",
+            "is_edited": False,
+            "problem": "",
+            "longest_text": LONGEST_TEXT,
+            "longest_note": LONGEST_NOTE,
+        }
+        return site.page(request, "pair", status, **{**known, **fields})
+
+    @router.get("/pairs/{number}")
+    def look(request: Request, number: int, edit: int = 0) -> HTMLResponse:
+        site.session(request)
+        return shown(request, found(number), is_edited=bool(edit))
+
+    @router.post("/pairs/{number}")
+    def decide(  # noqa: PLR0917 (one parameter a field)
+        request: Request,
+        number: int,
+        choice: _FormText = "",
+        version: _FormText = "",
+        question: _FormText = "",
+        standalone: _FormText = "",
+        answer: _FormText = "",
+        note: _FormText = "",
+        form_token: _FormText = "",
+    ) -> Response:
+        session, pair = site.own_form(request, form_token), found(number)
+        if version != pair.version:
+            raise HTTPException(409, "This pair has changed since you opened it. Go back and load the page again.")
+        texts = {"question": question, "standalone": standalone, "answer": answer}
+        try:
+            desk.decide(session.rater, pair, choice, texts, note)
+        except DecisionError as error:
+            is_edited = choice == "edit"
+            given = {"texts": texts} if is_edited else {}
+            return shown(request, pair, 422, problem=str(error), note=note, is_edited=is_edited, **given)
+        return RedirectResponse(f"/pairs?after={number}", 303)
+
+    @router.get("/all")
+    def everything(request: Request, start: int = 1) -> HTMLResponse:
+        session = site.session(request)
+        first = min(max(start, 1), len(desk.pairs))
+        own = desk.decisions_of(session.rater)
+        rows = [(pair, own.get(pair.pair_id)) for pair in desk.pairs[first - 1 : first - 1 + _A_PAGE]]
+        return site.page(request, "all_pairs", rows=rows, first=first, a_page=_A_PAGE, n_pairs=len(desk.pairs))
+
+    @router.get("/agreement")
+    def agreement(request: Request) -> HTMLResponse:
+        site.session(request)
+        section = review_section(site.title, desk.pairs, desk.reviews())
+        return site.page(request, "tables", heading="Agreement", sections=[section])
+
+    return router
+
+
+def _when(review: Review) -> str:
+    return datetime.fromtimestamp(review.time, timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
+
+
+__all__ = ["review_application"]

@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.arena.web._browser import BROWSER, DRIVER, SCREENS, Rater
+
+
+@pytest.fixture(scope="session")
+def driver() -> Iterator[Any]:
+    pytest.importorskip("selenium", reason="selenium is not installed")
+    from selenium import webdriver
+    from selenium.webdriver.chrome.options import Options
+    from selenium.webdriver.chrome.service import Service
+
+    options = Options()
+    options.binary_location = str(BROWSER)
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    made = webdriver.Chrome(options=options, service=Service(DRIVER))
+    yield made
+    made.quit()
+
+
+@pytest.fixture
+def rater(driver: Any) -> Rater:
+    found = Rater(driver)
+    found.screen(*SCREENS[0])
+    driver.get_log("browser")
+    return found

@@ -1,0 +1,168 @@
+"""The review of pairs: saved as it goes, by whom and when; pages without a browser, then in a real one."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ragtasks.arena.votes import VoteStore
+from ragtasks.arena.web._desk import ReviewDesk
+from ragtasks.arena.web._review_pages import review_application
+from ragtasks.synthesis import read_pairs
+from tests.arena.web._browser import HOSTILE, SCREENS, Rater, needs_browser
+from tests.arena.web._served import LOCAL, Visitor, running
+from tests.synthesis.training._tiny import write_dialogues
+
+
+@contextmanager
+def reviewing(folder: Path, **options: Any) -> Iterator[tuple[int, ReviewDesk]]:
+    """Serve the review of a benchmark that is in a folder."""
+    store = VoteStore(folder / "reviews.sqlite")
+    desk = ReviewDesk(store, read_pairs(folder))
+    try:
+        with running(review_application(desk, title=folder.name, hosts=LOCAL, **options)) as port:
+            yield port, desk
+    finally:
+        store.close()
+
+
+def hostile(folder: Path) -> Path:
+    """Put markup into every text of a benchmark."""
+    write_dialogues(folder, 1)
+    path = folder / "conversations.jsonl"
+    row = json.loads(path.read_text())
+    for turn in row["turns"]:
+        turn |= {key: f"{turn[key]} {HOSTILE}" for key in ("question", "answer", "rewrite")}
+    path.write_text(json.dumps(row) + "\n")
+    passages = [json.loads(line) for line in (folder / "passages.jsonl").read_text().splitlines()]
+    text = "".join(json.dumps({**one, "title": HOSTILE, "text": HOSTILE + one["text"]}) + "\n" for one in passages)
+    (folder / "passages.jsonl").write_text(text)
+    return folder
+
+
+def decide(visitor: Visitor, number: int, choice: str, **fields: str) -> Any:
+    shown = visitor.get(f"/pairs/{number}")
+    version = re.search(r'name="version" value="([0-9a-f]+)"', shown.text)
+    assert version, shown.text
+    sent = {"choice": choice, "version": version[1], "form_token": shown.form_token, **fields}
+    return visitor.post(f"/pairs/{number}", **sent)
+
+
+def test_decisions_are_saved_at_once_by_whom_and_when_and_can_be_changed(tmp_path: Path) -> None:
+    folder = write_dialogues(tmp_path / "b", 1)
+    with reviewing(folder) as (port, desk):
+        ann, bob = Visitor(port), Visitor(port)
+        assert ann.get("/pairs").headers["location"] == "/enter"
+        ann.enter("Ann")
+        bob.enter("Bob")
+        assert ann.get("/pairs").headers["location"] == "/pairs/1"
+        assert decide(ann, 1, "accept").headers["location"] == "/pairs?after=1"
+        assert ann.get("/pairs?after=1").headers["location"] == "/pairs/2"
+        texts = {"question": "what does it cost", "standalone": "what does the mill cost", "answer": "two crowns"}
+        decide(ann, 2, "edit", **texts, note="too long")
+        decide(bob, 1, "reject")
+        decide(ann, 1, "reject")
+        assert "You <strong>rejected</strong> this pair" in ann.get("/pairs/1").text
+        assert "two crowns" in ann.get("/pairs/2").text
+        assert "two crowns" not in bob.get("/pairs/2").text, "reviewers do not see each other's decisions"
+        assert "2 reviewed, 1 left" in ann.get("/all").text
+        assert "Ann, Bob" in ann.get("/agreement").text
+        kept = desk.store.reviews()
+    assert [(row[0], json.loads(row[2])["choice"]) for row in kept] == [
+        ("Ann", "accept"),
+        ("Ann", "edit"),
+        ("Bob", "reject"),
+        ("Ann", "reject"),
+    ]
+    with reviewing(folder) as (port, desk):
+        ann.port = port
+        assert ann.get("/pairs").headers["location"] == "/pairs/3", "a server that starts again knows what was said"
+        decide(ann, 3, "accept")
+        assert "You decided on all 3 pairs" in ann.get("/pairs").text
+
+
+def test_what_cannot_be_taken_is_said_and_nothing_typed_is_lost(tmp_path: Path) -> None:
+    with reviewing(write_dialogues(tmp_path / "b", 1), token="a long enough token") as (port, desk):
+        ann = Visitor(port)
+        assert ann.enter("Ann", "wrong").status == 403
+        ann.enter("Ann", "a long enough token")
+        refused = decide(ann, 1, "edit", question="still here", standalone="", answer="and this", note="why")
+        assert refused.status == 422
+        for text in ("the standalone question is empty", "still here", "and this", "why"):
+            assert text in refused.text
+        assert decide(ann, 1, "perhaps").status == 422
+        assert decide(ann, 1, "accept", form_token="0" * 64).status == 403
+        assert decide(ann, 1, "accept", version="0" * 16).status == 409
+        assert ann.get("/pairs/9").status == 404
+        assert ann.get("/all?start=-5").status == 200
+        assert desk.store.reviews() == []
+
+
+@needs_browser
+def test_two_reviewers_by_keys_alone_and_nothing_is_lost(tmp_path: Path, rater: Rater) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    folder = write_dialogues(tmp_path / "b", 1)
+    with reviewing(folder) as (port, desk):
+        address = f"http://127.0.0.1:{port}"
+
+        def at(number: int) -> None:
+            rater.wait(f"location.pathname === '/pairs/{number}' && document.getElementById('decide')")
+
+        rater.enter(address)
+        at(1)
+        rater.press("a")
+        at(2)
+        rater.press("e")
+        rater.wait("document.activeElement.id === 'question'")
+        rater.press(Keys.END, " indeed", Keys.TAB, Keys.TAB, Keys.END, " at most")
+        rater.press(Keys.TAB, "checked", Keys.TAB, Keys.ENTER)
+        at(3)
+        rater.driver.refresh()
+        at(3)
+        rater.press("p")
+        at(2)
+        assert "You edited this pair" in rater.text
+        assert "costs 0 crowns at most" in rater.text
+        rater.press("n")
+        at(3)
+        rater.press("r")
+        rater.wait("document.querySelector('h1').textContent === 'All done'")
+        rater.enter(address, name="Bob")
+        at(1)
+        rater.press("a")
+        at(2)
+        rater.press("a")
+        at(3)
+        said = [(row[0], json.loads(row[2])) for row in desk.store.reviews()]
+        assert [(who, row["choice"]) for who, row in said] == [
+            *(("Ann", choice) for choice in ("accept", "edit", "reject")),
+            *(("Bob", choice) for choice in ("accept", "accept")),
+        ]
+        assert said[1][1]["note"] == "checked"
+        assert said[1][1]["texts"]["question"].endswith(" indeed")
+        assert rater.console == []
+
+
+@needs_browser
+def test_review_pages_fit_both_screens_and_no_text_becomes_markup(tmp_path: Path, rater: Rater) -> None:
+    with reviewing(hostile(tmp_path / "b")) as (port, _):
+        address = f"http://127.0.0.1:{port}"
+        rater.enter(address)
+        rater.wait("document.getElementById('decide')")
+        assert HOSTILE[:20] in rater.text
+        rater.press("r")
+        rater.wait("location.pathname === '/pairs/2'")
+        found = {}
+        for path in ("/pairs/1", "/pairs/2?edit=1", "/all", "/agreement"):
+            rater.driver.get(address + path)
+            for size, theme in zip(SCREENS, ("light", "dark"), strict=True):
+                rater.screen(*size, theme)
+                found[path, theme] = (rater.serious(), rater.is_too_wide)
+        assert {key: value for key, value in found.items() if value != ([], False)} == {}
+        assert rater.run("return [window.harmed, document.images.length]") == [None, 0]
+        assert rater.console == []

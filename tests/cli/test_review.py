@@ -1,0 +1,66 @@
+"""`ragtasks review` as users call it: from decisions to a benchmark that runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ragtasks.arena.votes import VoteStore
+from ragtasks.cli import main
+from ragtasks.synthesis import decide, read_pairs
+from tests.cli.test_retrieve import printed
+from tests.synthesis._making import rows
+from tests.synthesis.training._tiny import write_dialogues
+
+
+@pytest.fixture
+def reviewed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a benchmark of which Ann kept two pairs and Bob rejected one of them."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
+    folder = write_dialogues(tmp_path / "towns", 2)
+    store = VoteStore(folder / "reviews.sqlite")
+    pairs = read_pairs(folder)
+    for reviewer, number, choice in (("Ann", 1, "accept"), ("Ann", 2, "edit"), ("Bob", 1, "reject")):
+        decision = decide(pairs[number - 1], choice, {**pairs[number - 1].texts, "answer": "It costs nothing."})
+        store.keep_review(reviewer, pairs[number - 1].pair_id, decision.model_dump_json(), float(number))
+    store.close()
+    return folder
+
+
+def test_decisions_become_files_and_a_benchmark_that_runs(reviewed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "| Ann, Bob | kappa" in "\n".join(printed(capsys, "review", "agreement", "towns"))
+    lines = printed(capsys, "review", "export", "towns", "--out", "kept", "--output", "said.jsonl")
+    assert lines == [
+        "wrote said.jsonl: 3 decisions",
+        "kept: 1 pairs kept, 1 of them edited; 1 rejected, 4 not decided on",
+        "next: ragtasks check kept",
+    ]
+    assert [(row["reviewer"], row["choice"]) for row in rows(Path("said.jsonl"))][-1] == ("Ann", "edit")
+    assert printed(capsys, "check", "kept")[0] == "kept: no error"
+    lines = printed(
+        capsys, "run", "--model", "ragtasks-oracle", "--tasks", "custom_reference",
+        "--metadata", json.dumps({"data": "kept", "encoder": "none"}),
+    )  # fmt: skip
+    assert any("custom_reference" in line and "ans_acc" in line for line in lines)
+    assert "2 pairs kept" in printed(capsys, "review", "export", "towns", "--out", "own", "--reviewer", "Ann")[0]
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ([], "nothing to write"),
+        (["--output", "x.jsonl", "--reviewer", "An"], "did you mean 'Ann'"),
+        (["--output", "x.jsonl", "--database", "none.sqlite"], "there is no such file"),
+        (["--out", "x", "--reviewer", "Bob"], "no pair was accepted or edited"),
+    ],
+)
+def test_what_cannot_be_exported_is_one_clear_error(
+    reviewed: Path, capsys: pytest.CaptureFixture[str], more: list[str], message: str
+) -> None:
+    with pytest.raises(SystemExit, match="1"):
+        main(["review", "export", "towns", *more])
+    assert message in capsys.readouterr().err
+    assert not Path("x").exists()
