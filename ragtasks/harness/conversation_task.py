@@ -7,46 +7,41 @@ once) and gives each document its scores in `process_results`, so that `--log_sa
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
-import logging
-import math
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import orjson
-from lm_eval.api.instance import Instance
-from lm_eval.api.metrics import mean
 from lm_eval.api.task import ConfigurableTask
 from lm_eval.filters import build_filter_ensemble
 
 from ragtasks import __version__
-from ragtasks.benchmarks import Benchmark, Doc, benchmark_folder, open_benchmark, passage_rows, response_of
+from ragtasks.benchmarks import Benchmark, Doc, benchmark_folder, open_benchmark, response_of
 from ragtasks.config import config_from_metadata
 from ragtasks.environment import data_folder, run_store
-from ragtasks.errors import ConfigurationError, clear_error
-from ragtasks.files import CLOSED_BOOK, run_key
-from ragtasks.harness._averaging import mean_of_scored
+from ragtasks.errors import ConfigurationError
+from ragtasks.files import run_key
 from ragtasks.harness._best_of import BestOf
-from ragtasks.harness._chat import ChatRenderer, chat_messages, refuse_chat_endpoint, system_text
+from ragtasks.harness._chat import refuse_chat_endpoint
 from ragtasks.harness._dataset import task_dataset
 from ragtasks.harness._room import Fitting, room_of
-from ragtasks.harness.answering import NoAnswer, SystemAnswer, model_in_use
+from ragtasks.harness._scored_together import score_together
+from ragtasks.harness._task_answers import TaskAnswers
+from ragtasks.harness._task_checks import check_metric_list, warn_of_secrets
+from ragtasks.harness._task_prompts import TaskPrompts
+from ragtasks.harness._task_scores import TaskScores
+from ragtasks.harness.answering import model_in_use
 from ragtasks.harness.judge_model import JudgeModel
-from ragtasks.metrics import Metric, Pair, answer_text
+from ragtasks.metrics import Metric
 from ragtasks.records import Response, Setting
 from ragtasks.scoring import ScoredResponse, given_metrics, shared_scorer
-from ragtasks.secrets import masked
 from ragtasks.suites import suite_named, suite_with
-from ragtasks.templates import PromptTemplate, load_template
 
-_LOGGER = logging.getLogger(__name__)
 _BYPASS = "bypass"  # the harness's own stand-in for metrics under --predict_only
 _FILTER = "none"  # what the harness calls the filter that takes a model's first reply
 _SAMPLE_FILTER = "sample"  # the same under a name that stands in every row of the harness's tables
-_MAX_WORDS = 150  # what the MTRAG prompts ask for
 _OWN_PROCESS_RESULTS = "ConversationTask.process_results"
 
 
@@ -70,31 +65,24 @@ class ConversationTask(ConfigurableTask):
         """
         own = {key: value for key, value in dict(config or {}).items() if key != "class"}
         self._foreign_metadata = dict(own.get("metadata") or {})
-        _warn_of_secrets(_secrets_in(self._foreign_metadata))
+        warn_of_secrets(self._foreign_metadata)
         self.evaluation = config_from_metadata(self._foreign_metadata)
         options = dict(own.get("dataset_kwargs") or {})
-        usual = "generation/closed_book" if self.evaluation.run == CLOSED_BOOK else "generation/system"
-        self._system_template = load_template(self.evaluation.system_prompt, options.get("prompt", usual))
-        self._plain_template = load_template(
-            self.evaluation.plain_prompt, options.get("plain_prompt", "generation/plain")
-        )
-        self._max_words = self.evaluation.max_words or options.get("max_words", _MAX_WORDS)
-        self._results: dict[str, ScoredResponse] = {}
-        self._no_answers: dict[str, str] = {}
-        self._own_passages: dict[str, list[dict[str, str]]] = {}
+        self._prompts = TaskPrompts(self.evaluation, options)
         self._is_distributed = False
-        self._renderer = self._fresh_renderer()
         self._fitting = Fitting()
         self._best_of = BestOf(self.evaluation)
         if self._best_of.n > 1:
             if not self._has_samples_to_pick:
                 raise ConfigurationError(f"best_of: {own.get('task')} has no answers that a judge could pick from")
             own["repeats"] = self._best_of.n
+        self._answers = TaskAnswers(self._best_of, self.evaluation.end_of_thinking)
         self._run_key = run_key(run_store(), self.evaluation.run)
         root = benchmark_folder(options["benchmark"], self.evaluation.data, data_folder())
         self.benchmark = open_benchmark(options["benchmark"], root.resolve())
         self.suite_name = suite_with(options.get("suite", self.benchmark.suite), self.evaluation.metrics)
         self._metrics = {metric.name: metric for metric in self._declared_metrics()}
+        self._scores = TaskScores(self._metrics)
         # Any value keeps the harness from looking our metric names up in a hub over the network.
         own["process_results"] = _OWN_PROCESS_RESULTS
         own["metric_list"] = self._metric_list(own)
@@ -118,7 +106,7 @@ class ConversationTask(ConfigurableTask):
             ConfigurationError: the YAML has a list of its own that names others.
         """
         if own.get("metric_list"):
-            _check_list(f"task {own.get('task')}", own["metric_list"], self._metrics)
+            check_metric_list(f"task {own.get('task')}", own["metric_list"], self._metrics)
         given = given_metrics(self._metrics.values(), self.evaluation)
         return [self._listed(self._metrics[name]) for name in given]
 
@@ -158,7 +146,7 @@ class ConversationTask(ConfigurableTask):
         if not apply_chat_template or chat_template is None:
             return self._fitting.prompt(doc, lambda shown: self._render_plain(shown, system_instruction))
         return self._fitting.prompt(
-            doc, lambda shown: self._renderer.render(self._messages(shown, system_instruction), chat_template)
+            doc, lambda shown: self._prompts.renderer.render(self._messages(shown, system_instruction), chat_template)
         )
 
     @property
@@ -172,14 +160,10 @@ class ConversationTask(ConfigurableTask):
 
     def _messages(self, doc: Doc, instruction: str | None) -> list[dict[str, str]]:
         """Return what a chat model is sent."""
-        return chat_messages(doc, self._system_text(doc, instruction))
-
-    def _system_text(self, doc: Doc, instruction: str | None) -> str:
-        return system_text(doc, self._system_template, max_words=self._max_words, instruction=instruction)
+        return self._prompts.messages(doc, instruction)
 
     def _render_plain(self, doc: Doc, instruction: str | None) -> str:
-        system = self._system_text(doc, instruction)
-        return self._plain_template.render(system=system, history=doc["history"], question=doc["question"]).rstrip("\n")
+        return self._prompts.text(doc, instruction)
 
     def build_all_requests(self, **options: Any) -> None:
         """Build the requests; the harness's request cache is kept apart for every other data, prompt and setting.
@@ -193,21 +177,17 @@ class ConversationTask(ConfigurableTask):
         if not options.get("apply_chat_template"):
             refuse_chat_endpoint(self._foreign_metadata)
         self._is_distributed = options.get("world_size", 1) > 1
-        self._renderer = self._fresh_renderer()
+        self._prompts.forget_model()
         self._fitting = Fitting()  # the key is of whole prompts, and of what they are fitted to
         fitting = self._fitting_to(options.get("chat_template"))
-        options["tokenizer_name"] = (
-            f"{options.get('tokenizer_name', '')}-ragtasks-{self._requests_key(options, fitting)}"
-        )
+        key = self._requests_key(options, fitting)
+        options["tokenizer_name"] = f"{options.get('tokenizer_name', '')}-ragtasks-{key}"
         self._fitting = fitting
-        self._results = {}
+        self._scores.forget()
         self._best_of.forget()
         _ANSWERED_TOGETHER.add(self)
         super().build_all_requests(**options)
         self._fitting.check(self.task_name, len(self._instances))
-
-    def _fresh_renderer(self) -> ChatRenderer:
-        return ChatRenderer(folds=self.evaluation.system_role == "user")
 
     def _fitting_to(self, chat_template: Any) -> Fitting:
         """Return what makes prompts fit the model that is about to be asked, as far as anybody knows it."""
@@ -231,9 +211,7 @@ class ConversationTask(ConfigurableTask):
         """Return a hash of everything that decides the requests: docs, templates, limits, generation options."""
         parts = {
             "docs": [dict(doc) for doc in self.dataset["test"]],
-            "system_prompt": self._system_template.sha256,
-            "plain_prompt": self._plain_template.sha256,
-            "max_words": self._max_words,
+            **self._prompts.decides(),
             "generation_kwargs": self.config.generation_kwargs,
             **({"best_of": self._best_of.n} if self._best_of.n > 1 else {}),
         }
@@ -244,58 +222,31 @@ class ConversationTask(ConfigurableTask):
 
         The harness asks a model for all answers before the first task's filters are applied.
         """
-        self._settle()
-        for instance in self._instances:
-            instance.resps = [writable(reply) for reply in instance.resps]
+        self._answers.settle(self._instances, self._fitting.kept)
         super().apply_filters()
         for instance in self._instances:
-            instance.filtered_resps[self._filter] = self._answer(instance)
-        if _BYPASS not in self._metric_fn_list and not self._results:
-            _score_together([task for task in _ANSWERED_TOGETHER if task.awaits_scores_of(self)])
+            instance.filtered_resps[self._filter] = self._answers.text(instance)
+        if _BYPASS not in self._metric_fn_list and not len(self._scores):
+            score_together([task for task in _ANSWERED_TOGETHER if task.awaits_scores_of(self)])
         self._config.metadata = self._public_metadata()
-
-    def _settle(self) -> None:
-        """Make the reply that counts the first of each request, and note which did not come; safe to repeat."""
-        self._best_of.settle(self._instances, self._response)
-        replies = {instance.doc["task_id"]: instance.resps[0] for instance in self._instances}
-        self._no_answers = {name: reply.reason for name, reply in replies.items() if isinstance(reply, NoAnswer)}
-        own = {name: reply.passages for name, reply in replies.items() if isinstance(reply, SystemAnswer)}
-        self._own_passages |= {name: passage_rows(passages) for name, passages in own.items()}
-
-    def _response(self, instance: Instance, reply: Any) -> Response:
-        """Return one of several replies as a response."""
-        shown = self._shown(instance.doc)
-        doc = {**shown, "no_answer": reply.reason} if isinstance(reply, NoAnswer) else shown
-        return response_of(doc, answer_text(str(reply or ""), self.evaluation.end_of_thinking))
 
     def awaits_scores_of(self, other: ConversationTask) -> bool:
         """Return whether this task's answers are all there, not scored yet, and scored like those of `other`."""
         answered = bool(self._instances) and all(instance.resps for instance in self._instances)
-        return answered and not self._results and self.scorer is other.scorer
+        return answered and not len(self._scores) and self.scorer is other.scorer
 
     def responses(self) -> list[Response]:
         """Return the answers to this task's docs."""
-        self._settle()
-        return [response_of(self._reported(instance.doc), self._answer(instance)) for instance in self._instances]
+        self._answers.settle(self._instances, self._fitting.kept)
+        return [response_of(self._reported(item.doc), self._answers.text(item)) for item in self._instances]
 
     def _reported(self, doc: Doc) -> Doc:
         """Return a doc as the model was shown it, with the reason why there is no answer to it, where there is none."""
-        shown, reason = self._shown(doc), self._no_answers.get(doc["task_id"])
-        return shown if reason is None else {**shown, "no_answer": reason}
-
-    def _shown(self, doc: Doc) -> Doc:
-        """Return a doc with the passages its answer rests on: a system's own, or those that fit into the prompt."""
-        n_kept, own = self._fitting.kept.get(doc["task_id"]), self._own_passages.get(doc["task_id"])
-        if own is not None:
-            return {**doc, "passages": own}
-        return doc if n_kept is None else {**doc, "passages": doc["passages"][:n_kept]}
+        return self._answers.reported(doc, self._fitting.kept)
 
     def take_results(self, results: Sequence[ScoredResponse], responses: Sequence[Response]) -> None:
         """Keep the scores of this task's responses until the harness asks for them document by document."""
-        self._results = {item.task.task_id: result for item, result in zip(responses, results, strict=True)}
-
-    def _answer(self, instance: Instance) -> str:
-        return answer_text(str(instance.resps[0] or ""), self.evaluation.end_of_thinking)
+        self._scores.take(results, responses)
 
     def process_results(self, doc: Doc, results: list[str]) -> dict[str, Any]:
         """Return metric -> value of one document; NaN where it is unscored.
@@ -306,41 +257,22 @@ class ConversationTask(ConfigurableTask):
         doc.update(self._reported(doc), **self._best_of.note(doc["task_id"]))
         if _BYPASS in self._metric_fn_list:
             return dict(super().process_results(doc, results))
-        result = self._results[doc["task_id"]]
-        doc["scoring"] = result.notes
-        values = {name: math.nan if score.value is None else score.value for name, score in result.scores.items()}
-        scored = [name for name, value in values.items() if not math.isnan(value)]
-        return values | {name: (results[0], doc["target"]) for name in scored if self._aggregate(name)}
-
-    def _aggregate(self, metric: str) -> Callable[[Iterable[Pair | float]], float] | None:
-        aggregate = self._metrics[metric].aggregate
-        return None if aggregate is None else lambda pairs: aggregate(item for item in pairs if isinstance(item, tuple))
+        doc["scoring"] = self._scores.notes(doc["task_id"])
+        return self._scores.values(doc["task_id"], (results[0], doc["target"]))
 
     def aggregation(self) -> dict[str, Callable[..., float]]:
-        """Return metric -> mean over the scored documents, or what the metric itself makes of all responses.
-
-        Where every document is scored this is the harness's own `mean`, which comes with a standard error. Another
-        rank's documents are not known here, so with several ranks it never is.
-        """
+        """Return metric -> mean over the scored documents, or what the metric itself makes of all responses."""
         if _BYPASS in self._metric_fn_list:
             return dict(super().aggregation())
-        return {name: self._aggregate(name) or self._mean(name) for name in self._aggregation_list}
-
-    def _mean(self, metric: str) -> Callable[[Iterable[float]], float]:
-        return mean if self._all_scored(metric) else mean_of_scored
-
-    def _all_scored(self, metric: str) -> bool:
-        results = self._results.values()
-        return not self._is_distributed and all(result.scores[metric].value is not None for result in results)
+        return self._scores.aggregations(self._aggregation_list, is_distributed=self._is_distributed)
 
     def _public_metadata(self) -> dict[str, Any]:
         """Return what the results show: our configuration and provenance, none of the model's arguments.
 
         The harness merges `--model_args` into the metadata, and those may hold a key or a header.
         """
-        kept = {
-            key: self._foreign_metadata[key] for key in ("version", "config_source") if key in self._foreign_metadata
-        }
+        foreign = self._foreign_metadata
+        kept = {key: foreign[key] for key in ("version", "config_source") if key in foreign}
         return {
             **kept,
             "ragtasks": {
@@ -353,74 +285,15 @@ class ConversationTask(ConfigurableTask):
                 "run_key": self._run_key,
                 "too_long": self._fitting.counts(),
                 "ragtasks_version": __version__,
-                "prompts": {"system": _named(self._system_template), "plain": _named(self._plain_template)},
+                "prompts": self._prompts.provenance(),
                 "scoring": self.scorer.provenance(),
                 **self._best_of.provenance(),
             },
         }
 
 
-def _check_list(what: str, listed: Iterable[Mapping[str, Any]], declared: Iterable[str]) -> None:
-    """Refuse a list of metrics that is not the declared one: names that are missing, names that nothing computes."""
-    names, known = {str(item.get("metric")) for item in listed}, set(declared)
-    if names == known:
-        return
-    found = [f"missing {', '.join(sorted(known - names))}"] if known - names else []
-    found += [f"unknown {', '.join(sorted(names - known))}"] if names - known else []
-    raise ConfigurationError(
-        clear_error(
-            f"metric_list of {what}",
-            where="its YAML",
-            expected="no such list: the suite declares the metrics; or exactly these",
-            found="; ".join(found),
-            next_step="take `metric_list` out of the YAML",
-        )
-    )
-
-
-def _secrets_in(metadata: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the model's arguments that hold a key and are not masked: the stock harness merges them in as they are."""
-    return tuple(sorted(str(key) for key, value in metadata.items() if masked({key: value}) != {key: value}))
-
-
-@functools.lru_cache(maxsize=1)
-def _warn_of_secrets(names: tuple[str, ...]) -> None:
-    """Say once, before the model runs, that the harness writes what stands in some arguments."""
-    if names:
-        _LOGGER.warning(
-            "--model_args %s: lm_eval writes this with its results, and prints it. Next step: name keys in the "
-            "environment (OPENAI_API_KEY), or take `ragtasks run`, which masks them",
-            ", ".join(names),
-        )
-
-
-def writable(reply: Any) -> Any:
-    """Return a reply whose halves of a character are replaced: a server that cuts at a token limit may send one.
-
-    No UTF-8 holds it, so one such reply would keep the harness from saving all of them. A reply that did not come keeps
-    its reason.
-    """
-    if not isinstance(reply, str):
-        return reply
-    written = reply.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return reply if written == reply else written  # a reply that knows more than its text stays what it is
-
-
-def _named(template: PromptTemplate) -> str:
-    return f"{template.name} ({template.sha256[:16]})"
-
-
 _ANSWERED_TOGETHER: weakref.WeakSet[ConversationTask] = weakref.WeakSet()
 """The tasks whose requests were built: one evaluation's, and what an aborted one may have left."""
 
 
-def _score_together(tasks: Sequence[ConversationTask]) -> None:
-    """Score the answers of several tasks of one evaluation in one pass and hand each task its own."""
-    answers = [(task, task.responses()) for task in sorted(tasks, key=lambda task: task.task_name)]
-    _LOGGER.info("scoring %d answers of %d tasks", sum(len(responses) for _, responses in answers), len(answers))
-    results = iter(answers[0][0].scorer.score([response for _, responses in answers for response in responses]))
-    for task, responses in answers:
-        task.take_results([next(results) for _ in responses], responses)
-
-
-__all__ = ["ConversationTask", "writable"]
+__all__ = ["ConversationTask"]

@@ -40,10 +40,10 @@ class RewriteTask(ConversationTask):
 
     def _messages(self, doc: Doc, instruction: str | None) -> list[dict[str, str]]:
         """Return one user message."""
-        return [{"role": "user", "content": _filled(self._system_template, doc, instruction)}]
+        return [{"role": "user", "content": _filled(self._prompts.system, doc, instruction)}]
 
     def _render_plain(self, doc: Doc, instruction: str | None) -> str:
-        return _filled(self._plain_template, doc, instruction)
+        return _filled(self._prompts.plain, doc, instruction)
 
     def build_all_requests(self, **options: Any) -> None:
         """Build the requests, then index the corpora that the queries will be searched in: what fails, fails now."""

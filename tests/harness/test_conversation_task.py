@@ -14,7 +14,8 @@ from lm_eval.utils import make_table
 
 from ragtasks.benchmarks import Benchmark
 from ragtasks.errors import ConfigurationError, RagtasksError
-from ragtasks.harness.conversation_task import ConversationTask, _warn_of_secrets
+from ragtasks.harness._task_checks import _warn
+from ragtasks.harness.conversation_task import ConversationTask
 from ragtasks.records import Role, Task
 from tests.harness._endpoint import Endpoint, Request
 from tests.harness.conftest import CHATML, NO_SYSTEM, QUESTION_ONLY
@@ -163,7 +164,7 @@ def test_no_secret_of_the_model_reaches_our_results_or_logs(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-environment-31337")
-    _warn_of_secrets.cache_clear()
+    _warn.cache_clear()
     arguments = chat_arguments(endpoint, **SECRETS)
     results = evaluate("local-chat-completions", TASK, model_args=arguments, apply_chat_template=True)
     (warning,) = [record.getMessage() for record in caplog.records if "--model_args" in record.getMessage()]
