@@ -74,7 +74,7 @@ def leaderboard(  # noqa: PLR0917 (one parameter an option)
     """Write one page with a table for everything that compares, best model first."""
     from ragtasks.reports.history import History, read_history, render_skipped, select_entries, write_leaderboard
 
-    history = read_history(folder)
+    history = read_history(folder, is_ranked=True)
     found = select_entries(history.entries, benchmark=benchmark, model=model, setting=setting, since=since)
     write_leaderboard(History(tuple(found), history.skipped), folder, output)
     say(f"wrote {output}, evaluations: {len(found)}")

@@ -412,7 +412,7 @@ def leaderboard(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("leaderboard")
     for model, value in {"low": 0.25, "high" + HOSTILE: 0.75, "gone": None}.items():
         save(folder / model[:4], model, values=lambda _, value=value: {"rb_alg": value})
-    write_leaderboard(read_history(folder), folder, folder / "page.html")
+    write_leaderboard(read_history(folder, is_ranked=True), folder, folder / "page.html")
     return folder / "page.html"
 
 
@@ -424,6 +424,25 @@ def test_the_leaderboard_sorts_under_its_policy_and_looks_as_it_should(tab: Tab,
     assert tab.run(names) == ["low", "high", "gone"]
     assert tab.run("return window.harmed") is None
     assert tab.run("return getComputedStyle(document.body).backgroundColor") in BACKGROUNDS.values()
+
+
+def test_the_leaderboard_filters_explains_its_heads_and_stays_on_the_screen(tab: Tab, leaderboard: Path) -> None:
+    for width, height in (WIDE, NARROW):
+        screen = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
+        tab.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+        tab.driver.get(leaderboard.as_uri())
+        assert tab.run("return document.documentElement.scrollWidth <= innerWidth"), "nothing runs off the screen"
+    assert tab.texts("#count") == ["3 of 3 evaluations"]
+    shown = "return [...document.querySelectorAll('tbody tr')].filter((row) => !row.hidden).length"
+    for name, value, n in (("model", "LOW", 1), ("model", "", 3), ("setting", "reference", 3)):
+        tab.set(name, value)
+        assert tab.run(shown) == n
+    tab.run("document.querySelector('[name=ties]').click()")
+    assert tab.run(shown) == 2  # of so few conversations no difference is significant
+    tab.run("document.querySelector('[data-tip]').focus()")
+    assert tab.texts("#tip:not([hidden])")[0].startswith("harmonic mean of Bert-Recall")
+    tab.press("\ue00c")
+    assert tab.texts("#tip:not([hidden])") == []
 
 
 @pytest.mark.parametrize("name", ["page", "leaderboard"])

@@ -1,4 +1,7 @@
-"""One results file as entries: means and provenance of each model, benchmark and setting, without the responses."""
+"""One results file as entries: means and provenance of each model, benchmark and setting, without the responses.
+
+Where entries are to be ranked they come with intervals, and with the scores by the one metric that ranks them.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from ragtasks.files import parse_json
 from ragtasks.logs import UNKNOWN, Evaluation, Row, provenance_of, read_evaluations, value_at
 from ragtasks.metrics import Metric
 from ragtasks.reports.tables import EMPTY, missing_from
+from ragtasks.statistics import Column, cluster, estimate_means
 
 _PAPER_METRICS = ("rl_f", "rb_llm", "rb_alg", "ans_acc")  # of the MTRAG paper's Table 5
 SAMPLE = " (sample)"
@@ -31,6 +35,10 @@ class Mean:
     """Responses."""
     n_tasks: int | None = None
     """Tasks that the setting has, where fewer were evaluated; None where none is missing."""
+    low: float | None = None
+    """Lower end of its 95 % interval over conversations; None where there is none, or none was asked for."""
+    high: float | None = None
+    """Upper end of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +63,8 @@ class Entry:
     """What the scores rest on: the fields of `ragtasks.logs.provenance_of`."""
     n_tasks: int | None = None
     """Tasks that the setting has, where fewer were evaluated; None where none is missing, or nobody knows."""
+    ranking: Column | None = None
+    """Task by task, its first metric that has a value and a better direction; None where none was asked for."""
 
     @property
     def benchmark(self) -> str:
@@ -89,8 +99,12 @@ class Entry:
         return (*own, *(metric for metric in self.metrics if metric.name == EMPTY and self.has_empty))
 
 
-def entries_of(path: Path) -> tuple[list[Entry], set[Path]]:
+def entries_of(path: Path, *, is_ranked: bool = False) -> tuple[list[Entry], set[Path]]:
     """Return the entries of a results file, settings in its order, and the sample files that they were read from.
+
+    Args:
+        path: the results file.
+        is_ranked: whether entries come with intervals and with the scores that rank them.
 
     Raises:
         RagtasksError: it is broken, is not of ragtasks, or has a task more than once in a setting.
@@ -98,11 +112,11 @@ def entries_of(path: Path) -> tuple[list[Entry], set[Path]]:
     """
     evaluations = read_evaluations([path])
     results = parse_json(path.read_bytes())
-    entries = [entry for evaluation in evaluations for entry in _entries(evaluation, results)]
+    entries = [entry for item in evaluations for entry in _entries(item, results, is_ranked=is_ranked)]
     return entries, {sample for evaluation in evaluations for sample in evaluation.samples.values()}
 
 
-def _entries(evaluation: Evaluation, results: Mapping[str, Any]) -> Iterator[Entry]:
+def _entries(evaluation: Evaluation, results: Mapping[str, Any], *, is_ranked: bool) -> Iterator[Entry]:
     rows_of: dict[str, list[Row]] = {}
     for row in evaluation.rows:
         rows_of.setdefault(row.setting, []).append(row)
@@ -111,6 +125,8 @@ def _entries(evaluation: Evaluation, results: Mapping[str, Any]) -> Iterator[Ent
         n_tasks = missing_from(rows, evaluation.n_tasks.get(setting))
         means = {metric.name: _mean(metric, rows, tasks, results) for metric in evaluation.metrics}
         kept = {name: replace(mean, n_tasks=n_tasks) for name, mean in means.items() if mean is not None}
+        if is_ranked:
+            kept = _with_intervals(kept, evaluation.metrics, rows)
         yield Entry(
             source=evaluation.source,
             time=_time(results),
@@ -121,7 +137,37 @@ def _entries(evaluation: Evaluation, results: Mapping[str, Any]) -> Iterator[Ent
             n=len(rows),
             provenance=provenance_of(evaluation, tasks, rows, results),
             n_tasks=n_tasks,
+            ranking=_ranking(evaluation, kept, rows) if is_ranked else None,
         )
+
+
+def _with_intervals(means: Mapping[str, Mean], metrics: Sequence[Metric], rows: Sequence[Row]) -> dict[str, Mean]:
+    """Return the means, those that are of tasks with their intervals."""
+    conversations = [row.conversation_id for row in rows]
+    own = [metric for metric in metrics if metric.name in means and metric.aggregate is None]
+    columns = [cluster([row.values.get(metric.name) for row in rows], conversations, metric.bounds) for metric in own]
+    ends = {metric.name: found for metric, found in zip(own, estimate_means(columns), strict=True)}
+    return {
+        name: replace(mean, low=ends[name].low, high=ends[name].high) if name in ends else mean
+        for name, mean in means.items()
+    }
+
+
+def _ranking(evaluation: Evaluation, means: Mapping[str, Mean], rows: Sequence[Row]) -> Column | None:
+    directed = (item for item in evaluation.metrics if item.higher_is_better is not None and item.aggregate is None)
+    metric = next((item for item in directed if item.name in means and means[item.name].value is not None), None)
+    if metric is None:
+        return None
+    return Column(
+        context="",
+        group="",
+        metric=metric.name,
+        name=evaluation.model,
+        values={row.task_id: row.values.get(metric.name) for row in rows},
+        cluster_of={row.task_id: row.conversation_id for row in rows},
+        bounds=metric.bounds,
+        higher_is_better=metric.higher_is_better,
+    )
 
 
 def _tasks(evaluation: Evaluation, setting: str, results: Mapping[str, Any]) -> list[str]:

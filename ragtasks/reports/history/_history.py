@@ -45,8 +45,12 @@ class History:
     """The other files that look like results or logged samples, by name."""
 
 
-def read_history(folder: Path) -> History:
+def read_history(folder: Path, *, is_ranked: bool = False) -> History:
     """Return the evaluations below a folder (or in one results file), and what there is beside them.
+
+    Args:
+        folder: where they lie.
+        is_ranked: whether entries come with intervals and the scores that rank them, as a leaderboard needs.
 
     Raises:
         BenchmarkFileError: there is no such folder or file.
@@ -59,7 +63,7 @@ def read_history(folder: Path) -> History:
         if _RESULTS.fullmatch(path.name) is None:
             continue
         try:
-            found, samples = entries_of(path)
+            found, samples = entries_of(path, is_ranked=is_ranked)
         except _BROKEN as error:
             skipped.append(Skipped(path, _reason(error, folder)))
         else:

@@ -1,16 +1,16 @@
 """A leaderboard of the evaluations in a folder, as one page that needs nothing else.
 
 Only evaluations that compare share a table: same data, encoder, judges and prompts, as in `ragtasks results compare`.
-What else they were asked with stands below a model's name where it differs in a table. The page asks nothing of the
-network, names no clock and no folder of a machine, escapes every text, and lets only its own style and script run: the
-same results give the same bytes.
+Scores have intervals, and who cannot be told from the best is marked. What else they were asked with stands below a
+model's name where it differs in a table. The page asks nothing of the network, names no clock and no folder of a
+machine, escapes every text, and lets only its own style and script run: the same results give the same bytes.
 """
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -23,10 +23,12 @@ from ragtasks.logs import ASKED, DECISIVE, UNKNOWN
 from ragtasks.metrics import Metric
 from ragtasks.reports.history._entries import Entry
 from ragtasks.reports.history._history import History
+from ragtasks.reports.history._ranks import Standing, standings, value_of
 from ragtasks.reports.history._tables import SAMPLE_NOTE, below, mean_text, time_text
-from ragtasks.reports.page import content_policy
+from ragtasks.reports.page import content_policy, own_text
 from ragtasks.reports.rendering import coded
-from ragtasks.reports.tables import EMPTY, empty_note
+from ragtasks.reports.tables import EMPTY, empty_note, is_baseline, p_text
+from ragtasks.tables import fixed
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -34,17 +36,8 @@ if TYPE_CHECKING:
 _HIDDEN = {"configuration", "judge usage"}  # paths and addresses of a machine are for `ragtasks results show`
 # An absolute path, as a whole text, a member of a list, or a value of JSON: its folders are of a machine.
 _FOLDERS = re.compile(r"""(^|[;,:]\s|["'(=:])(?:/(?!/)|[A-Za-z]:[\\/])(?:[^"',;()]*[\\/])?(?=[^\s"',;()\\/])""")
+_N_MAIN = 4  # columns that are shown before the reader asks for all of them
 _TITLE = ("benchmark", "setting", "encoder", "judges", "idk detector")
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """An entry with its place in a table."""
-
-    rank: int | None
-    """From 1; equal scores share one. None where the metric that ranks has no value."""
-    entry: Entry
-    """The evaluation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +51,9 @@ class Table:
     asked: tuple[str, ...]
     """The fields of `ASKED` in which they differ."""
     metrics: tuple[Metric, ...]
-    """What any of them was scored with; the first one ranks, and next to it stands the share of empty responses."""
+    """What any of them was scored with: the first one ranks, next to it stands the share of empty responses."""
+    best: Mapping[str, float]
+    """Metric -> the best score, to the digits that are shown, where scores differ."""
     has_empty: bool
     """Whether any response is empty."""
     missing: str
@@ -82,30 +77,56 @@ def write_leaderboard(history: History, folder: Path, path: Path) -> None:
     """Write the page, atomically.
 
     Args:
-        history: as from `read_history`.
+        history: as from `read_history`, ranked.
         folder: what files on the page are named below.
         path: where to write it.
 
     Raises:
         CacheError: the page cannot be written.
     """
+    style, script = (_own(f"leaderboard.{kind}") + own_text(f"tips.{kind}") for kind in ("css", "js"))
+    tables = leaderboard_tables(history.entries)
     page = _template().render(
-        tables=leaderboard_tables(history.entries),
+        tables=tables,
+        benchmarks=list(dict.fromkeys(table.title for table in tables)),
+        settings=list(dict.fromkeys(table.shared["setting"] for table in tables)),
         skipped=[(_public(below(item.path, folder)), _public(item.reason)) for item in history.skipped],
         sample_note=SAMPLE_NOTE,
+        n_main=_N_MAIN,
+        main_of=lambda table: {metric.name for metric in table.metrics[:_N_MAIN]},
         mean_text=mean_text,
+        is_best=_is_best,
+        is_baseline=is_baseline,
+        fixed=fixed,
+        p_text=p_text,
         sort_value=_sort_value,
         time_text=time_text,
         rests_on=_rests_on,
         below=lambda source: _public(below(source, folder)),
         public=_public,
         coded=coded,
-        content_policy=lambda style, script: Markup(content_policy(style, script)),
+        style=Markup(style),
+        script=Markup(script),
+        policy=Markup(content_policy(style, script)),
         empty_note=empty_note,
         unknown=UNKNOWN,
     )
     # Halves of surrogate pairs, as JSON may hold them, have no UTF-8.
     write_atomically(path, page.encode("utf-8", errors="replace"))
+
+
+def _best(found: Sequence[Standing], metric: Metric) -> float | None:
+    """Return the best score of those that have a rank; None where no direction is better, or all are equal."""
+    values = [value for item in found if item.rank is not None and (value := value_of(item.entry, metric)) is not None]
+    shown = {float(fixed(value)) for value in values}
+    if metric.higher_is_better is None or len(shown) < 2:
+        return None
+    return (max if metric.higher_is_better else min)(shown)
+
+
+def _is_best(table: Table, standing: Standing, metric: Metric) -> bool:
+    value = value_of(standing.entry, metric)
+    return standing.rank is not None and value is not None and table.best.get(metric.name) == float(fixed(value))
 
 
 def _table(entries: Sequence[Entry]) -> Table:
@@ -114,11 +135,18 @@ def _table(entries: Sequence[Entry]) -> Table:
     scored = [m for m in offered if any(e.means[m.name].value is not None for e in entries if m.name in e.means)]
     first = next((metric for metric in scored if metric.higher_is_better is not None), None)
     has_empty = any(entry.has_empty for entry in entries)
-    order = sorted(offered, key=lambda m: (m is not first, not has_empty or m.name != EMPTY, m not in scored))
+    main = {metric.name for entry in entries for metric in entry.main_metrics}
+
+    def place(metric: Metric) -> tuple[bool, ...]:
+        is_empty = has_empty and metric.name == EMPTY
+        return (metric is not first, not is_empty, metric not in scored, metric.name not in main)
+
+    order = sorted(offered, key=place)
     shared = {field: entries[0].provenance[field] for field in DECISIVE}
     asked = tuple(field for field in ASKED if len({entry.provenance[field] for entry in entries}) > 1)
-    standings = tuple(_standings(entries, order[0])) if order else ()
-    return Table(entries[0].title, shared, asked, tuple(order), has_empty, _missing(entries), standings)
+    found = standings(entries, order[0], is_partial=bool(_missing(entries))) if order else []
+    best = {metric.name: value for metric in order if (value := _best(found, metric)) is not None}
+    return Table(entries[0].title, shared, asked, tuple(order), best, has_empty, _missing(entries), tuple(found))
 
 
 def _missing(entries: Sequence[Entry]) -> str:
@@ -126,35 +154,9 @@ def _missing(entries: Sequence[Entry]) -> str:
     return next((f"{entry.n} of {entry.n_tasks} tasks" for entry in entries if entry.n_tasks is not None), "")
 
 
-def _standings(entries: Sequence[Entry], metric: Metric) -> list[Standing]:
-    """Return the entries best first, those without a score last; ties by model, then time, then file.
-
-    By a metric of which neither direction is better, and where tasks are missing, nobody has a rank.
-    """
-    sign = -1 if metric.higher_is_better else 1
-    is_partial = bool(_missing(entries))
-    scores = {id(entry): None if metric.higher_is_better is None else _value(entry, metric) for entry in entries}
-    signed = [sign * value for value in scores.values() if value is not None]
-
-    def order(entry: Entry) -> tuple[bool, float, str, str, str]:
-        value = scores[id(entry)]
-        return (value is None, sign * (value or 0.0), entry.model, time_text(entry), str(entry.source))
-
-    def rank(entry: Entry) -> int | None:
-        value = scores[id(entry)]
-        return None if value is None or is_partial else 1 + sum(other < sign * value for other in signed)
-
-    return [Standing(rank(entry), entry) for entry in sorted(entries, key=order)]
-
-
-def _value(entry: Entry, metric: Metric) -> float | None:
-    mean = entry.means.get(metric.name)
-    return None if mean is None else mean.value
-
-
 def _sort_value(entry: Entry, metric: Metric) -> str:
     """Return a score in full, as the page sorts by it; empty where there is none."""
-    value = _value(entry, metric)
+    value = value_of(entry, metric)
     return "" if value is None else repr(value)
 
 
@@ -173,8 +175,11 @@ def _template() -> Template:
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    source = resources.files("ragtasks.reports.history").joinpath("leaderboard.html.jinja")
-    return environment.from_string(source.read_text(encoding="utf-8"))
+    return environment.from_string(_own("leaderboard.html.jinja"))
 
 
-__all__ = ["Standing", "Table", "leaderboard_tables", "write_leaderboard"]
+def _own(name: str) -> str:
+    return resources.files("ragtasks.reports.history").joinpath(name).read_text(encoding="utf-8")
+
+
+__all__ = ["Table", "leaderboard_tables", "write_leaderboard"]

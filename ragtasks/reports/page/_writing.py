@@ -10,7 +10,6 @@ import base64
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from ragtasks.reports.page._failures import Failure, explained
 from ragtasks.reports.page._naming import group_labels
 from ragtasks.reports.page._opening import best_cells, opening
 from ragtasks.reports.page._parts import Part, collect_parts
-from ragtasks.reports.page._policy import content_policy
+from ragtasks.reports.page._policy import content_policy, own_text
 from ragtasks.reports.page._text_store import TextStore
 from ragtasks.reports.rendering import coded
 from ragtasks.tables import Section, Table, Value, fixed
@@ -66,8 +65,8 @@ def write_page(
     failures = explained(_measured_by(parts))
     drawn = plots() if callable(plots) else plots
     metrics_of = {metric.name: metric for evaluation in evaluations for metric in evaluation.metrics}
-    style, script = _own("page.css"), _own("page.js")
-    template = _environment().from_string(_own("page.html.jinja"))
+    style, script = (own_text(f"page.{kind}") + own_text(f"tips.{kind}") for kind in ("css", "js"))
+    template = _environment().from_string(own_text("page.html.jinja"))
     page = template.render(
         title=" and ".join(dict.fromkeys(evaluation.kind[0] for evaluation in evaluations)),
         is_sample=any(evaluation.kind[0].endswith("(sample)") for evaluation in evaluations),
@@ -206,10 +205,6 @@ def _picture(caption: str, content: bytes) -> str:
 
 def _environment() -> Environment:
     return Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-
-
-def _own(name: str) -> str:
-    return resources.files("ragtasks.reports.page").joinpath(name).read_text(encoding="utf-8")
 
 
 __all__ = ["Plot", "write_page"]

@@ -2,7 +2,7 @@
 
 from ragtasks.reports.tables._baselines import is_baseline
 from ragtasks.reports.tables._benchmark import benchmark_section
-from ragtasks.reports.tables._conclusion import SAMPLE_WARNING, TO_THE_BEST
+from ragtasks.reports.tables._conclusion import SAMPLE_WARNING, TO_THE_BEST, p_text
 from ragtasks.reports.tables._losses import ANSWERED, CLASSES, MISSED, NO_LOSS, NOT_USED, REFUSED, failure_kind
 from ragtasks.reports.tables._rankings import query_rows, ranking_section
 from ragtasks.reports.tables._rated_answers import rated_evaluations
@@ -28,6 +28,7 @@ __all__ = [
     "is_baseline",
     "missing_from",
     "overview_sections",
+    "p_text",
     "query_rows",
     "ranking_section",
     "rated_evaluations",

@@ -45,7 +45,8 @@ def conclusion(evaluations: Sequence[Evaluation], present: Mapping[str, Metric],
     n_tasks = {key: missing_from(rows, offered.get((key[1], key[0]))) for key, rows in rows_of.items()}
     whole = {key: rows for key, rows in rows_of.items() if n_tasks[key] is None}
     words = _to_the_best(whole, present[main])
-    beside = [name for name in _BESIDE if name in present and name != main]
+    lacking = _lacking(evaluations, present)
+    beside = [name for name in _BESIDE if name in present and name != main and not (lacking and name == "coverage")]
     lines: list[list[Cell | Slot]] = []
     for key, rows in rows_of.items():
         scores = [slot(rows, name, present[name].bounds, n_tasks=n_tasks[key]) for name in (main, *beside)]
@@ -55,6 +56,13 @@ def conclusion(evaluations: Sequence[Evaluation], present: Mapping[str, Metric],
     found = draft("Conclusion", heads, lines, _NOTE.format(level=LEVEL) if words else "")
     legend = (loss_sentence(evaluations, main), *_distrust(evaluations, rows_of, n_tasks, present, main))
     return replace(found, table=replace(found.table, legend=tuple(filter(None, legend))))
+
+
+def _lacking(evaluations: Sequence[Evaluation], present: Mapping[str, Metric]) -> str:
+    """Return the suite's main score where no response at all has it, as a coverage of 0 says; empty otherwise."""
+    values = {row.values.get("coverage") for item in evaluations for row in item.rows if "coverage" in row.values}
+    own = (metric.name for metric in evaluations[0].metrics if not metric.needs_judges)
+    return next((name for name in own if name not in present), "") if values == {0.0} else ""
 
 
 def _grouped(evaluations: Sequence[Evaluation]) -> dict[_Group, list[Row]]:
@@ -117,10 +125,11 @@ def _best(columns: Sequence[Column], metric: Metric) -> str | None:
 def _difference(value: float | None, p: float | None) -> str:
     if value is None or p is None:
         return "no shared tasks"
-    return f"{fixed(value)}, {'significant' if p <= LEVEL else 'not significant'} (p {_p(p)})"
+    return f"{fixed(value)}, {'significant' if p <= LEVEL else 'not significant'} (p {p_text(p)})"
 
 
-def _p(value: float) -> str:
+def p_text(value: float) -> str:
+    """Return a p-value to three decimals."""
     return "<0.001" if value < 0.001 else fixed(value)
 
 
@@ -134,6 +143,9 @@ def _distrust(
     """Yield a sentence for each thing to distrust."""
     if evaluations[0].kind[0].endswith("(sample)"):
         yield SAMPLE_WARNING
+    if lacking := _lacking(evaluations, present):
+        without = ' (`"encoder": "none"`)' if evaluations[0].kind[1] == "none" else ""
+        yield f"No response has the suite's main score {lacking}{without}, so {main} ranks."
     few = {key: f"{len(rows)} of {n_tasks[key]}" for key, rows in rows_of.items() if n_tasks[key] is not None}
     yield from _listed("Tasks missing: not to be ranked with the others", few)
     unscored = {key: sum(row.values.get(main) is None for row in rows) for key, rows in rows_of.items()}
@@ -167,4 +179,4 @@ def _listed(what: str, found: Mapping[_Group, str]) -> Iterator[str]:
         yield f"{what}: {', '.join(named[:_MOST_NAMED] + more)}."
 
 
-__all__ = ["SAMPLE_WARNING", "TO_THE_BEST", "conclusion"]
+__all__ = ["SAMPLE_WARNING", "TO_THE_BEST", "conclusion", "p_text"]

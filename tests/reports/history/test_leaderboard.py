@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from ragtasks.reports.history import History, read_history, write_leaderboard
 from ragtasks.reports.history._history import Skipped
-from ragtasks.reports.history._leaderboard import leaderboard_tables
+from ragtasks.reports.history._leaderboard import Table, leaderboard_tables
 from ragtasks.reports.page import content_policy
 from tests.reports._saved import TASKS, facts_of, save
 from tests.reports.history.test_history import command
@@ -25,6 +25,10 @@ from tests.reports.history.test_history import command
 def add(folder: Path, model: str, value: float | None, **options: Any) -> None:
     """Save an evaluation whose first metric is the same for all tasks."""
     save(folder / f"{model}-{len(list(folder.iterdir()))}", model, values=lambda _: {"rb_alg": value}, **options)
+
+
+def tables_of(folder: Path) -> list[Table]:
+    return leaderboard_tables(read_history(folder, is_ranked=True).entries)
 
 
 class Page(HTMLParser):
@@ -44,14 +48,14 @@ class Page(HTMLParser):
 
 
 def page_of(folder: Path) -> str:
-    write_leaderboard(read_history(folder), folder, folder / "page.html")
+    write_leaderboard(read_history(folder, is_ranked=True), folder, folder / "page.html")
     return (folder / "page.html").read_bytes().decode()  # as it is, line ends too
 
 
 def test_models_stand_by_the_first_metric_with_ties_and_gaps(tmp_path: Path) -> None:
     for model, value in {"low": 0.1, "b": 0.7, "gone": None, "a": 0.7, "top": 0.9}.items():
         add(tmp_path, model, value)
-    (table,) = leaderboard_tables(read_history(tmp_path).entries)
+    (table,) = tables_of(tmp_path)
     assert [(item.rank, item.entry.model) for item in table.standings] == [
         (1, "top"),
         (2, "a"),
@@ -61,10 +65,43 @@ def test_models_stand_by_the_first_metric_with_ties_and_gaps(tmp_path: Path) -> 
     ]
 
 
+def test_scores_have_intervals_and_who_cannot_be_told_from_the_best_is_a_tie(tmp_path: Path) -> None:
+    tasks = tuple((f"c{number}", turn) for number in range(12) for turn in (1, 2))
+    scores = {"top": 0.9, "near": 0.9, "far": 0.2, "ragtasks-oracle": 1.0}
+    for model, value in scores.items():
+
+        def of(task_id: str, model: str = model, value: float = value) -> dict[str, float | None]:
+            number = int(task_id[1:].partition("<")[0])
+            return {"rb_alg": value - (0.1 if model == "near" and number == 0 else 0.0) - number / 200}
+
+        save(tmp_path / model, model, tasks=tasks, values=of)
+    (table,) = tables_of(tmp_path)
+    top, near, far, oracle = table.standings
+    assert [(item.rank, item.entry.model) for item in table.standings] == [
+        (1, "top"),
+        (2, "near"),
+        (3, "far"),
+        (None, "ragtasks-oracle"),
+    ]
+    assert (top.is_best, near.is_tie, far.is_tie, oracle.is_tie) == (True, True, False, False)
+    assert near.difference == pytest.approx(-0.1 / 12)
+    assert far.p is not None
+    assert far.p < 0.01
+    mean = far.entry.means["rb_alg"]
+    assert mean.value is not None
+    assert mean.low is not None
+    assert mean.high is not None
+    assert mean.low < mean.value < mean.high
+    text = page_of(tmp_path)
+    assert text.count('class="tie"') == 1
+    assert "baseline: not ranked" in text
+    assert re.findall(r'best in this column">([0-9.]+)', text) == ["0.872"]
+
+
 def test_a_metric_whose_lower_values_are_better_ranks_them_first(tmp_path: Path) -> None:
     for model, value in {"often": 0.75, "never": 0.0}.items():
         save(tmp_path / model, model, values=lambda _, value=value: {"idk_yes": value, "empty": value})
-    (table,) = leaderboard_tables(read_history(tmp_path).entries)
+    (table,) = tables_of(tmp_path)
     assert [metric.name for metric in table.metrics] == ["empty", "idk_yes"]
     assert [item.entry.model for item in table.standings] == ["never", "often"]
     assert 'aria-sort="ascending"' in page_of(tmp_path)
@@ -73,8 +110,9 @@ def test_a_metric_whose_lower_values_are_better_ranks_them_first(tmp_path: Path)
 def test_a_metric_of_which_neither_direction_is_better_ranks_nobody(tmp_path: Path) -> None:
     for model, value in {"often": 0.75, "never": 0.0}.items():
         save(tmp_path / model, model, values=lambda _, value=value: {"idk_yes": value})
-    (table,) = leaderboard_tables(read_history(tmp_path).entries)
+    (table,) = tables_of(tmp_path)
     assert [(item.rank, item.entry.model) for item in table.standings] == [(None, "never"), (None, "often")]
+    assert not table.best
     text = page_of(tmp_path)
     assert ' aria-sort="' not in text
     assert "<dt>idk_yes</dt>" in text
@@ -84,12 +122,12 @@ def test_empty_responses_stand_beside_the_score_that_ranks_with_a_note(tmp_path:
     values = {"rb_alg": None, "ans_acc": 0.75, "rouge_l": 0.5}
     save(tmp_path / "silent", "silent", values=lambda _: {**values, "empty": 1.0})
     save(tmp_path / "other", "other", values=lambda _: {**values, "empty": 0.0})
-    (table,) = leaderboard_tables(read_history(tmp_path).entries)
+    (table,) = tables_of(tmp_path)
     assert [metric.name for metric in table.metrics] == ["ans_acc", "empty", "rouge_l", "rb_alg"]
     text = page_of(tmp_path)
     assert "Some responses are empty; <code>empty</code>: share of responses without any text." in text
     (tmp_path / "silent" / "results_2026-01-01.json").unlink()
-    (table,) = leaderboard_tables(read_history(tmp_path).entries)
+    (table,) = tables_of(tmp_path)
     assert [metric.name for metric in table.metrics] == ["ans_acc", "rouge_l", "empty", "rb_alg"]
     assert "are empty" not in page_of(tmp_path)
 
@@ -107,7 +145,7 @@ def test_the_suite_is_in_the_heading_where_it_is_not_the_benchmark_s(tmp_path: P
 def test_a_metric_that_nobody_has_does_not_rank(tmp_path: Path) -> None:
     for model, value in {"a": 0.25, "b": 0.75}.items():
         save(tmp_path / model, model, values=lambda _, value=value: {"rb_alg": None, "ans_acc": value})
-    (table,) = leaderboard_tables(read_history(tmp_path).entries)
+    (table,) = tables_of(tmp_path)
     assert [metric.name for metric in table.metrics] == ["ans_acc", "rb_alg"]
     assert [item.entry.model for item in table.standings] == ["b", "a"]
 
@@ -127,7 +165,7 @@ def test_only_what_compares_shares_a_table(tmp_path: Path) -> None:
     ]
     for number, options in enumerate(changes):
         add(tmp_path, f"m{number}", 0.5, **options)
-    tables = leaderboard_tables(read_history(tmp_path).entries)
+    tables = tables_of(tmp_path)
     assert sorted(len(table.standings) for table in tables) == [1, 1, 1, 1, 1, 1, 1, 1, 2]
     text = page_of(tmp_path)
     assert text.count("<table>") == len(tables)
@@ -137,9 +175,9 @@ def test_only_what_compares_shares_a_table(tmp_path: Path) -> None:
 def test_what_else_answers_were_asked_with_stands_below_the_model_where_it_differs(tmp_path: Path) -> None:
     for model, template in (("a", None), ("b", "{{ messages }}"), ("c", "")):  # c: a chat endpoint
         add(tmp_path, model, 0.5, change=lambda results, template=template: results.update(chat_template=template))
-    (table,) = leaderboard_tables(read_history(tmp_path).entries)
+    (table,) = tables_of(tmp_path)
     assert table.asked == ("chat template applied",)
-    assert re.findall(r"<small>(.*)</small>", page_of(tmp_path)) == [
+    assert re.findall(r"<small>(chat.*)</small>", page_of(tmp_path)) == [
         f"chat template applied: {word}" for word in ("no", "yes", "yes")
     ]
 

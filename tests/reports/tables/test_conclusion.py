@@ -74,6 +74,18 @@ def test_what_is_missing_is_said_in_a_line_each() -> None:
     assert SAMPLE_WARNING not in table.legend
 
 
+def test_where_nobody_has_the_main_score_the_report_says_what_ranks_instead() -> None:
+    def without(name: str, value: float) -> Evaluation:
+        rows = model(name, [None] * N).rows
+        own = tuple(replace(item, values={"rb_alg": None, "ans_acc": value, "coverage": 0.0}) for item in rows)
+        return replace(model(name, [None] * N), rows=own)
+
+    table = concluded(without("a", 1.0), without("b", 0.5))
+    assert table.columns[3] == "ans_acc"
+    assert "coverage" not in table.columns
+    assert "No response has the suite's main score rb_alg, so ans_acc ranks." in table.legend
+
+
 def test_the_largest_loss_is_named() -> None:
     before = model("mine", [1.0] * N, n_references=1, n_found=1, idk="no")
     after = model("mine", [0.0] * N, "full_rag", n_references=1, n_found=0, idk="no")
