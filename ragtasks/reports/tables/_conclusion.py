@@ -143,9 +143,9 @@ def _distrust(
     """Yield a sentence for each thing to distrust."""
     if evaluations[0].kind[0].endswith("(sample)"):
         yield SAMPLE_WARNING
-    if lacking := _lacking(evaluations, present):
+    if unscored_main := _lacking(evaluations, present):
         without = ' (`"encoder": "none"`)' if evaluations[0].kind[1] == "none" else ""
-        yield f"No response has the suite's main score {lacking}{without}, so {main} ranks."
+        yield f"No response has the suite's main score {unscored_main}{without}, so {main} ranks."
     few = {key: f"{len(rows)} of {n_tasks[key]}" for key, rows in rows_of.items() if n_tasks[key] is not None}
     yield from _listed("Tasks missing: not to be ranked with the others", few)
     unscored = {key: sum(row.values.get(main) is None for row in rows) for key, rows in rows_of.items()}
