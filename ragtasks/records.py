@@ -138,7 +138,7 @@ class Qrel:
     passage_id: str
     """Judged passage."""
     relevance: int
-    """0 not relevant, 1 relevant."""
+    """0 not relevant, 1 and above relevant; graded judgements go up to 3 or 4."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,7 +102,10 @@ class Endpoint(BaseModel):
             if self.api_version is not None:
                 raise ValueError("api_version needs base_url, the address of the Azure resource")
             if not self.model.startswith(_OPENAI_PREFIX):
-                raise ValueError("a model that is not `openai/NAME` needs base_url, the address of its server")
+                raise ValueError(
+                    "a model that is not `openai/NAME` needs base_url, the address of its server: "
+                    "NAME,base_url=http://localhost:8000/v1"
+                )
             return self
         parts = urlsplit(self.base_url)
         if parts.scheme not in ("http", "https") or not parts.hostname:

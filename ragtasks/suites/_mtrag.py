@@ -15,15 +15,15 @@ RUBRICS = (RB_LLM, RL_F, IDK, CLARIFICATION)
 """What judges are asked."""
 
 
-def score(evidence: ScoringInputs) -> list[Scores]:
+def score(inputs: ScoringInputs) -> list[Scores]:
     """Return the scores of each response, in order."""
-    key = evidence.benchmark.answerability_key
+    key = inputs.benchmark.answerability_key
     return score_responses(
-        evidence.responses,
-        evidence.labels,
-        evidence.semantics,
-        ibm_answerability=[ibm_visible_answerability(item.task.answerability, key) for item in evidence.responses],
-        judged=judged(evidence.verdicts) if evidence.verdicts else None,
+        inputs.responses,
+        inputs.labels,
+        inputs.semantics,
+        ibm_answerability=[ibm_visible_answerability(item.task.answerability, key) for item in inputs.responses],
+        judged=judged(inputs.verdicts) if inputs.verdicts else None,
     )
 
 

@@ -19,25 +19,25 @@ METRIC_NAMES = ("bert_k_precision", "rl_f_raw", "rl_f", "idk_yes", "empty", "cov
 _OWN = {"coverage": Metric("coverage", "share of responses whose bert_k_precision is scored")}
 
 
-def score(evidence: ScoringInputs) -> list[Scores]:
+def score(inputs: ScoringInputs) -> list[Scores]:
     """Return the scores of each response, in order; what judges decide only where there are verdicts."""
-    found: Sequence[SemanticScore | None] = evidence.semantics.scores or [None] * len(evidence.responses)
+    found: Sequence[SemanticScore | None] = inputs.semantics.scores or [None] * len(inputs.responses)
     scores = [
-        _plain(response, label, semantic, evidence.semantics.reason)
-        for response, label, semantic in zip(evidence.responses, evidence.labels, found, strict=True)
+        _plain(response, label, semantic, inputs.semantics.reason)
+        for response, label, semantic in zip(inputs.responses, inputs.labels, found, strict=True)
     ]
-    if evidence.verdicts is None:
+    if inputs.verdicts is None:
         return scores
-    shares = evidence.verdicts.scores(RL_F)
+    shares = inputs.verdicts.scores(RL_F)
     return [
         {
             **own,
             "rl_f_raw": share,
             "rl_f": condition_paper(share, response.task.answerability, label.verdict),
-            "judge_coverage": Score(evidence.verdicts.share_answered(index)),
+            "judge_coverage": Score(inputs.verdicts.share_answered(index)),
         }
         for index, (own, share, response, label) in enumerate(
-            zip(scores, shares, evidence.responses, evidence.labels, strict=True)
+            zip(scores, shares, inputs.responses, inputs.labels, strict=True)
         )
     ]
 

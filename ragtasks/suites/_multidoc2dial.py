@@ -58,11 +58,11 @@ METRICS = (
 _OVERLAPS = ("sacrebleu", "sentence_bleu", "meteor", "rouge_l", "token_f1", "bert_f1", "bert_precision", "bert_recall")
 
 
-def score(evidence: ScoringInputs) -> list[Scores]:
+def score(inputs: ScoringInputs) -> list[Scores]:
     """Return the scores of each response, in order."""
-    semantics: Sequence[SemanticScore | None] = evidence.semantics.scores or [None] * len(evidence.responses)
-    rows = zip(evidence.responses, evidence.labels, semantics, strict=True)
-    return [_score(response, label, found, evidence.semantics.reason) for response, label, found in rows]
+    semantics: Sequence[SemanticScore | None] = inputs.semantics.scores or [None] * len(inputs.responses)
+    rows = zip(inputs.responses, inputs.labels, semantics, strict=True)
+    return [_score(response, label, found, inputs.semantics.reason) for response, label, found in rows]
 
 
 def refusal_label(text: str, label: IdkLabel) -> IdkLabel:

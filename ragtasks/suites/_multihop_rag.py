@@ -25,10 +25,10 @@ METRICS = (
 """Every metric, in the order of the harness's table."""
 
 
-def score(evidence: ScoringInputs) -> list[Scores]:
+def score(inputs: ScoringInputs) -> list[Scores]:
     """Return the scores of each response, in order; what judges decide only where there are verdicts."""
-    scores = [_plain(*row) for row in zip(evidence.responses, evidence.labels, strict=True)]
-    verdicts = evidence.verdicts
+    scores = [_plain(*row) for row in zip(inputs.responses, inputs.labels, strict=True)]
+    verdicts = inputs.verdicts
     if verdicts is None:
         return scores
     judged = verdicts.scores(MULTIHOP_ANSWER)

@@ -56,17 +56,17 @@ METRICS = (
 """Every metric, in the order of the harness's table."""
 
 
-def score_rewrites(evidence: ScoringInputs, contract: Contract) -> list[Scores]:
+def score_rewrites(inputs: ScoringInputs, contract: Contract) -> list[Scores]:
     """Return the scores of each response, in order; what needs a retriever is unscored where none could search."""
-    responses = evidence.responses
+    responses = inputs.responses
     readings = [read_reply(contract, response.text, response.task.question) for response in responses]
     tasks = [response.task for response in responses]
     queries = [reading.query for reading in readings]
     last_turns = [task.question for task in tasks]
     official = [str(task.extra["rewrite"]) for task in tasks]
-    search = evidence.search or _no_search
+    search = inputs.search or _no_search
     # One call for all three: a text that stands in several is searched for once.
-    found = query_scores(tasks * len(_OF_QUERY), [*queries, *last_turns, *official], _qrels(evidence), search)
+    found = query_scores(tasks * len(_OF_QUERY), [*queries, *last_turns, *official], _qrels(inputs), search)
     n = len(tasks)
     return [
         _score(response, reading, found[place::n])
@@ -78,10 +78,10 @@ def _no_search(domain: str, texts: Collection[str]) -> Searched:
     return Searched(None, "no retriever")
 
 
-def _qrels(evidence: ScoringInputs) -> list[Qrel]:
-    side = retrieval_side(evidence.benchmark.name)
-    domains = dict.fromkeys(response.task.domain for response in evidence.responses)
-    return [qrel for domain in domains for qrel in side.load_qrels(evidence.benchmark.root, domain)]
+def _qrels(inputs: ScoringInputs) -> list[Qrel]:
+    side = retrieval_side(inputs.benchmark.name)
+    domains = dict.fromkeys(response.task.domain for response in inputs.responses)
+    return [qrel for domain in domains for qrel in side.load_qrels(inputs.benchmark.root, domain)]
 
 
 def _score(response: Response, reading: Reading, found: Sequence[Scores]) -> Scores:

@@ -21,10 +21,10 @@ METRICS = (
 """Every metric, in the order of the harness's table."""
 
 
-def score(evidence: ScoringInputs) -> list[Scores]:
+def score(inputs: ScoringInputs) -> list[Scores]:
     """Return the scores of each response, in order."""
-    scores = score_rewrites(evidence, CONDITIONAL_CONTRACT)
-    return [{**own, **_saved(response)} for own, response in zip(scores, evidence.responses, strict=True)]
+    scores = score_rewrites(inputs, CONDITIONAL_CONTRACT)
+    return [{**own, **_saved(response)} for own, response in zip(scores, inputs.responses, strict=True)]
 
 
 def _saved(response: Response) -> Scores:

@@ -68,12 +68,12 @@ def rubrics() -> Sequence[Rubric]:
     return [nugget_assignment(), citation_support()]
 
 
-def score(evidence: ScoringInputs) -> list[Scores]:
+def score(inputs: ScoringInputs) -> list[Scores]:
     """Return the scores of each response, in order; without verdicts, those that need none."""
-    indexes = range(len(evidence.responses))
-    answers = [parse_cited(response.text, len(response.passages)) for response in evidence.responses]
-    counted = [_counted(*pair) for pair in zip(answers, evidence.labels, strict=True)]
-    verdicts = evidence.verdicts
+    indexes = range(len(inputs.responses))
+    answers = [parse_cited(response.text, len(response.passages)) for response in inputs.responses]
+    counted = [_counted(*pair) for pair in zip(answers, inputs.labels, strict=True)]
+    verdicts = inputs.verdicts
     if verdicts is None:
         return counted
     judged = [judged_scores(verdicts, index, answers[index]) for index in indexes]
