@@ -31,11 +31,11 @@ def reviewed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_decisions_become_files_and_a_benchmark_that_runs(reviewed: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "| Ann, Bob | kappa" in "\n".join(printed(capsys, "review", "agreement", "towns"))
+    assert "| Ann, Bob      | kappa" in "\n".join(printed(capsys, "review", "agreement", "towns"))
     lines = printed(capsys, "review", "export", "towns", "--out", "kept", "--output", "said.jsonl")
     assert lines == [
         "wrote said.jsonl: 3 decisions",
-        "kept: 1 pairs kept, 1 of them edited; 1 rejected, 4 not decided on",
+        "kept: 1 pair kept, 1 of them edited; 1 rejected, 4 not decided on",
         "next: ragtasks check kept",
     ]
     assert [(row["reviewer"], row["choice"]) for row in rows(Path("said.jsonl"))][-1] == ("Ann", "edit")

@@ -75,7 +75,7 @@ def export_reviewed(folder: Path, out: Path, reviews: Sequence[Review]) -> tuple
     }
     n_undecided = sum(not own for own in decisions.values())
     n_edited = sum(one.texts != one.pair.texts for one in kept)
-    counts = f"{len(kept)} pairs kept, {n_edited} of them edited; {len(pairs) - len(kept) - n_undecided} rejected"
+    counts = f"{len(kept)} {'pair' if len(kept) == 1 else 'pairs'} kept, {n_edited} of them edited; {len(pairs) - len(kept) - n_undecided} rejected"
     lines = (f"{out}: {counts}, {n_undecided} not decided on",)
     if not is_made(out, made_by):
         publish_folder(out, _files(folder, kept, decisions, reviews), made_by)
