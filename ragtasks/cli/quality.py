@@ -1,4 +1,4 @@
-"""`ragtasks quality`: what can be counted of synthetic dialogues."""
+"""`ragtasks quality`: what can be counted of synthetic dialogues, and QRelScore."""
 
 from __future__ import annotations
 
@@ -13,14 +13,22 @@ from ragtasks.cli.app import TableFormat, app, put
 @app.command()
 def quality(
     folder: Annotated[Path, typer.Argument(help="Folder that `ragtasks synthesize` made.")],
+    encoder: Annotated[str, typer.Option(help="Of QRelScore: minilm, name on the hub, or folder.")] = "minilm",
+    language_model: Annotated[
+        str | None, typer.Option(help="Of QRelScore, such as gpt2: name on the hub, or folder. Default: no QRelScore.")
+    ] = None,
     form: Annotated[TableFormat, typer.Option("--format", help="How the tables are written.")] = TableFormat.MARKDOWN,
     output: Annotated[Path | None, typer.Option(help="File for the tables, in place of the screen.")] = None,
 ) -> None:
     """Print turns, passages, lengths, rewriting and repetition of synthetic dialogues, beside published ones."""
+    from ragtasks.progress import progress_bars
     from ragtasks.reports.rendering import Format, render
-    from ragtasks.synthesis import quality_section
+    from ragtasks.synthesis import QRelScore, quality_section
 
-    put(render([quality_section(folder)], Format(form.value)), output)
+    relevance = QRelScore(encoder, language_model) if language_model else None
+    with progress_bars() as progress:
+        section = quality_section(folder, relevance, progress)
+    put(render([section], Format(form.value)), output)
 
 
 __all__ = ["quality"]

@@ -9,7 +9,7 @@ from ragtasks.synthesis._pipeline import synthesize
 from ragtasks.synthesis._settings import POOLS, UNITS, Settings
 from ragtasks.synthesis.documents import Cut
 from ragtasks.synthesis.multihop import MultihopSettings, synthesize_multihop
-from ragtasks.synthesis.quality import quality_section
+from ragtasks.synthesis.quality import QRelScore, quality_section
 from ragtasks.synthesis.review import (
     LONGEST_NOTE,
     LONGEST_TEXT,
@@ -36,6 +36,7 @@ __all__ = [
     "MultihopSettings",
     "Outcome",
     "Pair",
+    "QRelScore",
     "Review",
     "Settings",
     "decide",

@@ -11,10 +11,13 @@ from typing import Any
 import orjson
 
 from ragtasks.benchmarks import open_benchmark
+from ragtasks.clients import Progress, no_progress
 from ragtasks.errors import ConfigurationError, clear_error
 from ragtasks.records import Answerability, Task
 from ragtasks.synthesis._folder import DETAILS, DIALOGUES
 from ragtasks.synthesis.asking import terms
+from ragtasks.synthesis.quality._qrelscore import QRelScore
+from ragtasks.synthesis.quality._relevance_table import relevance_table
 from ragtasks.tables import Section, Table, fixed
 
 _ALIKE = 0.8  # Jaccard similarity of the words of two questions of a dialogue
@@ -52,8 +55,13 @@ class _Counts:
     unanswerable: int
 
 
-def quality_section(folder: Path) -> Section:
+def quality_section(folder: Path, relevance: QRelScore | None = None, progress: Progress = no_progress) -> Section:
     """Return the tables of a synthesized benchmark: all dialogues beside published ones, then each.
+
+    Args:
+        folder: what a synthesis, or a review of one, left.
+        relevance: adds the table of QRelScore.
+        progress: told of what takes time.
 
     Raises:
         ConfigurationError: the folder holds no synthesis.
@@ -61,11 +69,13 @@ def quality_section(folder: Path) -> Section:
     """
     removed = _removed(folder)
     by_dialogue: dict[str, list[Task]] = {}
-    for task in open_benchmark("custom", folder).tasks:
+    benchmark = open_benchmark("custom", folder)
+    for task in benchmark.tasks:
         by_dialogue.setdefault(task.conversation_id, []).append(task)
     counts = {name: _counted(tasks, removed[name]) for name, tasks in by_dialogue.items()}
     facts = {"folder": str(folder), "dialogues": str(len(counts))}
-    return Section(f"synthetic: {folder.name}", facts, (_whole(list(counts.values())), _each(counts)))
+    relevances = (relevance_table(benchmark, relevance, progress),) if relevance else ()
+    return Section(f"synthetic: {folder.name}", facts, (_whole(list(counts.values())), *relevances, _each(counts)))
 
 
 def _removed(folder: Path) -> Counter[str]:

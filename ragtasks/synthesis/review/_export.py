@@ -73,15 +73,20 @@ def export_reviewed(folder: Path, out: Path, reviews: Sequence[Review]) -> tuple
         "reviewed": [pair.version for pair in pairs],
         "reviews": [review_row(one) for one in reviews],
     }
-    n_undecided = sum(not own for own in decisions.values())
-    n_edited = sum(one.texts != one.pair.texts for one in kept)
-    counts = f"{len(kept)} {'pair' if len(kept) == 1 else 'pairs'} kept, {n_edited} of them edited; {len(pairs) - len(kept) - n_undecided} rejected"
-    lines = (f"{out}: {counts}, {n_undecided} not decided on",)
+    lines = (f"{out}: {_counts(pairs, kept, decisions)}",)
     if not is_made(out, made_by):
         publish_folder(out, _files(folder, kept, decisions, reviews), made_by)
         checked = check_folder(out)
         assert checked.passes, checked.lines
     return lines
+
+
+def _counts(pairs: Sequence[Pair], kept: Sequence[_Kept], decisions: Mapping[str, Sequence[Review]]) -> str:
+    n_undecided = sum(not own for own in decisions.values())
+    n_edited = sum(one.texts != one.pair.texts for one in kept)
+    n_rejected = len(pairs) - len(kept) - n_undecided
+    noun = "pair" if len(kept) == 1 else "pairs"
+    return f"{len(kept)} {noun} kept, {n_edited} of them edited; {n_rejected} rejected, {n_undecided} not decided on"
 
 
 def _kept(pairs: Sequence[Pair], decisions: Mapping[str, Sequence[Review]]) -> Iterator[_Kept]:

