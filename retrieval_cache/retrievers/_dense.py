@@ -22,6 +22,7 @@ from ragtasks.files import Ranked, Run, canonical_hash
 from ragtasks.records import Passage
 from retrieval_cache.retrievers._canonical import canonical
 from retrieval_cache.retrievers._encoders import (
+    BATCH_TOKENS,
     count_truncated,
     described_name,
     length_batches,
@@ -29,6 +30,7 @@ from retrieval_cache.retrievers._encoders import (
     load_model,
     model_hash,
     passage_text,
+    read_lengths,
     set_max_length,
     token_lengths,
 )
@@ -55,7 +57,7 @@ class DenseRetriever:
         passage_prompt: str | None = None,
         normalize: bool = True,
         max_length: int | None = None,
-        batch_size: int = 32,
+        batch_tokens: int = BATCH_TOKENS,
         device: str | None = None,
         shard_size: int = 8192,
         engine: Engine | None = None,
@@ -69,7 +71,7 @@ class DenseRetriever:
             passage_prompt: likewise before each passage.
             normalize: give all vectors length 1, so that the inner product is the cosine.
             max_length: tokens that are read of a text, prompt included; None is the encoder's own limit.
-            batch_size: texts encoded together.
+            batch_tokens: tokens encoded together, padding counted; it decides no result but the last bits.
             device: of the encoder, as torch writes it; None takes a GPU where there is one.
             shard_size: passages in a file, which is what a killed call loses at most.
             engine: `faiss` or `torch`; None takes torch on a GPU, else faiss where it is installed. It decides no
@@ -81,7 +83,7 @@ class DenseRetriever:
         """Texts that were cut: passages of the corpus, and queries of the last search."""
         self._prompts = (query_prompt, passage_prompt)
         self._max_length = max_length
-        self._batch_size = batch_size
+        self._batch_tokens = batch_tokens
         self._device = device
         self._shard_size = shard_size
         self._engine = engine
@@ -104,7 +106,7 @@ class DenseRetriever:
 
         Raises:
             MissingExtraError: sentence-transformers is not installed.
-            ConfigurationError: there is no such encoder, or it has no room for `max_length`.
+            ConfigurationError: there is no such encoder or device, or no room for `max_length`.
         """
         return self._description
 
@@ -148,7 +150,7 @@ class DenseRetriever:
 
         Raises:
             MissingExtraError: sentence-transformers is not installed.
-            ConfigurationError: there is no such encoder.
+            ConfigurationError: there is no such encoder or device.
             BenchmarkFileError: a passage without text.
             CacheError: the vectors in `folder` have another dimension, an encoder that gives no finite numbers, or a
                 full disk; finished shards are kept.
@@ -192,7 +194,7 @@ class DenseRetriever:
             "passage_prompt": self._prompts[1],
             "normalize": self.normalize,
             "max_length": self._max_length,
-            "batch_size": self._batch_size,
+            "batch_tokens": self._batch_tokens,
             "device": self._device,
             "shard_size": self._shard_size,
         }
@@ -271,7 +273,7 @@ class DenseRetriever:
         )
         lengths = token_lengths(encoder.tokenizer, [prompt + text for text in texts])
         vectors = np.empty((len(texts), self._dimension), np.float32)
-        for positions, batch in length_batches(texts, lengths, self._batch_size, done):
+        for positions, batch in length_batches(texts, read_lengths(encoder, lengths), self._batch_tokens, done):
             vectors[positions] = encode(
                 batch,
                 prompt=prompt,

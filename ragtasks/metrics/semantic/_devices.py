@@ -7,8 +7,15 @@ from importlib.util import find_spec
 from ragtasks.errors import ConfigurationError, clear_error
 
 
-def check_device(device: str | None) -> None:
+def check_device(
+    device: str | None, *, purpose: str = "the encoder for BERTScore", option: str = "encoder_device"
+) -> None:
     """Check that torch has a device; None, or no torch at all, is for others to judge.
+
+    Args:
+        device: as torch writes it.
+        purpose: what shall run there, for the error.
+        option: what the user chose the device by, for the error.
 
     Raises:
         ConfigurationError: torch does not know the device, or it is not there.
@@ -19,11 +26,11 @@ def check_device(device: str | None) -> None:
     if found:
         raise ConfigurationError(
             clear_error(
-                "cannot choose the device of the encoder for BERTScore",
-                where="encoder_device",
+                f"cannot choose the device of {purpose}",
+                where=option,
                 expected="a torch device that is there, such as 'cpu', 'cuda' or 'cuda:1'",
                 found=f"{device!r}: {found}",
-                next_step="name one, or leave encoder_device out: the GPU if there is one",
+                next_step=f"name one, or leave {option} out: the GPU if there is one",
             )
         )
 
