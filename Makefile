@@ -16,7 +16,7 @@ export NO_MKDOCS_2_WARNING := 1
 run: $(VENV)/.installed
 	rm -rf $(SAMPLE)
 	set -e; for model in ragtasks-extractive $(BASELINES); do \
-	  $(BIN)/ragtasks run --model $$model --tasks mtrag --metadata '{"data": "sample"}' \
+	  $(BIN)/ragtasks run --model $$model --tasks mtrag --data sample \
 	    --output_path $(SAMPLE) --log_samples; \
 	done
 	$(BIN)/ragtasks report $(SAMPLE)

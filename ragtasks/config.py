@@ -101,10 +101,12 @@ class EvaluationConfig(BaseModel):
     retriever: str = Field(
         default="bm25",
         min_length=1,
-        description="retriever that searches for rewritten questions and in live conversations, as `--retriever`",
+        description="retriever that searches for rewritten questions and in live conversations (docs/retrieval.md)",
     )
     queries: str = Field(
-        default="last_turn", min_length=1, description="query form that live full RAG searches with, as `--queries`"
+        default="last_turn",
+        min_length=1,
+        description="query form that live full RAG searches with: last_turn, last_3_turns, llm_rewrite",
     )
     rewriter: Endpoint | None = Field(
         default=None, description="model that rewrites questions of live full RAG where `queries` is `llm_rewrite`"
@@ -118,10 +120,10 @@ class EvaluationConfig(BaseModel):
     )
     system_role: Literal["system", "user"] = Field(
         default="system",
-        description="message that holds the passages: `user` where a server leaves out system messages",
+        description="message that holds the passages: `user` for servers that drop system messages",
     )
     too_long: Literal["refuse", "drop_passages"] = Field(
-        default="refuse", description="what becomes of prompts that are longer than the model's context"
+        default="refuse", description="what to do with prompts that are longer than the model's context"
     )
     context_tokens: int | None = Field(
         default=None, ge=1, description="tokens of the model's context; default: what the model or its server says"
@@ -136,7 +138,7 @@ class EvaluationConfig(BaseModel):
     )
     idk: Literal["rules", "judges"] | None = Field(
         default=None,
-        description="who decides whether a response says that it does not know; default: judges if there are any",
+        description='who decides whether a response is a refusal ("I do not know"); default: judges if there are any',
     )
     prompts: Literal["ours", "official"] = Field(
         default="ours",
@@ -146,7 +148,10 @@ class EvaluationConfig(BaseModel):
         default=(), description="metrics added to the task's own, ours and those of other packages (docs/extending.md)"
     )
     best_of: int = Field(
-        default=1, ge=1, le=64, description="samples of every answer, of which `picker` picks one; needs --gen_kwargs"
+        default=1,
+        ge=1,
+        le=64,
+        description="answers sampled a task, of which `picker` picks one; needs --gen_kwargs",
     )
     picker: Judge | None = Field(
         default=None, description="LLM judge that picks the best of several samples, named as one of `judges`"

@@ -34,7 +34,7 @@ _EXTRAS = {
     "arena": "pages for people who compare answers",
 }
 """What is looked at where no model is named -> what it is for."""
-_FIRST_RUN = """ragtasks run --model ragtasks-oracle --tasks mtrag --metadata '{"data": "sample"}'"""
+_FIRST_RUN = "ragtasks run --model ragtasks-oracle --tasks mtrag --data sample"
 
 
 def diagnose(endpoints: Sequence[str] = (), model: str | None = None) -> list[str]:

@@ -14,7 +14,7 @@ GROUPS = {
         "run": "",  # its help is the harness's own
         "score": "ragtasks score answers.jsonl --benchmark mtrag --setting full_rag --output results/mine",
         "export-tasks": "ragtasks export-tasks --benchmark mtrag --setting full_rag --output tasks.jsonl",
-        "judge": 'ragtasks judge results --output-path judged --metadata \'{"judges": ["openai/gpt-4o-mini"]}\'',
+        "judge": 'ragtasks judge results --output judged --metadata \'{"judges": ["openai/gpt-4o-mini"]}\'',
         "plan": "ragtasks plan --tasks mtrag --judge openai/gpt-4o-mini",
         "arena": "ragtasks arena --help",
     },
@@ -39,7 +39,7 @@ GROUPS = {
         "trec-rag": "ragtasks trec-rag check answers.jsonl",
     },
     "Your own data": {
-        "synthesize": "ragtasks synthesize DOCUMENTS --out benchmark --model openai/gpt-4o-mini",
+        "synthesize": "ragtasks synthesize DOCUMENTS --output benchmark --model openai/gpt-4o-mini",
         "quality": "ragtasks quality benchmark",
         "review": "ragtasks review serve benchmark",
     },
@@ -57,7 +57,7 @@ GROUPS = {
 THREE_WAYS = """\
 Three ways in; each runs as it stands, offline, on the sample that is inside the package:
 
-  a model             ragtasks run --model ragtasks-extractive --tasks mtrag --metadata '{"data": "sample"}'
+  a model             ragtasks run --model ragtasks-extractive --tasks mtrag --data sample
   my own RAG system   ragtasks export-tasks --benchmark mtrag --data sample --setting full_rag --output tasks.jsonl
   a retriever         ragtasks retrieve --retriever bm25 --queries last_turn --data sample
 

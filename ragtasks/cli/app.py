@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
+import click
 import typer
+from typer.core import TyperGroup
 
 from ragtasks import __version__
 from ragtasks.cli._groups import THREE_WAYS
@@ -17,7 +19,27 @@ from ragtasks.errors import RagtasksError
 _MOST_CHARACTERS = 6_000  # of an error
 _END_CHARACTERS = 500  # where the next step stands
 
+_OLD_NAMES = frozenset({"--output_path", "--output-path"})  # of --output
+_HAD_OUT = frozenset({"synthesize", "train"})  # commands whose --output was --out
+
+
+class _Commands(TyperGroup):
+    """The commands; but for `run`, whose arguments are the harness's, they take old spellings of options too."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Return the arguments that are left for the command."""
+        command = next(iter(args), "")
+        old = _OLD_NAMES | ({"--out"} if command in _HAD_OUT else set())
+        return super().parse_args(ctx, args if command == "run" else [_renamed(argument, old) for argument in args])
+
+
+def _renamed(argument: str, old: Collection[str]) -> str:
+    name, *value = argument.split("=", 1)
+    return "=".join(["--output" if name in old else name, *value])
+
+
 app = typer.Typer(
+    cls=_Commands,
     help="Multi-turn RAG benchmarks as tasks of lm-evaluation-harness.",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

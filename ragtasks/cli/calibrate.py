@@ -23,7 +23,7 @@ def calibrate(
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Picture to write, .png or .svg.")] = None,
 ) -> None:
-    """Print how far metrics and judges agree with the people who rated MTRAG's answers."""
+    """Print how well metrics and judges agree with the people who rated MTRAG's answers."""
     from ragtasks.benchmarks import benchmark_folder
     from ragtasks.environment import data_folder, reply_cache_file, secret
     from ragtasks.reports.calibration import calibrate_judges

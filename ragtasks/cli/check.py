@@ -29,10 +29,10 @@ def check(  # noqa: PLR0917 (one parameter an option)
     documents: DOCUMENTS = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     every: Annotated[
-        bool, typer.Option("--all", help="A line a violation, in place of one for all equal ones.")
+        bool, typer.Option("--all", help="One line for each violation, instead of one for all equal ones.")
     ] = False,
 ) -> None:
-    """Say everything that is wrong with a submission or a benchmark of your own, by line; status 1 if anything is."""
+    """List every error in a submission or a benchmark of your own, with its line; exits with 1 if there is any."""
     path = path.expanduser()
     if task is None:
         if path.is_file():

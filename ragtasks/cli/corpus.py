@@ -29,7 +29,7 @@ _WIDTH = Annotated[int, typer.Option("--shingle", help="Words of a shingle, whic
 
 @corpus_commands.command("duplicates")
 def corpus_duplicates(location: _LOCATION, threshold: _THRESHOLD = 0.8, width: _WIDTH = 5) -> None:
-    """List passages that say nearly the same."""
+    """List near-duplicate passages."""
     from retrieval_cache.corpora import describe_duplicates
 
     say(*describe_duplicates(location, threshold, width))

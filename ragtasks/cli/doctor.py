@@ -16,10 +16,10 @@ def doctor(
         typer.Option(help="Base URL of an OpenAI-compatible server to ask for its models; repeatable."),
     ] = None,
     model: Annotated[
-        str | None, typer.Option(help="A kind of model as `--model` names it, such as hf: is all that it needs here?")
+        str | None, typer.Option(help="Kind of model as in `run --model`, such as hf: check what it needs.")
     ] = None,
 ) -> None:
-    """Say what is installed, which data is where and verified, which endpoints answer, and what to do next."""
+    """Check what is installed, which data is fetched and verified, and which endpoints answer; end in one next step."""
     from ragtasks.doctor import diagnose
 
     say(*diagnose(endpoint or [], model))

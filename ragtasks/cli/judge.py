@@ -16,7 +16,7 @@ def judge(
     paths: Annotated[
         list[Path], typer.Argument(help="Folders that lm_eval wrote with --log_samples, or predictions (JSON lines).")
     ],
-    output_path: Annotated[Path, typer.Option("--output_path", "--output-path", help="Folder for the new results.")],
+    output: Annotated[Path, typer.Option(help="Folder for the new results.")],
     metadata: Annotated[str, typer.Option(help="JSON object, as for lm_eval: judges, encoder, data, idk, ...")] = "{}",
     benchmark: Annotated[str | None, typer.Option(help="Benchmark of predictions: mtrag, mtrag_un.")] = None,
     setting: Annotated[
@@ -25,7 +25,7 @@ def judge(
     *,
     force: Annotated[bool, typer.Option("--force", help="Replace results of the same answers without asking.")] = False,
 ) -> None:
-    """Score saved answers again, with judges or without, and without the model that gave them."""
+    """Score saved answers again, with or without judges, without running the model again."""
     from ragtasks.environment import data_folder, run_store
     from ragtasks.harness.judge_model import JudgeModel
     from ragtasks.scoring import Place, rescore
@@ -35,7 +35,7 @@ def judge(
     lines = rescore(
         paths,
         metadata,
-        output_path,
+        output,
         place,
         benchmark=benchmark,
         setting=setting,

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import typer
 
 DATA = Annotated[str | None, typer.Option(help="`sample`, or a folder with the official files.")]
-BENCHMARK = Annotated[str, typer.Option(help="Benchmark.")]
+BENCHMARK = Annotated[str, typer.Option(help="Such as mtrag, mtrag_un, multihop_rag, trec_rag24, custom.")]
 INPUT = Annotated[Path | None, typer.Option("--input", help="Official input file; default: the benchmark's tasks.")]
-DOCUMENTS = Annotated[bool, typer.Option(help="Look documents up in the benchmark's corpora, where they are here.")]
+DOCUMENTS = Annotated[bool, typer.Option(help="Look documents up in the benchmark's corpora, if these were fetched.")]
 
 
 def retrieval_place(benchmark: str, data: str | None) -> Any:

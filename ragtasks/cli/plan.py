@@ -26,7 +26,7 @@ def plan(  # noqa: PLR0917 (options by name)
     form: Annotated[TableFormat, typer.Option("--format", help="How the tables are written.")] = TableFormat.MARKDOWN,
     output: Annotated[Path | None, typer.Option(help="File for the tables, in place of the screen.")] = None,
 ) -> None:
-    """Count prompts, tokens, the context they need, judges' calls and cost, before any model runs."""
+    """Estimate an evaluation before any model runs: prompts, tokens, context length, judge calls, cost, time."""
     from ragtasks.config import config_from_metadata
     from ragtasks.errors import ConfigurationError
     from ragtasks.harness import planning

@@ -30,7 +30,7 @@ def report(  # noqa: PLR0917 (one parameter an option)
     ] = None,
     form: Annotated[TableFormat, typer.Option("--format", help="How the tables are written.")] = TableFormat.MARKDOWN,
     full: Annotated[
-        bool, typer.Option("--full", help="All tables on the screen, not the conclusion alone; files have all anyway.")
+        bool, typer.Option("--full", help="Print all tables, not only the conclusion; files always have all of them.")
     ] = False,
     intervals: Annotated[bool, typer.Option(help="95 % intervals over conversations beside each mean.")] = True,
     examples: Annotated[int, typer.Option(min=0, help="Tasks named for each kind of loss.")] = 3,

@@ -42,7 +42,7 @@ def list_results(
 
 @results.command()
 def show(file: _FILE) -> None:
-    """Print the scores of a results file with everything that they rest on."""
+    """Print the scores of a results file, and the settings behind them."""
     from ragtasks.reports.history import read_file, render_entries
 
     say(render_entries(read_file(file)))
@@ -50,7 +50,7 @@ def show(file: _FILE) -> None:
 
 @results.command("compare")
 def compare_results(first: _FILE, second: _FILE) -> None:
-    """Print what differs between two results files; ends with 1 where their scores do not compare."""
+    """Print what differs between two results files; exits with 1 if their scores are not comparable."""
     from ragtasks.reports.history import diff_entries, read_file, render_differences
 
     found = diff_entries(read_file(first), read_file(second))
@@ -71,7 +71,7 @@ def leaderboard(  # noqa: PLR0917 (one parameter an option)
     setting: _SETTING = None,
     since: _SINCE = None,
 ) -> None:
-    """Write one page with a table for everything that compares, best model first."""
+    """Write a page that ranks models, with intervals and ties, a table for each benchmark and setting."""
     from ragtasks.reports.history import History, read_history, render_skipped, select_entries, write_leaderboard
 
     history = read_history(folder, is_ranked=True)

@@ -42,7 +42,7 @@ def retrieve(  # noqa: PLR0917 (one parameter an option)
         typer.Option(help="Encode passages on other machines or GPUs: ray[:ADDRESS][,workers=8][,gpus=1]."),
     ] = None,
 ) -> None:
-    """Make a run of a retriever over a benchmark's queries, once; a killed call is taken up again."""
+    """Make a run of a retriever over a benchmark's queries, once; an interrupted one resumes where it stopped."""
     from ragtasks.environment import forbid_usage_reports
     from retrieval_cache.service import Rewriter, has_judgements
     from retrieval_cache.service import retrieve as make

@@ -11,9 +11,10 @@ _PASS_THROUGH = {"allow_extra_args": True, "ignore_unknown_options": True, "help
 
 @app.command(context_settings=_PASS_THROUGH)
 def run(context: typer.Context) -> None:
-    """Evaluate a model: takes lm_eval's own arguments, starts faster, and knows the ragtasks-* baselines.
+    """Evaluate a model: takes lm_eval's arguments, and --data, --judge, --encoder and the other keys of --metadata.
 
-    With --for-submission B (or C) it asks for all tasks that `ragtasks submit --task B` (or C) hands in.
+    The models ragtasks-extractive, ragtasks-oracle, ragtasks-refuse and ragtasks-refuse-on-empty need no weights. With
+    --for-submission B (or C) it asks for all tasks that `ragtasks submit --task B` (or C) hands in.
     """
     from ragtasks.harness.run import run_harness
 

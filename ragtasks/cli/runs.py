@@ -39,7 +39,7 @@ def runs_show(name: str) -> None:
 
 @runs.command("compare")
 def runs_compare(first: str, second: str) -> None:
-    """Print the parts of two runs that differ; status 1 where any does."""
+    """Print the parts of two runs that differ; exits with 1 if any do."""
     from retrieval_cache.store import diff_runs
 
     store = _store()
@@ -53,7 +53,7 @@ runs.command("diff", hidden=True)(runs_compare)
 
 @runs.command("check")
 def runs_check(name: str) -> None:
-    """Check a run's files against its manifest; status 1 where one is missing or changed."""
+    """Check a run's files against its manifest; exits with 1 if one is missing or changed."""
     from retrieval_cache.store import verify_run
 
     violations = verify_run(_store().named(name))

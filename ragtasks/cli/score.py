@@ -11,20 +11,21 @@ from typing import Annotated, Any
 import typer
 
 from ragtasks.cli.app import app, may_be_replaced, put, say
-from ragtasks.cli.options import DATA, named_benchmark
+from ragtasks.cli.options import BENCHMARK, DATA, named_benchmark
 from ragtasks.errors import ConfigurationError, RagtasksError
 from ragtasks.records import Setting
-
-_NAME = Annotated[str, typer.Option(help="Such as mtrag, mtrag_un, multihop_rag, trec_rag24, custom.")]
 
 
 @app.command()
 def score(  # noqa: PLR0917 (one parameter an option)
-    benchmark: _NAME,
     answers: Annotated[
-        Path | None, typer.Argument(help="JSON lines: id, answer, and contexts where the system retrieved.")
+        Path | None, typer.Argument(help="JSON lines: id, answer, and contexts if the system retrieved any.")
     ] = None,
-    setting: Annotated[Setting | None, typer.Option(help="Whose passages the answers without `contexts` had.")] = None,
+    benchmark: BENCHMARK = "mtrag",
+    setting: Annotated[
+        Setting | None,
+        typer.Option(help="Setting whose passages the answers without `contexts` used."),
+    ] = None,
     data: DATA = None,
     run: Annotated[str, typer.Option(help="Stored run that gave the setting's passages.")] = "official",
     judge: Annotated[list[str] | None, typer.Option(help="LLM judge: openai/NAME, or JSON; repeatable.")] = None,
@@ -35,13 +36,11 @@ def score(  # noqa: PLR0917 (one parameter an option)
     ] = None,
     protocol: Annotated[str, typer.Option(help="How the endpoint is asked: openai or plain.")] = "openai",
     metadata: Annotated[str, typer.Option(help="JSON object with any other keys, as for lm_eval.")] = "{}",
-    output: Annotated[Path, typer.Option("--output", "--output_path", help="Folder for the results.")] = Path(
-        "results"
-    ),
+    output: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("results"),
     *,
     force: Annotated[bool, typer.Option("--force", help="Replace results of the same system without asking.")] = False,
 ) -> None:
-    """Score the answers of your own RAG system, and write results that every other command reads."""
+    """Score the answers of your own RAG system; the results are read by report, compare, submit and the others."""
     from ragtasks.scoring import OwnSystem
 
     options = _options(metadata, data=data, run=run, judges=judge, encoder=encoder)
@@ -87,8 +86,8 @@ def _score(system: Any, answering: Any, options: dict[str, Any], output: Path, *
 
 @app.command(name="export-tasks")
 def export_tasks(
-    benchmark: _NAME,
     output: Annotated[Path, typer.Option(help="File to write, JSON lines.")],
+    benchmark: BENCHMARK = "mtrag",
     setting: Annotated[Setting, typer.Option(help="Whose tasks and passages.")] = Setting.FULL_RAG,
     data: DATA = None,
     run: Annotated[str, typer.Option(help="Stored run that gives the passages.")] = "official",
@@ -96,9 +95,9 @@ def export_tasks(
     contexts: Annotated[
         bool, typer.Option("--contexts/--no-contexts", help="Give the setting's passages, or leave retrieval to you.")
     ] = True,
-    conversational: Annotated[bool, typer.Option("--conversational", help="Conversational tasks too.")] = False,
+    conversational: Annotated[bool, typer.Option("--conversational", help="Include conversational tasks.")] = False,
 ) -> None:
-    """Write a benchmark's questions for your own system: each line waits for its `answer`."""
+    """Write a benchmark's questions for your own system, one a line; add `answer` to each."""
     from ragtasks.benchmarks import contexts_to_export, exported_tasks
     from ragtasks.environment import run_store
 

@@ -21,7 +21,7 @@ class Kind(str, Enum):
 
 
 _DOCUMENTS = Annotated[Path, typer.Argument(help="Folder with .txt, .md, .html and .pdf files, at any depth.")]
-_OUT = Annotated[Path, typer.Option("--out", help="Folder for the benchmark; not there, or empty.")]
+_OUT = Annotated[Path, typer.Option("--output", help="Folder for the benchmark; not there, or empty.")]
 _MODEL = Annotated[
     str, typer.Option(help="Who writes: openai/NAME, NAME with --base-url, or a JSON object (docs/endpoints.md).")
 ]

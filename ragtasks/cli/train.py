@@ -17,7 +17,7 @@ train_commands = typer.Typer(help="Train a query rewriter or a retriever on dial
 app.add_typer(train_commands, name="train")
 
 _DATA = Annotated[Path, typer.Argument(help="Folder that `ragtasks synthesize` made, or one's own conversations.")]
-_OUT = Annotated[Path, typer.Option("--out", help="Folder for the model; not there, or empty.")]
+_OUT = Annotated[Path, typer.Option("--output", help="Folder for the model; not there, or empty.")]
 _EPOCHS = Annotated[int, typer.Option(min=1, help="Most passes over the training dialogues.")]
 _BATCH = Annotated[int, typer.Option(min=1, help="Examples a step.")]
 _RATE = Annotated[float, typer.Option(min=0, help="Learning rate.")]

@@ -100,7 +100,7 @@ def check(
     ] = None,
     narratives: _NARRATIVES = None,
 ) -> None:
-    """Say everything that is wrong with an answer file, by line; status 1 where the track would refuse it."""
+    """List every error in an answer file, with its line; exits with 1 where the track would refuse the file."""
     from ragtasks.benchmarks.trec_rag import read_narratives
     from ragtasks.submissions.trec_rag import check_answers, check_answers_2025, repaired, write_answers
 

@@ -39,6 +39,7 @@ from ragtasks.harness._argument_errors import (
 )
 from ragtasks.harness._for_submission import submission_arguments
 from ragtasks.harness._output import take_verbose, told_in_stages
+from ragtasks.harness._own_options import own_help, take_own
 from ragtasks.harness._replacing import replaced
 from ragtasks.harness._system_role import check_system_role
 from ragtasks.harness.answering import AnswerKeeper
@@ -50,7 +51,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 def run_harness(arguments: Sequence[str]) -> None:
-    """Run the harness with its own arguments, as after `lm_eval run`, and `--for-submission`.
+    """Run the harness with its own arguments, as after `lm_eval run`, with our keys as options, and `--for-submission`.
 
     Its log is quiet unless `-v` is among them.
 
@@ -63,14 +64,20 @@ def run_harness(arguments: Sequence[str]) -> None:
     assert models.__all__
     assert endpoint_model.__all__  # imported for the names that they register
     take_failures()  # what an evaluation that ended early, or the stock harness, left in this process
+    if {"-h", "--help"} & set(arguments):
+        sys.stdout.write(own_help() + "\n")
+    arguments, own = take_own(arguments)
     arguments, verbose = take_verbose(submission_arguments(arguments))
     with told_in_stages(verbose=verbose):
-        _run(arguments)
+        _run(arguments, own)
 
 
-def _run(arguments: Sequence[str]) -> None:
+def _run(arguments: Sequence[str], own: Mapping[str, Any]) -> None:
     parsed = parse_in_one_line(lambda: _parse(arguments), arguments)
     settings = _settings(parsed)
+    if own:
+        known = settings.get("metadata")
+        parsed.metadata = settings["metadata"] = {**(known if isinstance(known, Mapping) else {}), **own}
     _refuse_plain_text_for_chat(settings)
     _warn_of_unread_metadata(settings)
     _check_output(settings)

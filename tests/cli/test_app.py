@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from ragtasks import __version__
 from ragtasks.benchmarks.mtrag._benchmark import SOURCE, load
 from ragtasks.cli import app, main
 from ragtasks.cli._groups import GROUPS
+from ragtasks.config import EvaluationConfig
 from ragtasks.harness.link import task_folder
 
 
@@ -84,9 +86,11 @@ def test_without_a_command_the_three_ways_in_are_shown() -> None:
     assert [line.split()[0] for line in text.splitlines() if line.startswith("  ")] == ["a", "my", "a"]
 
 
-def test_the_help_of_run_is_the_harness_s_own() -> None:
+def test_the_help_of_run_is_ours_and_the_harness_s_own() -> None:
     done = as_command("run", "--help")
     assert done.returncode == 0
+    assert "ragtasks-oracle" in done.stdout
+    assert all(f"--{key}" in done.stdout for key in EvaluationConfig.model_fields)
     assert "--apply_chat_template" in done.stdout
     assert "--metadata" in done.stdout
 
@@ -263,3 +267,18 @@ def test_what_a_command_was_given_decides_what_it_asks_for(
         main(line)
     assert stop.value.code == 1
     assert words in capsys.readouterr().err
+
+
+def test_what_can_be_fetched_is_listed() -> None:
+    for words in (("fetch", "--list"), ("fetch",)):
+        status, text = in_process(*words)
+        assert status == 0
+        assert re.search(r"\| mtrag +\| corpora +\| +4 \|", text)
+
+
+@pytest.mark.parametrize("old", ["--output_path", "--output-path"])
+def test_old_spellings_of_output_are_taken(old: str, tmp_path: Path) -> None:
+    status, text = in_process("export-tasks", "--data", "sample", f"{old}={tmp_path / 'tasks.jsonl'}")
+    assert status == 0
+    assert "108 tasks of mtrag (sample)" in text
+    assert old not in in_process("export-tasks", "--help")[1]

@@ -2,7 +2,7 @@
 
 from ragtasks.benchmarks.download._fetch import DEFAULT_GROUPS, FileStatus, adopt, fetch, verify
 from ragtasks.benchmarks.download._files import storing
-from ragtasks.benchmarks.download._sources import Source, SourceFile, locate
+from ragtasks.benchmarks.download._sources import Source, SourceFile, listing, locate
 
 __all__ = [
     "DEFAULT_GROUPS",
@@ -11,6 +11,7 @@ __all__ = [
     "SourceFile",
     "adopt",
     "fetch",
+    "listing",
     "locate",
     "storing",
     "verify",

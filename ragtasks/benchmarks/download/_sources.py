@@ -6,11 +6,12 @@ whose checksum is not known says so with None, and is held to the bytes that wer
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from ragtasks.errors import ConfigurationError, FetchError, clear_error, close_matches
+from ragtasks.tables import markdown_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +108,23 @@ def locate(source: Source, data_dir: Path) -> Path:
     return data_dir if (data_dir / source.marker).is_dir() else data_dir / source.folder
 
 
+def listing(sources: Iterable[Source]) -> list[str]:
+    """Return what can be fetched: each source's groups with the number of files, and their size where it is known."""
+    rows = [
+        [source.name, group, str(len(files)), _size([file.n_bytes for file in files])]
+        for source in sources
+        for group in source.groups
+        for files in [source.in_groups([group])]
+    ]
+    table = markdown_table(["benchmark", "group", "files", "megabytes"], rows, right=[False, False, True, True])
+    return [*table, "", "ragtasks fetch BENCHMARK brings `tasks`; --group GROUP, repeatable, brings others."]
+
+
+def _size(n_bytes: Sequence[int | None]) -> str:
+    known = [n for n in n_bytes if n is not None]
+    return f"{sum(known) / 1e6:,.1f}" if len(known) == len(n_bytes) else "-"
+
+
 def _refuse_unsafe(path: str) -> None:
     """Raise where `path` is not a plain relative path.
 
@@ -126,4 +144,4 @@ def _refuse_unsafe(path: str) -> None:
         )
 
 
-__all__ = ["Source", "SourceFile", "locate"]
+__all__ = ["Source", "SourceFile", "listing", "locate"]
