@@ -8,7 +8,6 @@ from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
-import click
 import typer
 from typer.core import TyperGroup
 
@@ -26,11 +25,14 @@ _HAD_OUT = frozenset({"synthesize", "train"})  # commands whose --output was --o
 class _Commands(TyperGroup):
     """The commands; but for `run`, whose arguments are the harness's, they take old spellings of options too."""
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Return the arguments that are left for the command."""
         command = next(iter(args), "")
         old = _OLD_NAMES | ({"--out"} if command in _HAD_OUT else set())
-        return super().parse_args(ctx, args if command == "run" else [_renamed(argument, old) for argument in args])
+        left: list[str] = super().parse_args(
+            ctx, args if command == "run" else [_renamed(argument, old) for argument in args]
+        )
+        return left
 
 
 def _renamed(argument: str, old: Collection[str]) -> str:
