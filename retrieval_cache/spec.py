@@ -243,15 +243,15 @@ RETRIEVERS = ExtensionPoint(
     "retriever",
     RetrieverFactory,  # type: ignore[type-abstract]  # a protocol: whatever can be called
     {
-        "bm25": "retrieval_cache.retrievers._bm25:Bm25Retriever",
-        "bm25-standard": "retrieval_cache.retrievers._bm25:Bm25Retriever",
-        "bm25s": "retrieval_cache.retrievers._bm25s_retriever:Bm25sRetriever",
-        "dense": "retrieval_cache.retrievers._dense:DenseRetriever",
+        "bm25": "retrieval_cache.retrievers.bm25._bm25:Bm25Retriever",
+        "bm25-standard": "retrieval_cache.retrievers.bm25._bm25:Bm25Retriever",
+        "bm25s": "retrieval_cache.retrievers.bm25._bm25s:Bm25sRetriever",
+        "dense": "retrieval_cache.retrievers.encoded._dense:DenseRetriever",
         "elser": "retrieval_cache.retrievers._elser:ElserRetriever",
         "milvus": "retrieval_cache.engines._milvus:MilvusRetriever",
-        "rank_bm25": "retrieval_cache.retrievers._rank_bm25_retriever:RankBm25Retriever",
+        "rank_bm25": "retrieval_cache.retrievers.bm25._rank_bm25:RankBm25Retriever",
         "run": "retrieval_cache.retrievers._run_file:RunFileRetriever",
-        "sparse": "retrieval_cache.retrievers._sparse:SparseRetriever",
+        "sparse": "retrieval_cache.retrievers.encoded._sparse:SparseRetriever",
     },
     by_import_path=True,
 )

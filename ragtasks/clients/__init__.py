@@ -3,7 +3,6 @@
 Judges, query rewriting and synthesis all speak to a `Client` and never learn which one it is.
 """
 
-from ragtasks.clients._completion import read_completion, read_text
 from ragtasks.clients._credentials import (
     DEFAULT_KEY,
     Credentials,
@@ -13,7 +12,6 @@ from ragtasks.clients._credentials import (
     no_secrets,
 )
 from ragtasks.clients._endpoint import Endpoint, endpoint_of
-from ragtasks.clients._openai_client import OpenAIClient
 from ragtasks.clients._protocol import (
     ChatMessage,
     Client,
@@ -25,9 +23,9 @@ from ragtasks.clients._protocol import (
     Reply,
     no_progress,
 )
-from ragtasks.clients._streaming import stream_reply
 from ragtasks.clients._system_client import SystemClient, SystemProtocol, system_endpoint
 from ragtasks.clients._usage import Price, Tally, Usage, usage_of
+from ragtasks.clients.openai_api import OpenAIClient, read_completion, read_text, stream_reply
 from ragtasks.clients.replies import (
     CachedClient,
     Choice,

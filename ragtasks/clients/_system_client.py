@@ -11,11 +11,10 @@ from enum import Enum
 from typing import Any
 
 from ragtasks.clients._credentials import Secrets, credentials_for
-from ragtasks.clients._dialect import Dialect, Wire
 from ragtasks.clients._endpoint import Endpoint, endpoint_of
-from ragtasks.clients._openai_client import OpenAIClient
 from ragtasks.clients._protocol import Journal, Progress, Prompt, Reply, no_progress
 from ragtasks.clients._system_reply import chat_contexts, plain_contexts, read_chat, read_plain
+from ragtasks.clients.openai_api import Dialect, OpenAIClient, Wire
 from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.files import parse_json
 from ragtasks.records import Passage

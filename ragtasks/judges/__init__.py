@@ -4,19 +4,35 @@ A rubric turns a response into a question, a client answers it, a parser reads t
 reply without one is asked for again once, then stays without a value: no number is made up for it.
 """
 
-from ragtasks.judges._citations import CITATION_SUPPORT, citation_support
-from ragtasks.judges._contexts import CONTEXT_PRECISION, CONTEXT_RECALL
-from ragtasks.judges._faithfulness import RL_F
-from ragtasks.judges._multihop_answer import MULTIHOP_ANSWER, multihop_answer
-from ragtasks.judges._nuggets import NUGGET_ASSIGNMENT, NUGGET_CREATION, nugget_assignment, nugget_creation, nuggets_of
-from ragtasks.judges._pairwise import PAIRWISE, pair_of, pairwise
 from ragtasks.judges._parsers import UnparsableReplyError, json_values
 from ragtasks.judges._question import Question, Rubric, code_of
-from ragtasks.judges._reference_less import RL_MTB, RL_R
-from ragtasks.judges._relevance import RELEVANCE, JudgedPassages, judge_passages, relevance
-from ragtasks.judges._rubrics import RB_LLM, rubrics_named
 from ragtasks.judges._session import judge_responses
 from ragtasks.judges._verdicts import CLARIFICATION, IDK, JudgeIdk, Verdict, VerdictOutcome, Verdicts
+from ragtasks.judges.rubrics import (
+    CITATION_SUPPORT,
+    CONTEXT_PRECISION,
+    CONTEXT_RECALL,
+    MULTIHOP_ANSWER,
+    NUGGET_ASSIGNMENT,
+    NUGGET_CREATION,
+    PAIRWISE,
+    RB_LLM,
+    RELEVANCE,
+    RL_F,
+    RL_MTB,
+    RL_R,
+    JudgedPassages,
+    citation_support,
+    judge_passages,
+    multihop_answer,
+    nugget_assignment,
+    nugget_creation,
+    nuggets_of,
+    pair_of,
+    pairwise,
+    relevance,
+    rubrics_named,
+)
 
 __all__ = [
     "CITATION_SUPPORT",

@@ -13,30 +13,9 @@ from ragtasks.metrics._agreement import (
 )
 from ragtasks.metrics._answerability import NO_VERDICT, IdkDetector, IdkLabel, RuleBasedIdk, answerability_accuracy
 from ragtasks.metrics._answers import METRICS, IbmJudged, Judged, Semantics, score_responses
-from ragtasks.metrics._citations import (
-    SUPPORT_SCORES,
-    citation_validity,
-    cited_share,
-    support_precision,
-    support_recall,
-    support_scores,
-)
-from ragtasks.metrics._cited_answer import CitedSentence, n_words, parse_cited, within
 from ragtasks.metrics._conditioning import LEFT_OUT, condition_paper, ibm_visible_answerability
-from ragtasks.metrics._extractiveness import extractiveness
-from ragtasks.metrics._generation import corpus_bleu, sentence_bleu, token_f1
-from ragtasks.metrics._lexical import rouge_l
-from ragtasks.metrics._meteor import meteor
 from ragtasks.metrics._metric import COUNT, PERCENT, RESCALED, Metric, Pair, Scores
 from ragtasks.metrics._multihop import accuracy, accuracy_official, null_accuracy
-from ragtasks.metrics._nuggets import (
-    NUGGET_SCORES,
-    SUB_NARRATIVE_SCORES,
-    nugget_scores,
-    nugget_scores_official,
-    scores_by_part,
-    sub_narrative_scores,
-)
 from ragtasks.metrics._rewriting import (
     QUERY_METRICS,
     Search,
@@ -46,8 +25,27 @@ from ragtasks.metrics._rewriting import (
     n_query_words,
     query_scores,
 )
-from ragtasks.metrics._sentences import sentence_ends
 from ragtasks.metrics._thinking import answer_text
+from ragtasks.metrics.cited import (
+    NUGGET_SCORES,
+    SUB_NARRATIVE_SCORES,
+    SUPPORT_SCORES,
+    CitedSentence,
+    citation_validity,
+    cited_share,
+    n_words,
+    nugget_scores,
+    nugget_scores_official,
+    parse_cited,
+    scores_by_part,
+    sentence_ends,
+    sub_narrative_scores,
+    support_precision,
+    support_recall,
+    support_scores,
+    within,
+)
+from ragtasks.metrics.lexical import corpus_bleu, extractiveness, meteor, rouge_l, sentence_bleu, token_f1
 from ragtasks.metrics.retrieval import (
     CUTOFFS,
     DEPTH,

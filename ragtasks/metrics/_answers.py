@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from ragtasks.metrics._answerability import NO_VERDICT, IdkLabel, answerability_accuracy
 from ragtasks.metrics._conditioning import condition_ibm, condition_paper
-from ragtasks.metrics._lexical import rouge_l_batch, token_recall
 from ragtasks.metrics._metric import RESCALED, Metric, Scores
 from ragtasks.metrics._rb_alg import rb_agg_ibm, rb_alg_raw
+from ragtasks.metrics.lexical import rouge_l_batch, token_recall
 from ragtasks.metrics.semantic import SemanticScore
 from ragtasks.records import Answerability, IdkVerdict, Response, Score
 

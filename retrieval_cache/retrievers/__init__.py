@@ -1,19 +1,6 @@
 """Retrievers: each in a module of its own, all behind the protocol in `protocol`."""
 
-from retrieval_cache.retrievers._analysers import ANALYSERS, indexed_text, term_lister
-from retrieval_cache.retrievers._bm25 import K1, NAMES, B
 from retrieval_cache.retrievers._canonical import Value, canonical, refused, value_of
-from retrieval_cache.retrievers._dense import DenseRetriever
-from retrieval_cache.retrievers._encoders import (
-    count_truncated,
-    described_name,
-    library_versions,
-    load_model,
-    model_hash,
-    passage_text,
-    set_max_length,
-    token_lengths,
-)
 from retrieval_cache.retrievers._fusion import DEPTH as FUSION_DEPTH
 from retrieval_cache.retrievers._fusion import HybridRetriever, reciprocal_rank_fusion
 from retrieval_cache.retrievers._protocol import (
@@ -25,7 +12,24 @@ from retrieval_cache.retrievers._protocol import (
     wanted_passages,
 )
 from retrieval_cache.retrievers._run_file import LEFT_OUT
-from retrieval_cache.retrievers._vectors import Encoded, Fill, Filled, ShardFolder, chunks, encode_with
+from retrieval_cache.retrievers.bm25 import ANALYSERS, K1, NAMES, B, indexed_text, term_lister
+from retrieval_cache.retrievers.encoded import (
+    DenseRetriever,
+    Encoded,
+    Fill,
+    Filled,
+    ShardFolder,
+    chunks,
+    count_truncated,
+    described_name,
+    encode_with,
+    library_versions,
+    load_model,
+    model_hash,
+    passage_text,
+    set_max_length,
+    token_lengths,
+)
 
 __all__ = [
     "ANALYSERS",

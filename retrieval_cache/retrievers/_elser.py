@@ -28,8 +28,8 @@ from ragtasks.errors import (
 from ragtasks.files import Ranked, Run, canonical_hash, in_rank_order, write_atomically
 from ragtasks.records import Passage
 from retrieval_cache.retrievers._canonical import canonical
-from retrieval_cache.retrievers._encoders import passage_text
 from retrieval_cache.retrievers._protocol import Progress, no_progress
+from retrieval_cache.retrievers.encoded import passage_text
 
 _FIELD = "tokens"
 _WINDOW = 10_000

@@ -17,7 +17,7 @@ from ragtasks.errors import CacheError, ConfigurationError, clear_error
 from ragtasks.files import Ranked, Run, in_rank_order
 from ragtasks.records import Passage
 from retrieval_cache.retrievers._protocol import Progress, Retriever, no_progress, wanted_passages
-from retrieval_cache.retrievers._vectors import Fill, encode_with
+from retrieval_cache.retrievers.encoded import Fill, encode_with
 
 K = 60
 """The constant of the paper."""

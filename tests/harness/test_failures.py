@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import tantivy
 
-from ragtasks.clients._transport import _certificates
+from ragtasks.clients.openai_api._transport import _certificates
 from ragtasks.errors import CacheError
 from ragtasks.scoring import record_failure, take_failures
 from ragtasks.scoring._failures import survive

@@ -25,8 +25,8 @@ from retrieval_cache.engines._milvus import MilvusRetriever
 from retrieval_cache.engines._milvus_collection import Collection, without_secrets
 from retrieval_cache.engines._term_weights import TermWeights, rarity, saturated
 from retrieval_cache.retrievers import DenseRetriever, HybridRetriever, no_progress
-from retrieval_cache.retrievers._bm25 import Bm25Retriever
-from retrieval_cache.retrievers._exact import ExactIndex
+from retrieval_cache.retrievers.bm25._bm25 import Bm25Retriever
+from retrieval_cache.retrievers.encoded._exact import ExactIndex
 from retrieval_cache.spec import parse
 from tests.benchmarks.mtrag._official import official_passages, official_queries
 

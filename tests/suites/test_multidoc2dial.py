@@ -14,7 +14,7 @@ from ragtasks.benchmarks.doc2dial._documents import read_documents
 from ragtasks.benchmarks.doc2dial._tasks import tasks_of
 from ragtasks.config import EvaluationConfig
 from ragtasks.metrics import IdkLabel, RuleBasedIdk, Scores, Semantics, SemanticScore
-from ragtasks.metrics._meteor import open_wordnet
+from ragtasks.metrics.lexical._meteor import open_wordnet
 from ragtasks.records import Answerability, IdkVerdict, Response, Task
 from ragtasks.scoring._scoring import ResponseScorer
 from ragtasks.suites import ScoringInputs

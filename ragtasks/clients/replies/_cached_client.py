@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from ragtasks.clients._protocol import FINAL, Client, Journal, Outcome, Progress, Prompt, Reply, no_progress
-from ragtasks.clients._served_models import ServedModels
 from ragtasks.clients._usage import known
+from ragtasks.clients.openai_api import ServedModels
 from ragtasks.clients.replies._claims import Claims
 from ragtasks.clients.replies._reply_cache import Claim, Kept, ReplyCache
 from ragtasks.files import canonical_hash

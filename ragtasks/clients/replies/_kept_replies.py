@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ragtasks.clients._protocol import Client, Journal, Progress, Prompt, Reply, no_progress
-from ragtasks.clients._served_models import ServedModels
+from ragtasks.clients.openai_api import ServedModels
 from ragtasks.clients.replies._cached_client import CachedClient
 from ragtasks.clients.replies._reply_cache import ReplyCache, check_reply_cache
 

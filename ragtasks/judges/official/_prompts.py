@@ -26,9 +26,9 @@ from ragtasks.errors import ConfigurationError, clear_error
 from ragtasks.judges._ibm_conversation import ibm_conversation, ibm_split_conversation
 from ragtasks.judges._parsers import read_decision, read_label, read_rating
 from ragtasks.judges._question import Finding, Question, Rubric, rating_finding
-from ragtasks.judges._rubrics import NOT_UNDERSPECIFIED, RB_LLM, label_finding
 from ragtasks.judges._verdicts import CLARIFICATION, IDK
 from ragtasks.judges.official._parsers import IBM, ibm_clarification_finding, ibm_idk_finding, ibm_rating_finding
+from ragtasks.judges.rubrics import NOT_UNDERSPECIFIED, RB_LLM, label_finding
 from ragtasks.records import Answerability, Response
 
 FOLDER = "scripts/evaluation"

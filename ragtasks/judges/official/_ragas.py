@@ -18,11 +18,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from ragtasks.errors import MissingExtraError
-from ragtasks.judges._faithfulness import RL_F
 from ragtasks.judges._ibm_conversation import ibm_conversation
 from ragtasks.judges._parsers import UnparsableReplyError
 from ragtasks.judges._question import Finding, Question, Rubric
 from ragtasks.judges._verdicts import VerdictOutcome
+from ragtasks.judges.rubrics import RL_F
 from ragtasks.records import Response
 
 _NO_STATEMENTS = Finding(None, None, VerdictOutcome.NO_STATEMENTS, "ragas finds no statement in the answer")

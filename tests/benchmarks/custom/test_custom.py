@@ -498,7 +498,7 @@ def test_the_search_is_that_of_the_retriever_bm25_standard(passages: list[list[s
     pytest.importorskip("tantivy", reason="the oracle needs tantivy (extra: retrieval)")
     import tempfile
 
-    from retrieval_cache.retrievers._bm25 import Bm25Retriever
+    from retrieval_cache.retrievers.bm25._bm25 import Bm25Retriever
 
     corpus = [Passage(f"p{n}", " ".join(words)) for n, words in enumerate(passages)]
     asked = {f"q{n}": ", ".join(words) for n, words in enumerate(queries)}

@@ -1,0 +1,150 @@
+"""The rubrics that need one question, and all rubrics by name.
+
+A rubric's prompt shows only what its question needs: what is not shown need not be paid for, and makes two models'
+equal answers one prompt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from ragtasks.errors import ConfigurationError, close_matches
+from ragtasks.judges._parsers import LABELS, YES_NO, read_coded_label, read_coded_rating
+from ragtasks.judges._question import Finding, Question, Rubric, ask, rating_finding
+from ragtasks.judges._verdicts import CLARIFICATION, IDK, VerdictOutcome
+from ragtasks.judges.rubrics._contexts import CONTEXT_PRECISION, CONTEXT_RECALL, context_precision, context_recall
+from ragtasks.judges.rubrics._faithfulness import RL_F, rl_f
+from ragtasks.judges.rubrics._reference_less import RL_MTB, RL_R, rl_mtb, rl_r
+from ragtasks.records import Answerability, Response
+from ragtasks.templates import PromptTemplate, shipped_template
+
+RB_LLM = "rb_llm"
+
+LABEL_VALUES = {"yes": 1.0, "partial": 0.5, "no": 0.0}
+"""Label -> number, in the order that a median over judges needs."""
+NOT_UNDERSPECIFIED = Finding(
+    None, None, VerdictOutcome.NOT_ASKED, "only underspecified questions call for a question back"
+)
+
+_RATING_FORM = "Rating CODE: N"
+_LABEL_FORM = "Verdict CODE: LABEL"
+
+
+def rb_llm(template: PromptTemplate | None = None) -> Rubric:
+    """Return the rubric `rb_llm`: faithfulness, appropriateness and completeness as one rating, 1 to 10, over 10.
+
+    The judge sees conversation, passages, reference answer and response. Higher is better. An empty response is rated
+    as any other. Source: RB_llm of the MTRAG paper, section 6.3.2.
+
+    Args:
+        template: the prompt; default: the shipped one.
+    """
+    prompt = template or shipped_template("judges/rb_llm")
+
+    def read(reply: str, code: str) -> Finding:
+        return rating_finding(read_coded_rating(reply, code))
+
+    def open_(response: Response) -> Question:
+        return ask(
+            prompt,
+            _RATING_FORM,
+            read,
+            conversation=response.task.messages[:-1],
+            passages=[passage.text for passage in response.passages],
+            question=response.task.question,
+            reference=response.task.target,
+            answer=response.text,
+        )
+
+    return Rubric(
+        RB_LLM, "rating of faithfulness, appropriateness and completeness by judges, over 10", open_, (prompt.source,)
+    )
+
+
+def idk(template: PromptTemplate | None = None) -> Rubric:
+    """Return the rubric `idk`: whether the response says that it does not know; yes 1, partial 0.5, no 0.
+
+    The judge sees the user's last message and the response. Labels: MTRAG paper, section 6.3.3 and appendix F.3.
+
+    Args:
+        template: the prompt; default: the shipped one.
+    """
+    prompt = template or shipped_template("judges/idk")
+
+    def read(reply: str, code: str) -> Finding:
+        return label_finding(read_coded_label(reply, code, LABELS))
+
+    def open_(response: Response) -> Question:
+        return ask(prompt, _LABEL_FORM, read, question=response.task.question, answer=response.text)
+
+    return Rubric(IDK, "whether the response says that it does not know", open_, (prompt.source,))
+
+
+def clarification(template: PromptTemplate | None = None) -> Rubric:
+    """Return the rubric `clarification`: whether the response asks what is meant instead of answering; yes 1, no 0.
+
+    Asked of underspecified questions only (MTRAG-UN): elsewhere nothing rests on it.
+
+    Args:
+        template: the prompt; default: the shipped one.
+    """
+    prompt = template or shipped_template("judges/clarification")
+
+    def read(reply: str, code: str) -> Finding:
+        return label_finding(read_coded_label(reply, code, YES_NO))
+
+    def open_(response: Response) -> Question | Finding:
+        if response.task.answerability is not Answerability.UNDERSPECIFIED:
+            return NOT_UNDERSPECIFIED
+        history = response.task.messages[:-1]
+        return ask(
+            prompt, _LABEL_FORM, read, conversation=history, question=response.task.question, answer=response.text
+        )
+
+    return Rubric(CLARIFICATION, "whether the response asks what is meant", open_, (prompt.source,))
+
+
+def label_finding(label: str) -> Finding:
+    """Return the finding of a label."""
+    return Finding(label, LABEL_VALUES[label])
+
+
+_RUBRICS: dict[str, Callable[[], Rubric]] = {
+    RB_LLM: rb_llm,
+    IDK: idk,
+    CLARIFICATION: clarification,
+    RL_F: rl_f,
+    RL_MTB: rl_mtb,
+    RL_R: rl_r,
+    CONTEXT_PRECISION: context_precision,
+    CONTEXT_RECALL: context_recall,
+}
+RUBRIC_NAMES = tuple(_RUBRICS)
+"""Every rubric, in the order of reports."""
+
+
+def rubrics_named(names: Iterable[str]) -> list[Rubric]:
+    """Return the rubrics of these names with their shipped prompts, in order; [] for none.
+
+    Raises:
+        ConfigurationError: an unknown name, with close matches.
+    """
+    found = []
+    for name in names:
+        if name not in _RUBRICS:
+            raise ConfigurationError(f"judges: unknown rubric {name!r}: {close_matches(name, RUBRIC_NAMES)}")
+        found.append(_RUBRICS[name]())
+    return found
+
+
+__all__ = [
+    "LABEL_VALUES",
+    "NOT_UNDERSPECIFIED",
+    "RB_LLM",
+    "RUBRIC_NAMES",
+    "clarification",
+    "idk",
+    "label_finding",
+    "rb_llm",
+    "rubrics_named",
+]

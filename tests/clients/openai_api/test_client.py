@@ -1,0 +1,387 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import threading
+import time
+import traceback
+from typing import Any
+
+import pytest
+
+from ragtasks.clients import Decoding, OpenAIClient, Outcome, Prompt, Reply
+from ragtasks.errors import JudgeError
+from tests.clients._server import Action, ChatServer, Script, chat_server, closed_port, completion, refusal
+
+KEY = "sk-test-0123456789abcdef"
+QUICK = {
+    "backoff_seconds": 0.01,
+    "longest_backoff_seconds": 0.05,
+    "timeout_seconds": 5.0,
+    "attempts": 4,
+    "rate_limit_patience_seconds": 1.5,
+}
+
+
+def client_for(server: ChatServer, **options: Any) -> OpenAIClient:
+    return OpenAIClient({"model": "m", "base_url": server.base_url, **QUICK, **options}, KEY)
+
+
+def ask_one(action: Action | Script, **options: Any) -> tuple[Reply, ChatServer]:
+    script = action if callable(action) else lambda _text, _before: action
+    with chat_server(script) as server:
+        (reply,) = client_for(server, **options).answer([Prompt.of("q")])
+    return reply, server
+
+
+def then_fine(action: Action) -> Script:
+    """First the given action, from then on a completion."""
+    return lambda _text, n_before: action if n_before == 0 else completion()
+
+
+def test_replies_come_in_the_order_of_the_prompts() -> None:
+    def script(text: str, _: int) -> Action:
+        body = completion(f"echo {text}")
+        return Action(body.body, delay_seconds=0.05 if text == "0" else 0.0)
+
+    with chat_server(script) as server:
+        replies = client_for(server).answer([Prompt.of(str(number)) for number in range(40)])
+    assert [reply.text for reply in replies] == [f"echo {number}" for number in range(40)]
+    assert {reply.prompt_tokens for reply in replies} == {7}
+
+
+def test_no_prompts_send_nothing() -> None:
+    assert OpenAIClient("openai/any").answer([]) == []
+
+
+def test_request_holds_model_messages_and_decoding() -> None:
+    with chat_server(lambda *_: completion()) as server:
+        endpoint = {"model": "m", "base_url": server.base_url}
+        OpenAIClient(endpoint, KEY, Decoding(None, 5, 9)).answer([Prompt.of("q", system="s")])
+    assert server.bodies == [
+        {
+            "model": "m",
+            "messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "q"}],
+            "seed": 5,
+            "max_tokens": 9,
+        }
+    ]
+    assert server.headers[0]["authorization"] == f"Bearer {KEY}"
+
+
+def test_azure_addresses_the_deployment() -> None:
+    with chat_server(lambda *_: completion()) as server:
+        endpoint = {"model": "dep", "base_url": server.base_url.removesuffix("/v1"), "api_version": "2024-10-21"}
+        (reply,) = OpenAIClient(endpoint, KEY).answer([Prompt.of("q")])
+    assert reply.text == "fine"
+    assert server.paths == ["/openai/deployments/dep/chat/completions?api-version=2024-10-21"]
+    assert server.headers[0]["api-key"] == KEY
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        pytest.param(refusal(500), id="500"),
+        pytest.param(refusal(503), id="503"),
+        pytest.param(refusal(429), id="429 without Retry-After"),
+        pytest.param(refusal(503, retry_after="0.1"), id="503 with Retry-After"),
+        pytest.param(refusal(429, retry_after="0.1"), id="429 with Retry-After"),
+        pytest.param(Action(b'{"error": {"code": 429, "message": "slower"}}'), id="429 in a body"),
+        pytest.param(Action(b'{"error": {"type": "overloaded_error", "message": ""}}'), id="overloaded in a body"),
+        pytest.param(Action(reset=True), id="reset"),
+        pytest.param(Action(completion().body, sent_bytes=20), id="half a body"),
+        pytest.param(Action(b'{"choices": [{'), id="invalid JSON"),
+        pytest.param(Action(b"<html>busy</html>", headers={"Content-Type": "text/html"}), id="a proxy's page"),
+        pytest.param(Action(b""), id="empty body"),
+    ],
+)
+def test_transport_failures_are_tried_again(failure: Action) -> None:
+    reply, server = ask_one(then_fine(failure))
+    assert (reply.outcome, reply.text) == (Outcome.ANSWERED, "fine")
+    assert len(server.asked) == 2
+
+
+def test_hang_ends_at_the_time_limit_and_is_tried_again() -> None:
+    hang = Action(completion().body, delay_seconds=1.0)
+    reply, server = ask_one(then_fine(hang), timeout_seconds=0.2)
+    assert (reply.text, len(server.asked)) == ("fine", 2)
+
+
+def test_dripping_body_ends_at_the_time_limit() -> None:
+    drip = Action(completion().body, drip_seconds=0.05)  # every byte within the limit, the whole far beyond it
+    reply, server = ask_one(then_fine(drip), timeout_seconds=0.3)
+    assert (reply.text, len(server.asked)) == ("fine", 2)
+
+
+def test_slow_reply_within_the_limit_is_taken() -> None:
+    reply, server = ask_one(Action(completion("late").body, delay_seconds=0.3))
+    assert (reply.text, len(server.asked)) == ("late", 1)
+
+
+@pytest.mark.parametrize(("failure", "n_requests"), [(refusal(500, "boom"), 4), (Action(reset=True), 4)])
+def test_storm_ends_after_the_attempts_with_a_reason(failure: Action, n_requests: int) -> None:
+    reply, server = ask_one(failure)
+    assert (reply.outcome, reply.text) == (Outcome.FAILED, None)
+    assert "no attempt left" in reply.reason
+    assert len(server.asked) == n_requests
+
+
+PAGE = Action(b"<html>sign in first</html>", headers={"Content-Type": "text/html"})
+
+
+@pytest.mark.parametrize(
+    ("failure", "said"),
+    [
+        (refusal(500, "boom"), "HTTP 500: .*boom"),
+        (refusal(429, "slower"), "HTTP 429: .*slower"),
+        (Action(PAGE.body, 502, PAGE.headers), "HTTP 502: .*sign in first"),
+        (Action(b'{"detail": "no such deployment"}', 503), "HTTP 503: .*no such deployment"),
+        (PAGE, "not JSON.*<html>sign in first</html>"),
+        (Action(reset=True), "the connection broke"),
+    ],
+)
+def test_a_server_that_only_fails_ends_the_call_and_says_what_came_back(failure: Action, said: str) -> None:
+    with chat_server(lambda *_: failure) as server, pytest.raises(JudgeError, match=said) as caught:
+        client_for(server, slots=4).answer([Prompt.of(str(number)) for number in range(200)])
+    # Three of four slots have used up the attempts of their prompts, two of them are at their next one.
+    assert len(server.asked) <= 4 * 4 + 2 * 4
+    assert "`ragtasks judge RESULTS --output-path FOLDER`" in str(caught.value)
+
+
+def test_few_prompts_that_all_fail_cost_no_other_reply() -> None:
+    """What is asked again is often only what a server stumbles over: the call ends as soon, and without an error."""
+    with chat_server(lambda *_: refusal(500)) as server:
+        replies = client_for(server, slots=8).answer([Prompt.of(str(number)) for number in range(8)])
+    assert {reply.outcome for reply in replies} == {Outcome.FAILED}
+
+
+@pytest.mark.parametrize("word", [completion(), refusal(400, "too long"), refusal(400, "policy", "content_filter")])
+def test_a_server_that_once_said_something_is_asked_on(word: Action) -> None:
+    script = lambda text, _: word if text == "0" else refusal(500)  # noqa: E731
+    with chat_server(script) as server:
+        replies = client_for(server, slots=2).answer([Prompt.of(str(number)) for number in range(9)])
+    assert [reply.outcome is Outcome.FAILED for reply in replies[1:]] == [True] * 8
+
+
+def test_a_first_prompt_that_always_fails_disturbs_no_other() -> None:
+    script = lambda text, _: refusal(500) if text == "0" else completion()  # noqa: E731
+    with chat_server(script) as server:
+        replies = client_for(server, slots=1).answer([Prompt.of(str(number)) for number in range(5)])
+    assert [reply.outcome is Outcome.ANSWERED for reply in replies] == [False, True, True, True, True]
+
+
+def test_hanging_server_uses_up_the_attempts_sooner() -> None:
+    reply, server = ask_one(Action(delay_seconds=1.0), timeout_seconds=0.1)
+    assert (reply.outcome, len(server.asked)) == (Outcome.FAILED, 2)  # its patience is twice the time limit
+    assert "no reply in time" in reply.reason
+
+
+def test_retry_after_is_waited_for() -> None:
+    _, server = ask_one(then_fine(refusal(429, retry_after="0.4")))
+    assert server.times[1] - server.times[0] >= 0.4
+
+
+def test_retry_after_holds_back_every_request() -> None:
+    def script(text: str, n_before: int) -> Action:
+        if text == "0" and n_before == 0:
+            return refusal(429, retry_after="0.6")
+        return Action(completion().body, delay_seconds=0.1)
+
+    with chat_server(script) as server:
+        client_for(server, slots=2).answer([Prompt.of(str(number)) for number in range(3)])
+    # `2` has a free slot as soon as `1` is answered, and waits all the same.
+    assert server.times[server.asked.index("2")] - server.times[0] >= 0.6
+
+
+@pytest.mark.parametrize(
+    ("action", "outcome", "in_reason"),
+    [
+        (completion(None), Outcome.EMPTY, "no content"),
+        (completion("  "), Outcome.EMPTY, "no content"),
+        (completion("", reasoning_content="hm"), Outcome.EMPTY, "thinking"),
+        (completion("<think>never ends"), Outcome.EMPTY, "thinking"),
+        (completion("cut o", finish_reason="length"), Outcome.TRUNCATED, "token limit"),
+        (completion("x", finish_reason="content_filter"), Outcome.FILTERED, "filter"),
+        (completion(None, refusal="I will not"), Outcome.REFUSED, "I will not"),
+        (refusal(400, "policy", "content_filter"), Outcome.FILTERED, "filter"),
+        (refusal(400, "prompt is too long"), Outcome.FAILED, "too long"),
+        (refusal(403, "not for you"), Outcome.FAILED, "403"),
+        (Action(b'{"choices": []}'), Outcome.MALFORMED, "IndexError"),
+        (Action(b'{"error": "odd"}'), Outcome.MALFORMED, "choices"),
+        (Action(b"[1]"), Outcome.MALFORMED, "list"),
+        (completion(["parts"]), Outcome.MALFORMED, "content"),
+    ],
+)
+def test_what_the_server_decides_is_final_and_told_apart(action: Action, outcome: Outcome, in_reason: str) -> None:
+    reply, server = ask_one(action)
+    assert (reply.outcome, reply.text) == (outcome, None)
+    assert in_reason in reply.reason
+    assert len(server.asked) == 1
+
+
+def test_thinking_is_kept_apart() -> None:
+    marked, _ = ask_one(completion("<think>a</think>b"))
+    named, _ = ask_one(completion("b", reasoning_content="a"))
+    assert (marked.text, marked.thinking) == (named.text, named.thinking) == ("b", "a")
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        refusal(401, f"Incorrect API key provided: {KEY}"),
+        refusal(404, "model m not found"),
+        refusal(429, "pay", "insufficient_quota"),
+        refusal(429, "tomorrow", retry_after="86400"),
+    ],
+)
+def test_fatal_answers_end_the_call_once(action: Action) -> None:
+    with chat_server(lambda *_: action) as server, pytest.raises(JudgeError) as caught:
+        client_for(server, slots=4).answer([Prompt.of(str(number)) for number in range(50)])
+    assert len(server.asked) <= 4
+    assert "next step" in str(caught.value)
+    assert KEY not in "".join(traceback.format_exception(caught.value))
+
+
+def test_fatal_answer_keeps_what_came_before() -> None:
+    kept: dict[int, Reply] = {}
+
+    class Journal:
+        def recall(self, index: int) -> None:
+            return None
+
+        def record(self, index: int, reply: Reply) -> None:
+            kept[index] = reply
+
+    script = lambda text, _: refusal(401) if text == "5" else completion()  # noqa: E731
+    with chat_server(script) as server, pytest.raises(JudgeError):
+        client_for(server, slots=1).answer([Prompt.of(str(number)) for number in range(9)], journal=Journal())
+    assert sorted(kept) == [0, 1, 2, 3, 4]
+
+
+def test_one_bad_prompt_does_not_disturb_the_others() -> None:
+    script = lambda text, _: refusal(500) if text == "3" else completion()  # noqa: E731
+    with chat_server(script) as server:
+        replies = client_for(server).answer([Prompt.of(str(number)) for number in range(6)])
+    assert [reply.outcome is Outcome.ANSWERED for reply in replies] == [True, True, True, False, True, True]
+
+
+def test_nobody_at_the_address_is_said_once() -> None:
+    endpoint = {"model": "m", "base_url": f"http://127.0.0.1:{closed_port()}/v1", **QUICK}
+    with pytest.raises(JudgeError, match="nobody answers"):
+        OpenAIClient(endpoint, KEY).answer([Prompt.of(str(number)) for number in range(200)])
+
+
+def test_server_that_comes_back_is_waited_for() -> None:
+    port = closed_port()
+    endpoint = {"model": "m", "base_url": f"http://127.0.0.1:{port}/v1", **QUICK, "attempts": 200}
+    replies: list[Reply] = []
+    asking = threading.Thread(target=lambda: replies.extend(OpenAIClient(endpoint, KEY).answer([Prompt.of("q")])))
+    asking.start()
+    time.sleep(0.5)
+    with ChatServer(lambda *_: completion(), port).running():
+        asking.join()
+    assert [reply.text for reply in replies] == ["fine"]
+
+
+def test_server_that_dies_and_comes_back_costs_no_reply() -> None:
+    replies: list[Reply] = []
+    first = ChatServer(lambda *_: Action(completion().body, delay_seconds=0.02))
+    port = int(first.base_url.removesuffix("/v1").rsplit(":", 1)[1])
+    client = client_for(first, slots=4, attempts=200)
+    prompts = [Prompt.of(str(number)) for number in range(12)]
+    asking = threading.Thread(target=lambda: replies.extend(client.answer(prompts)))
+    with first.running():
+        asking.start()
+        while len(first.asked) < 6:
+            time.sleep(0.002)
+        first.script = lambda *_: Action(reset=True)  # connections that are open die with it
+    time.sleep(0.3)
+    with ChatServer(lambda *_: completion(), port).running():
+        asking.join()
+    assert [reply.text for reply in replies] == ["fine"] * 12
+
+
+def test_a_minute_without_a_server_is_outlived_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    sleep = asyncio.sleep
+
+    async def without_waiting(seconds: float) -> None:
+        waits.append(seconds)
+        await sleep(0)
+
+    monkeypatch.setattr("ragtasks.clients.openai_api._call.asyncio.sleep", without_waiting)
+    monkeypatch.setattr("ragtasks.clients.openai_api._call.random.uniform", lambda low, _high: low)
+    endpoint = {"model": "m", "base_url": f"http://127.0.0.1:{closed_port()}/v1"}
+    with pytest.raises(JudgeError, match="nobody answers"):
+        OpenAIClient(endpoint, KEY).answer([Prompt.of("q")])
+    assert sum(waits) >= 60
+
+
+def test_slots_bound_the_open_requests() -> None:
+    with chat_server(lambda *_: Action(completion().body, delay_seconds=0.02)) as server:
+        client_for(server, slots=3).answer([Prompt.of(str(number)) for number in range(12)])
+    assert server.most_open == 3
+
+
+def test_progress_counts_to_the_total() -> None:
+    told: list[tuple[str, int, int | None]] = []
+    script = lambda text, _: refusal(400) if text == "1" else completion()  # noqa: E731
+    with chat_server(script) as server:
+        prompts = [Prompt.of(str(number)) for number in range(3)]
+        client_for(server).answer(prompts, lambda *call: told.append(call))
+    assert [(done, total) for _, done, total in told] == [(1, 3), (2, 3), (3, 3)]
+    name, _, note = told[-1][0].partition("\t")
+    assert name == "m"
+    assert re.fullmatch(r"[\d,.]+/s  1 failed  20 tokens", note)
+
+
+def test_works_inside_a_running_event_loop() -> None:
+    async def notebook(server: ChatServer) -> list[Reply]:
+        return client_for(server).answer([Prompt.of("q")])
+
+    with chat_server(lambda *_: completion()) as server:
+        assert asyncio.run(notebook(server))[0].text == "fine"
+
+
+def test_key_shows_nowhere(caplog: pytest.LogCaptureFixture) -> None:
+    echo = completion(f"your key is {KEY}")
+    with (
+        caplog.at_level(logging.DEBUG),
+        chat_server(lambda text, _: echo if text == "a" else refusal(400, KEY)) as server,
+    ):
+        client = client_for(server)
+        replies = client.answer([Prompt.of("a"), Prompt.of("b")])
+    shown = f"{client!r} {client.describe()} {client.name} {replies!r} {caplog.text}"
+    assert KEY not in shown
+
+
+def test_requests_a_minute_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ragtasks.clients.openai_api._limiter.WINDOW_SECONDS", 1.0)
+    with chat_server(lambda *_: completion()) as server:
+        client_for(server, requests_per_minute=2).answer([Prompt.of(str(number)) for number in range(5)])
+    begin = server.times[0]
+    assert server.times[2] - begin >= 0.7
+    assert server.times[4] - begin >= 1.7
+    assert time.monotonic() - begin < 10
+
+
+def notes_while(monkeypatch: pytest.MonkeyPatch, script: Script, **options: Any) -> list[str]:
+    """Return what the progress line says while a server keeps a call waiting."""
+    monkeypatch.setattr("ragtasks.clients.openai_api._holdups._LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("ragtasks.clients.openai_api._holdups._QUIET_SECONDS", 0.1)
+    told: list[str] = []
+    with chat_server(script) as server:
+        client_for(server, **options).answer([Prompt.of("q")], lambda name, *_: told.append(name))
+    return [note.split("\t")[2] for note in told if note.count("\t") == 2]
+
+
+def test_a_pause_for_a_rate_limit_shows_in_the_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    notes = notes_while(monkeypatch, then_fine(refusal(429, retry_after="0.6")), rate_limit_patience_seconds=60.0)
+    assert re.fullmatch(r"rate limit, next request in \d s; no reply for \d+ of 60 s", notes[0])
+
+
+def test_silence_shows_in_the_progress_with_what_came_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    actions = [refusal(500, "boom"), Action(completion().body, delay_seconds=0.5)]
+    notes = notes_while(monkeypatch, lambda _, n_before: actions[n_before])
+    assert re.fullmatch(r"no reply for \d+ s, 1 open, at most 10 s a prompt; last: HTTP 500: .*boom", notes[-1])

@@ -1,0 +1,285 @@
+"""What the prompts hold, and what follows from replies."""
+
+from __future__ import annotations
+
+import json
+from itertools import takewhile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jinja2 import Environment, meta
+
+from ragtasks.errors import ConfigurationError
+from ragtasks.judges import VerdictOutcome, rubrics_named
+from ragtasks.judges._parsers import (
+    UnparsableReplyError,
+    read_coded_label,
+    read_coded_object,
+    read_coded_rating,
+    read_statements,
+    read_support,
+)
+from ragtasks.judges._question import Finding, Question
+from ragtasks.judges.rubrics._faithfulness import rl_f
+from ragtasks.judges.rubrics._named import RUBRIC_NAMES, idk, rb_llm
+from ragtasks.records import Answerability
+from ragtasks.templates import PromptTemplate, shipped_template
+from tests.judges._scripted import code_in, obedient, response
+
+SNAPSHOTS = Path(__file__).parent / "prompts"
+PLACEHOLDERS = {
+    "again": {"question", "form"},
+    "asked_questions": {"answer", "code", "form"},
+    "citation_support": {"code", "form", "passage", "sentence"},
+    "clarification": {"answer", "code", "conversation", "form", "question"},
+    "context_precision": {"code", "conversation", "form", "passages", "question", "reference"},
+    "idk": {"answer", "code", "form", "question"},
+    "multihop_answer": {"answer", "code", "form", "question", "reference"},
+    "nugget_assignment": {"answer", "code", "form", "nuggets", "question"},
+    "nugget_creation": {"code", "form", "most", "nuggets", "passages", "question"},
+    "nugget_importance": {"code", "form", "nuggets", "question"},
+    "pairwise": {
+        *("answer_a", "answer_b", "code", "conversation", "form", "passages", "question", "shown_a", "shown_b"),
+    },
+    "rb_llm": {"answer", "code", "conversation", "form", "passages", "question", "reference"},
+    "relevance": {"code", "conversation", "form", "passage", "question"},
+    "rl_mtb": {"answer", "code", "conversation", "form", "passages", "question"},
+    "same_question": {"code", "form", "question", "statements"},
+    "statements": {"answer", "code", "conversation", "form", "question"},
+    "support": {"code", "form", "passages", "statements"},
+}
+CODE = "0a1b2c3d"
+
+
+def asked(question: Question | Finding) -> Question:
+    assert isinstance(question, Question)
+    return question
+
+
+def found(step: Question | Finding) -> Finding:
+    assert isinstance(step, Finding)
+    return step
+
+
+def test_every_template_has_exactly_its_placeholders() -> None:
+    folder = Path(__file__).parents[3] / "ragtasks" / "prompts" / "judges"
+    assert {path.stem for path in folder.glob("*.jinja")} == set(PLACEHOLDERS)
+    for name, expected in PLACEHOLDERS.items():
+        tree = Environment(autoescape=True).parse(shipped_template(f"judges/{name}").source)
+        assert meta.find_undeclared_variables(tree) == expected, name
+
+
+def rendered() -> dict[str, str]:
+    asks_back, answered = response(answerability=Answerability.UNDERSPECIFIED), response()
+    first = {
+        rubric.name: asked(rubric.open(asks_back if rubric.name == "clarification" else answered))
+        for rubric in rubrics_named(RUBRIC_NAMES)
+    }
+    script = obedient()
+    second = {
+        f"{name}_support": asked(first[name].read(str(script(first[name].text, 0)))) for name in first if "rl_f" in name
+    }
+    second["rl_r_same"] = asked(first["rl_r"].read(str(script(first["rl_r"].text, 0))))
+    texts = {name: question.text for name, question in {**first, **second}.items()}
+    return {**texts, "idk_again": first["idk"].again().text}
+
+
+@pytest.mark.parametrize("name", sorted(rendered()))
+def test_prompts_are_as_they_were(name: str) -> None:
+    assert rendered()[name] == (SNAPSHOTS / f"{name}.txt").read_text(encoding="utf-8")
+
+
+def test_every_snapshot_belongs_to_a_prompt() -> None:
+    assert {path.stem for path in SNAPSHOTS.glob("*.txt")} == set(rendered())
+
+
+@pytest.mark.parametrize(
+    ("name", "shown", "hidden"),
+    [
+        ("rb_llm", ["runs from April.", "to October.", "When does it", "Yes, one."], []),
+        ("idk", ["runs from April.", "When does it"], ["Yes, one.", "to October."]),
+        ("clarification", ["runs from April.", "When does it", "Yes, one."], ["to October."]),
+        ("rl_f", ["runs from April.", "When does it", "Yes, one."], ["to October."]),
+        (
+            "rl_mtb",
+            ["runs from April.", "When does it", "Yes, one.", "from April to October."],
+            ["From April to October."],
+        ),
+        ("rl_r", ["runs from April."], ["When does it", "Yes, one.", "to October."]),
+    ],
+)
+def test_a_prompt_shows_what_its_question_needs(name: str, shown: list[str], hidden: list[str]) -> None:
+    (rubric,) = rubrics_named([name])
+    text = asked(rubric.open(response(answerability=Answerability.UNDERSPECIFIED))).text
+    assert all(part in text for part in shown)
+    assert not any(part in text for part in hidden)
+
+
+def test_statements_are_held_against_the_passages_alone() -> None:
+    first = asked(rl_f().open(response()))
+    text = asked(first.read(str(obedient()(first.text, 0)))).text
+    assert "to October." in text
+    assert "Yes, one." not in text
+
+
+def test_equal_material_makes_an_equal_prompt_and_another_conversation_another_code() -> None:
+    first, again, other = (asked(idk().open(response("one", question=text))) for text in ("when?", "when?", "who?"))
+    assert first.text == again.text
+    assert code_in(first.text) != code_in(other.text)
+
+
+def test_prompts_about_one_conversation_begin_alike_up_to_what_differs() -> None:
+    rubric = rb_llm()
+    one, other = (asked(rubric.open(response(text))).text for text in ("It is red.", "It is blue."))
+    n_alike = sum(takewhile(bool, map(str.__eq__, one, other)))
+    assert one.index("It is red.") == other.index("It is blue.") == n_alike - len("It is ")
+    first_turn = asked(rubric.open(response(history=(), question="opening"))).text
+    later_turn = asked(rubric.open(response(history=("opening", "reply"), question="and then?"))).text
+    assert code_in(first_turn) == code_in(later_turn)
+
+
+@pytest.mark.parametrize("rating", range(1, 11))
+def test_rb_llm_is_the_rating_over_ten(rating: int) -> None:
+    question = asked(rb_llm().open(response()))
+    finding = found(question.read(str(obedient(rating=rating)(question.text, 0))))
+    assert (finding.label, finding.value) == (str(rating), rating / 10)
+
+
+def test_users_own_template_is_filled_in() -> None:
+    template = PromptTemplate("mine", "Q {{ question }} A {{ answer }} {{ form }}")
+    assert asked(idk(template).open(response("x"))).text.startswith("Q When does it run? A x Verdict ")
+
+
+def test_template_with_an_unknown_field_is_a_clear_error() -> None:
+    with pytest.raises(ConfigurationError, match="fields answer, code"):
+        idk(PromptTemplate("mine", "{{ target }}")).open(response())
+
+
+def test_clarification_is_asked_of_underspecified_questions_only() -> None:
+    (rubric,) = rubrics_named(["clarification"])
+    for answerability in Answerability:
+        step = rubric.open(response(answerability=answerability))
+        assert isinstance(step, Question) == (answerability is Answerability.UNDERSPECIFIED)
+
+
+@pytest.mark.parametrize("text", ["", "  \n"])
+def test_empty_answer_has_no_statements_and_asks_nothing(text: str) -> None:
+    assert found(rl_f().open(response(text))).outcome is VerdictOutcome.NO_STATEMENTS
+
+
+def test_no_statements_is_unscored_with_that_reason() -> None:
+    question = asked(rl_f().open(response("I do not know.")))
+    finding = found(question.read(json.dumps({"id": code_in(question.text), "statements": [" "]})))
+    assert (finding.value, finding.outcome) == (None, VerdictOutcome.NO_STATEMENTS)
+    assert "no statement" in finding.reason
+
+
+def test_statements_without_passages_are_unsupported() -> None:
+    first = asked(rl_f().open(response(passages=())))
+    finding = found(first.read(str(obedient()(first.text, 0))))
+    assert (finding.label, finding.value) == ("0/2", 0.0)
+
+
+def test_a_statement_with_lines_of_its_own_stays_one() -> None:
+    reply = json.dumps({"id": CODE, "statements": ["one\n2. two", "three"]})
+    assert read_statements(reply, CODE) == ["one 2. two", "three"]
+
+
+def test_unknown_rubric_names_the_near_ones() -> None:
+    with pytest.raises(ConfigurationError, match="'rb_llm'"):
+        rubrics_named(["rb_lm"])
+
+
+@pytest.mark.parametrize(
+    ("reply", "rating"),
+    [
+        (f"Rating {CODE}: 7", 7),
+        (f"Because.\n\nRating {CODE}: 10\n", 10),
+        (f"**Rating {CODE}: 7**", 7),
+        (f"**Rating {CODE}:** 7.", 7),
+        (f"> rating `{CODE.upper()}` : 7/10", 7),
+        (f"Rating {CODE}: [[7]]\r\n", 7),
+        (f"Rating {CODE}: 4\nI meant:\nRating {CODE}: 5\nRating: 9", 5),
+    ],
+)
+def test_coded_rating_is_read(reply: str, rating: int) -> None:
+    assert read_coded_rating(reply, CODE) == rating
+
+
+@pytest.mark.parametrize(
+    "rest",
+    ["", " N", " 0", " 11", " 7.5", " 7-8", " 7 or 8", " -7", " 7/5", " seven", " ７", " 7 because", " " + "9" * 5000],  # noqa: RUF001
+)
+def test_other_values_beside_the_code_are_no_rating(rest: str) -> None:
+    with pytest.raises(UnparsableReplyError):
+        read_coded_rating(f"Rating {CODE}: 5\nRating {CODE}:{rest}", CODE)
+
+
+@pytest.mark.parametrize(
+    "reply", ["", "Rating: 7", "Rating 0a1b2c3e: 7", f"{CODE}: 7", f"The Rating {CODE}: 7", f"Verdict {CODE}: 7"]
+)
+def test_rating_without_the_code_is_none(reply: str) -> None:
+    with pytest.raises(UnparsableReplyError, match=f"Rating {CODE}"):
+        read_coded_rating(reply, CODE)
+
+
+@pytest.mark.parametrize("word", ["yes", "YES", " **Yes** ", "`yes`.", '"yes"'])
+def test_coded_label_is_read(word: str) -> None:
+    assert read_coded_label(f"Verdict {CODE}: {word}", CODE, ("yes", "no")) == "yes"
+
+
+@pytest.mark.parametrize("word", ["", "LABEL", "partial", "yes and no", "yes, it does", "unknown", "y"])
+def test_labels_that_were_not_offered_are_refused(word: str) -> None:
+    with pytest.raises(UnparsableReplyError, match="none of yes, no"):
+        read_coded_label(f"Verdict {CODE}: {word}", CODE, ("yes", "no"))
+
+
+@pytest.mark.parametrize(
+    "supported",
+    [
+        {"1": "yes"},
+        {"1": "yes", "2": "no", "3": "no"},
+        {"1": "yes", "2": "maybe"},
+        {"1": "yes", "2": 1},
+        {"1": "yes", "2": None},
+        {"one": "yes", "two": "no"},
+        ["yes", "no"],
+        None,
+    ],
+)
+def test_support_must_hold_each_statement_once(supported: object) -> None:
+    with pytest.raises(UnparsableReplyError):
+        read_support(json.dumps({"id": CODE, "supported": supported}), CODE, 2)
+
+
+@pytest.mark.parametrize("statements", ["one", [1], [["one"]], None, {"1": "one"}])
+def test_statements_must_be_texts(statements: object) -> None:
+    with pytest.raises(UnparsableReplyError, match="no list of texts"):
+        read_statements(json.dumps({"id": CODE, "statements": statements}), CODE)
+
+
+def test_the_last_object_with_the_code_counts_and_must_be_whole() -> None:
+    one, two = (json.dumps({"id": CODE, "n": number}) for number in (1, 2))
+    assert read_coded_object(f"```json\n{one}\n```\nbetter: {two} {{}}", CODE)["n"] == 2
+    with pytest.raises(UnparsableReplyError, match="cannot be read"):
+        read_coded_object(f'{one} {{"id": "{CODE}", "n":', CODE)
+
+
+def test_deeply_nested_objects_end_in_no_verdict() -> None:
+    with pytest.raises(UnparsableReplyError):
+        read_coded_object(f'{{"id": "{CODE}", "n": ' + "[" * 100_000, CODE)
+
+
+@given(st.text(), st.integers(1, 10), st.text())
+def test_text_around_a_coded_rating_changes_nothing(before: str, rating: int, after: str) -> None:
+    reply = f"{before}\nRating {CODE}: {rating}\n{after}"
+    if CODE not in before + after:
+        assert read_coded_rating(reply, CODE) == rating
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=30), st.text())
+def test_support_is_read_back(supported: list[bool], before: str) -> None:
+    words = {str(number): "yes" if one else "no" for number, one in enumerate(supported, 1)}
+    assert read_support(before + json.dumps({"id": CODE, "supported": words}), CODE, len(supported)) == supported
