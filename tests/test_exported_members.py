@@ -7,14 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import pytest
-
-ROOT = Path(__file__).resolve().parents[1]
-MODULES = sorted(path for package in ("ragtasks", "retrieval_cache") for path in (ROOT / package).rglob("*.py"))
-
-
-def name_of(path: Path) -> str:
-    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+from tests._modules import each_module, parsed
 
 
 def statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
@@ -73,9 +66,9 @@ def ruff_order(name: str) -> tuple[int, list[tuple[int, int, str]]]:
     return kind, [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in parts]
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
+@each_module
 def test_all_holds_the_public_names(path: Path) -> None:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = parsed(path)
     exported, own = declared(tree), defined(tree) - {"__all__"}
     public = {name for name in own - commands(tree) if not name.startswith("_")}
     assert len(set(exported)) == len(exported)
@@ -86,13 +79,13 @@ def test_all_holds_the_public_names(path: Path) -> None:
     assert exported == sorted(exported, key=ruff_order)
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
+@each_module
 def test_every_module_opens_with_its_idea(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
-    assert not text or ast.get_docstring(ast.parse(text))
+    assert not text or ast.get_docstring(parsed(path))
 
 
-@pytest.mark.parametrize("path", [path for path in MODULES if path.name == "__init__.py"], ids=name_of)
+@each_module
 def test_a_package_file_holds_names_only(path: Path) -> None:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    assert not [node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
+    if path.name == "__init__.py":
+        assert not [node for node in parsed(path).body if isinstance(node, (ast.FunctionDef, ast.ClassDef))]

@@ -9,10 +9,8 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
-import pytest
+from tests._modules import MODULES, each_module, name_of, parsed, part_of
 
-ROOT = Path(__file__).resolve().parents[1]
-MODULES = sorted(path for package in ("ragtasks", "retrieval_cache") for path in (ROOT / package).rglob("*.py"))
 HEAVY = ("torch", "transformers", "lm_eval", "datasets")
 
 # A part may import from parts with a smaller number, and from itself. DESIGN.md, "Imports point one way".
@@ -70,17 +68,7 @@ MAY_CALL_RETRIEVAL = {"ragtasks.api", "ragtasks.cli", "ragtasks.scoring", "ragta
 MAY_READ_ENVIRONMENT = {"ragtasks.api", "ragtasks.harness", "ragtasks.doctor", "ragtasks.cli", "ragtasks.scoring"}
 
 
-def name_of(path: Path) -> str:
-    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-
-
 NAMES = {name_of(path): path for path in MODULES}
-
-
-def part_of(module: str) -> str:
-    """Return the part that a module belongs to: the first two names of ours, the first name of others."""
-    names = module.split(".")
-    return ".".join(names[:2]) if names[0] == "ragtasks" else names[0]
 
 
 @cache
@@ -90,7 +78,7 @@ def imported(path: Path) -> list[str]:
 
 
 def _imports(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -136,7 +124,7 @@ def test_no_circle_between_files() -> None:
     assert circle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c"]
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
+@each_module
 def test_imports_point_one_way(path: Path) -> None:
     own = part_of(name_of(path))
     for module in imported(path):
@@ -152,7 +140,7 @@ def test_imports_point_one_way(path: Path) -> None:
             assert LAYERS[part] < LAYERS[own] or LAYERS[own] == LAYERS[part] == 0, f"imports {module}"
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
+@each_module
 def test_private_modules_are_imported_in_their_own_folder_only(path: Path) -> None:
     own = name_of(path)
     for module in imported(path):
@@ -161,13 +149,13 @@ def test_private_modules_are_imported_in_their_own_folder_only(path: Path) -> No
             assert own == folder or own.startswith(f"{folder}."), f"{own} imports {module}: import from {folder}"
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
+@each_module
 def test_only_the_harness_part_imports_lm_eval(path: Path) -> None:
     if part_of(name_of(path)) != "ragtasks.harness":
         assert "lm_eval" not in {part_of(module) for module in imported(path)}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
+@each_module
 def test_only_outer_parts_read_the_environment(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     if name_of(path) != "ragtasks.environment":
