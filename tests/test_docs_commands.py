@@ -6,6 +6,7 @@ import argparse
 import re
 import shlex
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ def options_of(words: list[str]) -> set[str]:
     program, *rest = words
     if program == "lm_eval" or rest[0] == "run":
         return _harness_options() | {"-v"}
-    command: Any = typer.main.get_command(app)
+    command = _root()
     known = {option for parameter in command.params for option in parameter.opts}
     while hasattr(command, "commands") and rest and not rest[0].startswith("-"):
         assert rest[0] in command.commands, f"no command {' '.join(words)}"
@@ -63,6 +64,12 @@ def options_of(words: list[str]) -> set[str]:
     return known | {"--help", "-h"}
 
 
+@cache
+def _root() -> Any:
+    return typer.main.get_command(app)
+
+
+@cache
 def _harness_options() -> set[str]:
     (commands,) = (a for a in HarnessCLI()._parser._actions if isinstance(a, argparse._SubParsersAction))
     return {option for parser in commands.choices.values() for a in parser._actions for option in a.option_strings}

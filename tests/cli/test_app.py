@@ -41,8 +41,9 @@ def in_process(*arguments: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-def as_command(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    code = "from ragtasks.cli import main; main()"
+def as_command(
+    *arguments: str, code: str = "from ragtasks.cli import main; main()", **variables: str
+) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-W", "error::DeprecationWarning:ragtasks", "-c", code, *arguments]
     return subprocess.run(command, check=False, capture_output=True, text=True, env=os.environ | variables)
 
@@ -163,18 +164,19 @@ def light_harness(tmp_path: Path) -> Path:
 
 
 def test_link_and_unlink_say_what_they_did(light_harness: Path) -> None:
-    repository = str(Path(__file__).resolve().parents[2])
-    search = os.pathsep.join([str(light_harness.parent), repository])
+    search = os.pathsep.join([str(light_harness.parent), str(Path(__file__).resolve().parents[2])])
     stubs = light_harness / "tasks" / "ragtasks"
-    first, second = (as_command("link", PYTHONPATH=search) for _ in range(2))
-    assert (first.returncode, first.stderr) == (0, "")
-    assert first.stdout.count("wrote ") == N_STUBS
-    assert first.stdout.endswith(f"{N_STUBS} written, 0 already right, 0 removed in {stubs}\n")
-    assert second.stdout == f"0 written, {N_STUBS} already right, 0 removed in {stubs}\n"
+    done = as_command("link", PYTHONPATH=search)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("wrote ") == N_STUBS
+    assert done.stdout.endswith(f"{N_STUBS} written, 0 already right, 0 removed in {stubs}\n")
     assert len(list(stubs.rglob("*.yaml"))) == N_STUBS
-    gone, again = (as_command("unlink", PYTHONPATH=search) for _ in range(2))
-    assert gone.stdout.endswith(f"{N_STUBS} removed from {stubs}\n")
-    assert again.stdout == f"0 removed from {stubs}\n"
+    later = "; ".join(f"main(['{name}'], standalone_mode=False)" for name in ("link", "unlink", "unlink"))
+    done = as_command(code=f"from ragtasks.cli.app import app as main; {later}", PYTHONPATH=search)
+    again, *removed, nothing = done.stdout.splitlines()
+    assert again == f"0 written, {N_STUBS} already right, 0 removed in {stubs}"
+    assert removed[-1] == f"{N_STUBS} removed from {stubs}"
+    assert nothing == f"0 removed from {stubs}"
     assert not stubs.exists()
 
 
