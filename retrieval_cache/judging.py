@@ -121,8 +121,9 @@ def _judged(
         domain_of=domain_of,
     )
     if found.unjudged:
-        n, first = len(found.unjudged), some(found.unjudged)
-        notes.append(f"{ranking.name}: {n} of its queries are not judged (ignored): {first}")
+        # A benchmark's own tasks without judgements are known; of a file, the names show what it was made for.
+        named = "" if domain_of else f": {some(found.unjudged)}"
+        notes.append(f"{ranking.name}: {len(found.unjudged)} of its queries are not judged (ignored){named}")
     values = {query: dict.fromkeys(row) if unscored else row for query, row in found.values.items()}
     return JudgedRun(ranking.name, values, {query: domain_of[query] for query in judged if domain_of}, tuple(notes))
 

@@ -51,6 +51,19 @@ def test_a_file_and_qrels_are_all_that_is_needed(files: tuple[Path, Path]) -> No
     assert "| run.trec | 4 |      0.250 | 0.375 |" in text
 
 
+def test_what_two_runs_share_is_said_once(files: tuple[Path, Path], tmp_path: Path) -> None:
+    run, qrels = files
+    other = tmp_path / "other.trec"
+    other.write_text("q1 Q0 a 1 2.5 t\nother Q0 c 1 1 t\n", encoding="utf-8")
+    lines = evaluated(run, other, "--qrels", qrels, "--measures", "RR").splitlines()
+    assert [line for line in lines if line.startswith("- ")] == [
+        "- run.trec leaves 2 of 4 judged queries out (counted 0): q3, q4.",
+        "- judged, but without a relevant passage (counted 0): q4.",
+        "- every run: 1 of its queries are not judged (ignored): other.",
+        "- other.trec leaves 3 of 4 judged queries out (counted 0): q2, q3, q4.",
+    ]
+
+
 def test_files_have_full_precision_and_every_query(files: tuple[Path, Path], tmp_path: Path) -> None:
     run, qrels = files
     output, by_query = tmp_path / "scores.json", tmp_path / "queries.jsonl"
