@@ -3,7 +3,7 @@
 Each domain gets the passages that qrels name and, in the file's order, others up to `--size`. Scores on them are higher
 than on any larger corpus, so they compare retrievers with each other and with nothing else.
 
-    python perf/small_pool.py DATA FOLDER [--size 1250]      DATA: a checkout of mt-rag-benchmark with its corpora
+    python perf/small_pool.py DATA FOLDER [--size 600]      DATA: a checkout of mt-rag-benchmark with its corpora
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--size", type=int, default=1250)
+    parser.add_argument("--size", type=int, default=600)
     arguments = parser.parse_args()
     for domain in retrieval_side("mtrag").domains:
         content = pool(arguments.data, domain, arguments.size)

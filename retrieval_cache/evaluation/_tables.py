@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from ragtasks.metrics import IBM_METRICS, RETRIEVAL_METRICS
 from ragtasks.records import Score
-from ragtasks.tables import Table
+from ragtasks.tables import Table, notes_once
 from retrieval_cache.evaluation._coverage import coverage_notes
 from retrieval_cache.evaluation._evaluation import (
     Evaluation,
@@ -110,7 +110,7 @@ def report_evaluations(evaluations: Sequence[Evaluation]) -> RetrievalReport:
     tables = [_all_queries(evaluations), _by_subset(evaluations), _by_domain(evaluations), _ibm(evaluations)]
     if len(evaluations) > 1:
         tables.append(_pairs(evaluations))
-    return RetrievalReport(evaluations[0].benchmark, tuple(dict.fromkeys(_notes(evaluations))), tuple(tables))
+    return RetrievalReport(evaluations[0].benchmark, notes_once(_notes(evaluations), len(evaluations)), tuple(tables))
 
 
 def _title(title: str, number: int, evaluations: Sequence[Evaluation]) -> str:
@@ -122,37 +122,41 @@ def _table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> T
     return Table(title, tuple(heads), tuple(map(tuple, rows)))
 
 
-def _notes(evaluations: Sequence[Evaluation]) -> Iterator[str]:
-    """Yield what a reader must know before reading a score."""
+def _notes(evaluations: Sequence[Evaluation]) -> Iterator[tuple[str, str]]:
+    """Yield what a reader must know before reading a score, each note behind the name of its run, "" for none."""
     if _names_paper(evaluations[0]):
-        yield "Rows and columns headed `paper` are scores printed in the paper (Elser is version 1)."
+        yield "", "Rows and columns headed `paper` are scores printed in the paper (Elser is version 1)."
     for evaluation in evaluations:
-        if _is_of_paper(evaluation) and not _names_paper(evaluation):
-            yield f"{evaluation.name}: other data than the paper's, so its scores are left out."
-        elif _names_paper(evaluation) and (problem := not_comparable(evaluation)):
-            yield f"{evaluation.name} does not compare with the paper: {problem}."
-        if evaluation.unscored:
-            yield f"{evaluation.name}: {evaluation.unscored}, so the judgements do not apply to it."
-        if evaluation.fallbacks:
-            yield f"{evaluation.name}: {evaluation.fallbacks}."
-        domain_of = {result.query_id: result.domain for result in evaluation.results}
-        yield from coverage_notes(
-            evaluation.name,
-            list(domain_of),
-            omitted=evaluation.omitted,
-            empty=evaluation.empty,
-            without_relevant=evaluation.without_relevant,
-            domain_of=domain_of,
+        yield from ((evaluation.name, note) for note in _notes_on(evaluation))
+
+
+def _notes_on(evaluation: Evaluation) -> Iterator[str]:
+    if _is_of_paper(evaluation) and not _names_paper(evaluation):
+        yield f"{evaluation.name}: other data than the paper's, so its scores are left out."
+    elif _names_paper(evaluation) and (problem := not_comparable(evaluation)):
+        yield f"{evaluation.name} does not compare with the paper: {problem}."
+    if evaluation.unscored:
+        yield f"{evaluation.name}: {evaluation.unscored}, so the judgements do not apply to it."
+    if evaluation.fallbacks:
+        yield f"{evaluation.name}: {evaluation.fallbacks}."
+    domain_of = {result.query_id: result.domain for result in evaluation.results}
+    yield from coverage_notes(
+        evaluation.name,
+        list(domain_of),
+        omitted=evaluation.omitted,
+        empty=evaluation.empty,
+        without_relevant=evaluation.without_relevant,
+        domain_of=domain_of,
+    )
+    if evaluation.n_unjudged:
+        yield f"{evaluation.name}: {evaluation.n_unjudged} of its queries are not judged (ignored)."
+    if evaluation.depth is not None and evaluation.depth < _DEEPEST:
+        yield (
+            f"{evaluation.name} ranks at most {evaluation.depth} passages a query: its scores at larger cut-offs, "
+            "MAP and MRR know of no others."
         )
-        if evaluation.n_unjudged:
-            yield f"{evaluation.name}: {evaluation.n_unjudged} of its queries are not judged (ignored)."
-        if evaluation.depth is not None and evaluation.depth < _DEEPEST:
-            yield (
-                f"{evaluation.name} ranks at most {evaluation.depth} passages a query: its scores at larger cut-offs, "
-                "MAP and MRR know of no others."
-            )
-        if _names_paper(evaluation) or _n_labelled(evaluation):
-            yield _standalone_note(evaluation)
+    if _names_paper(evaluation) or _n_labelled(evaluation):
+        yield _standalone_note(evaluation)
 
 
 def _standalone_note(evaluation: Evaluation) -> str:

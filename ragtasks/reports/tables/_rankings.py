@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ragtasks.metrics import JudgedRun, RetrievalMetric
-from ragtasks.tables import Cell, Section, Table, Value
+from ragtasks.tables import Cell, Section, Table, Value, notes_once
 
 
 def ranking_section(title: str, runs: Sequence[JudgedRun], metrics: Sequence[RetrievalMetric]) -> Section:
     """Return what must be known before the scores, the means over all queries, and by domain where there are some."""
-    notes = tuple(f"{note}." for note in _notes(runs))
+    notes = notes_once(((run.name, f"{note}.") for run in runs for note in run.notes), len(runs))
     before = [Table("Before the scores", (), (), legend=notes)] if notes else []
     columns = ("run", "n", *(metric.title for metric in metrics))
     tables = [*before, Table("All queries", columns, tuple((one.name, *_cells(one, metrics)) for one in runs))]
@@ -19,17 +19,6 @@ def ranking_section(title: str, runs: Sequence[JudgedRun], metrics: Sequence[Ret
         rows = tuple((domain, run.name, *_cells(run, metrics, domain)) for domain in domains for run in runs)
         tables.append(Table("By domain", ("domain", *columns), rows))
     return Section(title, {"runs": ", ".join(run.name for run in runs)}, tuple(tables))
-
-
-def _notes(runs: Sequence[JudgedRun]) -> Iterator[str]:
-    """Yield each note once, behind the names of the runs that it is about."""
-    names: dict[str, list[str]] = {}
-    for run in runs:
-        for note in run.notes:
-            text = note.removeprefix(run.name)
-            names.setdefault(text, []).extend([run.name] if text != note else [])
-    for text, about in names.items():
-        yield (f"every run{text}" if 1 < len(about) == len(runs) else f"{', '.join(about)}{text}")
 
 
 def _cells(run: JudgedRun, metrics: Sequence[RetrievalMetric], domain: str | None = None) -> tuple[Cell, ...]:
