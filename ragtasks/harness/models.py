@@ -17,8 +17,8 @@ from lm_eval.api.registry import register_model
 
 from ragtasks.benchmarks import Doc
 from ragtasks.errors import ConfigurationError
-from ragtasks.harness._chat import REFUSAL
 from ragtasks.harness._extractive import extract_answer
+from ragtasks.harness.conversation_task import REFUSAL
 
 _REFUSAL_SENTENCE = f"{REFUSAL}."
 

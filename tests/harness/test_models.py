@@ -9,8 +9,8 @@ import pytest
 from lm_eval.api.registry import get_model
 
 from ragtasks.errors import ConfigurationError
-from ragtasks.harness._chat import REFUSAL
 from ragtasks.harness.conversation_task import ConversationTask
+from ragtasks.harness.conversation_task._chat import REFUSAL
 from ragtasks.harness.models import Oracle, extractive, oracle, refuse, refuse_on_empty
 
 NAMES = ("ragtasks-extractive", "ragtasks-oracle", "ragtasks-refuse", "ragtasks-refuse-on-empty")

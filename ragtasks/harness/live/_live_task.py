@@ -16,11 +16,8 @@ from ragtasks.benchmarks import Benchmark, Doc
 from ragtasks.environment import run_store, secret
 from ragtasks.errors import ConfigurationError
 from ragtasks.files import CLOSED_BOOK, OFFICIAL, canonical_hash
-from ragtasks.harness._dataset import task_dataset
-from ragtasks.harness._room import Fitting
-from ragtasks.harness._task_answers import writable
 from ragtasks.harness.answering import NoAnswer
-from ragtasks.harness.conversation_task import ConversationTask
+from ragtasks.harness.conversation_task import ConversationTask, Fitting, task_dataset, writable
 from ragtasks.harness.live._histories import OwnHistories, whole_conversations
 from ragtasks.harness.live._rounds import WaitingRequest, round_type
 from ragtasks.metrics import answer_text

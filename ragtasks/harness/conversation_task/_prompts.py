@@ -8,7 +8,7 @@ from typing import Any
 from ragtasks.benchmarks import Doc
 from ragtasks.config import EvaluationConfig
 from ragtasks.files import CLOSED_BOOK
-from ragtasks.harness._chat import ChatMessages, ChatRenderer, chat_messages, system_text
+from ragtasks.harness.conversation_task._chat import ChatMessages, ChatRenderer, chat_messages, system_text
 from ragtasks.templates import PromptTemplate, load_template
 
 _MAX_WORDS = 150  # what the MTRAG prompts ask for

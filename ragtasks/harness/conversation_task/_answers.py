@@ -8,8 +8,8 @@ from typing import Any
 from lm_eval.api.instance import Instance
 
 from ragtasks.benchmarks import Doc, passage_rows, response_of
-from ragtasks.harness._best_of import BestOf
 from ragtasks.harness.answering import NoAnswer, SystemAnswer
+from ragtasks.harness.conversation_task._best_of import BestOf
 from ragtasks.metrics import answer_text
 from ragtasks.records import Response
 

@@ -37,13 +37,13 @@ from ragtasks.harness._argument_errors import (
     parse_in_one_line,
     unknown_task,
 )
-from ragtasks.harness._for_submission import submission_arguments
-from ragtasks.harness._output import take_verbose, told_in_stages
-from ragtasks.harness._own_options import own_help, take_own
-from ragtasks.harness._replacing import replaced
 from ragtasks.harness._system_role import check_system_role
 from ragtasks.harness.answering import AnswerKeeper
 from ragtasks.harness.link import task_folder
+from ragtasks.harness.run._for_submission import submission_arguments
+from ragtasks.harness.run._output import take_verbose, told_in_stages
+from ragtasks.harness.run._own_options import own_help, take_own
+from ragtasks.harness.run._replacing import replaced
 from ragtasks.plugins import task_folders
 from ragtasks.scoring import take_failures
 

@@ -16,7 +16,7 @@ from lm_eval import simple_evaluate
 from lm_eval.api.metrics import aggregate_subtask_metrics, mean
 from lm_eval.tasks import TaskManager
 
-from ragtasks.harness._averaging import mean_of_scored
+from ragtasks.harness.conversation_task._averaging import mean_of_scored
 from ragtasks.harness.link import task_folder
 from tests.harness.conftest import SAMPLE
 

@@ -19,8 +19,8 @@ import lm_eval.tasks
 import lm_eval.utils
 from lm_eval.utils import make_table, setup_logging
 
-from ragtasks.harness._replacing import replaced
 from ragtasks.harness.link import STUB_FOLDER
+from ragtasks.harness.run._replacing import replaced
 
 _VERBOSE = "-v"
 _LEVELS = frozenset({"DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"})

@@ -23,16 +23,16 @@ from ragtasks.config import config_from_metadata
 from ragtasks.environment import data_folder, run_store
 from ragtasks.errors import ConfigurationError
 from ragtasks.files import run_key
-from ragtasks.harness._best_of import BestOf
-from ragtasks.harness._chat import refuse_chat_endpoint
-from ragtasks.harness._dataset import task_dataset
-from ragtasks.harness._room import Fitting, room_of
-from ragtasks.harness._scored_together import score_together
-from ragtasks.harness._task_answers import TaskAnswers
-from ragtasks.harness._task_checks import check_metric_list, warn_of_secrets
-from ragtasks.harness._task_prompts import TaskPrompts
-from ragtasks.harness._task_scores import TaskScores
 from ragtasks.harness.answering import model_in_use
+from ragtasks.harness.conversation_task._answers import TaskAnswers
+from ragtasks.harness.conversation_task._best_of import BestOf
+from ragtasks.harness.conversation_task._chat import refuse_chat_endpoint
+from ragtasks.harness.conversation_task._checks import check_metric_list, warn_of_secrets
+from ragtasks.harness.conversation_task._dataset import task_dataset
+from ragtasks.harness.conversation_task._prompts import TaskPrompts
+from ragtasks.harness.conversation_task._room import Fitting, room_of
+from ragtasks.harness.conversation_task._scored_together import score_together
+from ragtasks.harness.conversation_task._scores import TaskScores
 from ragtasks.harness.judge_model import JudgeModel
 from ragtasks.metrics import Metric
 from ragtasks.records import Response, Setting

@@ -8,7 +8,7 @@ from typing import Any
 
 from lm_eval.api.metrics import mean
 
-from ragtasks.harness._averaging import mean_of_scored
+from ragtasks.harness.conversation_task._averaging import mean_of_scored
 from ragtasks.metrics import Metric, Pair
 from ragtasks.records import Response
 from ragtasks.scoring import ScoredResponse
