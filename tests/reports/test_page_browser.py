@@ -200,8 +200,45 @@ def test_views_follow_the_links(tab: Tab, page: Path) -> None:
     for name in ("plots", "conversations", "tables"):
         tab.click(f"nav a[href='#view={name}']")
         tab.wait("document.querySelector('.view.now').id === arguments[0]", name)
-        assert tab.texts("nav a[aria-current]") == [name.capitalize()]
+        assert tab.texts("nav a[aria-selected=true]") == [name.capitalize()]
     assert tab.run("return document.querySelector('#plots img').naturalWidth") == 40
+
+
+def test_views_are_tabs_for_the_keyboard(tab: Tab, page: Path) -> None:
+    tab.open(page)
+    tab.run("document.querySelector('[role=tab][aria-selected=true]').focus()")
+    for key, name in (
+        ("\ue014", "plots"),
+        ("\ue014", "conversations"),
+        ("\ue014", "tables"),
+        ("\ue012", "conversations"),
+    ):
+        tab.press(key)
+        tab.wait("document.querySelector('[role=tabpanel].now').id === arguments[0]", name)
+        assert tab.run("return document.activeElement.getAttribute('aria-controls')") == name
+
+
+def test_flags_and_comments_are_kept_and_exported(tab: Tab, page: Path) -> None:
+    tab.open(page, f"#task={quote('a<::>1')}&model=low&setting=full_rag")
+    tab.shows("a<::>1")
+    tab.click(".notes input")
+    tab.click(".notes textarea")
+    tab.press("/", "n", "o")
+    tab.open(page, f"#task={quote('a<::>1')}&model=low&setting=full_rag")
+    tab.shows("a<::>1")
+    assert tab.run("return document.querySelector('.notes textarea').value") == "/no"
+    assert tab.run("return document.querySelector('.notes input').checked")
+    assert tab.texts(".row .flag") == ["\u2691 "]
+    tab.set("notes", "flag")
+    assert tab.tasks == ["a<::>1"]
+    tab.run(
+        "window.kept = []; URL.createObjectURL = (blob) => { blob.text().then((text) => kept.push(text)); return '#'; }"
+    )
+    tab.click("#export")
+    tab.wait("window.kept.length === 1")
+    note = {"task_id": "a<::>1", "model": "low", "setting": "full_rag", "flag": True, "comment": "/no"}
+    assert json.loads(tab.run("return window.kept[0]")) == note
+    tab.run("localStorage.clear()")
 
 
 def test_search_looks_into_questions_answers_and_ids(tab: Tab, page: Path) -> None:
@@ -329,7 +366,7 @@ def test_keys_move_between_tasks_and_reach_the_search(tab: Tab, page: Path) -> N
     tab.run("document.getElementById('list').focus()")
     tab.press(Keys.ARROW_DOWN)
     tab.shows("a<::>3")
-    assert tab.run("return document.querySelector('[aria-selected=true]').title") == "a<::>3"
+    assert tab.run("return document.querySelector('.row[aria-selected=true]').title") == "a<::>3"
     tab.press("/", "4 of c", Keys.ESCAPE, "j")
     tab.shows("c<::>4")
     assert "task=c%3C%3A%3A%3E4" in tab.run("return location.hash")

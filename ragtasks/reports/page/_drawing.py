@@ -17,7 +17,7 @@ from ragtasks.tables import Section
 
 @contextmanager
 def drawn_meanwhile(sections: Sequence[Section]) -> Iterator[Callable[[], list[tuple[str, bytes]]]]:
-    """Start to draw, and give a function that waits for the pictures: caption and SVG of each, in order.
+    """Start to draw, and give a function that waits for the pictures: caption and picture of each, in order.
 
     The other process ends with this one, also where that is killed: else it would hold the output open for ever.
     """

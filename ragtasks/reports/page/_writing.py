@@ -7,6 +7,7 @@ read: the same results give the same bytes.
 from __future__ import annotations
 
 import base64
+import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -30,7 +31,7 @@ from ragtasks.reports.rendering import coded
 from ragtasks.tables import Section, Table, Value, fixed
 
 Plot = tuple[str, bytes]
-"""Caption and picture (SVG or PNG)."""
+"""Caption, with what the picture shows on a second line where that is known; and picture (SVG or PNG)."""
 
 _TIME = re.compile(r"results_(\d{4}-\d{2}-\d{2})T(\d{2})-(\d{2})")
 _UNKNOWN = "-"
@@ -137,6 +138,7 @@ def _blocks(
     ]
     blocks[0] = packed(
         {
+            "id": hashlib.sha256("".join(blocks).encode()).hexdigest()[:16],
             "benchmarks": benchmarks,
             "parts": described,
             "metrics": {name: [item.description, item.higher_is_better] for name, item in metrics.items()},

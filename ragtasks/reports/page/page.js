@@ -55,11 +55,35 @@
 
   function setView(name) {
     for (const view of document.querySelectorAll(".view")) view.classList.toggle("now", view.id === name);
-    for (const link of document.querySelectorAll("nav a")) {
-      if (link.hash === `#view=${name}`) link.setAttribute("aria-current", "page");
-      else link.removeAttribute("aria-current");
+    for (const tab of tabs) {
+      const isNow = tab.hash === `#view=${name}`;
+      tab.setAttribute("aria-selected", String(isNow));
+      tab.tabIndex = isNow ? 0 : -1;
     }
   }
+
+  // Without this script the tabs are links, and every view is there.
+  const tabs = [...document.querySelectorAll("#tabs a")];
+  at("tabs").setAttribute("role", "tablist");
+  at("tabs").setAttribute("aria-label", "Parts of the report");
+  for (const tab of tabs) {
+    const view = at(tab.hash.slice("#view=".length));
+    tab.setAttribute("role", "tab");
+    tab.setAttribute("aria-controls", view.id);
+    view.setAttribute("role", "tabpanel");
+    view.removeAttribute("aria-label");
+    view.setAttribute("aria-labelledby", tab.id);
+  }
+
+  at("tabs").addEventListener("keydown", (event) => {
+    const place = tabs.indexOf(document.activeElement);
+    const next = { ArrowRight: place + 1, ArrowLeft: place - 1, Home: 0, End: -1 }[event.key];
+    if (place < 0 || next === undefined) return;
+    event.preventDefault();
+    const tab = tabs.at(next % tabs.length);
+    tab.focus();
+    tab.click();
+  });
 
   // --- tables that sort -------------------------------------------------------------------------------------------
   function sortKey(cell) {
@@ -120,6 +144,47 @@
     return { ...item, ...scores, id: item.scores, metrics: Object.keys(scores.values), tasks: own, haystack, placeOf };
   }
 
+  // --- flags and comments: kept by this browser for these results, exported as a file ---------------------------------
+  let notes = {}; // model, setting and task -> flag and comment
+  const noteKey = (item, id) => JSON.stringify([item.label, item.setting, id]);
+  const noteOf = (item, id) => notes[noteKey(item, id)] ?? { flag: false, comment: "" };
+
+  function loadNotes() {
+    try { notes = JSON.parse(localStorage.getItem(`ragtasks-notes-${book.id}`)) ?? {}; } catch { notes = {}; }
+    at("export").textContent = `Export notes (${Object.keys(notes).length})`;
+  }
+
+  function keepNote(item, id, change) {
+    const note = { ...noteOf(item, id), ...change };
+    if (note.flag || note.comment) notes[noteKey(item, id)] = note;
+    else delete notes[noteKey(item, id)];
+    try { localStorage.setItem(`ragtasks-notes-${book.id}`, JSON.stringify(notes)); } catch { /* kept until the page is closed */ }
+    at("export").textContent = `Export notes (${Object.keys(notes).length})`;
+    drawList();
+  }
+
+  function noteForm(item, task) {
+    const note = noteOf(item, task.id);
+    const flag = Object.assign(make("input", ""), { type: "checkbox", checked: note.flag });
+    const comment = Object.assign(make("textarea", ""), { value: note.comment, rows: 1, placeholder: "Comment" });
+    comment.setAttribute("aria-label", `Comment on the answer of ${item.label}`);
+    flag.addEventListener("input", () => keepNote(item, task.id, { flag: flag.checked }));
+    comment.addEventListener("input", () => keepNote(item, task.id, { comment: comment.value }));
+    return make("div", "notes", make("label", "", flag, "Flag"), comment);
+  }
+
+  function exportNotes() {
+    const lines = Object.entries(notes).map(([key, note]) => {
+      const [model, setting, id] = JSON.parse(key);
+      return `${JSON.stringify({ task_id: id, model, setting, ...note })}\n`;
+    });
+    const link = Object.assign(make("a", ""), { href: URL.createObjectURL(new Blob(lines, { type: "application/jsonl" })), download: "notes.jsonl" });
+    link.click();
+    URL.revokeObjectURL(link.href);
+  }
+
+  at("export").addEventListener("click", exportNotes);
+
   // --- filters ----------------------------------------------------------------------------------------------------
   const FILTERS = {
     failure: (place) => book.failures.filter((_, bit) => part.failures[place] & (1 << bit)).map((item) => item.name),
@@ -172,10 +237,11 @@
 
   function filter() {
     const active = Object.keys(FILTERS).map((name) => [name, form[name].value]).filter(([, value]) => value);
+    const kind = form.notes.value;
     const words = wordsSearched();
-    visible = inOrder(part.tasks.map((_, place) => place).filter((place) => passes(place, words, active)));
+    visible = inOrder(part.tasks.map((_, place) => place).filter((place) => passes(place, words, active) && (!kind || noteOf(part, part.tasks[place].id)[kind])));
     at("count").textContent = `${visible.length} of ${part.tasks.length} tasks`;
-    at("active").textContent = active.length ? ` (${active.length} active)` : "";
+    at("active").textContent = active.length || kind ? ` (${active.length + Boolean(kind)} active)` : "";
     at("list").scrollTop = 0;
     drawList();
   }
@@ -187,7 +253,7 @@
     const value = metric ? `${metric} ${figure(part.values[metric][place])}` : part.idk[place] === "yes" ? "refused" : "";
     const row = make(
       "div", "row",
-      make("div", "question", task.question),
+      make("div", "question", noteOf(part, task.id).flag ? make("span", "flag", "⚑ ") : "", task.question),
       make("div", "under", make("span", "", `${task.domain} · turn ${task.turn} · ${task.answerability.toLowerCase()}`), make("b", "", value)),
       make("div", "errors", FILTERS.failure(place).join(" · ")),
     );
@@ -274,6 +340,7 @@
         make("div", "text answer", ...text(item)),
         make("p", "quiet", idk(item)),
         make("div", "badges", ...failuresOf(item)),
+        noteForm(item, task),
       ]),
       make("h3", "", "Reference answer"),
       make("div", "text target", task.target || make("i", "", "none")),
@@ -499,7 +566,7 @@
   at("choice").addEventListener("submit", (event) => event.preventDefault());
   at("choice").addEventListener("input", onChoice);
   at("clear").addEventListener("click", () => {
-    for (const name of [...Object.keys(FILTERS), "order", "query"]) form[name].value = "";
+    for (const name of [...Object.keys(FILTERS), "notes", "order", "query"]) form[name].value = "";
     filter();
     showDetail(false);
   });
@@ -513,6 +580,7 @@
     setTheme(storedTheme());
     book = await block(0);
     parts = book.parts;
+    loadNotes();
     await readHash();
     root.dataset.started = "yes";
   }

@@ -1,6 +1,7 @@
 """Pictures of a report's tables: settings side by side as bars, every dimension as points, turn by turn as lines.
 
-Only what stands in a table is drawn, with its interval, and no mean is computed here. Baselines are grey. Drawn on
+Only what stands in a table is drawn, with its interval, and no mean is computed here. Baselines are grey where there
+are models. Scores between 0 and 1 share one scale, and no line leads through a score of one task. Drawn on
 scores of their own, without pyplot, so that no window system and no state of the caller is involved.
 """
 
@@ -44,16 +45,18 @@ _STYLE: dict[Any, Any] = {
 }
 _TURNS = "turn by turn"
 _PALENESS = 0.35
+_BEYOND = 0.06  # room that is left above 1, as for points on it
 
 _Looks = Mapping[str, tuple[str, str, str]]
 """Model -> colour, mark, hatch: the same in all panels of a picture."""
 
 
 def plot_sections(sections: Sequence[Section], folder: Path) -> dict[Path, str]:
-    """Return picture -> caption: the pictures (PNG) that were drawn into a folder; {} without tables.
+    """Return picture -> caption and finding: the pictures (PNG) that were drawn into a folder; {} without tables.
 
     One picture a table of settings, one a table of dimensions; other tables are not drawn. The same tables give the
-    same bytes. A caption says the titles of section and table. Existing files of these names are replaced.
+    same bytes. A caption is one line, the titles of section and table; what the picture shows, for those who cannot see
+    it, is another, which is in the file too. Existing files of these names are replaced.
 
     Args:
         sections: as from `report_sections`.
@@ -72,7 +75,9 @@ def plot_sections(sections: Sequence[Section], folder: Path) -> dict[Path, str]:
         defaults = dict[Any, Any](mpl.rcParamsDefault)
         defaults.pop("backend", None)  # setting it loads pyplot
         with mpl.rc_context({**defaults, **_STYLE}):
-            return {_draw(picture, folder): picture.caption for picture in pictures_of(sections)}
+            return {
+                _draw(picture, folder): f"{picture.caption}\n{picture.finding}" for picture in pictures_of(sections)
+            }
     except OSError as error:
         where, found = str(error.filename or folder), error.strerror or str(error)
         next_step = "name another folder"
@@ -94,7 +99,7 @@ def _draw(picture: Picture, folder: Path) -> Path:
         for panel, (left, width) in zip(row, _widths(row), strict=True):
             box = (left / _WIDTH_INCHES, bottom / height, width / _WIDTH_INCHES, _PANEL_INCHES / height)
             handles |= _draw_panel(canvas.add_axes(box), panel, looks)
-    _align(canvas.get_axes(), to_each_other=not picture.rows[0][0].is_of_settings)
+    _align(canvas.get_axes())
     canvas.suptitle(picture.title, fontsize=11, y=1 - _LINE_INCHES / 2 / height)
     # Given by hand: a legend that is made of labels leaves out names that begin with an underscore.
     shown = [handles[model] for model in picture.models]
@@ -102,7 +107,7 @@ def _draw(picture: Picture, folder: Path) -> Path:
     path = folder / f"{picture.name}.png"
     # Not `savefig`, which draws everything once more beforehand: these places are known without a trial.
     agg: Any = FigureCanvasAgg(canvas)  # no type is known of its method
-    agg.print_png(path, metadata={"Software": "ragtasks"})
+    agg.print_png(path, metadata={"Software": "ragtasks", "Description": picture.finding})
     return path
 
 
@@ -120,10 +125,8 @@ def _widths(row: Sequence[Panel]) -> Iterator[tuple[float, float]]:
 def _looks(models: Sequence[str]) -> _Looks:
     """Return how each model looks; colours begin anew with another mark and hatch where they run out."""
     looks = {}
-    for colours, chosen in (
-        (_COLOURS, [model for model in models if not is_baseline(model)]),
-        (_GREYS, [model for model in models if is_baseline(model)]),
-    ):
+    coloured = [model for model in models if not is_baseline(model)] or list(models)
+    for colours, chosen in ((_COLOURS, coloured), (_GREYS, [model for model in models if model not in coloured])):
         for index, model in enumerate(chosen):
             again = index // len(colours)
             looks[model] = (colours[index % len(colours)], _MARKS[again % len(_MARKS)], _HATCHES[again % len(_HATCHES)])
@@ -149,10 +152,11 @@ def _draw_series(
 ) -> Any:
     colour, mark, hatch = look
     places, values = list(points), [score.value or 0.0 for score in points.values()]
-    whiskers: dict[str, Any] = {"elinewidth": 1.0, "capsize": 2.0, "yerr": _reaches(points.values())}
+    whiskers: dict[str, Any] = {"elinewidth": 1.0, "capsize": 2.0}
+    reaches = _reaches(points.values())
     if panel.is_of_settings:
         width = 0.92 * _GROUP_WIDTH / len(panel.series)
-        axes.errorbar(places, values, fmt="none", ecolor="#222222", **whiskers)
+        axes.errorbar(places, values, yerr=reaches, fmt="none", ecolor="#222222", **whiskers)
         bars = axes.bar(places, values, width, color=colour, hatch=hatch, label=model)
         for bar, score in zip(bars, points.values(), strict=True):
             bar.set_alpha(_PALENESS if score.missing else None)
@@ -161,16 +165,20 @@ def _draw_series(
     style: dict[str, Any] = {"color": colour, "marker": mark, "markersize": 4, "linestyle": line, "linewidth": 1.0}
     if any(score.missing for score in points.values()):
         style["alpha"] = _PALENESS
-    return axes.errorbar(places, values, label=model, **style, **whiskers)
+    own = axes.errorbar(places, values, yerr=reaches, label=model, **style | {"linestyle": "none"}, **whiskers)
+    joined = [place for place, score in points.items() if score.n_scored > 1]
+    if line == "-" and len(joined) > 1:
+        axes.plot(joined, [points[place].value or 0.0 for place in joined], **style | {"marker": ""})
+    return own
 
 
-def _align(panels: Sequence[Axes], *, to_each_other: bool) -> None:
-    """Let every axis reach down to 0, and where all panels show one metric, let them have one scale."""
+def _align(panels: Sequence[Axes]) -> None:
+    """Let every axis reach down to 0, and give those of scores between 0 and 1 one scale."""
     ends = [axes.get_ylim() for axes in panels]
-    highest = max(high for _, high in ends)
-    lowest = min(0.0, *(low for low, _ in ends))
     for axes, (low, high) in zip(panels, ends, strict=True):
-        axes.set_ylim(*((lowest, highest) if to_each_other else (min(0.0, low), high)))
+        is_share = low >= -_BEYOND and high <= 1 + _BEYOND
+        bottom = 0.0 if axes.patches else -_BEYOND / 2  # a point on the axis would be cut in half
+        axes.set_ylim(*((bottom, 1 + _BEYOND) if is_share else (min(0.0, low), high)))
 
 
 def _reaches(scores: Iterable[Value]) -> list[list[float]]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from ragtasks.tables import Cell, Section, Table, Value
+from ragtasks.reports.tables import is_baseline
+from ragtasks.tables import Cell, Section, Table, Value, fixed
 
 _MANY_GROUPS = 9  # labels below so many groups are printed smaller
 _LABEL_SIZE, _SMALL_LABEL_SIZE = 8.0, 6.5
@@ -40,6 +41,8 @@ class Picture:
     """Its name, without the ending."""
     caption: str
     """Titles of its section and its table."""
+    finding: str
+    """What it shows, in words."""
     title: str
     """What stands above the panels: the caption, and what the scores rest on."""
     rows: tuple[tuple[Panel, ...], ...]
@@ -61,14 +64,15 @@ def pictures_of(sections: Sequence[Section]) -> Iterator[Picture]:
                 pale = _PALE if any(map(_has_missing, panels)) else ""
                 title = "\n".join(line for line in (caption, facts, whiskers, pale) if line)
                 models = tuple(dict.fromkeys(model for panel in panels for model in panel.series))
-                yield Picture(name, caption, title, tuple(_rows(panels)), models)
+                yield Picture(name, caption, _finding(panels), title, tuple(_rows(panels)), models)
 
 
 def _panels(table: Table) -> Iterator[Panel]:
     """Yield a panel a metric, or a panel a dimension; nothing for a table of another shape."""
     if table.columns[:3] == _SETTINGS_HEADS:
         for place, metric in enumerate(table.columns[3:], start=3):
-            cells = [(str(row[0]), str(row[1]), row[place]) for row in table.rows]
+            counted = _counted(table)
+            cells = [(f"{row[0]}\nn={counted[str(row[0])]}", str(row[1]), row[place]) for row in table.rows]
             if not metric.endswith("coverage"):
                 yield _panel(metric, cells, is_of_settings=True)
     if table.columns[:3] == _DIMENSION_HEADS:
@@ -90,6 +94,47 @@ def _panel(title: str, cells: Sequence[tuple[str, str, Cell]], *, is_of_settings
         if isinstance(cell, Value) and cell.value is not None:
             series.setdefault(model, {})[group] = cell
     return Panel(title, tuple(dict.fromkeys(group for group, *_ in cells)), series, is_of_settings)
+
+
+def _counted(table: Table) -> dict[str, str]:
+    """Return setting -> responses of each model, the fewest and the most of them where they differ."""
+    counts: dict[str, list[int]] = {}
+    for row in table.rows:
+        if isinstance(row[2], int):
+            counts.setdefault(str(row[0]), []).append(row[2])
+    ends = {setting: (min(own), max(own)) for setting, own in counts.items()}
+    return {setting: f"{low}" if low == high else f"{low} to {high}" for setting, (low, high) in ends.items()}
+
+
+def _finding(panels: Sequence[Panel]) -> str:
+    """Return the highest and the lowest score: of the settings' first metric, or of a dimension by the first model."""
+    first = _without_baselines(panels[0])
+    if first.is_of_settings:
+        found = []
+        for group in first.groups:
+            scores = {model: own[group].value or 0.0 for model, own in first.series.items() if group in own}
+            found += [f"{group.split(chr(10))[0]}: {_ends(scores)}"] if scores else []
+        return f"{first.title} by setting. {'; '.join(found)}."
+    model, scores = max(first.series.items(), key=lambda item: max(score.value or 0.0 for score in item[1].values()))
+    said = [f"{model}: {first.title} {fixed(next(iter(scores.values())).value or 0.0)}"]
+    for panel in panels[1:]:
+        own = panel.series.get(model, {})
+        if len(own) > 1:
+            said.append(
+                f"{panel.title}: {_ends({group.split(chr(10))[0]: one.value or 0.0 for group, one in own.items()})}"
+            )
+    return f"{'; '.join(said)}."
+
+
+def _without_baselines(panel: Panel) -> Panel:
+    models = {model: scores for model, scores in panel.series.items() if not is_baseline(model)}
+    return replace(panel, series=models or panel.series)
+
+
+def _ends(scores: Mapping[str, float]) -> str:
+    ordered = sorted(scores, key=lambda name: -scores[name])
+    ends = [ordered[0], *([ordered[-1]] if len(ordered) > 1 else [])]
+    return " down to ".join(f"{name} {fixed(scores[name])}" for name in ends)
 
 
 def _has_interval(panel: Panel) -> bool:

@@ -80,7 +80,7 @@ def test_settings_are_bars_as_high_as_the_table_says(tmp_path: Path, drawn: list
     assert axes.get_title(loc="left") == "rb_alg"
     assert [bar.get_height() for bar in axes.patches] == [0.5, 0.25]  # type: ignore[attr-defined]
     assert whiskers(axes) == [pytest.approx((0.4, 0.7)), pytest.approx((0.15, 0.45))]
-    assert [text.get_text() for text in axes.get_xticklabels()] == ["reference", "full_rag"]
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["reference\nn=5", "full_rag\nn=5"]
     assert axes.get_ylim()[0] == 0
     title = canvas.get_suptitle()
     assert "mtrag (sample): By setting" in title
@@ -101,12 +101,13 @@ def test_dimensions_are_points_and_turns_are_lines_on_one_scale(tmp_path: Path, 
     turns = panel(canvas, "turn by turn")
     assert [text.get_text() for text in turns.get_xticklabels()] == ["1\nn=5", "2\nn=4"]
     a, b = (container.lines[0] for container in turns.containers)  # type: ignore[attr-defined]
-    assert (list(a.get_ydata()), a.get_linestyle()) == ([0.4, 0.6], "-")
+    assert list(a.get_ydata()) == [0.4, 0.6]
+    assert [list(line.get_ydata()) for line in turns.get_lines() if line.get_linestyle() == "-"] == [[0.4, 0.6]]
     assert list(b.get_ydata()) == [-0.5]
     assert b.get_xdata()[0] > a.get_xdata()[1] > 0.5  # side by side above the second turn
     (point, _) = (container.lines[0] for container in panel(canvas, "all").containers)  # type: ignore[attr-defined]
     assert point.get_linestyle() == "None"
-    assert panel(canvas, "all").get_ylim() == turns.get_ylim()
+    assert panel(canvas, "all").get_ylim() == (-0.03, 1.06)
     assert turns.get_ylim()[0] < -0.5
 
 
@@ -130,6 +131,24 @@ def test_a_model_looks_the_same_in_all_panels_and_baselines_are_grey(tmp_path: P
     assert red == green == blue
     (legend,) = drawn[0].legends
     assert [text.get_text() for text in legend.get_texts()] == list(models)
+
+
+def test_no_line_leads_through_a_turn_of_one_task(tmp_path: Path, drawn: list[Canvas]) -> None:
+    rows = [("turn by turn", str(turn), n, Value(0.1 * turn, n, n)) for turn, n in ((1, 5), (2, 4), (3, 1))]
+    (text,) = plot_sections([Section("mtrag", {}, (dimensions(*rows, models=("m",)),))], tmp_path).values()
+    (axes,) = drawn[0].get_axes()
+    lines = [list(line.get_ydata()) for line in axes.get_lines() if line.get_linestyle() == "-"]
+    assert lines == [pytest.approx([0.1, 0.2])]
+    assert len(axes.containers[0].lines[0].get_ydata()) == 3  # type: ignore[attr-defined]
+    assert text.startswith("mtrag: rb_alg in setting reference\nm: turn by turn 0.100")
+
+
+def test_baselines_alone_have_colours(tmp_path: Path, drawn: list[Canvas]) -> None:
+    rows = [("reference", model, 5, score(0.5)) for model in ("ragtasks-oracle", "ragtasks-refuse")]
+    plot_sections([Section("mtrag", FACTS, (settings(*rows),))], tmp_path)
+    colours = {bar.get_facecolor() for bar in drawn[0].get_axes()[0].patches}
+    assert len(colours) == 2
+    assert all(len(set(colour[:3])) > 1 for colour in colours)  # type: ignore[index]
 
 
 def test_no_interval_draws_no_whisker_and_promises_none(tmp_path: Path, drawn: list[Canvas]) -> None:
@@ -195,7 +214,7 @@ def test_sections_of_one_name_have_pictures_of_their_own(tmp_path: Path) -> None
     sections = [Section("mtrag", FACTS, (settings(("reference", "a", 5, score(0.5))),))] * 2
     drawn = plot_sections(sections, tmp_path)
     assert [path.name for path in drawn] == ["1_mtrag_by_setting.png", "2_mtrag_by_setting.png"]
-    assert list(drawn.values()) == ["mtrag: By setting"] * 2
+    assert list(drawn.values()) == ["mtrag: By setting\nrb_alg by setting. reference: a 0.500."] * 2
 
 
 def test_the_same_tables_give_the_same_bytes_whatever_the_callers_style(
