@@ -112,8 +112,8 @@ def _finding(panels: Sequence[Panel]) -> str:
     if first.is_of_settings:
         found = []
         for group in first.groups:
-            scores = {model: own[group].value or 0.0 for model, own in first.series.items() if group in own}
-            found += [f"{group.split(chr(10))[0]}: {_ends(scores)}"] if scores else []
+            means = {model: own[group].value or 0.0 for model, own in first.series.items() if group in own}
+            found += [f"{group.split(chr(10))[0]}: {_ends(means)}"] if means else []
         return f"{first.title} by setting. {'; '.join(found)}."
     model, scores = max(first.series.items(), key=lambda item: max(score.value or 0.0 for score in item[1].values()))
     said = [f"{model}: {first.title} {fixed(next(iter(scores.values())).value or 0.0)}"]
