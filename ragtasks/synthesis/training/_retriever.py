@@ -83,16 +83,19 @@ def train_retriever(
     def make_trainer(work: Path) -> Any:
         return _trainer(base, fitting, work, pairs)
 
+    def compare(part: Path) -> list[dict[str, float]]:
+        models = (DenseRetriever(name) for name in (base, str(part)))
+        return [score_retriever(benchmark, split.test, model, queries, progress) for model in models]
+
     with without_bars():
         trainer, happened = fit(make_trainer, folder, made_by, progress)
-        publish_model(folder, lambda part: trainer.model.save_pretrained(str(part)))
+        before, after = publish_model(
+            folder, lambda part: trainer.model.save_pretrained(str(part), create_model_card=False), compare
+        )
     n_train, n_validation, n_test = (
         len({task.conversation_id for task in tasks}) for tasks in (split.train, split.validation, split.test)
     )
     facts = {"train": n_train, "validation": n_validation, "test": n_test, **happened}
-    before, after = (
-        score_retriever(benchmark, split.test, DenseRetriever(name), queries, progress) for name in (base, str(folder))
-    )
     return TrainedRetriever(folder, facts, after, before)
 
 

@@ -112,12 +112,12 @@ def train_rewriter(
         write_recipe(part, recipe)
 
     with without_bars():
-        publish_model(folder, save)
+        scores = publish_model(folder, save, lambda part: score_rewriter(TrainedRewriter(part), split.test, gold))
     n_train, n_validation, n_test = (
         len({task.conversation_id for task in tasks}) for tasks in (split.train, split.validation, split.test)
     )
     facts = {"train": n_train, "validation": n_validation, "test": n_test, **happened}
-    return TrainedOne(folder, facts, score_rewriter(TrainedRewriter(folder), split.test, gold))
+    return TrainedOne(folder, facts, scores)
 
 
 def score_rewriter(rewriter: TrainedRewriter, tasks: Sequence[Task], gold: Any) -> RewriterScores:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
@@ -18,6 +18,7 @@ from ragtasks.files import canonical_hash
 
 _KEY = "ragtasks_training.json"
 _STATE = "trainer_state.json"
+_Scores = TypeVar("_Scores")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,7 @@ class Fitting:
             "greater_is_better": False,
             "seed": self.seed,
             "data_seed": self.seed,
+            "restore_callback_states_from_checkpoint": True,  # how long there was no better one
             "report_to": [],
             "disable_tqdm": True,
             "logging_strategy": "no",
@@ -67,6 +69,7 @@ def needs_new_folder(folder: Path) -> None:
         ConfigurationError: it does.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        shutil.rmtree(_work_folder(folder), ignore_errors=True)  # a kill may leave it after the last step
         raise ConfigurationError(f"{folder} is there already: name another folder with --out, or remove it")
 
 
@@ -88,9 +91,20 @@ def fit(
     trainer = make_trainer(work)
     _show_by(progress, trainer)
     checkpoint = _last_checkpoint(work)
+    if checkpoint:
+        _end_where_it_ended(trainer, checkpoint)
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     state = trainer.state
     return trainer, {"epochs": round(float(state.epoch or 0), 2), "best_validation_loss": state.best_metric}
+
+
+def _end_where_it_ended(trainer: Any, checkpoint: Path) -> None:
+    """Let a trainer run no further epoch where its checkpoint had stopped early: the best one is loaded as it is."""
+    state = json.loads((checkpoint / _STATE).read_bytes())
+    stopping = state["stateful_callbacks"]["EarlyStoppingCallback"]
+    patience = stopping["args"]["early_stopping_patience"]
+    if stopping["attributes"]["early_stopping_patience_counter"] >= patience:
+        trainer.args.num_train_epochs = round(state["epoch"])
 
 
 def _work_folder(folder: Path) -> Path:
@@ -98,16 +112,26 @@ def _work_folder(folder: Path) -> Path:
     return folder.with_name(f".{folder.name}.training")
 
 
-def publish_model(folder: Path, save: Callable[[Path], None]) -> None:
-    """Give a model its folder in one step, and remove its checkpoints."""
-    part = _work_folder(folder) / "model"
+def publish_model(folder: Path, save: Callable[[Path], None], score: Callable[[Path], _Scores]) -> _Scores:
+    """Give a model its folder in one step, remove its checkpoints, and return its scores.
+
+    It is scored before it has its name, so that a killed call never leaves a model whose scores nobody saw.
+
+    Args:
+        folder: where the model goes.
+        save: writes it into a folder.
+        score: measures the model of a folder.
+    """
+    part = _work_folder(folder) / folder.name  # results name a model by its folder
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir()
     save(part)
+    scores = score(part)
     if folder.is_dir():
         folder.rmdir()
     part.rename(folder)
     shutil.rmtree(_work_folder(folder), ignore_errors=True)
+    return scores
 
 
 def _keep_only(work: Path, key: str) -> None:
