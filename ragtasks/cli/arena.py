@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ragtasks.cli.app import TableFormat, app, put, say
-from ragtasks.cli.options import DATA, named_benchmark
+from ragtasks.cli.options import DATA, asking, named_benchmark
 from ragtasks.errors import ConfigurationError
 
 commands = typer.Typer(help="Which of two answers is better: judges, people, ratings.", no_args_is_help=True)
@@ -55,26 +55,9 @@ def battle(  # noqa: PLR0917 (one parameter an option)
     """Let judges compare saved answers in pairs, blinded and in both orders; write the votes, print ratings."""
     from ragtasks.arena.battles import judge_battles
     from ragtasks.arena.votes import write_votes
-    from ragtasks.clients import endpoint_of
-    from ragtasks.environment import reply_cache_file, secret
-    from ragtasks.judges import judge_responses
-    from ragtasks.progress import progress_bars
 
     pool = _answers(results, benchmark, data, setting, with_reference)
-    endpoints = [endpoint_of(text) for text in judge]
-    with progress_bars() as progress:
-
-        def ask(responses: Any, rubrics: Any) -> Any:
-            return judge_responses(
-                responses,
-                endpoints,
-                secrets=secret,
-                cache_file=reply_cache_file(),
-                rubrics=rubrics,
-                progress=progress,
-            )
-
-        found = judge_battles(pool.battles, ask, max_battles=max_battles)
+    found = judge_battles(pool.battles, asking(judge), max_battles=max_battles)
     write_votes(output, found.votes)
     say(_tables(found.votes, form))
     notes = [f"{found.n_left} battles were left out: --max-battles {max_battles}"] if found.n_left else []

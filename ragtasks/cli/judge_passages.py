@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from ragtasks.cli.app import app, say
+from ragtasks.cli.options import asking
 from ragtasks.errors import JudgeError
 
 
@@ -24,36 +25,22 @@ def judge_passages(  # noqa: PLR0917 (one parameter an option)
     data: Annotated[str | None, typer.Option(help="`sample`, or a folder with the official files.")] = None,
 ) -> None:
     """Grade the relevance of what runs found, 0 to 3, by judges; the file serves `evaluate-run --qrels`."""
-    from ragtasks.clients import endpoint_of
-    from ragtasks.environment import data_folder, reply_cache_file, run_store, secret
+    from ragtasks.environment import data_folder, run_store, secret
     from ragtasks.files import write_qrels
-    from ragtasks.judges import judge_passages as ask
-    from ragtasks.judges import judge_responses
-    from ragtasks.progress import progress_bars
+    from ragtasks.judges import judge_passages as judge_pairs
     from retrieval_cache.judged_pairs import pairs_of_benchmark, pairs_of_files
     from retrieval_cache.judging import ranking_named
     from retrieval_cache.service import Place
     from retrieval_cache.store import RunStore
 
-    endpoints = [endpoint_of(text) for text in judge]
+    ask = asking(judge)
     if benchmark:
         opened = Place(benchmark, data, data_folder(), run_store(), secret).open()
         rankings = [ranking_named(opened, RunStore(run_store()), name).run for name in dict.fromkeys(runs)]
         pairs = pairs_of_benchmark(opened, rankings, depth)
     else:
         pairs = pairs_of_files([Path(name) for name in dict.fromkeys(runs)], depth)
-    with progress_bars() as progress:
-        judged = ask(
-            pairs,
-            lambda responses, rubrics: judge_responses(
-                responses,
-                endpoints,
-                secrets=secret,
-                cache_file=reply_cache_file(),
-                rubrics=rubrics,
-                progress=progress,
-            ),
-        )
+    judged = judge_pairs(pairs, ask)
     if not judged.qrels:
         reason = judged.unjudged[0][-1] if judged.unjudged else "the runs rank no passage"
         raise JudgeError(f"no pair has a grade: {reason}. Next step: check judges and runs; nothing was written")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,4 +30,31 @@ def named_benchmark(name: str, data: str | None) -> Any:
     return open_benchmark(name, benchmark_folder(name, data, data_folder()).resolve())
 
 
-__all__ = ["BENCHMARK", "DATA", "DOCUMENTS", "INPUT", "named_benchmark", "retrieval_place"]
+def asking(judges: Sequence[str]) -> Any:
+    """Return the function that asks the named judges: (responses, rubrics) -> verdicts; bars show how far it is.
+
+    Raises:
+        ConfigurationError: a judge that cannot be read.
+    """
+    from ragtasks.clients import endpoint_of
+    from ragtasks.environment import reply_cache_file, secret
+    from ragtasks.judges import judge_responses
+    from ragtasks.progress import progress_bars
+
+    endpoints = [endpoint_of(text) for text in judges]
+
+    def ask(responses: Any, rubrics: Any) -> Any:
+        with progress_bars() as progress:
+            return judge_responses(
+                responses,
+                endpoints,
+                secrets=secret,
+                cache_file=reply_cache_file(),
+                rubrics=rubrics,
+                progress=progress,
+            )
+
+    return ask
+
+
+__all__ = ["BENCHMARK", "DATA", "DOCUMENTS", "INPUT", "asking", "named_benchmark", "retrieval_place"]

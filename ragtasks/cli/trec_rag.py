@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ragtasks.cli.app import TableFormat, app, put, say
+from ragtasks.cli.options import asking
 from ragtasks.errors import ConfigurationError
 
 commands = typer.Typer(help="TREC RAG: build and check answer files, make nuggets, score.", no_args_is_help=True)
@@ -46,29 +47,6 @@ def _tasks(benchmark: Any, domain: str) -> dict[str, Any]:
 
 def _topics(tasks: dict[str, Any]) -> dict[str, str]:
     return {topic_id: task.question for topic_id, task in tasks.items()}
-
-
-def _judge(named: list[str]) -> Any:
-    """Return the function that asks the named judges."""
-    from ragtasks.clients import endpoint_of
-    from ragtasks.environment import reply_cache_file, secret
-    from ragtasks.judges import judge_responses
-    from ragtasks.progress import progress_bars
-
-    endpoints = [endpoint_of(text) for text in named]
-
-    def ask(responses: Any, rubrics: Any) -> Any:
-        with progress_bars() as progress:
-            return judge_responses(
-                responses,
-                endpoints,
-                secrets=secret,
-                cache_file=reply_cache_file(),
-                rubrics=rubrics,
-                progress=progress,
-            )
-
-    return ask
 
 
 @commands.command()
@@ -149,7 +127,7 @@ def nuggets(
     from ragtasks.records import Setting
     from ragtasks.submissions.trec_rag import create_nuggets, pool, write_nuggets
 
-    ask = _judge([judge])
+    ask = asking([judge])
     benchmark = _benchmark(domain, data)
     wanted = [task for task in _tasks(benchmark, domain).values() if not task.extra["nuggets"]]
     if not wanted:
@@ -216,7 +194,7 @@ def score(  # noqa: PLR0917 (one parameter an option)
             write_scores,
         )
 
-        ask = _judge(judge)
+        ask = asking(judge)
         if narratives:
             root, topics = narratives.parent, read_narratives(narratives)
             tasks = {topic_id: topic_task("narratives", topic_id, text) for topic_id, text in topics.items()}

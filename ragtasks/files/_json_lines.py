@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, AnyStr
 
@@ -45,7 +45,7 @@ class Violations:
         """Note one error; `line` counts from 1, and 0 means the file as a whole."""
         place = f"line {line}" if line else "file"
         task = f" ({task_id})" if task_id else ""
-        self._lines.append(f"  {place}{task}: expected {expected}, found {_short(found)}")
+        self._lines.append(f"{place}{task}: expected {expected}, found {_short(found)}")
 
     def raise_if_any(self) -> None:
         """Raise one error with every error noted so far.
@@ -53,14 +53,23 @@ class Violations:
         Raises:
             BenchmarkFileError: at least one error was noted.
         """
-        if not self._lines:
-            return
-        shown = self._lines[:_MOST_SHOWN]
-        if len(self._lines) > _MOST_SHOWN:
-            shown.append(f"  and {len(self._lines) - _MOST_SHOWN} more")
-        n_violations = f"{len(self._lines)} error{'s' if len(self._lines) > 1 else ''}"
-        message = "\n".join([f"{self._what}: {self.path}: {n_violations}", *shown, f"  next step: {self._next_step}"])
-        raise BenchmarkFileError(message)
+        if self._lines:
+            raise listed_error(f"{self._what}: {self.path}", self._lines, self._next_step)
+
+
+def listed_error(what: str, lines: Sequence[str], next_step: str) -> BenchmarkFileError:
+    """Return one error with the first of several, and how many there are.
+
+    Args:
+        what: the file or folder that they are in.
+        lines: an error each, at least one.
+        next_step: what helps.
+    """
+    shown = [f"  {line}" for line in lines[:_MOST_SHOWN]]
+    if len(lines) > _MOST_SHOWN:
+        shown.append(f"  and {len(lines) - _MOST_SHOWN} more")
+    heading = f"{what}: {len(lines)} error{'s' if len(lines) > 1 else ''}"
+    return BenchmarkFileError("\n".join([heading, *shown, f"  next step: {next_step}"]))
 
 
 def _short(value: object) -> str:
@@ -252,6 +261,7 @@ __all__ = [
     "json_array",
     "json_lines",
     "labels_of",
+    "listed_error",
     "parse_json",
     "passage_of",
     "read_whole",

@@ -21,7 +21,7 @@ from ragtasks.benchmarks._derived import derived_file
 from ragtasks.benchmarks._retrieval_side import RetrievalSide
 from ragtasks.benchmarks.custom import _search as _custom_search
 from ragtasks.benchmarks.custom._judged import RETRIEVED, read_qrels, read_retrieved
-from ragtasks.benchmarks.custom._lines import Violation, Violations
+from ragtasks.benchmarks.custom._lines import FolderViolations, Violation
 from ragtasks.benchmarks.custom._rows import CONVERSATIONS, PASSAGES, Corpus, read_passages, read_tasks, rewrites_of
 from ragtasks.benchmarks.download import Source
 from ragtasks.errors import ConfigurationError
@@ -74,11 +74,11 @@ class Folder:
 
 def read_folder(root: Path) -> tuple[Folder, tuple[Violation, ...]]:
     """Return what a folder holds and everything that is wrong with it; with errors, the former is not to be used."""
-    violations = Violations(root)
+    violations = FolderViolations(root)
     return _read(root, violations), violations.all()
 
 
-def _read(root: Path, violations: Violations) -> Folder:
+def _read(root: Path, violations: FolderViolations) -> Folder:
     corpus = read_passages(root, violations)
     tasks = read_tasks(root, corpus, violations)
     by_id = {task.task_id: task for task in tasks}
@@ -93,7 +93,7 @@ def _checked(root: Path) -> Folder:
     Raises:
         BenchmarkFileError: anything is wrong with it.
     """
-    violations = Violations(root)
+    violations = FolderViolations(root)
     folder = _read(root, violations)
     command = shlex.join(["ragtasks", "check", str(root)])
     violations.raise_if_any(f"run `{command}`, which lists every error; `data` names another folder")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from ragtasks.benchmarks.custom._lines import Violations, shown, text_lines
+from ragtasks.benchmarks.custom._lines import FolderViolations, shown, text_lines
 from ragtasks.benchmarks.custom._rows import Corpus
 from ragtasks.errors import close_matches
 from ragtasks.files import Misfit, Ranked, in_rank_order, qrel_lines, run_line
@@ -23,7 +23,7 @@ RETRIEVED = "retrieved.trec"
 class _Known:
     """The ids that a line may name; a folder whose tasks or passages have errors is checked against what it has."""
 
-    def __init__(self, file: str, tasks: Mapping[str, Task], corpus: Corpus, violations: Violations) -> None:
+    def __init__(self, file: str, tasks: Mapping[str, Task], corpus: Corpus, violations: FolderViolations) -> None:
         self._file, self._tasks, self._corpus, self._violations = file, tasks, corpus, violations
 
     def pair(self, line: int, query: str, passage_id: str) -> tuple[str, str] | None:
@@ -55,7 +55,7 @@ class _Known:
 
 
 def read_qrels(
-    root: Path, tasks: Mapping[str, Task], corpus: Corpus, violations: Violations
+    root: Path, tasks: Mapping[str, Task], corpus: Corpus, violations: FolderViolations
 ) -> tuple[Qrel, ...] | None:
     """Return the judgements of the folder, None where it has no file of them; what is wrong with it is noted.
 
@@ -77,7 +77,7 @@ def read_qrels(
 
 
 def read_retrieved(
-    root: Path, tasks: Mapping[str, Task], corpus: Corpus, violations: Violations
+    root: Path, tasks: Mapping[str, Task], corpus: Corpus, violations: FolderViolations
 ) -> dict[str, tuple[str, ...]] | None:
     """Return task id -> passage ids, best first, None where the folder has no such file; its errors are noted.
 
@@ -104,7 +104,7 @@ def best_first(scores: Mapping[str, float]) -> tuple[str, ...]:
     return tuple(item.passage_id for item in in_rank_order(Ranked(*item) for item in scores.items()))
 
 
-def _lines(path: Path, violations: Violations) -> Iterator[tuple[int, str]]:
+def _lines(path: Path, violations: FolderViolations) -> Iterator[tuple[int, str]]:
     yield from ((number, text) for number, text, _ in text_lines(path, violations))
 
 

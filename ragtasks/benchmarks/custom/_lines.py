@@ -12,13 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ragtasks.errors import BenchmarkFileError, close_matches
-from ragtasks.files import bounded_lines
+from ragtasks.errors import close_matches
+from ragtasks.files import bounded_lines, listed_error
 
 _BOM = b"\xef\xbb\xbf"
 _WIDE_BOMS = (b"\xff\xfe", b"\xfe\xff")
 _MARKED = "a byte order mark before the text: save the file as UTF-8 without one"
-_MOST_IN_ERROR = 20
 _LONGEST_SHOWN = 80
 
 
@@ -38,7 +37,7 @@ class Violation:
         return f"{place}: {self.text}"
 
 
-class Violations:
+class FolderViolations:
     """What is wrong with the files of one folder."""
 
     def __init__(self, root: Path) -> None:
@@ -59,20 +58,15 @@ class Violations:
         Raises:
             BenchmarkFileError: at least one error was noted.
         """
-        if not self._found:
-            return
-        shown = [f"  {violation}" for violation in self.all()[:_MOST_IN_ERROR]]
-        if len(self._found) > _MOST_IN_ERROR:
-            shown.append(f"  and {len(self._found) - _MOST_IN_ERROR} more")
-        heading = f"files of your own in {self.root}: {plural(len(self._found), 'error')}"
-        raise BenchmarkFileError("\n".join([heading, *shown, f"  next step: {next_step}"]))
+        if self._found:
+            raise listed_error(f"files of your own in {self.root}", [str(item) for item in self.all()], next_step)
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
     """One JSON object with its place; its readers note what is wrong and return something harmless in its stead."""
 
-    violations: Violations
+    violations: FolderViolations
     """Where errors are noted."""
     file: str
     """Name of the file."""
@@ -131,7 +125,7 @@ class Item:
         return tuple(dict.fromkeys(values))
 
 
-def json_objects(path: Path, violations: Violations) -> Iterator[tuple[int, dict[str, Any]]]:
+def json_objects(path: Path, violations: FolderViolations) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (line number from 1, object) of a file of JSON lines; all that is no object is noted and left out."""
     for number, text, is_corrupt in text_lines(path, violations):
         try:
@@ -146,7 +140,7 @@ def json_objects(path: Path, violations: Violations) -> Iterator[tuple[int, dict
             violations.add(path.name, number, f"expected one JSON object, found {shown(value)}")
 
 
-def text_lines(path: Path, violations: Violations) -> Iterator[tuple[int, str, bool]]:
+def text_lines(path: Path, violations: FolderViolations) -> Iterator[tuple[int, str, bool]]:
     """Yield (line number from 1, text, whether the line has no end) of each line that is not blank and is UTF-8."""
     for number, line in enumerate(_raw_lines(path, violations), start=1):
         try:
@@ -160,7 +154,7 @@ def text_lines(path: Path, violations: Violations) -> Iterator[tuple[int, str, b
             yield number, text.rstrip("\r\n"), not line.endswith((b"\n", b"\r"))
 
 
-def _raw_lines(path: Path, violations: Violations) -> Iterator[bytes]:
+def _raw_lines(path: Path, violations: FolderViolations) -> Iterator[bytes]:
     """Yield the lines of a file without a byte order mark; nothing after noting that it cannot be used.
 
     A carriage return ends a line too: some editors write no line feed.
@@ -233,4 +227,4 @@ def plural(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-__all__ = ["Item", "Violation", "Violations", "json_objects", "plural", "shown", "text_lines"]
+__all__ = ["FolderViolations", "Item", "Violation", "json_objects", "plural", "shown", "text_lines"]

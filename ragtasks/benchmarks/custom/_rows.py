@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ragtasks.benchmarks.custom._lines import Item, Violations, json_objects, shown
+from ragtasks.benchmarks.custom._lines import FolderViolations, Item, json_objects, shown
 from ragtasks.errors import close_matches
 from ragtasks.ids import task_id
 from ragtasks.records import Answerability, Message, Passage, Role, Task
@@ -59,7 +59,7 @@ class Corpus:
         return f"passage {shown(passage_id)} is in the domain {shown(own)}, the question in {shown(domain)}"
 
 
-def read_passages(root: Path, violations: Violations) -> Corpus:
+def read_passages(root: Path, violations: FolderViolations) -> Corpus:
     """Return the passages of a folder; what is wrong with them is noted."""
     corpus = Corpus()
     for line, row in json_objects(root / PASSAGES, violations):
@@ -100,7 +100,7 @@ def _domain(item: Item) -> str:
     return ""
 
 
-def read_tasks(root: Path, corpus: Corpus, violations: Violations) -> tuple[Task, ...]:
+def read_tasks(root: Path, corpus: Corpus, violations: FolderViolations) -> tuple[Task, ...]:
     """Return one task for each user turn; what is wrong with the conversations is noted.
 
     Args:

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from ragtasks.errors import ConfigurationError, close_matches
-from ragtasks.judges._parsers import LABELS, YES_NO, read_coded_label, read_coded_rating
-from ragtasks.judges._question import Finding, Question, Rubric, ask, rating_finding
+from ragtasks.judges._parsers import LABELS, YES_NO, read_coded_label
+from ragtasks.judges._question import Finding, Question, Rubric, ask
 from ragtasks.judges._verdicts import CLARIFICATION, IDK, VerdictOutcome
 from ragtasks.judges.rubrics._contexts import CONTEXT_PRECISION, CONTEXT_RECALL, context_precision, context_recall
 from ragtasks.judges.rubrics._faithfulness import RL_F, rl_f
+from ragtasks.judges.rubrics._ratings import rating_rubric
 from ragtasks.judges.rubrics._reference_less import RL_MTB, RL_R, rl_mtb, rl_r
 from ragtasks.records import Answerability, Response
 from ragtasks.templates import PromptTemplate, shipped_template
@@ -26,7 +27,6 @@ NOT_UNDERSPECIFIED = Finding(
     None, None, VerdictOutcome.NOT_ASKED, "only underspecified questions call for a question back"
 )
 
-_RATING_FORM = "Rating CODE: N"
 _LABEL_FORM = "Verdict CODE: LABEL"
 
 
@@ -39,26 +39,8 @@ def rb_llm(template: PromptTemplate | None = None) -> Rubric:
     Args:
         template: the prompt; default: the shipped one.
     """
-    prompt = template or shipped_template("judges/rb_llm")
-
-    def read(reply: str, code: str) -> Finding:
-        return rating_finding(read_coded_rating(reply, code))
-
-    def open_(response: Response) -> Question:
-        return ask(
-            prompt,
-            _RATING_FORM,
-            read,
-            conversation=response.task.messages[:-1],
-            passages=[passage.text for passage in response.passages],
-            question=response.task.question,
-            reference=response.task.target,
-            answer=response.text,
-        )
-
-    return Rubric(
-        RB_LLM, "rating of faithfulness, appropriateness and completeness by judges, over 10", open_, (prompt.source,)
-    )
+    description = "rating of faithfulness, appropriateness and completeness by judges, over 10"
+    return rating_rubric(RB_LLM, description, template, with_reference=True)
 
 
 def idk(template: PromptTemplate | None = None) -> Rubric:

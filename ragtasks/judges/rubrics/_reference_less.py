@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from ragtasks.judges._parsers import UnparsableReplyError, read_coded_object, read_coded_rating, read_yes_no
-from ragtasks.judges._question import Finding, Question, Rubric, ask, rating_finding
+from ragtasks.judges._parsers import UnparsableReplyError, read_coded_object, read_yes_no
+from ragtasks.judges._question import Finding, Question, Rubric, ask
+from ragtasks.judges.rubrics._ratings import rating_rubric
 from ragtasks.records import Response
 from ragtasks.templates import PromptTemplate, shipped_template
 
@@ -19,7 +20,6 @@ RL_R = "rl_r"
 N_QUESTIONS = 3
 """Questions that are derived from an answer, as in RAGAS."""
 
-_RATING_FORM = "Rating CODE: N"
 _ASKED_FORM = '{"id": "CODE", "questions": [QUESTION, QUESTION, QUESTION], "evades": LABEL}'
 _SAME_FORM = '{"id": "CODE", "same": {"1": LABEL, ...}}'
 
@@ -33,23 +33,8 @@ def rl_mtb(template: PromptTemplate | None = None) -> Rubric:
     Args:
         template: the prompt; default: the shipped one.
     """
-    prompt = template or shipped_template("judges/rl_mtb")
-
-    def read(reply: str, code: str) -> Finding:
-        return rating_finding(read_coded_rating(reply, code))
-
-    def open_(response: Response) -> Question:
-        return ask(
-            prompt,
-            _RATING_FORM,
-            read,
-            conversation=response.task.messages[:-1],
-            passages=[passage.text for passage in response.passages],
-            question=response.task.question,
-            answer=response.text,
-        )
-
-    return Rubric(RL_MTB, "rating of the last answer without a reference by judges, over 10", open_, (prompt.source,))
+    description = "rating of the last answer without a reference by judges, over 10"
+    return rating_rubric(RL_MTB, description, template)
 
 
 def rl_r(asked: PromptTemplate | None = None, same: PromptTemplate | None = None) -> Rubric:

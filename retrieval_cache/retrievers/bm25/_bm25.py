@@ -26,6 +26,7 @@ from retrieval_cache.retrievers.bm25._stored import (
     built_whole,
     not_indexed,
     read_ids,
+    searched,
     texts_with_ids,
     unwritable,
     write_ids,
@@ -132,12 +133,8 @@ class Bm25Retriever:
         """
         if self._index is None:
             raise not_indexed(self.name)
-        searcher = self._index.searcher()
-        run: dict[str, tuple[Ranked, ...]] = {}
-        for query_id, text in queries.items():
-            run[query_id] = self._ranked(searcher, self._query(self._index.schema, text), k)
-            progress(f"search {self.name}", len(run), len(queries))
-        return run
+        searcher, schema = self._index.searcher(), self._index.schema
+        return searched(self.name, queries, lambda text: self._ranked(searcher, self._query(schema, text), k), progress)
 
     def _query(self, schema: tantivy.Schema, text: str) -> tantivy.Query:
         """Return the OR of the text's terms; a repeated term is there repeatedly, so its score is added each time."""

@@ -18,7 +18,14 @@ from ragtasks.records import Passage
 from retrieval_cache.retrievers._protocol import Progress, no_progress
 from retrieval_cache.retrievers.bm25._analysers import ANALYSERS, term_lister
 from retrieval_cache.retrievers.bm25._options import Bm25Options
-from retrieval_cache.retrievers.bm25._stored import best, built_whole, not_indexed, read_ids, texts_with_ids, write_ids
+from retrieval_cache.retrievers.bm25._stored import (
+    best,
+    not_indexed,
+    read_or_built,
+    searched,
+    texts_with_ids,
+    write_ids,
+)
 
 _FOLDER = "bm25s"
 
@@ -67,10 +74,7 @@ class Bm25sRetriever:
             CacheError: the disk is full.
         """
         target = folder / _FOLDER
-        ids = read_ids(target, self.describe())
-        if ids is None:
-            with built_whole(target) as part:
-                ids = self._built(passages, part, progress)
+        ids = read_or_built(target, self.describe(), lambda part: self._built(passages, part, progress))
         # bm25s cannot store an index without any term; such a corpus has no scorer and matches nothing.
         has_terms = (target / "params.index.json").is_file()
         self._scorer = self._library.BM25.load(str(target), mmap=True, show_progress=False) if has_terms else False
@@ -100,11 +104,7 @@ class Bm25sRetriever:
         """
         if self._scorer is None:
             raise not_indexed(self.name)
-        run: dict[str, tuple[Ranked, ...]] = {}
-        for query_id, text in queries.items():
-            run[query_id] = self._ranked(text, k)
-            progress(f"search {self.name}", len(run), len(queries))
-        return run
+        return searched(self.name, queries, lambda text: self._ranked(text, k), progress)
 
     def _ranked(self, text: str, k: int) -> tuple[Ranked, ...]:
         numbers = self._scorer.get_tokens_ids(self._terms(text)) if self._scorer else []

@@ -19,7 +19,14 @@ from ragtasks.records import Passage
 from retrieval_cache.retrievers._protocol import Progress, no_progress
 from retrieval_cache.retrievers.bm25._analysers import ANALYSERS, term_lister
 from retrieval_cache.retrievers.bm25._options import Bm25Options
-from retrieval_cache.retrievers.bm25._stored import best, built_whole, not_indexed, read_ids, texts_with_ids, write_ids
+from retrieval_cache.retrievers.bm25._stored import (
+    best,
+    not_indexed,
+    read_or_built,
+    searched,
+    texts_with_ids,
+    write_ids,
+)
 
 _FOLDER = "rank_bm25"
 _TERMS = "terms.jsonl"
@@ -64,10 +71,7 @@ class RankBm25Retriever:
             CacheError: the disk is full.
         """
         target = folder / _FOLDER
-        ids = read_ids(target, self.describe())
-        if ids is None:
-            with built_whole(target) as part:
-                ids = self._written(passages, part, progress)
+        ids = read_or_built(target, self.describe(), lambda part: self._written(passages, part, progress))
         with (target / _TERMS).open("rb") as lines:
             terms = [orjson.loads(line) for line in lines]
         # The library divides by the number of passages and of terms; without either nothing matches.
@@ -90,11 +94,7 @@ class RankBm25Retriever:
         """
         if self._scorer is None:
             raise not_indexed(self.name)
-        run: dict[str, tuple[Ranked, ...]] = {}
-        for query_id, text in queries.items():
-            run[query_id] = self._ranked(text, k)
-            progress(f"search {self.name}", len(run), len(queries))
-        return run
+        return searched(self.name, queries, lambda text: self._ranked(text, k), progress)
 
     def _ranked(self, text: str, k: int) -> tuple[Ranked, ...]:
         terms = self._terms(text)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from ragtasks.errors import CacheError, clear_error
-from ragtasks.files import Ranked, in_rank_order, write_atomically
+from ragtasks.files import Ranked, Run, in_rank_order, write_atomically
 from ragtasks.records import Passage
 from retrieval_cache.retrievers._protocol import Progress
 from retrieval_cache.retrievers.bm25._analysers import indexed_text
@@ -77,6 +77,37 @@ def read_ids(folder: Path, description: Mapping[str, Any]) -> tuple[str, ...] | 
         return None
 
 
+def read_or_built(
+    folder: Path, description: Mapping[str, Any], build: Callable[[Path], tuple[str, ...]]
+) -> tuple[str, ...]:
+    """Return the passage id of every row of the whole index in `folder`, built first where there is none.
+
+    Args:
+        folder: of the index.
+        description: what it must be built as.
+        build: empty folder -> ids, after writing the index there.
+
+    Raises:
+        CacheError: the disk is full or cannot be written to.
+    """
+    ids = read_ids(folder, description)
+    if ids is None:
+        with built_whole(folder) as part:
+            ids = build(part)
+    return ids
+
+
+def searched(
+    name: str, queries: Mapping[str, str], ranked: Callable[[str], tuple[Ranked, ...]], progress: Progress
+) -> Run:
+    """Return what `ranked` finds for the text of each query, and tell `progress` after each."""
+    run: dict[str, tuple[Ranked, ...]] = {}
+    for query_id, text in queries.items():
+        run[query_id] = ranked(text)
+        progress(f"search {name}", len(run), len(queries))
+    return run
+
+
 def texts_with_ids(passages: Iterable[Passage], ids: list[str], what: str, progress: Progress) -> Iterator[str]:
     """Yield the indexed text of every passage, add its id to `ids`, and tell `progress`.
 
@@ -113,4 +144,14 @@ def best(scores: np.ndarray[Any, Any], ids: Sequence[str], k: int) -> tuple[Rank
     return in_rank_order(Ranked(ids[row], float(scores[row])) for row in rows.tolist())[:k]
 
 
-__all__ = ["best", "built_whole", "not_indexed", "read_ids", "texts_with_ids", "unwritable", "write_ids"]
+__all__ = [
+    "best",
+    "built_whole",
+    "not_indexed",
+    "read_ids",
+    "read_or_built",
+    "searched",
+    "texts_with_ids",
+    "unwritable",
+    "write_ids",
+]
