@@ -59,6 +59,9 @@ class Endpoint(BaseModel):
         8192, ge=0, description="added to max_tokens where reasoning_effort is set or a reply was nothing but thinking"
     )
     extra_body: str = Field("{}", description="object with any further fields of the request's body")
+    structured: bool = Field(
+        False, description="hold judges' replies to their form (`response_format`, a JSON schema), if the server can"
+    )
     api_key_env: str | None = Field(
         None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", description="environment variable that holds the server's key"
     )

@@ -49,6 +49,8 @@ class Prompt:
     """Answer -> whether it can be used; one that cannot is no answer to a cache. None where every text can."""
     longer: int = field(default=1, compare=False)
     """How many times as long as usual the reply may be: more than 1 where an earlier attempt at it was cut off."""
+    schema: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
+    """JSON schema of a reply in the form asked for, sent where the endpoint says so; None where there is none."""
     earlier: tuple[tuple[Prompt, Reply], ...] = field(default=(), compare=False, repr=False)
     """Attempts at the same question whose replies could not be used: a cache keeps them with the reply that can be."""
 

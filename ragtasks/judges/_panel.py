@@ -140,6 +140,7 @@ class _PendingQuestion:
             (f"attempt {self.attempts + 1}",) if self.attempts else (),
             kind=self.rubric,
             is_readable=asked.is_readable,
+            schema=asked.schema,
             longer=_LONGER if self.is_cut else 1,
             earlier=self.earlier,
         )

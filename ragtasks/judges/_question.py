@@ -7,11 +7,12 @@ one step and one with two look the same to whoever asks.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from ragtasks.files import canonical_hash
+from ragtasks.judges._forms import as_text, schema_of
 from ragtasks.judges._parsers import HIGHEST_RATING, UnparsableReplyError
 from ragtasks.judges._verdicts import VerdictOutcome
 from ragtasks.records import Message, Response, Role
@@ -45,6 +46,8 @@ class Question:
     """Reply -> what follows; raises UnparsableReplyError where the reply is not as asked."""
     form: str = ""
     """The form of the verdict, repeated where the first reply lacks it; empty where only the prompt knows it."""
+    schema: Mapping[str, Any] | None = field(default=None, compare=False)
+    """JSON schema of a reply in that form; None where only the prompt knows it."""
 
     def is_readable(self, reply: str) -> bool:
         """Return whether a reply is as asked: anything follows from it."""
@@ -57,7 +60,7 @@ class Question:
     def again(self) -> Question:
         """Return the question for the second time: it says that the first reply held no verdict."""
         text = shipped_template("judges/again").render(question=self.text, form=self.form)
-        return Question(text, self.read, self.form)
+        return Question(text, self.read, self.form, self.schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +131,7 @@ def ask(
     messages = [{"speaker": _SPEAKERS[message.role], "text": message.text} for message in conversation]
     filled = form.replace("CODE", code)
     text = template.render(code=code, form=filled, conversation=messages, passages=list(passages), **texts)
-    return Question(text, lambda reply: read(reply, code), filled)
+    return Question(text, lambda reply: read(as_text(reply), code), filled, schema_of(filled))
 
 
 def _flat(value: Any) -> list[str]:

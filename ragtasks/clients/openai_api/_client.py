@@ -76,6 +76,8 @@ class OpenAIClient:
         sent: dict[str, Any] = {name: value for name, value in further.items() if value}
         if endpoint.thinking_tokens != Endpoint.model_fields["thinking_tokens"].default:
             sent["thinking_tokens"] = endpoint.thinking_tokens
+        if endpoint.structured:
+            sent["structured"] = True
         return {"model": self.name, "decoding": self._decoding.describe(), **sent}
 
     def answer(

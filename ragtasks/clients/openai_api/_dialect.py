@@ -16,6 +16,7 @@ from ragtasks.clients._endpoint import Endpoint
 from ragtasks.clients._protocol import Decoding, Outcome, Prompt, Reply
 from ragtasks.clients.openai_api._completion import read_completion, split_thinking
 
+_FORMAT = "response_format"
 _LIMITS = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 
 
@@ -58,6 +59,7 @@ class Dialect:
             "seed": self._decoding.seed,
             self._limit_name: self.longest_reply * prompt.longer,
             "reasoning_effort": self._endpoint.reasoning_effort,
+            _FORMAT: self._format(prompt),
         }
         sent = {name: value for name, value in settings.items() if value is not None and name not in self._left_out}
         return {
@@ -67,6 +69,11 @@ class Dialect:
             **self._endpoint.extra_fields,
             **prompt.body,
         }
+
+    def _format(self, prompt: Prompt) -> dict[str, Any] | None:
+        if not self._endpoint.structured or prompt.schema is None:
+            return None
+        return {"type": "json_schema", "json_schema": {"name": "reply", "schema": dict(prompt.schema)}}
 
     def adapt(self, setting: str, sent: Mapping[str, Any]) -> str | None:
         """Leave out or rename a setting that was refused.
@@ -86,6 +93,8 @@ class Dialect:
             self._limit_name = other
             return f"the server does not take {setting}: {other} is sent instead"
         self._left_out.add(setting)
+        if setting == _FORMAT:
+            return "the server does not take response_format: replies are free text, read as ever"
         return f"the server does not take {setting} as {sent[setting]}: it is left out, and the server's own holds"
 
     def make_room(self, reply: Reply, sent: Mapping[str, Any]) -> bool:

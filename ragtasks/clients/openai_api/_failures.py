@@ -33,7 +33,7 @@ _SHOWN = 300
 _SHOWN_BODY = 80
 _RATE_WORDS = re.compile(r"rate.?limit|too many requests|overloaded|over capacity", re.IGNORECASE)
 _NEVER_FITS = re.compile(r"request too large|reduce the length", re.IGNORECASE)
-_SETTINGS = ("temperature", "seed", "max_completion_tokens", "max_tokens")
+_SETTINGS = ("temperature", "seed", "max_completion_tokens", "max_tokens", "response_format")
 _NOT_TAKEN = re.compile(
     r"unsupported|not support|unknown|unrecogni[sz]ed|unexpected|extra (?:input|field)|not permitted|not allowed|"
     r"deprecated|does not accept|invalid (?:parameter|argument)|instead",

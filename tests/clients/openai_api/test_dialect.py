@@ -38,6 +38,23 @@ def test_a_refused_setting_is_left_out_or_renamed_with_one_note(
         assert {body[instead] for body in server.bodies[1:]} == {9}
 
 
+def test_a_form_is_sent_where_the_endpoint_says_so_and_left_out_where_the_server_refuses_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    schema = {"type": "object"}
+    prompts = [Prompt(prompt.messages, schema=schema) for prompt in PROMPTS]
+    message = "'response_format' of type 'json_schema' is not supported"
+    for structured, n_sent in ((False, 0), (True, 1)):
+        with chat_server(lambda *_: completion()) as server, caplog.at_level(logging.WARNING, "ragtasks"):
+            server.script = lambda *_: refusal(400, message) if "response_format" in server.bodies[-1] else completion()
+            endpoint = {"model": "m", "base_url": server.base_url, "slots": 1, "structured": structured}
+            replies = OpenAIClient(endpoint).answer(prompts)
+        assert {reply.outcome for reply in replies} == {Outcome.ANSWERED}
+        sent = [body["response_format"] for body in server.bodies if "response_format" in body]
+        assert sent == [{"type": "json_schema", "json_schema": {"name": "reply", "schema": schema}}] * n_sent
+    assert caplog.text.count("does not take response_format: replies are free text") == 1
+
+
 def thinking_until(limit: int) -> tuple[list[Reply], ChatServer]:
     """Ask a server that thinks up to `limit` tokens before its answer begins."""
     with chat_server(lambda *_: completion()) as server:

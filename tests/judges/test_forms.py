@@ -1,0 +1,52 @@
+"""Verdicts by schema: what is asked for, and that the parsers read it as they read text."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from ragtasks.judges._forms import as_text, schema_of
+from ragtasks.judges._parsers import read_coded_label, read_coded_rating, read_statements, read_support
+
+
+def test_an_object_has_the_keys_of_its_form() -> None:
+    schema = schema_of('{"id": "c0de", "questions": [QUESTION, QUESTION], "evades": LABEL}')
+    assert schema["required"] == ["id", "questions", "evades"]
+    assert schema["properties"]["id"] == {"const": "c0de"}
+    assert schema["properties"]["questions"] == {"type": "array", "items": {"type": "string"}}
+    assert schema["properties"]["evades"] == {"type": "string"}
+    supported = schema_of('{"id": "c0de", "supported": {"1": LABEL, ...}}')["properties"]
+    assert supported == {
+        "id": {"const": "c0de"},
+        "supported": {"type": "object", "additionalProperties": {"type": "string"}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("form", "line"), [("Verdict c0de: LABEL", "Verdict c0de: no"), ("Rating c0de: N", "Rating c0de: 10")]
+)
+def test_a_line_comes_after_the_reasoning(form: str, line: str) -> None:
+    schema = schema_of(form)
+    assert list(schema["properties"]) == ["reasoning", "last_line"]
+    assert re.search(schema["properties"]["last_line"]["pattern"], line)
+    text = as_text(json.dumps({"reasoning": "it says so", "last_line": line}))
+    assert text == f"it says so\n{line}"
+    if "LABEL" in form:
+        assert read_coded_label(text, "c0de", ("yes", "no")) == "no"
+    else:
+        assert read_coded_rating(text, "c0de") == 10
+
+
+@pytest.mark.parametrize(
+    "reply", ["Verdict c0de: no", '{"id": "c0de", "statements": ["a"]}', "[1]", '{"last_line": 1}']
+)
+def test_other_replies_stay_as_they_are(reply: str) -> None:
+    assert as_text(reply) == reply
+    if "statements" in reply:
+        assert read_statements(as_text(reply), "c0de") == ["a"]
+
+
+def test_a_whole_object_is_read_as_before() -> None:
+    assert read_support(as_text('{"id": "c0de", "supported": {"1": "yes"}}'), "c0de", 1) == [True]
