@@ -9,7 +9,7 @@ from ragtasks.synthesis._pipeline import synthesize
 from ragtasks.synthesis._settings import POOLS, UNITS, Settings
 from ragtasks.synthesis.documents import Cut
 from ragtasks.synthesis.multihop import MultihopSettings, synthesize_multihop
-from ragtasks.synthesis.quality import QRelScore, quality_section
+from ragtasks.synthesis.quality import PAPER_FORMS, QRelScore, quality_section
 from ragtasks.synthesis.review import (
     LONGEST_NOTE,
     LONGEST_TEXT,
@@ -28,6 +28,7 @@ from ragtasks.synthesis.training import Fitting, train_retriever, train_rewriter
 __all__ = [
     "LONGEST_NOTE",
     "LONGEST_TEXT",
+    "PAPER_FORMS",
     "POOLS",
     "UNITS",
     "Cut",

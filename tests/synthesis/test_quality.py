@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,30 @@ def test_dialogues_are_counted_one_by_one_and_together(tmp_path: Path) -> None:
     assert float(str(rows["alike"])) > 0.5, "the scripted model asks all its questions alike"
     assert rows["unanswerable"] == "0.00"
     assert next(row for row in whole.rows if row[0] == "turns")[2:4] == ("7.7", "5.9")
+
+
+def test_retrieval_by_query_form_in_all_and_per_domain(tmp_path: Path) -> None:
+    folder = write_dialogues(tmp_path / "b", 6)
+    rows = [json.loads(line) for line in (folder / "conversations.jsonl").read_text("utf-8").splitlines()]
+    domains = {f"{number}": "odd" if number % 2 else "even" for number in range(6)}
+    passages = [json.loads(line) for line in (folder / "passages.jsonl").read_text("utf-8").splitlines()]
+    for row in rows:
+        row["domain"] = domains[row["conversation_id"][1:]]
+    for row in passages:
+        row["domain"] = domains[row["_id"].partition("-")[0]]
+    for name, found in {"conversations.jsonl": rows, "passages.jsonl": passages}.items():
+        (folder / name).write_text("".join(json.dumps(row) + "\n" for row in found), "utf-8")
+    (folder / "synthesis").mkdir()
+    (folder / "synthesis" / "dialogues.jsonl").write_bytes(b"")
+    whole, per_domain = quality_section(folder, retrievers=["rank_bm25"]).tables[1:3]
+    values = {row[1]: float(str(row[3])) for row in whole.rows if row[0] == "rank_bm25"}
+    assert values["decontextualized"] == 1.0
+    assert values["contextualized"] < values["decontextualized"], "a third of the questions names no town"
+    assert whole.rows[3][:3] == ("paper: RRF, proprietary documents", "context", "-")
+    assert [row[0] for row in per_domain.rows] == ["even"] * 3 + ["odd"] * 3
+    assert all(row[3] == 9 for row in per_domain.rows)
+    with pytest.raises(ConfigurationError, match="query form"):
+        quality_section(folder, retrievers=["rank_bm25"], queries=["never"])
 
 
 def test_a_folder_that_nobody_synthesized_is_one_clear_error(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from ragtasks.synthesis._folder import DETAILS, DIALOGUES
 from ragtasks.synthesis.asking import terms
 from ragtasks.synthesis.quality._qrelscore import QRelScore
 from ragtasks.synthesis.quality._relevance_table import relevance_table
+from ragtasks.synthesis.quality._retrieval_tables import PAPER_FORMS, retrieval_tables
 from ragtasks.tables import Section, Table, fixed
 
 _ALIKE = 0.8  # Jaccard similarity of the words of two questions of a dialogue
@@ -55,17 +56,26 @@ class _Counts:
     unanswerable: int
 
 
-def quality_section(folder: Path, relevance: QRelScore | None = None, progress: Progress = no_progress) -> Section:
+def quality_section(
+    folder: Path,
+    relevance: QRelScore | None = None,
+    retrievers: Sequence[str] = (),
+    queries: Sequence[str] = PAPER_FORMS,
+    progress: Progress = no_progress,
+) -> Section:
     """Return the tables of a synthesized benchmark: all dialogues beside published ones, then each.
 
     Args:
         folder: what a synthesis, or a review of one, left.
         relevance: adds the table of QRelScore.
+        retrievers: lines of retrievers that questions are searched with; adds the tables of retrieval.
+        queries: query forms of these searches.
         progress: told of what takes time.
 
     Raises:
-        ConfigurationError: the folder holds no synthesis.
+        ConfigurationError: the folder holds no synthesis, or an unknown retriever or query form.
         BenchmarkFileError: its files are broken.
+        MissingExtraError: a library that a retriever needs is not installed.
     """
     removed = _removed(folder)
     by_dialogue: dict[str, list[Task]] = {}
@@ -74,8 +84,12 @@ def quality_section(folder: Path, relevance: QRelScore | None = None, progress: 
         by_dialogue.setdefault(task.conversation_id, []).append(task)
     counts = {name: _counted(tasks, removed[name]) for name, tasks in by_dialogue.items()}
     facts = {"folder": str(folder), "dialogues": str(len(counts))}
-    relevances = (relevance_table(benchmark, relevance, progress),) if relevance else ()
-    return Section(f"synthetic: {folder.name}", facts, (_whole(list(counts.values())), *relevances, _each(counts)))
+    tables = [_whole(list(counts.values()))]
+    if relevance:
+        tables.append(relevance_table(benchmark, relevance, progress))
+    if retrievers:
+        tables += retrieval_tables(benchmark, retrievers, queries, progress)
+    return Section(f"synthetic: {folder.name}", facts, (*tables, _each(counts)))
 
 
 def _removed(folder: Path) -> Counter[str]:

@@ -5,6 +5,7 @@ from ragtasks.synthesis.training._retriever import (
     MEASURES,
     RETRIEVER_FITTING,
     TrainedRetriever,
+    relevant,
     score_retriever,
     train_retriever,
 )
@@ -21,6 +22,7 @@ __all__ = [
     "Split",
     "TrainedOne",
     "TrainedRetriever",
+    "relevant",
     "score_retriever",
     "score_rewriter",
     "split_by_dialogue",
