@@ -87,6 +87,19 @@ def write_gpt2(folder: Path, texts: Iterable[str]) -> Path:
     return _saved(folder, tokenizer, GPT2LMHeadModel(config))
 
 
+def write_mamba(folder: Path, texts: Iterable[str]) -> Path:
+    """Write a Mamba of a few thousand weights."""
+    from transformers import MambaConfig, MambaForCausalLM, set_seed
+
+    tokenizer = tokenizer_of(texts)
+    set_seed(0)
+    config = MambaConfig(
+        vocab_size=len(tokenizer), hidden_size=32, state_size=8, num_hidden_layers=1, bos_token_id=1, eos_token_id=1,
+        pad_token_id=0,
+    )  # fmt: skip
+    return _saved(folder, tokenizer, MambaForCausalLM(config))
+
+
 def write_encoder(folder: Path, texts: Iterable[str]) -> Path:
     """Write a bi-encoder of a few thousand weights."""
     from sentence_transformers import SentenceTransformer

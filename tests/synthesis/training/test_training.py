@@ -3,6 +3,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ from ragtasks.synthesis import Fitting, train_retriever, train_rewriter
 from ragtasks.synthesis.training import split_by_dialogue
 from retrieval_cache.queries import Recipe, TrainedRewriter, write_recipe
 from retrieval_cache.service import Place, Rewriter, evaluate_runs, retrieve
-from tests.synthesis.training._tiny import words_of, write_dialogues, write_encoder, write_gpt2, write_t5
+from tests.synthesis.training._tiny import words_of, write_dialogues, write_encoder, write_gpt2, write_mamba, write_t5
 
 SHORT = Fitting(epochs=2, learning_rate=5e-3)
 
@@ -86,8 +87,9 @@ def test_the_word_no_rewrite_ends_a_reply(benchmark: Benchmark, rewriter: Path) 
 
 
 @pytest.mark.engine
-def test_other_classes_and_the_plain_contract(benchmark: Benchmark, tmp_path: Path) -> None:
-    base = write_gpt2(tmp_path / "gpt2", words_of(benchmark.root))
+@pytest.mark.parametrize("write", [write_gpt2, write_mamba])
+def test_other_classes_and_the_plain_contract(benchmark: Benchmark, tmp_path: Path, write: Any) -> None:
+    base = write(tmp_path / "base", words_of(benchmark.root))
     made = train_rewriter(benchmark, str(base), tmp_path / "made", SHORT, is_conditional=False)
     assert TrainedRewriter(made.folder).recipe == Recipe("causal", False, 512, 64)
     assert made.scores.n == 4
