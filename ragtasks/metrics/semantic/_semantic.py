@@ -2,7 +2,8 @@
 
 A response meets its target twice (precision, recall) and each of its passages once, and neighbouring tasks share
 passages. Scored pair by pair, most encodings are repeats. Here all pairs are known first; each text is encoded in a
-batch of its length, and a pair then costs one small matrix product.
+batch of its length, and a pair then costs one small matrix product. What a response is compared with, the next model's
+responses are compared with too: a cache keeps those vectors.
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from ragtasks.metrics.semantic._devices import check_device
-from ragtasks.metrics.semantic._encoders import Encoder, EncoderSpec, check_encoder, resolve_encoder
+from ragtasks.metrics.semantic._embedding_cache import EmbeddingCache
+from ragtasks.metrics.semantic._encoders import Encoder, check_encoder
+from ragtasks.metrics.semantic._specs import EncoderSpec, resolve_encoder
+from ragtasks.metrics.semantic._text_vectors import TextVectors
 from ragtasks.records import Score
 
 _GROUP_TOKENS = 2**18
 """Tokens encoded before their pairs are scored: 1 GiB of vectors at the width of deberta-xlarge (1024)."""
-_CPU_BATCH_TOKENS = 512
-"""So many tokens keep a processor busy; larger batches only add padding."""
-_GPU_BATCH_TOKENS = 2**14
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,7 @@ class BertScorer:
     Attributes:
         n_texts: unique texts in the latest call of `score`, blanks at their ends not counted.
         n_truncated: those among them that were longer than the encoder reads, and were cut at their end.
+        n_from_cache: those among them whose vectors were there already.
     """
 
     def __init__(
@@ -59,7 +61,6 @@ class BertScorer:
         spec: EncoderSpec,
         *,
         device: str | None = None,
-        batch_size: int = 32,
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
         """Keep the choices; nothing is loaded yet.
@@ -67,14 +68,13 @@ class BertScorer:
         Args:
             spec: the encoder, as from `resolve_encoder`.
             device: a torch device; None takes the GPU where there is one.
-            batch_size: texts in one forward pass.
-            progress: called with (texts encoded, texts in all) after each forward pass.
+            progress: called with (texts done, texts in all) after each text.
         """
         self.spec = spec
         self.n_texts = 0
         self.n_truncated = 0
+        self.n_from_cache = 0
         self._device = device
-        self._batch_size = batch_size
         self._progress = progress
         self._encoder: Encoder | None = None
 
@@ -87,7 +87,7 @@ class BertScorer:
         """
         self._encoder = self._encoder or Encoder(self.spec, self._device)
 
-    def score(self, pairs: Sequence[tuple[str, str]]) -> list[BertScore]:
+    def score(self, pairs: Sequence[tuple[str, str]], cache: EmbeddingCache | None = None) -> list[BertScore]:
         """Return the BERTScore of each (candidate, reference), without idf weights, in the order of the pairs.
 
         Vectors are single precision and stay on the encoder's device until their last pair: up to a group of about
@@ -103,6 +103,7 @@ class BertScorer:
 
         Args:
             pairs: candidates with their references; repeated texts cost nothing.
+            cache: keeps the vectors of references, and gives those that it has; it changes no score, not by a bit.
 
         Returns:
             One BertScore a pair, rescaled where the spec has a baseline; nothing for no pairs.
@@ -115,7 +116,7 @@ class BertScorer:
         6.3.1; the official `run_algorithmic.py` at cc5b1d4 (deberta-xlarge-mnli, rescaled).
         """
         if not pairs:
-            self.n_texts = self.n_truncated = 0
+            self.n_texts = self.n_truncated = self.n_from_cache = 0
             return []
         self.load()
         assert self._encoder is not None
@@ -123,9 +124,10 @@ class BertScorer:
         texts = list(dict.fromkeys(text for pair in stripped for text in pair))
         token_ids, self.n_truncated = self._encoder.token_ids(texts)
         self.n_texts = len(texts)
-        scores = _score_groups(
-            self._encoder, stripped, dict(zip(texts, token_ids, strict=True)), self._batch_size, self._progress
-        )
+        by_text = dict(zip(texts, token_ids, strict=True))
+        with TextVectors(self._encoder, self.spec.label, cache) as vectors:
+            scores = list(_score_groups(self._encoder, vectors, stripped, by_text, self._progress))
+        self.n_from_cache = vectors.n_from_cache
         return [_bert_score(precision, recall, self.spec.baseline) for precision, recall in scores]
 
 
@@ -149,7 +151,11 @@ def bert_k_precision(precisions: Sequence[float]) -> Score:
 
 
 def semantic_scores(
-    responses: Sequence[str], targets: Sequence[str], passages: Sequence[Sequence[str]], scorer: BertScorer
+    responses: Sequence[str],
+    targets: Sequence[str],
+    passages: Sequence[Sequence[str]],
+    scorer: BertScorer,
+    cache: EmbeddingCache | None = None,
 ) -> list[SemanticScore]:
     """Return the BERTScore scores of many responses from one pass over the encoder.
 
@@ -158,6 +164,7 @@ def semantic_scores(
         targets: the benchmark's answer to each.
         passages: the texts of the passages that each response was given, possibly none.
         scorer: what to score with; its `n_texts` and `n_truncated` then tell of these texts.
+        cache: keeps the vectors of targets and passages for the next model's responses.
 
     Returns:
         One SemanticScore a response, in order; nothing for no responses.
@@ -168,7 +175,8 @@ def semantic_scores(
         MissingExtraError: a library of the extra `semantic` is not installed.
     """
     compared = [(target, *given) for target, given in zip(targets, passages, strict=True)]
-    scores = iter(scorer.score([(text, other) for text, row in zip(responses, compared, strict=True) for other in row]))
+    pairs = [(text, other) for text, row in zip(responses, compared, strict=True) for other in row]
+    scores = iter(scorer.score(pairs, cache))
     rows = [[next(scores) for _ in row] for row in compared]
     return [_semantic_score(against_target, against_passages) for against_target, *against_passages in rows]
 
@@ -181,23 +189,20 @@ def _semantic_score(against_target: BertScore, against_passages: Sequence[BertSc
 
 def _score_groups(
     encoder: Encoder,
+    vectors: TextVectors,
     pairs: Sequence[tuple[str, str]],
     token_ids: dict[str, list[int]],
-    batch_size: int,
     progress: Callable[[int, int], None] | None,
 ) -> Iterator[tuple[float, float]]:
     """Yield the raw (precision, recall) of each pair, group after group, dropping a text after its last pair."""
     last_pair = {text: i for i, pair in enumerate(pairs) for text in pair}
+    references = {reference for _, reference in pairs}
     encoded: dict[str, tuple[Any, Any]] = {}
     n_encoded = 0
     for start, stop, new_texts in _groups(pairs, token_ids):
-        for texts in _batches(
-            new_texts, token_ids, batch_size, _CPU_BATCH_TOKENS if encoder.on_cpu else _GPU_BATCH_TOKENS
-        ):
-            batch = [token_ids[text] for text in texts]
-            vectors = zip(encoder.embed(batch), map(encoder.weights, batch), strict=True)
-            encoded.update(zip(texts, vectors, strict=True))
-            n_encoded += len(batch)
+        for text, found in vectors.of({text: token_ids[text] for text in new_texts}, references):
+            encoded[text] = (found, encoder.weights(token_ids[text]))
+            n_encoded += 1
             if progress is not None:
                 progress(n_encoded, len(token_ids))
         group = pairs[start:stop]
@@ -219,25 +224,6 @@ def _groups(pairs: Sequence[tuple[str, str]], token_ids: dict[str, list[int]]) -
         if n_tokens >= _GROUP_TOKENS or i == len(pairs) - 1:
             yield start, i + 1, new_texts
             start, n_tokens, new_texts = i + 1, 0, []
-
-
-def _batches(
-    texts: Sequence[str], token_ids: dict[str, list[int]], batch_size: int, batch_tokens: int
-) -> Iterator[list[str]]:
-    """Yield the texts, longest first, in batches of at most `batch_size` texts and `batch_tokens` padded tokens.
-
-    A text longer than `batch_tokens` is a batch of its own.
-    """
-    batch: list[str] = []
-    longest = 0
-    for text in sorted(texts, key=lambda text: len(token_ids[text]), reverse=True):
-        if batch and (len(batch) == batch_size or longest * (len(batch) + 1) > batch_tokens):
-            yield batch
-            batch = []
-        longest = longest if batch else len(token_ids[text])
-        batch.append(text)
-    if batch:
-        yield batch
 
 
 def _match(pairs: Sequence[tuple[tuple[Any, Any], tuple[Any, Any]]]) -> list[tuple[float, float]]:

@@ -1,0 +1,262 @@
+"""Vectors of texts that are scored again and again, in SQLite: references and passages, not a model's answers.
+
+A second model on the same tasks is compared with the same texts. An entry is known by a hash of the encoder's identity
+and the tokens that it read, and carries a checksum: what does not match is encoded again, never believed. The file has
+a bound. What was used longest ago goes first, but never what this process has used: a set of texts beyond the bound
+keeps its beginning, where plain replacement would push out each entry just before it is needed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from ragtasks.errors import CacheError, clear_error
+
+_APPLICATION_ID = 0x72677465
+"""`rgte`: tells our files from other people's."""
+_VERSION = 1
+_BUSY_SECONDS = 60.0
+_TABLES = (
+    # The vectors stand apart, so that marking an entry as used does not write them anew.
+    "CREATE TABLE entries (id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, encoder TEXT NOT NULL,"
+    " n_bytes INTEGER NOT NULL, used REAL NOT NULL, checksum BLOB NOT NULL)",
+    "CREATE TABLE vectors (id INTEGER PRIMARY KEY, vectors BLOB NOT NULL)",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderCount:
+    """What a cache holds of one encoder."""
+
+    encoder: str
+    """Its name and layer."""
+    n_texts: int
+    """Texts."""
+    n_bytes: int
+    """Size of their vectors."""
+
+
+class EmbeddingCache(AbstractContextManager["EmbeddingCache"]):
+    """Vectors by key in one bounded file, which is open inside of a `with`; several processes may share it."""
+
+    def __init__(self, path: Path, max_bytes: int) -> None:
+        """Name the file; it is made or opened by `with`.
+
+        Args:
+            path: the file.
+            max_bytes: bound on the vectors in it.
+        """
+        self.path, self.max_bytes = path, max_bytes
+        self._began = time.time()
+        self._connection: sqlite3.Connection | None = None
+
+    def __enter__(self) -> EmbeddingCache:
+        """Open the file, or make it.
+
+        Raises:
+            CacheError: it is no cache of embeddings, is corrupt, or cannot be written.
+        """
+        with self._reported():
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            # Autocommit: each statement outside of a transaction is whole on its own, and keeps nobody waiting.
+            self._connection = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)
+        try:
+            self._prepare()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def _prepare(self) -> None:
+        # A power cut may cost the file, whose entries are encoded again then; a killed process costs nothing.
+        self._execute("PRAGMA synchronous=OFF")
+        with self._transaction() as connection:
+            (application,) = connection.execute("PRAGMA application_id").fetchone()
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            (n_tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            if n_tables and (application, version) != (_APPLICATION_ID, _VERSION):
+                raise CacheError(self._message("a database of something else, or of another version of ragtasks"))
+            if not n_tables:
+                for statement in _TABLES:
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA application_id={_APPLICATION_ID}")
+                connection.execute(f"PRAGMA user_version={_VERSION}")
+
+    def get(self, key: bytes) -> bytes | None:
+        """Return the vectors under a key; None where there are none, or not the ones that were stored.
+
+        Raises:
+            CacheError: the file cannot be read.
+        """
+        rows = self._execute("SELECT checksum, vectors FROM entries JOIN vectors USING (id) WHERE key = ?", (key,))
+        if not rows:
+            return None
+        checksum, vectors = rows[0]
+        is_whole = isinstance(vectors, bytes) and checksum == _checksum(key, vectors)
+        return vectors if is_whole else None
+
+    def put(self, entries: Iterable[tuple[bytes, bytes]], encoder: str) -> None:
+        """Store (key, vectors), as far as there is room beside what this process has used; a stored one is replaced.
+
+        Raises:
+            CacheError: the file cannot be written, or the disk is full.
+        """
+        with self._transaction() as connection:
+            for key, vectors in entries:
+                _remove(connection, "key = ?", (key,))
+                if self._has_room(connection, len(vectors)):
+                    values = (key, encoder, len(vectors), time.time(), _checksum(key, vectors))
+                    cursor = connection.execute(
+                        "INSERT INTO entries (key, encoder, n_bytes, used, checksum) VALUES (?, ?, ?, ?, ?)", values
+                    )
+                    connection.execute("INSERT INTO vectors VALUES (?, ?)", (cursor.lastrowid, vectors))
+
+    def mark_used(self, keys: Iterable[bytes]) -> None:
+        """Say that entries were used now.
+
+        Raises:
+            CacheError: the file cannot be written.
+        """
+        now = time.time()
+        with self._transaction() as connection:
+            connection.executemany("UPDATE entries SET used = ? WHERE key = ?", ((now, key) for key in keys))
+
+    def counts(self) -> list[EncoderCount]:
+        """Return what the cache holds by encoder, in the order of names.
+
+        Raises:
+            CacheError: the file cannot be read.
+        """
+        statement = "SELECT encoder, count(*), sum(n_bytes) FROM entries GROUP BY encoder ORDER BY encoder"
+        return [EncoderCount(*row) for row in self._execute(statement)]
+
+    def prune(
+        self, *, older_than_days: float | None = None, encoder: str | None = None, dry_run: bool = False
+    ) -> tuple[int, int]:
+        """Remove entries that fit all that is given, all of them where nothing is; return (how many, how many stay).
+
+        Args:
+            older_than_days: last used more days ago than this.
+            encoder: begin of the encoder's name, as `counts` has it.
+            dry_run: remove nothing, only count.
+
+        Raises:
+            CacheError: the file cannot be written.
+        """
+        before = time.time() - (older_than_days or 0.0) * 86_400
+        condition, values = "used <= ? AND substr(encoder, 1, ?) = ?", (before, len(encoder or ""), encoder or "")
+        with self._transaction() as connection:
+            (n_all,) = connection.execute("SELECT count(*) FROM entries").fetchone()
+            (n_chosen,) = connection.execute(f"SELECT count(*) FROM entries WHERE {condition}", values).fetchone()
+            if not dry_run:
+                _remove(connection, condition, values)
+        if n_chosen and not dry_run:
+            with suppress(CacheError):  # another process reads now: the room is used again for the next entries
+                self._execute("VACUUM")
+        return n_chosen, n_all - n_chosen
+
+    def close(self) -> None:
+        """Close the file; safe to repeat."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _has_room(self, connection: sqlite3.Connection, n_bytes: int) -> bool:
+        """Return whether so many bytes fit, after removing what was used longest ago and not by this process."""
+        (total,) = connection.execute("SELECT coalesce(sum(n_bytes), 0) FROM entries").fetchone()
+        excess = total + n_bytes - self.max_bytes
+        if excess <= 0:
+            return True
+        oldest: list[int] = []
+        rows = connection.execute("SELECT id, n_bytes FROM entries WHERE used < ? ORDER BY used", (self._began,))
+        for entry, size in rows:
+            oldest.append(entry)
+            excess -= size
+            if excess <= 0:
+                break
+        if excess > 0:
+            return False
+        for entry in oldest:
+            _remove(connection, "id = ?", (entry,))
+        return True
+
+    def _execute(self, statement: str, values: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
+        with self._reported():
+            return self._opened.execute(statement, values).fetchall()
+
+    @property
+    def _opened(self) -> sqlite3.Connection:
+        assert self._connection is not None, "open the cache by `with`"
+        return self._connection
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._reported():
+            connection = self._opened
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def _reported(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, sqlite3.Error, UnicodeDecodeError) as error:  # the last: an error whose text is corrupt
+            raise CacheError(self._message(error)) from error
+
+    def _message(self, found: object) -> str:
+        return clear_error(
+            "cache of embeddings",
+            where=str(self.path),
+            expected="a cache of embeddings of ragtasks that can be read and written",
+            found=str(found),
+            next_step="make room, or remove the file (its texts are then encoded again)",
+        )
+
+
+def describe_embeddings(path: Path, max_bytes: int) -> list[str]:
+    """Return lines on a file of embeddings: where it is, its size, and how many texts of which encoder; makes no file.
+
+    Raises:
+        CacheError: the file cannot be used.
+    """
+    if not path.exists():
+        return [f"{path}: no embeddings are kept yet"]
+    with EmbeddingCache(path, max_bytes) as cache:
+        counts = cache.counts()
+    n_texts, n_bytes = (sum(values) for values in (zip(*((c.n_texts, c.n_bytes) for c in counts), strict=True) or ()))
+    return [
+        f"{path}: embeddings of {n_texts:,} texts, {n_bytes / 1e6:.1f} of at most {max_bytes / 1e6:,.0f} MB",
+        *(f"{count.encoder}: {count.n_texts:,} texts, {count.n_bytes / 1e6:.1f} MB" for count in counts),
+    ]
+
+
+def _remove(connection: sqlite3.Connection, condition: str, values: tuple[object, ...]) -> None:
+    """Delete the entries that a condition chooses, with their vectors."""
+    connection.execute(f"DELETE FROM vectors WHERE id IN (SELECT id FROM entries WHERE {condition})", values)
+    connection.execute(f"DELETE FROM entries WHERE {condition}", values)
+
+
+def _checksum(key: bytes, vectors: bytes) -> bytes:
+    return hashlib.sha256(key + vectors).digest()
+
+
+__all__ = ["EmbeddingCache", "EncoderCount", "describe_embeddings"]
