@@ -42,9 +42,9 @@ from retrieval_cache.retrievers import (
     LEFT_OUT,
     Progress,
     Retriever,
-    facts_of,
     no_progress,
     reciprocal_rank_fusion,
+    statistics_of,
     wanted_passages,
 )
 from retrieval_cache.store import RunStore, StoredRun, file_error
@@ -98,14 +98,14 @@ def build_run(request: Request, store: RunStore, progress: Progress = no_progres
         started = time.time()
         files = {f"{domain}.trec": work.search(domain, folder) for domain in work.domains}
         files |= work.write_contexts(folder)
-        facts: dict[str, Any] = {"seconds": round(time.time() - started, 1)}
+        metadata: dict[str, Any] = {"seconds": round(time.time() - started, 1)}
         if rewriting := request.queries.counts():
-            facts["rewriting"] = rewriting
+            metadata["rewriting"] = rewriting
         if request.benchmark.copy:
-            facts["copy"] = request.benchmark.copy
-        if counted := work.facts(folder):
-            facts["retrieval"] = counted
-        write_manifest(folder, Manifest(name, spec, files, facts))
+            metadata["copy"] = request.benchmark.copy
+        if counted := work.statistics(folder):
+            metadata["retrieval"] = counted
+        write_manifest(folder, Manifest(name, spec, files, metadata))
         return store.publish(folder, name)
 
 
@@ -170,9 +170,9 @@ class _Work:
             return hashlib.sha256(path.read_bytes()).hexdigest()
         retriever = self._indexed(domain)
         run = self._ranked(retriever, domain)
-        if facts := facts_of(retriever):
+        if statistics := statistics_of(retriever):
             # Before the run: who finds the run finished finds these too.
-            write_atomically(_facts_file(folder, domain), orjson.dumps(dict(facts)))
+            write_atomically(_statistics_file(folder, domain), orjson.dumps(dict(statistics)))
         return write_trec(path, run, "ragtasks")
 
     def _ranked(self, retriever: Retriever, domain: str) -> Run:
@@ -184,9 +184,9 @@ class _Work:
         runs = [retriever.search(texts, deep, self._shown(domain)) for texts in forms]
         return {query_id: ranked[:depth] for query_id, ranked in reciprocal_rank_fusion(runs, depth=deep).items()}
 
-    def facts(self, folder: Path) -> dict[str, Any]:
+    def statistics(self, folder: Path) -> dict[str, Any]:
         """Return what the retriever of each domain counted, nothing where none counts; in the work folder."""
-        files = {domain: _facts_file(folder, domain) for domain in self.domains}
+        files = {domain: _statistics_file(folder, domain) for domain in self.domains}
         return {domain: orjson.loads(file.read_bytes()) for domain, file in files.items() if file.is_file()}
 
     def _indexed(self, domain: str) -> Retriever:
@@ -214,9 +214,9 @@ class _Work:
         return files
 
 
-def _facts_file(folder: Path, domain: str) -> Path:
+def _statistics_file(folder: Path, domain: str) -> Path:
     # `publish` leaves out what ends in `.part`: the manifest has it by then.
-    return folder / f"{domain}.facts.part"
+    return folder / f"{domain}.statistics.part"
 
 
 def _free_name(request: Request, store: RunStore, key: str) -> str:
@@ -272,7 +272,7 @@ def read_run(stored: StoredRun, queries: Iterable[str] = ()) -> Run:
 
 def _left_out(manifest: Manifest) -> frozenset[str]:
     """Return the queries that the file which a run was made of leaves out, as the retriever noted them."""
-    counted: Mapping[str, Mapping[str, Any]] = manifest.facts.get("retrieval", {})
+    counted: Mapping[str, Mapping[str, Any]] = manifest.metadata.get("retrieval", {})
     return frozenset(query_id for one in counted.values() for query_id in one.get(LEFT_OUT, ()))
 
 

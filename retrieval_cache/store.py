@@ -139,8 +139,8 @@ class RunStore:
             shutil.copytree(run.folder, work, copy_function=_link)
         except (OSError, shutil.Error) as error:
             raise CacheError(f"cannot write run {name!r} at {work}: {error}") from error
-        same_as = run.manifest.facts.get(SAME_AS, run.folder.name)
-        write_manifest(work, replace(run.manifest, name=name, facts={**run.manifest.facts, SAME_AS: same_as}))
+        same_as = run.manifest.metadata.get(SAME_AS, run.folder.name)
+        write_manifest(work, replace(run.manifest, name=name, metadata={**run.manifest.metadata, SAME_AS: same_as}))
         return self.publish(work, name)
 
     def remove(self, name: str) -> None:
@@ -208,7 +208,7 @@ def _cells(run: StoredRun) -> tuple[str, ...]:
 
 def _queries_label(manifest: Manifest) -> str:
     """Return the query form, the model that rewrote, and how many queries are no rewrites."""
-    queries, counts = manifest.spec["queries"], manifest.facts.get("rewriting", {})
+    queries, counts = manifest.spec["queries"], manifest.metadata.get("rewriting", {})
     said = [str(form["client"]["model"]) for form in queries.get("of", [queries]) if "client" in form]
     n_fallbacks = sum(counts.get("fallbacks", {}).values())
     said += [f"{n_fallbacks} of {counts['asked']} are the last turn"] if n_fallbacks else []
@@ -217,14 +217,14 @@ def _queries_label(manifest: Manifest) -> str:
 
 def data_label(manifest: Manifest) -> str:
     """Return the data that a run was made for as tables call them, see `Benchmark.label`."""
-    spec, facts = manifest.spec, manifest.facts
-    copy = f": {facts['copy']}" if "copy" in facts else ""
+    spec, metadata = manifest.spec, manifest.metadata
+    copy = f": {metadata['copy']}" if "copy" in metadata else ""
     return f"{spec['benchmark']}{copy}{' (sample)' if spec['is_sample'] else ''}"
 
 
 def fallbacks_of(manifest: Manifest) -> str:
     """Return how many queries of a run are the last turn in the place of a rewrite, and why; "" where none is."""
-    counts = manifest.facts.get("rewriting", {})
+    counts = manifest.metadata.get("rewriting", {})
     fallbacks: Mapping[str, int] = counts.get("fallbacks", {})
     if not fallbacks:
         return ""

@@ -19,7 +19,7 @@ from collections import Counter
 from typing import Any
 
 from rank_bm25 import BM25Okapi
-from sample_files import SAMPLES, facts_file, json_lines, read_source, run_builder
+from sample_files import SAMPLES, json_lines, read_source, run_builder, statistics_file
 
 VERSION = "1"
 DOMAINS = ("clapnq", "fiqa", "govt", "cloud")
@@ -207,7 +207,7 @@ def build() -> dict[str, bytes]:
     files[f"{generation}/RAG.jsonl"] = json_lines([task_row(e, c) for e, c in zip(entries, full, strict=True)])
     text = json.dumps(conversations, ensure_ascii=False, indent=1)
     files["mtrag-human/conversations/conversations.json"] = text.encode()
-    files["sample.json"] = facts_file(facts(entries))
+    files["sample.json"] = statistics_file(facts(entries))
     return files
 
 

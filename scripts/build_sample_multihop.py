@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from build_sample import Retriever
-from sample_files import SAMPLES, facts_file, read_source, run_builder, write_files
+from sample_files import SAMPLES, read_source, run_builder, statistics_file, write_files
 
 from ragtasks.benchmarks.multihop_rag._benchmark import DOMAINS, corpus_file
 
@@ -76,7 +76,7 @@ def build() -> dict[str, bytes]:
     files = {
         "dataset/corpus.json": array(corpus_rows(source)),
         "dataset/MultiHopRAG.json": array(queries),
-        "sample.json": facts_file(facts),
+        "sample.json": statistics_file(facts),
     }
     with tempfile.TemporaryDirectory() as folder:
         write_files(files, Path(folder))

@@ -16,7 +16,7 @@ from collections import Counter
 from typing import Any
 
 from build_sample import DOMAINS, passages_of
-from sample_files import SAMPLES, facts_file, read_source, run_builder
+from sample_files import SAMPLES, read_source, run_builder, statistics_file
 
 VERSION = "1"
 TARGET = SAMPLES / "mtrag_s"
@@ -94,7 +94,7 @@ def build() -> dict[str, bytes]:
     lines = "".join(json.dumps(row) + "\n" for row in rows)
     return {
         "mtrag-synthetic/generation_tasks/synthetic.jsonl": lines.encode(),
-        "sample.json": facts_file(facts(conversations, rows)),
+        "sample.json": statistics_file(facts(conversations, rows)),
     }
 
 

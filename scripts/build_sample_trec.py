@@ -17,7 +17,7 @@ from collections import Counter
 from typing import Any
 
 from rank_bm25 import BM25Okapi
-from sample_files import SAMPLES, facts_file, json_lines, read_source, run_builder
+from sample_files import SAMPLES, json_lines, read_source, run_builder, statistics_file
 
 VERSION = "1"
 WINDOW, STRIDE = 4, 2
@@ -122,7 +122,7 @@ def sample_facts(by_domain: dict[str, int]) -> bytes:
     """Return the statistics of a sample."""
     total = sum(by_domain.values())
     counts = {"tasks": total, "by_domain": by_domain, "by_answerability": {"ANSWERABLE": total}}
-    return facts_file({"version": VERSION, "counts": counts})
+    return statistics_file({"version": VERSION, "counts": counts})
 
 
 def files_of_segments(segments: list[dict[str, Any]]) -> dict[str, bytes]:

@@ -14,7 +14,7 @@ from collections import Counter
 from typing import Any
 
 from build_sample import DOMAINS, passages_of
-from sample_files import SAMPLES, facts_file, json_lines, read_source, run_builder
+from sample_files import SAMPLES, json_lines, read_source, run_builder, statistics_file
 
 VERSION = "1"
 TARGET = SAMPLES / "mtrag_un"
@@ -85,7 +85,7 @@ def build() -> dict[str, bytes]:
     files = {"mtragun-human/generation_tasks/reference.jsonl": json_lines(rows)}
     for domain, own in by_domain.items():
         files[f"mtragun-human/retrieval_tasks/qrels/{domain}.tsv"] = qrels(own)
-    files["sample.json"] = facts_file(facts(by_domain))
+    files["sample.json"] = statistics_file(facts(by_domain))
     return files
 
 

@@ -26,7 +26,7 @@ def json_lines(rows: list[dict[str, Any]]) -> bytes:
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
 
 
-def facts_file(facts: Mapping[str, Any]) -> bytes:
+def statistics_file(facts: Mapping[str, Any]) -> bytes:
     """Return a sample's `sample.json`: its version and its counts."""
     return json.dumps(facts, indent=1).encode() + b"\n"
 

@@ -86,8 +86,8 @@ class LoadedBenchmark:
         )
         table = Table("Tasks", ("domain", *(label.value for label in labels), "all"), rows)
         n_conversations = len({task.conversation_id for task in self.tasks})
-        facts = {"tasks": str(len(self.tasks)), "conversations": str(n_conversations)}
-        return render([Section(self.label, facts, (table,))], Format.MARKDOWN)
+        provenance = {"tasks": str(len(self.tasks)), "conversations": str(n_conversations)}
+        return render([Section(self.label, provenance, (table,))], Format.MARKDOWN)
 
 
 def load_benchmark(name: str, data: str | Path | None = None) -> LoadedBenchmark:

@@ -91,7 +91,9 @@ class Results:
             "left out": f"answers to {len(self.left_out)} conversational tasks" if self.left_out else "",
         }
         notes = {name: text for name, text in notes.items() if text}
-        sections = [replace(item, facts={**item.facts, **notes}) for item in overview_sections(self.evaluations)]
+        sections = [
+            replace(item, provenance={**item.provenance, **notes}) for item in overview_sections(self.evaluations)
+        ]
         return render(sections, Format.MARKDOWN)
 
 

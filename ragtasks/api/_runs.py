@@ -129,11 +129,14 @@ class RunEvaluation:
         ]
         n = len(self.values)
         estimates = [Value(found.value, n, n, found.low, found.high) for found in estimate_means(columns)]
-        facts = {"run": self.name, "judged queries": f"{n}, of which the run omits {len(self.omitted)} (they count 0)"}
-        facts["judgements"] = self.judgements
-        facts |= {"ignored": f"{len(self.unjudged)} queries without a judgement"} if self.unjudged else {}
+        provenance = {
+            "run": self.name,
+            "judged queries": f"{n}, of which the run omits {len(self.omitted)} (they count 0)",
+        }
+        provenance["judgements"] = self.judgements
+        provenance |= {"ignored": f"{len(self.unjudged)} queries without a judgement"} if self.unjudged else {}
         table = Table("Means", ("measure", "mean"), tuple(zip(self.means, estimates, strict=True)))
-        return render([Section(f"Retrieval on {self.context}", facts, (table,))], Format.MARKDOWN)
+        return render([Section(f"Retrieval on {self.context}", provenance, (table,))], Format.MARKDOWN)
 
 
 def evaluate_run(

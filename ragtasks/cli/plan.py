@@ -47,12 +47,12 @@ def plan(  # noqa: PLR0917 (options by name)
     tables = [planning.prompts_table(settings, is_estimate=tokenizer is None)]
     if evaluation.judges:
         tables.append(planning.judges_table(judging, evaluation))
-    facts = {"tasks": ", ".join(names)}
+    provenance = {"tasks": ", ".join(names)}
     if prompts_per_minute:
-        facts["answers take"] = (
+        provenance["answers take"] = (
             f"{planning.hours(settings, prompts_per_minute):.1f} hours at {prompts_per_minute:g} prompts a minute"
         )
-    put(render([Section("What it will take", facts, tuple(tables))], Format(form.value)), output)
+    put(render([Section("What it will take", provenance, tuple(tables))], Format(form.value)), output)
 
 
 __all__ = ["plan"]

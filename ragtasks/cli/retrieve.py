@@ -63,7 +63,7 @@ def retrieve(  # noqa: PLR0917 (one parameter an option)
     )
     made = run.folder.name
     say(f"run {made} in {run.folder}")
-    if same_as := run.manifest.facts.get(SAME_AS):
+    if same_as := run.manifest.metadata.get(SAME_AS):
         say(f"this very run is there as {same_as}: {made} is linked to its files")
     if fallbacks := fallbacks_of(run.manifest):
         say(fallbacks)

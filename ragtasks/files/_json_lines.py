@@ -155,23 +155,23 @@ def sample_statistics(root: Path) -> dict[str, Any] | None:
     """Return what the sample in a folder says of itself, at least its `version`; None for real data.
 
     Raises:
-        BenchmarkFileError: the facts are broken.
+        BenchmarkFileError: the statistics are broken.
     """
     path = root / SAMPLE_STATISTICS
     if not path.is_file():
         return None
     try:
-        facts = parse_json(path.read_bytes())
-        return {**facts, "version": str(facts["version"])}
+        statistics = parse_json(path.read_bytes())
+        return {**statistics, "version": str(statistics["version"])}
     except (OSError, ValueError, LookupError, TypeError) as error:
-        raise broken_facts(root, "version", error) from error
+        raise broken_statistics(root, "version", error) from error
 
 
-def broken_facts(root: Path, expected: str, found: Exception) -> BenchmarkFileError:
-    """Return the error for facts of a sample that are not as they should be."""
+def broken_statistics(root: Path, expected: str, found: Exception) -> BenchmarkFileError:
+    """Return the error for statistics of a sample that are not as they should be."""
     where = str(root / SAMPLE_STATISTICS)
-    message = clear_error("facts of a sample", where=where, expected=expected, found=repr(found), next_step="delete it")
-    return BenchmarkFileError(message)
+    what, step = "statistics of a sample", "delete it"
+    return BenchmarkFileError(clear_error(what, where=where, expected=expected, found=repr(found), next_step=step))
 
 
 def bounded_lines(stream: IO[AnyStr]) -> Iterator[AnyStr]:
@@ -257,7 +257,7 @@ __all__ = [
     "SAMPLE_STATISTICS",
     "Violations",
     "bounded_lines",
-    "broken_facts",
+    "broken_statistics",
     "json_array",
     "json_lines",
     "labels_of",

@@ -49,7 +49,7 @@ class Manifest:
     """Everything that decides the result: corpora, queries, retriever, parameters, versions."""
     files: Mapping[str, str] = field(default_factory=dict)
     """Path below the run's folder -> sha256."""
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
     """What is worth knowing and decides nothing: times, counts, the machine."""
 
     @property
@@ -131,7 +131,7 @@ class _Rewriting(_Part):
     fallbacks: dict[str, int]
 
 
-class _Facts(_Part):
+class _Metadata(_Part):
     retrieval: dict[str, _Counted] = {}
     rewriting: _Rewriting | None = None
 
@@ -141,7 +141,7 @@ class _ManifestFile(_Part):
     name: str
     spec: _Spec
     files: dict[str, str]
-    facts: _Facts
+    metadata: _Metadata
 
 
 class _ContextsRow(BaseModel):
@@ -232,9 +232,9 @@ def read_manifest(folder: Path) -> Manifest:
     path = folder / MANIFEST
     expected = "the manifest that `ragtasks retrieve` wrote"
     try:
-        content = orjson.loads(text_of(path))
+        content = _renamed(orjson.loads(text_of(path)))
         _ManifestFile.model_validate(content)
-        manifest = Manifest(content["name"], content["spec"], content["files"], content["facts"])
+        manifest = Manifest(content["name"], content["spec"], content["files"], content["metadata"])
         key = manifest.key
     except ValidationError as error:
         raise CacheError(_corrupt("manifest of a run", path, expected, misfits(error))) from error
@@ -246,6 +246,13 @@ def read_manifest(folder: Path) -> Manifest:
     if outside:
         raise CacheError(f"manifest {path} names files outside of its folder ({outside[0]!r}): do not use this run")
     return manifest
+
+
+def _renamed(content: Any) -> Any:
+    """Return a manifest with the names of today: earlier versions wrote `facts` for `metadata`."""
+    if not isinstance(content, dict) or "metadata" in content or "facts" not in content:
+        return content
+    return {**{key: value for key, value in content.items() if key != "facts"}, "metadata": content["facts"]}
 
 
 def _lies_below(file: str) -> bool:

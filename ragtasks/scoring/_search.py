@@ -50,12 +50,12 @@ class CorpusSearch:
         self._make = partial(parse, line, secrets, self._store.replies)
         self._retrievers: dict[str, Retriever] = {}
         self._reasons: dict[str, str] = {}
-        self._facts: dict[str, Any] = {"line": line}
+        self._description: dict[str, Any] = {"line": line}
         self.missing = ""
         """Why nothing can be searched at all; empty where that is not known."""
         try:
             retriever = self._make()
-            self._facts = {"line": retriever.name, **retriever.describe()}
+            self._description = {"line": retriever.name, **retriever.describe()}
             score_run({}, ())  # needs libraries of the same extra
         except MissingExtraError as error:
             self.missing = f"{error}"
@@ -63,11 +63,11 @@ class CorpusSearch:
 
     def describe(self) -> dict[str, Any]:
         """Return retriever, parameters and versions, what it counted, and why anything could not be searched."""
-        from retrieval_cache.retrievers import facts_of
+        from retrieval_cache.retrievers import statistics_of
 
-        counted = {domain: dict(facts) for domain, item in self._retrievers.items() if (facts := facts_of(item))}
+        counted = {domain: dict(counts) for domain, item in self._retrievers.items() if (counts := statistics_of(item))}
         unsearched = {"all": self.missing} if self.missing else dict(self._reasons)
-        return {**self._facts, **({"facts": counted} if counted else {}), "unsearched": unsearched}
+        return {**self._description, **({"statistics": counted} if counted else {}), "unsearched": unsearched}
 
     def prepare(self, domains: Iterable[str]) -> None:
         """Index the corpora of some domains; a warning says which cannot be searched, and why.

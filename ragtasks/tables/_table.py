@@ -64,7 +64,7 @@ class Section:
 
     title: str
     """Benchmark, which says `sample` where it is one."""
-    facts: Mapping[str, str]
+    provenance: Mapping[str, str]
     """What the scores rest on, such as encoder and judges."""
     tables: tuple[Table, ...]
     """In the order of the report."""

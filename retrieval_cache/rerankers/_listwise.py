@@ -116,7 +116,7 @@ class ListwiseReranker:
             "words": options.words,
         }
 
-    def facts(self) -> Mapping[str, Any]:
+    def statistics(self) -> Mapping[str, Any]:
         """Return counts over all windows so far: asked, without a reply (by reason), and the forms of the replies."""
         return {**self._counts, "reasons": dict(self._reasons)} if self._counts else {}
 

@@ -65,9 +65,9 @@ class ListwiseRetriever:
             "depth": self._candidates.depth,
         }
 
-    def facts(self) -> Mapping[str, Any]:
-        """Return how the replies were, see `ListwiseReranker.facts`."""
-        return self._reranker.facts()
+    def statistics(self) -> Mapping[str, Any]:
+        """Return how the replies were, see `ListwiseReranker.statistics`."""
+        return self._reranker.statistics()
 
     def wanted_passages(self, queries: Mapping[str, str]) -> frozenset[str] | None:
         """Return the ids that the first retriever names without a corpus, if it can."""

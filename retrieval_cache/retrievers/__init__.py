@@ -7,8 +7,8 @@ from retrieval_cache.retrievers._protocol import (
     Progress,
     Retriever,
     RetrieverFactory,
-    facts_of,
     no_progress,
+    statistics_of,
     wanted_passages,
 )
 from retrieval_cache.retrievers._run_file import LEFT_OUT
@@ -53,7 +53,6 @@ __all__ = [
     "count_truncated",
     "described_name",
     "encode_with",
-    "facts_of",
     "indexed_text",
     "library_versions",
     "load_model",
@@ -63,6 +62,7 @@ __all__ = [
     "reciprocal_rank_fusion",
     "refused",
     "set_max_length",
+    "statistics_of",
     "term_lister",
     "token_lengths",
     "value_of",

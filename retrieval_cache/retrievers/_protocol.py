@@ -84,7 +84,7 @@ class NamesPassages(Protocol):
 class KeepsStatistics(Protocol):
     """A retriever that counts what is worth knowing about its searches and decides nothing."""
 
-    def facts(self) -> Mapping[str, Any]:
+    def statistics(self) -> Mapping[str, Any]:
         """Return the counts so far, as JSON values."""
 
 
@@ -93,9 +93,9 @@ def wanted_passages(retriever: Retriever, queries: Mapping[str, str]) -> frozens
     return retriever.wanted_passages(queries) if isinstance(retriever, NamesPassages) else None
 
 
-def facts_of(retriever: Retriever) -> Mapping[str, Any]:
+def statistics_of(retriever: Retriever) -> Mapping[str, Any]:
     """Return what a retriever counted, nothing where it counts nothing."""
-    return retriever.facts() if isinstance(retriever, KeepsStatistics) else {}
+    return retriever.statistics() if isinstance(retriever, KeepsStatistics) else {}
 
 
 __all__ = [
@@ -104,7 +104,7 @@ __all__ = [
     "Progress",
     "Retriever",
     "RetrieverFactory",
-    "facts_of",
     "no_progress",
+    "statistics_of",
     "wanted_passages",
 ]

@@ -100,7 +100,7 @@ class RunFileRetriever:
         progress(f"search {self.name}", len(queries), len(queries))
         return {query_id: ranking[: max(k, 0)] for query_id, ranking in found.items()}
 
-    def facts(self) -> Mapping[str, Any]:
+    def statistics(self) -> Mapping[str, Any]:
         """Return the queries that were searched for and that the file leaves out; nothing where there are none."""
         return {LEFT_OUT: list(self._left_out)} if self._left_out else {}
 

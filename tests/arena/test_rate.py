@@ -102,7 +102,7 @@ def test_people_and_judges_share_no_table_but_the_agreement() -> None:
         "votes by judges",
         "agreement of raters",
     ]
-    assert sections[0].facts["raters"] == "ann, bob"
+    assert sections[0].provenance["raters"] == "ann, bob"
     rows = {item.who: item for item in vote_agreement([*people, *others, *judges])}
     assert rows["ann and bob"].same == 1.0
     assert rows["ann and bob"].n == 2

@@ -112,7 +112,7 @@ def test_runs_on_data_of_ones_own_are_told_apart(store: Path, capsys: pytest.Cap
     assert data_of == {"a": "custom: one", "b": "custom: two", "c": "custom: one", "sampled": "custom (sample)"}
     assert len({row[2] for row in cells}) == 4
     shown = json.loads("\n".join(printed(capsys, "runs", "show", "b")))
-    assert shown["facts"]["copy"] == "two"
+    assert shown["metadata"]["copy"] == "two"
     assert shown["spec"]["revision"].startswith(next(row[2] for row in cells if row[0] == "b"))
     # One run that cannot be read hides none of the others.
     (store / "runs" / "a" / "manifest.json").write_text("{", encoding="utf-8")

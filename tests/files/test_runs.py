@@ -116,7 +116,7 @@ SPEC = {
 def test_a_manifest_of_other_types_is_refused_even_with_a_key_that_fits(
     tmp_path: Path, path: str, value: object, found: str
 ) -> None:
-    content = {"key": "", "name": "r", "spec": deepcopy(SPEC), "files": {}, "facts": {}}
+    content = {"key": "", "name": "r", "spec": deepcopy(SPEC), "files": {}, "metadata": {}}
     *above, last = path.split(".")
     inner: Any = content
     for key in above:
@@ -128,6 +128,16 @@ def test_a_manifest_of_other_types_is_refused_even_with_a_key_that_fits(
         read_manifest(tmp_path)
     assert found in str(error.value)
     assert "ragtasks runs remove" in str(error.value)
+
+
+def test_a_manifest_of_an_earlier_version_is_read_and_copied_in_the_words_of_today(tmp_path: Path) -> None:
+    content = {"key": canonical_hash(SPEC), "name": "r", "spec": SPEC, "files": {}, "facts": {"copy": "two"}}
+    (tmp_path / "manifest.json").write_text(json.dumps(content))
+    manifest = read_manifest(tmp_path)
+    assert manifest == Manifest("r", SPEC, {}, {"copy": "two"})
+    write_manifest(tmp_path, manifest)
+    assert json.loads((tmp_path / "manifest.json").read_text())["metadata"] == {"copy": "two"}
+    assert read_manifest(tmp_path) == manifest
 
 
 @pytest.mark.parametrize(

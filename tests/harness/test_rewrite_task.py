@@ -168,7 +168,7 @@ def test_replies_of_a_listwise_reranker_are_kept_and_a_second_evaluation_asks_no
     assert str(second["results"][name]) == str(first["results"][name])  # NaN equals nothing
     for results in (first, second):
         retriever = results["configs"][name]["metadata"]["ragtasks"]["scoring"]["retriever"]
-        assert retriever["facts"] == {"govt": {"windows": n_asked, "ok": n_asked, "reasons": {}}}
+        assert retriever["statistics"] == {"govt": {"windows": n_asked, "ok": n_asked, "reasons": {}}}
     assert b"sk-secret" not in reply_cache_file().read_bytes()
 
 

@@ -53,7 +53,7 @@ def test_it_reranks_and_what_it_did_is_counted(place: Place, model_server: str) 
     line = f"rerank(bm25,listwise:gemma,base_url={model_server},depth=4,window=4,stride=2,words=40,max_tokens=24"
     line += ",max_unanswered=1)"  # it talks on until it is cut off
     run = retrieve(place, line, "last_turn", depth=4)
-    for counted in run.manifest.facts["retrieval"].values():
+    for counted in run.manifest.metadata["retrieval"].values():
         assert counted["windows"] > 0
 
 

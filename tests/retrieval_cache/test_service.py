@@ -113,7 +113,7 @@ def test_rewriting_model_is_asked_once_for_each_later_turn(place: Place, model: 
     run = retrieve(place, "bm25", "llm_rewrite", depth=20, rewriter=rewriter)
     later = [task for task in sample.tasks if task.turn > 1]
     assert model.n_requests == len(later)
-    assert run.manifest.facts["rewriting"] == {"asked": len(later), "fallbacks": {}}
+    assert run.manifest.metadata["rewriting"] == {"asked": len(later), "fallbacks": {}}
     assert run.manifest.spec["queries"]["client"]["model"] == "m"
     again = retrieve(place, "bm25-standard", "llm_rewrite", depth=20, rewriter=rewriter)
     assert model.n_requests == len(later)
@@ -127,7 +127,7 @@ def test_a_models_rewrite_is_fused_with_other_forms(place: Place, model: Any) ->
     made = retrieve(place, "bm25", "last_turn/llm_rewrite", depth=10, rewriter=rewriter)
     first, second = made.manifest.spec["queries"]["of"]
     assert (first, second["form"], second["client"]["model"]) == ({"form": "last_turn"}, "llm_rewrite", "m")
-    assert made.manifest.facts["rewriting"]["fallbacks"] == {}
+    assert made.manifest.metadata["rewriting"]["fallbacks"] == {}
     assert model.n_requests > 0
     for forms, hint in {"last_turn/rewrite": "are for the query form", "last_turn/rewrit": "rewrite"}.items():
         with pytest.raises(ConfigurationError, match=hint):

@@ -106,7 +106,7 @@ def test_several_query_forms_are_fused_by_reciprocal_rank(sample: Benchmark, tmp
         assert [item.passage_id for item in ranked] == [item.passage_id for item in expected[query_id][:100]]
     assert fused.folder.name == "bm25.last_turn-rewrite-all_questions.sample"
     assert fused.manifest.spec["queries"]["of"] == [{"form": form} for form in forms]
-    assert fused.manifest.facts["rewriting"] == singles[1].manifest.facts["rewriting"]
+    assert fused.manifest.metadata["rewriting"] == singles[1].manifest.metadata["rewriting"]
     shallow = read_run(build_run(_request(sample, queries=fused_queries(parts), depth=7), store))
     assert {name: ranked[:7] for name, ranked in found.items()} == shallow
     changed = replace(parts[2], texts=dict.fromkeys(parts[2].texts, "ferry"))

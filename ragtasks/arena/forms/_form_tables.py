@@ -28,13 +28,13 @@ def form_sections(pool: AnswerPool, forms: Sequence[Rated]) -> list[Section]:
             rated.item[2]: next(iter(pool.answers_to(rated.item).values())).response.task.conversation_id
             for rated in own
         }
-        facts = {
+        provenance = {
             "raters": ", ".join(sorted({rated.rater for rated in own})),
             "forms": str(len(own)),
             "tasks": str(len(conversation_of)),
         }
         tables = (_means(ratings, conversation_of), _agreement(ratings))
-        sections.append(Section(f"{benchmark}, {setting}: human evaluation", facts, tables))
+        sections.append(Section(f"{benchmark}, {setting}: human evaluation", provenance, tables))
     return sections
 
 

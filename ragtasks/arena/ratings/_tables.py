@@ -39,7 +39,7 @@ def _section(title: str, votes: Sequence[Vote]) -> Section:
     ratings = rate(votes)
     raters = sorted({vote.rater for vote in votes})
     shown = ", ".join(raters) if len(raters) <= 5 else f"{len(raters)} of them"
-    facts = {
+    provenance = {
         "raters": shown,
         "votes": str(len(votes)),
         "battles": str(len({vote.battle_id for vote in votes})),
@@ -48,10 +48,10 @@ def _section(title: str, votes: Sequence[Vote]) -> Section:
     }
     unblinded = sum(vote.view == "side_by_side" for vote in votes)
     if unblinded:
-        facts["with names shown"] = str(unblinded)
+        provenance["with names shown"] = str(unblinded)
     tables = [_systems(ratings), _matrix(ratings), _pairs(ratings)]
     tables += [table for table in (_effects(ratings), _positions(votes)) if table.rows]
-    return Section(title, facts, tuple(tables))
+    return Section(title, provenance, tuple(tables))
 
 
 def _systems(ratings: Ratings) -> Table:

@@ -60,16 +60,16 @@ class Collection:
         Raises:
             BenchmarkFileError: a file is missing or broken, or official files have other counts than they should.
         """
-        facts = sample_statistics(root)
-        revision = self.commit if facts is None else facts["version"]
+        statistics = sample_statistics(root)
+        revision = self.commit if statistics is None else statistics["version"]
         tasks = _tasks(self, files_root(root))
-        if facts is None:
+        if statistics is None:
             self._check_counts(root, tasks)
         read_contexts = functools.partial(self._contexts, root, tasks)
         return Benchmark(
             self.name,
             root,
-            facts is not None,
+            statistics is not None,
             revision,
             "answerability",
             tasks,
@@ -178,12 +178,12 @@ def _tasks(collection: Collection, root: Path) -> tuple[Task, ...]:
 
 
 def files_root(root: Path) -> Path:
-    """Return the folder with the files: `root`, or the sample beside it that `root`'s facts name.
+    """Return the folder with the files: `root`, or the sample beside it that `root`'s statistics name.
 
     The samples of two units of one data set are the same files, which ship once.
 
     Raises:
-        BenchmarkFileError: the facts of a sample are broken.
+        BenchmarkFileError: the statistics of a sample are broken.
     """
     name = (sample_statistics(root) or {}).get(_LINK)
     return root.parent / name if isinstance(name, str) else root

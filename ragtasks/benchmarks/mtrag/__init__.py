@@ -1,6 +1,6 @@
 """MTRAG, MTRAG-UN and MTRAG-S: tasks, retrieval files, human evaluation, questions to rewrite."""
 
-from ragtasks.benchmarks.mtrag._counts import Counts, facts_of
+from ragtasks.benchmarks.mtrag._counts import Counts, edition_of
 from ragtasks.benchmarks.mtrag._human_evaluation import (
     FANC,
     HUMAN_EVALUATION_FILE,
@@ -25,7 +25,7 @@ __all__ = [
     "RatedResponse",
     "StandaloneLabels",
     "domain_of",
-    "facts_of",
+    "edition_of",
     "load_human_evaluation",
     "read_standalone_labels",
     "rewriting_tasks",

@@ -13,7 +13,7 @@ from typing import Any
 from ragtasks.benchmarks._benchmark import Benchmark
 from ragtasks.benchmarks._definition import BenchmarkDefinition
 from ragtasks.benchmarks._retrieval_side import RetrievalSide
-from ragtasks.benchmarks.mtrag._counts import Counts, facts_of
+from ragtasks.benchmarks.mtrag._counts import Counts, edition_of
 from ragtasks.benchmarks.mtrag._repairs import tables
 from ragtasks.benchmarks.mtrag._retrieval import corpus_file, document_of, load_qrels, load_rewrites
 from ragtasks.benchmarks.mtrag._rows import (
@@ -69,7 +69,7 @@ def load(root: Path) -> Benchmark:
     Raises:
         BenchmarkFileError: a file is missing, broken, or has other counts than it should.
     """
-    is_sample, revision, counts = facts_of(root, SOURCE.commit, OFFICIAL_COUNTS)
+    is_sample, revision, counts = edition_of(root, SOURCE.commit, OFFICIAL_COUNTS)
     tasks = read_tasks(root / _TASK_FILES[Setting.REFERENCE], "mtrag", counts)
     read_contexts = functools.partial(_read_contexts, root, tasks)
     return Benchmark("mtrag", root, is_sample, revision, "Answerability", tasks, read_contexts, belongs=_belongs)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from ragtasks.files import Violations, broken_facts, sample_statistics
+from ragtasks.files import Violations, broken_statistics, sample_statistics
 from ragtasks.records import Task
 
 UNCOUNTED: Mapping[str, int] = {}
@@ -30,8 +30,8 @@ class Counts:
     """Different conversations; 0 where they are not counted."""
 
 
-def facts_of(root: Path, commit: str, counts: Counts) -> tuple[bool, str, Counts]:
-    """Return (is sample, revision, counts) of the copy under `root`; only a sample brings its own facts.
+def edition_of(root: Path, commit: str, counts: Counts) -> tuple[bool, str, Counts]:
+    """Return (is sample, revision, counts) of the copy under `root`; only a sample brings its own statistics.
 
     Args:
         root: folder of the benchmark's files.
@@ -39,20 +39,20 @@ def facts_of(root: Path, commit: str, counts: Counts) -> tuple[bool, str, Counts
         counts: what the official files hold.
 
     Raises:
-        BenchmarkFileError: the facts of a sample are broken.
+        BenchmarkFileError: the statistics of a sample are broken.
     """
-    facts = sample_statistics(root)
-    if facts is None:
+    statistics = sample_statistics(root)
+    if statistics is None:
         return False, commit, counts
     try:
-        Counts(**facts["counts"])  # refuses what it does not know, as the next line does other types
-        own = TypeAdapter(Counts).validate_python(facts["counts"])
+        Counts(**statistics["counts"])  # refuses what it does not know, as the next line does other types
+        own = TypeAdapter(Counts).validate_python(statistics["counts"])
         for name in ("by_domain", "by_answerability"):
             if getattr(counts, name) is not UNCOUNTED and getattr(own, name) is UNCOUNTED:
                 raise LookupError(name)
     except (LookupError, TypeError, ValueError) as error:
-        raise broken_facts(root, "version, counts", error) from error
-    return True, facts["version"], own
+        raise broken_statistics(root, "version, counts", error) from error
+    return True, statistics["version"], own
 
 
 def check_counts(tasks: tuple[Task, ...], counts: Counts, violations: Violations) -> None:
@@ -70,4 +70,4 @@ def check_counts(tasks: tuple[Task, ...], counts: Counts, violations: Violations
         violations.add(0, f"tasks by answerability {dict(counts.by_answerability)}", by_answerability)
 
 
-__all__ = ["UNCOUNTED", "Counts", "check_counts", "facts_of"]
+__all__ = ["UNCOUNTED", "Counts", "check_counts", "edition_of"]

@@ -18,7 +18,7 @@ from typing import Any
 from ragtasks.benchmarks._benchmark import Benchmark
 from ragtasks.benchmarks._definition import BenchmarkDefinition
 from ragtasks.benchmarks.download import SourceFile
-from ragtasks.benchmarks.mtrag._counts import Counts, facts_of
+from ragtasks.benchmarks.mtrag._counts import Counts, edition_of
 from ragtasks.benchmarks.mtrag._rows import DOMAINS, read_tasks, reference_contexts
 from ragtasks.benchmarks.mtrag._source import MTRAG_SOURCE
 from ragtasks.files import labels_of
@@ -45,7 +45,7 @@ def load(root: Path) -> Benchmark:
     Raises:
         BenchmarkFileError: the file is missing, broken, or has other counts than it should.
     """
-    is_sample, revision, counts = facts_of(root, SOURCE.commit, OFFICIAL_COUNTS)
+    is_sample, revision, counts = edition_of(root, SOURCE.commit, OFFICIAL_COUNTS)
     tasks = read_tasks(root / _TASK_FILE, "mtrag_s", counts, _prepared)
     read_contexts = functools.partial(reference_contexts, "MTRAG-S", "mtrag_s", tasks)
     return Benchmark("mtrag_s", root, is_sample, revision, "Answerability", tasks, read_contexts, suite="mtrag_s")

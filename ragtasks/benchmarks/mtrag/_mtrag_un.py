@@ -16,7 +16,7 @@ from ragtasks.benchmarks._benchmark import Benchmark
 from ragtasks.benchmarks._definition import BenchmarkDefinition
 from ragtasks.benchmarks._retrieval_side import RetrievalSide
 from ragtasks.benchmarks.mtrag import _retrieval as mtrag_retrieval
-from ragtasks.benchmarks.mtrag._counts import Counts, facts_of
+from ragtasks.benchmarks.mtrag._counts import Counts, edition_of
 from ragtasks.benchmarks.mtrag._rows import DOMAINS, read_tasks, reference_contexts
 from ragtasks.benchmarks.mtrag._source import MTRAG_UN_SOURCE
 from ragtasks.errors import ConfigurationError, close_matches
@@ -43,7 +43,7 @@ def load(root: Path) -> Benchmark:
     Raises:
         BenchmarkFileError: the file is missing, broken, or has other counts than it should.
     """
-    is_sample, revision, counts = facts_of(root, SOURCE.commit, OFFICIAL_COUNTS)
+    is_sample, revision, counts = edition_of(root, SOURCE.commit, OFFICIAL_COUNTS)
     tasks = read_tasks(root / _TASK_FILE, "mtrag_un", counts)
     read_contexts = functools.partial(reference_contexts, "MTRAG-UN", "mtrag_un_reference", tasks)
     return Benchmark("mtrag_un", root, is_sample, revision, "answerability", tasks, read_contexts)
@@ -70,7 +70,7 @@ def corpus_file(root: Path, domain: str) -> Path:
         BenchmarkFileError: it is not there.
         ConfigurationError: unknown domain.
     """
-    is_sample = facts_of(root, SOURCE.commit, OFFICIAL_COUNTS)[0]
+    is_sample = edition_of(root, SOURCE.commit, OFFICIAL_COUNTS)[0]
     return mtrag_retrieval.corpus_file(root.parent / _SAMPLE_CORPORA if is_sample else root, domain)
 
 

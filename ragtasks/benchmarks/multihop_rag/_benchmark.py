@@ -27,7 +27,7 @@ from ragtasks.benchmarks.multihop_rag._rows import (
     QUESTION_TYPES,
     Counts,
     Query,
-    facts_of,
+    edition_of,
     read_articles,
     read_queries,
 )
@@ -84,7 +84,7 @@ def load(root: Path) -> Benchmark:
     Raises:
         BenchmarkFileError: a file is missing, broken, or has other counts than it should.
     """
-    is_sample, revision, counts = facts_of(root, SOURCE.commit, OFFICIAL_COUNTS)
+    is_sample, revision, counts = edition_of(root, SOURCE.commit, OFFICIAL_COUNTS)
     queries = read_queries(root, counts)
     references = _references(queries, _chunks(root, counts))
     tasks = tuple(_task(query, references[query.number]) for query in queries)
@@ -192,7 +192,7 @@ def load_rankings(root: Path) -> dict[str, tuple[Passage, ...]]:
             "--metadata '{\"run\": ...}'",
         )
         raise ConfigurationError(message)
-    _, _, counts = facts_of(root, SOURCE.commit, OFFICIAL_COUNTS)
+    _, _, counts = edition_of(root, SOURCE.commit, OFFICIAL_COUNTS)
     known = {chunk.text: chunk for chunk in _chunks(root, counts)}
     by_query = read_rankings(path, [query.query for query in read_queries(root, counts)])
     return {
@@ -214,7 +214,7 @@ def corpus_file(root: Path, domain: str) -> Path:
         BenchmarkFileError: the corpus is missing or broken.
         FetchError: the folder cannot be written.
     """
-    _, _, counts = facts_of(root, SOURCE.commit, OFFICIAL_COUNTS)
+    _, _, counts = edition_of(root, SOURCE.commit, OFFICIAL_COUNTS)
     articles = read_articles(root, counts)
     key = hashlib.sha256(b"%d:" % RULE + (root / CORPUS_FILE).read_bytes()).hexdigest()[:12]
     return derived_file(root, f"{domain}-{key}.jsonl", lambda: chunk_rows(articles))
@@ -244,7 +244,7 @@ def load_facts(root: Path, domain: str) -> dict[str, tuple[str, ...]]:
     Raises:
         BenchmarkFileError: the queries are missing or broken.
     """
-    _, _, counts = facts_of(root, SOURCE.commit, OFFICIAL_COUNTS)
+    _, _, counts = edition_of(root, SOURCE.commit, OFFICIAL_COUNTS)
     return {
         task_id(f"multihop-{query.number:04d}", 1): tuple(piece["fact"] for piece in query.evidence)
         for query in read_queries(root, counts)
@@ -263,7 +263,7 @@ def own_tables(benchmark: Benchmark) -> Sequence[Table]:
     Raises:
         BenchmarkFileError: the corpus is missing or broken.
     """
-    return tables(benchmark, facts_of(benchmark.root, SOURCE.commit, OFFICIAL_COUNTS)[2])
+    return tables(benchmark, edition_of(benchmark.root, SOURCE.commit, OFFICIAL_COUNTS)[2])
 
 
 RETRIEVAL = RetrievalSide(

@@ -17,7 +17,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from ragtasks.errors import BenchmarkFileError, clear_error
-from ragtasks.files import Violations, broken_facts, json_array, sample_statistics
+from ragtasks.files import Violations, broken_statistics, json_array, sample_statistics
 
 QUERY_FILE = "dataset/MultiHopRAG.json"
 CORPUS_FILE = "dataset/corpus.json"
@@ -76,20 +76,20 @@ class Query:
     """Pieces of evidence with the keys fact, title, source, published_at; none for a null query."""
 
 
-def facts_of(root: Path, commit: str, counts: Counts) -> tuple[bool, str, Counts]:
-    """Return (is sample, revision, counts) of the copy under `root`; only a sample brings its own facts.
+def edition_of(root: Path, commit: str, counts: Counts) -> tuple[bool, str, Counts]:
+    """Return (is sample, revision, counts) of the copy under `root`; only a sample brings its own statistics.
 
     Raises:
-        BenchmarkFileError: the facts of a sample are broken.
+        BenchmarkFileError: the statistics of a sample are broken.
     """
-    facts = sample_statistics(root)
-    if facts is None:
+    statistics = sample_statistics(root)
+    if statistics is None:
         return False, commit, counts
     try:
-        Counts(**facts["counts"])  # refuses what it does not know, as the next line does other types
-        return True, facts["version"], TypeAdapter(Counts).validate_python(facts["counts"])
+        Counts(**statistics["counts"])  # refuses what it does not know, as the next line does other types
+        return True, statistics["version"], TypeAdapter(Counts).validate_python(statistics["counts"])
     except (LookupError, TypeError, ValueError) as error:
-        raise broken_facts(root, "version, counts", error) from error
+        raise broken_statistics(root, "version, counts", error) from error
 
 
 def read_articles(root: Path, counts: Counts) -> tuple[Article, ...]:
@@ -216,7 +216,7 @@ __all__ = [
     "Article",
     "Counts",
     "Query",
-    "facts_of",
+    "edition_of",
     "items_of",
     "read_articles",
     "read_queries",

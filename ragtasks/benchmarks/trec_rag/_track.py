@@ -12,7 +12,7 @@ from ragtasks.benchmarks._definition import BenchmarkDefinition
 from ragtasks.benchmarks._derived import derived_file
 from ragtasks.benchmarks._retrieval_side import RetrievalSide
 from ragtasks.benchmarks.download import Source
-from ragtasks.benchmarks.mtrag import Counts, facts_of
+from ragtasks.benchmarks.mtrag import Counts, edition_of
 from ragtasks.benchmarks.trec_rag._contexts import N_PASSAGES, load_segments, read_contexts
 from ragtasks.benchmarks.trec_rag._files import read_narratives, read_qrels, read_topics
 from ragtasks.benchmarks.trec_rag._nuggets import TopicNuggets, nugget_rows, read_nuggets
@@ -47,7 +47,7 @@ class Track:
         Raises:
             BenchmarkFileError: no topics, a broken file, other counts than official, or nuggets of another topic.
         """
-        is_sample, revision, counts = facts_of(root, self.source.commit, self.counts)
+        is_sample, revision, counts = edition_of(root, self.source.commit, self.counts)
         topics = self._read_all_topics(root, counts)
         tasks = tuple(
             topic_task(domain, topic_id, text, nuggets.get(topic_id))
@@ -80,7 +80,7 @@ class Track:
         shards = root / SHARDS
         if shards.is_dir():
             return shards
-        if facts_of(root, self.source.commit, self.counts)[0]:
+        if edition_of(root, self.source.commit, self.counts)[0]:
             return derived_file(root, "segments.jsonl", lambda: _rows(root))
         message = clear_error(
             f"corpus of {self.title}",

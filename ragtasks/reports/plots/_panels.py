@@ -16,7 +16,7 @@ _LETTER_SLOTS = 0.58  # what a letter of a label is wide, capitals included
 _SETTINGS_HEADS, _DIMENSION_HEADS = ("setting", "model", "n"), ("dimension", "value", "n")
 _WHISKERS = "lines: 95 % intervals over conversations"
 _PALE = "pale: over fewer tasks than the setting has, not to be ranked with the others"
-_FACTS = ("encoder of BERTScore", "IDK detector")
+_RESTS_ON = ("encoder of BERTScore", "IDK detector")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,8 @@ class Picture:
 def pictures_of(sections: Sequence[Section]) -> Iterator[Picture]:
     """Yield every picture; two sections of one title still have names of their own."""
     for number, section in enumerate(sections, start=1):
-        facts = "; ".join(f"{name}: {section.facts[name]}" for name in _FACTS if name in section.facts)
+        known = section.provenance
+        provenance = "; ".join(f"{name}: {known[name]}" for name in _RESTS_ON if name in known)
         for table in section.tables:
             panels = [panel for panel in _panels(table) if panel.series]
             if panels:
@@ -62,7 +63,7 @@ def pictures_of(sections: Sequence[Section]) -> Iterator[Picture]:
                 whiskers = _WHISKERS if any(map(_has_interval, panels)) else ""
                 caption = f"{section.title}: {table.title}"
                 pale = _PALE if any(map(_has_missing, panels)) else ""
-                title = "\n".join(line for line in (caption, facts, whiskers, pale) if line)
+                title = "\n".join(line for line in (caption, provenance, whiskers, pale) if line)
                 models = tuple(dict.fromkeys(model for panel in panels for model in panel.series))
                 yield Picture(name, caption, _finding(panels), title, tuple(_rows(panels)), models)
 

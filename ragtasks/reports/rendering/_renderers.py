@@ -77,7 +77,7 @@ def _markdown_section(section: Section) -> Iterator[str]:
         yield from _markdown_table(replace(section.conclusion, note=""))
         if section.conclusion.note:
             yield from (plain(section.conclusion.note), "")
-    yield from (plain(_facts(section)), "")
+    yield from (plain(_provenance(section)), "")
     for table in section.tables:
         yield from (f"## {plain(table.title)}", "")
         yield from _markdown_table(table)
@@ -93,8 +93,8 @@ def _markdown_table(table: Table) -> Iterator[str]:
         yield from (*(f"- {plain(line)}" for line in table.legend), "")
 
 
-def _facts(section: Section) -> str:
-    return "; ".join(f"{name}: {value}" for name, value in section.facts.items())
+def _provenance(section: Section) -> str:
+    return "; ".join(f"{name}: {value}" for name, value in section.provenance.items())
 
 
 def _csv(sections: Sequence[Section]) -> str:
@@ -103,7 +103,7 @@ def _csv(sections: Sequence[Section]) -> str:
     writer = csv.writer(output, lineterminator="\n")
     writer.writerow(_CSV_COLUMNS)
     for section in sections:
-        names = [csv_text(text) for text in (heading(section.title, section.facts), section.title)]
+        names = [csv_text(text) for text in (heading(section.title, section.provenance), section.title)]
         for table in section.all_tables:
             title, columns = csv_text(table.title), [csv_text(column) for column in table.columns]
             for number, row in enumerate(table.rows, start=1):
@@ -129,8 +129,8 @@ def _latex(sections: Sequence[Section]) -> str:
 
 
 def _tabular(section: Section, table: Table) -> str:
-    title, facts = _latex_text(f"{section.title}. {table.title}"), _latex_text(_facts(section))
-    caption = ". ".join(part.rstrip(".") for part in (title, _latex_note(_said(table)), facts) if part)
+    title, provenance = _latex_text(f"{section.title}. {table.title}"), _latex_text(_provenance(section))
+    caption = ". ".join(part.rstrip(".") for part in (title, _latex_note(_said(table)), provenance) if part)
     heads, *lines = [
         " & ".join(_latex_text(shown(cell)) for cell in row) + r" \\" for row in (table.columns, *table.rows)
     ]
@@ -169,7 +169,7 @@ def _json_section(section: Section) -> dict[str, object]:
         }
         for table in section.all_tables
     ]
-    return {"title": section.title, "facts": dict(section.facts), "tables": tables}
+    return {"title": section.title, "provenance": dict(section.provenance), "tables": tables}
 
 
 def _json_cell(cell: Cell) -> object:

@@ -38,9 +38,9 @@ def benchmark_section(benchmark: Benchmark, corpora: Sequence[Table] = ()) -> Se
     Raises:
         BenchmarkFileError: a file that only this benchmark has is broken.
     """
-    facts = {"revision": benchmark.revision, "tasks": str(len(benchmark.tasks))}
+    provenance = {"revision": benchmark.revision, "tasks": str(len(benchmark.tasks))}
     own = (_conversations(benchmark.tasks), _dimensions(benchmark.tasks), *own_tables(benchmark))
-    return Section(benchmark.label, facts, (*own, *corpora))
+    return Section(benchmark.label, provenance, (*own, *corpora))
 
 
 def _conversations(tasks: Sequence[Task]) -> Table:

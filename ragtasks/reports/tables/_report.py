@@ -56,7 +56,7 @@ class ReportOptions:
 
 
 def report_sections(evaluations: Sequence[Evaluation], options: ReportOptions | None = None) -> list[Section]:
-    """Return one section for all evaluations whose scores compare; its facts say where they were asked otherwise.
+    """Return one section for all evaluations whose scores compare; its provenance say where they were asked otherwise.
 
     Args:
         evaluations: as from `read_evaluations`.
@@ -86,8 +86,8 @@ def _overview_section(given: Sequence[Evaluation]) -> Section:
     present = _present(given)
     note = empty_note(present.values()) if _has_empty(given) else ""
     (table,) = fill([_overview_table(given, present, None, "By setting", note)])
-    facts = {**scored_on(given[0]), **asked_otherwise(given)}
-    return Section(given[0].kind[0], facts, (table, *as_zero_table(table, list(present.values()))))
+    provenance = {**scored_on(given[0]), **asked_otherwise(given)}
+    return Section(given[0].kind[0], provenance, (table, *as_zero_table(table, list(present.values()))))
 
 
 def _section(given: Sequence[Evaluation], options: ReportOptions) -> Section:
@@ -108,8 +108,8 @@ def _section(given: Sequence[Evaluation], options: ReportOptions) -> Section:
     errors = error_table(everyone, metrics)
     as_zero = as_zero_table(overview[0], list(present.values()))
     tables = (*overview, *as_zero, *_ranking(overview), *judge_tables(given), *others, errors)
-    facts = {**scored_on(given[0]), **asked_otherwise(given), **_notes(given, options)}
-    return Section(given[0].kind[0], facts, tables, concluded[0] if concluded else None)
+    provenance = {**scored_on(given[0]), **asked_otherwise(given), **_notes(given, options)}
+    return Section(given[0].kind[0], provenance, tables, concluded[0] if concluded else None)
 
 
 def _present(evaluations: Sequence[Evaluation]) -> dict[str, Metric]:

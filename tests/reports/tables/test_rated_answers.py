@@ -86,7 +86,7 @@ def test_the_tables_by_answerability_have_the_same_columns(section: Section, met
 
 def test_a_report_on_the_file_says_that_nothing_was_scored_here(section: Section) -> None:
     assert section.title == "mtrag (human evaluation)"
-    assert section.facts["encoder of BERTScore"] == "as published"
+    assert section.provenance["encoder of BERTScore"] == "as published"
 
 
 def test_an_answer_keeps_its_scores_and_the_upper_median_of_its_raters() -> None:

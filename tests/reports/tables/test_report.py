@@ -164,7 +164,7 @@ def test_intervals_are_over_conversations_and_can_be_left_out() -> None:
     without = section(evaluation(rows), intervals=False)
     ((_, plain, *_),) = cells(named(without, "By setting"), "reference", "m")
     assert plain == Value(score.value, 36, 36)
-    assert without.facts["95 % intervals"] == "not asked for"
+    assert without.provenance["95 % intervals"] == "not asked for"
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_two_kinds_never_share_a_table(other: Kind) -> None:
     ):
         assert f"'{model}'" in str(item)
         assert f"'{absent}'" not in str(item)
-    assert [item.facts["IDK detector"] for item in sections] == [kind[2] for kind in sorted([KIND, other])]
+    assert [item.provenance["IDK detector"] for item in sections] == [kind[2] for kind in sorted([KIND, other])]
 
 
 def test_other_suites_and_other_versions_of_the_files_have_sections_of_their_own() -> None:
@@ -194,7 +194,7 @@ def test_other_suites_and_other_versions_of_the_files_have_sections_of_their_own
         evaluation([row(1, 1.0)], "a", suite="mtrag_s"),
     ]
     sections = report_sections(given)
-    assert [item.facts.get("data revision") for item in sections] == ["v1", "v2", None]
+    assert [item.provenance.get("data revision") for item in sections] == ["v1", "v2", None]
     models = [line[1] for item in sections for line in item.tables[0].rows if "labels" not in str(line[1])]
     assert models == ["a", "a #2", "a"]
 
@@ -206,8 +206,8 @@ def test_models_that_were_asked_otherwise_share_tables_that_say_so() -> None:
         )
         for name, flag in (("a", False), ("b", True))
     )
-    assert section(usual, changed).facts["conversational"] == "false for a, but true for b"
-    assert "conversational" not in section(usual).facts
+    assert section(usual, changed).provenance["conversational"] == "false for a, but true for b"
+    assert "conversational" not in section(usual).provenance
 
 
 def test_settings_of_one_model_that_were_run_one_by_one_are_one_model() -> None:
@@ -287,7 +287,7 @@ def test_a_benchmark_with_other_metrics_shows_its_own() -> None:
     rows = [row(number, None, values={"accuracy": 1.0, "accuracy_null": None}) for number in (1, 2)]
     found = section(evaluation(rows, suite="multihop_rag"))
     assert named(found, "By setting").columns == ("setting", "model", "n", "accuracy")
-    assert "profiles" not in found.facts
+    assert "profiles" not in found.provenance
 
 
 @pytest.mark.parametrize(("suite", "first"), [("mtrag", "rb_alg"), ("multihop_rag", "accuracy")])
@@ -330,7 +330,7 @@ def test_names_are_neither_cut_nor_read_as_markup() -> None:
 def test_real_evaluations_make_one_report_that_says_sample(evaluations: Path) -> None:
     found = section(*read_evaluations([evaluations]), metrics=("rouge_l",))
     assert found.title == "mtrag (sample)"
-    assert found.facts["encoder of BERTScore"] == "none"
+    assert found.provenance["encoder of BERTScore"] == "none"
     by_setting = named(found, "By setting")
     assert "rb_alg" not in by_setting.columns  # it needs an encoder
     place = by_setting.columns.index("rouge_l")

@@ -82,7 +82,7 @@ def test_a_stored_run_keeps_what_was_empty_and_what_was_missing(tmp_path: Path) 
     path = tmp_path / "predictions.jsonl"
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
     stored = retrieve(place, f"run:{path}", "last_turn", name="mine", depth=20)
-    assert sum(len(one[LEFT_OUT]) for one in stored.manifest.facts["retrieval"].values()) == 112 - len(rows)
+    assert sum(len(one[LEFT_OUT]) for one in stored.manifest.metadata["retrieval"].values()) == 112 - len(rows)
     found, direct = evaluate_stored(place.open(), RunStore(tmp_path), "mine"), judged(place, read_run(path))
     assert {name: score.value for name, score in found.ibm.items()} == pytest.approx(
         {name: score.value for name, score in direct.ibm.items()}, abs=1e-12

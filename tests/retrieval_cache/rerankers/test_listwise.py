@@ -79,7 +79,7 @@ def test_lists_are_ordered_window_by_window_all_queries_at_once() -> None:
     assert orders[3:] == [lists[3][1], []]
     assert sorted(size for size, _ in calls) == [7, 15, 20, 20]
     assert calls[-1][0] == 15
-    assert model.facts() == {"windows": 4, "ok": 4, "reasons": {}}
+    assert model.statistics() == {"windows": 4, "ok": 4, "reasons": {}}
 
 
 def test_passes_go_on_with_the_order_of_the_last() -> None:
@@ -111,7 +111,7 @@ def test_forms_of_replies_are_counted_and_repaired() -> None:
         orders = ["".join(passage.passage_id[1:] for passage in order) for order in model.order(lists)]
     assert orders == ["213", "312", "213", "123", "213"]
     counts = {"ok": 1, "repetition": 1, "missing_documents": 1, "wrong_format": 2}
-    assert model.facts() == {"windows": 5, **counts, "reasons": {}}
+    assert model.statistics() == {"windows": 5, **counts, "reasons": {}}
 
 
 def failing_for(word: str) -> Callable[[str, int], Action]:
@@ -124,7 +124,7 @@ def test_windows_without_a_reply_keep_their_order_and_are_counted() -> None:
         model = reranker(server.base_url, max_unanswered=0.5)
         orders = model.order(lists)
     assert orders[1] == PASSAGES[:4]
-    facts = model.facts()
+    facts = model.statistics()
     assert (facts["windows"], facts["unanswered"], facts["ok"]) == (2, 1, 1)
     ((reason, count),) = facts["reasons"].items()
     assert reason.startswith("failed: HTTP 400")
@@ -293,7 +293,7 @@ def test_a_stored_run_keeps_order_and_counts_and_a_repeated_call_asks_nothing(tm
         other = retrieve(place, line, "last_turn", depth=4)
         assert len(server.asked) == n_asked
         assert server.headers[0]["authorization"] == "Bearer sk-secret"
-    facts = run.manifest.facts["retrieval"]
+    facts = run.manifest.metadata["retrieval"]
     n_windows = sum(counts["windows"] for counts in facts.values())
     assert n_windows == sum(counts["ok"] for counts in facts.values()) >= n_asked > 0
     assert not list(run.folder.glob("*.part"))

@@ -11,7 +11,7 @@ import pytest
 from ragtasks.errors import CacheError, ConfigurationError
 from ragtasks.files import Ranked, read_run, write_trec
 from ragtasks.records import Passage
-from retrieval_cache.retrievers import LEFT_OUT, Retriever, facts_of
+from retrieval_cache.retrievers import LEFT_OUT, Retriever, statistics_of
 from retrieval_cache.spec import parse
 
 CORPUS = [Passage(name, "text") for name in ("a", "b", "c", "d")]
@@ -57,9 +57,9 @@ def test_ranks_may_start_at_0_and_lines_come_in_any_order(tmp_path: Path) -> Non
 
 def test_what_the_file_leaves_out_is_noted_and_what_is_empty_there_is_not(tmp_path: Path) -> None:
     retriever = opened(file_with(tmp_path, row("c1::1", context("a", 1)), row("c1::2")))
-    assert facts_of(retriever) == {}
+    assert statistics_of(retriever) == {}
     retriever.search({"c1<::>1": "", "c1<::>2": "", "c9<::>1": ""}, 5)
-    assert facts_of(retriever) == {LEFT_OUT: ["c9<::>1"]}
+    assert statistics_of(retriever) == {LEFT_OUT: ["c9<::>1"]}
 
 
 def test_the_name_says_the_file_and_the_key_its_content(tmp_path: Path) -> None:
