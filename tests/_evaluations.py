@@ -18,14 +18,13 @@ for model in ("oracle", "refuse"):
 """
 
 
-def evaluate_sample(folder: Path) -> Path:
+def evaluate_sample(folder: Path) -> None:
     """Write two models' evaluations below a folder; in a process of its own, as the harness sets up logging."""
     command = [sys.executable, "-c", _SCRIPT, str(folder), str(LIMIT)]
     done = subprocess.run(
         command, check=False, capture_output=True, text=True, env=os.environ | {"HF_HUB_OFFLINE": "1"}
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    return folder
 
 
 def results_file(folder: Path) -> Path:

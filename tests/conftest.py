@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests._shared import made_once
+
 pytest_plugins = ["pytester", "tests._skips"]
 
 # The same cases every time, and no stop-watch: how long a case takes is the machine's business.
@@ -45,4 +47,4 @@ def evaluations(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the harness's output for two models, in `oracle` and `refuse`, as reports and logs read it."""
     from tests._evaluations import evaluate_sample
 
-    return evaluate_sample(tmp_path_factory.mktemp("evaluations"))
+    return made_once(tmp_path_factory, "evaluations", evaluate_sample)

@@ -33,6 +33,11 @@ class World:
     address: str
     """Where nobody may connect to."""
 
+    @classmethod
+    def below(cls, root: Path) -> World:
+        """Return the world that was built there."""
+        return cls(root, root / "theirs", root / "outside", (root / "address").read_text(encoding="utf-8"))
+
     @property
     def results(self) -> dict[str, Path]:
         return {path.name: path for path in sorted((self.theirs / "results").iterdir())}
@@ -164,7 +169,8 @@ class World:
 
 def build(root: Path, address: str) -> World:
     """Write everything below a folder."""
-    world = World(root, root / "theirs", root / "outside", address)
+    (root / "address").write_text(address, encoding="utf-8")
+    world = World.below(root)
     _outside(world.outside)
     for name, settings in _settings(world).items():
         _results(world, name, settings)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests._shared import made_once
 from tests.cli.test_app import COMMANDS
 from tests.clients._server import closed_port
 from tests.hostile._world import SECRET, World, build
@@ -22,27 +23,40 @@ READ_NO_FILES = {("link",), ("unlink",), ("path",), ("arena", "serve"), ("review
 USED_NEVER = {"endpoint", "in-process", "encoder", "retriever", "data"}
 GROUPS = {words[:n] for words in COMMANDS for n in range(1, len(words))}
 ASKED = "asked:"
+NOTED = "noted.json"
 Found = dict[str, dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> World:
-    return build(tmp_path_factory.mktemp("hostile"), f"http://127.0.0.1:{closed_port()}")
+def walked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a world and what every command did in it, for all processes that test."""
+    return made_once(tmp_path_factory, "hostile", walk)
 
 
 @pytest.fixture(scope="module")
-def found(world: World) -> Found:
-    """What every command did, in one process: it starts once and its imports count once."""
+def world(walked: Path) -> World:
+    return World.below(walked)
+
+
+@pytest.fixture(scope="module")
+def found(walked: Path) -> Found:
+    result: Found = json.loads((walked / NOTED).read_text(encoding="utf-8"))
+    return result
+
+
+def walk(folder: Path) -> None:
+    """Build a world and let every command loose on it, in one process: it starts once and its imports count once."""
+    world = build(folder, f"http://127.0.0.1:{closed_port()}")
     cases = {
         f"{' '.join(words)} {number}": [*words, *arguments]
         for words, several in world.cases().items()
         for number, arguments in enumerate(several, start=1)
     }
-    return watched(world, cases | {f"{ASKED} {name}": arguments for name, arguments in world.asked().items()})
+    watch(world, cases | {f"{ASKED} {name}": arguments for name, arguments in world.asked().items()})
 
 
-def watched(world: World, cases: dict[str, list[str]]) -> Found:
-    """Return what each case said and reached for."""
+def watch(world: World, cases: dict[str, list[str]]) -> None:
+    """Note what each case said and reached for."""
     home, temporary = world.root / "home", world.root / "temporary"
     for folder in (home, temporary):
         folder.mkdir(exist_ok=True)
@@ -60,9 +74,8 @@ def watched(world: World, cases: dict[str, list[str]]) -> Found:
         "HF_HUB_OFFLINE": "0",
         "PYTHONPATH": str(ROOT),
     }
-    target = world.root / "noted.json"
     done = subprocess.run(
-        [sys.executable, "-m", "tests.hostile._watched", str(target)],
+        [sys.executable, "-m", "tests.hostile._watched", str(world.root / NOTED)],
         check=False,
         cwd=world.theirs,
         env=environment,
@@ -71,8 +84,6 @@ def watched(world: World, cases: dict[str, list[str]]) -> Found:
         text=True,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    result: Found = json.loads(target.read_text())
-    return result
 
 
 def test_every_command_is_in_the_walk_or_reads_no_file(world: World) -> None:
@@ -109,5 +120,6 @@ def test_what_the_user_names_is_reached(world: World, found: Found) -> None:
     """The same things on the command line: so nothing above is quiet because it could not have worked."""
     noted = {name: " ".join(found[f"{ASKED} {name}"]["noted"]) for name in world.asked()}
     assert all("connection: socket.connect" in noted[name] for name in ("judge", "calibrate"))
-    assert all(f"file: {world.outside / 'secret.jsonl'}" in noted[name] for name in ("template", "run file", "answers"))
+    secret = f"file: {world.outside / 'secret.jsonl'}"
+    assert [name for name in ("template", "run file", "answers") if secret not in noted[name]] == []
     assert f"file: {world.outside / 'model' / 'config.json'}" in noted["encoder"]
