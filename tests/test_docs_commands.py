@@ -15,6 +15,7 @@ import typer.main
 from lm_eval._cli import HarnessCLI
 
 from ragtasks.cli import app
+from ragtasks.harness.run._own_options import _parser as own_parser
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [
@@ -54,7 +55,8 @@ def options_of(words: list[str]) -> set[str]:
     """Return the options that a command knows; an unknown command is an error."""
     program, *rest = words
     if program == "lm_eval" or rest[0] == "run":
-        return _harness_options() | {"-v"}
+        own = _own_options() if rest[:1] == ["run"] else set()
+        return _harness_options() | own | {"-v"}
     command = _root()
     known = {option for parameter in command.params for option in parameter.opts}
     while hasattr(command, "commands") and rest and not rest[0].startswith("-"):
@@ -73,6 +75,12 @@ def _root() -> Any:
 def _harness_options() -> set[str]:
     (commands,) = (a for a in HarnessCLI()._parser._actions if isinstance(a, argparse._SubParsersAction))
     return {option for parser in commands.choices.values() for a in parser._actions for option in a.option_strings}
+
+
+def _own_options() -> set[str]:
+    """Return the options that `ragtasks run` adds: the keys of the configuration, and another name of its output."""
+    keys = {option for action in own_parser()._actions for option in action.option_strings}
+    return keys | {key.replace("_", "-") for key in keys} | {"--output"}
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))

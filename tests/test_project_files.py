@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
+import pytest
+import tomllib
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -72,6 +75,15 @@ def test_a_release_is_told_by_group_and_each_change_once() -> None:
         assert release.split("\n\n")[1].startswith("### "), "a line of the changelog belongs to one of its groups"
         groups = re.findall(r"^### .*$", release, re.MULTILINE)
         assert len(set(groups)) == len(groups)
+
+
+def test_the_source_distribution_has_all_that_is_tracked() -> None:
+    config = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    included = {*config["tool"]["hatch"]["build"]["targets"]["sdist"]["include"], "pyproject.toml", ".gitignore"}
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, check=False, capture_output=True, text=True)
+    if listed.returncode:
+        pytest.skip("not a checkout of git")
+    assert {path.partition("/")[0] for path in listed.stdout.splitlines()} == included
 
 
 def pinned() -> dict[str, str]:

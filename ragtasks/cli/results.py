@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from ragtasks.cli.app import app, say
+from ragtasks.cli.app import app, put, say
 
 results = typer.Typer(help="Results in a folder: list, show, compare, a leaderboard, exports.", no_args_is_help=True)
 export = typer.Typer(help="Write results in the format of another tool.", no_args_is_help=True)
 app.add_typer(results, name="results")
 results.add_typer(export, name="export")
+
+
+class Relationship(str, Enum):
+    """Relationship of whoever ran an evaluation to the model, in the words of Every Eval Ever."""
+
+    FIRST_PARTY = "first_party"
+    THIRD_PARTY = "third_party"
+    COLLABORATIVE = "collaborative"
+    OTHER = "other"
+
 
 _FOLDER = Annotated[Path, typer.Argument(help="Folder that lm_eval wrote to with --output_path --log_samples.")]
 _FILE = Annotated[Path, typer.Argument(help="Results file, or a folder with one.")]
@@ -98,6 +109,51 @@ def inspector(
     from ragtasks.reports.inspector import export_inspector
 
     say(*export_inspector(read_evaluations(paths), output, setting=setting, most_unscored=most_unscored).describe())
+
+
+@export.command("every-eval-ever")
+def every_eval_ever(
+    folder: _FOLDER,
+    output: Annotated[Path, typer.Option(help="Folder for the records, BENCHMARK/DEVELOPER/MODEL/ID.json.")],
+    organization: Annotated[str, typer.Option(help="Who ran the evaluation.")] = "unknown",
+    relationship: Annotated[Relationship, typer.Option(help="Of whoever ran it to the model.")] = Relationship.OTHER,
+    model: _MODEL = None,
+) -> None:
+    """Write the records of Every Eval Ever (schema 0.3.0), with intervals, one for each model and benchmark."""
+    from ragtasks.reports import exports
+
+    records = exports.every_eval_ever(_chosen(folder, model), organization, relationship.value)
+    say(*(f"wrote {path}" for path in exports.write_every_eval_ever(records, output)))
+
+
+@export.command("model-card")
+def model_card(
+    folder: _FOLDER,
+    output: Annotated[Path | None, typer.Option(help="File for the YAML, in place of the screen.")] = None,
+    model: _MODEL = None,
+) -> None:
+    """Write one model's main scores as the `model-index` of a model card on the Hugging Face hub."""
+    from ragtasks.reports import exports
+
+    put(exports.model_card(_chosen(folder, model)), output)
+
+
+@export.command("rows")
+def rows(
+    folder: _FOLDER,
+    output: Annotated[Path, typer.Option(help="File to write: .csv, .json or .jsonl.")],
+    model: _MODEL = None,
+) -> None:
+    """Write one row for each score, with its interval and provenance, for pandas or a spreadsheet."""
+    from ragtasks.reports import exports
+
+    put(exports.written(exports.rows_of(_chosen(folder, model)), output.suffix), output)
+
+
+def _chosen(folder: Path, model: str | None) -> list[Any]:
+    from ragtasks.reports.history import read_history, select_entries
+
+    return select_entries(read_history(folder, is_ranked=True).entries, model=model)
 
 
 __all__: list[str] = []

@@ -63,7 +63,7 @@ class Server:
 
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                known = self.path.split("?")[0] in {"/v1/chat/completions", "/v1/completions"}
+                known = self.path.split("?")[0].endswith(("/v1/chat/completions", "/v1/completions"))
                 request = Request(self.path, dict(self.headers), body)
                 self._send(server.endpoint.reply(request) if known else None)
 

@@ -1,0 +1,67 @@
+"""The harness's own ways in: `simple_evaluate` from Python, a configuration file, servers by their paths."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ragtasks.harness.link import task_folder
+from tests.harness._endpoint import Endpoint
+from tests.harness.run.test_run import Command
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "evaluate-a-model.md"
+TASK = "mtrag_reference_fiqa"
+
+
+def test_the_page_s_python_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    (block,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(compile(block, PAGE.name, "exec"), names)
+    assert capsys.readouterr().out.splitlines()[-1] == "1.0"
+
+
+@pytest.mark.parametrize("server", ["vLLM's", "SGLang", "Ollama", "llama.cpp", "Azure"])
+def test_each_server_s_line_is_asked_at_its_path(server: str, endpoint: Endpoint, command: Command) -> None:
+    (row,) = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith(f"| {server}")]
+    found = re.search(r"base_url=https?://[^/]+(/[^,` ]+)", row)
+    assert found
+    assert endpoint.chat_url.endswith("/v1/chat/completions")
+    address = endpoint.chat_url.replace("/v1/chat/completions", found[1])
+    arguments = f"model=loopback,base_url={address},num_concurrent=32"
+    given = ["--model", "local-chat-completions", "--model_args", arguments, "--apply_chat_template"]
+    done = command(*given, "--tasks", TASK, "--limit", "1")
+    assert done.status == 0, done.err
+    assert {request.path for request in endpoint.requests} == {found[1]}
+
+
+def test_openai_is_asked_with_the_key_of_the_environment(
+    endpoint: Endpoint, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback")
+    arguments = f"model=gpt-4o-mini,num_concurrent=32,base_url={endpoint.chat_url}"
+    given = ["--model", "openai-chat-completions", "--model_args", arguments, "--apply_chat_template"]
+    done = command(*given, "--tasks", TASK, "--limit", "1")
+    assert done.status == 0, done.err
+    assert endpoint.requests[0].headers["Authorization"] == "Bearer sk-loopback"
+
+
+@pytest.mark.engine
+def test_the_stock_command_takes_a_configuration_file(tmp_path: Path) -> None:
+    settings = {
+        "model": "dummy",
+        "tasks": [TASK],
+        "limit": 1,
+        "include_path": str(task_folder()),
+        "metadata": {"data": "sample", "encoder": "none"},
+    }
+    (tmp_path / "evaluation.yaml").write_text(yaml.safe_dump(settings))
+    command = [sys.executable, "-m", "lm_eval", "run", "--config", str(tmp_path / "evaluation.yaml")]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert f"|{TASK}" in done.stdout
