@@ -72,7 +72,7 @@ class Endpoint(BaseModel):
         False, description="kept replies are those to this model's name at any address; default: at this address only"
     )
     price: tuple[_Dollars, _Dollars] | None = Field(
-        None, description="dollars for a million tokens of prompts, and of replies; for the record of the cost only"
+        None, description="dollars per million tokens of prompts, and of replies; only to report the cost"
     )
 
     @field_validator("extra_body", mode="before")

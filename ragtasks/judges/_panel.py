@@ -60,7 +60,7 @@ def judge(
         max_attempts: how often a question is asked where the reply holds no verdict, at least 1.
 
     Raises:
-        JudgeError: no judge could be had to the end; what they said before that is in their caches.
+        JudgeError: no judge answered to the end; what they said before that is in their caches.
         ConfigurationError: two rubrics or two clients of one name, or a template that cannot be filled in.
     """
     _check_names("rubrics", [rubric.name for rubric in rubrics])
@@ -102,7 +102,7 @@ def _all_lost(judge_runs: Sequence[_JudgeRun]) -> str:
     return clear_error(
         "judges",
         where=", ".join(judge_run.client.name for judge_run in judge_runs),
-        expected="at least one judge that can be had to the end",
+        expected="at least one judge that answers to the end",
         found="; ".join(f"{judge_run.client.name}: {judge_run.lost}" for judge_run in judge_runs),
         next_step="fix what the judges say, then ask again: replies are kept. Saved answers are scored without their "
         "model by `ragtasks judge RESULTS --output-path FOLDER`",

@@ -43,7 +43,7 @@ def judge_responses(
 
     Raises:
         ConfigurationError: an endpoint names a key that is not set.
-        JudgeError: no judge could be had to the end.
+        JudgeError: no judge answered to the end.
         CacheError: the cache cannot be used.
         MissingExtraError: the extra `judge` is not installed.
     """

@@ -44,7 +44,7 @@ from ragtasks.suites import ScoringInputs, Suite, suite_named
 
 _LOGGER = logging.getLogger(__name__)
 
-_NO_JUDGE = "no judge could be had"
+_NO_JUDGE = "no judge could be reached"
 _COVERAGE = "coverage"
 _JUDGE_COVERAGE = "judge_coverage"
 
@@ -101,7 +101,7 @@ class ResponseScorer:
         except RagtasksError as error:
             if config.encoder is not None:
                 raise
-            self._missing = f"encoder {self.encoder} cannot be had"
+            self._missing = f"encoder {self.encoder} is not available"
             _LOGGER.warning("BERTScore and rb_alg will be unscored. %s", error)
 
     def prepare(self, domains: Iterable[str]) -> None:
@@ -126,7 +126,7 @@ class ResponseScorer:
             return []
         verdicts = self._verdicts(responses)
         refusals = refusal_labels(responses, verdicts if self._idk_by_judges else None, self._rules)
-        self._idk_detector = refusals.detector  # rules where no judge could be had
+        self._idk_detector = refusals.detector  # rules where no judge could be reached
         self._n_stand_ins += refusals.n_stand_ins
         labels = refusals.labels
         evidence = ScoringInputs(self._benchmark, responses, labels, self._semantics(responses), verdicts, self._search)

@@ -63,8 +63,8 @@ def parsed(line: bytes) -> Row:
     try:
         row = orjson.loads(line)
     except orjson.JSONDecodeError as error:
-        return f"no JSON ({error}): {_start(line.decode(errors='replace'))}"
-    return row if isinstance(row, dict) else f"no JSON object: {_start(repr(row))}"
+        return f"not JSON ({error}): {_start(line.decode(errors='replace'))}"
+    return row if isinstance(row, dict) else f"not a JSON object: {_start(repr(row))}"
 
 
 def _start(text: str) -> str:

@@ -118,7 +118,7 @@ def test_a_judges_client_that_breaks_keeps_the_answers(
         assert row["filtered_resps"] == ["It takes three days."]
         assert row["rouge_l"] > 0
         assert (str(row["rb_llm"]), row["judge_coverage"]) == ("nan", 0)
-        assert row["doc"]["scoring"]["unscored"]["rb_llm"] == "no judge could be had"
+        assert row["doc"]["scoring"]["unscored"]["rb_llm"] == "no judge could be reached"
 
 
 def test_half_a_character_in_a_reply_costs_no_answer(

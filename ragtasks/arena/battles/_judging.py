@@ -65,7 +65,7 @@ def judge_battles(
         min_coverage: share of verdicts that each judge must give for `require_coverage`.
 
     Raises:
-        JudgeError: no judge could be had to the end; replies that came are kept in the cache.
+        JudgeError: no judge answered to the end; replies that came are kept in the cache.
     """
     budget = min(len(battles), len(battles) if max_battles is None else max_battles)
     size = budget if budget == len(battles) else max(1, -(-budget // _N_ROUNDS))

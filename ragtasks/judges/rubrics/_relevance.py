@@ -74,7 +74,7 @@ def judge_passages(
         judge: asks the judges.
 
     Raises:
-        JudgeError: no judge could be had to the end.
+        JudgeError: no judge answered to the end.
     """
     responses = [Response(task, (passage,), "") for task, passage in pairs]
     verdicts = judge(responses, [relevance()])

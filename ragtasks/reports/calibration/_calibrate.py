@@ -47,7 +47,7 @@ def calibrate_judges(
     Raises:
         ConfigurationError: a judge that cannot be read, or a metric that judges are not asked for.
         BenchmarkFileError: the human-evaluation file is missing or broken.
-        JudgeError: no judge could be had to the end.
+        JudgeError: no judge answered to the end.
         MissingExtraError: an extra is not installed.
     """
     rubrics = _rubrics(metrics)

@@ -330,8 +330,8 @@
   function answers(task, items) {
     const idk = (item) => {
       const verdict = item.idk[item.place];
-      const says = { yes: "says that it does not know", partial: "says so of a part", no: "does not say that it does not know" };
-      return `${says[verdict] ?? "no verdict on whether it says that it does not know"}${item.idk_reason[item.place] ? ` (${item.idk_reason[item.place]})` : ""}`;
+      const says = { yes: "a refusal", partial: "a partial refusal", no: "no refusal" };
+      return `${says[verdict] ?? "no verdict on whether it is a refusal"}${item.idk_reason[item.place] ? ` (${item.idk_reason[item.place]})` : ""}`;
     };
     const text = (item) => (item.answer[item.place] ? marked(item.answer[item.place]) : [make("i", "", "empty")]);
     return [

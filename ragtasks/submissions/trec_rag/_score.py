@@ -75,7 +75,7 @@ def score_answers(
         judge: asks the judges.
 
     Raises:
-        JudgeError: no judge could be had to the end.
+        JudgeError: no judge answered to the end.
     """
     chosen = [answer for answer in answers if nuggets_of(tasks[answer.topic_id])]
     responses = [_response(answer, tasks[answer.topic_id], segments or {}) for answer in chosen]

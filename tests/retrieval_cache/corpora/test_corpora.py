@@ -179,14 +179,14 @@ def test_segments_need_no_other_names(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("broken", "expected"),
     [
-        (b"no json at all", "line 40000: no JSON .*'no json at all'"),
-        (b"[1, 2]", "line 40000: no JSON object"),
+        (b"no json at all", "line 40000: not JSON .*'no json at all'"),
+        (b"[1, 2]", "line 40000: not a JSON object"),
         (b'{"_id": "x", "title": "t"}', "line 40000: no text in 'text' .x.; the row has _id, title"),
         (b'{"text": "t"}', "line 40000: no id in _id or id or docid"),
         (b'{"_id": "x y", "text": "t"}', "line 40000: an id that is empty or holds white space"),
         (b'{"_id": "x", "text": " \\n"}', "line 40000: an empty text .x.; choose blank='skip'"),
         (b'{"_id": "x", "text": "t", "title": 3}', "line 40000: a title or url that is no text"),
-        (b'{"_id": "x", "text": "\\ud800"}', "line 40000: no JSON"),
+        (b'{"_id": "x", "text": "\\ud800"}', "line 40000: not JSON"),
         (b'{"_id": "17", "text": "t"}', "line 40000: the id '17' once more; first at .*line 18"),
     ],
 )
@@ -203,7 +203,7 @@ def test_all_violations_are_in_one_error_and_no_passage_follows_the_first(tmp_pa
     assert next(passages).passage_id == "a"
     with pytest.raises(BenchmarkFileError) as error:
         next(passages)
-    assert "line 2: no JSON" in str(error.value)
+    assert "line 2: not JSON" in str(error.value)
     assert "line 4: no id" in str(error.value)
 
 
@@ -228,7 +228,7 @@ def test_a_changed_byte_in_a_zip_is_noticed(tmp_path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 0xFF
     path.write_bytes(bytes(content))
-    with pytest.raises(BenchmarkFileError, match=r"cannot be read on|no JSON"):
+    with pytest.raises(BenchmarkFileError, match=r"cannot be read on|not JSON"):
         list(read_corpus(str(path)))
 
 
@@ -237,7 +237,7 @@ def test_a_changed_byte_in_a_zip_is_noticed(tmp_path: Path) -> None:
     [
         ("c.jsonl", b"", "no passage at all"),
         ("c.jsonl", b"\n\n", "no passage at all"),
-        ("c.jsonl", b"version https://git-lfs.github.com/spec/v1\n", "line 1: no JSON .*git-lfs"),
+        ("c.jsonl", b"version https://git-lfs.github.com/spec/v1\n", "line 1: not JSON .*git-lfs"),
         ("c.jsonl.zip", b"<!doctype html>", "line 1: the file cannot be read"),
         ("folder/notes.txt", b"x", "found: notes.txt"),
     ],

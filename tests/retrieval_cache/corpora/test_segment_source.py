@@ -210,12 +210,12 @@ def test_a_segment_that_stands_twice_is_named_by_both_places(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("broken", "expected"),
     [
-        (b"no json\n", "line 4: no JSON"),
-        (b'{"docid":"' + segment_id(3).encode() + b'","segment":"cut of\n', "line 4: no JSON"),
-        (b'{"docid":"of nobody","segment":"cut of\n', "line 4: no JSON"),
-        (b'{"docid":"nothing\n', "line 4: no JSON"),
+        (b"no json\n", "line 4: not JSON"),
+        (b'{"docid":"' + segment_id(3).encode() + b'","segment":"cut of\n', "line 4: not JSON"),
+        (b'{"docid":"of nobody","segment":"cut of\n', "line 4: not JSON"),
+        (b'{"docid":"nothing\n', "line 4: not JSON"),
         (b'{"title":"t"}\n', "line 4: no id"),
-        (b"[1]\n", "line 4: no JSON object"),
+        (b"[1]\n", "line 4: not a JSON object"),
         (lines_of([segment(3, " \n")]), "line 4: an empty text"),
         (lines_of([{"docid": segment_id(3), "title": "t"}]), "line 4: no text in 'text'"),
     ],
@@ -254,7 +254,7 @@ def test_a_shard_without_its_end_is_noticed(shards: Path, n_lost: int) -> None:
 def test_a_shard_full_of_violations_ends_early(tmp_path: Path) -> None:
     shards = write_shards(tmp_path / "source", [b"x\n" * 5000])
     message = violation_of(shards, [segment_id(3)])
-    assert "line 20: no JSON" in message
+    assert "line 20: not JSON" in message
     assert "line 21" not in message
     assert "perhaps more" in message
 
