@@ -8,7 +8,7 @@ command line names things, and no file that others wrote, an import path `module
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
@@ -21,6 +21,7 @@ TASKS_GROUP = "ragtasks.tasks"
 """Entry points whose value is the import path of a folder with harness task YAMLs."""
 
 _Kind = TypeVar("_Kind")
+_Made = TypeVar("_Made")
 _IMPORT_PATH = re.compile(r"([A-Za-z_][\w.]*):([A-Za-z_][\w.]*)")
 
 
@@ -75,6 +76,37 @@ class ExtensionPoint(Generic[_Kind]):
             return self._loaded(next(iter(entries)))
         named = self.by_import_path and is_import_path(name)
         return self._loaded(EntryPoint(name, name, self.group)) if named else None
+
+    def made(self, name: str, kind: type[_Made], make: Callable[[_Kind], object]) -> _Made:
+        """Return what the object of a name makes, which is of a kind.
+
+        Args:
+            name: as for `get`.
+            kind: what its contract says that it makes.
+            make: calls it.
+
+        Raises:
+            ConfigurationError: as `get`; or it raises an error, or makes something else.
+        """
+        maker = self.get(name)
+        try:
+            found = make(maker)
+        except Exception as error:  # code of others may raise anything
+            message = str(error) if isinstance(error, RagtasksError) else f"{type(error).__name__}: {error}"
+            raise self._error(name, f"an object of the kind {kind.__name__}", message, self._origin(name)) from error
+        if not isinstance(found, kind):
+            expected = f"an object of the kind {kind.__name__}"
+            raise self._error(name, expected, type(found).__name__, self._origin(name))
+        return found
+
+    def refused(self, name: str, expected: str, found: str) -> ConfigurationError:
+        """Return the error for an object that makes something that cannot be used."""
+        return self._error(name, expected, found, self._origin(name))
+
+    def _origin(self, name: str) -> str:
+        if name in self.built_in:
+            return self.built_in[name]
+        return ", ".join(_origin(entry) for entry in entry_points(group=self.group, name=name)) or name
 
     def _loaded(self, entry: EntryPoint) -> _Kind:
         try:

@@ -86,6 +86,25 @@ def test_two_packages_with_one_name_are_both_named(install: Install) -> None:
         POINT.get("twice")
 
 
+def test_what_a_package_makes_is_of_the_kind_that_its_contract_says(
+    install: Install, module: Callable[[str, str], None]
+) -> None:
+    point = ExtensionPoint("ragtasks.tests", "maker", object, {"ours": "builtins:int"})
+    module("makers", "def good(): return 7\ndef bad(): return 'seven'\ndef raising(): raise KeyError('x')")
+    install("makers", {name: f"makers:{name}" for name in ("good", "bad", "raising")})
+
+    def made(name: str) -> int:
+        return point.made(name, int, lambda make: make())  # type: ignore[operator]
+
+    assert (made("good"), made("ours")) == (7, 0)
+    for name, found in (("bad", "str"), ("raising", "KeyError: 'x'")):
+        with pytest.raises(ConfigurationError) as caught:
+            made(name)
+        assert f"maker {name!r}: package makers (makers:{name}), group ragtasks.tests" in str(caught.value)
+        assert f"expected: an object of the kind int\n  found: {found}" in str(caught.value)
+    assert "makers:good" in str(point.refused("good", "more", "less"))
+
+
 def test_an_unknown_name_is_answered_with_close_matches() -> None:
     with pytest.raises(ConfigurationError, match="unknown number 'onne': did you mean 'one'"):
         POINT.get("onne")

@@ -34,6 +34,9 @@ def report(  # noqa: PLR0917 (one parameter an option)
     ] = False,
     intervals: Annotated[bool, typer.Option(help="95 % intervals over conversations beside each mean.")] = True,
     examples: Annotated[int, typer.Option(min=0, help="Tasks named for each kind of loss.")] = 3,
+    table: Annotated[
+        list[str] | None, typer.Option(help="Table that another package adds (docs/extending.md); repeatable.")
+    ] = None,
     output: Annotated[Path | None, typer.Option(help="File for the tables, in place of the screen.")] = None,
     plots: Annotated[Path | None, typer.Option(help="Folder for pictures of the tables.")] = None,
     html: Annotated[Path | None, typer.Option(help="Page to write: tables, pictures, every conversation.")] = None,
@@ -57,10 +60,13 @@ def report(  # noqa: PLR0917 (one parameter an option)
         raise ConfigurationError(
             "--plots, --html: there are no results to show. Next step: name some, or leave out both"
         )
-    options = ReportOptions(tuple(metric or ()), intervals, examples)
+    options = ReportOptions(tuple(metric or ()), intervals, examples, tuple(table or ()))
     sections = [*report_sections(evaluations, options), *_of_runs(run or [], benchmark, data)]
     is_short = form is TableFormat.MARKDOWN and output is None and not full
-    put(render([_opening(one) for one in sections] if is_short else sections, Format(form.value)), output)
+    put(
+        render([_opening(one, len(options.tables)) for one in sections] if is_short else sections, Format(form.value)),
+        output,
+    )
     drawn = None
     if plots is not None:
         from ragtasks.reports.plots import plot_sections
@@ -72,13 +78,16 @@ def report(  # noqa: PLR0917 (one parameter an option)
         say(f"wrote {html}")
 
 
-def _opening(section: Section) -> Section:
-    """Return a section with its conclusion alone, and where the rest is; one without a conclusion as it is."""
+def _opening(section: Section, n_added: int) -> Section:
+    """Return a section with its conclusion and added tables alone; one without a conclusion as it is."""
     if section.conclusion is None:
         return section
-    rest = f"{len(section.tables)} more tables: --full; with pictures and every conversation: --html page.html."
+    n_left = len(section.tables) - n_added
+    rest = f"{n_left} more tables: --full; with pictures and every conversation: --html page.html."
     return replace(
-        section, tables=(), conclusion=replace(section.conclusion, legend=(*section.conclusion.legend, rest))
+        section,
+        tables=section.tables[n_left:],
+        conclusion=replace(section.conclusion, legend=(*section.conclusion.legend, rest)),
     )
 
 

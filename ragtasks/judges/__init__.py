@@ -4,8 +4,8 @@ A rubric turns a response into a question, a client answers it, a parser reads t
 reply without one is asked for again once, then stays without a value: no number is made up for it.
 """
 
-from ragtasks.judges._parsers import UnparsableReplyError, json_values
-from ragtasks.judges._question import Question, Rubric, code_of
+from ragtasks.judges._parsers import YES_NO, UnparsableReplyError, json_values, read_coded_label
+from ragtasks.judges._question import Finding, Question, Rubric, ask, code_of
 from ragtasks.judges._session import judge_responses
 from ragtasks.judges._verdicts import CLARIFICATION, IDK, JudgeIdk, Verdict, VerdictOutcome, Verdicts
 from ragtasks.judges.rubrics import (
@@ -22,8 +22,11 @@ from ragtasks.judges.rubrics import (
     RL_MTB,
     RL_R,
     JudgedPassages,
+    RubricMaker,
+    added_rubric_names,
     citation_support,
     judge_passages,
+    label_finding,
     multihop_answer,
     nugget_assignment,
     nugget_creation,
@@ -49,25 +52,32 @@ __all__ = [
     "RL_F",
     "RL_MTB",
     "RL_R",
+    "YES_NO",
+    "Finding",
     "JudgeIdk",
     "JudgedPassages",
     "Question",
     "Rubric",
+    "RubricMaker",
     "UnparsableReplyError",
     "Verdict",
     "VerdictOutcome",
     "Verdicts",
+    "added_rubric_names",
+    "ask",
     "citation_support",
     "code_of",
     "json_values",
     "judge_passages",
     "judge_responses",
+    "label_finding",
     "multihop_answer",
     "nugget_assignment",
     "nugget_creation",
     "nuggets_of",
     "pair_of",
     "pairwise",
+    "read_coded_label",
     "relevance",
     "rubrics_named",
 ]

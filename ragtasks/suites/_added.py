@@ -37,6 +37,18 @@ class SuiteMetric:
             raise ConfigurationError(f"SuiteMetric({fields})")
 
 
+def verdict_scores(rubric: str, inputs: ScoringInputs) -> Sequence[Score]:
+    """Return what judges said under a rubric as one score a response."""
+    assert inputs.verdicts is not None
+    return inputs.verdicts.scores(rubric)
+
+
+def metric_of_rubric(rubric: Rubric) -> SuiteMetric:
+    """Return the metric that a rubric is by itself: what judges said of each response, not conditioned."""
+    metric = Metric(rubric.name, f"{rubric.description}, by LLM judges", needs_judges=True)
+    return SuiteMetric(metric, partial(verdict_scores, rubric.name), rubrics=lambda: [rubric])
+
+
 def with_metric(suite: Suite, name: str, added: SuiteMetric) -> Suite:
     """Return a suite with one more metric.
 
@@ -79,4 +91,4 @@ def _score(suite: Suite, added: SuiteMetric, inputs: ScoringInputs) -> list[Scor
     return [{**others, added.metric.name: score} for others, score in zip(scores, own, strict=True)]
 
 
-__all__ = ["SuiteMetric", "with_metric"]
+__all__ = ["SuiteMetric", "metric_of_rubric", "verdict_scores", "with_metric"]

@@ -11,13 +11,8 @@ from functools import partial
 from ragtasks.judges import CLARIFICATION, CONTEXT_PRECISION, CONTEXT_RECALL, RL_MTB, RL_R, Rubric, rubrics_named
 from ragtasks.metrics import COUNT, Metric, condition_paper, extractiveness
 from ragtasks.records import Score
-from ragtasks.suites._added import SuiteMetric
+from ragtasks.suites._added import SuiteMetric, verdict_scores
 from ragtasks.suites._suite import ScoringInputs
-
-
-def _raw(rubric: str, inputs: ScoringInputs) -> Sequence[Score]:
-    assert inputs.verdicts is not None
-    return inputs.verdicts.scores(rubric)
 
 
 def _conditioned(rubric: str, inputs: ScoringInputs) -> Sequence[Score]:
@@ -25,7 +20,7 @@ def _conditioned(rubric: str, inputs: ScoringInputs) -> Sequence[Score]:
     assert inputs.verdicts is not None
     asked = CLARIFICATION in inputs.verdicts.rubrics
     clarifications = inputs.verdicts.clarifications() if asked else [None] * len(inputs.responses)
-    rows = zip(_raw(rubric, inputs), inputs.responses, inputs.labels, clarifications, strict=True)
+    rows = zip(verdict_scores(rubric, inputs), inputs.responses, inputs.labels, clarifications, strict=True)
     return [
         condition_paper(score, response.task.answerability, label.verdict, clarification=clarification)
         for score, response, label, clarification in rows
@@ -36,7 +31,7 @@ def _judged(name: str, rubric: str, description: str, *, is_conditioned: bool = 
     def rubrics() -> Sequence[Rubric]:
         return rubrics_named([rubric])
 
-    score = partial(_conditioned if is_conditioned else _raw, rubric)
+    score = partial(_conditioned if is_conditioned else verdict_scores, rubric)
     return SuiteMetric(Metric(name, description, needs_judges=True), score, rubrics=rubrics)
 
 

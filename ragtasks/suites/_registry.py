@@ -9,8 +9,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
+from ragtasks.judges import added_rubric_names, rubrics_named
 from ragtasks.plugins import ExtensionPoint
-from ragtasks.suites._added import SuiteMetric, with_metric
+from ragtasks.suites._added import SuiteMetric, metric_of_rubric, with_metric
 from ragtasks.suites._suite import Suite
 
 SUITES = ExtensionPoint(
@@ -60,13 +61,20 @@ def suite_named(name: str) -> Suite:
     own, *added = name.split(_PLUS)
     suite = SUITES.get(own)
     for metric in added:
-        suite = with_metric(suite, own, METRICS.get(metric))
+        suite = with_metric(suite, own, _added(metric))
     return suite
+
+
+def _added(name: str) -> SuiteMetric:
+    """Return the metric of a name; a rubric of another package is one by itself."""
+    if name not in METRICS.names() and name in added_rubric_names():
+        return metric_of_rubric(*rubrics_named([name]))
+    return METRICS.get(name)
 
 
 def added_metric_names() -> list[str]:
     """Return the names of the metrics that can be added to a suite, ours and others'; nothing is imported."""
-    return METRICS.names()
+    return sorted({*METRICS.names(), *added_rubric_names()})
 
 
 def suite_with(name: str, metrics: Sequence[str]) -> str:

@@ -16,8 +16,11 @@ from ragtasks.benchmarks import added_benchmark_names
 from ragtasks.cli import main
 from ragtasks.errors import ConfigurationError
 from ragtasks.harness.link import STUB_FOLDER, link, link_state
+from ragtasks.judges import rubrics_named
+from ragtasks.reports.tables._added import added_tables
 from ragtasks.suites import added_metric_names, suite_named
 from retrieval_cache.spec import parse
+from tests.clients._server import chat_server, completion
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "ragtasks_example_plugin"
@@ -105,6 +108,30 @@ def test_its_metric_joins_any_suite_once(ask: Ask) -> None:
     assert suite_named("mtrag+asks_back").metrics[:-1] == suite_named("mtrag").metrics
     with pytest.raises(ConfigurationError, match="stands in the suite 'mtrag' already"):
         suite_named("mtrag+asks_back+asks_back")
+
+
+def test_its_rubric_is_asked_of_judges_and_its_table_ends_a_report(ask: Ask, tmp_path: Path) -> None:
+    with chat_server(lambda asked, _: completion(asked.strip().splitlines()[-1].replace("LABEL", "yes"))) as server:
+        judges = [{"model": "kind", "base_url": server.base_url}]
+        metadata = json.dumps({"data": "sample", "metrics": ["polite"], "judges": judges})
+        logs = ("--output_path", tmp_path / "out", "--log_samples")
+        ask("run", "--model", "ragtasks-oracle", "--tasks", "harbour_faq", "--metadata", metadata, *logs)
+    (results,) = (tmp_path / "out").rglob("results_*.json")
+    assert json.loads(results.read_text(encoding="utf-8"))["results"]["harbour_faq"]["polite,sample"] == 1.0
+    assert "Refusals" in ask("report", tmp_path / "out", "--table", "refusals")
+    assert "Refusals" not in ask("report", tmp_path / "out", "--full")
+
+
+def test_names_of_rubrics_and_tables_that_nobody_adds_are_refused(ask: Ask) -> None:
+    assert "polite" in added_metric_names()
+    with pytest.raises(ConfigurationError, match="unknown rubric 'polte': did you mean 'polite'"):
+        rubrics_named(["polte"])
+    with pytest.raises(ConfigurationError, match="unknown table 'refusal': did you mean 'refusals'"):
+        added_tables(["refusal"], [])
+    with pytest.raises(
+        ConfigurationError, match=r"table 'refusals': package ragtasks-example-plugin \(.*table:refusals"
+    ):
+        added_tables(["refusals"], [None])  # type: ignore[list-item]
 
 
 def test_the_doctor_and_link_know_it(ask: Ask, tmp_path: Path) -> None:

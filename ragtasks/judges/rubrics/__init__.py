@@ -4,7 +4,15 @@ from ragtasks.judges.rubrics._citations import CITATION_SUPPORT, citation_suppor
 from ragtasks.judges.rubrics._contexts import CONTEXT_PRECISION, CONTEXT_RECALL
 from ragtasks.judges.rubrics._faithfulness import RL_F
 from ragtasks.judges.rubrics._multihop_answer import MULTIHOP_ANSWER, multihop_answer
-from ragtasks.judges.rubrics._named import NOT_UNDERSPECIFIED, RB_LLM, label_finding, rubrics_named
+from ragtasks.judges.rubrics._named import (
+    NOT_UNDERSPECIFIED,
+    RB_LLM,
+    RUBRICS,
+    RubricMaker,
+    added_rubric_names,
+    label_finding,
+    rubrics_named,
+)
 from ragtasks.judges.rubrics._nuggets import (
     NUGGET_ASSIGNMENT,
     NUGGET_CREATION,
@@ -30,7 +38,10 @@ __all__ = [
     "RL_F",
     "RL_MTB",
     "RL_R",
+    "RUBRICS",
     "JudgedPassages",
+    "RubricMaker",
+    "added_rubric_names",
     "citation_support",
     "judge_passages",
     "label_finding",

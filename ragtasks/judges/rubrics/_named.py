@@ -6,16 +6,17 @@ equal answers one prompt.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from typing import Protocol, runtime_checkable
 
-from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.judges._parsers import LABELS, YES_NO, read_coded_label
 from ragtasks.judges._question import Finding, Question, Rubric, ask
 from ragtasks.judges._verdicts import CLARIFICATION, IDK, VerdictOutcome
-from ragtasks.judges.rubrics._contexts import CONTEXT_PRECISION, CONTEXT_RECALL, context_precision, context_recall
-from ragtasks.judges.rubrics._faithfulness import RL_F, rl_f
+from ragtasks.judges.rubrics._contexts import CONTEXT_PRECISION, CONTEXT_RECALL
+from ragtasks.judges.rubrics._faithfulness import RL_F
 from ragtasks.judges.rubrics._ratings import rating_rubric
-from ragtasks.judges.rubrics._reference_less import RL_MTB, RL_R, rl_mtb, rl_r
+from ragtasks.judges.rubrics._reference_less import RL_MTB, RL_R
+from ragtasks.plugins import ExtensionPoint
 from ragtasks.records import Answerability, Response
 from ragtasks.templates import PromptTemplate, shipped_template
 
@@ -91,39 +92,64 @@ def label_finding(label: str) -> Finding:
     return Finding(label, LABEL_VALUES[label])
 
 
-_RUBRICS: dict[str, Callable[[], Rubric]] = {
-    RB_LLM: rb_llm,
-    IDK: idk,
-    CLARIFICATION: clarification,
-    RL_F: rl_f,
-    RL_MTB: rl_mtb,
-    RL_R: rl_r,
-    CONTEXT_PRECISION: context_precision,
-    CONTEXT_RECALL: context_recall,
-}
-RUBRIC_NAMES = tuple(_RUBRICS)
-"""Every rubric, in the order of reports."""
+@runtime_checkable
+class RubricMaker(Protocol):
+    """What makes a rubric: a function, as a rule."""
+
+    def __call__(self) -> Rubric:
+        """Return the rubric, whose name is that of the entry point."""
+
+
+RUBRICS = ExtensionPoint(
+    "ragtasks.rubrics",
+    "rubric",
+    RubricMaker,  # type: ignore[type-abstract]  # a protocol: whatever can be called
+    {
+        RB_LLM: "ragtasks.judges.rubrics._named:rb_llm",
+        IDK: "ragtasks.judges.rubrics._named:idk",
+        CLARIFICATION: "ragtasks.judges.rubrics._named:clarification",
+        RL_F: "ragtasks.judges.rubrics._faithfulness:rl_f",
+        RL_MTB: "ragtasks.judges.rubrics._reference_less:rl_mtb",
+        RL_R: "ragtasks.judges.rubrics._reference_less:rl_r",
+        CONTEXT_PRECISION: "ragtasks.judges.rubrics._contexts:context_precision",
+        CONTEXT_RECALL: "ragtasks.judges.rubrics._contexts:context_recall",
+    },
+)
+"""What judges can be asked about a response, by name; more come from other packages."""
+
+RUBRIC_NAMES = tuple(RUBRICS.built_in)
+"""Every rubric of ours, in the order of reports."""
 
 
 def rubrics_named(names: Iterable[str]) -> list[Rubric]:
     """Return the rubrics of these names with their shipped prompts, in order; [] for none.
 
     Raises:
-        ConfigurationError: an unknown name, with close matches.
+        ConfigurationError: an unknown name, with close matches; or what another package adds cannot be used.
     """
-    found = []
-    for name in names:
-        if name not in _RUBRICS:
-            raise ConfigurationError(f"judges: unknown rubric {name!r}: {close_matches(name, RUBRIC_NAMES)}")
-        found.append(_RUBRICS[name]())
-    return found
+    return [_rubric(name) for name in names]
+
+
+def _rubric(name: str) -> Rubric:
+    rubric = RUBRICS.made(name, Rubric, lambda make: make())
+    if rubric.name != name:
+        raise RUBRICS.refused(name, f"a rubric named {name!r}", f"one named {rubric.name!r}")
+    return rubric
+
+
+def added_rubric_names() -> list[str]:
+    """Return the names of the rubrics that other packages add; nothing is imported."""
+    return RUBRICS.plugin_names()
 
 
 __all__ = [
     "LABEL_VALUES",
     "NOT_UNDERSPECIFIED",
     "RB_LLM",
+    "RUBRICS",
     "RUBRIC_NAMES",
+    "RubricMaker",
+    "added_rubric_names",
     "clarification",
     "idk",
     "label_finding",

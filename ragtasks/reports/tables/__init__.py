@@ -1,5 +1,6 @@
 """The tables of a report: scores by setting and by dimension, losses, judges, baselines."""
 
+from ragtasks.reports.tables._added import ReportTable
 from ragtasks.reports.tables._baselines import is_baseline
 from ragtasks.reports.tables._benchmark import benchmark_section
 from ragtasks.reports.tables._conclusion import SAMPLE_WARNING, TO_THE_BEST, p_text
@@ -22,6 +23,7 @@ __all__ = [
     "SAMPLE_WARNING",
     "TO_THE_BEST",
     "ReportOptions",
+    "ReportTable",
     "benchmark_section",
     "empty_note",
     "failure_kind",

@@ -13,6 +13,7 @@ from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.logs import Evaluation, Row, asked_otherwise, comparable_evaluations, scored_on, shortened_prompts
 from ragtasks.metrics import RANKED_BY, Metric, ranking_score
 from ragtasks.records import Score, Setting
+from ragtasks.reports.tables._added import added_tables
 from ragtasks.reports.tables._baselines import is_baseline, missing_baselines, with_baselines
 from ragtasks.reports.tables._conclusion import conclusion
 from ragtasks.reports.tables._judging import judge_tables
@@ -53,6 +54,8 @@ class ReportOptions:
     """Whether means come with 95 % intervals over conversations."""
     n_examples: int = 3
     """Tasks named for each kind of loss."""
+    tables: tuple[str, ...] = ()
+    """Tables that other packages add: the last ones of every section, in this order."""
 
 
 def report_sections(evaluations: Sequence[Evaluation], options: ReportOptions | None = None) -> list[Section]:
@@ -63,7 +66,7 @@ def report_sections(evaluations: Sequence[Evaluation], options: ReportOptions | 
         options: what to show.
 
     Raises:
-        ConfigurationError: a metric that no evaluation has.
+        ConfigurationError: a metric that no evaluation has, or an added table that cannot be had.
     """
     chosen = options or ReportOptions()
     known = {metric.name for evaluation in evaluations for metric in evaluation.metrics}
@@ -107,7 +110,15 @@ def _section(given: Sequence[Evaluation], options: ReportOptions) -> Section:
     overview, others, concluded = filled[: len(drafts)], filled[len(drafts) : n_others], filled[n_others:]
     errors = error_table(everyone, metrics)
     as_zero = as_zero_table(overview[0], list(present.values()))
-    tables = (*overview, *as_zero, *_ranking(overview), *judge_tables(given), *others, errors)
+    tables = (
+        *overview,
+        *as_zero,
+        *_ranking(overview),
+        *judge_tables(given),
+        *others,
+        errors,
+        *added_tables(options.tables, given),
+    )
     provenance = {**scored_on(given[0]), **asked_otherwise(given), **_notes(given, options)}
     return Section(given[0].kind[0], provenance, tables, concluded[0] if concluded else None)
 
