@@ -2,6 +2,7 @@
 
     python perf/synthesis.py propositions DATA     # DATA: MultiDoc2Dial's pieces with propositions.json
     python perf/synthesis.py training [--seeds 0 1 2] [--dialogues 60]
+    python perf/synthesis.py encoder [--seeds 0 1 2] [--dialogues 60] [--base minilm]
 
 `propositions`: the set-up of the OR-CONVQA paper (section 4.1) on the 14,443 propositions that it released. Nobody
 released which of them an answer rests on, nor its dialogues. So questions are those of real dialogues whose documents
@@ -11,6 +12,8 @@ name for the answer and has half of its words: a silver judgement, not the paper
 `training`: tiny models with random weights (T5 and BERT classes, some ten thousand weights), trained on dialogues made
 from a template, measured on dialogues that they never saw, one split a seed; with the conditional first word and
 without. It says that the training works, nothing about language models.
+
+`encoder`: the retriever alone on the same dialogues, trained from real weights.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ import json
 import statistics
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -48,13 +51,19 @@ def main() -> None:
     propositions = commands.add_parser("propositions")
     propositions.add_argument("data", type=Path)
     training = commands.add_parser("training")
-    training.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    training.add_argument("--dialogues", type=int, default=60)
+    encoder = commands.add_parser("encoder")
+    encoder.add_argument("--base", default="minilm")
+    encoder.add_argument("--epochs", type=int, default=5)
+    for command in (training, encoder):
+        command.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+        command.add_argument("--dialogues", type=int, default=60)
     arguments = parser.parse_args()
     if arguments.command == "propositions":
         measure_propositions(arguments.data)
-    else:
+    elif arguments.command == "training":
         measure_training(arguments.seeds, arguments.dialogues)
+    else:
+        measure_encoder(arguments.base, arguments.seeds, arguments.dialogues, arguments.epochs)
 
 
 def measure_propositions(data: Path) -> None:
@@ -132,7 +141,6 @@ def measure_training(seeds: Sequence[int], n_dialogues: int) -> None:
     from tests.synthesis.training._tiny import words_of, write_dialogues, write_encoder, write_t5
 
     torch.set_num_threads(1)
-    rows: list[list[str]] = []
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
         benchmark = open_benchmark("custom", write_dialogues(work / "b", n_dialogues))
@@ -157,12 +165,36 @@ def measure_training(seeds: Sequence[int], n_dialogues: int) -> None:
             for measure in ("AP", "R@5"):
                 pair = (trained.scores_before[measure], trained.scores[measure])
                 found.setdefault(f"retriever: {measure}", []).append(pair)
+    print_gains(found)
+    for name, own in seconds.items():
+        print(f"{name}: {statistics.fmean(own):.3f} s a question, asked alone")
+
+
+def measure_encoder(base: str, seeds: Sequence[int], n_dialogues: int, epochs: int) -> None:
+    """Print what a real encoder gains as a retriever, by seed and with an interval over seeds."""
+    from tests.synthesis.training._tiny import write_dialogues
+
+    found: dict[str, list[tuple[float, float]]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        work = Path(folder)
+        benchmark = open_benchmark("custom", write_dialogues(work / "b", n_dialogues))
+        for seed in seeds:
+            fitting = Fitting(epochs=epochs, batch_size=16, learning_rate=1e-4, seed=seed)
+            trained = train_retriever(benchmark, base, work / f"retriever-{seed}", fitting)
+            for measure in trained.scores:
+                pair = (trained.scores_before[measure], trained.scores[measure])
+                found.setdefault(f"{base}: {measure}", []).append(pair)
+            print(f"seed {seed}: {trained.facts}", file=sys.stderr)
+    print_gains(found)
+
+
+def print_gains(found: Mapping[str, Sequence[tuple[float, float]]]) -> None:
+    """Print means over seeds before and after training, and the mean gain with its interval."""
+    rows = []
     for name, pairs in found.items():
         gains = [after - before for before, after in pairs]
         rows.append([name, *_means(pairs), f"{statistics.fmean(gains):+.3f} [{_interval(gains)}]"])
     print("\n".join(markdown_table(["", "untrained", "trained", "gain [95 % over seeds]"], rows)))
-    for name, own in seconds.items():
-        print(f"{name}: {statistics.fmean(own):.3f} s a question, asked alone")
 
 
 def _means(pairs: Sequence[tuple[float, float]]) -> list[str]:

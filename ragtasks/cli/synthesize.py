@@ -120,8 +120,11 @@ def named_writer(model: str, base_url: str | None, *, json_mode: bool) -> tuple[
     from ragtasks.environment import reply_cache_file, secret
 
     named = {"base_url": base_url} if base_url else {}
-    body = {"extra_body": {"response_format": {"type": "json_object"}}} if json_mode else {}
-    endpoint = endpoint_of(model, **named, **body)
+    endpoint = endpoint_of(model, **named)
+    if json_mode:
+        fields = endpoint.model_dump(exclude_unset=True)
+        body = {**fields.get("extra_body", {}), "response_format": {"type": "json_object"}}
+        endpoint = endpoint_of({**fields, "extra_body": body})
     client = OpenAIClient(endpoint, credentials_for(endpoint, secret), Decoding(max_tokens=4096))
     return KeptReplies(client, reply_cache_file()), endpoint.price
 

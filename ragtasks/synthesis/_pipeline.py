@@ -74,6 +74,7 @@ def _make(
     passages, repeated = cut_documents(read.documents, settings.cut, progress)
     left_out = [*read.left_out, *repeated]
     counts: Counter[str] = Counter(documents=len(read.documents), passages=len(passages))
+    dropped: Counter[str] = Counter()
     if settings.unit == "sentences":
         units = cut_sentences(read.documents, passages)
     elif settings.unit == "passages":
@@ -81,16 +82,17 @@ def _make(
     else:
         extraction = extract_propositions(passages, asker)
         units, left_out = list(extraction.units), [*left_out, *extraction.left_out]
-        counts += extraction.counts
+        dropped = extraction.counts
     if not units:
-        raise ConfigurationError(_nothing_to_ask(settings, left_out))
+        raise ConfigurationError(_nothing_to_ask(settings, left_out, dropped))
+    counts += dropped
     counts[settings.unit if settings.unit != "passages" else "units"] = len(units)
     lists = _chosen(units, settings)
     written = write_dialogues(lists, asker, turns=settings.turns, question_types=settings.question_types)
     pool = _pool(passages, units, settings)
     dialogues, pool, tried = make_unanswerable(written.dialogues, pool, settings.unanswerable, asker)
     if not dialogues:
-        raise ConfigurationError(_nothing_to_ask(settings, [*left_out, *written.left_out]))
+        raise ConfigurationError(_nothing_to_ask(settings, [*left_out, *written.left_out], dropped))
     counts["dialogues"], counts["turns"] = len(dialogues), sum(len(one.turns) for one in dialogues)
     counts["pairs taken out"] = sum(len(one.removed) for one in dialogues)
     return Synthesis(dialogues, pool, units, [*left_out, *written.left_out], made_by, {**counts, **tried})
@@ -135,8 +137,8 @@ def _pool(passages: Sequence[DocumentPassage], units: Sequence[Unit], settings: 
     return Pool(by_domain, {unit.unit_id: unit.passage_ids for unit in units})
 
 
-def _nothing_to_ask(settings: Settings, left_out: Sequence[LeftOut]) -> str:
-    reasons = Counter(item.reason for item in left_out).most_common(3)
+def _nothing_to_ask(settings: Settings, left_out: Sequence[LeftOut], dropped: Counter[str]) -> str:
+    reasons = (Counter(item.reason for item in left_out) + dropped).most_common(3)
     found = "; ".join(f"{count} times {reason}" for reason, count in reasons) or "nothing to ask about"
     return (
         f"no dialogue could be made from these {settings.unit}: {found}. Nothing was written. Next step: look at the "

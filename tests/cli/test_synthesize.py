@@ -27,13 +27,15 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_documents_are_made_validated_counted_and_run(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_towns(here / "docs", 3)
     with chat_server(script) as server:
-        model = ("--model", "writer", "--base-url", server.base_url)
+        writer = {"model": "writer", "extra_body": {"top_k": 1}}
+        model = ("--model", json.dumps(writer), "--base-url", server.base_url)
         made = printed(
             capsys, "synthesize", "docs", "--out", "town", *model, "--size", "60", "--overlap", "10",
             "--list-size", "8",
             "--types", "Factoid,Keyword", "--json-mode", "--turns", "5",
         )  # fmt: skip
         assert all(body["response_format"] == {"type": "json_object"} for body in server.bodies)
+        assert all(body["top_k"] == 1 for body in server.bodies)
     assert "3 documents" in made[0]
     assert "asked at" in made[-2]
     assert made[-1] == "next: ragtasks check town"

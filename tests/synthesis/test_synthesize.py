@@ -194,9 +194,16 @@ def test_answers_in_another_language_are_taken_out(tmp_path: Path) -> None:
     assert "Mühle" not in (tmp_path / "out" / "conversations.jsonl").read_text("utf-8")
 
 
+_NOTHING = {
+    "prose": "prose instead of JSON",
+    "empty": "nothing to ask about",
+    "german": "6 times propositions with words that their passage lacks",
+}
+
+
 def test_where_nothing_comes_of_it_there_is_one_error_and_no_folder(tmp_path: Path) -> None:
     write_towns(tmp_path / "docs", 2)
-    for word, reason in {"prose": "prose instead of JSON", "empty": "nothing to ask about"}.items():
+    for word, reason in _NOTHING.items():
         expected = pytest.raises(ConfigurationError, match=f"no dialogue could be made .*{reason}")
         with chat_server(lambda *_, word=word: FAULTS[word]("")) as server, expected:  # type: ignore[misc]
             make(server.base_url, tmp_path)
