@@ -1,0 +1,36 @@
+"""A synthesis by a real small model: what it cannot do is counted and said, and nothing half-done is left."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ragtasks.benchmarks.custom import check_folder
+from ragtasks.clients import Decoding, KeptReplies, OpenAIClient, endpoint_of
+from ragtasks.errors import ConfigurationError
+from ragtasks.synthesis import Cut, Settings, synthesize
+
+pytestmark = pytest.mark.model
+TEXT = """The ferry of Orsund runs from April to October. It crosses the sound eleven times a day. A crossing takes
+twenty minutes and costs nine crowns. Bicycles travel free of charge. Dogs need a ticket of their own.
+"""
+
+
+def test_it_ends_with_a_benchmark_or_with_one_error_that_counts(model_server: str, tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "ferry.txt").write_text(TEXT, "utf-8")
+    body = {"max_tokens": 80, "response_format": {"type": "json_object"}}
+    endpoint = endpoint_of("gemma", base_url=model_server, slots=1, timeout_seconds=900, extra_body=body)
+    client = KeptReplies(OpenAIClient(endpoint, "key", Decoding(max_tokens=80)), tmp_path / "replies.sqlite")
+    settings = Settings(cut=Cut("sentences", 10, 5), list_size=5, turns=2, most_dialogues=1)
+    said = ""
+    try:
+        synthesize(tmp_path / "docs", tmp_path / "out", client, settings)
+    except ConfigurationError as error:
+        said = str(error)
+    if (tmp_path / "out").exists():
+        assert check_folder(tmp_path / "out").passes
+    else:
+        assert re.match(r"no dialogue could be made from these propositions: \d+ times ", said)
