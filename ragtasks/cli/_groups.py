@@ -55,7 +55,7 @@ GROUPS = {
 """Group -> command -> an example, in the order of the help."""
 
 THREE_WAYS = """\
-Three ways in; each runs as it stands, offline, on the sample that is inside the package:
+Three ways in; each runs offline, on the sample that is inside the package (the last needs the extra retrieval):
 
   a model             ragtasks run --model ragtasks-extractive --tasks mtrag --data sample
   my own RAG system   ragtasks export-tasks --benchmark mtrag --data sample --setting full_rag --output tasks.jsonl
