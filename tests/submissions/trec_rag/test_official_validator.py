@@ -140,6 +140,16 @@ def test_answers_are_repaired_as_the_official_validator_repairs_them(path: Path)
         assert own == official
 
 
+@pytest.mark.parametrize("path", [path for path in FILES if path.parent.name == "answers"], ids=lambda path: path.stem)
+def test_sentences_of_an_answer_file_are_taken_as_they_are(path: Path) -> None:
+    """Our own rule for sentences has no part in them: scores by sentence are those of the file's boundaries."""
+    answers = check_answers(path, read_topics(topics_of(path))).answers
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    for row, answer in zip(rows, answers, strict=True):
+        expected = [(item["text"], tuple(dict.fromkeys(item["citations"]))) for item in row["answer"]]
+        assert [(item.text, item.citations) for item in answer.sentences] == expected
+
+
 def broken(rows: list[dict[str, Any]]) -> list[Any]:
     """Return real answers, each broken in one way that the validator has a word for."""
     first = rows[0]
