@@ -3,9 +3,11 @@
 A server with a prefix cache (vLLM, SGLang, llama.cpp, the large services) reads only what no earlier prompt began with.
 The share is of characters, twice: beginnings shared with any earlier prompt (a cache without limit), and with the one
 just before (a server with one slot). With `--server` some prompts are sent one by one, for one token each,
-and timed. The layout of the prompts is that of the checkout that this runs in: run it in two to compare them.
+and timed; with `--pid`, the server's process on this machine, in CPU seconds too, which say more where the machine has
+other work. The layout of the prompts is that of the checkout that this runs in: run it in two to compare them.
 
-    python perf/prefix_sharing.py [--data FOLDER] [--tasks 100] [--server http://localhost:8000/v1] [--prompts 60]
+    python perf/prefix_sharing.py [--data FOLDER] [--tasks 100] [--prompts 60]
+        [--server http://localhost:8000/v1 [--pid PID]]
 """
 
 from __future__ import annotations
@@ -95,6 +97,12 @@ def shares(prompts: Sequence[str]) -> tuple[float, float]:
     return n_any / total, n_last / total
 
 
+def cpu_seconds(pid: int) -> float:
+    """Return the CPU time of a process, all its threads together."""
+    cells = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(cells[11]) + int(cells[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def seconds(prompts: Sequence[str], server: str) -> float:
     """Return how long a server takes for one token of each prompt, one after the other."""
     import requests
@@ -112,6 +120,7 @@ def main() -> None:
     parser.add_argument("--data", default="sample")
     parser.add_argument("--tasks", type=int, default=100)
     parser.add_argument("--server")
+    parser.add_argument("--pid", type=int)
     parser.add_argument("--prompts", type=int, default=60)
     options = parser.parse_args()
     prompts = list(dict.fromkeys(prompts_of(options.data, options.tasks)))
@@ -122,7 +131,9 @@ def main() -> None:
         line = f"{name:10} {of_any:6.1%} begin an earlier prompt, {of_last:6.1%} begin the one before"
         if options.server:
             some = set(sorted(prompts)[: options.prompts])  # the same ones in every order
+            before = cpu_seconds(options.pid) if options.pid else 0.0
             line += f", {seconds([item for item in ordered if item in some], options.server):6.1f} s for {len(some)}"
+            line += f" ({cpu_seconds(options.pid) - before:.1f} s of CPU)" if options.pid else ""
         print(line, flush=True)
 
 
