@@ -36,7 +36,9 @@ def commands(data: Path | None) -> Iterator[tuple[str, list[str]]]:
     for form in ("last_turn", "rewrite"):
         for retriever in ("bm25", "bm25-standard"):
             yield f"retrieve_{retriever}_{form}", _retrieve(retriever, form, "sample")
-    names = [f"{retriever}.{form}" for retriever in ("bm25", "bm25-standard") for form in ("last_turn", "rewrite")]
+    names = [
+        f"{retriever}.{form}.sample" for retriever in ("bm25", "bm25-standard") for form in ("last_turn", "rewrite")
+    ]
     yield "evaluate_run", ["evaluate-run", *names, "--data", "sample"]
     yield "compare_runs", ["compare", *names[:2], "--data", "sample"]
     if data is None:
