@@ -32,6 +32,8 @@ ALLOWED = {
     *("tokenizer_name", "disable_tqdm", "add_generation_prompt", "loglikelihood", "loglikelihood_rolling"),
     *("add_partial", "redirect_request", "map_wn", "enable_progress_bars"),
     *("rich_help_panel", "epilog", "on_epoch_end", "control", "padding_side"),
+    # The values of an option, and what a function of another package is called by.
+    *("FIRST_PARTY", "THIRD_PARTY", "COLLABORATIVE", "__call__"),
     # Told of by docs/python.md.
     *("to_pandas", "to_polars"),
     # Checked by the model that holds them: keys of a results file, members that a value finds, columns of a table.

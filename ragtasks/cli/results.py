@@ -16,7 +16,7 @@ app.add_typer(results, name="results")
 results.add_typer(export, name="export")
 
 
-class Relationship(str, Enum):
+class _Relationship(str, Enum):
     """Relationship of whoever ran an evaluation to the model, in the words of Every Eval Ever."""
 
     FIRST_PARTY = "first_party"
@@ -116,7 +116,7 @@ def every_eval_ever(
     folder: _FOLDER,
     output: Annotated[Path, typer.Option(help="Folder for the records, BENCHMARK/DEVELOPER/MODEL/ID.json.")],
     organization: Annotated[str, typer.Option(help="Who ran the evaluation.")] = "unknown",
-    relationship: Annotated[Relationship, typer.Option(help="Of whoever ran it to the model.")] = Relationship.OTHER,
+    relationship: Annotated[_Relationship, typer.Option(help="Of whoever ran it to the model.")] = _Relationship.OTHER,
     model: _MODEL = None,
 ) -> None:
     """Write the records of Every Eval Ever (schema 0.3.0), with intervals, one for each model and benchmark."""

@@ -17,7 +17,7 @@ from ragtasks.clients import CachedClient, OpenAIClient, Outcome, Reply, ReplyCa
 from ragtasks.errors import ConfigurationError, JudgeError
 from ragtasks.judges import Verdict, VerdictOutcome, rubrics_named
 from ragtasks.judges._panel import judge
-from ragtasks.judges.rubrics._named import RUBRIC_NAMES, idk, rb_llm
+from ragtasks.judges.rubrics._named import RUBRICS, idk, rb_llm
 from ragtasks.records import Response
 from tests.clients._server import Action, Script, chat_server, closed_port, completion, refusal
 from tests.judges._scripted import ScriptedClient, form_of, obedient, response
@@ -57,7 +57,7 @@ def test_two_steps_keep_both_replies_and_sum_their_tokens() -> None:
 
 def test_nothing_to_judge_asks_nothing() -> None:
     client = ScriptedClient(obedient())
-    verdicts = judge([], rubrics_named(RUBRIC_NAMES), [client])
+    verdicts = judge([], rubrics_named(tuple(RUBRICS.built_in)), [client])
     assert (verdicts.all(), verdicts.scores("idk"), client.asked) == ([], [], [])
     assert judge(many(2), [], [client]).all() == []
 

@@ -117,9 +117,6 @@ RUBRICS = ExtensionPoint(
 )
 """What judges can be asked about a response, by name; more come from other packages."""
 
-RUBRIC_NAMES = tuple(RUBRICS.built_in)
-"""Every rubric of ours, in the order of reports."""
-
 
 def rubrics_named(names: Iterable[str]) -> list[Rubric]:
     """Return the rubrics of these names with their shipped prompts, in order; [] for none.
@@ -147,7 +144,6 @@ __all__ = [
     "NOT_UNDERSPECIFIED",
     "RB_LLM",
     "RUBRICS",
-    "RUBRIC_NAMES",
     "RubricMaker",
     "added_rubric_names",
     "clarification",

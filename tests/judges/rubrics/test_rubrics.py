@@ -23,7 +23,7 @@ from ragtasks.judges._parsers import (
 )
 from ragtasks.judges._question import Finding, Question
 from ragtasks.judges.rubrics._faithfulness import rl_f
-from ragtasks.judges.rubrics._named import RUBRIC_NAMES, idk, rb_llm
+from ragtasks.judges.rubrics._named import RUBRICS, idk, rb_llm
 from ragtasks.records import Answerability
 from ragtasks.templates import PromptTemplate, shipped_template
 from tests.judges._scripted import code_in, obedient, response
@@ -75,7 +75,7 @@ def rendered() -> dict[str, str]:
     asks_back, answered = response(answerability=Answerability.UNDERSPECIFIED), response()
     first = {
         rubric.name: asked(rubric.open(asks_back if rubric.name == "clarification" else answered))
-        for rubric in rubrics_named(RUBRIC_NAMES)
+        for rubric in rubrics_named(tuple(RUBRICS.built_in))
     }
     script = obedient()
     second = {
