@@ -12,6 +12,8 @@ from pathlib import Path
 from tests._modules import MODULES, each_module, name_of, parsed, part_of
 
 HEAVY = ("torch", "transformers", "lm_eval", "datasets")
+LATE = ("ragtasks.judges", "ragtasks.logs", "ragtasks.metrics", "ragtasks.suites")
+"""Parts that only some commands need: they cost every other one a second."""
 
 # A part may import from parts with a smaller number, and from itself. DESIGN.md, "Imports point one way".
 LAYERS = {
@@ -165,11 +167,11 @@ def test_only_outer_parts_read_the_environment(path: Path) -> None:
         assert part_of(name_of(path)) in MAY_READ_ENVIRONMENT
 
 
-def loaded_after(*modules: str) -> set[str]:
-    """Return the heavy libraries that a new process holds after importing some modules, warnings being errors."""
+def loaded_after(*modules: str, of: tuple[str, ...] = HEAVY) -> set[str]:
+    """Return which libraries or parts a new process holds after importing some modules, warnings being errors."""
     code = (
         f"import importlib, sys; [importlib.import_module(name) for name in {modules!r}];"
-        f"print(*(name for name in {HEAVY!r} if name in sys.modules))"
+        f"print(*(name for name in {of!r} if name in sys.modules))"
     )
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, capture_output=True, text=True)
     assert done.stderr == ""
@@ -177,7 +179,7 @@ def loaded_after(*modules: str) -> set[str]:
 
 
 def test_importing_the_package_and_the_command_line_loads_nothing_heavy() -> None:
-    assert loaded_after("ragtasks", "ragtasks.cli") == set()
+    assert loaded_after("ragtasks", "ragtasks.cli", of=HEAVY + LATE) == set()
 
 
 def test_importing_every_part_but_the_harness_loads_nothing_heavy() -> None:

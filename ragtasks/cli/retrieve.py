@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Iterator
 from typing import Annotated
@@ -84,8 +83,8 @@ def _next_steps(run: str, benchmark: str, data: str | None, is_judged: bool) -> 
         place = ["--benchmark", benchmark, *(["--data", data] if data else [])]
         yield f"next: {shlex.join(['ragtasks', 'evaluate-run', run, *place])}"
     if _has_tasks_on_runs(benchmark):
-        metadata = shlex.quote(json.dumps({**({"data": data} if data else {}), "run": run}, ensure_ascii=False))
-        yield f"use it in tasks of {benchmark} with --metadata {metadata}"
+        options = shlex.join([*(["--data", data] if data else []), "--run", run])
+        yield f"use it in tasks of {benchmark} with ragtasks run {options}"
 
 
 def _has_tasks_on_runs(benchmark: str) -> bool:

@@ -9,7 +9,7 @@ import typer
 
 from ragtasks.cli.app import app, say
 from ragtasks.cli.options import DATA, DOCUMENTS, INPUT, named_benchmark
-from ragtasks.submissions.mtrageval import SubmissionTask
+from ragtasks.submissions import SubmissionTask
 
 _TASK = Annotated[
     SubmissionTask,

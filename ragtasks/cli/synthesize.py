@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from enum import Enum
 from pathlib import Path
@@ -101,7 +102,7 @@ def _next(kind: Kind, out: Path) -> str:
     if kind is Kind.MULTIHOP:
         return f"next: ragtasks retrieve --benchmark multihop_rag --data {out} --retriever bm25 --name mine"
     if kind is Kind.MTRAG_S:
-        return f'next: ragtasks run --model MODEL --tasks mtrag_s --metadata \'{{"data": "{out}"}}\''
+        return f"next: ragtasks run --model MODEL --tasks mtrag_s --data {shlex.quote(str(out))}"
     return f"next: ragtasks check {out}"
 
 

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from ragtasks.metrics.idk_rules import classify
 from ragtasks.records import Answerability, IdkVerdict, Response, Score
 
 NO_VERDICT = "no IDK verdict"
@@ -61,6 +60,8 @@ class RuleBasedIdk:
         The reason of `yes` and `partial` is the matched phrase. Empty text is `no`; text without any letter of the
         Latin script has no verdict.
         """
+        from ragtasks.metrics.idk_rules import classify  # half a second of patterns, for who needs them
+
         known = {_bare(sentence) for sentence in self.known_refusals}
         return [
             IdkLabel(IdkVerdict.YES, f"a refusal that the benchmark fixes: {response.text.strip()}")

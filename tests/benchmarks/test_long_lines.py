@@ -13,7 +13,7 @@ from ragtasks.errors import RagtasksError
 from ragtasks.files import Manifest, Violations, json_lines, read_run, write_manifest
 from ragtasks.files._runs import read_contexts
 from ragtasks.records import Setting
-from ragtasks.submissions.mtrageval import SubmissionTask
+from ragtasks.submissions import SubmissionTask
 from ragtasks.submissions.mtrageval._check import Against, check_file
 from ragtasks.submissions.mtrageval._documents import document_ids
 from ragtasks.submissions.trec_rag import check_answers

@@ -115,7 +115,7 @@ def test_captions_of_pictures_are_the_titles_of_their_tables(folder: Path, tmp_p
     pytest.importorskip("matplotlib")
     page = tmp_path / "page.html"
     report(folder, "--html", page, *(("--plots", tmp_path / "plots") if with_plots else ()))
-    assert re.findall(r'alt="Plot: [^"]*"><figcaption>(.*?)</figcaption>', page.read_text(encoding="utf-8")) == [
+    assert re.findall(r'aria-label="Plot: ([^"]*)"', page.read_text(encoding="utf-8")) == [
         "mtrag: By setting",
         "mtrag: By setting, on the 4 tasks that the settings share",
         "mtrag: rb_alg in setting reference",

@@ -58,11 +58,10 @@ def test_the_next_steps_can_be_pasted_and_name_the_same_data(
     words = shlex.split(following.removeprefix("next: "))
     assert words == ["ragtasks", "evaluate-run", "mine", "--benchmark", "custom", *given]
     assert any(line.startswith("| mine ") for line in printed(capsys, *words[1:]))
-    start = "use it in tasks of custom with --metadata "
+    start = "use it in tasks of custom with ragtasks run "
     assert use.startswith(start)
-    (metadata,) = (json.loads(word) for word in shlex.split(use.removeprefix(start)))
-    assert metadata == {**({"data": data} if data else {}), "run": "mine"}
-    root = benchmark_folder("custom", metadata.get("data"), Path("of-the-environment")).resolve()
+    assert shlex.split(use.removeprefix(start)) == [*given, "--run", "mine"]
+    root = benchmark_folder("custom", data or None, Path("of-the-environment")).resolve()
     assert contexts_of_run(store, "mine", open_benchmark("custom", root), Setting.FULL_RAG).passages
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from ragtasks.benchmarks import benchmark_folder, open_benchmark
-from ragtasks.submissions.mtrageval import Request, SubmissionTask, submit
+from ragtasks.submissions import SubmissionTask
+from ragtasks.submissions.mtrageval import Request, submit
 from retrieval_cache.service import Place, retrieve
 from tests.harness.conftest import CommandResult
 

@@ -10,7 +10,7 @@ from typing import Any
 import ragtasks
 from ragtasks.benchmarks import open_benchmark
 from ragtasks.records import Setting
-from ragtasks.submissions.mtrageval import SubmissionTask
+from ragtasks.submissions import SubmissionTask
 from ragtasks.submissions.mtrageval._build import Entry, build
 from ragtasks.submissions.mtrageval._inputs import benchmark_inputs
 from tests.benchmarks.mtrag.test_human_evaluation import content

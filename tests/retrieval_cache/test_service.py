@@ -104,7 +104,7 @@ def test_a_run_that_is_named_twice_stands_once_and_one_of_other_data_says_which(
 def test_labels_of_questions_that_stand_alone_are_the_same_for_every_run(place: Place) -> None:
     retrieve(place, "bm25", "last_turn", depth=20, name="mine")
     text = render_report(evaluate_runs(place, ["mine", "official"]))
-    assert re.findall(r"- (\w+): 76 of 76 later turns", text) == ["mine", "official"]
+    assert re.findall(r"- (.+?): .*76 of 76 later turns", text) == ["every run"]
 
 
 def test_rewriting_model_is_asked_once_for_each_later_turn(place: Place, model: Any, sample: Benchmark) -> None:

@@ -19,7 +19,7 @@ from ragtasks.harness.judge_model import JudgeModel
 from ragtasks.logs import read_evaluations
 from ragtasks.records import Setting
 from ragtasks.scoring import Place, rescore, take_failures
-from tests._evaluations import LIMIT, evaluate_sample, results_file
+from tests._evaluations import LIMIT, results_file
 from tests.clients._server import closed_port
 from tests.judges._demo import DemoServer
 
@@ -27,10 +27,10 @@ ROOT = Path(__file__).resolve().parents[2]
 Rescore = Callable[..., list[str]]
 
 
-@pytest.fixture(scope="module")
-def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def saved(evaluations: Path) -> Path:
     """The harness's output for two models, in `oracle` and `refuse`; scored without judges."""
-    return evaluate_sample(tmp_path_factory.mktemp("saved"))
+    return evaluations
 
 
 @pytest.fixture

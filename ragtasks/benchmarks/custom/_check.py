@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections import Counter
 from collections.abc import Iterator
@@ -91,13 +90,13 @@ def _next_steps(folder: Folder) -> Iterator[str]:
     root = str(folder.root)
     tasks = "custom_reference,custom_full_rag" if folder.referring else "custom_full_rag"
     place = shlex.join(["--benchmark", "custom", "--data", root])
-    own, stored = (shlex.quote(json.dumps({"data": root, **more})) for more in ({}, {"run": "mine"}))
+    own = shlex.join(["--data", root])
     form = " --queries rewrite" if rewrites_of(folder.tasks) else ""
     yield "next:"
-    yield f"  ragtasks run --model ragtasks-extractive --tasks {tasks} --metadata {own}"
+    yield f"  ragtasks run --model ragtasks-extractive --tasks {tasks} {own}"
     yield f"  ragtasks retrieve {place} --retriever bm25{form} --name mine"
     yield f"  ragtasks evaluate-run official mine {place}"
-    yield f"  ragtasks run --model ragtasks-extractive --tasks custom_full_rag --metadata {stored}"
+    yield f"  ragtasks run --model ragtasks-extractive --tasks custom_full_rag {own} --run mine"
 
 
 __all__ = ["FolderCheck", "check_folder"]

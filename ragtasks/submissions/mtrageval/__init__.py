@@ -1,11 +1,10 @@
 """Files to hand in to MTRAGEval: built from runs and results, and checked by more than the official rules."""
 
-from ragtasks.submissions.mtrageval._findings import SubmissionTask, render_json, render_text
+from ragtasks.submissions.mtrageval._findings import render_json, render_text
 from ragtasks.submissions.mtrageval._service import Request, check, submit
 
 __all__ = [
     "Request",
-    "SubmissionTask",
     "check",
     "render_json",
     "render_text",

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from ragtasks.records import Passage
-from ragtasks.submissions.mtrageval._findings import SubmissionTask
+from ragtasks.submissions._tasks import SubmissionTask
 from ragtasks.submissions.mtrageval._inputs import Inputs, InputTask
 from ragtasks.submissions.mtrageval._rules import MAX_CONTEXTS
 from ragtasks.submissions.mtrageval._scores import official_scores, rank_scores

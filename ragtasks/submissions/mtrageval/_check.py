@@ -13,8 +13,9 @@ from typing import Any
 from ragtasks.errors import BenchmarkFileError, clear_error
 from ragtasks.files import bounded_lines
 from ragtasks.ids import normalise_task_id
+from ragtasks.submissions._tasks import SubmissionTask
 from ragtasks.submissions.mtrageval._documents import Documents
-from ragtasks.submissions.mtrageval._findings import Finding, Report, SubmissionTask, Words
+from ragtasks.submissions.mtrageval._findings import Finding, Report, Words
 from ragtasks.submissions.mtrageval._inputs import Inputs
 from ragtasks.submissions.mtrageval._line_rules import LINE_RULES, Line, Violation
 from ragtasks.submissions.mtrageval._rules import MAX_BYTES, RULES

@@ -14,6 +14,8 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Any
 
+from ragtasks.submissions._tasks import SubmissionTask
+
 _LINES_SHOWN = 10
 _LONGEST = 120
 _PLACES = re.compile(r"\[\d+\]")
@@ -23,17 +25,6 @@ class Words(str):
     """What a check says in its own words where a value would stand: shown without quotes."""
 
     __slots__ = ()
-
-
-class SubmissionTask(str, Enum):
-    """The tasks of MTRAGEval (SemEval-2026 task 8)."""
-
-    A = "A"
-    """Retrieval."""
-    B = "B"
-    """Answers from the reference passages."""
-    C = "C"
-    """Retrieval and answers."""
 
 
 class Severity(str, Enum):
@@ -172,4 +163,4 @@ def render_json(report: Report) -> dict[str, Any]:
     }
 
 
-__all__ = ["Finding", "Report", "Severity", "SubmissionTask", "Words", "render_json", "render_text", "shown"]
+__all__ = ["Finding", "Report", "Severity", "Words", "render_json", "render_text", "shown"]

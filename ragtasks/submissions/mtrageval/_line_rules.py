@@ -16,8 +16,9 @@ from typing import Any
 
 from ragtasks.benchmarks.mtrag import domain_of
 from ragtasks.ids import split_task_id
+from ragtasks.submissions._tasks import SubmissionTask
 from ragtasks.submissions.mtrageval._documents import Documents
-from ragtasks.submissions.mtrageval._findings import SubmissionTask, Words
+from ragtasks.submissions.mtrageval._findings import Words
 from ragtasks.submissions.mtrageval._inputs import InputTask, messages_of
 from ragtasks.submissions.mtrageval._rules import MAX_CONTEXTS, RECOMMENDED_CONTEXTS
 from ragtasks.submissions.mtrageval._scores import single

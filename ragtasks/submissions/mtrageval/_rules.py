@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ragtasks.submissions.mtrageval._findings import Finding, Severity, SubmissionTask, shown
+from ragtasks.submissions._tasks import SubmissionTask
+from ragtasks.submissions.mtrageval._findings import Finding, Severity, shown
 
 MAX_CONTEXTS = 10
 """Contexts that a task may have."""

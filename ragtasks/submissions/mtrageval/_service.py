@@ -13,10 +13,11 @@ from ragtasks.ids import normalise_task_id
 from ragtasks.logs import SavedEvaluation
 from ragtasks.metrics import RANKED_BY
 from ragtasks.records import Answerability, Passage
+from ragtasks.submissions._tasks import SubmissionTask
 from ragtasks.submissions.mtrageval._build import Built, Entry, build
 from ragtasks.submissions.mtrageval._check import Against, check_file, check_lines
 from ragtasks.submissions.mtrageval._documents import Documents, known_documents
-from ragtasks.submissions.mtrageval._findings import Finding, Report, Severity, SubmissionTask, render_text
+from ragtasks.submissions.mtrageval._findings import Finding, Report, Severity, render_text
 from ragtasks.submissions.mtrageval._inputs import Inputs, benchmark_inputs, read_inputs
 from ragtasks.submissions.mtrageval._ranking_score import describe_answers, describe_ranking
 from ragtasks.submissions.mtrageval._rules import MAX_CONTEXTS

@@ -12,8 +12,8 @@ from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, 
 from ragtasks.files import OFFICIAL, Ranked, read_manifest, read_trec, run_folder
 from ragtasks.logs import SavedEvaluation, SavedTask, evaluation_files, own_history, read_results
 from ragtasks.records import Passage, Setting
+from ragtasks.submissions._tasks import SubmissionTask
 from ragtasks.submissions.mtrageval._build import Entry
-from ragtasks.submissions.mtrageval._findings import SubmissionTask
 
 _SCORE_FIRST = (
     "a file of predictions is scored first: `ragtasks judge {path} --benchmark mtrag --setting reference --output_path "

@@ -17,7 +17,8 @@ from ragtasks.errors import ConfigurationError
 from ragtasks.harness.conversation_task import ConversationTask
 from ragtasks.harness.link import task_folder
 from ragtasks.logs import read_evaluations
-from ragtasks.submissions.mtrageval import Request, SubmissionTask, submit
+from ragtasks.submissions import SubmissionTask
+from ragtasks.submissions.mtrageval import Request, submit
 from retrieval_cache.live import searcher
 from tests.clients._server import Action, chat_server, completion, refusal
 from tests.harness.answering.test_resuming import evaluations

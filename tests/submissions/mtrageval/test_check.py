@@ -15,7 +15,8 @@ import pytest
 from ragtasks.benchmarks.mtrag._mtrag_un import load
 from ragtasks.errors import BenchmarkFileError
 from ragtasks.records import Setting
-from ragtasks.submissions.mtrageval import SubmissionTask, render_json, render_text
+from ragtasks.submissions import SubmissionTask
+from ragtasks.submissions.mtrageval import render_json, render_text
 from ragtasks.submissions.mtrageval._build import Entry, build
 from ragtasks.submissions.mtrageval._check import Against, check_file, check_lines
 from ragtasks.submissions.mtrageval._documents import known_documents

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from ragtasks.cli import main
-from ragtasks.submissions.mtrageval import SubmissionTask
+from ragtasks.submissions import SubmissionTask
 from ragtasks.submissions.mtrageval._build import Entry, build
 from ragtasks.submissions.mtrageval._inputs import benchmark_inputs
 from ragtasks.submissions.mtrageval._rules import RULES

@@ -10,7 +10,7 @@ import pytest
 from ragtasks.benchmarks.mtrag._retrieval import load_qrels
 from ragtasks.metrics import ranking_score
 from ragtasks.records import Qrel, Score
-from ragtasks.submissions.mtrageval import SubmissionTask
+from ragtasks.submissions import SubmissionTask
 from ragtasks.submissions.mtrageval._build import Entry, build
 from ragtasks.submissions.mtrageval._inputs import benchmark_inputs
 from ragtasks.submissions.mtrageval._ranking_score import dataset_mean, describe_answers, describe_ranking

@@ -16,7 +16,7 @@ from ragtasks.cli import app
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, RagtasksError
 from ragtasks.files import Ranked, Run, in_rank_order
 from ragtasks.records import Answerability, Role, Setting
-from ragtasks.submissions.mtrageval import SubmissionTask
+from ragtasks.submissions import SubmissionTask
 from ragtasks.submissions.mtrageval._documents import known_documents
 from ragtasks.submissions.mtrageval._inputs import benchmark_inputs, read_inputs
 from ragtasks.submissions.mtrageval._service import Request, check, submit
