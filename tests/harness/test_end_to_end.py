@@ -113,6 +113,7 @@ def test_the_main_job_runs_on_the_sample_and_reports(
     assert "ragtasks-extractive" in report
 
 
+@pytest.mark.engine
 def test_the_stock_command_runs_our_tasks(tmp_path: Path) -> None:
     cache = tmp_path / "requests"
     run(

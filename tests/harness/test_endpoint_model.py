@@ -172,6 +172,7 @@ def test_a_refused_key_ends_it_in_one_line_without_the_key(ragtasks: Run, tmp_pa
     assert KEY not in everything_in(tmp_path) + done.out + done.err
 
 
+@pytest.mark.engine
 @pytest.mark.parametrize("command", ["score", "run"])
 def test_a_killed_call_asks_only_the_rest(ragtasks: Run, tmp_path: Path, command: str) -> None:
     victim: list[subprocess.Popen[bytes]] = []

@@ -134,6 +134,7 @@ def test_an_empty_answer_is_an_answer(command: Callable[..., CommandResult], tmp
     assert set(replies) == {""}
 
 
+@pytest.mark.engine
 def test_kills_in_the_middle_lose_nothing_that_was_answered(tmp_path: Path) -> None:
     running: list[int] = []
     kill_at = [6, 15]
@@ -160,6 +161,7 @@ def test_kills_in_the_middle_lose_nothing_that_was_answered(tmp_path: Path) -> N
     assert not list(tmp_path.glob("unfinished*"))
 
 
+@pytest.mark.engine
 def test_the_stock_harness_searches_with_the_own_history(tmp_path: Path, benchmark_sample: Benchmark) -> None:
     task = "mtrag_live_full_rag_govt"
     metadata = {**SAMPLE, "queries": "full_conversation"}

@@ -194,6 +194,7 @@ def score_often(file: Path, start: int) -> None:
         assert scores(scorer, FIRST, cache) == expected
 
 
+@pytest.mark.engine
 def test_two_processes_share_a_file(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     workers = [context.Process(target=score_often, args=(tmp_path / "file", start)) for start in range(2)]

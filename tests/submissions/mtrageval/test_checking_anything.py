@@ -112,7 +112,7 @@ def rules_broken(content: bytes, letter: str, input_file: Path, capsys: pytest.C
     return rules
 
 
-ANYTHING = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+ANYTHING = settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @ANYTHING
