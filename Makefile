@@ -11,7 +11,7 @@ export HF_HUB_OFFLINE := 1
 # The theme's notice about its successor.
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: run docs judge-demo arena-demo system-packages test lint bare-machine engine-test long-test model-test mutation-test wheel-test clean
+.PHONY: run docs judge-demo arena-demo system-packages test lint bare-machine slow-test engine-test long-test model-test mutation-test wheel-test clean
 
 run: $(VENV)/.installed
 	rm -rf $(SAMPLE)
@@ -43,6 +43,10 @@ lint: $(VENV)/.installed-dev
 # The documentation as a site in site/, a warning is an error.
 docs: $(VENV)/.installed-dev
 	$(BIN)/mkdocs build --strict --quiet
+
+# What takes three seconds or more each, apart from the default suite, which stays short.
+slow-test: $(VENV)/.installed-dev
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m slow --numprocesses auto --maxprocesses 8 --dist worksteal
 
 # `make run` in a fresh clone with an empty home and a new environment.
 bare-machine:

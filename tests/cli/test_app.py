@@ -64,6 +64,7 @@ def test_every_command_has_a_help(words: tuple[str, ...], flag: str) -> None:
     assert "Usage: " in text
 
 
+@pytest.mark.slow
 def test_every_command_has_a_group_and_an_example_with_options_that_there_are() -> None:
     grouped = {name: example for commands in GROUPS.values() for name, example in commands.items()}
     root = typer.main.get_command(app)
@@ -87,6 +88,7 @@ def test_without_a_command_the_three_ways_in_are_shown() -> None:
     assert [line.split()[0] for line in text.splitlines() if line.startswith("  ")] == ["a", "my", "a"]
 
 
+@pytest.mark.slow
 def test_the_help_of_run_is_ours_and_the_harness_s_own() -> None:
     done = as_command("run", "--help")
     assert done.returncode == 0

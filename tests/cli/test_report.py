@@ -102,6 +102,7 @@ def test_files_are_written_where_they_are_asked_for(folder: Path, tmp_path: Path
     assert sorted(said.splitlines()) == sorted(f"wrote {path}" for path in (tables, page, *pictures))
 
 
+@pytest.mark.slow
 def test_a_page_brings_its_own_pictures(folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     page, same = tmp_path / "page.html", tmp_path / "same.html"
@@ -110,6 +111,7 @@ def test_a_page_brings_its_own_pictures(folder: Path, tmp_path: Path) -> None:
     assert page.read_bytes() == same.read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_plots", [False, True])
 def test_captions_of_pictures_are_the_titles_of_their_tables(folder: Path, tmp_path: Path, with_plots: bool) -> None:
     pytest.importorskip("matplotlib")
@@ -123,6 +125,7 @@ def test_captions_of_pictures_are_the_titles_of_their_tables(folder: Path, tmp_p
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_plots", [False, True])
 def test_losses_on_the_page_are_of_the_metric_asked_for(folder: Path, tmp_path: Path, with_plots: bool) -> None:
     pytest.importorskip("matplotlib")
@@ -143,6 +146,7 @@ def test_tables_of_runs_are_added_and_can_stand_alone(folder: Path, tmp_path: Pa
     assert alone.strip() in both
 
 
+@pytest.mark.slow
 def test_tables_of_runs_are_in_every_form(folder: Path, tmp_path: Path) -> None:
     options = (folder, "--run", "official", "--data", "sample")
     lines = list(csv.DictReader(report(*options, "--format", "csv").splitlines()))

@@ -30,6 +30,7 @@ def reviewed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_decisions_become_files_and_a_benchmark_that_runs(reviewed: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "| Ann, Bob      | kappa" in "\n".join(printed(capsys, "review", "agreement", "towns"))
     lines = printed(capsys, "review", "export", "towns", "--out", "kept", "--output", "said.jsonl")

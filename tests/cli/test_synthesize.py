@@ -24,6 +24,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_documents_are_made_validated_counted_and_run(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_towns(here / "docs", 3)
     with chat_server(script) as server:

@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.slow
 def test_a_file_of_answers_and_a_running_system_get_the_same_scores(tmp_path: Path) -> None:
     commands = Path(sys.executable).parent
     if not (commands / "ragtasks").exists():

@@ -65,6 +65,7 @@ def test_the_comparison_of_outputs_can_fail() -> None:
         assert not agrees(printed, found)
 
 
+@pytest.mark.slow
 def test_every_command_of_the_tutorial_does_what_it_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

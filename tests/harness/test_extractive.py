@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -50,6 +51,7 @@ def test_an_answer_is_made_of_the_passages_own_sentences(question: str, passages
     assert extract_answer(question, passages) == answer
 
 
+@pytest.mark.slow
 def test_answers_are_the_same_in_every_process() -> None:
     """Sets are ordered by a random seed of the process; sums over them must not be."""
     code = (

@@ -47,6 +47,7 @@ def test_a_baseline_gives_no_likelihoods(kind: str) -> None:
         getattr(Oracle(), kind)([])
 
 
+@pytest.mark.slow
 def test_the_harness_still_knows_its_own_models_beside_ours() -> None:
     # In a fresh process: the harness fills its registry only while that is empty.
     code = (

@@ -86,12 +86,13 @@ def watch(world: World, cases: dict[str, list[str]]) -> None:
     assert done.returncode == 0, done.stderr[-3000:]
 
 
-def test_every_command_is_in_the_walk_or_reads_no_file(world: World) -> None:
-    walked = set(world.cases())
+def test_every_command_is_in_the_walk_or_reads_no_file(tmp_path: Path) -> None:
+    walked = set(build(tmp_path, "http://127.0.0.1:9").cases())
     assert walked | READ_NO_FILES == set(COMMANDS) - GROUPS
     assert not walked & READ_NO_FILES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", sorted(set(COMMANDS) - GROUPS - READ_NO_FILES), ids=" ".join)
 def test_a_hostile_file_reaches_nothing(words: tuple[str, ...], world: World, found: Found) -> None:
     own = {name: case for name, case in found.items() if name.rpartition(" ")[0] == " ".join(words)}
@@ -102,12 +103,14 @@ def test_a_hostile_file_reaches_nothing(words: tuple[str, ...], world: World, fo
     assert not [case["output"] for case in own.values() if case["status"] == -1]
 
 
+@pytest.mark.slow
 def test_what_is_not_used_is_shown(world: World, found: Found) -> None:
     for number, name in enumerate(world.results, start=1):
         output = found[f"judge {number}"]["output"]
         assert ("name them with --metadata" in output) == (name in USED_NEVER)
 
 
+@pytest.mark.slow
 def test_no_code_ran_and_nothing_was_copied_out(world: World, found: Found) -> None:
     assert found
     assert not (world.root / "code-ran").exists()
@@ -116,6 +119,7 @@ def test_no_code_ran_and_nothing_was_copied_out(world: World, found: Found) -> N
     assert not [path for path in written if SECRET.encode() in path.read_bytes()]
 
 
+@pytest.mark.slow
 def test_what_the_user_names_is_reached(world: World, found: Found) -> None:
     """The same things on the command line: so nothing above is quiet because it could not have worked."""
     noted = {name: " ".join(found[f"{ASKED} {name}"]["noted"]) for name in world.asked()}

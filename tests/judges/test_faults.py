@@ -198,6 +198,7 @@ def test_a_server_that_goes_away_and_comes_back_costs_no_verdict(tmp_path: Path)
     assert (usage.n_asked, usage.n_failed) == (len(set(server.asked)), 0)
 
 
+@pytest.mark.slow
 def test_an_interrupted_judging_keeps_what_came(tmp_path: Path) -> None:
     cache = tmp_path / "replies.sqlite"
     with DemoServer(DELAY_SECONDS) as server:

@@ -87,6 +87,7 @@ def test_scoring_again_with_the_same_configuration_gives_the_same_scores(
         assert second["groups"].keys() == first["groups"].keys()
 
 
+@pytest.mark.slow
 def test_judges_add_their_scores_and_verdicts_and_the_second_time_nothing_is_asked(
     saved: Path, again: Rescore, tmp_path: Path
 ) -> None:
@@ -121,6 +122,7 @@ def test_judges_add_their_scores_and_verdicts_and_the_second_time_nothing_is_ask
     assert {one.model for one in read_evaluations([tmp_path / "out"])} == {"ragtasks-oracle", "ragtasks-refuse"}
 
 
+@pytest.mark.slow
 def test_what_results_name_is_shown_and_never_used_until_the_user_names_it(
     saved: Path, again: Rescore, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -388,6 +390,7 @@ def test_the_official_sample_file_is_read_as_it_is(again: Rescore, tmp_path: Pat
     assert {row["filter"] for row in rows} == {"none"}
 
 
+@pytest.mark.slow
 def test_the_command_scores_and_the_report_reads_it(saved: Path, tmp_path: Path) -> None:
     environment = os.environ | {"PYTHONPATH": str(ROOT), "RAGTASKS_RUNS": str(tmp_path / "store")}
     command = [sys.executable, "-c", "from ragtasks.cli import main; main()"]

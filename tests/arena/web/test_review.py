@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from ragtasks.arena.votes import VoteStore
 from ragtasks.arena.web._desk import ReviewDesk
 from ragtasks.arena.web._review_pages import review_application
@@ -102,6 +104,7 @@ def test_what_cannot_be_taken_is_said_and_nothing_typed_is_lost(tmp_path: Path) 
         assert desk.store.reviews() == []
 
 
+@pytest.mark.slow
 @needs_browser
 def test_two_reviewers_by_keys_alone_and_nothing_is_lost(tmp_path: Path, rater: Rater) -> None:
     from selenium.webdriver.common.keys import Keys
@@ -148,6 +151,7 @@ def test_two_reviewers_by_keys_alone_and_nothing_is_lost(tmp_path: Path, rater: 
         assert rater.console == []
 
 
+@pytest.mark.slow
 @needs_browser
 def test_review_pages_fit_both_screens_and_no_text_becomes_markup(tmp_path: Path, rater: Rater) -> None:
     with reviewing(hostile(tmp_path / "b")) as (port, _):

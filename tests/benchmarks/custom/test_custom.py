@@ -580,12 +580,10 @@ def test_the_command_prints_counts_and_what_to_run_next(
         "not read: notes",
         "not read: qrel.tsv (did you mean 'qrels.tsv'?)",
         "next:",
-        "  ragtasks run --model ragtasks-extractive --tasks custom_reference,custom_full_rag "
-        f'--metadata \'{{"data": "{root}"}}\'',
+        f"  ragtasks run --model ragtasks-extractive --tasks custom_reference,custom_full_rag --data '{root}'",
         f"  ragtasks retrieve --benchmark custom --data '{root}' --retriever bm25 --queries rewrite --name mine",
         f"  ragtasks evaluate-run official mine --benchmark custom --data '{root}'",
-        "  ragtasks run --model ragtasks-extractive --tasks custom_full_rag "
-        f'--metadata \'{{"data": "{root}", "run": "mine"}}\'',
+        f"  ragtasks run --model ragtasks-extractive --tasks custom_full_rag --data '{root}' --run mine",
     ]
 
 

@@ -240,6 +240,7 @@ def test_half_a_character_in_a_prompt_disturbs_nobody(tmp_path: Path) -> None:
         assert texts(cached(server, cache).answer(prompts("a \ud83d b", "c"))) == ["a ? b", "c"]
 
 
+@pytest.mark.slow
 def test_many_processes_may_open_the_same_new_file_at_once(tmp_path: Path) -> None:
     n_processes, n_files = 4, 40
     context = multiprocessing.get_context("spawn")
@@ -273,6 +274,7 @@ def _start(server: ChatServer, path: Path, n_prompts: int) -> subprocess.Popen[b
     return subprocess.Popen(command, cwd=CHECKOUT)
 
 
+@pytest.mark.slow
 def test_killed_process_pays_twice_only_for_what_was_in_flight(tmp_path: Path) -> None:
     path = tmp_path / "c"
     n_prompts, n_kills = 60, 2
@@ -292,6 +294,7 @@ def test_killed_process_pays_twice_only_for_what_was_in_flight(tmp_path: Path) -
     assert len(server.asked) <= n_prompts + n_kills * SLOTS
 
 
+@pytest.mark.slow
 def test_two_processes_ask_every_prompt_once(tmp_path: Path) -> None:
     path = tmp_path / "c"
     n_prompts = 60

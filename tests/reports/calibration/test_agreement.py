@@ -341,6 +341,7 @@ def test_a_picture_says_what_it_shows(tmp_path: Path) -> None:
     assert "Table 7" not in without
 
 
+@pytest.mark.slow
 def test_a_picture_is_the_same_every_time_and_light(tmp_path: Path) -> None:
     calibration = calibrate(made())
     one, other = (svg_of(calibration, tmp_path / name) for name in ("one.svg", "other.svg"))

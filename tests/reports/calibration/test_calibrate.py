@@ -29,6 +29,7 @@ def test_published_scores_stand_beside_the_papers(mtrag_root: Path, tmp_path: Pa
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_judges_are_calibrated_beside_the_published_scores(mtrag_root: Path, tmp_path: Path) -> None:
     server = subprocess.Popen([sys.executable, str(SERVER)], stdout=subprocess.PIPE, text=True)
     try:
@@ -53,6 +54,7 @@ def test_a_metric_that_no_judge_is_asked_for_is_refused(tmp_path: Path) -> None:
             calibrate_judges(tmp_path, [], secrets=no_secrets, cache_file=tmp_path / "r", metrics=[metric])
 
 
+@pytest.mark.slow
 def test_a_judge_without_verdicts_fails_the_command_after_the_tables(
     mtrag_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -332,6 +332,7 @@ def put(value: Any, path: tuple[Any, ...], new: Any) -> None:
     value[path[-1]] = new
 
 
+@pytest.mark.slow
 @settings(max_examples=250)
 @given(st.data())
 def test_no_content_of_a_file_ends_the_listing(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:

@@ -95,6 +95,7 @@ def test_many_copies_of_one_passage_are_one_group() -> None:
     assert report.n_crowded > 0
 
 
+@pytest.mark.slow
 def test_the_real_govt_corpus_agrees_with_comparing_everything(mtrag_root: Path) -> None:
     location = str(mtrag_root / "corpora/passage_level/govt.jsonl.zip")
     report = near_duplicates(lambda: read_corpus(location))

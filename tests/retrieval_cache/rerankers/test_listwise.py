@@ -283,6 +283,7 @@ def test_bad_use_gives_clear_errors(tmp_path: Path) -> None:
         retriever.search({"q": "bee"}, 6)
 
 
+@pytest.mark.slow
 def test_a_stored_run_keeps_order_and_counts_and_a_repeated_call_asks_nothing(tmp_path: Path) -> None:
     place = Place("mtrag", "sample", tmp_path / "data", tmp_path / "store", {"LISTWISE_KEY": "sk-secret"}.get)
     with chat_server(by_overlap) as server:

@@ -115,6 +115,7 @@ def rules_broken(content: bytes, letter: str, input_file: Path, capsys: pytest.C
 ANYTHING = settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
+@pytest.mark.slow
 @ANYTHING
 @given(content=ANY_BYTES, letter=st.sampled_from("ABC"))
 @example(content=b"", letter="A")

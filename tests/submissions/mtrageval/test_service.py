@@ -55,6 +55,7 @@ def runs(draw: st.DrawFn) -> Run:
     return run
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(run=runs(), limit=st.integers(1, 10))
 def test_what_submit_makes_of_any_run_passes_and_ranks_as_the_run(

@@ -65,6 +65,7 @@ def scores(results: dict[str, Any], task: str) -> dict[str, float]:
     return {key.partition(",")[0]: value for key, value in rows if "," in key and "_stderr" not in key}
 
 
+@pytest.mark.slow
 def test_without_judges_there_are_the_scores_that_can_be_counted() -> None:
     counted = ["citation_validity", "cited_sentences", "within_length", "response_length", "idk_yes", "empty"]
     for model, idk in ((Oracle(), 0), (Refuse(), 1)):

@@ -316,6 +316,7 @@ def test_a_killed_encoding_resumes_to_the_same_bytes(tmp_path: Path) -> None:
     assert len(folder_bytes(tmp_path / "killed")) == 30
 
 
+@pytest.mark.slow
 def test_real_queries_find_their_passages(mtrag_root: Path, tmp_path: Path) -> None:
     """30 real queries over their judged passages and 60 others."""
     queries = dict(list(official_queries(mtrag_root, "govt", "rewrite").items())[:30])
