@@ -98,6 +98,10 @@ class EvaluationConfig(BaseModel):
     encoder_device: str | None = Field(
         default=None, description="torch device of the encoder; default: the GPU if there is one"
     )
+    encode_with: str | None = Field(
+        default=None,
+        description="workers of a Ray cluster that run the encoder, `ray[:ADDRESS]`; default: this process",
+    )
     retriever: str = Field(
         default="bm25",
         min_length=1,

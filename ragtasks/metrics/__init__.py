@@ -64,8 +64,10 @@ from ragtasks.metrics.retrieval import (
     score_run_ibm,
 )
 from ragtasks.metrics.semantic import (
+    BertScore,
     BertScorer,
     EmbeddingCache,
+    EncoderSpec,
     SemanticScore,
     check_device,
     check_encoder,
@@ -91,9 +93,11 @@ __all__ = [
     "RETRIEVAL_METRICS",
     "SUB_NARRATIVE_SCORES",
     "SUPPORT_SCORES",
+    "BertScore",
     "BertScorer",
     "CitedSentence",
     "EmbeddingCache",
+    "EncoderSpec",
     "IbmJudged",
     "IdkDetector",
     "IdkLabel",

@@ -36,6 +36,7 @@ from ragtasks.metrics import (
 from ragtasks.progress import progress_bars
 from ragtasks.records import Response, Score
 from ragtasks.scoring._failures import record_failure, survive
+from ragtasks.scoring._ray_bert import RayBertScorer
 from ragtasks.scoring._ready_judge import LocalJudge, ready_judge
 from ragtasks.scoring._refusals import refusal_labels
 from ragtasks.scoring._scored_response import ScoredResponse, notes_of, verdict_rows
@@ -97,7 +98,7 @@ class ResponseScorer:
         max_bytes = embedding_cache_bytes()
         self._embeddings = EmbeddingCache(embedding_cache_file(), max_bytes) if max_bytes else None
         try:
-            self._bert = _shared_bert(self.encoder, config.encoder_device)
+            self._bert = _shared_bert(self.encoder, config.encoder_device, config.encode_with)
         except RagtasksError as error:
             if config.encoder is not None:
                 raise
@@ -262,11 +263,11 @@ def shared_scorer(
 
 
 @functools.lru_cache(maxsize=2)
-def _shared_bert(name: str, device: str | None) -> BertScorer:
+def _shared_bert(name: str, device: str | None, workers: str | None) -> BertScorer:
     """Return the scorer on an encoder that is there; its weights are loaded at first use."""
     spec = resolve_encoder(name)
     check_encoder(spec)
-    return BertScorer(spec, device=device)
+    return BertScorer(spec, device=device) if workers is None else RayBertScorer(spec, workers, device=device)
 
 
 __all__ = ["ResponseScorer", "given_metrics", "shared_scorer"]

@@ -11,8 +11,9 @@ needs the same ragtasks and libraries: a worker whose encoder is another one ref
 
 from __future__ import annotations
 
+import logging
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -71,22 +72,41 @@ class RayWorkers:
         self, settings: Mapping[str, Any], shards: ShardFolder, waiting: list[dict[str, Any]]
     ) -> Iterator[dict[str, Any]]:
         """Yield a row for each shard that a worker has made."""
+        yield from self.mapped(_Worker, (dict(settings), shards), waiting)
+
+    def mapped(
+        self, worker: type[Callable[[dict[str, Any]], dict[str, Any]]], arguments: tuple[Any, ...], rows: list[Any]
+    ) -> Iterator[dict[str, Any]]:
+        """Yield what the workers make of each row, in the order in which they are done.
+
+        Args:
+            worker: class of what each of them holds; called with a row, it returns one whose `violation` is empty or
+                says in words what it could not do.
+            arguments: of that class.
+            rows: at least one, of plain values.
+
+        Raises:
+            MissingExtraError: ray is not installed.
+            ConfigurationError: there is no cluster at the address, or no room for a worker.
+            CacheError: what a worker could not do, in its words.
+        """
         ray = _connected(self.address)
         context = ray.data.DataContext.get_current()
-        # Progress goes through the callback only.
+        # Progress goes through callbacks only.
         context.enable_progress_bars = False
-        rows = (
-            ray.data.from_items(waiting, override_num_blocks=len(waiting))
+        logging.getLogger("ray.data").setLevel(logging.ERROR)
+        made = (
+            ray.data.from_items(rows, override_num_blocks=len(rows))
             .map(
-                _Worker,
-                fn_constructor_args=(dict(settings), shards),
+                worker,
+                fn_constructor_args=arguments,
                 compute=self._pool(ray),
                 num_cpus=self.cpus,
                 num_gpus=self.gpus,
             )
             .iter_rows()
         )
-        yield from _delivered(rows)
+        yield from _delivered(made)
 
     def _pool(self, ray: Any) -> Any:
         there = ray.cluster_resources()

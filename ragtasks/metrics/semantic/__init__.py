@@ -2,7 +2,9 @@
 
 from ragtasks.metrics.semantic._embedding_cache import EmbeddingCache, describe_embeddings
 from ragtasks.metrics.semantic._semantic import (
+    BertScore,
     BertScorer,
+    EncoderSpec,
     SemanticScore,
     check_device,
     check_encoder,
@@ -11,8 +13,10 @@ from ragtasks.metrics.semantic._semantic import (
 )
 
 __all__ = [
+    "BertScore",
     "BertScorer",
     "EmbeddingCache",
+    "EncoderSpec",
     "SemanticScore",
     "check_device",
     "check_encoder",

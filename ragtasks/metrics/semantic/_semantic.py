@@ -85,7 +85,17 @@ class BertScorer:
             ConfigurationError: the encoder is not there or cannot be used.
             MissingExtraError: a library of the extra `semantic` is not installed.
         """
+        self.loaded()
+
+    def loaded(self) -> Encoder:
+        """Return the encoder, loaded at the first call.
+
+        Raises:
+            ConfigurationError: the encoder is not there or cannot be used.
+            MissingExtraError: a library of the extra `semantic` is not installed.
+        """
         self._encoder = self._encoder or Encoder(self.spec, self._device)
+        return self._encoder
 
     def score(self, pairs: Sequence[tuple[str, str]], cache: EmbeddingCache | None = None) -> list[BertScore]:
         """Return the BERTScore of each (candidate, reference), without idf weights, in the order of the pairs.
@@ -118,15 +128,14 @@ class BertScorer:
         if not pairs:
             self.n_texts = self.n_truncated = self.n_from_cache = 0
             return []
-        self.load()
-        assert self._encoder is not None
+        encoder = self.loaded()
         stripped = [(candidate.strip(), reference.strip()) for candidate, reference in pairs]
         texts = list(dict.fromkeys(text for pair in stripped for text in pair))
-        token_ids, self.n_truncated = self._encoder.token_ids(texts)
+        token_ids, self.n_truncated = encoder.token_ids(texts)
         self.n_texts = len(texts)
         by_text = dict(zip(texts, token_ids, strict=True))
-        with TextVectors(self._encoder, self.spec.label, cache) as vectors:
-            scores = list(_score_groups(self._encoder, vectors, stripped, by_text, self._progress))
+        with TextVectors(encoder, self.spec.label, cache) as vectors:
+            scores = list(_score_groups(encoder, vectors, stripped, by_text, self._progress))
         self.n_from_cache = vectors.n_from_cache
         return [_bert_score(precision, recall, self.spec.baseline) for precision, recall in scores]
 
