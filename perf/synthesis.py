@@ -184,7 +184,7 @@ def measure_encoder(base: str, seeds: Sequence[int], n_dialogues: int, epochs: i
             for measure in trained.scores:
                 pair = (trained.scores_before[measure], trained.scores[measure])
                 found.setdefault(f"{base}: {measure}", []).append(pair)
-            print(f"seed {seed}: {trained.facts}", file=sys.stderr)
+            print(f"seed {seed}: {trained.statistics}", file=sys.stderr)
     print_gains(found)
 
 

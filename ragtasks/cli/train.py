@@ -47,7 +47,7 @@ def rewriter(  # noqa: PLR0917 (one parameter an option)
         with progress_bars() as progress:
             made = train_rewriter(benchmark, base, folder, fitting, is_conditional=not plain, progress=progress)
         scores = made.scores
-        say(f"{folder}: {_course(made.facts)}")
+        say(f"{folder}: {_course(made.statistics)}")
         say(
             f"held out, {scores.n} questions: token F1 with the standalone question {scores.f1:.3f} "
             f"(unchanged {scores.f1_unchanged:.3f}), rewritten or not as it should {scores.right_decision:.3f}, "
@@ -77,7 +77,7 @@ def retriever(  # noqa: PLR0917 (one parameter an option)
         fitting = Fitting(epochs, batch_size, learning_rate, patience, number)
         with progress_bars() as progress:
             made = train_retriever(benchmark, base, folder, fitting, form=queries, progress=progress)
-        say(f"{folder}: {_course(made.facts)}")
+        say(f"{folder}: {_course(made.statistics)}")
         say(
             "held out: "
             + ", ".join(f"{name} {made.scores_before[name]:.3f} -> {made.scores[name]:.3f}" for name in made.scores)

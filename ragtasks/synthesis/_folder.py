@@ -93,7 +93,7 @@ def is_made(folder: Path, made_by: Mapping[str, Any]) -> bool:
 
 
 def publish_folder(
-    folder: Path, files: Mapping[str, Iterable[bytes]], made_by: Mapping[str, Any], **facts: Any
+    folder: Path, files: Mapping[str, Iterable[bytes]], made_by: Mapping[str, Any], **metadata: Any
 ) -> None:
     """Write files and a manifest, then give the folder its name in one step.
 
@@ -101,13 +101,13 @@ def publish_folder(
         folder: not there, or empty.
         files: path below the folder -> its pieces.
         made_by: what decides the result; its hash is the folder's key.
-        facts: what else the manifest says.
+        metadata: what else the manifest says.
 
     Raises:
         CacheError: it cannot be written; nothing is left.
     """
     part = folder.with_name(f".{folder.name}.part")
-    manifest = {"key": canonical_hash(made_by), "made_by": dict(made_by), **facts}
+    manifest = {"key": canonical_hash(made_by), "made_by": dict(made_by), **metadata}
     content = {**files, f"{DETAILS}/{MANIFEST}": [orjson.dumps(manifest, option=orjson.OPT_INDENT_2), b"\n"]}
     try:
         shutil.rmtree(part, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Where a benchmark's official files come from: facts about files, no behaviour of the network.
+"""Where a benchmark's official files come from: data about files, no behaviour of the network.
 
 A source is one commit of one public repository. A file whose official checksum is known is pinned to it; one
 whose checksum is not known says so with None, and is held to the bytes that were seen first.

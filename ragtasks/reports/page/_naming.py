@@ -64,12 +64,12 @@ def name_evaluations(evaluations: Sequence[Evaluation], metrics: Sequence[str] =
 
 def group_labels(groups: Sequence[Group]) -> dict[Group, str]:
     """Return what tells groups apart, in words: only where they differ, so nothing for a single one."""
-    facts = {group: {"benchmark": group[0][0], **dict(group[2])} for group in groups}
-    names = dict.fromkeys(name for own in facts.values() for name in own)
-    differing = [name for name in names if len({own.get(name) for own in facts.values()}) > 1]
+    provenance = {group: {"benchmark": group[0][0], **dict(group[2])} for group in groups}
+    names = dict.fromkeys(name for own in provenance.values() for name in own)
+    differing = [name for name in names if len({own.get(name) for own in provenance.values()}) > 1]
     return {
         group: "; ".join(f"{_WORDS.get(name, name)} {own.get(name, UNKNOWN)}".strip() for name in differing)
-        for group, own in facts.items()
+        for group, own in provenance.items()
     }
 
 

@@ -73,7 +73,7 @@ def write_page(
         is_sample=any(evaluation.kind[0].endswith("(sample)") for evaluation in evaluations),
         made=max((_made(evaluation) for evaluation in evaluations), default=_UNKNOWN),
         sections=tables,
-        facts=_facts(evaluations),
+        provenance=_provenance(evaluations),
         is_score=lambda cell: isinstance(cell, Value),
         fixed=fixed,
         opening=opening,
@@ -148,7 +148,7 @@ def _blocks(
     return blocks
 
 
-def _facts(evaluations: Sequence[Evaluation]) -> Table:
+def _provenance(evaluations: Sequence[Evaluation]) -> Table:
     """Return what the scores of each evaluation rest on."""
     rows = tuple(
         (

@@ -83,13 +83,13 @@ def quality_section(
     for task in benchmark.tasks:
         by_dialogue.setdefault(task.conversation_id, []).append(task)
     counts = {name: _counted(tasks, removed[name]) for name, tasks in by_dialogue.items()}
-    facts = {"folder": str(folder), "dialogues": str(len(counts))}
+    statistics = {"folder": str(folder), "dialogues": str(len(counts))}
     tables = [_whole(list(counts.values()))]
     if relevance:
         tables.append(relevance_table(benchmark, relevance, progress))
     if retrievers:
         tables += retrieval_tables(benchmark, retrievers, queries, progress)
-    return Section(f"synthetic: {folder.name}", facts, (*tables, _each(counts)))
+    return Section(f"synthetic: {folder.name}", statistics, (*tables, _each(counts)))
 
 
 def _removed(folder: Path) -> Counter[str]:

@@ -25,8 +25,10 @@ def review_section(title: str, pairs: Sequence[Pair], reviews: Sequence[Review])
     by_reviewer: dict[str, dict[str, Review]] = {}
     for review in reviews:
         by_reviewer.setdefault(review.reviewer, {})[review.pair_id] = review
-    facts = {"pairs": str(len(pairs)), "reviewed": str(len({review.pair_id for review in reviews}))}
-    return Section(f"review: {title}", facts, (_decisions(by_reviewer, len(pairs)), _agreement(by_reviewer, pairs)))
+    statistics = {"pairs": str(len(pairs)), "reviewed": str(len({review.pair_id for review in reviews}))}
+    return Section(
+        f"review: {title}", statistics, (_decisions(by_reviewer, len(pairs)), _agreement(by_reviewer, pairs))
+    )
 
 
 def _decisions(by_reviewer: Mapping[str, Mapping[str, Review]], n_pairs: int) -> Table:

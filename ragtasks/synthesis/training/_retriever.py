@@ -41,7 +41,7 @@ class TrainedRetriever:
 
     folder: Path
     """Where it is."""
-    facts: dict[str, Any]
+    statistics: dict[str, Any]
     """Dialogues of each set, epochs, best validation loss."""
     scores: Mapping[str, float]
     """On the test dialogues: measure -> mean."""
@@ -95,8 +95,8 @@ def train_retriever(
     n_train, n_validation, n_test = (
         len({task.conversation_id for task in tasks}) for tasks in (split.train, split.validation, split.test)
     )
-    facts = {"train": n_train, "validation": n_validation, "test": n_test, **happened}
-    return TrainedRetriever(folder, facts, after, before)
+    statistics = {"train": n_train, "validation": n_validation, "test": n_test, **happened}
+    return TrainedRetriever(folder, statistics, after, before)
 
 
 def relevant(benchmark: Benchmark) -> dict[str, list[str]]:

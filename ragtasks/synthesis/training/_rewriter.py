@@ -58,7 +58,7 @@ class TrainedOne:
 
     folder: Path
     """Where it is."""
-    facts: dict[str, Any]
+    statistics: dict[str, Any]
     """Dialogues of each set, epochs, best validation loss."""
     scores: RewriterScores
     """On the test dialogues."""
@@ -116,8 +116,8 @@ def train_rewriter(
     n_train, n_validation, n_test = (
         len({task.conversation_id for task in tasks}) for tasks in (split.train, split.validation, split.test)
     )
-    facts = {"train": n_train, "validation": n_validation, "test": n_test, **happened}
-    return TrainedOne(folder, facts, scores)
+    statistics = {"train": n_train, "validation": n_validation, "test": n_test, **happened}
+    return TrainedOne(folder, statistics, scores)
 
 
 def score_rewriter(rewriter: TrainedRewriter, tasks: Sequence[Task], gold: Any) -> RewriterScores:

@@ -95,7 +95,7 @@ def test_other_classes_and_the_plain_contract(benchmark: Benchmark, tmp_path: Pa
     assert made.scores.n == 4
     assert 0 <= made.scores.f1 <= 1
     assert made.scores.f1_unchanged == pytest.approx(0.8, abs=0.1)
-    assert made.facts["epochs"] == 2
+    assert made.statistics["epochs"] == 2
     with pytest.raises(ConfigurationError, match="there already"):
         train_rewriter(benchmark, str(base), tmp_path / "made", SHORT)
 
