@@ -43,6 +43,15 @@ class RayBertScorer(BertScorer):
         super().__init__(spec, device=device, progress=progress)
         self._workers = encoding_workers(line)
 
+    def connect(self) -> None:
+        """Connect to the cluster now rather than at the first pair: before a model's answers depend on it.
+
+        Raises:
+            MissingExtraError: ray is not installed.
+            ConfigurationError: there is no cluster at the address.
+        """
+        self._workers.connect()
+
     def score(self, pairs: Sequence[tuple[str, str]], cache: EmbeddingCache | None = None) -> list[BertScore]:
         """Return the BERTScore of each (candidate, reference), as `BertScorer.score` does.
 

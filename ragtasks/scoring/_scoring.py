@@ -42,6 +42,7 @@ from ragtasks.scoring._refusals import refusal_labels
 from ragtasks.scoring._scored_response import ScoredResponse, notes_of, verdict_rows
 from ragtasks.scoring._search import CorpusSearch
 from ragtasks.suites import ScoringInputs, Suite, suite_named
+from retrieval_cache.engines import encoding_workers
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -95,6 +96,8 @@ class ResponseScorer:
         if self.encoder == NO_ENCODER or not self.suite.uses_encoder:
             return
         check_device(config.encoder_device)
+        if config.encode_with is not None:
+            encoding_workers(config.encode_with)
         max_bytes = embedding_cache_bytes()
         self._embeddings = EmbeddingCache(embedding_cache_file(), max_bytes) if max_bytes else None
         try:
@@ -109,10 +112,13 @@ class ResponseScorer:
         """Do what scoring responses in some domains will need, so that what is missing shows before a model runs.
 
         Raises:
-            ConfigurationError: a retriever that cannot be used.
+            ConfigurationError: a retriever that cannot be used, or no cluster where the encoder is to run.
+            MissingExtraError: ray is not installed, and the encoder is to run there.
         """
         if self._search is not None:
             self._search.prepare(domains)
+        if isinstance(self._bert, RayBertScorer):
+            self._bert.connect()
 
     def score(self, responses: Sequence[Response]) -> list[ScoredResponse]:
         """Return scores and notes of each response, in order; what fails on the way is unscored, and a problem."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 import shutil
+import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -24,6 +25,8 @@ from ragtasks.errors import CacheError, ConfigurationError, MissingExtraError, R
 from ragtasks.files import write_atomically
 from ragtasks.records import Passage
 from retrieval_cache.retrievers import DenseRetriever, Filled, Progress, ShardFolder, chunks
+
+_REACH_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,15 @@ class RayWorkers:
     ) -> Iterator[dict[str, Any]]:
         """Yield a row for each shard that a worker has made."""
         yield from self.mapped(_Worker, (dict(settings), shards), waiting)
+
+    def connect(self) -> None:
+        """Connect to the cluster, or start one here.
+
+        Raises:
+            MissingExtraError: ray is not installed.
+            ConfigurationError: there is no cluster at the address.
+        """
+        _connected(self.address)
 
     def mapped(
         self, worker: type[Callable[[dict[str, Any]], dict[str, Any]]], arguments: tuple[Any, ...], rows: list[Any]
@@ -130,8 +142,9 @@ def _connected(address: str | None) -> Any:
         raise MissingExtraError("ray[data]", "scale", "encoding on several machines") from error
     if not ray.is_initialized():
         try:
+            _reach(address)
             ray.init(address=address, log_to_driver=False, logging_level="error")
-        except (ConnectionError, ValueError, RuntimeError) as error:
+        except (OSError, ValueError, RuntimeError) as error:
             message = clear_error(
                 "encode with Ray",
                 where=f"ray:{address}" if address else "ray",
@@ -141,6 +154,17 @@ def _connected(address: str | None) -> Any:
             )
             raise ConfigurationError(message) from error
     return ray
+
+
+def _reach(address: str | None) -> None:
+    """Open a connection to `HOST:PORT` and close it: Ray itself tries for minutes where nobody answers.
+
+    Raises:
+        OSError: nobody answers.
+    """
+    host, _, port = (address or "").removeprefix("ray://").rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_REACH_SECONDS).close()
 
 
 def _spooled(

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from ragtasks.benchmarks import benchmark_folder, open_benchmark
+from ragtasks.config import EvaluationConfig
 from ragtasks.errors import ConfigurationError
 from ragtasks.metrics import BertScorer, resolve_encoder
+from ragtasks.scoring import ResponseScorer
 from ragtasks.scoring._ray_bert import RayBertScorer
 
 pytest.importorskip("ray")
@@ -41,8 +46,20 @@ def test_scores_are_those_of_one_process_though_a_node_dies(nodes: Nodes, monkey
     assert told[-1] == (alone.n_texts, alone.n_texts)
 
 
+def test_another_form_is_refused_with_the_default_encoder_too() -> None:
+    sample = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path()).resolve())
+    with pytest.raises(ConfigurationError, match="another form"):
+        ResponseScorer(sample, EvaluationConfig(encode_with="spark"))
+
+
 def test_no_pairs_start_nothing_and_another_form_is_refused() -> None:
     spec = resolve_encoder("minilm")
     assert RayBertScorer(spec, "ray:127.0.0.1:1").score([]) == []
     with pytest.raises(ConfigurationError, match="another form"):
         RayBertScorer(spec, "spark")
+
+
+def test_a_cluster_that_is_not_there_is_told_before_anything_is_scored() -> None:
+    scorer = RayBertScorer(resolve_encoder("minilm"), "ray:127.0.0.1:1")
+    with pytest.raises(ConfigurationError, match="a cluster that answers"):
+        scorer.connect()
