@@ -3,8 +3,9 @@
 from retrieval_cache.evaluation._coverage import coverage_notes, some
 from retrieval_cache.evaluation._evaluation import Evaluation, check_overlap, evaluate
 from retrieval_cache.evaluation._evidence import evidence_table, foreign_passages
+from retrieval_cache.evaluation._paper import PAPER_BENCHMARK
 from retrieval_cache.evaluation._table import RetrievalReport, render_report
-from retrieval_cache.evaluation._tables import PAPER_BENCHMARK, report_evaluations
+from retrieval_cache.evaluation._tables import report_evaluations
 
 __all__ = [
     "PAPER_BENCHMARK",

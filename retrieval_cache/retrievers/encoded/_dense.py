@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib.util
 import io
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -36,14 +35,8 @@ from retrieval_cache.retrievers.encoded._encoders import (
     token_lengths,
 )
 from retrieval_cache.retrievers.encoded._exact import Engine, ExactIndex
+from retrieval_cache.retrievers.encoded._prompts import default_prompts
 from retrieval_cache.retrievers.encoded._vectors import Encoded, Fill, Filled, ShardFolder
-
-_BGE_QUERY = "Represent this sentence for searching relevant passages: "
-_KNOWN_PROMPTS = (
-    # The BGE and E5 model cards give these; the models' own configuration files do not.
-    (re.compile(r"bge-(small|base|large)-en(-v1\.5)?"), (_BGE_QUERY, "")),
-    (re.compile(r"(multilingual-)?e5-(small|base|large)(-v2)?"), ("query: ", "passage: ")),
-)
 
 
 class DenseRetriever:
@@ -284,19 +277,4 @@ class DenseRetriever:
         return vectors, count_truncated(encoder, lengths)
 
 
-def default_prompts(model: str, configured: Mapping[str, str]) -> tuple[str, str]:
-    """Return (query prompt, passage prompt) of an encoder: known by its name, else from its configuration, else empty.
-
-    Args:
-        model: name or folder; the last part of it is looked at.
-        configured: prompts by name, from the model's configuration.
-    """
-    last = Path(model).name.lower()
-    for pattern, prompts in _KNOWN_PROMPTS:
-        if pattern.fullmatch(last):
-            return prompts
-    passage_names = ("document", "passage", "corpus")
-    return configured.get("query", ""), next((configured[name] for name in passage_names if configured.get(name)), "")
-
-
-__all__ = ["DenseRetriever", "default_prompts"]
+__all__ = ["DenseRetriever"]

@@ -20,8 +20,8 @@ from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError
 from ragtasks.files import Ranked, in_rank_order
 from ragtasks.records import Passage
 from retrieval_cache.retrievers import DenseRetriever
-from retrieval_cache.retrievers.encoded._dense import default_prompts
 from retrieval_cache.retrievers.encoded._exact import Engine, ExactIndex
+from retrieval_cache.retrievers.encoded._prompts import default_prompts
 from retrieval_cache.spec import parse
 from tests.benchmarks.mtrag._official import official_passages, official_queries
 
