@@ -1,30 +1,17 @@
-"""The configuration of one evaluation, resolved once and then passed down as an argument.
-
-It arrives as the harness's `--metadata` (or the same keys on our command line). The harness merges `--model_args` into
-that dictionary, so keys of others are expected there: they are left alone, unless one looks like an error for ours.
-"""
+"""The keys of a configuration, and where they are read from."""
 
 from __future__ import annotations
 
 import difflib
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    field_serializer,
-    field_validator,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from ragtasks.clients import Endpoint, endpoint_of
+from ragtasks.config._judges import JUDGES_EXAMPLE, Judge, judge_of, refuse_namesakes
 from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.files import checked_run_name
-from ragtasks.secrets import is_secret_name
 
 DEFAULT_ENCODER = "microsoft/deberta-xlarge-mnli"
 """Encoder of BERTScore where none is named: that of the paper."""
@@ -33,53 +20,10 @@ SAMPLE_ENCODER = "minilm"
 NO_ENCODER = "none"
 """Value of `encoder` that leaves the semantic metrics unscored on purpose."""
 
-_JUDGES_EXAMPLE = '["openai/gpt-4o-mini"]'
 _NEAR_MISS = 0.84  # similarity from which a foreign key is taken for a misspelt one of ours
 _HARNESS_KEYS = frozenset({"version", "config", "config_source", "think_end_token", "prompt"})
 # What stands in results, or lies near, for what is given as one of our keys.
 _OTHER_NAMES = {"idk_detector": "idk", "judge_prompts": "prompts", "retrieval_run": "run"}
-
-
-class HarnessModel(BaseModel):
-    """A model that the harness loads in this process, as a judge."""
-
-    # The other namespace is what keeps pydantic from warning of our `model_args`, the harness's word.
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, protected_namespaces=())
-
-    lm_eval: str = Field(min_length=1, description="the harness's name of the kind of model, such as `hf` or `vllm`")
-    model_args: str = Field(default="{}", description="its arguments, as after `--model_args`; kept as canonical JSON")
-
-    @field_validator("model_args", mode="before")
-    @classmethod
-    def _canonical(cls, value: Any) -> str:
-        if not isinstance(value, Mapping):
-            raise ValueError('must be an object, such as {"pretrained": "Qwen/Qwen2.5-7B-Instruct"}')
-        secrets = sorted(str(key) for key in value if is_secret_name(key))
-        if secrets:
-            raise ValueError(f"must hold no {', '.join(secrets)}: keys come from the environment")
-        try:
-            return json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False)
-        except TypeError as error:
-            raise ValueError("must hold plain JSON values") from error
-
-    @field_serializer("model_args")
-    def _as_object(self, value: str) -> Any:
-        return json.loads(value)
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """The arguments as the harness takes them."""
-        found: dict[str, Any] = json.loads(self.model_args)
-        return found
-
-    @property
-    def model(self) -> str:
-        """Name for tables: kind and weights."""
-        return f"{self.lm_eval}/{self.arguments.get('pretrained') or self.arguments.get('model') or 'model'}"
-
-
-Judge = Endpoint | HarnessModel
-"""A judge as the configuration names it."""
 
 
 class EvaluationConfig(BaseModel):
@@ -174,15 +118,15 @@ class EvaluationConfig(BaseModel):
     def _name_judges(cls, value: Any) -> tuple[Judge, ...]:
         given = [value] if isinstance(value, (str, Mapping)) else [] if value is None else value
         if not isinstance(given, (list, tuple)):
-            raise ValueError(f"must be a list of judges, such as {_JUDGES_EXAMPLE}")
-        judges = tuple(_judge_of(item) for item in given)
-        _refuse_namesakes([judge.model for judge in judges])
+            raise ValueError(f"must be a list of judges, such as {JUDGES_EXAMPLE}")
+        judges = tuple(judge_of(item) for item in given)
+        refuse_namesakes([judge.model for judge in judges])
         return judges
 
     @field_validator("picker", mode="before")
     @classmethod
     def _name_picker(cls, value: Any) -> Judge | None:
-        return None if value is None else _judge_of(value, "picker")
+        return None if value is None else judge_of(value, "picker")
 
     @model_validator(mode="after")
     def _picker_for_samples(self) -> EvaluationConfig:
@@ -205,36 +149,6 @@ class EvaluationConfig(BaseModel):
     def idk_by_judges(self) -> bool:
         """Whether judges decide whether a response says that it does not know."""
         return bool(self.judges) and self.idk != "rules"
-
-
-def _judge_of(named: Any, key: str = "judges") -> Judge:
-    """Return what names a judge as a record.
-
-    Raises:
-        ConfigurationError: an unknown key, or a value that does not fit. No value is shown.
-    """
-    if isinstance(named, (Endpoint, HarnessModel)):
-        return named
-    if not isinstance(named, (str, Mapping)):
-        raise ConfigurationError(f"{key}: must be names or objects, such as {_JUDGES_EXAMPLE}")
-    if not isinstance(named, Mapping) or "lm_eval" not in named:
-        return endpoint_of(named)
-    violations: list[str] = []
-    try:
-        return HarnessModel.model_validate(dict(named))
-    except ValidationError as error:
-        violations = [f"{'.'.join(map(str, violation['loc']))}: {violation['msg']}" for violation in error.errors()]
-    # Outside the handler, and without the values: the chained error would show what may be a key.
-    raise ConfigurationError(f"{key}: " + "; ".join(violations))
-
-
-def _refuse_namesakes(names: Sequence[str]) -> None:
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ConfigurationError(
-            f"judges: named twice: {', '.join(twice)}. Next step: leave one out: a judge is known by its model's name, "
-            "and the same model says the same again"
-        )
 
 
 KEYS = frozenset(EvaluationConfig.model_fields)
@@ -295,8 +209,6 @@ __all__ = [
     "NO_ENCODER",
     "SAMPLE_ENCODER",
     "EvaluationConfig",
-    "HarnessModel",
-    "Judge",
     "config_from_metadata",
     "config_from_options",
     "foreign_keys",
