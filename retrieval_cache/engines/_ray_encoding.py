@@ -134,25 +134,25 @@ class RayWorkers:
 
 
 def _connected(address: str | None) -> Any:
-    """Return Ray, connected."""
+    """Return Ray, connected; a process that is connected already stays with its cluster."""
     try:
         import ray
         import ray.data
     except ModuleNotFoundError as error:
         raise MissingExtraError("ray[data]", "scale", "encoding on several machines") from error
-    if not ray.is_initialized():
-        try:
-            _reach(address)
+    try:
+        _reach(address)
+        if not ray.is_initialized():
             ray.init(address=address, log_to_driver=False, logging_level="error")
-        except (OSError, ValueError, RuntimeError) as error:
-            message = clear_error(
-                "encode with Ray",
-                where=f"ray:{address}" if address else "ray",
-                expected="a cluster that answers",
-                found=str(error).splitlines()[0] if str(error) else type(error).__name__,
-                next_step="give the address that `ray start --head` printed, or `ray` alone for this machine",
-            )
-            raise ConfigurationError(message) from error
+    except (OSError, ValueError, RuntimeError) as error:
+        message = clear_error(
+            "encode with Ray",
+            where=f"ray:{address}" if address else "ray",
+            expected="a cluster that answers",
+            found=str(error).splitlines()[0] if str(error) else type(error).__name__,
+            next_step="give the address that `ray start --head` printed, or `ray` alone for this machine",
+        )
+        raise ConfigurationError(message) from error
     return ray
 
 

@@ -59,7 +59,8 @@ def test_no_pairs_start_nothing_and_another_form_is_refused() -> None:
         RayBertScorer(spec, "spark")
 
 
-def test_a_cluster_that_is_not_there_is_told_before_anything_is_scored() -> None:
+# The fixture: where Ray is connected already, an address that nobody answers at is refused all the same.
+def test_a_cluster_that_is_not_there_is_told_before_anything_is_scored(nodes: Nodes) -> None:
     scorer = RayBertScorer(resolve_encoder("minilm"), "ray:127.0.0.1:1")
     with pytest.raises(ConfigurationError, match="a cluster that answers"):
         scorer.connect()
