@@ -8,13 +8,16 @@ cd "$(dirname "$0")/.."
 checkout=$1 pieces=$2 out=${3:-results/real}
 export PATH="$PWD/${VENV:-.venv}/bin:$PATH" HF_HUB_OFFLINE=1
 forms="last_turn rewrite all_questions"
+fused="last_turn/rewrite last_turn/rewrite/all_questions"
 
 echo "== BM25 over the pooled corpora"
 export RAGTASKS_RUNS="$out/store"
 for retriever in bm25 bm25-standard bm25s:k1=0.9,b=0.4; do
   for form in $forms; do ragtasks retrieve --data "$checkout" --retriever "$retriever" --queries "$form"; done
 done
+for form in $fused; do ragtasks retrieve --data "$checkout" --retriever bm25 --queries "$form"; done
 runs=$(for name in bm25 bm25-standard bm25s-k1-0.9-b-0.4; do for form in $forms; do echo "$name.$form"; done; done)
+runs="$runs $(for form in $fused; do echo "bm25.${form//\//-}"; done)"
 ragtasks evaluate-run $runs official --data "$checkout" --measures R@5,nDCG@5,R@20,R@100
 ragtasks evaluate-run bm25.rewrite official --data "$checkout"
 
@@ -53,3 +56,4 @@ evaluate trec_rag24_researchy "$out/pieces/trec_rag24"
 echo "== Labels of NIST"
 ragtasks trec-rag score --assignments "$pieces/trec_rag/nist/nugget_assignment.20241108.jl" \
   --support "$pieces/trec_rag/nist/final.citation_judgments_with_prediction.20241025.jsonl"
+for answers in "$pieces"/trec_rag/answers/*.jsonl; do ragtasks trec-rag check "$answers" --data "$pieces/trec_rag"; done
