@@ -61,7 +61,9 @@ def export_reviewed(folder: Path, out: Path, reviews: Sequence[Review]) -> tuple
         CacheError: it cannot be written.
     """
     pairs = read_pairs(folder)
-    decisions = {pair.pair_id: [one for one in reviews if one.pair_id == pair.pair_id] for pair in pairs}
+    decisions: dict[str, list[Review]] = {pair.pair_id: [] for pair in pairs}
+    for one in reviews:
+        decisions[one.pair_id].append(one)
     kept = list(_kept(pairs, decisions))
     if not kept:
         raise ConfigurationError(
