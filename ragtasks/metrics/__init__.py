@@ -11,7 +11,14 @@ from ragtasks.metrics._agreement import (
     spearman,
     spearman_repeated,
 )
-from ragtasks.metrics._answerability import NO_VERDICT, IdkDetector, IdkLabel, RuleBasedIdk, answerability_accuracy
+from ragtasks.metrics._answerability import (
+    ANS_ACC,
+    NO_VERDICT,
+    IdkDetector,
+    IdkLabel,
+    RuleBasedIdk,
+    answerability_accuracy,
+)
 from ragtasks.metrics._answers import METRICS, IbmJudged, Judged, Semantics, score_responses
 from ragtasks.metrics._conditioning import LEFT_OUT, condition_paper, ibm_visible_answerability
 from ragtasks.metrics._metric import COUNT, PERCENT, RESCALED, Metric, Pair, Scores
@@ -77,6 +84,7 @@ from ragtasks.metrics.semantic import (
 )
 
 __all__ = [
+    "ANS_ACC",
     "COUNT",
     "CUTOFFS",
     "DEPTH",

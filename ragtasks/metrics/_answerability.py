@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from ragtasks.metrics._metric import Metric
 from ragtasks.records import Answerability, IdkVerdict, Response, Score
 
 NO_VERDICT = "no IDK verdict"
@@ -75,6 +76,10 @@ def _bare(text: str) -> str:
     return " ".join(text.lower().split()).strip(" .\"'`")
 
 
+UNDEFINED_ON = frozenset({Answerability.CONVERSATIONAL, Answerability.UNDERSPECIFIED})
+"""Tasks without a right answer to whether to refuse: the paper leaves out the one, the other asks for a question."""
+
+
 def answerability_correct(answerability: Answerability, verdict: IdkVerdict | None) -> bool | None:
     """Return whether a response refuses exactly where it should, or None where that is not defined.
 
@@ -83,7 +88,7 @@ def answerability_correct(answerability: Answerability, verdict: IdkVerdict | No
 
     Source: MTRAG paper, section 6.3.3 (Ans. Acc. of Table 5 is the mean).
     """
-    if verdict is None or answerability in (Answerability.CONVERSATIONAL, Answerability.UNDERSPECIFIED):
+    if verdict is None or answerability in UNDEFINED_ON:
         return None
     return (verdict is IdkVerdict.YES) == (answerability is Answerability.UNANSWERABLE)
 
@@ -101,7 +106,11 @@ def answerability_accuracy(answerability: Answerability, verdict: IdkVerdict | N
     return Score(None, f"answerability accuracy is not defined on {answerability.value} tasks")
 
 
+ANS_ACC = Metric("ans_acc", "answerability accuracy: refuses exactly where it should", undefined_on=UNDEFINED_ON)
+"""The metric as suites list it."""
+
 __all__ = [
+    "ANS_ACC",
     "NO_VERDICT",
     "IdkDetector",
     "IdkLabel",

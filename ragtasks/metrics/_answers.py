@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ragtasks.metrics._answerability import NO_VERDICT, IdkLabel, answerability_accuracy
+from ragtasks.metrics._answerability import ANS_ACC, NO_VERDICT, IdkLabel, answerability_accuracy
 from ragtasks.metrics._conditioning import condition_ibm, condition_paper
 from ragtasks.metrics._metric import RESCALED, Metric, Scores
 from ragtasks.metrics._rb_alg import rb_agg_ibm, rb_alg_raw
@@ -46,7 +46,7 @@ METRICS = (
         needs_judges=True,
         needs_official_prompts=True,
     ),
-    Metric("ans_acc", "answerability accuracy: refuses exactly where it should"),
+    ANS_ACC,
     Metric("rouge_l", "ROUGE-L F-measure against the reference answer"),
     Metric("token_recall", "share of the reference answer's words in the response", in_groups=False),
     Metric("bert_recall", "BERTScore recall against the reference answer", bounds=RESCALED, in_groups=False),

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from ragtasks.records import Score
+from ragtasks.records import Answerability, Score
 
 Scores = dict[str, Score]
 """Metric name -> score of one response."""
@@ -42,6 +42,8 @@ class Metric:
     """For a score of all responses together, such as corpus BLEU: pairs -> score. None: the mean over responses."""
     in_groups: bool = True
     """Whether the harness's table of a group of tasks shows it."""
+    undefined_on: frozenset[Answerability] = frozenset()
+    """Tasks on which it has no meaning: that they lack it is no loss."""
 
     def is_given(self, *, judges: bool, official_prompts: bool) -> bool:
         """Return whether the score exists where there are judges or none, asked in the official words or in ours."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ragtasks.metrics import (
+    ANS_ACC,
     NO_VERDICT,
     PERCENT,
     RESCALED,
@@ -47,7 +48,7 @@ METRICS = (
     Metric("bert_f1", "BERTScore F1 against the reference answer", bounds=RESCALED),
     Metric("bert_precision", "BERTScore precision against the reference answer", bounds=RESCALED),
     Metric("bert_recall", "BERTScore recall against the reference answer", bounds=RESCALED),
-    Metric("ans_acc", "answerability accuracy: refuses exactly where it should"),
+    ANS_ACC,
     Metric("cannot_answer", "share of responses that are the token <cannot_answer>", higher_is_better=None),
     Metric("idk_yes", "share of responses that refuse, by the token or in words", higher_is_better=None),
     Metric("empty", "share of responses without any text", higher_is_better=False),

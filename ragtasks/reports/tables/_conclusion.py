@@ -148,7 +148,7 @@ def _distrust(
         yield f"No response has the suite's main score {unscored_main}{without}, so {main} ranks."
     few = {key: f"{len(rows)} of {n_tasks[key]}" for key, rows in rows_of.items() if n_tasks[key] is not None}
     yield from _listed("Tasks missing: not to be ranked with the others", few)
-    unscored = {key: sum(row.values.get(main) is None for row in rows) for key, rows in rows_of.items()}
+    unscored = {key: sum(_lacks(row, present[main]) for row in rows) for key, rows in rows_of.items()}
     yield from _listed(
         f"Coverage: {main} is missing for some responses",
         {key: f"{n} of {len(rows_of[key])}" for key, n in unscored.items() if n},
@@ -164,6 +164,10 @@ def _distrust(
     n_conversations = {key: len({row.conversation_id for row in rows}) for key, rows in rows_of.items()}
     narrow = {key: str(n) for key, n in n_conversations.items() if n < MIN_CLUSTERS}
     yield from _listed(f"Fewer than {MIN_CLUSTERS} conversations, so no intervals", narrow)
+
+
+def _lacks(row: Row, metric: Metric) -> bool:
+    return row.values.get(metric.name) is None and row.answerability not in {one.value for one in metric.undefined_on}
 
 
 def _mean_of(rows: Sequence[Row], metric: str) -> float | None:

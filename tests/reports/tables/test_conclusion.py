@@ -74,6 +74,17 @@ def test_what_is_missing_is_said_in_a_line_each() -> None:
     assert SAMPLE_WARNING not in table.legend
 
 
+def test_a_score_that_has_no_meaning_on_a_task_is_not_missing_there() -> None:
+    rows = model("mine", [None] * N, answerability="UNDERSPECIFIED").rows
+    own = [replace(item, values={"rb_alg": None, "ans_acc": None if place else 1.0}) for place, item in enumerate(rows)]
+    legend = concluded(evaluation(own, "mine")).legend
+    assert not any(line.startswith("Coverage: ans_acc") for line in legend)
+    labelled = [replace(item, answerability="ANSWERABLE") for item in own]
+    assert f"Coverage: ans_acc is missing for some responses: mine in reference ({N - 1} of {N})." in (
+        concluded(evaluation(labelled, "mine")).legend
+    )
+
+
 def test_where_nobody_has_the_main_score_the_report_says_what_ranks_instead() -> None:
     def without(name: str, value: float) -> Evaluation:
         rows = model(name, [None] * N).rows
