@@ -2,9 +2,9 @@
 
     python perf/arena.py [--raters 50] [--seconds 60]
 
-A server of its own process serves saved answers made here. Each rater opens the next pair, votes, and sees the names,
-without a pause. Printed: votes a second, the time of a vote (from sending it to the page that says it is kept) and
-of a page, errors, votes acknowledged against votes in the database, and the server's memory while it runs.
+A server of its own process serves saved answers made here. Each rater opens the next pair, votes, and waits a little;
+all begin at once. Printed: votes a second, the time of a vote (from sending it to the answer that it is kept) and of a
+page, errors, votes acknowledged against votes in the database, processor time of both sides, and the server's memory.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import urlencode
 
 import aiohttp
@@ -44,6 +45,13 @@ def answers():
 serve(AnswerPool(answers()), Path(sys.argv[1]), port=0, raters_per_battle=50, title="made")
 """
 FORM_TOKEN = re.compile(r'name="form_token" value="([0-9a-f]{64})"')
+
+
+class Used(NamedTuple):
+    """Processor time in seconds."""
+
+    server: float
+    client: float
 
 
 class Load:
@@ -88,16 +96,18 @@ class Load:
                 self.errors.append(f"vote: {reply.status}")
 
 
-async def run(address: str, n_raters: int, seconds: float, pause: float, pid: int) -> tuple[Load, list[float]]:
-    """Return what raters did, and the server's memory in MiB at ten times."""
+async def run(address: str, n_raters: int, seconds: float, pause: float, pid: int) -> tuple[Load, list[float], Used]:
+    """Return what raters did, the server's memory in MiB at ten times, and the processor time of both sides."""
     load = Load(address, time.perf_counter() + seconds)
+    before = used(pid)
     raters = [asyncio.create_task(load.rate(number, pause=pause)) for number in range(n_raters)]
     memory = []
     for _ in range(10):
         await asyncio.sleep(seconds / 10)
         memory.append(resident(pid))
     await asyncio.gather(*raters)
-    return load, memory
+    after = used(pid)
+    return load, memory, Used(after.server - before.server, after.client - before.client)
 
 
 def resident(pid: int) -> float:
@@ -116,6 +126,11 @@ def processor_seconds(pid: int) -> float:
     except OSError:
         return float("nan")
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def used(server: int) -> Used:
+    """Return the processor time so far of the server and of this process."""
+    return Used(processor_seconds(server), time.process_time())
 
 
 def spread(values: list[float]) -> str:
@@ -138,8 +153,7 @@ def main() -> None:
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
             assert server.stdout
             address = server.stdout.readline().strip()
-            load, memory = asyncio.run(run(address, options.raters, options.seconds, options.pause, server.pid))
-            cpu_seconds = processor_seconds(server.pid)
+            load, memory, cpu = asyncio.run(run(address, options.raters, options.seconds, options.pause, server.pid))
             server.terminate()
         kept = len(VoteStore(database).votes())
     rate = len(load.vote_seconds) / options.seconds
@@ -149,7 +163,10 @@ def main() -> None:
     print(f"acknowledged {len(load.vote_seconds):,}, in the database {kept:,}")
     print(f"errors {len(load.errors)} {load.errors[:3]}")
     n_votes = max(len(load.vote_seconds), 1)
-    print(f"server's processor time: {1000 * cpu_seconds / n_votes:.1f} ms a vote with its page, start included")
+    print(
+        f"processor time of a vote with its page: {1000 * cpu.server / n_votes:.1f} ms the server's, "
+        f"{1000 * cpu.client / n_votes:.1f} ms the raters'"
+    )
     print("server's memory in MiB:", " ".join(f"{value:.0f}" for value in memory))
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ragtasks.arena._vote import Vote
+from ragtasks.arena.votes._log import Log
 from ragtasks.errors import CacheError, RagtasksError, clear_error
 
 _APPLICATION = 0x41524E41  # "ARNA"
@@ -86,9 +87,11 @@ class VoteStore:
         tables = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
         if tables and application != _APPLICATION:
             raise sqlite3.Error("it is no database of votes")
-        for line in ("journal_mode = WAL", "synchronous = NORMAL", f"application_id = {_APPLICATION}"):
-            self._connection.execute(f"PRAGMA {line}")
+        self._connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+        has_log = self._connection.execute("PRAGMA journal_mode = WAL").fetchone()[0] == "wal"
+        self._connection.execute(f"PRAGMA synchronous = {'NORMAL' if has_log else 'FULL'}")
         self._connection.executescript(_SCHEMA)
+        self._log = Log(self.path) if has_log else None
         with self._transaction() as connection:
             if connection.execute("SELECT count(*) FROM secret").fetchone()[0] == 0:
                 connection.execute("INSERT INTO secret VALUES (?)", (secrets.token_hex(32),))
@@ -97,6 +100,8 @@ class VoteStore:
         """Close the file."""
         with self._lock:
             self._connection.close()
+            if self._log:
+                self._log.close()
 
     @contextmanager
     def _transaction(self, *, is_on_disk: bool = True) -> Iterator[sqlite3.Connection]:
@@ -104,10 +109,9 @@ class VoteStore:
 
         Args:
             is_on_disk: whether it is on disk, and those before it, when the block ends: then a power cut undoes nothing
-                either.
+                either. Those that wait at once share one write.
         """
         with self._lock:
-            self._connection.execute(f"PRAGMA synchronous = {'FULL' if is_on_disk else 'NORMAL'}")
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield self._connection
@@ -115,6 +119,9 @@ class VoteStore:
                 self._connection.execute("ROLLBACK")
                 raise
             self._connection.execute("COMMIT")
+            number = self._log.committed() if self._log else 0
+        if self._log and is_on_disk:
+            self._log.put_on_disk(number)
 
     def _rows(self, query: str, *values: object) -> list[tuple[object, ...]]:
         with self._lock:

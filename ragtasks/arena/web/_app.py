@@ -64,11 +64,11 @@ def application(
     app = FastAPI(
         title="ragtasks arena", version=__version__, docs_url=None, redoc_url=None, openapi_url="/api/openapi.json"
     )
+    app.include_router(pages(site, arena))  # first what is asked for most: routes are tried in order
     app.include_router(entrance(site))
     if arena.pool:
         app.include_router(pair_pages(site, arena, arena.pool))
         app.include_router(form_pages(site, arena.store, arena.pool, arena.raters_per_battle))
-    app.include_router(pages(site, arena))
     app.include_router(live_pages(site, arena, LiveBattles(arena, named, patience_seconds), conversations))
     app.include_router(interface(site, arena, named, patience_seconds))
     app.add_exception_handler(VoteRefusedError, refused(site))

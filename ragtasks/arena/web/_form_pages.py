@@ -13,7 +13,7 @@ from ragtasks.arena.battles import AnswerPool, ItemKey, shuffled
 from ragtasks.arena.forms import QUESTIONS, SCALE, FormError, form_sections, order_for, read_form, read_forms
 from ragtasks.arena.votes import VoteStore
 from ragtasks.arena.web._identity import Session
-from ragtasks.arena.web._shown import LABELS, show_answer
+from ragtasks.arena.web._shown import LABELS, ShownAnswer
 from ragtasks.arena.web._site import Site
 
 MOST_ANSWERS = 6
@@ -57,7 +57,7 @@ def form_pages(site: Site, store: VoteStore, pool: AnswerPool, raters_per_item: 
             422 if problem else 200,
             item="\t".join(item),
             conversation=answers[systems[0]].response.task.messages,
-            answers=[show_answer(answers[system].response, LABELS[place]) for place, system in enumerate(systems)],
+            answers=[ShownAnswer(LABELS[place], answers[system].response) for place, system in enumerate(systems)],
             pairs=list(itertools.combinations(range(len(systems)), 2)),
             questions=QUESTIONS,
             scale=SCALE,
@@ -68,6 +68,7 @@ def form_pages(site: Site, store: VoteStore, pool: AnswerPool, raters_per_item: 
         )
 
     @router.get("/forms")
+    @site.in_turn
     def next_form(request: Request) -> Response:
         session = site.session(request)
         item, n_done = next_for(session.rater)

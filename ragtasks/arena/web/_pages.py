@@ -23,6 +23,7 @@ def pages(site: Site, arena: Arena) -> APIRouter:
     router = APIRouter(include_in_schema=False)
 
     @router.get("/battles")
+    @site.in_turn
     def next_battle(request: Request) -> Response:
         session = site.session(request)
         assignment = arena.queue.next_for(session.rater)
@@ -37,6 +38,7 @@ def pages(site: Site, arena: Arena) -> APIRouter:
         return found
 
     @router.get("/battles/{assignment_id}")
+    @site.in_turn
     def compare(request: Request, assignment_id: str, form: str = "text") -> HTMLResponse:
         assignment, battle = opened(site.session(request), assignment_id)
         is_open = assignment.state == "open"

@@ -55,6 +55,7 @@ def _review_pages(site: Site, desk: ReviewDesk) -> APIRouter:
         return pair
 
     @router.get("/pairs")
+    @site.in_turn
     def next_pair(request: Request, after: int = 0) -> Response:
         session = site.session(request)
         pair = desk.next_for(session.rater, min(max(after, 0), len(desk.pairs)))
@@ -81,6 +82,7 @@ def _review_pages(site: Site, desk: ReviewDesk) -> APIRouter:
         return site.page(request, "pair", status, **{**known, **fields})
 
     @router.get("/pairs/{number}")
+    @site.in_turn
     def look(request: Request, number: int, edit: int = 0) -> HTMLResponse:
         site.session(request)
         return shown(request, found(number), is_edited=bool(edit))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ragtasks.arena.battles import Answer, Battle
 from ragtasks.benchmarks import response_of
@@ -15,6 +16,7 @@ from ragtasks.submissions.trec_rag import answer_of
 
 LABELS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 """Names of answers while their systems are hidden."""
+_MOST_KEPT = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +25,23 @@ class ShownAnswer:
 
     label: str
     """Its letter."""
-    lines: tuple[tuple[CitedSentence, ...], ...]
-    """Paragraphs of sentences with what each cites."""
-    passages: tuple[Passage, ...]
-    """What its system was shown."""
-    trec: str
-    """The answer as JSON in the format of TREC RAG, under its letter; or why it cannot be written so."""
+    response: Response
+    """What its system was asked and shown, and said."""
+
+    @property
+    def lines(self) -> tuple[tuple[CitedSentence, ...], ...]:
+        """Paragraphs of sentences with what each cites."""
+        return _lines(self.response.text, len(self.response.passages))
+
+    @property
+    def passages(self) -> tuple[Passage, ...]:
+        """What its system was shown."""
+        return self.response.passages
+
+    @property
+    def trec(self) -> str:
+        """The answer as JSON in the format of TREC RAG, under its letter; or why it cannot be written so."""
+        return trec_of(self.response, self.label)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +57,8 @@ class ShownBattle:
 def show(battle: Battle, *, is_turned: bool) -> ShownBattle:
     """Return a battle as raters see it; nothing in it depends on the systems' names."""
     answers = (battle.second, battle.first) if is_turned else (battle.first, battle.second)
-    shown = tuple(show_answer(answer.response, label) for label, answer in zip(LABELS, answers, strict=False))
+    shown = tuple(ShownAnswer(label, answer.response) for label, answer in zip(LABELS, answers, strict=False))
     return ShownBattle(battle.first.response.task.messages, shown)
-
-
-def show_answer(response: Response, label: str) -> ShownAnswer:
-    """Return one answer under a letter."""
-    return ShownAnswer(label, _lines(response), response.passages, trec_of(response, label))
 
 
 def trec_of(response: Response, name: str) -> str:
@@ -62,16 +70,17 @@ def trec_of(response: Response, name: str) -> str:
     return json.dumps(row, indent=2, ensure_ascii=False)
 
 
-def _lines(response: Response) -> tuple[tuple[CitedSentence, ...], ...]:
+@lru_cache(maxsize=_MOST_KEPT)
+def _lines(text: str, n_passages: int) -> tuple[tuple[CitedSentence, ...], ...]:
     """Return the paragraphs of an answer; a line of citations alone belongs to the one before it."""
     lines: list[tuple[CitedSentence, ...]] = []
     pending = ""
-    for line in response.text.splitlines():
+    for line in text.splitlines():
         if line.strip() and parse_cited(line, 0):
-            lines.append(parse_cited(pending + line, len(response.passages)))
+            lines.append(parse_cited(pending + line, n_passages))
             pending = ""
         elif line.strip() and lines:
-            lines[-1] = parse_cited(_last_text(lines[-1]) + " " + line, len(response.passages)) or lines[-1]
+            lines[-1] = parse_cited(_last_text(lines[-1]) + " " + line, n_passages) or lines[-1]
         elif line.strip():
             pending = line
     return tuple(lines)
@@ -131,4 +140,4 @@ def _answer(fields: Mapping[str, object]) -> Answer:
     )
 
 
-__all__ = ["LABELS", "ShownAnswer", "ShownBattle", "battle_of", "battle_text", "show", "show_answer", "trec_of"]
+__all__ = ["LABELS", "ShownAnswer", "ShownBattle", "battle_of", "battle_text", "show", "trec_of"]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Annotated, Any
+from functools import wraps
+from typing import Annotated, Any, ParamSpec, TypeVar
 
+from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, FastAPI, Form, HTTPException, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException as AnyHTTPException
@@ -19,6 +21,8 @@ COOKIE = "arena"
 _STATIC = {"arena.css": "text/css; charset=utf-8", "arena.js": "text/javascript; charset=utf-8"}
 _REDIRECTS = range(300, 400)
 _FormText = Annotated[str, Form()]
+_Asked = ParamSpec("_Asked")
+_Page = TypeVar("_Page")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,16 @@ class Site:
         """
         self.identity, self.tabs, self.title = identity, tabs, title
         self._wording, self._standing = wording, standing
+        self._turn = CapacityLimiter(1)
+
+    def in_turn(self, make: Callable[_Asked, _Page]) -> Callable[_Asked, Awaitable[_Page]]:
+        """Return a route that makes one page after the other, so that a vote never waits for many of them."""
+
+        @wraps(make)
+        async def wait(*values: _Asked.args, **fields: _Asked.kwargs) -> _Page:
+            return await to_thread.run_sync(lambda: make(*values, **fields), limiter=self._turn)
+
+        return wait
 
     def session(self, request: Request) -> Session:
         """Return who asks.

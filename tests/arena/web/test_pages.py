@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from ragtasks.arena.battles import Battle
+from ragtasks.arena.votes import Assignment
 from ragtasks.arena.web import serve
 from ragtasks.arena.web._guard import BURST, MOST_BYTES
+from ragtasks.arena.web._shown import ShownBattle
 from ragtasks.errors import ConfigurationError
 from tests.arena.web._served import Visitor, serving, small_pool
 
@@ -178,3 +183,31 @@ def test_the_names_are_in_view_side_by_side_and_the_vote_says_so(tmp_path: Path)
         visitor.post(f"{address}/vote", preference="tie", form_token=page.form_token)
         assert [vote.view for vote in served.arena.store.votes()] == ["side_by_side"]
         assert visitor.post("/side-by-side", **{**chosen, "item": "x"}).status == 404
+
+
+def test_pages_are_made_in_turn_and_a_vote_waits_for_none(tmp_path: Path) -> None:
+    with serving(tmp_path, raters=9) as served:
+        voter, readers = Visitor(served.port), [Visitor(served.port) for _ in range(4)]
+        for number, visitor in enumerate((voter, *readers)):
+            visitor.enter(f"rater {number}")
+        address, shown = voter.next()
+        opened = [reader.get("/battles").headers["location"] for reader in readers]
+        begun: list[str] = []
+        goes_on, show = threading.Event(), served.arena.shown
+
+        def held(assignment: Assignment, battle: Battle) -> ShownBattle:
+            begun.append(assignment.rater)
+            assert goes_on.wait(20)
+            return show(assignment, battle)
+
+        served.arena.shown = held  # type: ignore[method-assign]
+        with ThreadPoolExecutor(len(readers)) as several:
+            pages = [several.submit(reader.get, path) for reader, path in zip(readers, opened, strict=True)]
+            while not begun:
+                time.sleep(0.005)
+            done = voter.post(f"{address}/vote", preference="first", form_token=shown.form_token)
+            assert done.status == 303
+            assert not any(page.done() for page in pages)
+            assert len(begun) == 1
+            goes_on.set()
+            assert [page.result().status for page in pages] == [200] * len(readers)
