@@ -93,7 +93,7 @@ def score_own(
     config = config_from_options(options)
     benchmark = open_named(system.benchmark, config.data, place)
     time = _file_name(system, benchmark)
-    file = output.resolve() / _slug(system.name) / f"results_{time}.json"
+    file = output / _slug(system.name) / f"results_{time}.json"
     if not unfinished_file(file).exists():  # else these results are to be completed
         require_leave(output, [file], may_replace)
     given = answering(benchmark, config, file)

@@ -17,6 +17,8 @@ from tests.harness.conftest import CommandResult
 
 pytestmark = pytest.mark.model
 TASK = "mtrag_full_rag_fiqa"
+SHORTER = "mtrag_reference_fiqa"
+"""The same questions with fewer passages."""
 Command = Callable[..., CommandResult]
 
 
@@ -96,7 +98,7 @@ def test_a_judge_that_is_too_weak_leaves_refusals_to_rules(
     monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
     judge = {"model": "gemma", "base_url": model_server, "slots": 1, "max_tokens": 8}
     command(
-        "--model", "ragtasks-extractive", "--tasks", TASK, "--limit", "1", "--log_samples",
+        "--model", "ragtasks-extractive", "--tasks", SHORTER, "--limit", "1", "--log_samples",
         "--output_path", str(tmp_path / "out"), metadata={"judges": [judge]},
     )  # fmt: skip
     (row,) = samples_in(tmp_path / "out")

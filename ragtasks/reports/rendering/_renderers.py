@@ -77,7 +77,8 @@ def _markdown_section(section: Section) -> Iterator[str]:
         yield from _markdown_table(replace(section.conclusion, note=""))
         if section.conclusion.note:
             yield from (plain(section.conclusion.note), "")
-    yield from (plain(_provenance(section)), "")
+    if section.provenance:
+        yield from (plain(_provenance(section)), "")
     for table in section.tables:
         yield from (f"## {plain(table.title)}", "")
         yield from _markdown_table(table)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ragtasks.files import CLOSED_BOOK, OFFICIAL
-from ragtasks.logs import Evaluation, Row, value_at
+from ragtasks.logs import Evaluation, Row, gold_model, value_at
 
 CONDITIONED = ("rb_alg", "rb_llm", "rl_f", "ans_acc")
 """Metrics whose value for a refusal follows from the task's label (MTRAG paper, section 6.3.3)."""
@@ -72,9 +72,9 @@ def _ruled(evaluations: Sequence[Evaluation]) -> Iterator[Evaluation]:
     first = evaluations[0]
     if not any(metric.name == CONDITIONED[0] for metric in first.metrics):
         return
-    ran = {(item.model, row.setting) for item in evaluations for row in item.rows}
-    tasks = _tasks(evaluations)
-    with_passages = _tasks([item for item in evaluations if CLOSED_BOOK not in _runs(item)])
+    retrieved = [item for item in evaluations if CLOSED_BOOK not in _runs(item)]
+    ran = {(gold_model(item), row.setting) for item in retrieved for row in item.rows}
+    tasks, with_passages = _tasks(evaluations), _tasks(retrieved)
     shown = {name for item in evaluations for row in item.rows[:1] for name in row.values}
     for rule in _RULES:
         own = with_passages if rule.reads_passages else tasks
@@ -103,7 +103,7 @@ def missing_baselines(evaluations: Sequence[Evaluation]) -> str:
     """Return a line that says which null baselines need a run, and how; empty where none is missing."""
     names = {item.model for item in evaluations}
     commands = []
-    if f"{_PREFIX}oracle" not in names:
+    if f"{_PREFIX}oracle" not in map(gold_model, evaluations):
         commands.append("the ceiling: `ragtasks run --model ragtasks-oracle ...`")
     if not any("closed_book" in name for name in names):
         commands.append('a model without passages: its own command with `"run": "closed_book"` in the metadata')

@@ -55,6 +55,10 @@ def test_markdown_is_aligned_and_says_what_it_rests_on() -> None:
     ]
 
 
+def test_markdown_has_no_gap_where_nothing_is_said_of_the_provenance() -> None:
+    assert "# t\n\n## By setting\n" in render([Section("t", {}, (TABLE,))], Format.MARKDOWN)
+
+
 def test_csv_tells_sections_of_one_title_apart() -> None:
     other = Section("mtrag (sample)", {"encoder of BERTScore": "none", "IDK detector": "rules"}, (TABLE,))
     lines = list(csv.DictReader(io.StringIO(render([SECTION, other], Format.CSV))))

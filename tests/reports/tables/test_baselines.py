@@ -90,6 +90,11 @@ def test_baselines_stand_last_and_a_run_takes_the_place_of_its_rule() -> None:
     assert [is_baseline(name) for name in names] == [False, False, True, True, True]
 
 
+def test_a_baseline_on_a_stored_run_takes_the_place_of_its_rule() -> None:
+    ran = evaluation([row(1, 0.5)], "ragtasks-refuse (run bm25.rewrite)")
+    assert ALWAYS not in [item.model for item in with_baselines([evaluation([row(1, 0.5)]), ran])]
+
+
 def test_a_rule_stands_in_every_setting_that_no_run_covers() -> None:
     other = evaluation([row(1, 0.5), row(1, 0.5, setting="full_rag")], "a")
     ran = evaluation([row(1, 0.5)], "ragtasks-refuse")
@@ -105,8 +110,9 @@ def test_missing_baselines_say_how_to_run_them() -> None:
     text = missing_baselines([evaluation([row(1, 0.5)])])
     assert "--model ragtasks-oracle" in text
     assert '"run": "closed_book"' in text
-    given = [evaluation([row(1, 0.5)], name) for name in ("ragtasks-oracle", "m (run closed_book)")]
-    assert missing_baselines(given) == ""
+    for oracle in ("ragtasks-oracle", "ragtasks-oracle (run bm25.rewrite)"):
+        given = [evaluation([row(1, 0.5)], name) for name in (oracle, "m (run closed_book)")]
+        assert missing_baselines(given) == ""
 
 
 def test_the_rule_agrees_with_a_run_of_the_refusing_model(evaluations: Path) -> None:
