@@ -14,11 +14,10 @@ from ragtasks.arena.web._form_pages import form_pages
 from ragtasks.arena.web._guard import Application
 from ragtasks.arena.web._identity import Identity
 from ragtasks.arena.web._interface import interface
-from ragtasks.arena.web._live import LiveBattles
-from ragtasks.arena.web._live_pages import live_pages
 from ragtasks.arena.web._pages import pages, pair_pages, refused
 from ragtasks.arena.web._pipelines import Pipeline
 from ragtasks.arena.web._site import Site, Standing, Wording, entrance, guarded
+from ragtasks.arena.web.live import LiveBattles, live_pages
 from ragtasks.records import Message
 
 _WORDING = Wording(

@@ -101,8 +101,7 @@ def serve_review(
         MissingExtraError: the extra `arena` is not installed.
     """
     try:
-        from ragtasks.arena.web._desk import ReviewDesk
-        from ragtasks.arena.web._review_pages import review_application
+        from ragtasks.arena.web.review import ReviewDesk, review_application
     except ImportError as error:
         raise MissingExtraError(str(error.name), "arena", "the pages of a review") from error
 

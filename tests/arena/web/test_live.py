@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ragtasks.arena.web import Pipeline, live_systems
-from ragtasks.arena.web._live_pages import messages_of
+from ragtasks.arena.web.live._pages import messages_of
 from ragtasks.clients import no_secrets
 from ragtasks.errors import ConfigurationError
 from ragtasks.records import Passage, Role

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from ragtasks.arena.votes import VoteStore
-from ragtasks.arena.web._desk import ReviewDesk
-from ragtasks.arena.web._review_pages import review_application
+from ragtasks.arena.web.review import ReviewDesk, review_application
 from ragtasks.synthesis import read_pairs
 from tests.arena.web._browser import HOSTILE, SCREENS, Rater, needs_browser
 from tests.arena.web._served import LOCAL, Visitor, running

@@ -9,8 +9,8 @@ from fastapi import APIRouter, Form, HTTPException, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 
 from ragtasks.arena.web._arena import Arena
-from ragtasks.arena.web._live import LiveBattle, LiveBattles
 from ragtasks.arena.web._site import Site
+from ragtasks.arena.web.live._battles import LiveBattle, LiveBattles
 from ragtasks.errors import ConfigurationError
 from ragtasks.records import Message, Role
 

@@ -9,10 +9,10 @@ from fastapi import APIRouter, FastAPI, Form, HTTPException, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from ragtasks import __version__
-from ragtasks.arena.web._desk import ReviewDesk
 from ragtasks.arena.web._guard import Application
 from ragtasks.arena.web._identity import Identity
 from ragtasks.arena.web._site import Site, Wording, entrance, guarded
+from ragtasks.arena.web.review._desk import ReviewDesk
 from ragtasks.synthesis import LONGEST_NOTE, LONGEST_TEXT, DecisionError, Pair, Review, review_section
 
 _WORDING = Wording(
