@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -95,6 +96,7 @@ def retrieve(
     rewriter: Rewriter | None = None,
     corpora: Mapping[str, str] | None = None,
     encode_with: str | None = None,
+    progress: Progress | None = None,
 ) -> StoredRun:
     """Return the stored run of a retriever over a benchmark's queries, made now or found.
 
@@ -108,6 +110,7 @@ def retrieve(
         rewriter: who rewrites where the form is `llm_rewrite`.
         corpora: domain -> corpus to search in the place of the benchmark's own.
         encode_with: who encodes the passages, such as `ray:ADDRESS`; default: this process. It decides no result.
+        progress: told of what takes time; default: bars on standard error.
 
     Raises:
         RagtasksError: unknown names, missing files or libraries, a full disk.
@@ -115,9 +118,9 @@ def retrieve(
     benchmark, store = place.open(), RunStore(place.store)
     make = functools.partial(_made, retriever, place.secrets, store.replies, encode_with)
     make()  # an error in the line shows before anything is read
-    with progress_bars() as progress:
-        queries = _queries(place, benchmark, form, rewriter or Rewriter(None), progress)
-        return build_run(Request(benchmark, queries, make, depth, name, corpora), store, progress)
+    with nullcontext(progress) if progress else progress_bars() as told:
+        queries = _queries(place, benchmark, form, rewriter or Rewriter(None), told)
+        return build_run(Request(benchmark, queries, make, depth, name, corpora), store, told)
 
 
 def _made(line: str, secrets: Secrets, replies: Path, workers: str | None) -> Retriever:

@@ -1,17 +1,20 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from ragtasks.cli import app
 from ragtasks.errors import ConfigurationError
 from ragtasks.synthesis import quality_section
-from tests.clients._server import chat_server
+from tests.clients._server import Action, chat_server, completion
 from tests.synthesis._documents import write_towns
 from tests.synthesis._making import make
 from tests.synthesis._scripted import script
-from tests.synthesis.training._tiny import write_dialogues
+from tests.synthesis.training._tiny import words_of, write_dialogues, write_encoder
 
 
 def test_dialogues_are_counted_one_by_one_and_together(tmp_path: Path) -> None:
@@ -51,6 +54,71 @@ def test_retrieval_by_query_form_in_all_and_per_domain(tmp_path: Path) -> None:
     assert all(row[3] == 9 for row in per_domain.rows)
     with pytest.raises(ConfigurationError, match="query form"):
         quality_section(folder, retrievers=["rank_bm25"], queries=["never"])
+
+
+def standalone(text: str, _: int) -> Action:
+    """Reply as a rewriter that knows these dialogues."""
+    name = re.findall(r"the \w+ of \w+", text)[-1]
+    words = {"how old": "how old is", "does it cost": "what costs"}
+    question = next((f"{begin} {name}" for asked, begin in words.items() if asked in text), f"when is {name} open")
+    return completion(json.dumps({"class": "non-standalone", "reworded version": question}))
+
+
+def with_dialogues(folder: Path, n: int = 6) -> Path:
+    write_dialogues(folder, n)
+    (folder / "synthesis").mkdir()
+    (folder / "synthesis" / "dialogues.jsonl").write_bytes(b"")
+    return folder
+
+
+def printed(*arguments: object) -> str:
+    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_retrieval_by_fused_retrievers_and_forms_and_a_model_that_rewrites(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
+    folder = with_dialogues(tmp_path / "b")
+    fused = f"hybrid(rank_bm25,dense:{write_encoder(tmp_path / 'encoder', words_of(folder))})"
+    forms = ["contextualized", "llm_rewrite", "last_turn/rewrite"]
+    options = [part for form in forms for part in ("--queries", form)]
+    with chat_server(standalone) as server:
+        asking = ["quality", folder, "--format", "json", "--rewriter", "small", "--base-url", server.base_url, *options]
+        (section,) = json.loads(printed(*asking, "--retriever", "rank_bm25", "--retriever", fused))
+        n_asked = len(server.asked)
+        (again,) = json.loads(printed(*asking, "--retriever", "rank_bm25"))
+        assert len(server.asked) == n_asked, "replies are kept for all retrievers, and for the next time"
+    table, other = (one["tables"][1] for one in (section, again))
+    rows = {(row["retriever"], row["query"]): float(row["AP"]) for row in table["rows"] if row["questions"] != "-"}
+    assert list(rows) == [(line, form) for line in ("rank_bm25", fused) for form in forms]
+    assert rows["rank_bm25", "contextualized"] < rows["rank_bm25", "llm_rewrite"] == 1.0
+    assert rows["rank_bm25", "contextualized"] < rows["rank_bm25", "last_turn/rewrite"]
+    assert other["rows"][:3] == table["rows"][:3]
+    published = [row["query"] for row in table["rows"] if row["questions"] == "-"]
+    assert published == ["contextualized", "llm_rewrite (T5)"] * 2
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (("--queries", "context"), "add --retriever"),
+        (("--retriever", "bm25", "--rewriter", "openai/x"), "add --queries llm_rewrite"),
+        (("--retriever", "rank_bm25", "--queries", "llm_rewrite"), "needs a model: --rewriter"),
+        (("--retriever", "fuse(bm25)"), "fuse"),
+        (("--retriever", "hybrid(rank_bm25)"), "two or more"),
+    ],
+)
+def test_a_search_that_cannot_be_is_one_clear_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], expected: str
+) -> None:
+    monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
+    done = CliRunner().invoke(app, ["quality", str(with_dialogues(tmp_path / "b")), *options])
+    assert isinstance(done.exception, ConfigurationError)
+    assert expected in str(done.exception)
 
 
 def test_a_folder_that_nobody_synthesized_is_one_clear_error(tmp_path: Path) -> None:

@@ -1,42 +1,48 @@
-"""Retrieval on synthetic dialogues by query form, in all and per domain: Tables 2, 9 and 10 of the OR-CONVQA paper."""
+"""Retrieval on synthetic dialogues by query form, in all and per domain.
+
+Source: OR-CONVQA paper, Tables 2, 3 and 8 to 10.
+"""
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from dataclasses import replace
 
-from ragtasks.benchmarks import Benchmark, retrieval_side
+from ragtasks.benchmarks import Benchmark
 from ragtasks.clients import Progress, no_progress
 from ragtasks.errors import ConfigurationError
-from ragtasks.files import Ranked
 from ragtasks.metrics import retrieval_metric, score_run
 from ragtasks.records import Qrel
 from ragtasks.synthesis.training import MEASURES, relevant
 from ragtasks.tables import Cell, Table, fixed
-from retrieval_cache.corpora import read_corpus
-from retrieval_cache.queries import TrainedRewriter, build_queries
-from retrieval_cache.spec import parse
+from retrieval_cache.queries import LLM_REWRITE, SEPARATOR
+from retrieval_cache.service import Place, Rewriter, retrieve
+from retrieval_cache.stage import read_run
+from retrieval_cache.store import fallbacks_of
 
 PAPER_FORMS = ("context", "contextualized", "decontextualized")
 """The query forms of Table 2: with the previous question and answer, as asked, standing alone."""
 
 _DEPTH = 20
-_TRAINED = "llm_rewrite:"
-# Table 2, dialogues from propositions, by reciprocal rank fusion: MAP, R@5, R@10, R@20.
+# Tables 2 and 3, dialogues from propositions, by reciprocal rank fusion: MAP, R@5, R@10, R@20.
 _PUBLISHED = {
     "paper: RRF, proprietary documents": {
         "context": ("0.19", "0.31", "0.44", "0.56"),
         "contextualized": ("0.46", "0.55", "0.63", "0.69"),
         "decontextualized": ("0.50", "0.60", "0.67", "0.73"),
+        "llm_rewrite (T5)": ("0.49", "0.57", "0.65", "0.72"),
     },
     "paper: RRF, public documents": {
         "context": ("0.18", "0.30", "0.44", "0.56"),
         "contextualized": ("0.49", "0.59", "0.65", "0.72"),
         "decontextualized": ("0.54", "0.63", "0.71", "0.77"),
+        "llm_rewrite (T5)": ("0.52", "0.62", "0.69", "0.76"),
     },
 }
+_NOTE = "Over the questions that rest on a passage; the first 20 found count."
+_SEEN = "A rewriter that was trained on these dialogues has seen most of the answers."
 _Values = Mapping[tuple[str, str], Mapping[str, Mapping[str, float]]]
 
 
@@ -44,6 +50,9 @@ def retrieval_tables(
     benchmark: Benchmark,
     retrievers: Sequence[str],
     forms: Sequence[str] = PAPER_FORMS,
+    *,
+    place: Place,
+    rewriter: Rewriter | None = None,
     progress: Progress = no_progress,
 ) -> tuple[Table, ...]:
     """Return the means over all judged questions, and with several domains those of each.
@@ -51,62 +60,44 @@ def retrieval_tables(
     Args:
         benchmark: one with judgements; each question is searched in the corpus of its domain.
         retrievers: lines that choose them, such as `hybrid(bm25,dense:minilm)` for reciprocal rank fusion.
-        forms: query forms that need no model, or `llm_rewrite:FOLDER` for a trained rewriter.
-        progress: told of encoding and searching.
+        forms: query forms as `ragtasks retrieve` takes them.
+        place: the benchmark again, and where its runs are kept.
+        rewriter: who rewrites for the form `llm_rewrite`.
+        progress: told of rewriting, encoding and searching.
 
     Raises:
-        ConfigurationError: no question is judged, or an unknown retriever or form.
-        MissingExtraError: a library that a retriever needs is not installed.
-        BenchmarkFileError: the benchmark's files are broken.
+        RagtasksError: no question is judged, an unknown retriever or form, a library that is missing, a rewriter that
+            does not answer, or broken files.
     """
     qrels = relevant(benchmark)
     domains = {task.task_id: task.domain for task in benchmark.tasks if task.task_id in qrels}
     if not domains:
         raise ConfigurationError(f"{benchmark.label}: no question is judged, so retrieval cannot be measured")
-    texts = {form: _texts(benchmark, form) for form in forms}
-    values: _Values = {
-        (line, form): found
-        for line in retrievers
-        for form, found in _searched(benchmark, line, texts, qrels, domains, progress).items()
-    }
+    judged = [Qrel(name, passage, 1) for name in domains for passage in qrels[name]]
+    metrics = [retrieval_metric(name) for name in MEASURES]
+    values: dict[tuple[str, str], Mapping[str, Mapping[str, float]]] = {}
+    fallbacks: list[str] = []
+    for line, form in itertools.product(retrievers, forms):
+        own = rewriter if LLM_REWRITE in form.split(SEPARATOR) else _without_model(rewriter)
+        made = retrieve(place, line, form, depth=_DEPTH, rewriter=own, progress=progress)
+        values[line, form] = score_run(read_run(made, domains), judged, metrics).values
+        fallbacks += [f"{form}: {found}" for found in [fallbacks_of(made.manifest)] if found]
     rows: list[tuple[Cell, ...]] = [
         (line, form, len(found), *_means(list(found.values()))) for (line, form), found in values.items()
     ]
+    asked = {"llm_rewrite (T5)" if form.startswith(LLM_REWRITE) else form for form in forms}
     for source, published in _PUBLISHED.items():
-        rows += [(source, form, "-", *published[form]) for form in forms if form in published]
-    note = "Over the questions that rest on a passage; the first 20 found count."
+        rows += [(source, form, "-", *cells) for form, cells in published.items() if form in asked]
+    is_trained = any(form.startswith(f"{LLM_REWRITE}:") for form in forms)
+    note = " ".join([_NOTE, *([_SEEN] if is_trained else []), *(f"{text}." for text in dict.fromkeys(fallbacks))])
     whole = Table("Retrieval by query form", ("retriever", "query", "questions", *MEASURES), tuple(rows), note)
     names = list(dict.fromkeys(domains.values()))
     return (whole, _by_domain(values, domains, names)) if len(names) > 1 else (whole,)
 
 
-def _texts(benchmark: Benchmark, form: str) -> Mapping[str, str]:
-    if form.startswith(_TRAINED):
-        return TrainedRewriter(Path(form.removeprefix(_TRAINED))).rewrite(benchmark.tasks).queries().texts
-    return build_queries(benchmark, form).texts
-
-
-def _searched(  # noqa: PLR0917 (one parameter a table)
-    benchmark: Benchmark,
-    line: str,
-    texts: Mapping[str, Mapping[str, str]],
-    qrels: Mapping[str, Sequence[str]],
-    domains: Mapping[str, str],
-    progress: Progress,
-) -> dict[str, Mapping[str, Mapping[str, float]]]:
-    """Return form -> task id -> measure -> value; each corpus is indexed once for all forms."""
-    side = retrieval_side(benchmark.name)
-    runs: dict[str, dict[str, tuple[Ranked, ...]]] = {form: {} for form in texts}
-    for domain in dict.fromkeys(domains.values()):
-        own = [name for name, its in domains.items() if its == domain]
-        retriever = parse(line)
-        with TemporaryDirectory() as work:
-            retriever.index(read_corpus(str(side.corpus_file(benchmark.root, domain))), Path(work), progress)
-            for form, queries in texts.items():
-                runs[form].update(retriever.search({name: queries[name] for name in own}, _DEPTH, progress))
-    judged = [Qrel(name, passage, 1) for name in domains for passage in qrels[name]]
-    metrics = [retrieval_metric(name) for name in MEASURES]
-    return {form: score_run(run, judged, metrics).values for form, run in runs.items()}
+def _without_model(rewriter: Rewriter | None) -> Rewriter | None:
+    """Return what a form is made with that asks no model: one that is given and not used is refused."""
+    return replace(rewriter, model=None, base_url=None) if rewriter else None
 
 
 def _by_domain(values: _Values, domains: Mapping[str, str], names: Sequence[str]) -> Table:

@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import orjson
 
 from ragtasks.benchmarks import open_benchmark
-from ragtasks.clients import Progress, no_progress
+from ragtasks.clients import Progress, Secrets, no_progress, no_secrets
 from ragtasks.errors import ConfigurationError, clear_error
 from ragtasks.records import Answerability, Task
 from ragtasks.synthesis._folder import DETAILS, DIALOGUES
@@ -20,6 +21,7 @@ from ragtasks.synthesis.quality._qrelscore import QRelScore
 from ragtasks.synthesis.quality._relevance_table import relevance_table
 from ragtasks.synthesis.quality._retrieval_tables import PAPER_FORMS, retrieval_tables
 from ragtasks.tables import Section, Table, fixed
+from retrieval_cache.service import Place, Rewriter
 
 _ALIKE = 0.8  # Jaccard similarity of the words of two questions of a dialogue
 
@@ -62,6 +64,10 @@ def quality_section(
     retrievers: Sequence[str] = (),
     queries: Sequence[str] = PAPER_FORMS,
     progress: Progress = no_progress,
+    *,
+    store: Path | None = None,
+    rewriter: Rewriter | None = None,
+    secrets: Secrets = no_secrets,
 ) -> Section:
     """Return the tables of a synthesized benchmark: all dialogues beside published ones, then each.
 
@@ -71,11 +77,15 @@ def quality_section(
         retrievers: lines of retrievers that questions are searched with; adds the tables of retrieval.
         queries: query forms of these searches.
         progress: told of what takes time.
+        store: where runs and indexes of these searches are kept; default: nowhere.
+        rewriter: who rewrites for the query form `llm_rewrite`.
+        secrets: variable -> key of a server.
 
     Raises:
         ConfigurationError: the folder holds no synthesis, or an unknown retriever or query form.
         BenchmarkFileError: its files are broken.
         MissingExtraError: a library that a retriever needs is not installed.
+        JudgeError: the rewriter does not answer, or rewrites too little.
     """
     removed = _removed(folder)
     by_dialogue: dict[str, list[Task]] = {}
@@ -88,7 +98,11 @@ def quality_section(
     if relevance:
         tables.append(relevance_table(benchmark, relevance, progress))
     if retrievers:
-        tables += retrieval_tables(benchmark, retrievers, queries, progress)
+        with TemporaryDirectory() as work:
+            place = Place("custom", str(folder), Path(work), store or Path(work), secrets)
+            tables += retrieval_tables(
+                benchmark, retrievers, queries, place=place, rewriter=rewriter, progress=progress
+            )
     return Section(f"synthetic: {folder.name}", statistics, (*tables, _each(counts)))
 
 
