@@ -6,6 +6,7 @@ The package's own metadata says what each extra asks for, so nothing is listed t
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from importlib.metadata import PackageNotFoundError, requires, version
 
 from packaging.requirements import Requirement
@@ -29,8 +30,8 @@ def missing_of(extra: str) -> list[str]:
 
 def installed_of(extra: str) -> list[str]:
     """Return what is here of an extra, as `name version`, in the order of the names."""
-    found = {_name(item) for item in _requirements(_OURS, {extra}) if _is_met(item)}
-    return [f"{name} {version(name)}" for name in sorted(found)]
+    found = {_name(item): _version(item.name) for item in _requirements(_OURS, {extra}) if _is_met(item)}
+    return [f"{name} {here}" for name, here in sorted(found.items())]
 
 
 def install_line(extra: str) -> str:
@@ -40,19 +41,22 @@ def install_line(extra: str) -> str:
 
 def _requirements(distribution: str, extras: set[str]) -> Iterator[Requirement]:
     """Yield what a distribution asks for in some of its extras; what it always asks for is left out."""
-    try:
-        lines = requires(distribution) or []
-    except PackageNotFoundError:
-        return
-    for line in lines:
-        item = Requirement(line)
-        if item.marker is None or item.marker.evaluate({"extra": ""}):
-            continue
-        if any(item.marker.evaluate({"extra": extra}) for extra in extras):
+    for item in _optional(distribution):
+        if any(item.marker is not None and item.marker.evaluate({"extra": extra}) for extra in extras):
             if canonicalize_name(item.name) not in _ALWAYS:
                 yield item
             if item.extras:
                 yield from _requirements(item.name, item.extras)
+
+
+@cache
+def _optional(distribution: str) -> tuple[Requirement, ...]:
+    """Return what a distribution asks for in extras only, nothing where it is not here; read once a process."""
+    try:
+        items = [Requirement(line) for line in requires(distribution) or ()]
+    except PackageNotFoundError:
+        return ()
+    return tuple(item for item in items if item.marker is not None and not item.marker.evaluate({"extra": ""}))
 
 
 def _name(item: Requirement) -> str:
@@ -60,10 +64,16 @@ def _name(item: Requirement) -> str:
 
 
 def _is_met(item: Requirement) -> bool:
+    here = _version(item.name)
+    return here is not None and item.specifier.contains(here, prereleases=True)
+
+
+@cache
+def _version(distribution: str) -> str | None:
     try:
-        return item.specifier.contains(version(item.name), prereleases=True)
+        return version(distribution)
     except PackageNotFoundError:
-        return False
+        return None
 
 
 __all__ = ["extra_of", "install_line", "installed_of", "missing_of"]

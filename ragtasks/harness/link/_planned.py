@@ -15,6 +15,7 @@ from ragtasks.harness.link._stubs import (
 from ragtasks.plugins import task_folders
 
 _LOGGER = logging.getLogger(__name__)
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _ADDED = "added"
 """Folder of the stubs for tasks of other packages."""
 
@@ -62,7 +63,7 @@ def _stubs_of(tasks: Path, folder: Path) -> dict[Path, str]:
 
 def _top_level_keys(path: Path) -> set[str]:
     """Return the top-level keys of a YAML file, with its `!function` tags unresolved."""
-    node = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+    node = yaml.compose(path.read_text(encoding="utf-8"), Loader=_LOADER)
     return {key.value for key, _ in node.value} if isinstance(node, yaml.MappingNode) else set()
 
 
