@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
+import typer.main
 from hypothesis import HealthCheck, settings
 
 from tests._shared import made_once
@@ -23,6 +26,16 @@ MTRAG_CHECKOUT = Path(
     os.environ.get("RAGTASKS_MTRAG_CHECKOUT") or Path(__file__).resolve().parents[2] / "official" / "mt-rag-benchmark"
 )
 """Where IBM/mt-rag-benchmark at commit cc5b1d4 is looked for, scripts included."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _the_command_line_is_built_once() -> Iterator[None]:
+    """Typer builds all commands with their options at every call, longer than most of them take in this process."""
+    built = cache(typer.main.get_command)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("typer.main.get_command", built)
+        patch.setattr("typer.testing._get_command", built)
+        yield
 
 
 @pytest.fixture(scope="session")
