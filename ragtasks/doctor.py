@@ -66,8 +66,9 @@ def _software(model: str | None, steps: list[str]) -> Iterator[str]:
 
 def _extra(extra: str, purpose: str) -> str:
     missing = missing_of(extra)
-    found = f"lacks {', '.join(missing)}: {install_line(extra)}" if missing else f"here ({', '.join(installed_of(extra))})"
-    return f"extra {extra} ({purpose}): {found}"
+    if missing:
+        return f"extra {extra} ({purpose}): lacks {', '.join(missing)}: {install_line(extra)}"
+    return f"extra {extra} ({purpose}): here ({', '.join(installed_of(extra))})"
 
 
 def _version(distribution: str) -> str | None:
