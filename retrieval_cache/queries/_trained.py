@@ -19,6 +19,7 @@ import orjson
 from ragtasks.benchmarks import CONDITIONAL_CONTRACT, NO_REWRITE, QuestionClass, read_reply
 from ragtasks.clients import Outcome, Progress, no_progress
 from ragtasks.errors import ConfigurationError, MissingExtraError, clear_error
+from ragtasks.metrics import check_device
 from ragtasks.records import Role, Task
 from retrieval_cache.queries._forms import LLM_REWRITE
 from retrieval_cache.queries._rewriting import Rewrite, Rewrites
@@ -86,9 +87,7 @@ class TrainedRewriter:
 
     def describe(self) -> dict[str, Any]:
         """Return what decides the queries, as JSON values: weights and recipe, not the place."""
-        files = sorted(
-            path for path in self.folder.iterdir() if path.suffix in {".json", ".safetensors", ".model", ".txt"}
-        )
+        files = sorted(path for path in self.folder.iterdir() if path.suffix in _DECISIVE)
         digest = hashlib.sha256()
         for path in files:
             digest.update(f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
@@ -125,7 +124,7 @@ class TrainedRewriter:
         """Return the model's replies to sources, greedily, in order; no sources give none.
 
         Raises:
-            ConfigurationError: the weights cannot be read.
+            ConfigurationError: the weights cannot be read, or the device is not there.
             MissingExtraError: transformers is not installed.
         """
         if not sources:
@@ -156,6 +155,7 @@ class TrainedRewriter:
 
     @cached_property
     def _loaded(self) -> tuple[Any, Any]:
+        check_device(self._device, purpose="a trained rewriter", option="device")
         tokenizer, model = load_language_model(str(self.folder), self.recipe.kind)
         tokenizer.padding_side = "right" if self.recipe.kind == "seq2seq" else "left"
         device = self._device or best_device()

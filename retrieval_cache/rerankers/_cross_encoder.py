@@ -17,6 +17,7 @@ from ragtasks.files import Ranked, Run, in_rank_order
 from ragtasks.records import Passage
 from retrieval_cache.rerankers._candidates import Candidates
 from retrieval_cache.retrievers import (
+    BATCH_TOKENS,
     Fill,
     Progress,
     Retriever,
@@ -24,11 +25,13 @@ from retrieval_cache.retrievers import (
     count_truncated,
     described_name,
     encode_with,
+    length_batches,
     library_versions,
     load_model,
     model_hash,
     no_progress,
     passage_text,
+    read_lengths,
     set_max_length,
     token_lengths,
     wanted_passages,
@@ -58,21 +61,21 @@ class CrossEncoderReranker:
     """Scores query and passage together by a sentence-transformers cross-encoder with one output."""
 
     def __init__(
-        self, model: str, *, max_length: int | None = None, batch_size: int = 32, device: str | None = None
+        self, model: str, *, max_length: int | None = None, batch_tokens: int = BATCH_TOKENS, device: str | None = None
     ) -> None:
         """Choose a model; nothing is loaded before it is needed.
 
         Args:
             model: a name on the Hugging Face hub, or a folder.
             max_length: tokens that are read of a pair; None is the model's own limit.
-            batch_size: pairs scored together.
+            batch_tokens: tokens scored together, padding counted; it decides no result but the last bits.
             device: as torch writes it; None takes a GPU where there is one.
         """
         self.model = model
         self.n_truncated = 0
         """Pairs so far that were longer than the model reads."""
         self._max_length = max_length
-        self._batch_size = batch_size
+        self._batch_tokens = batch_tokens
         self._device = device
 
     @property
@@ -121,8 +124,13 @@ class CrossEncoderReranker:
         pairs = [(query, passage_text(passage)) for passage in passages]
         lengths = token_lengths(self._encoder.tokenizer, pairs)
         self.n_truncated += count_truncated(self._encoder, lengths)
-        scores = self._encoder.predict(pairs, batch_size=self._batch_size, show_progress_bar=False)
-        return [float(score) for score in scores]
+        scores = [0.0] * len(pairs)
+        read = read_lengths(self._encoder, lengths)
+        for positions, batch in length_batches(pairs, read, self._batch_tokens):
+            found = self._encoder.predict(batch, batch_size=len(batch), show_progress_bar=False)
+            for position, score in zip(positions, found, strict=True):
+                scores[position] = float(score)
+        return scores
 
 
 class RerankedRetriever:

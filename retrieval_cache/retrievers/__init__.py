@@ -14,6 +14,7 @@ from retrieval_cache.retrievers._protocol import (
 from retrieval_cache.retrievers._run_file import LEFT_OUT
 from retrieval_cache.retrievers.bm25 import ANALYSERS, K1, NAMES, B, indexed_text, term_lister
 from retrieval_cache.retrievers.encoded import (
+    BATCH_TOKENS,
     DenseRetriever,
     Encoded,
     Fill,
@@ -23,16 +24,19 @@ from retrieval_cache.retrievers.encoded import (
     count_truncated,
     described_name,
     encode_with,
+    length_batches,
     library_versions,
     load_model,
     model_hash,
     passage_text,
+    read_lengths,
     set_max_length,
     token_lengths,
 )
 
 __all__ = [
     "ANALYSERS",
+    "BATCH_TOKENS",
     "FUSION_DEPTH",
     "K1",
     "LEFT_OUT",
@@ -54,11 +58,13 @@ __all__ = [
     "described_name",
     "encode_with",
     "indexed_text",
+    "length_batches",
     "library_versions",
     "load_model",
     "model_hash",
     "no_progress",
     "passage_text",
+    "read_lengths",
     "reciprocal_rank_fusion",
     "refused",
     "set_max_length",

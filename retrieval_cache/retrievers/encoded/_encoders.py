@@ -11,7 +11,7 @@ import importlib
 from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import orjson
 
@@ -24,6 +24,7 @@ BATCH_TOKENS = 8192
 MINILM = "minilm"
 """Name of the small encoder that comes as a Python package, for tests and machines without a network."""
 
+_Text = TypeVar("_Text")
 Kind = Literal["SentenceTransformer", "SparseEncoder", "CrossEncoder"]
 
 
@@ -154,8 +155,8 @@ def count_truncated(model: Any, lengths: Sequence[int]) -> int:
 
 
 def length_batches(
-    texts: Sequence[str], lengths: Sequence[int], batch_tokens: int, done: Callable[[int], None]
-) -> Iterator[tuple[list[int], list[str]]]:
+    texts: Sequence[_Text], lengths: Sequence[int], batch_tokens: int, done: Callable[[int], None] = lambda _: None
+) -> Iterator[tuple[list[int], list[_Text]]]:
     """Yield (positions, texts) in batches of like length and like cost, longest first.
 
     A batch has at most `batch_tokens` tokens, padding counted: few long texts, many short ones. A text that is longer
@@ -163,7 +164,7 @@ def length_batches(
     fails at once and not in the last hour.
 
     Args:
-        texts: what is encoded.
+        texts: what is encoded: texts, or pairs of them.
         lengths: tokens of each text that the encoder reads.
         batch_tokens: the budget of a batch.
         done: told how many texts are done, after each batch.

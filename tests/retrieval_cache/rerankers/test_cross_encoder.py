@@ -127,6 +127,12 @@ def test_long_pairs_are_counted(cross_encoder: Path) -> None:
     assert reranker.describe()["max_length"] == 12
 
 
+def test_batches_change_no_score_and_no_order(cross_encoder: Path) -> None:
+    passages = [Passage(str(number), "bee " * (number * 7 % 11) + "moon") for number in range(9)]
+    one, many = (CrossEncoderReranker(str(cross_encoder), batch_tokens=size) for size in (1, 8192))
+    np.testing.assert_allclose(one.rerank("mars", passages), many.rerank("mars", passages), rtol=1e-5)
+
+
 def test_a_listwise_reranker_fits_and_ties_follow_the_rule(tmp_path: Path) -> None:
     retriever = RerankedRetriever(SharedWords(), ByLength(), depth=3)
     retriever.index([Passage("a", "bee x"), Passage("c", "bee xx"), Passage("b", "bee yy")], tmp_path)

@@ -86,6 +86,11 @@ def test_the_word_no_rewrite_ends_a_reply(benchmark: Benchmark, rewriter: Path) 
     assert model.get_input_embeddings().num_embeddings >= len(tokenizer)
 
 
+def test_a_device_that_is_not_there_is_refused_in_one_message(rewriter: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"(?s)device of a trained rewriter.*'cuda:99'.*GPUs here"):
+        TrainedRewriter(rewriter, device="cuda:99").generate(["question: when"])
+
+
 @pytest.mark.engine
 @pytest.mark.parametrize("write", [write_gpt2, write_mamba])
 def test_other_classes_and_the_plain_contract(benchmark: Benchmark, tmp_path: Path, write: Any) -> None:
