@@ -8,6 +8,8 @@ BASELINES := ragtasks-oracle ragtasks-refuse
 
 # Nothing here needs a model hub; without this, libraries ask one at every start.
 export HF_HUB_OFFLINE := 1
+# Tests start hundreds of processes, each of which would compile our modules again.
+unexport PYTHONDONTWRITEBYTECODE
 # The theme's notice about its successor.
 export NO_MKDOCS_2_WARNING := 1
 
@@ -52,16 +54,16 @@ slow-test: $(VENV)/.installed-dev
 bare-machine:
 	scripts/bare_machine.sh run
 
-# Milvus, a Ray cluster of two nodes of which one is killed, slow stages killed twenty times: minutes, so apart from
-# `make test`.
+# Milvus, a Ray cluster of two nodes of which one is killed, slow stages killed three times: minutes, so apart from
+# `make test`. Two at a time, as most wait for processes; never two clusters.
 engine-test: $(VENV)/.installed-dev
-	$(BIN)/pytest -m engine
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m engine --numprocesses 2 --dist loadgroup
 
 # 5,000 broken files, each read by a command: no traceback, no hang, no row that is lost in silence. Minutes, so apart.
 mutation-test: $(VENV)/.installed-dev
 	$(BIN)/pytest -m mutation -s tests/mutations
 
-# The arena's server killed a hundred times, a synthesis twenty times: many minutes.
+# The arena's server killed a hundred times, every slow stage and a synthesis twenty times: many minutes.
 long-test: $(VENV)/.installed-dev
 	$(BIN)/pytest -m long
 

@@ -1,4 +1,4 @@
-"""What is slow to make is made once, however many processes the tests are divided among."""
+"""What is slow to make is made once, however many processes the tests are divided among; how often one is killed."""
 
 from __future__ import annotations
 
@@ -9,6 +9,11 @@ from pathlib import Path
 
 import pytest
 from filelock import FileLock
+
+KILLS = pytest.mark.parametrize(
+    "n_kills", [pytest.param(3, marks=pytest.mark.engine), pytest.param(20, marks=pytest.mark.long)]
+)
+"""How often a process is killed: a few times beside the engines in CI, many times in `make long-test`."""
 
 
 def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:

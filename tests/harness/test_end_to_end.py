@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from ragtasks.cli import main
 from ragtasks.harness.link import task_folder
@@ -114,13 +115,21 @@ def test_the_main_job_runs_on_the_sample_and_reports(
 
 
 @pytest.mark.engine
-def test_the_stock_command_runs_our_tasks(tmp_path: Path) -> None:
+def test_the_stock_command_runs_our_tasks_by_a_configuration_file_and_options(tmp_path: Path) -> None:
     cache = tmp_path / "requests"
-    run(
-        "-m", "lm_eval", "run", "--model", "dummy", "--include_path", str(task_folder()), "--tasks", TASK,
-        "--limit", "2", "--metadata", SAMPLE_WITHOUT_ENCODER, "--log_samples", "--output_path", "results",
+    settings = {
+        "model": "dummy",
+        "tasks": [TASK],
+        "limit": 2,
+        "include_path": str(task_folder()),
+        "metadata": json.loads(SAMPLE_WITHOUT_ENCODER),
+    }
+    (tmp_path / "evaluation.yaml").write_text(yaml.safe_dump(settings))
+    table = run(
+        "-m", "lm_eval", "run", "--config", "evaluation.yaml", "--log_samples", "--output_path", "results",
         "--cache_requests", "true", cwd=tmp_path, LM_HARNESS_CACHE_PATH=str(cache),
     )  # fmt: skip
+    assert f"|{TASK}" in table
     assert results_of(tmp_path / "results")["results"][TASK]["empty,sample"] == 0
     assert [row["filtered_resps"] for row in samples_of(tmp_path / "results").values()] == [["lol"]] * 2
     assert len(list(cache.iterdir())) == 1

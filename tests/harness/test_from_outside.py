@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from ragtasks.harness.link import task_folder
 from tests.harness._endpoint import Endpoint
 from tests.harness.run.test_run import Command
 
@@ -49,19 +45,3 @@ def test_openai_is_asked_with_the_key_of_the_environment(
     done = command(*given, "--tasks", TASK, "--limit", "1")
     assert done.status == 0, done.err
     assert endpoint.requests[0].headers["Authorization"] == "Bearer sk-loopback"
-
-
-@pytest.mark.engine
-def test_the_stock_command_takes_a_configuration_file(tmp_path: Path) -> None:
-    settings = {
-        "model": "dummy",
-        "tasks": [TASK],
-        "limit": 1,
-        "include_path": str(task_folder()),
-        "metadata": {"data": "sample", "encoder": "none"},
-    }
-    (tmp_path / "evaluation.yaml").write_text(yaml.safe_dump(settings))
-    command = [sys.executable, "-m", "lm_eval", "run", "--config", str(tmp_path / "evaluation.yaml")]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert f"|{TASK}" in done.stdout

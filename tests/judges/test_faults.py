@@ -24,6 +24,7 @@ from ragtasks.errors import CacheError, JudgeError
 from ragtasks.judges import VerdictOutcome, Verdicts, judge_responses
 from ragtasks.records import Response
 from ragtasks.suites import suite_named
+from tests._shared import KILLS
 from tests.clients._server import Action, ChatServer, Script, chat_server, completion, refusal
 from tests.judges._demo import DemoServer
 from tests.judges._killing import judge_sample
@@ -247,9 +248,8 @@ def stored_in(cache: Path) -> list[str]:
     return [json.loads(request)["messages"][-1]["content"] for (request,) in rows]
 
 
-@pytest.mark.engine
-def test_kills_lose_no_verdict_and_pay_for_none_twice(tmp_path: Path) -> None:
-    n_kills = 20
+@KILLS
+def test_kills_lose_no_verdict_and_pay_for_none_twice(tmp_path: Path, n_kills: int) -> None:
     cache, moments = tmp_path / "replies.sqlite", random.Random(20)
     with DemoServer(DELAY_SECONDS) as server:
         judge = server.judge("m", slots=N_SLOTS)
@@ -260,6 +260,8 @@ def test_kills_lose_no_verdict_and_pay_for_none_twice(tmp_path: Path) -> None:
                 pid = begin()
                 # Counted from its first request: how long a process takes to get there is the machine's business.
                 wait_for(lambda n=n_before: len(server.asked) > n)
+                if len(kills) == n_kills - 1:  # the last one leaves something
+                    wait_for(lambda: bool(stored_in(cache)))
                 time.sleep(moments.uniform(0.0, 0.3))
                 os.kill(pid, signal.SIGKILL)
                 kills.append((len(server.asked), set(stored_in(cache))))

@@ -27,6 +27,7 @@ cluster_utils = pytest.importorskip("ray.cluster_utils")
 
 pytestmark = [
     pytest.mark.engine,
+    pytest.mark.xdist_group("ray"),
     # Ray's own: sockets and log files that its processes leave to the interpreter, and what it says of later releases.
     pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.filterwarnings("ignore::FutureWarning:ray", "ignore::DeprecationWarning:ray"),

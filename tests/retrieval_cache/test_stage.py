@@ -23,6 +23,7 @@ from retrieval_cache.retrievers import reciprocal_rank_fusion
 from retrieval_cache.spec import parse
 from retrieval_cache.stage import Request, build_run, read_run
 from retrieval_cache.store import RunStore, diff_runs, verify_run
+from tests._shared import KILLS
 
 
 def _request(sample: Benchmark, line: str = "bm25", form: str = "rewrite", **changes: object) -> Request:
@@ -193,10 +194,10 @@ def _start(store: Path) -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, "-c", _BUILD, str(store)], stdout=subprocess.PIPE, text=True)
 
 
-@pytest.mark.engine
-def test_killed_builds_resume_to_the_same_bytes(stored: tuple[RunStore, Path], tmp_path: Path) -> None:
+@KILLS
+def test_killed_builds_resume_to_the_same_bytes(stored: tuple[RunStore, Path], tmp_path: Path, n_kills: int) -> None:
     chance = random.Random(7)
-    for _ in range(20):
+    for _ in range(n_kills):
         process = _start(tmp_path)
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"

@@ -270,14 +270,18 @@ def _start(server: ChatServer, file: Path, n_prompts: int, slots: int) -> subpro
     return subprocess.Popen([sys.executable, "-m", "tests.clients._asking", *arguments], cwd=CHECKOUT)
 
 
+PROCESSES = pytest.mark.parametrize(
+    "n_processes", [pytest.param(2, marks=pytest.mark.engine), pytest.param(4, marks=pytest.mark.long)]
+)
+
+
 @contextmanager
 def _slow_server() -> Iterator[ChatServer]:
     with chat_server(lambda text, _: Action(completion(text).body, delay_seconds=0.3)) as server:
         yield server
 
 
-@pytest.mark.engine
-@pytest.mark.parametrize("n_processes", [2, 4])
+@PROCESSES
 def test_processes_ask_every_prompt_once(tmp_path: Path, n_processes: int) -> None:
     with _slow_server() as server:
         processes = [_start(server, tmp_path / "c", 160, 32) for _ in range(n_processes)]
@@ -285,8 +289,7 @@ def test_processes_ask_every_prompt_once(tmp_path: Path, n_processes: int) -> No
     assert len(server.asked) == len(set(server.asked)) == 160
 
 
-@pytest.mark.engine
-@pytest.mark.parametrize("n_processes", [2, 4])
+@PROCESSES
 def test_what_a_killed_process_asked_is_taken_over(tmp_path: Path, n_processes: int) -> None:
     slots = 16
     with _slow_server() as server:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from ragtasks.harness.run import run_harness
+from tests._shared import KILLS
 from tests.clients._server import Action, chat_server, completion
 from tests.harness.conftest import CHATML, SAMPLE, CommandResult
 
@@ -46,9 +47,8 @@ def evaluations(arguments: list[str]) -> Iterator[Callable[[], tuple[int, Callab
         process.stdin.close()
 
 
-@pytest.mark.engine
-def test_kills_in_the_middle_lose_nothing_that_was_answered(tmp_path: Path) -> None:
-    n_kills = 20
+@KILLS
+def test_kills_in_the_middle_lose_nothing_that_was_answered(tmp_path: Path, n_kills: int) -> None:
     running: list[int] = []
     kill_at = [1 + round(number * (N_TASKS - 2) / n_kills) for number in range(n_kills)]
     n_seen = 0

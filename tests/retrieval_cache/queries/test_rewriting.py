@@ -16,10 +16,9 @@ from ragtasks.records import Task
 from ragtasks.templates import PromptTemplate, shipped_template
 from retrieval_cache.queries import rewrite_queries
 from retrieval_cache.queries._rewriting import TEMPLATE, Rewrites
+from tests._shared import KILLS
 from tests.clients._server import Action, ChatServer, Script, chat_server, completion, refusal
 from tests.retrieval_cache._rewriting_run import SLOTS
-
-N_KILLS = 20
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 MODULE = "tests.retrieval_cache._rewriting_run"
@@ -102,8 +101,8 @@ def test_description_moves_with_prompt_model_and_decoding() -> None:
     assert specs[0]["prompt_sha256"] == shipped_template(TEMPLATE).sha256
 
 
-@pytest.mark.engine
-def test_killed_rewriting_resumes_to_the_same_bytes(tmp_path: Path) -> None:
+@KILLS
+def test_killed_rewriting_resumes_to_the_same_bytes(tmp_path: Path, n_kills: int) -> None:
     def script(text: str, _: int) -> Action:
         return Action(completion(contract(text[-300:-200])).body, delay_seconds=0.03)  # readable: only these are kept
 
@@ -113,7 +112,7 @@ def test_killed_rewriting_resumes_to_the_same_bytes(tmp_path: Path) -> None:
 
     chance = random.Random(5)
     with chat_server(script) as server:
-        for _ in range(N_KILLS):
+        for _ in range(n_kills):
             wanted = len(server.asked) + chance.randint(1, 4)
             killed = start("killed")
             while len(server.asked) < wanted and killed.poll() is None:
@@ -125,5 +124,5 @@ def test_killed_rewriting_resumes_to_the_same_bytes(tmp_path: Path) -> None:
         assert start("whole").wait() == 0
     n_tasks = len(later_turns())
     # Asked twice is only what was under way at a kill.
-    assert n_tasks <= n_asked <= n_tasks + N_KILLS * SLOTS
+    assert n_tasks <= n_asked <= n_tasks + n_kills * SLOTS
     assert (tmp_path / "killed/queries.json").read_bytes() == (tmp_path / "whole/queries.json").read_bytes()

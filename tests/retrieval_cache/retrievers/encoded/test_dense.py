@@ -23,6 +23,7 @@ from retrieval_cache.retrievers import DenseRetriever
 from retrieval_cache.retrievers.encoded._exact import Engine, ExactIndex
 from retrieval_cache.retrievers.encoded._prompts import default_prompts
 from retrieval_cache.spec import parse
+from tests._shared import KILLS
 from tests.benchmarks.mtrag._official import official_passages, official_queries
 
 pytest.importorskip("sentence_transformers", reason="needs ragtasks[dense]")
@@ -293,20 +294,20 @@ def build(folder, kill_after):
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     assert status == (0 if kill_after is None else -signal.SIGKILL), status
 
-undisturbed, killed = sys.argv[1:]
+undisturbed, killed, n_kills = sys.argv[1:]
 build(undisturbed, None)
-for moment in sorted(random.Random(1).sample(range(8, 224), 20)):
+for moment in sorted(random.Random(1).sample(range(8, 224), int(n_kills))):
     build(killed, moment)
     print(len(list(Path(killed).glob("*.json"))))
 build(killed, None)
 """
 
 
-@pytest.mark.engine
-def test_a_killed_encoding_resumes_to_the_same_bytes(tmp_path: Path) -> None:
+@KILLS
+def test_a_killed_encoding_resumes_to_the_same_bytes(tmp_path: Path, n_kills: int) -> None:
     root = Path(__file__).resolve().parents[4]
     environment = os.environ | {"PYTHONPATH": str(root), "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
-    command = [sys.executable, "-c", _KILLS, str(tmp_path / "undisturbed"), str(tmp_path / "killed")]
+    command = [sys.executable, "-c", _KILLS, str(tmp_path / "undisturbed"), str(tmp_path / "killed"), str(n_kills)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     n_sealed = [int(line) for line in done.stdout.split()]
