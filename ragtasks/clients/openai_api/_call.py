@@ -47,6 +47,7 @@ class Call:
         *,
         journal: Journal | None,
         tally: Tally,
+        has_answered: bool = False,
     ) -> None:
         self._transport, self._endpoint = transport, endpoint
         self._decoding, self._journal, self._tally = decoding, journal, tally
@@ -55,6 +56,8 @@ class Call:
         self._hold_ups = HoldUps(endpoint)
         self._replies: dict[int, Reply] = {}
         self._n_prompts = self._n_begun = self._n_collected = self._n_failed = 0
+        self.has_answered = has_answered
+        """Whether a server was ever there: only then it is worth waiting for."""
 
     async def answer(self, prompts: Sequence[Prompt]) -> list[Reply]:
         self._n_prompts = len(prompts)
@@ -96,7 +99,8 @@ class Call:
                 return outcome
             if self._goes_on(outcome, sent, used):
                 continue
-            if outcome.verdict is Verdict.RETRY and await self._back_off(used, outcome):
+            is_lost = outcome.nobody_there and not self.has_answered
+            if outcome.verdict is Verdict.RETRY and not is_lost and await self._back_off(used, outcome):
                 continue
             if cut_off is not None and outcome.verdict is not Verdict.FATAL:
                 self._dialect.shrink()
@@ -151,6 +155,7 @@ class Call:
         found = await self._transport.exchange(sent, self._endpoint.longest_prompt_seconds - used.seconds)
         self._hold_ups.ended(found[0])
         outcome, headers = found
+        self.has_answered |= isinstance(outcome, Reply) or not outcome.nobody_there
         if isinstance(outcome, Failure) and outcome.verdict is Verdict.SLOW_DOWN:
             self._limiter.refused(ticket, outcome.hints)
         else:

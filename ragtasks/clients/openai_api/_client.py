@@ -55,6 +55,7 @@ class OpenAIClient:
         self._credentials = given
         self._decoding = _decoding_of(self._endpoint, decoding or Decoding())
         self._wire = wire
+        self._has_answered = False
 
     def __repr__(self) -> str:
         return f"OpenAIClient({self.name!r})"
@@ -90,8 +91,9 @@ class OpenAIClient:
 
         Raises:
             JudgeError: wrong key, unknown model, no credit, a redirect, nothing but refusals because of a rate for
-                `rate_limit_patience_seconds`, nobody at the address while a prompt used up its attempts, or nothing but
-                failures until several did while others were still to be asked. Nothing more is sent then.
+                `rate_limit_patience_seconds`, nobody at the address before anything was answered, nor later while a
+                prompt used up its attempts, or nothing but failures until several did while others were still to be
+                asked. Nothing more is sent then.
             MissingExtraError: `openai` or `aiohttp` is not installed.
         """
         if not prompts:
@@ -104,8 +106,19 @@ class OpenAIClient:
             _warn_of_plain_http(self._endpoint.address)
         async with Transport(self._endpoint, self._credentials, self._wire) as transport:
             tally = Tally(self.name, len(prompts), progress)
-            call = Call(transport, self._endpoint, self._decoding, self._wire, journal=journal, tally=tally)
-            return await call.answer(prompts)
+            call = Call(
+                transport,
+                self._endpoint,
+                self._decoding,
+                self._wire,
+                journal=journal,
+                tally=tally,
+                has_answered=self._has_answered,
+            )
+            try:
+                return await call.answer(prompts)
+            finally:
+                self._has_answered = call.has_answered
 
 
 def _decoding_of(endpoint: Endpoint, decoding: Decoding) -> Decoding:

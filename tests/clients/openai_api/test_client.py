@@ -272,11 +272,22 @@ def test_nobody_at_the_address_is_said_once() -> None:
         OpenAIClient(endpoint, KEY).answer([Prompt.of(str(number)) for number in range(200)])
 
 
-def test_server_that_comes_back_is_waited_for() -> None:
-    port = closed_port()
-    endpoint = {"model": "m", "base_url": f"http://127.0.0.1:{port}/v1", **QUICK, "attempts": 200}
+def test_nobody_at_the_address_is_said_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[float] = []  # a wait before another attempt
+    monkeypatch.setattr("ragtasks.clients.openai_api._call.random.uniform", lambda low, _: drawn.append(low) or low)
+    with pytest.raises(JudgeError, match="nobody answers"):
+        OpenAIClient({"model": "m", "base_url": f"http://127.0.0.1:{closed_port()}/v1"}, KEY).answer([Prompt.of("q")])
+    assert not drawn
+
+
+def test_server_that_answered_before_is_waited_for() -> None:
+    first = ChatServer(lambda *_: completion())
+    port = int(first.base_url.removesuffix("/v1").rsplit(":", 1)[1])
+    client = client_for(first, attempts=200)
+    with first.running():
+        client.answer([Prompt.of("p")])
     replies: list[Reply] = []
-    asking = threading.Thread(target=lambda: replies.extend(OpenAIClient(endpoint, KEY).answer([Prompt.of("q")])))
+    asking = threading.Thread(target=lambda: replies.extend(client.answer([Prompt.of("q")])))
     asking.start()
     time.sleep(0.5)
     with ChatServer(lambda *_: completion(), port).running():
@@ -302,7 +313,10 @@ def test_server_that_dies_and_comes_back_costs_no_reply() -> None:
     assert [reply.text for reply in replies] == ["fine"] * 12
 
 
-def test_a_minute_without_a_server_is_outlived_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_minute_without_a_server_that_answered_is_outlived_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    with chat_server(lambda *_: completion()) as server:
+        client = OpenAIClient({"model": "m", "base_url": server.base_url}, KEY)
+        client.answer([Prompt.of("p")])
     waits: list[float] = []
     sleep = asyncio.sleep
 
@@ -312,9 +326,8 @@ def test_a_minute_without_a_server_is_outlived_by_default(monkeypatch: pytest.Mo
 
     monkeypatch.setattr("ragtasks.clients.openai_api._call.asyncio.sleep", without_waiting)
     monkeypatch.setattr("ragtasks.clients.openai_api._call.random.uniform", lambda low, _high: low)
-    endpoint = {"model": "m", "base_url": f"http://127.0.0.1:{closed_port()}/v1"}
     with pytest.raises(JudgeError, match="nobody answers"):
-        OpenAIClient(endpoint, KEY).answer([Prompt.of("q")])
+        client.answer([Prompt.of("q")])
     assert sum(waits) >= 60
 
 
