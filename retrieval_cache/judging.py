@@ -42,7 +42,7 @@ def ranking_named(benchmark: Benchmark, store: RunStore, name: str) -> Ranking:
         return Ranking(name, _official(benchmark))
     if is_file_of_run(store, name):
         return Ranking(Path(name).name, read_run(Path(name)))
-    stored = store.named(name)
+    stored = store.named(name, is_no_file=True)
     spec = stored.manifest.spec
     here = (benchmark.name, benchmark.is_sample, tasks_checksum(benchmark.tasks))
     if (spec["benchmark"], spec["is_sample"], spec["tasks"]) != here:

@@ -83,22 +83,27 @@ class RunStore:
     def _folders(self) -> list[Path]:
         return sorted(path.parent for path in self.runs.glob(f"*/{MANIFEST}"))
 
-    def named(self, name: str) -> StoredRun:
+    def named(self, name: str, *, is_no_file: bool = False) -> StoredRun:
         """Return the run of that name.
+
+        Args:
+            name: of the run.
+            is_no_file: a file of that name was looked for before, which the error says.
 
         Raises:
             CacheError: there is none, with the close matches, or its manifest is corrupt.
         """
-        folder = self._folder(name)
+        folder = self._folder(name, is_no_file=is_no_file)
         return StoredRun(folder, read_manifest(folder))
 
-    def _folder(self, name: str) -> Path:
+    def _folder(self, name: str, *, is_no_file: bool = False) -> Path:
         folder = run_folder(self.root, name)
         if (folder / MANIFEST).is_file():
             return folder
         names = [path.name for path in self._folders()]
         hint = close_matches(name, names) if names else "there are no runs yet: make one with `ragtasks retrieve`"
-        raise CacheError(f"no run {name!r} in {self.runs}: {hint}")
+        found = f"no file {name!r}, and no run of that name" if is_no_file else f"no run {name!r}"
+        raise CacheError(f"{found} in {self.runs}: {hint}")
 
     def with_key(self, key: str) -> StoredRun | None:
         """Return a run of exactly this content, under whatever name."""
