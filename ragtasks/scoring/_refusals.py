@@ -19,8 +19,8 @@ class RefusalLabels:
 
     labels: Sequence[IdkLabel]
     """In the order of the responses; one of the rules that stands in says so in its reason."""
-    detector: str
-    """Who was to give them; the rules where all are theirs."""
+    n_by_judges: int = 0
+    """Labels that judges gave."""
     n_stand_ins: int = 0
     """Labels of the rules in the place of a judge's."""
 
@@ -35,14 +35,13 @@ def refusal_labels(responses: Sequence[Response], verdicts: Verdicts | None, rul
             gave some, and leave the response without a label.
     """
     if verdicts is None:
-        return RefusalLabels(rules.detect(responses), rules.name)
+        return RefusalLabels(rules.detect(responses))
     labels = JudgeIdk(verdicts).detect(responses)
     unsaid = [index for index in range(len(responses)) if verdicts.score(index, IDK).value is None]
     for index, label in zip(unsaid, rules.detect([responses[index] for index in unsaid]), strict=True):
         why = labels[index].reason
         labels[index] = replace(label, reason=f"{rules.name} stand in ({why}): {label.reason}")
-    name = rules.name if len(unsaid) == len(responses) else JudgeIdk(verdicts).name
-    return RefusalLabels(labels, name, len(unsaid))
+    return RefusalLabels(labels, len(labels) - len(unsaid), len(unsaid))
 
 
 __all__ = ["RefusalLabels", "refusal_labels"]

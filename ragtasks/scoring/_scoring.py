@@ -87,7 +87,7 @@ class ResponseScorer:
         self._search: CorpusSearch | None = None
         if self.suite.uses_retriever:
             self._search = CorpusSearch(benchmark, config.retriever, run_store(), secret)
-        self._n_stand_ins = 0
+        self._n_labels = self._n_by_judges = self._n_stand_ins = 0
         self._n_texts = 0
         self._n_truncated = 0
         self._bert: BertScorer | None = None
@@ -133,7 +133,8 @@ class ResponseScorer:
             return []
         verdicts = self._verdicts(responses)
         refusals = refusal_labels(responses, verdicts if self._idk_by_judges else None, self._rules)
-        self._idk_detector = refusals.detector  # rules where no judge could be reached
+        self._n_labels += len(refusals.labels)
+        self._n_by_judges += refusals.n_by_judges
         self._n_stand_ins += refusals.n_stand_ins
         labels = refusals.labels
         evidence = ScoringInputs(self._benchmark, responses, labels, self._semantics(responses), verdicts, self._search)
@@ -223,10 +224,11 @@ class ResponseScorer:
 
         What judges were paid is no part of it: asked again, they cost nothing, and the scores are the same.
         """
+        no_judge_said = self._n_labels > 0 == self._n_by_judges
         return {
             "encoder": self.encoder if self._bert is not None else NO_ENCODER,
             "rescaled": self._bert is not None and self._bert.spec.baseline is not None,
-            "idk_detector": self._idk_detector,
+            "idk_detector": self._rules.name if no_judge_said else self._idk_detector,
             **({"idk_by_rules_instead": self._n_stand_ins} if self._n_stand_ins else {}),
             "judges": self._judges,
             "judge_prompts": self._config.prompts if self._judges else None,

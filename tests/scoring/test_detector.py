@@ -1,0 +1,33 @@
+"""Who is named as the one that said which responses refuse."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ragtasks.benchmarks import benchmark_folder, open_benchmark
+from ragtasks.config import config_from_options
+from ragtasks.scoring._scoring import ResponseScorer
+from tests.clients._server import chat_server, completion
+from tests.judges._demo import _demo
+from tests.judges._scripted import response
+
+
+def test_a_judge_that_decided_is_named_after_a_pass_in_which_rules_stood_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path))
+    verdict = _demo().verdict
+    script = lambda prompt, _: completion("Well," if "zebra" in prompt else verdict(prompt))  # noqa: E731
+    with chat_server(script) as server:
+        judge = {"model": "steady", "base_url": server.base_url}
+        config = config_from_options({"encoder": "none", "judges": [judge], "min_judge_coverage": 0.0})
+        sample = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path()).resolve())
+        scorer = ResponseScorer(sample, config)
+        detectors = []
+        for text in ("It lies in the zebra.", "From April.", "It is in the zebra."):
+            scorer.score([response(text)])
+            detectors.append(scorer.provenance()["idk_detector"])
+    assert detectors == ["rules", "judge steady", "judge steady"]
+    assert scorer.provenance()["idk_by_rules_instead"] == 2
