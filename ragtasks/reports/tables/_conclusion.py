@@ -45,7 +45,7 @@ def conclusion(evaluations: Sequence[Evaluation], present: Mapping[str, Metric],
     n_tasks = {key: missing_from(rows, offered.get((key[1], key[0]))) for key, rows in rows_of.items()}
     whole = {key: rows for key, rows in rows_of.items() if n_tasks[key] is None}
     words = _to_the_best(whole, present[main])
-    lacking = _lacking(evaluations, present)
+    lacking = unscored_main(evaluations, present)
     beside = [name for name in _BESIDE if name in present and name != main and not (lacking and name == "coverage")]
     lines: list[list[Cell | Slot]] = []
     for key, rows in rows_of.items():
@@ -58,11 +58,17 @@ def conclusion(evaluations: Sequence[Evaluation], present: Mapping[str, Metric],
     return replace(found, table=replace(found.table, legend=tuple(filter(None, legend))))
 
 
-def _lacking(evaluations: Sequence[Evaluation], present: Mapping[str, Metric]) -> str:
+def unscored_main(evaluations: Sequence[Evaluation], present: Mapping[str, Metric]) -> str:
     """Return the suite's main score where no response at all has it, as a coverage of 0 says; empty otherwise."""
     values = {row.values.get("coverage") for item in evaluations for row in item.rows if "coverage" in row.values}
     own = (metric.name for metric in evaluations[0].metrics if not metric.needs_judges)
     return next((name for name in own if name not in present), "") if values == {0.0} else ""
+
+
+def unscored_sentence(evaluation: Evaluation, lacking: str) -> str:
+    """Return, without its full stop, that nothing has the main score, and why where the evaluation says it."""
+    without = ' (`"encoder": "none"`)' if evaluation.kind[1] == "none" else ""
+    return f"No response has the suite's main score {lacking}{without}"
 
 
 def _grouped(evaluations: Sequence[Evaluation]) -> dict[_Group, list[Row]]:
@@ -143,9 +149,8 @@ def _distrust(
     """Yield a sentence for each thing to distrust."""
     if evaluations[0].kind[0].endswith("(sample)"):
         yield SAMPLE_WARNING
-    if unscored_main := _lacking(evaluations, present):
-        without = ' (`"encoder": "none"`)' if evaluations[0].kind[1] == "none" else ""
-        yield f"No response has the suite's main score {unscored_main}{without}, so {main} ranks."
+    if no_main := unscored_main(evaluations, present):
+        yield f"{unscored_sentence(evaluations[0], no_main)}, so {main} ranks."
     few = {key: f"{len(rows)} of {n_tasks[key]}" for key, rows in rows_of.items() if n_tasks[key] is not None}
     yield from _listed("Tasks missing: not to be ranked with the others", few)
     unscored = {key: sum(_lacks(row, present[main]) for row in rows) for key, rows in rows_of.items()}
