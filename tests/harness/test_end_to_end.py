@@ -1,4 +1,4 @@
-"""The main job as users start it: in processes of their own."""
+"""The main job; in processes of their own the stock command and two ranks. `make run` is the job as users start it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ TASK = "mtrag_reference_clapnq"
 GROUP = "mtrag_un_reference"
 SAMPLE = '{"data": "sample"}'
 SAMPLE_WITHOUT_ENCODER = '{"data": "sample", "encoder": "none"}'
-RAGTASKS = ("-c", "from ragtasks.cli import main; main()")
 
 RANKED = """
 import sys
@@ -92,12 +91,20 @@ def _metric_cells(line: str) -> list[str]:
     return [cell.strip() for cell in line.split("|")[5:7]]
 
 
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    with pytest.raises(SystemExit) as stop:
+        main(list(arguments))
+    assert not stop.value.code
+    return capsys.readouterr().out
+
+
 def test_the_main_job_runs_on_the_sample_and_reports(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = run(
-        *RAGTASKS, "run", "--model", "ragtasks-extractive", "--tasks", "mtrag_reference", "--limit", "1",
-        "--metadata", SAMPLE, "--log_samples", "--output_path", "results", cwd=tmp_path,
+    monkeypatch.chdir(tmp_path)
+    table = printed(
+        capsys, "run", "--model", "ragtasks-extractive", "--tasks", "mtrag_reference", "--limit", "1",
+        "--metadata", SAMPLE, "--log_samples", "--output_path", "results",
     )  # fmt: skip
     assert "| - mtrag_reference_clapnq|" in table
     directions = {cells[0]: cells[1] for line in table.splitlines() if len(cells := _metric_cells(line)) == 2}
@@ -105,11 +112,7 @@ def test_the_main_job_runs_on_the_sample_and_reports(
     scores = results_of(tmp_path / "results")["results"]["mtrag_reference"]
     assert 0 < scores["rb_alg,sample"] <= 1
     assert scores["coverage,sample"] == 1
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit) as stop:
-        main(["report", "results"])
-    report = capsys.readouterr().out
-    assert not stop.value.code
+    report = printed(capsys, "report", "results")
     assert "sample" in report
     assert "ragtasks-extractive" in report
 
