@@ -85,7 +85,7 @@ wheel-test: $(VENV)/.installed-dev
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet torch==2.13.0
-	$(BIN)/pip install --quiet --editable '.[semantic]'
+	$(BIN)/pip install --quiet --editable '.[semantic,report]'
 	touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import shlex
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,39 +14,7 @@ from lm_eval._cli import HarnessCLI
 
 from ragtasks.cli import app
 from ragtasks.harness.run._own_options import _parser as own_parser
-
-ROOT = Path(__file__).resolve().parents[1]
-DOCUMENTS = [
-    ROOT / "README.md",
-    *sorted((ROOT / "docs").glob("*.md")),
-    *sorted((ROOT / "task_yamls").glob("*/README.md")),
-]
-_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-_INLINE = re.compile(r"`((?:ragtasks|lm_eval) [^`\n]+)`")
-_OTHER = {"&", "&&", "|", ";", ">", "<", "2>&1"}
-
-
-def shown(document: Path) -> list[list[str]]:
-    """Return the words of each command of ours or of the harness that a document shows."""
-    text = document.read_text(encoding="utf-8")
-    blocks = [match[2].replace("\\\n", " ") for match in _FENCE.finditer(text) if match[1] in {"", "sh", "bash"}]
-    lines = [line for block in blocks for line in block.splitlines()] + [match[1] for match in _INLINE.finditer(text)]
-    return [words for line in lines for words in _commands(line)]
-
-
-def _commands(line: str) -> Iterator[list[str]]:
-    try:
-        words = shlex.split(line, comments=True)
-    except ValueError:
-        return  # no line of a shell
-    begin = None
-    words = [part for word in words for part in ([word[:-1], ";"] if word.endswith(";") else [word])]
-    for place, word in enumerate([*words, ";"]):
-        if begin is None and word in {"ragtasks", "lm_eval"} and (place == 0 or words[place - 1] in _OTHER):
-            begin = place
-        elif begin is not None and word in _OTHER:
-            yield words[begin:place]
-            begin = None
+from tests.documents._lines import DOCUMENTS, ROOT, commands, shown
 
 
 def options_of(words: list[str]) -> set[str]:
@@ -94,10 +60,10 @@ def test_every_option_of_every_command_exists(document: Path) -> None:
 
 
 def test_the_check_sees_what_is_not_there() -> None:
-    assert list(_commands("ragtasks report results --html page.html  # a page")) == [
+    assert list(commands("ragtasks report results --html page.html  # a page")) == [
         ["ragtasks", "report", "results", "--html", "page.html"]
     ]
-    (words,) = _commands("python x & ragtasks score --endpoint X; kill $!")
+    (words,) = commands("python x & ragtasks score --endpoint X; kill $!")
     assert words == ["ragtasks", "score", "--endpoint", "X"]
     assert "--nope" not in options_of(["ragtasks", "report"])
     with pytest.raises(AssertionError, match="no command"):

@@ -1,0 +1,155 @@
+"""How each document is walked: what the reader has before, what takes the place of names, and what is not run, and why.
+
+A command runs as it stands, with `RAGTASKS_DATA` naming the sample in the place of fetched files, and a server
+on this machine in that of every other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+EVALUATED = "cp -r $EVALUATIONS results"
+"""Two baselines in the three settings of MTRAG, as `ragtasks run` saved them."""
+QRELS = "data/mtrag-human/retrieval_tasks/clapnq/qrels/dev.tsv"
+NETWORK = "needs the network"
+HUB = "needs a model of the hub; the retrievers' own tests run it on tiny ones"
+MEASURED = "measures something for minutes; CI does not repeat it"
+REAL = "needs official files that are not public or not small"
+FRAGMENT = "a part of a command, shown whole elsewhere"
+
+
+@dataclass(frozen=True)
+class Walk:
+    """What is said about one document.
+
+    Attributes:
+        extras: what is installed before the first install line, such as by `make run`.
+        before: commands of a shell that make what the text takes for granted.
+        data: the sample that stands for the fetched files.
+        changes: pattern -> what takes its place, in the order given, before those of every document.
+        left_out: pattern -> why a command that it matches is not run.
+        fails: commands that the text shows failing, once each.
+    """
+
+    extras: tuple[str, ...] = ()
+    before: tuple[str, ...] = ()
+    data: str = "mtrag"
+    changes: dict[str, str] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+    fails: tuple[str, ...] = ()
+
+
+EVERYWHERE = {
+    r"http://localhost:80\d\d|https://rag\.example\.org": "$SERVER",
+    r"\b8010\b": "$PORT",
+    r"openai/(gpt-4o(-mini)?)": r"\1,base_url=$SERVER/v1",
+    r"pretrained=Qwen/[\w.-]+": "pretrained=$TINY_MODEL",
+    r"BAAI/bge-base-en-v1\.5": "minilm",
+    r"ragtasks run(?= )": "ragtasks run --limit 2",
+    r"--tasks mtrag(_full_rag)?(?= |$)": "--tasks mtrag_full_rag_fiqa",
+    r"(?<= serve) ": " --port 0 ",
+    r"\b(bm25|mh|dense)\.(last_turn|rewrite)\b": r"\1.\2.sample",
+}
+"""What is changed in every document: addresses, models of the hub, the number of tasks, names on the sample."""
+
+LEFT_OUT_EVERYWHERE = {
+    r"^ragtasks fetch\b": NETWORK,
+    r"^python (-m )?perf\b": MEASURED,
+    r"--model vllm\b": "needs a GPU",
+    r"milvus:|--encode-with ray": "starts Milvus or Ray, or needs their servers; `make engine-test` has them",
+}
+
+ANSWERED = (
+    "ragtasks export-tasks --benchmark mtrag --setting full_rag --no-contexts --output asked.jsonl",
+    "python examples/my_rag_system.py asked.jsonl | head -n 3 > answers.jsonl",
+)
+"""A file of answers, as some system of the reader's wrote it."""
+BASELINE = {r"(--model )?\.\.\.": "--model ragtasks-extractive", "--apply_chat_template ": ""}
+"""What the dots of `ragtasks run ...` leave to the reader: a model."""
+PLUGIN = "needs the example's package installed; tests/examples runs it"
+TRAINED = "needs a synthesis or a training before it, minutes; tests/synthesis runs it on tiny models"
+
+WALKS: dict[str, Walk] = {
+    "README.md": Walk(
+        extras=("semantic", "report"),
+        before=(*ANSWERED, "cp -r $EVALUATIONS results", "cp -r $EVALUATIONS/oracle results/sample"),
+        changes={r"FILE\.trec": "data/runs/bm25_rewrite/clapnq.trec", r"\bQRELS\b": QRELS},
+    ),
+    "docs/arena.md": Walk(
+        before=(EVALUATED,),
+        changes={
+            "--output FOLDER": "--output forms",
+            "--max-battles 500": "--max-battles 5",
+            "ratings people.jsonl": "ratings",  # nobody voted
+        },
+    ),
+    "docs/bring-your-own.md": Walk(
+        fails=(
+            "ragtasks check handbook",
+            "ragtasks run --model ragtasks-extractive --tasks custom_full_rag --data handbook --run mine",
+        ),
+    ),
+    "docs/endpoints.md": Walk(
+        changes={
+            r" \.\.\.": " --model_args model=m,base_url=$SERVER/v1/chat/completions --apply_chat_template"
+            " --tasks mtrag_reference_fiqa --encoder none"
+        },
+    ),
+    "docs/evaluate-a-model.md": Walk(
+        changes={
+            r"model=NAME": "model=m",
+            r" \.\.\.$": " --tasks mtrag_reference_fiqa --encoder none --output_path results --log_samples",
+            r"--model_args model=gpt-4o-mini": r"\g<0>,base_url=$SERVER/v1/chat/completions",
+        },
+        left_out={r"^lm_eval --": FRAGMENT},
+    ),
+    "docs/extending.md": Walk(left_out={r"ragtasks (run|report|retrieve)": PLUGIN}),
+    "docs/judges.md": Walk(changes={"run \\.\\.\\.": "run --model ragtasks-extractive"}),
+    "docs/live.md": Walk(
+        before=("cp -r $EVALUATIONS/oracle results_gold", "cp -r $EVALUATIONS/refuse results_live"),
+        changes=BASELINE,
+        left_out={
+            "^lm_eval": "needs `ragtasks link`; tests/harness/link runs the stock command",
+            "--retriever$": FRAGMENT,
+        },
+    ),
+    "docs/reports.md": Walk(before=(EVALUATED,), changes={"--model my-model": "--model ragtasks-oracle"}),
+    "docs/results.md": Walk(left_out={r"CHECKOUT|PIECE|assignments|results --full": REAL}),
+    "docs/retrieval.md": Walk(
+        before=(
+            "cp data/runs/bm25_rewrite/clapnq.trec mine.trec; cp mine.trec FILE.trec",
+            f"cp {QRELS} qrels.txt; cp {QRELS} qrels.rag24.test.txt",
+            "ragtasks retrieve --retriever bm25 --queries rewrite",
+            "ragtasks submit --task A --run bm25.rewrite.sample --output task_a.jsonl",
+        ),
+        left_out={
+            "listwise:castorini": REAL,
+            "^ragtasks judge-passages": "asks a judge thousands of times; tests/cli runs it on a few pairs",
+        },
+    ),
+    "docs/scale.md": Walk(left_out={r"test=SHARDS": REAL}),
+    "docs/score-your-system.md": Walk(
+        before=ANSWERED,
+        changes={
+            "ragtasks score --endpoint": "ragtasks score --force --encoder none --endpoint",
+            "ragtasks score (?=a)": r"\g<0>--force ",
+        },
+        left_out={r"local-chat-completions$": FRAGMENT},
+    ),
+    "docs/speed.md": Walk(left_out={"^ragtasks (score|retrieve)": FRAGMENT}),
+    "docs/submit.md": Walk(
+        before=(
+            "mkdir results; cp -r $EVALUATIONS/oracle results/a; cp -r $EVALUATIONS/refuse results/b",
+            "ragtasks retrieve --retriever bm25 --queries last_turn",
+            "ragtasks retrieve --retriever bm25 --queries rewrite",
+        ),
+        left_out={"mine.jsonl": "needs answers to every task of MTRAG-UN; tests/submissions runs both commands"},
+    ),
+    "docs/synthesis.md": Walk(
+        before=("mkdir handbook; cp $DOCUMENTS handbook",),
+        changes={"--model MODEL": "--model ragtasks-extractive", "--judge NAME": "--judge gpt-4o,base_url=$SERVER/v1"},
+        left_out={
+            r"^ragtasks (train|retrieve .*(rewriter|retriever))|news|bert-base-cased|review (agreement|export)": TRAINED
+        },
+    ),
+}
