@@ -248,7 +248,7 @@ def _next_step(low: Sequence[Coverage]) -> str:
     steps += [f"`ragtasks cache prune --outcome {outcome}` has those asked again too" for outcome in staying]
     if any(item.rubric == IDK for item in low):
         steps.append('"idk": "rules" in --metadata leaves refusals to rules, which stood in here')
-    steps.append("Saved answers are scored without their model by `ragtasks judge RESULTS --output-path FOLDER`")
+    steps.append("Saved answers are scored without their model by `ragtasks judge RESULTS --output FOLDER`")
     return ". ".join(steps)
 
 

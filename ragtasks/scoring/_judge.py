@@ -177,7 +177,7 @@ def _refuse_replacing(
     for path in paths:
         inside = path.is_dir() and (target == path.resolve() or path.resolve() in target.parents)
         if inside or any(evaluation.source == file for evaluation, file in zip(evaluations, files, strict=True)):
-            raise ConfigurationError(f"--output_path {output} lies in what is read ({path}); name another folder")
+            raise ConfigurationError(f"--output {output} lies in what is read ({path}); name another folder")
     sources: dict[Path, Path] = {}
     for evaluation, file in zip(evaluations, files, strict=True):
         if sources.setdefault(file, evaluation.source) != evaluation.source:
@@ -201,7 +201,7 @@ def require_leave(output: Path, files: Sequence[Path], may_replace: Callable[[Se
         where=str(output),
         expected="a folder without these results, which were scored before",
         found=f"{there[0]}{more}",
-        next_step="name another folder with --output-path, or replace them with --force (what judges replied is kept "
+        next_step="name another folder with --output, or replace them with --force (what judges replied is kept "
         "and not asked again)",
     )
     raise ConfigurationError(message)

@@ -131,7 +131,7 @@ CHAT = Wire(
     "/chat/completions",
     Dialect,
     read_completion,
-    "Saved answers are scored without their model by `ragtasks judge RESULTS --output-path FOLDER`",
+    "Saved answers are scored without their model by `ragtasks judge RESULTS --output FOLDER`",
 )
 """Chat completions, as language models are asked."""
 

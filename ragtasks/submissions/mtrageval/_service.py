@@ -156,7 +156,7 @@ def _naming(missing: list[str], request: Request, benchmark: Benchmark) -> str:
     labels = {task.task_id: task.answerability for task in benchmark.tasks}
     lacks = "a ranking" if request.task is SubmissionTask.A else "an answer"
     if request.results is not None and all(labels.get(key) is Answerability.CONVERSATIONAL for key in missing):
-        again = f"ragtasks run --for-submission {request.task.value} --model MODEL --output_path DIR"
+        again = f"ragtasks run --for-submission {request.task.value} --model MODEL --output DIR"
         hint = f"run the model with `{again}` (or lm_eval with --metadata '{{\"conversational\": true}}')"
     else:
         hint = "make them"

@@ -16,7 +16,7 @@ from ragtasks.submissions._tasks import SubmissionTask
 from ragtasks.submissions.mtrageval._build import Entry
 
 _SCORE_FIRST = (
-    "a file of predictions is scored first: `ragtasks judge {path} --benchmark mtrag --setting reference --output_path "
+    "a file of predictions is scored first: `ragtasks judge {path} --benchmark mtrag --setting reference --output "
     "DIR --metadata '{{\"conversational\": true}}'` (task C: --setting full_rag); then name DIR as --results. A file "
     "that is a submission already: `ragtasks check {path} --task B`"
 )
