@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from ragtasks.cli import main
+from ragtasks.harness.link import task_folder
 from tests.cli.test_retrieve import printed
 from tests.clients._server import chat_server
-from tests.synthesis._documents import write_towns
-from tests.synthesis._scripted import script
+from tests.synthesis._documents import PLACES, town, write_towns
+from tests.synthesis._scripted import FAULTS, script
 from tests.synthesis.test_multihop import articles
 
 DEBIAN = Path("/usr/share/doc")
@@ -60,19 +64,68 @@ def test_articles_become_harness_tasks(here: Path, capsys: pytest.CaptureFixture
     )
 
 
-def test_real_documents_of_debian_make_a_benchmark(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def real_documents(folder: Path, n: int) -> list[Path]:
+    """Copy some of the documentation of Debian's packages, and return the copies."""
     found = [path for path in sorted(DEBIAN.glob("*/*")) if path.suffix in {".txt", ".md", ".html"} and path.is_file()]
-    small = [path for path in found if 2_000 < path.stat().st_size < 12_000][:6]
+    small = [path for path in found if 2_000 < path.stat().st_size < 12_000][:n]
     if len(small) < 3:
         pytest.skip(f"no documentation of packages at {DEBIAN}")
-    for number, path in enumerate(small):
-        target = here / "docs" / f"{number}{path.suffix}"
-        target.parent.mkdir(exist_ok=True)
-        target.write_bytes(path.read_bytes())
+    folder.mkdir()
+    return [Path(shutil.copyfile(path, folder / f"{number}{path.suffix}")) for number, path in enumerate(small)]
+
+
+def test_real_documents_of_debian_make_a_benchmark(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    real_documents(here / "docs", 6)
     with chat_server(script) as server:
         model = ("--model", "writer", "--base-url", server.base_url)
         printed(capsys, "synthesize", "docs", "--out", "debian", *model, "--dialogues", "4", "--cut-by", "sentences")
     assert printed(capsys, "check", "debian")[0] == "debian: no error"
+
+
+@pytest.mark.engine
+def test_real_documents_with_every_fault_make_a_benchmark_that_the_stock_command_runs(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, *_ = real_documents(here / "docs", 3)
+    faults = sorted(FAULTS.keys() - {"refused"})  # a server that refuses ends the work: another test has it
+    for place, word in zip(PLACES * 2, faults, strict=False):
+        text = town(f"{place}-{word}", more=f"A sign says fault-{word} here.")
+        (here / "docs" / f"model-{word}.txt").write_text(text, "utf-8")
+    broken = {
+        "again.txt": first.read_bytes(),
+        "binary.txt": b"\x7fELF\x00\x01\x02",
+        "blank.txt": b" \n",
+        "broken.pdf": b"%PDF-1.4 and nothing more",
+        "nothing.html": b"<html><body></body></html>",
+    }
+    for name, content in broken.items():
+        (here / "docs" / name).write_bytes(content)
+    with (here / "docs" / "huge.txt").open("wb") as huge:
+        huge.truncate(10**9)
+    old = "Die Bäckerei öffnet früh, und der Müller mahlt das Korn für die Brötchen über Nacht. " * 4
+    (here / "docs" / "old.txt").write_bytes(old.encode("latin-1"))
+    with chat_server(script) as server:
+        model = ("--model", "writer", "--base-url", server.base_url)
+        lines = printed(capsys, "synthesize", "docs", "--out", "debian", *model, "--cut-by", "sentences")
+    told = "\n".join(lines)
+    for name in (*broken, "huge.txt"):
+        assert name in told, f"{name} is named"
+    assert "1,000,000,000 bytes" in told
+    left_out = (here / "debian" / "synthesis" / "left_out.jsonl").read_text("utf-8")
+    for reason in ("prose instead", "JSON that cannot be read", "JSON without the key", "no list of texts", "10,000"):
+        assert reason in left_out
+    assert "nothing to ask about" in told
+    assert "in another language" in told
+    assert printed(capsys, "check", "debian")[0] == "debian: no error"
+    done = subprocess.run(
+        [sys.executable, "-m", "lm_eval", "run", "--model", "dummy", "--include_path", str(task_folder()), "--tasks",
+         "custom_reference", "--limit", "3", "--output_path", "results",
+         "--metadata", json.dumps({"data": "debian", "encoder": "none"})],
+        capture_output=True, text=True, cwd=here, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    (results,) = (here / "results").rglob("results_*.json")
+    assert json.loads(results.read_text("utf-8"))["n-samples"]["custom_reference"]["effective"] == 3
 
 
 @pytest.mark.parametrize(
