@@ -12,6 +12,7 @@ import json
 import os
 import sys
 import traceback
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,10 @@ def _run(arguments: list[str]) -> tuple[int, str]:
 def watched(allowed: list[str], theirs: str, cases: dict[str, list[str]]) -> dict[str, Any]:
     """Return name -> status, output and what was noted, of each case."""
     import lm_eval.evaluator
+    import typer.main
 
+    # All commands with their options, built once for all cases.
+    typer.main.get_command = cache(typer.main.get_command)
     # The harness notes the machine and the commit of its folder, by programs of the system.
     lm_eval.evaluator.add_env_info = lambda _: None
     lm_eval.evaluator.get_git_commit_hash = lambda: None
