@@ -49,8 +49,11 @@ def test_only_our_tasks_are_indexed() -> None:
     assert manager.metadata == {"data": "sample"}
 
 
-@pytest.mark.engine
-def test_built_in_tasks_are_indexed_once_a_name_needs_them() -> None:
+@pytest.mark.slow
+def test_built_in_tasks_are_indexed_once_a_name_needs_them(
+    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """In one test: the harness reads the 14,000 YAML files of its own."""
     manager = _OwnTasksFirst(metadata={"data": "sample"})
     assert manager.match_tasks(["hellaswag"]) == ["hellaswag"]
     assert manager.match_tasks([TASK]) == [TASK]
@@ -60,6 +63,13 @@ def test_built_in_tasks_are_indexed_once_a_name_needs_them() -> None:
         manager.match_tasks(["hella_swag"])
     assert len(manager.all_tasks) == n_known
     assert manager.metadata == {"data": "sample"}
+    monkeypatch.chdir(tmp_path)
+    for name, message in (
+        ("mtrag_fullrag", "Tasks not found: mtrag_fullrag.*did you mean 'mtrag_full_rag'"),
+        ("mtrag_fullrag_*", r"Tasks not found: mtrag_fullrag_\*"),
+        ("zzz", "Tasks not found: zzz.*`lm_eval ls tasks`"),
+    ):
+        assert_one_line(command("--model", "dummy", "--tasks", name), message)
 
 
 def test_a_users_own_folder_is_read_beside_ours(command: Command, tmp_path: Path) -> None:
@@ -217,17 +227,15 @@ def test_a_bad_option_of_ours_ends_with_status_1(command: Command) -> None:
     assert "Traceback" not in done.err
 
 
-def _among_all_tasks(name: str, message: str) -> Any:
-    """Return a case for which the harness reads the 14,000 YAML files of its own."""
-    return pytest.param(["--model", "dummy", "--tasks", name], message, marks=pytest.mark.slow)
+def assert_one_line(done: CommandResult, message: str) -> None:
+    assert done.status == 1
+    assert re.search(f"^ragtasks: .*{message}", done.err.splitlines()[-1])
+    assert "Traceback" not in done.err
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        _among_all_tasks("mtrag_fullrag", "Tasks not found: mtrag_fullrag.*did you mean 'mtrag_full_rag'"),
-        _among_all_tasks("mtrag_fullrag_*", r"Tasks not found: mtrag_fullrag_\*"),
-        _among_all_tasks("zzz", "Tasks not found: zzz.*`lm_eval ls tasks`"),
         (["--model", "dummy"], "no task is named.*add --tasks"),
         (["--tasks", TASK], "--model hf needs more.*add --model_args pretrained="),
         (["--model", "ragtasks-oracl", "--tasks", TASK], "--model ragtasks-oracl: .*did you mean 'ragtasks-oracle'"),
@@ -241,10 +249,7 @@ def test_a_common_violation_is_one_line(
     arguments: list[str], message: str, command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    done = command(*arguments)
-    assert done.status == 1
-    assert re.search(f"^ragtasks: .*{message}", done.err.splitlines()[-1])
-    assert "Traceback" not in done.err
+    assert_one_line(command(*arguments), message)
 
 
 @pytest.mark.parametrize(
