@@ -46,7 +46,7 @@ GROUPS = {
     "Maintenance": {
         "doctor": "ragtasks doctor --model hf",
         "fetch": "ragtasks fetch mtrag",
-        "cache": "ragtasks cache prune --outcome failed",
+        "cache": "ragtasks cache prune --outcome refused",
         "link": "ragtasks link",
         "unlink": "ragtasks unlink",
         "path": 'lm_eval --include_path "$(ragtasks path)" --tasks mtrag_full_rag --model dummy',

@@ -10,7 +10,7 @@ import typer
 from ragtasks.cli.app import app, say
 from ragtasks.errors import ConfigurationError
 
-corpus_commands = typer.Typer(help="Look at a corpus, find what it repeats, cut documents.", no_args_is_help=True)
+corpus_commands = typer.Typer(help="Check a corpus, find near-duplicates, cut documents.", no_args_is_help=True)
 app.add_typer(corpus_commands, name="corpus")
 _LOCATION = Annotated[str, typer.Argument(help="Zip, BEIR folder, .jsonl[.gz|.zst], Parquet, or hf:NAME.")]
 
@@ -24,7 +24,7 @@ def corpus_check(location: _LOCATION) -> None:
 
 
 _THRESHOLD = Annotated[float, typer.Option(help="Least Jaccard similarity.")]
-_WIDTH = Annotated[int, typer.Option("--shingle", help="Words of a shingle, which is what passages share.")]
+_WIDTH = Annotated[int, typer.Option("--shingle", help="Words in a shingle, the unit that passages are compared by.")]
 
 
 @corpus_commands.command("duplicates")
@@ -56,7 +56,7 @@ def corpus_segment(  # noqa: PLR0917 (one parameter an option)
     overlap: Annotated[int | None, typer.Option(help="Tokens shared by neighbours; default: 100.")] = None,
     tokenizer: Annotated[str | None, typer.Option(help="Hugging Face tokeniser; default: words and signs.")] = None,
     sentences: Annotated[
-        int | None, typer.Option(help="Cut by sentences, so many a segment, as MS MARCO V2.1 is (10).")
+        int | None, typer.Option(help="Cut into segments of so many sentences, as MS MARCO V2.1 is (10).")
     ] = None,
     stride: Annotated[int | None, typer.Option(help="Sentences from one segment to the next; default: 5.")] = None,
 ) -> None:

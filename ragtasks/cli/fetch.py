@@ -15,9 +15,7 @@ def fetch(
     benchmark: Annotated[str | None, typer.Argument(help="Benchmark to fetch; --list names them.")] = None,
     *,
     listed: Annotated[bool, typer.Option("--list", help="List what can be fetched, and fetch nothing.")] = False,
-    checkout: Annotated[
-        Path | None, typer.Option("--from", help="Take the files from a checkout that is there.")
-    ] = None,
+    checkout: Annotated[Path | None, typer.Option("--from", help="Take the files from an existing checkout.")] = None,
     group: Annotated[list[str] | None, typer.Option(help="Files to fetch; repeat for several. Default: tasks.")] = None,
     base_url: Annotated[str | None, typer.Option(help="Address of a mirror.")] = None,
 ) -> None:

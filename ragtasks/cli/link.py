@@ -17,7 +17,7 @@ def link() -> None:
 
 @app.command()
 def unlink() -> None:
-    """Take away what `link` wrote."""
+    """Remove what `link` wrote."""
     from ragtasks.harness import link as linking
 
     done = linking.unlink()

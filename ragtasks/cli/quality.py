@@ -14,9 +14,12 @@ from ragtasks.errors import ConfigurationError
 @app.command()
 def quality(  # noqa: PLR0917 (one parameter an option)
     folder: Annotated[Path, typer.Argument(help="Folder that `ragtasks synthesize` made.")],
-    encoder: Annotated[str, typer.Option(help="Of QRelScore: minilm, name on the hub, or folder.")] = "minilm",
+    encoder: Annotated[str, typer.Option(help="Encoder of QRelScore: minilm, name on the hub, or folder.")] = "minilm",
     language_model: Annotated[
-        str | None, typer.Option(help="Of QRelScore, such as gpt2: name on the hub, or folder. Default: no QRelScore.")
+        str | None,
+        typer.Option(
+            help="Language model of QRelScore: name on the hub, such as gpt2, or folder. Default: no QRelScore."
+        ),
     ] = None,
     retriever: Annotated[
         list[str] | None,

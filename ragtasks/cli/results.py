@@ -101,7 +101,7 @@ def inspector(
     output: Annotated[Path, typer.Option(help="File to write, .json.")],
     setting: _SETTING = None,
     most_unscored: Annotated[
-        float, typer.Option(help="Leave out a metric that a larger share of tasks lacks, else those tasks.")
+        float, typer.Option(help="Leave out a metric if a larger share of tasks lacks it, otherwise those tasks.")
     ] = 0.05,
 ) -> None:
     """Write one file for InspectorRAGet (version 2 of its format), and say what does not fit into it."""
@@ -116,7 +116,9 @@ def every_eval_ever(
     folder: _FOLDER,
     output: Annotated[Path, typer.Option(help="Folder for the records, BENCHMARK/DEVELOPER/MODEL/ID.json.")],
     organization: Annotated[str, typer.Option(help="Who ran the evaluation.")] = "unknown",
-    relationship: Annotated[_Relationship, typer.Option(help="Of whoever ran it to the model.")] = _Relationship.OTHER,
+    relationship: Annotated[
+        _Relationship, typer.Option(help="How whoever ran it is related to the model.")
+    ] = _Relationship.OTHER,
     model: _MODEL = None,
 ) -> None:
     """Write the records of Every Eval Ever (schema 0.3.0), with intervals, one for each model and benchmark."""

@@ -32,7 +32,7 @@ def submit(  # noqa: PLR0917 (one parameter an option)
     input_file: INPUT = None,
     limit_contexts: Annotated[int, typer.Option(help="Contexts that a task may have, 10 at most.")] = 10,
     allow_missing: Annotated[
-        bool, typer.Option("--allow-missing", help="Hand in tasks without a ranking or an answer empty.")
+        bool, typer.Option("--allow-missing", help="Submit tasks without a ranking or an answer as empty.")
     ] = False,
     documents: DOCUMENTS = True,
 ) -> None:

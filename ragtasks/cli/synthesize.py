@@ -40,10 +40,8 @@ def synthesize(  # noqa: PLR0917 (one parameter an option)
         Kind,
         typer.Option(help="dialogues; multihop: questions over several articles, as MultiHop-RAG has them; mtrag-s."),
     ] = Kind.DIALOGUES,
-    cut_by: Annotated[str, typer.Option(help="What passages are counted in: tokens or sentences.")] = "tokens",
-    size: Annotated[
-        int | None, typer.Option(help="Most of them in a passage; default: 512 tokens, 10 sentences.")
-    ] = None,
+    cut_by: Annotated[str, typer.Option(help="Unit of --size and --overlap: tokens or sentences.")] = "tokens",
+    size: Annotated[int | None, typer.Option(help="Largest passage; default: 512 tokens, 10 sentences.")] = None,
     overlap: Annotated[
         int | None, typer.Option(help="Shared by neighbouring passages; default: 100 tokens, 5 sentences.")
     ] = None,
@@ -51,10 +49,14 @@ def synthesize(  # noqa: PLR0917 (one parameter an option)
     unit: Annotated[
         str, typer.Option(help="What dialogues are written from: propositions or sentences.")
     ] = "propositions",
-    list_size: Annotated[int, typer.Option(min=1, help="Of these for one dialogue, each used once.")] = 30,
-    turns: Annotated[int, typer.Option(min=1, help="Most turns of a dialogue.")] = 8,
-    dialogues: Annotated[int | None, typer.Option(min=1, help="Most dialogues, or sets of claims.")] = None,
-    types: Annotated[str | None, typer.Option(help="Question types, with commas; default: MTRAG's.")] = None,
+    list_size: Annotated[
+        int, typer.Option(min=1, help="Propositions or sentences for one dialogue, each used once.")
+    ] = 30,
+    turns: Annotated[int, typer.Option(min=1, help="Largest number of turns in a dialogue.")] = 8,
+    dialogues: Annotated[
+        int | None, typer.Option(min=1, help="Largest number of dialogues, or of sets of claims.")
+    ] = None,
+    types: Annotated[str | None, typer.Option(help="Question types, separated by commas; default: MTRAG's.")] = None,
     unanswerable: Annotated[
         float, typer.Option(min=0, max=1, help="Share of questions that lose their passages.")
     ] = 0.0,

@@ -18,11 +18,13 @@ app.add_typer(train_commands, name="train")
 
 _DATA = Annotated[Path, typer.Argument(help="Folder that `ragtasks synthesize` made, or one's own conversations.")]
 _OUT = Annotated[Path, typer.Option("--output", help="Folder for the model; not there, or empty.")]
-_EPOCHS = Annotated[int, typer.Option(min=1, help="Most passes over the training dialogues.")]
-_BATCH = Annotated[int, typer.Option(min=1, help="Examples a step.")]
+_EPOCHS = Annotated[int, typer.Option(min=1, help="Largest number of passes over the training dialogues.")]
+_BATCH = Annotated[int, typer.Option(min=1, help="Examples per step.")]
 _RATE = Annotated[float, typer.Option(min=0, help="Learning rate.")]
-_PATIENCE = Annotated[int, typer.Option(min=1, help="Epochs without a better one after which training stops.")]
-_SEEDS = Annotated[str, typer.Option(help="With commas: a model each, on splits of its own, in OUT/seed-N if several.")]
+_PATIENCE = Annotated[int, typer.Option(min=1, help="Stop after so many epochs without improvement.")]
+_SEEDS = Annotated[
+    str, typer.Option(help="Separated by commas: one model for each, on its own split, in OUTPUT/seed-N if several.")
+]
 
 
 @train_commands.command()
@@ -35,7 +37,9 @@ def rewriter(  # noqa: PLR0917 (one parameter an option)
     batch_size: _BATCH = 8,
     learning_rate: _RATE = 1e-4,
     patience: _PATIENCE = 15,
-    plain: Annotated[bool, typer.Option("--plain", help="No word first that says whether to rewrite.")] = False,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="Train without the first word that says whether to rewrite.")
+    ] = False,
 ) -> None:
     """Train a model to write questions so that they can be understood alone."""
     from ragtasks.progress import progress_bars

@@ -57,7 +57,7 @@ def answers(  # noqa: PLR0917 (one parameter an option)
     domain: _SET = "test",
     data: _DATA = None,
     cut: Annotated[bool, typer.Option("--cut", help="Cut answers to 400 words, sentence by sentence.")] = False,
-    team_id: Annotated[str, typer.Option(help="Name of the team: needed, and only known, in 2025.")] = "",
+    team_id: Annotated[str, typer.Option(help="Name of the team; for 2025 only, where it is required.")] = "",
 ) -> None:
     """Write logged answers in the track's format: sentences, citations from 0, references."""
     from ragtasks.submissions.trec_rag import build_answers, logged_responses
@@ -159,7 +159,7 @@ def score(  # noqa: PLR0917 (one parameter an option)
         bool, typer.Option("--no-support", help="Judge nuggets only; no text of a segment is needed.")
     ] = False,
     assignments: Annotated[
-        Path | None, typer.Option(help="Nugget assignments that are there already, such as NIST's: scored as they are.")
+        Path | None, typer.Option(help="Existing nugget assignments, such as NIST's, scored as they are.")
     ] = None,
     support: Annotated[Path | None, typer.Option(help="Support judgements of people, such as NIST's.")] = None,
     form: Annotated[TableFormat, typer.Option("--format", help="How the scores of labels are written.")] = (
@@ -169,7 +169,7 @@ def score(  # noqa: PLR0917 (one parameter an option)
     domain: _SET = "test",
     data: _DATA = None,
 ) -> None:
-    """Score an answer file by judges, or any runs by labels that are there: nuggets stated, citations that support."""
+    """Score an answer file by judges, or any runs by existing labels: nuggets stated, citations that support."""
     by_judge = {"FILE": file, "--judge": judge, "--nuggets": nuggets_file, "--segments": segments_file}
     if assignments or support:
         extra = [name for name, value in by_judge.items() if value]
