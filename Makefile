@@ -10,6 +10,7 @@ BASELINES := ragtasks-oracle ragtasks-refuse
 export HF_HUB_OFFLINE := 1
 # Tests start hundreds of processes, each of which would compile our modules again.
 unexport PYTHONDONTWRITEBYTECODE
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # The theme's notice about its successor.
 export NO_MKDOCS_2_WARNING := 1
 
@@ -82,15 +83,19 @@ wheel-test: $(VENV)/.installed-dev
 	PYTHON=$(PYTHON) bash scripts/check_wheel.sh
 
 # One exact torch: the CPU build is enough, and a bare `torch` brings gigabytes of CUDA on some machines.
-$(VENV)/.installed: pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet torch==2.13.0
-	$(BIN)/pip install --quiet --editable '.[semantic,report]'
-	touch $@
+define install
+$(PYTHON) -m venv $(VENV)
+$(BIN)/pip install --quiet torch==2.13.0
+$(BIN)/pip install --quiet --editable '.[$(1)]'
+touch $@
+endef
 
-$(VENV)/.installed-dev: $(VENV)/.installed
-	$(BIN)/pip install --quiet --editable '.[dev]'
-	touch $@
+$(VENV)/.installed: pyproject.toml
+	$(call install,semantic)
+
+$(VENV)/.installed-dev: pyproject.toml
+	$(call install,dev)
+	touch $(VENV)/.installed
 
 clean:
 	rm -rf $(VENV) dist results
