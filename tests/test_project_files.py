@@ -70,6 +70,14 @@ def test_contributors_are_told_of_every_marker() -> None:
     assert [line for line in declared if f"| `{line.partition(':')[0]}` |" not in text] == []
 
 
+def test_only_kills_has_markers_that_a_test_file_does_not_name() -> None:
+    """Else tests/conftest.py would leave such a file out where its marker is asked for."""
+    helpers = [path for path in (ROOT / "tests").rglob("*.py") if not path.name.startswith("test_")]
+    own = re.compile(r"pytest\.mark\.(?!parametrize\b|skipif\b)(\w+)")
+    found = {path.name: set(own.findall(path.read_text(encoding="utf-8"))) for path in helpers}
+    assert {name: markers for name, markers in found.items() if markers} == {"_shared.py": {"engine", "long"}}
+
+
 def test_a_release_is_told_by_group_and_each_change_once() -> None:
     releases = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").split("\n## ")[1:]
     for release in releases:
