@@ -54,6 +54,7 @@ def test_metadata_that_cannot_be_read_is_refused(text: str, capsys: pytest.Captu
     assert said(capsys, "judge", str(tmp_path / "mine.jsonl"), "--metadata", text, *out).startswith("ragtasks: ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_bytes", [1, 600, 2000])
 def test_a_full_disk_ends_retrieve_in_one_error_and_no_run(n_bytes: int, tmp_path: Path) -> None:
     line = ["retrieve", "--retriever", "bm25", "--benchmark", "custom", "--data", str(SAMPLE), "--name", "mine"]

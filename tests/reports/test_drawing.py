@@ -20,6 +20,7 @@ def children_of(process: int) -> list[str]:
     return Path(f"/proc/{process}/task/{process}/children").read_text().split()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="children are read from /proc")
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGKILL"])
 def test_a_killed_report_leaves_no_process_behind(name: str, tmp_path: Path) -> None:

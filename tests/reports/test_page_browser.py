@@ -24,9 +24,10 @@ from tests.reports._saved import facts_of, save
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 BROWSER, DRIVER = next(filter(None, map(shutil.which, BROWSERS)), None), shutil.which("chromedriver")
-pytestmark = pytest.mark.skipif(
-    not (BROWSER and DRIVER), reason=f"no browser: none of {', '.join(BROWSERS)} with chromedriver"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not (BROWSER and DRIVER), reason=f"no browser: none of {', '.join(BROWSERS)} with chromedriver"),
+]
 WIDE, NARROW = (1280, 900), (390, 844)
 BACKGROUNDS = {"light": "rgb(251, 251, 249)", "dark": "rgb(22, 24, 26)"}
 

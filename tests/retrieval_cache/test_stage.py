@@ -223,6 +223,7 @@ def test_half_written_files_of_killed_builds_are_not_published(
     assert _bytes(build_run(_request(sample), store).folder) == _bytes(stored[1])
 
 
+@pytest.mark.slow
 def test_two_processes_make_one_run(tmp_path: Path) -> None:
     both = [_start(tmp_path), _start(tmp_path)]
     for process in both:

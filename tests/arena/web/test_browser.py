@@ -14,7 +14,7 @@ from tests.arena.web._browser import HOSTILE, SCREENS, Rater, needs_browser
 from tests.arena.web._served import serving, small_pool
 from tests.arena.web.test_live import live
 
-pytestmark = needs_browser
+pytestmark = [needs_browser, pytest.mark.slow]
 
 
 def test_a_blinded_vote_by_keys_alone_from_the_topic_to_the_names(tmp_path: Path, rater: Rater) -> None:
@@ -80,7 +80,6 @@ def test_no_text_becomes_markup_and_no_script_of_others_runs(tmp_path: Path, rat
         assert rater.console == []
 
 
-@pytest.mark.slow
 def test_pages_fit_both_screens_in_both_themes_without_a_serious_violation(tmp_path: Path, rater: Rater) -> None:
     long_word = "x" * 200
     with serving(tmp_path, small_pool("one", "two", text=f"A long word: {long_word}")) as served:
@@ -108,7 +107,6 @@ def test_pages_fit_both_screens_in_both_themes_without_a_serious_violation(tmp_p
         assert {key: value for key, value in found.items() if value != ([], False)} == {}
 
 
-@pytest.mark.slow
 def test_live_answers_are_streamed_and_lead_to_the_vote(tmp_path: Path, rater: Rater) -> None:
     with live(tmp_path, "quick", "slow") as (served, _, _bodies):
         rater.enter(served.address, "/live")

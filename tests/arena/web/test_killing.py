@@ -76,6 +76,7 @@ def kill_while_voting(folder: Path, n_kills: int) -> tuple[Counter[str], Counter
     return Counter(assignment for rater in raters for assignment in rater.acknowledged), kept
 
 
+@pytest.mark.slow
 def test_no_acknowledged_vote_is_lost_by_a_kill(tmp_path: Path) -> None:
     acknowledged, kept = kill_while_voting(tmp_path, 1)
     assert acknowledged.keys() <= kept.keys()

@@ -53,6 +53,7 @@ def test_a_second_model_encodes_its_own_answers_only(minilm: BertScorer, cache: 
     assert (count.encoder, count.n_texts) == ("minilm, layer 6", 7)
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=6), st.data())
 def test_no_score_moves_by_a_bit(
@@ -68,6 +69,7 @@ def test_no_score_moves_by_a_bit(
     assert minilm.score(pairs, cache) == expected
 
 
+@pytest.mark.slow
 @settings(max_examples=10)
 @given(st.lists(WORDS.filter(bool), min_size=2, max_size=6, unique=True), st.sampled_from([(1, 1), (90, 8), (600, 64)]))
 def test_budgets_change_a_vector_by_less_than_1e_6(
@@ -109,6 +111,7 @@ def test_another_encoder_or_layer_or_batch_finds_nothing(minilm: BertScorer, cac
     assert Encoder(minilm.spec, "cpu").identity == minilm._encoder.identity
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("harm", "n_whole"),
     [

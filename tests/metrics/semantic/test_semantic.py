@@ -111,6 +111,7 @@ def test_nothing_in_gives_nothing_out_and_loads_nothing() -> None:
     assert semantic_scores([], [], [], scorer) == []
 
 
+@pytest.mark.slow
 def test_groups_do_not_change_a_score(minilm: BertScorer, monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = all_pairs()
     expected = as_tuples(minilm.score(pairs))

@@ -304,6 +304,7 @@ print(n, re.search(r"VmHWM:\\s*(\\d+) kB", Path("/proc/self/status").read_text()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="peak memory is read from /proc")
 def test_memory_stays_flat_when_the_corpus_is_ten_times_as_large(mtrag_root: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(mtrag_root / "corpora/passage_level/govt.jsonl.zip") as archive:

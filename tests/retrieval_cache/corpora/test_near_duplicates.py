@@ -89,6 +89,7 @@ def test_few_pairs_at_the_threshold_are_missed_and_none_is_invented(threshold: f
     assert all(min(group.similarities) >= threshold for group in report.groups)
 
 
+@pytest.mark.slow
 def test_many_copies_of_one_passage_are_one_group() -> None:
     report = found([text(1)] * 3000)
     assert [len(group.passage_ids) for group in report.groups] == [3000]

@@ -66,6 +66,7 @@ def agree(ranking: Sequence[Ranked], scores: dict[str, float]) -> None:
     assert not ranking or left_out <= ranking[-1].score * (1 + 1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("analyser", ["english", "standard"])
 def test_agrees_with_the_oracle_on_real_text(tmp_path: Path, mtrag_root: Path, analyser: str) -> None:
     passages = list(itertools.islice(official_passages(mtrag_root, "govt"), 1258))
@@ -148,6 +149,7 @@ def test_the_cut_among_equal_scores_follows_the_rule(tmp_path: Path, spec: str, 
     assert ids(ranking) == expected
 
 
+@pytest.mark.slow
 def test_threads_and_segments_do_not_show(tmp_path: Path, mtrag_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Small heaps make tantivy cut the corpus into several segments, by its threads' luck; rankings stay equal."""
     passages = list(itertools.islice(official_passages(mtrag_root, "cloud"), 4000))
