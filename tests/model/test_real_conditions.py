@@ -88,8 +88,8 @@ def test_weights_without_a_chat_template_are_one_line(command: Command, weights:
         "--model_args", f"pretrained={weights.parent},gguf_file={weights.name},max_length=8192",
     )  # fmt: skip
     assert "Traceback" not in done.err
-    if done.status:
-        assert "ragtasks: --apply_chat_template: the model has no chat template" in done.err
+    assert done.status == 1
+    assert "ragtasks: --apply_chat_template: the model has no chat template" in done.err
 
 
 def test_a_judge_that_is_too_weak_leaves_refusals_to_rules(
