@@ -78,10 +78,10 @@ WALKS: dict[str, Walk] = {
     "docs/arena.md": Walk(
         before=(EVALUATED,),
         changes={
-            "--output FOLDER": "--output forms",
             "--max-battles 500": "--max-battles 5",
             "ratings people.jsonl": "ratings",  # nobody voted
         },
+        left_out={"^ragtasks arena forms": "needs forms that people filled in; tests/arena runs it"},
     ),
     "docs/bring-your-own.md": Walk(
         fails=(
@@ -147,9 +147,10 @@ WALKS: dict[str, Walk] = {
     ),
     "docs/synthesis.md": Walk(
         before=("mkdir handbook; cp $DOCUMENTS handbook",),
-        changes={"--model MODEL": "--model ragtasks-extractive", "--judge NAME": "--judge gpt-4o,base_url=$SERVER/v1"},
+        changes={"--model MODEL": "--model ragtasks-extractive"},
         left_out={
-            r"^ragtasks (train|retrieve .*(rewriter|retriever))|news|bert-base-cased|review (agreement|export)": TRAINED
+            "--judge NAME": FRAGMENT,
+            r"^ragtasks (train|retrieve .*(rewriter|retriever))|news|bert-base-cased|review (agreement|export)": TRAINED,
         },
     ),
 }
