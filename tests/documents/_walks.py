@@ -150,7 +150,7 @@ WALKS: dict[str, Walk] = {
         changes={"--model MODEL": "--model ragtasks-extractive"},
         left_out={
             "--judge NAME": FRAGMENT,
-            r"^ragtasks (train|retrieve .*(rewriter|retriever))|news|bert-base-cased|review (agreement|export)": TRAINED,
+            r"^ragtasks (train|retrieve .*(rewriter|retriever))|news|bert-base|review (agreement|export)": TRAINED,
         },
     ),
 }
