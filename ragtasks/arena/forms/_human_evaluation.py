@@ -42,9 +42,16 @@ def write_human_evaluation(folder: Path, pool: AnswerPool, forms: Sequence[Rated
     """
     items = list(dict.fromkeys(rated.item for rated in forms))
     settings = sorted({item[1] for item in items})
-    if len(settings) != 1:
-        found = f"forms on {', '.join(settings)}: give --setting" if settings else "there is no form on these answers"
-        raise ConfigurationError(f"human evaluation: the file holds one setting; {found}")
+    if not settings:
+        raise ConfigurationError(
+            "human evaluation: there is no form on these answers, so no file is written. Next step: `ragtasks arena "
+            "serve` with the same results; people fill in forms under its tab Evaluate"
+        )
+    if len(settings) > 1:
+        raise ConfigurationError(
+            f"human evaluation: the file holds one setting, found forms on {', '.join(settings)}. Next step: give "
+            "--setting"
+        )
     for item in items:
         domain = _any(pool, item).response.task.domain
         if domain_of(domain) is None:

@@ -11,7 +11,7 @@ from ragtasks.arena._vote import Vote
 from ragtasks.errors import misfits
 from ragtasks.files import Violations, json_lines, write_atomically
 
-_NEXT_STEP = "take a file that `ragtasks arena battle` or `ragtasks arena export` wrote"
+_NEXT_STEP = "take a file with votes that `ragtasks arena battle` or `ragtasks arena export` wrote"
 
 
 def read_votes(paths: Sequence[Path]) -> list[Vote]:
