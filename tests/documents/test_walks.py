@@ -93,14 +93,16 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[frozenset[st
 
 @pytest.fixture(scope="module")
 def variables(evaluations: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    with DocumentedServer().running() as server, socket.socket() as free:
-        assert isinstance(server, DocumentedServer)
+    with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with DocumentedServer().running() as server:
+        assert isinstance(server, DocumentedServer)
         yield {
             "SERVER": server.root,
             "OPENAI_API_KEY": "sk-of-this-machine",
             "MY_KEY": "sk-of-my-system",
-            "PORT": str(free.getsockname()[1]),
+            "PORT": str(port),
             "EVALUATIONS": str(evaluations),
             "DOCUMENTS": str(ROOT / "docs" / "judges.md"),
             "TINY_MODEL": str(_save_tiny_model(tmp_path_factory.mktemp("model"), CHAT)),

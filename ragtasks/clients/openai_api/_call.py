@@ -24,6 +24,7 @@ from ragtasks.errors import JudgeError, clear_error
 _LOGGER = logging.getLogger(__name__)
 _CHARACTERS_PER_TOKEN = 4
 _ENOUGH_FAILED = 3  # one prompt that a server stumbles over says nothing about the others
+_WAITS_FOR_A_START = 4  # by default 4 to 8 seconds in all: what a small server takes to start listening
 
 
 @dataclass(slots=True)
@@ -57,7 +58,7 @@ class Call:
         self._replies: dict[int, Reply] = {}
         self._n_prompts = self._n_begun = self._n_collected = self._n_failed = 0
         self.has_answered = has_answered
-        """Whether a server was ever there: only then it is worth waiting for."""
+        """Whether a server was ever there: one that was not is given a few seconds to start, no more."""
 
     async def answer(self, prompts: Sequence[Prompt]) -> list[Reply]:
         self._n_prompts = len(prompts)
@@ -99,7 +100,7 @@ class Call:
                 return outcome
             if self._goes_on(outcome, sent, used):
                 continue
-            is_lost = outcome.nobody_there and not self.has_answered
+            is_lost = outcome.nobody_there and not self.has_answered and used.n_attempts >= _WAITS_FOR_A_START
             if outcome.verdict is Verdict.RETRY and not is_lost and await self._back_off(used, outcome):
                 continue
             if cut_off is not None and outcome.verdict is not Verdict.FATAL:

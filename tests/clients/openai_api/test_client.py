@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ragtasks.clients import Decoding, OpenAIClient, Outcome, Prompt, Reply
+from ragtasks.clients import Decoding, Endpoint, OpenAIClient, Outcome, Prompt, Reply
 from ragtasks.errors import JudgeError
 from tests.clients._server import Action, ChatServer, Script, chat_server, closed_port, completion, refusal
 
@@ -272,12 +272,30 @@ def test_nobody_at_the_address_is_said_once() -> None:
         OpenAIClient(endpoint, KEY).answer([Prompt.of(str(number)) for number in range(200)])
 
 
-def test_nobody_at_the_address_is_said_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn: list[float] = []  # a wait before another attempt
-    monkeypatch.setattr("ragtasks.clients.openai_api._call.random.uniform", lambda low, _: drawn.append(low) or low)
+def test_nobody_at_the_address_is_said_within_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    shares: list[float] = []  # of the longest wait before another attempt; nothing is waited here
+
+    def without_waiting(_low: float, high: float) -> float:
+        shares.append(high)
+        return 0.0
+
+    monkeypatch.setattr("ragtasks.clients.openai_api._call.random.uniform", without_waiting)
+    first = Endpoint(model="openai/m").backoff_seconds
     with pytest.raises(JudgeError, match="nobody answers"):
         OpenAIClient({"model": "m", "base_url": f"http://127.0.0.1:{closed_port()}/v1"}, KEY).answer([Prompt.of("q")])
-    assert not drawn
+    assert 3 < sum(first * 2**place * share for place, share in enumerate(shares)) < 10
+
+
+def test_server_that_is_starting_is_waited_for() -> None:
+    port = closed_port()
+    client = OpenAIClient({"model": "m", "base_url": f"http://127.0.0.1:{port}/v1", "backoff_seconds": 0.2}, KEY)
+    replies: list[Reply] = []
+    asking = threading.Thread(target=lambda: replies.extend(client.answer([Prompt.of("q")])))
+    asking.start()
+    time.sleep(0.2)
+    with ChatServer(lambda *_: completion(), port).running():
+        asking.join(timeout=20)
+    assert [reply.text for reply in replies] == ["fine"]
 
 
 def test_server_that_answered_before_is_waited_for() -> None:
