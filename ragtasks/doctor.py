@@ -34,7 +34,6 @@ _EXTRAS = {
     "arena": "pages for people who compare answers",
 }
 """What is looked at where no model is named -> what it is for."""
-_FIRST_RUN = "ragtasks run --model ragtasks-oracle --tasks mtrag --data sample"
 
 
 def diagnose(endpoints: Sequence[str] = (), model: str | None = None) -> list[str]:
@@ -46,7 +45,17 @@ def diagnose(endpoints: Sequence[str] = (), model: str | None = None) -> list[st
     """
     steps: list[str] = []
     found = [*_software(model, steps), *_tasks(steps), *_data(data_folder(), steps), *_endpoints(endpoints)]
-    return [*found, f"next: {[*steps, _FIRST_RUN][0]}"]
+    return [*found, f"next: {[*steps, _first_run(model)][0]}"]
+
+
+def _first_run(model: str | None) -> str:
+    arguments = ""
+    if model is not None and extra_of(model) == "api":
+        path, template = ("chat/completions", " --apply_chat_template") if "chat" in model else ("completions", "")
+        arguments = f" --model_args model=NAME,base_url=http://HOST:PORT/v1/{path}{template} --limit 2"
+    elif model is not None and extra_of(model):
+        arguments = " --model_args pretrained=NAME --limit 2"
+    return f"ragtasks run --model {model or 'ragtasks-oracle'} --tasks mtrag --data sample{arguments}"
 
 
 def _software(model: str | None, steps: list[str]) -> Iterator[str]:

@@ -218,6 +218,8 @@ def test_the_extra_of_a_model_is_there_where_the_tests_run() -> None:
         lines = diagnose(model=model)
         assert not any("lacks" in line for line in lines), "pip install --editable '.[dev]' renews what is installed"
         assert len([line for line in lines if line.startswith("extra ")]) == 1
+        assert lines[-1].startswith(f"next: ragtasks run --model {model} --tasks mtrag --data sample")
+        assert "--model_args" in lines[-1]
 
 
 def test_an_empty_data_folder_names_the_next_step(surroundings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
