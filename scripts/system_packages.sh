@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
-# Installs what tests need and pip does not bring: a headless browser with its driver, and Debian's WordNet.
+# Installs what tests need and pip does not bring: a headless browser with its driver, Debian's WordNet, and documents
+# of Debian, which small images leave out of every package.
 # Where that cannot be had, it says so in one line and ends well: the tests that need it are then skipped.
 set -euo pipefail
 
+packages="chromium chromium-driver wordnet-base doc-debian"
+
 is_complete() {
-  command -v chromedriver > /dev/null && [ -d /usr/share/wordnet ] &&
+  command -v chromedriver > /dev/null && [ -d /usr/share/wordnet ] && [ -d /usr/share/doc/debian ] &&
     for name in chromium chromium-browser google-chrome; do command -v "$name" > /dev/null && return 0; done
   return 1
 }
@@ -12,15 +15,15 @@ is_complete() {
 install_them() {
   apt-get -qq -o Acquire::Retries=3 update &&
     DEBIAN_FRONTEND=noninteractive apt-get -qq -o Acquire::Retries=3 install --yes --no-install-recommends \
-      chromium chromium-driver wordnet-base > /dev/null
+      -o Dpkg::Options::="--path-include=/usr/share/doc/*" $packages > /dev/null
 }
 
 if is_complete; then
   echo "system packages: all there"
 elif ! command -v apt-get > /dev/null || [ "$(id -u)" -ne 0 ]; then
-  echo "system packages: chromium, chromedriver and wordnet-base need apt-get and root; without them their tests are skipped" >&2
+  echo "system packages: $packages: need apt-get and root; without them their tests are skipped" >&2
 elif install_them; then
-  echo "system packages: installed chromium, chromium-driver, wordnet-base"
+  echo "system packages: installed $packages"
 else
-  echo "system packages: apt-get could not install chromium, chromium-driver, wordnet-base; their tests are skipped" >&2
+  echo "system packages: apt-get could not install $packages; their tests are skipped" >&2
 fi
