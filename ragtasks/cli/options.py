@@ -10,6 +10,10 @@ import typer
 
 DATA = Annotated[str | None, typer.Option(help="`sample`, or a folder with the official files.")]
 BENCHMARK = Annotated[str, typer.Option(help="Such as mtrag, mtrag_un, multihop_rag, trec_rag24, custom.")]
+REWRITER = Annotated[str | None, typer.Option(help="Endpoint for the query form llm_rewrite, such as openai/NAME.")]
+REWRITER_ADDRESS = Annotated[
+    str | None, typer.Option("--base-url", help="Address of the rewriter's OpenAI-compatible server.")
+]
 INPUT = Annotated[Path | None, typer.Option("--input", help="Official input file; default: the benchmark's tasks.")]
 DOCUMENTS = Annotated[bool, typer.Option(help="Look documents up in the benchmark's corpora, if these were fetched.")]
 
@@ -57,4 +61,14 @@ def asking(judges: Sequence[str]) -> Any:
     return ask
 
 
-__all__ = ["BENCHMARK", "DATA", "DOCUMENTS", "INPUT", "asking", "named_benchmark", "retrieval_place"]
+__all__ = [
+    "BENCHMARK",
+    "DATA",
+    "DOCUMENTS",
+    "INPUT",
+    "REWRITER",
+    "REWRITER_ADDRESS",
+    "asking",
+    "named_benchmark",
+    "retrieval_place",
+]

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from ragtasks.cli.app import TableFormat, app, put
+from ragtasks.cli.options import REWRITER, REWRITER_ADDRESS
 from ragtasks.errors import ConfigurationError
 
 
@@ -32,10 +33,8 @@ def quality(  # noqa: PLR0917 (one parameter an option)
             "Default: context, contextualized, decontextualized."
         ),
     ] = None,
-    rewriter: Annotated[
-        str | None, typer.Option(help="Endpoint for the query form llm_rewrite, such as openai/NAME.")
-    ] = None,
-    base_url: Annotated[str | None, typer.Option(help="Address of the rewriter's OpenAI-compatible server.")] = None,
+    rewriter: REWRITER = None,
+    base_url: REWRITER_ADDRESS = None,
     min_rewritten: Annotated[
         float, typer.Option(min=0, max=1, help="Share of the questions that must be rewritten, else it stops.")
     ] = 0.95,

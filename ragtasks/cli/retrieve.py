@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ragtasks.cli.app import app, say
-from ragtasks.cli.options import BENCHMARK, DATA, retrieval_place
+from ragtasks.cli.options import BENCHMARK, DATA, REWRITER, REWRITER_ADDRESS, retrieval_place
 from ragtasks.errors import ConfigurationError
 
 _RETRIEVED = ("reference_rag", "full_rag")
@@ -26,10 +26,8 @@ def retrieve(  # noqa: PLR0917 (one parameter an option)
     data: DATA = None,
     name: Annotated[str | None, typer.Option(help="Name of the run; default: retriever, query form and data.")] = None,
     depth: Annotated[int, typer.Option(min=1, help="Passages kept for each query.")] = 100,
-    rewriter: Annotated[
-        str | None, typer.Option(help="Endpoint for the query form llm_rewrite, such as openai/NAME.")
-    ] = None,
-    base_url: Annotated[str | None, typer.Option(help="Address of the rewriter's OpenAI-compatible server.")] = None,
+    rewriter: REWRITER = None,
+    base_url: REWRITER_ADDRESS = None,
     min_rewritten: Annotated[
         float, typer.Option(min=0, max=1, help="Share of the questions that must be rewritten, else nothing is stored.")
     ] = 0.95,
