@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # Builds the wheel, installs it alone in a fresh environment, links it, and runs the stock harness on the sample.
+# PYTHON is of an environment with the dev extra, whose build and pip serve here; by default that of `make`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+PYTHON=${PYTHON:-.venv/bin/python}
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-"${PYTHON:-python3}" -m venv "$folder/venv"
-"$folder/venv/bin/pip" install --quiet build
-"$folder/venv/bin/python" -m build --quiet --wheel --outdir "$folder/dist" .
-"$folder/venv/bin/pip" install --quiet "$folder"/dist/ragtasks-*.whl
+"$PYTHON" -m build --quiet --no-isolation --wheel --outdir "$folder/dist" .
+"$PYTHON" -m venv --without-pip "$folder/venv"
+"$PYTHON" -m pip --python "$folder/venv/bin/python" install --quiet --no-compile "$folder"/dist/ragtasks-*.whl
 
 # Away from the checkout, so that nothing but the wheel can be imported.
 cd "$folder"

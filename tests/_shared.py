@@ -1,9 +1,13 @@
-"""What is slow to make is made once, however many processes the tests are divided among; how often one is killed."""
+"""What is slow to make is made once, however many processes the tests are divided among; how often one is killed; how
+another environment is filled.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -35,3 +39,9 @@ def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path],
             make(folder)
             done.touch()
     return folder
+
+
+def install(python: Path, *what: str) -> None:
+    """Install into the environment of another Python by the pip of this one; modules are compiled when imported."""
+    command = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-compile", *what]
+    subprocess.run(command, check=True)

@@ -59,8 +59,8 @@ class Environment:
 
     def install(self, *what: str) -> None:
         """Install without dependencies; setuptools comes from the parent."""
-        pip = ["-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--disable-pip-version-check"]
-        self.run("python", *pip, *what)
+        pip = ["-m", "pip", "install", "-q", "--no-compile", "--no-deps", "--no-build-isolation"]
+        self.run("python", *pip, "--disable-pip-version-check", *what)
 
     def harness_file(self) -> str:
         """Return the file that `import lm_eval` loads; the version shows that it is not an empty namespace."""

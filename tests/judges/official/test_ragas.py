@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import venv
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from ragtasks.errors import MissingExtraError
 from ragtasks.judges import Verdict, VerdictOutcome
 from ragtasks.judges._panel import judge
 from ragtasks.judges.official import ragas_rl_f
+from tests._shared import install
 from tests.judges._scripted import ScriptedClient, response
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -39,10 +41,9 @@ def verdicts_of(*values: object) -> str:
 
 @pytest.mark.network
 def test_the_extra_installs_alone_and_its_tests_pass(tmp_path: Path) -> None:
-    subprocess.run([sys.executable, "-m", "venv", tmp_path], check=True)
+    venv.create(tmp_path, with_pip=False, symlinks=True)
     python = tmp_path / "bin" / "python"
-    needed = [f"{ROOT}[ragas]", "pytest", "hypothesis"]
-    subprocess.run([python, "-m", "pip", "install", "--quiet", *needed], check=True, cwd=tmp_path)
+    install(python, f"{ROOT}[ragas]", "pytest", "hypothesis")
     # The checkout's tests with the installed package: the environment of this process is not theirs.
     given = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "PYTHONPATH"))}
     arguments = ["-m", "ragas", "-p", "no:cacheprovider", "-W", "default", str(Path(__file__).relative_to(ROOT))]

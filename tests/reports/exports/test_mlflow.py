@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ragtasks.cli import main
+from tests._shared import install
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "reports.md"
 
@@ -21,8 +22,8 @@ def test_the_page_s_lines_log_every_score(evaluations: Path, tmp_path: Path, mon
     with pytest.raises(SystemExit) as stop:
         main(["results", "export", "rows", str(evaluations), "--output", "rows.json"])
     assert not stop.value.code
-    venv.create("mlflow", with_pip=True)
-    subprocess.run(["mlflow/bin/pip", "install", "--quiet", "mlflow-skinny==3.17.2"], check=True)
+    venv.create("mlflow", with_pip=False, symlinks=True)
+    install(Path("mlflow/bin/python"), "mlflow-skinny==3.17.2")
     # Without a database, which the light package does not bring, runs go to a folder, and that has to be allowed.
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "file:store")
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
