@@ -19,6 +19,9 @@ KILLS = pytest.mark.parametrize(
 )
 """How often a process is killed: a few times beside the engines in CI, many times in `make long-test`."""
 
+SITE = Path(__file__).parent / "_site"
+"""Is in the PYTHONPATH of every process that a test starts."""
+
 
 def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
     """Return a folder that the first process fills, while the others wait for it.

@@ -12,7 +12,7 @@ import pytest
 import typer.main
 from hypothesis import HealthCheck, settings
 
-from tests._shared import made_once
+from tests._shared import SITE, made_once
 
 pytest_plugins = ["pytester", "tests._skips"]
 
@@ -45,6 +45,15 @@ def _the_command_line_is_built_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("typer.main.get_command", built)
         patch.setattr("typer.testing._get_command", built)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _the_machine_is_not_described() -> Iterator[None]:
+    """For the processes that tests start; `make run` in `.ci/run`, and the wheel's check, have the description."""
+    places = [str(SITE), *filter(None, [os.environ.get("PYTHONPATH")])]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join(places))
         yield
 
 

@@ -64,6 +64,10 @@ ANSWERED = (
     "python examples/my_rag_system.py asked.jsonl | head -n 3 > answers.jsonl",
 )
 """A file of answers, as some system of the reader's wrote it."""
+NO_ENCODER = r"\g<0> --encoder none"
+"""For a line that is there for something else than BERTScore, whose libraries take most of its time. README.md,
+bring-your-own.md and score-your-system.md keep it.
+"""
 BASELINE = {r"(--model )?\.\.\.": "--model ragtasks-extractive", "--apply_chat_template ": ""}
 """What the dots of `ragtasks run ...` leave to the reader: a model."""
 PLUGIN = "needs the example's package installed; tests/examples runs it"
@@ -84,6 +88,7 @@ WALKS: dict[str, Walk] = {
         left_out={"^ragtasks arena forms": "needs forms that people filled in; tests/arena runs it"},
     ),
     "docs/bring-your-own.md": Walk(
+        changes={"((?:oracle|tasks custom_full_rag) .*)--encoder minilm": r"\1--encoder none"},
         fails=(
             "ragtasks check handbook",
             "ragtasks run --model ragtasks-extractive --tasks custom_full_rag --data handbook --run mine",
@@ -104,10 +109,11 @@ WALKS: dict[str, Walk] = {
         left_out={r"^lm_eval --": FRAGMENT},
     ),
     "docs/extending.md": Walk(left_out={r"ragtasks (run|report|retrieve)": PLUGIN}),
-    "docs/judges.md": Walk(changes={"run \\.\\.\\.": "run --model ragtasks-extractive"}),
+    "docs/index.md": Walk(changes={"ragtasks run .*": NO_ENCODER}),
+    "docs/judges.md": Walk(changes={"run \\.\\.\\.": "run --model ragtasks-extractive --encoder none"}),
     "docs/live.md": Walk(
         before=("cp -r $EVALUATIONS/oracle results_gold", "cp -r $EVALUATIONS/refuse results_live"),
-        changes=BASELINE,
+        changes={**BASELINE, "(mtrag_live_full_rag)(.*)": r"\1_fiqa\2 --encoder none"},
         left_out={
             "^lm_eval": "needs `ragtasks link`; tests/harness/link runs the stock command",
             "--retriever$": FRAGMENT,
@@ -122,6 +128,7 @@ WALKS: dict[str, Walk] = {
             "ragtasks retrieve --retriever bm25 --queries rewrite",
             "ragtasks submit --task A --run bm25.rewrite.sample --output task_a.jsonl",
         ),
+        changes={"--tasks mtrag_full_rag --run .*": NO_ENCODER},
         left_out={
             "listwise:castorini": REAL,
             "^ragtasks judge-passages": "asks a judge thousands of times; tests/cli runs it on a few pairs",
@@ -133,6 +140,7 @@ WALKS: dict[str, Walk] = {
         changes={
             "ragtasks score --endpoint": "ragtasks score --force --encoder none --endpoint",
             "ragtasks score (?=a)": r"\g<0>--force ",
+            "--model ragtasks-endpoint .*": NO_ENCODER,
         },
         left_out={r"local-chat-completions$": FRAGMENT},
     ),
@@ -147,7 +155,7 @@ WALKS: dict[str, Walk] = {
     ),
     "docs/synthesis.md": Walk(
         before=("mkdir handbook; cp $DOCUMENTS handbook",),
-        changes={"--model MODEL": "--model ragtasks-extractive"},
+        changes={"--model MODEL": "--model ragtasks-extractive --encoder none"},
         left_out={
             "--judge NAME": FRAGMENT,
             r"^ragtasks (train|retrieve .*(rewriter|retriever))|news|bert-base|review (agreement|export)": TRAINED,

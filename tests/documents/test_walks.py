@@ -15,6 +15,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from tests._shared import SITE
 from tests.documents._environments import ROOT, build_wheel, make_environment
 from tests.documents._lines import DOCUMENTS, Line, lines_of
 from tests.documents._server import DocumentedServer
@@ -108,6 +109,7 @@ def variables(evaluations: Path, tmp_path_factory: pytest.TempPathFactory) -> It
             "TINY_MODEL": str(_save_tiny_model(tmp_path_factory.mktemp("model"), CHAT)),
             "HF_HUB_OFFLINE": "1",
             "OMP_NUM_THREADS": "1",
+            "PYTHONPATH": str(SITE),
             "PYTHONUNBUFFERED": "1",
         }
 
