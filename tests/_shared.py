@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -48,3 +49,17 @@ def install(python: Path, *what: str) -> None:
     """Install into the environment of another Python by the pip of this one; modules are compiled when imported."""
     command = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-compile", *what]
     subprocess.run(command, check=True)
+
+
+def harness_without_tasks(folder: Path) -> str:
+    """Return a PYTHONPATH with the stock harness less its own tasks: indexing 14,000 YAMLs takes most of a short run.
+
+    One test, and the wheel's check, run it whole.
+    """
+    (origin,) = find_spec("lm_eval").submodule_search_locations  # type: ignore[union-attr, misc]
+    tasks = Path(origin) / "tasks"
+    (folder / "lm_eval" / "tasks").mkdir(parents=True)
+    for path in [*Path(origin).iterdir(), *tasks.glob("*.py"), tasks / "__pycache__"]:
+        if path != tasks:
+            (folder / path.relative_to(tasks.parents[1])).symlink_to(path)
+    return os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])

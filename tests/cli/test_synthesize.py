@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 
 from ragtasks.cli import main
 from ragtasks.harness.link import task_folder
+from tests._shared import harness_without_tasks
 from tests.cli.test_retrieve import printed
 from tests.clients._server import chat_server
 from tests.synthesis._documents import PLACES, town, write_towns
@@ -122,6 +124,7 @@ def test_real_documents_with_every_fault_make_a_benchmark_that_the_stock_command
          "custom_reference", "--limit", "3", "--output_path", "results",
          "--metadata", json.dumps({"data": "debian", "encoder": "none"})],
         capture_output=True, text=True, cwd=here, check=False,
+        env=os.environ | {"PYTHONPATH": harness_without_tasks(here / "harness")},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
     (results,) = (here / "results").rglob("results_*.json")

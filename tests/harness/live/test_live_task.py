@@ -20,6 +20,7 @@ from ragtasks.logs import read_evaluations
 from ragtasks.submissions import SubmissionTask
 from ragtasks.submissions.mtrageval import Request, submit
 from retrieval_cache.live import searcher
+from tests._shared import harness_without_tasks
 from tests.clients._server import Action, chat_server, completion, refusal
 from tests.harness.answering.test_resuming import evaluations
 from tests.harness.conftest import SAMPLE, CommandResult
@@ -168,7 +169,8 @@ def test_the_stock_harness_searches_with_the_own_history(tmp_path: Path, benchma
     with chat_server(own_answer) as server:
         given = arguments(server.base_url, tmp_path / "out", task)
         given += ["--metadata", json.dumps(metadata), "--include_path", str(task_folder()), "--limit", "1"]
-        environment = {**os.environ, "RAGTASKS_RUNS": str(tmp_path / "store"), "HF_HUB_OFFLINE": "1"}
+        variables = {"RAGTASKS_RUNS": str(tmp_path / "store"), "HF_HUB_OFFLINE": "1"}
+        environment = os.environ | variables | {"PYTHONPATH": harness_without_tasks(tmp_path / "harness")}
         done = subprocess.run(
             [sys.executable, "-m", "lm_eval", *given], capture_output=True, text=True, env=environment, check=False
         )

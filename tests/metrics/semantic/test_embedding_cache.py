@@ -199,7 +199,9 @@ def score_often(file: Path, start: int) -> None:
 
 @pytest.mark.engine
 def test_two_processes_share_a_file(tmp_path: Path) -> None:
-    context = multiprocessing.get_context("spawn")
+    # Both are forked from a process that has imported what takes longest.
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__, "torch", "transformers.models.auto.modeling_auto"])
     workers = [context.Process(target=score_often, args=(tmp_path / "file", start)) for start in range(2)]
     for worker in workers:
         worker.start()
