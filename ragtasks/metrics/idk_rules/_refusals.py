@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 from ragtasks.metrics.idk_rules._families import FAMILIES, GROUNDED, MISSING, WHOLE
 
 _MISSING = re.compile(MISSING)
-_FAMILIES = tuple((re.compile(one.needs), tuple(map(re.compile, one.patterns))) for one in FAMILIES)
+_NEEDS = tuple(re.compile(one.needs) for one in FAMILIES)
 _GROUNDED = re.compile(GROUNDED)
 _WHOLE = re.compile(WHOLE)
 _CONDITION = re.compile(r"(?:\b(?:if|when|unless|whenever|in case)\b(?! it comes to)|(?:^|, )where\b)[^,]*$")
@@ -30,7 +31,8 @@ def refusal_in(clause: str, *, is_grounded: bool = False) -> str | None:
         return None
     if is_grounded and (match := _GROUNDED.match(clause)):
         return match[0]
-    patterns = (pattern for needs, family in _FAMILIES if needs.search(clause) for pattern in family)
+    families = (number for number, needs in enumerate(_NEEDS) if needs.search(clause))
+    patterns = (pattern for number in families for pattern in _patterns(number))
     matches = (match for pattern in patterns if (match := pattern.search(clause)))
     return next((match[0].strip() for match in matches if not _is_condition(clause, match)), None)
 
@@ -38,6 +40,12 @@ def refusal_in(clause: str, *, is_grounded: bool = False) -> str | None:
 def refuses_alone(clause: str) -> bool:
     """Return whether a clause refuses where it is all that a response says, as "N/A" does."""
     return _WHOLE.match(clause) is not None
+
+
+@cache
+def _patterns(number: int) -> tuple[re.Pattern[str], ...]:
+    """Return the patterns of a family: to compile all of them takes half a second, and many texts need none."""
+    return tuple(map(re.compile, FAMILIES[number].patterns))
 
 
 def _is_condition(clause: str, match: re.Match[str]) -> bool:
