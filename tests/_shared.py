@@ -24,6 +24,12 @@ SITE = Path(__file__).parent / "_site"
 """Is in the PYTHONPATH of every process that a test starts."""
 
 
+def of_all_processes(factory: pytest.TempPathFactory) -> Path:
+    """Return the temporary folder that the processes share among which the tests are divided."""
+    base = factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
 def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
     """Return a folder that the first process fills, while the others wait for it.
 
@@ -32,9 +38,7 @@ def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path],
         name: of the folder, the same in every process.
         make: fills the empty folder.
     """
-    base = factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        base = base.parent
+    base = of_all_processes(factory)
     folder, done = base / name, base / f"{name}.made"
     with FileLock(base / f"{name}.lock"):
         if not done.exists():

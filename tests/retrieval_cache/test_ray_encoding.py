@@ -15,11 +15,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from filelock import FileLock
 
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError
 from ragtasks.records import Passage
 from retrieval_cache.engines._ray_encoding import RayWorkers
 from retrieval_cache.retrievers import DenseRetriever
+from tests._shared import of_all_processes
 from tests.benchmarks.mtrag._official import official_passages
 
 ray = pytest.importorskip("ray")
@@ -27,7 +29,6 @@ cluster_utils = pytest.importorskip("ray.cluster_utils")
 
 pytestmark = [
     pytest.mark.engine,
-    pytest.mark.xdist_group("ray"),
     # Ray's own: sockets and log files that its processes leave to the interpreter, and what it says of later releases.
     pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.filterwarnings("ignore::FutureWarning:ray", "ignore::DeprecationWarning:ray"),
@@ -59,9 +60,10 @@ class Nodes:
 
 
 @pytest.fixture(scope="module")
-def nodes() -> Iterator[Nodes]:
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
     root = Path(__file__).resolve().parents[2]
-    with pytest.MonkeyPatch.context() as patch:
+    # Raises where another process of the same tests has a cluster: see tests/_groups.py.
+    with pytest.MonkeyPatch.context() as patch, FileLock(of_all_processes(tmp_path_factory) / "ray.lock", timeout=0):
         patch.setenv("HF_HUB_OFFLINE", "1")
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         patch.setenv("PYTHONPATH", f"{root}{os.pathsep}{os.environ.get('PYTHONPATH', '')}".rstrip(os.pathsep))

@@ -20,7 +20,6 @@ from tests.retrieval_cache.test_ray_encoding import Nodes, nodes
 __all__ = ["nodes"]
 pytestmark = [
     pytest.mark.engine,
-    pytest.mark.xdist_group("ray"),
     pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.filterwarnings("ignore::FutureWarning:ray", "ignore::DeprecationWarning:ray"),
 ]
