@@ -43,7 +43,8 @@ class Nodes:
     """A cluster of two nodes with one CPU each; the second can be killed."""
 
     def __init__(self) -> None:
-        quick_to_notice = {
+        settings = {
+            "worker_niceness": 0,  # by default workers get what other tests leave of the CPUs
             "health_check_initial_delay_ms": 500,
             "health_check_period_ms": 500,
             "health_check_timeout_ms": 2000,
@@ -51,7 +52,7 @@ class Nodes:
         }
         memory = {"num_cpus": 1, "object_store_memory": 80 * 2**20}
         self.cluster = cluster_utils.Cluster(
-            initialize_head=True, head_node_args={**memory, "_system_config": quick_to_notice}
+            initialize_head=True, head_node_args={**memory, "_system_config": settings}
         )
         self.second = self.cluster.add_node(**memory)
 
