@@ -123,7 +123,7 @@ def read_references(path: Path) -> list[Labelled]:
     labelled = []
     for row in map(json.loads, _text(path).splitlines()):
         answerability = Answerability((row.get("Answerability") or row["answerability"])[0])
-        response = _response(row["task_id"], answerability, row["targets"][0]["text"])
+        response = response_of(row["task_id"], answerability, row["targets"][0]["text"])
         ideal = IDEAL.get(answerability)
         labelled.append(Labelled(response, ideal.value if ideal else answerability.value))
     return labelled
@@ -144,7 +144,7 @@ def read_judged(path: Path) -> list[Labelled]:
             continue
         agrees = row["annotations"]["conditional_idk"]["composite"]["value"] == 1
         is_yes = agrees == (answerability is Answerability.UNANSWERABLE)
-        response = _response(row["task_id"], answerability, row["model_response"])
+        response = response_of(row["task_id"], answerability, row["model_response"])
         labelled.append(Labelled(response, "yes" if is_yes else "not yes"))
     return labelled
 
@@ -153,7 +153,7 @@ def read_labelled(path: Path) -> list[Labelled]:
     """Return the answers of one system with a judge's label."""
     rows = map(json.loads, _text(path).splitlines())
     return [
-        Labelled(_response(row["task_id"], Answerability(row["answerability"][0]), row["text"]), row["idk"])
+        Labelled(response_of(row["task_id"], Answerability(row["answerability"][0]), row["text"]), row["idk"])
         for row in rows
     ]
 
@@ -190,12 +190,12 @@ def main() -> None:
         sets |= systems
         sets["all systems"] = [row for rows in systems.values() for row in rows]
     for name, rows in sets.items():
-        _print_table(name, rows)
+        print_table(name, confusion(RuleBasedIdk(), rows))
     _print_speed([row.response for rows in sets.values() for row in rows])
 
 
-def _print_table(title: str, labelled: list[Labelled]) -> None:
-    table = confusion(RuleBasedIdk(), labelled)
+def print_table(title: str, table: Counter[tuple[str, str]]) -> None:
+    """Print a table of `confusion` and, for each class against the rest, how far labels and verdicts agree."""
     print(f"\n{title}: n = {table.total()}")
     print(f"{'label':<16}" + "".join(f"{column:>9}" for column in COLUMNS))
     for label in sorted({label for label, _ in table}):
@@ -215,7 +215,8 @@ def _print_speed(responses: list[Response]) -> None:
     print(f"\n{len(responses) / seconds:.0f} responses of {n_words / len(responses):.0f} words a second of one core")
 
 
-def _response(task_id: str, answerability: Answerability, text: str) -> Response:
+def response_of(task_id: str, answerability: Answerability, text: str) -> Response:
+    """Return an answer to a task of which nothing but its id and answerability is known."""
     conversation_id, turn = split_task_id(task_id)
     message = Message(Role.USER, "")  # the rules read no question
     task = Task(task_id, conversation_id, turn, "", (message,), "", answerability, (), "N/A", ())

@@ -46,14 +46,15 @@ class IdkDetector(Protocol):
 class RuleBasedIdk:
     """The offline detector: it reads the response's text by rules for English, and neither question nor passages.
 
-    It stands in for the paper's LLM judge, which it does not equal: `perf/idk_agreement.py` measures how far
-    they agree. It misses a refusal without any of the usual words ("That is for a lawyer to say").
+    What the rules do not know is decided by weights learned from labelled sentences (`perf/idk_training.py`). It stands
+    in for the paper's LLM judge, which it does not equal: `perf/idk_agreement.py` measures how far they agree. It
+    misses a refusal without any of the usual words ("That is for a lawyer to say").
     """
 
     known_refusals: tuple[str, ...] = ()
     """Sentences that refuse where a response is one of them; case, blanks, quotes and the full stop aside."""
-    name: str = "rules"
-    """Short name that reports print beside the scores."""
+    name: str = "rules-2"
+    """Short name that reports print beside the scores; its number grows when verdicts change, and scores with them."""
 
     def detect(self, responses: Sequence[Response]) -> list[IdkLabel]:
         """Return one label a response, in the order of `responses`; [] for none.

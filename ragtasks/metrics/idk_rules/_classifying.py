@@ -1,16 +1,21 @@
 """The verdict on a response: what is left of it once its refusals and its courtesy are taken away.
 
-A response is cut into clauses. Each is a *refusal* (`families.py`), a *filler* (`fillers.py`) or *substance*. A
-response without a refusal is `no`. A refusal with hardly any substance beside it is `yes`; with an answer, `partial`.
+A response is cut into sentences, and these into clauses. A clause is a *refusal* (`_families.py`), a *filler*
+(`_fillers.py`) or *substance*; a sentence whose clauses are no refusals may still be one by what was learned
+(`_learned.py`). A response without a refusal is `no`. A refusal with hardly any substance beside it is `yes`; with an
+answer, `partial`. The courtesy around a refusal that no rule knows is often new to the rules too: there, what stands
+beside it has to read as an answer as well.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ragtasks.metrics.idk_rules._clauses import Clause, clauses_of, names_source, sentences_of
 from ragtasks.metrics.idk_rules._fillers import is_filler
+from ragtasks.metrics.idk_rules._learned import GAP, answer_probabilities, gap_probability
 from ragtasks.metrics.idk_rules._refusals import may_refuse, refusal_in, refuses_alone
 from ragtasks.records import IdkVerdict
 
@@ -18,6 +23,8 @@ ANSWER_WORDS_BEFORE = 5
 """Words of substance before a refusal that make an answer: "The minimum age is 18. A maximum is not given."."""
 ANSWER_WORDS_AFTER = 12
 """The same after a refusal, where a remark often follows ("Costs vary by region.") that answers nothing."""
+LEAST_ANSWER = 0.5
+"""What `Parts.weighted` has to come to where no rule found the refusal."""
 LABEL_WORDS = 3
 """Words that "N/A" and the like may have beside them and still be all that is said."""
 
@@ -31,17 +38,22 @@ class Parts:
 
     refusals: list[str] = field(default_factory=list)
     """The phrases that say that information is missing, in order."""
+    by_rule: bool = False
+    """Whether a rule found one of them."""
     alone: str = ""
     """A phrase that says so only where it stands alone; empty for none."""
     n_before: int = 0
     """Words of substance before the first refusal."""
     n_after: int = 0
     """Words of substance after it."""
+    weighted: float = 0.0
+    """The words of both kinds as shares of an answer, each by the probability that its sentence gives one."""
 
     @property
     def answers(self) -> bool:
         """Whether there is an answer beside the refusal."""
-        return self.n_before / ANSWER_WORDS_BEFORE + self.n_after / ANSWER_WORDS_AFTER >= 1
+        share = self.n_before / ANSWER_WORDS_BEFORE + self.n_after / ANSWER_WORDS_AFTER
+        return share >= 1 and (self.by_rule or self.weighted >= LEAST_ANSWER)
 
 
 def classify(text: str) -> tuple[IdkVerdict | None, str]:
@@ -63,23 +75,49 @@ def classify(text: str) -> tuple[IdkVerdict | None, str]:
 
 
 def parts_of(text: str) -> Parts:
-    """Return what a response is made of; empty parts where nothing refuses, which most answers show at a glance."""
+    """Return what a response is made of; empty parts where nothing refuses."""
     parts = Parts()
     sentences = sentences_of(text)
-    suspicious = [number for number, sentence in enumerate(sentences) if may_refuse(sentence)]
-    if not suspicious:
+    by_rule = refuses_by_rule(sentences)
+    gaps = [rule or gap_probability(sentence) >= GAP for rule, sentence in zip(by_rule, sentences, strict=True)]
+    if not any(gaps):
         return parts
-    named = next((number for number, sentence in enumerate(sentences) if names_source(sentence)), len(sentences))
-    read = {number: clauses_of(sentences[number], source_named=named < number) for number in suspicious}
-    if not any(_refuses(clause) for clauses in read.values() for clause in clauses):
-        return parts
-    for number, sentence in enumerate(sentences):
-        _add(read.get(number) or clauses_of(sentence, source_named=named < number), parts)
+    answers = answer_probabilities(sentences, gaps)
+    read = [clauses_of(sentence, source_named=named) for sentence, named in _with_source_named(sentences)]
+    for sentence, clauses, rule, gap, answer in zip(sentences, read, by_rule, gaps, answers, strict=True):
+        if gap and not rule:
+            parts.refusals.append(sentence)
+        else:
+            _add_sentence(clauses, answer, parts)
+    parts.by_rule = any(by_rule)
     return parts
+
+
+def refuses_by_rule(sentences: Sequence[str]) -> list[bool]:
+    """Return whether a clause of each sentence of a response is a refusal by the rules alone."""
+    return [
+        may_refuse(sentence) and any(map(_refuses, clauses_of(sentence, source_named=named)))
+        for sentence, named in _with_source_named(sentences)
+    ]
+
+
+def _with_source_named(sentences: Sequence[str]) -> Iterator[tuple[str, bool]]:
+    """Yield each sentence with whether one before it named what was retrieved."""
+    named = False
+    for sentence in sentences:
+        yield sentence, named
+        named = named or names_source(sentence)
 
 
 def _refuses(clause: Clause) -> bool:
     return refuses_alone(clause.text) or refusal_in(clause.text, is_grounded=clause.is_grounded) is not None
+
+
+def _add_sentence(clauses: list[Clause], answer: float, parts: Parts) -> None:
+    before, after = parts.n_before, parts.n_after
+    _add(clauses, parts)
+    share = (parts.n_before - before) / ANSWER_WORDS_BEFORE + (parts.n_after - after) / ANSWER_WORDS_AFTER
+    parts.weighted += share * answer
 
 
 def _add(clauses: list[Clause], parts: Parts) -> None:

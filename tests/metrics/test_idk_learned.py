@@ -1,0 +1,96 @@
+"""What the detector learned: refusals in words that no rule lists, and prose that looks like one."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perf.idk_agreement import Labelled, agreement_of, confusion, response_of
+from perf.idk_training import ANSWERS, read_answers, read_sentences
+from ragtasks.metrics import RuleBasedIdk
+from ragtasks.metrics.idk_rules import classify
+from ragtasks.metrics.idk_rules._classifying import refuses_by_rule
+from ragtasks.metrics.idk_rules._clauses import sentences_of
+from ragtasks.metrics.idk_rules._features import features_of, tokens_of
+from ragtasks.metrics.idk_rules._learned import answer_probabilities, gap_probability
+from ragtasks.metrics.idk_rules._word_classes import FUNCTION_WORDS, WORDS
+from ragtasks.records import Answerability, IdkVerdict
+
+# Written for this test after the weights were; no rule finds a refusal in them.
+UNRULED = [
+    "Our records don't outline how a season ticket is transferred.",
+    "We're sorry, refunds for lost luggage aren't covered by our travel pages.",
+    "My search turned up no material on the bridge's architect.",
+    "Neither post ventures a figure for the harvest.",
+    "We have no listing for night ferries, I'm afraid.",
+]
+NO_GAP = [
+    "The form does not ask for your income.",
+    "No ticket is needed on Sundays.",
+    "Unless the tank is empty, the pump does not start.",
+    "If our records do not list your name, bring your passport.",
+    "He never found the treasure, and nobody has since.",
+]
+
+
+@pytest.mark.parametrize("text", UNRULED)
+def test_a_refusal_that_no_rule_lists_is_learned(text: str) -> None:
+    assert not any(refuses_by_rule(sentences_of(text)))
+    verdict, reason = classify(text)
+    assert verdict is IdkVerdict.YES
+    assert reason == sentences_of(text)[0]
+
+
+def test_an_answer_beside_a_learned_refusal_makes_it_partial() -> None:
+    answer = (
+        "The museum opens at nine from Tuesday to Sunday, and a ticket costs 12 euros for adults and 6 for children."
+    )
+    verdict, _ = classify(f"{answer} The pages do not touch on group rates.")
+    assert verdict is IdkVerdict.PARTIAL
+
+
+@pytest.mark.parametrize("text", NO_GAP)
+def test_absence_in_an_answer_is_none_of_information(text: str) -> None:
+    assert classify(text)[0] is IdkVerdict.NO
+
+
+def test_weights_know_words_of_grammar_and_classes_alone() -> None:
+    known = {*FUNCTION_WORDS.split(), *" ".join(WORDS.values()).split(), *WORDS}
+    path = Path(__file__).parents[2] / "ragtasks" / "metrics" / "idk_rules" / "weights.json"
+    names = {name for weights in json.loads(path.read_text(encoding="utf-8")).values() for name in weights}
+    words = {word for name in names if name[:1] != "#" for word in re.findall(r"[A-Za-z_'-]+", name)} - {"_"}
+    assert words <= known
+
+
+def test_answers_that_it_learned_from_are_found_again() -> None:
+    rows = [Labelled(response_of("c<::>1", Answerability.ANSWERABLE, one.text), one.idk) for one in read_answers()]
+    assert Counter(row.label for row in rows) == {"no": 721, "partial": 473, "yes": 405}
+    table = confusion(RuleBasedIdk(), rows)
+    assert agreement_of(table, "no").kappa >= 0.7
+    assert agreement_of(table, "yes").kappa >= 0.45
+
+
+def test_labels_fit_the_sentences_and_none_is_kept_for_tests() -> None:
+    for answer in [*read_answers(), *read_sentences()]:
+        assert len(answer.labels) == len(answer.sentences)
+        assert set(answer.labels) <= {"g", "a", "ga", "o"}
+    assert len({answer.style for answer in read_answers()}) == 10
+    assert "final" not in ANSWERS.read_text(encoding="utf-8").split("\n", 1)[0]
+
+
+@given(st.lists(st.text(min_size=1), min_size=1, max_size=4))
+def test_any_sentences_have_probabilities(texts: list[str]) -> None:
+    assert all(0 <= gap_probability(text) <= 1 for text in texts)
+    assert all(0 <= one <= 1 for one in answer_probabilities(texts, [True] * len(texts)))
+
+
+def test_features_are_those_of_order_and_surroundings() -> None:
+    found = features_of(tokens_of("the zebra pages do not say"))
+    assert {"the _ pages", "do not say", "NOT+SAY", "SOURCE<", ">SAY", "SOURCE<>SAY", "^+the"} <= found
+    assert not any("zebra" in feature for feature in found)
