@@ -47,6 +47,14 @@ class Violations:
         task = f" ({task_id})" if task_id else ""
         self._lines.append(f"{place}{task}: expected {expected}, found {_short(found)}")
 
+    def unreadable(self, error: OSError) -> BenchmarkFileError:
+        """Return the one error of a file that is not there or may not be read."""
+        found = f"file: expected a readable file, found {error.strerror or str(error)!r}"
+        # There is nothing to fix in a file that cannot be read; one that can be fetched is fetched again.
+        fixable = self._next_step.startswith(("fix ", "correct "))
+        next_step = "check the path, and whether you may read the file" if fixable else self._next_step
+        return listed_error(f"{self._what}: {self.path}", [found], next_step)
+
     def raise_if_any(self) -> None:
         """Raise one error with every error noted so far.
 
@@ -121,15 +129,13 @@ def read_whole(violations: Violations) -> bytes:
     Raises:
         BenchmarkFileError: the file is missing, cannot be read, or is empty.
     """
-    content = b""
     try:
         content = violations.path.read_bytes()
     except OSError as error:
-        violations.add(0, "a readable file", error.strerror or str(error))
-    else:
-        if not content.strip():
-            violations.add(0, "at least one line", "no line")
-    violations.raise_if_any()
+        raise violations.unreadable(error) from error
+    if not content.strip():
+        violations.add(0, "at least one line", "no line")
+        violations.raise_if_any()
     return content
 
 
@@ -219,8 +225,7 @@ def _filled_lines(violations: Violations) -> Iterator[tuple[int, bytes]]:
                     n_filled += 1
                     yield number, line
     except OSError as error:
-        violations.add(0, "a readable file", error.strerror or str(error))
-        violations.raise_if_any()
+        raise violations.unreadable(error) from error
     except ValueError as error:
         violations.add(number + 1, "one JSON object", str(error))
         violations.raise_if_any()

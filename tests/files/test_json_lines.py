@@ -84,8 +84,9 @@ def test_every_line_is_yielded_or_noted(tmp_path: Path, rows: list[dict[str, obj
 def test_a_missing_file_and_a_folder_are_violations_of_the_file(tmp_path: Path) -> None:
     for path in (tmp_path / "nowhere.jsonl", tmp_path):
         with pytest.raises(BenchmarkFileError, match="file: expected a readable file") as caught:
-            list(json_lines(Violations(path, "test file", "do this")))
+            list(json_lines(Violations(path, "test file", "fix these lines")))
         assert str(path) in str(caught.value)
+        assert "next step: check the path" in str(caught.value)
 
 
 @pytest.mark.parametrize("content", [b"", b" \r\n\t\n"])
