@@ -64,6 +64,8 @@ def answer_features(read: Sentences, gaps: Sequence[bool]) -> list[dict[str, flo
     """Return feature -> value of each sentence: its own, and where it stands beside those that say what is missing."""
     missing = set().union(*(content_of(tokens) for tokens, gap in zip(read.tokens, gaps, strict=True) if gap))
     last = len(gaps) - 1
+    first_gap = next((place for place, gap in enumerate(gaps) if gap), len(gaps))
+    last_gap = next((place for place in range(last, -1, -1) if gaps[place]), -1)
     found = []
     for place, (tokens, features) in enumerate(zip(read.tokens, read.features, strict=True)):
         content = content_of(tokens)
@@ -71,9 +73,9 @@ def answer_features(read: Sentences, gaps: Sequence[bool]) -> list[dict[str, flo
             {
                 **dict.fromkeys(features, 1.0),
                 "#gap": float(gaps[place]),
-                "#after a gap": float(any(gaps[:place])),
+                "#after a gap": float(place > first_gap),
                 "#right after a gap": float(place > 0 and gaps[place - 1]),
-                "#before a gap": float(any(gaps[place + 1 :])),
+                "#before a gap": float(place < last_gap),
                 "#first": float(place == 0),
                 "#last": float(place == last),
                 "#question": float(tokens[-1:] == ["?"]),
