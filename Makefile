@@ -14,7 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # The theme's notice about its successor.
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: run docs judge-demo arena-demo system-packages test lint bare-machine slow-test engine-test long-test model-test mutation-test wheel-test clean
+.PHONY: run docs judge-demo arena-demo system-packages test lint bare-machine slow-test engine-test network-test long-test model-test mutation-test wheel-test clean
 
 run: $(VENV)/.installed
 	rm -rf $(SAMPLE)
@@ -77,9 +77,12 @@ $(VENV)/.installed-model: $(VENV)/.installed-dev
 	CMAKE_ARGS="-DLLAVA_BUILD=OFF" nice $(BIN)/pip install --quiet --no-compile --editable '.[dev,model-tests]'
 	touch $@
 
+# What a package registry has to give: environments that pip makes.
+network-test: $(VENV)/.installed-dev
+	$(BIN)/pytest -m network
+
 # The wheel as a user gets it: base install, linked, found by the stock command with no include path.
 wheel-test: $(VENV)/.installed-dev
-	$(BIN)/pytest -m network
 	PYTHON=$(BIN)/python bash scripts/check_wheel.sh
 
 # One exact torch: the CPU build is enough, and a bare `torch` brings gigabytes of CUDA on some machines.
