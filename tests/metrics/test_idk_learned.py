@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perf.idk_agreement import Labelled, agreement_of, confusion, response_of
-from perf.idk_training import ANSWERS, read_answers, read_sentences
+from perf.idk_training import SENTENCES, learn, read_answers, read_prose, read_sentences
+from ragtasks.errors import BenchmarkFileError
 from ragtasks.metrics import RuleBasedIdk
 from ragtasks.metrics.idk_rules import classify
 from ragtasks.metrics.idk_rules._classifying import refuses_by_rule
@@ -21,6 +22,8 @@ from ragtasks.metrics.idk_rules._features import features_of, tokens_of
 from ragtasks.metrics.idk_rules._learned import answer_probabilities, gap_probability
 from ragtasks.metrics.idk_rules._word_classes import FUNCTION_WORDS, WORDS
 from ragtasks.records import Answerability, IdkVerdict
+
+WEIGHTS = Path(__file__).parents[2] / "ragtasks" / "metrics" / "idk_rules" / "weights.json"
 
 # Written for this test after the weights were; no rule finds a refusal in them.
 UNRULED = [
@@ -62,8 +65,7 @@ def test_absence_in_an_answer_is_none_of_information(text: str) -> None:
 
 def test_weights_know_words_of_grammar_and_classes_alone() -> None:
     known = {*FUNCTION_WORDS.split(), *" ".join(WORDS.values()).split(), *WORDS}
-    path = Path(__file__).parents[2] / "ragtasks" / "metrics" / "idk_rules" / "weights.json"
-    names = {name for weights in json.loads(path.read_text(encoding="utf-8")).values() for name in weights}
+    names = {name for weights in json.loads(WEIGHTS.read_text(encoding="utf-8")).values() for name in weights}
     words = {word for name in names if name[:1] != "#" for word in re.findall(r"[A-Za-z_'-]+", name)} - {"_"}
     assert words <= known
 
@@ -76,12 +78,29 @@ def test_answers_that_it_learned_from_are_found_again() -> None:
     assert agreement_of(table, "yes").kappa >= 0.45
 
 
-def test_labels_fit_the_sentences_and_none_is_kept_for_tests() -> None:
+def test_labels_fit_the_sentences_and_those_kept_for_tests_are_not_learned_from() -> None:
     for answer in [*read_answers(), *read_sentences()]:
         assert len(answer.labels) == len(answer.sentences)
         assert set(answer.labels) <= {"g", "a", "ga", "o"}
     assert len({answer.style for answer in read_answers()}) == 10
-    assert "final" not in ANSWERS.read_text(encoding="utf-8").split("\n", 1)[0]
+    replies = map(json.loads, SENTENCES.read_text(encoding="utf-8").splitlines())
+    kept = {reply["text"] for reply in replies if reply["final"]}
+    assert len(kept) == 107
+    assert kept.isdisjoint(answer.text for answer in [*read_answers(), *read_sentences()])
+
+
+@pytest.mark.long
+def test_the_weights_are_what_the_answers_teach(mtrag_root: Path) -> None:
+    learned = learn([*read_answers(), *read_sentences()], read_prose(mtrag_root))
+    kept = json.loads(WEIGHTS.read_text(encoding="utf-8"))
+    assert learned.keys() == kept.keys()
+    for name, weights in kept.items():
+        assert learned[name] == pytest.approx(weights, abs=0.01)
+
+
+def test_a_folder_that_is_no_checkout_teaches_nothing(tmp_path: Path) -> None:
+    with pytest.raises(BenchmarkFileError, match="generation_tasks"):
+        read_prose(tmp_path)
 
 
 @given(st.lists(st.text(min_size=1), min_size=1, max_size=4))
