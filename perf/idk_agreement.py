@@ -223,17 +223,22 @@ def response_of(task_id: str, answerability: Answerability, text: str) -> Respon
     return Response(task, (), text)
 
 
+def not_there(path: Path | str) -> BenchmarkFileError:
+    """Return the error of a folder of --data that lacks a file."""
+    return BenchmarkFileError(
+        clear_error(
+            "reading labelled responses",
+            where=str(path),
+            expected="a file of IBM/mt-rag-benchmark",
+            found="no file",
+            next_step="pass the folder of the checkout with --data",
+        )
+    )
+
+
 def _text(path: Path) -> str:
     if not path.is_file():
-        raise BenchmarkFileError(
-            clear_error(
-                "reading labelled responses",
-                where=str(path),
-                expected="a file of IBM/mt-rag-benchmark",
-                found="no file",
-                next_step="pass the folder of the checkout with --data",
-            )
-        )
+        raise not_there(path)
     return path.read_text(encoding="utf-8")
 
 

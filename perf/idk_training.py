@@ -29,7 +29,7 @@ import numpy as np
 from sklearn.feature_extraction import DictVectorizer
 from sklearn.linear_model import LogisticRegression
 
-from perf.idk_agreement import Labelled, confusion, print_table, response_of
+from perf.idk_agreement import Labelled, confusion, not_there, print_table, response_of
 from ragtasks.metrics import RuleBasedIdk
 from ragtasks.metrics.idk_rules import _learned
 from ragtasks.metrics.idk_rules._classifying import refuses_by_rule
@@ -94,13 +94,21 @@ def read_sentences(path: Path = SENTENCES) -> list[Answer]:
 
 
 def read_prose(data: Path) -> list[str]:
-    """Return sentences with a negation out of passages that no task of the benchmark shows."""
+    """Return sentences with a negation out of passages that no task of the benchmark shows.
+
+    Raises:
+        BenchmarkFileError: there are no tasks or no passages.
+    """
+    tasks_files, archives = "*-human/generation_tasks/reference.jsonl", "corpora/passage_level/*.jsonl.zip"
+    for pattern in (tasks_files, archives):
+        if not any(data.glob(pattern)):
+            raise not_there(data / pattern)
     shown = set()
-    for tasks in data.glob("*-human/generation_tasks/reference.jsonl"):
+    for tasks in data.glob(tasks_files):
         for line in tasks.read_text(encoding="utf-8").splitlines():
             shown |= {passage["text"][:200] for passage in json.loads(line)["contexts"]}
     found: list[str] = []
-    for archive in sorted(data.glob("corpora/passage_level/*.jsonl.zip")):
+    for archive in sorted(data.glob(archives)):
         chosen = _prose_of(archive, shown)
         found += [sentence for sentence, _ in zip(chosen, range(N_PROSE // 4), strict=False)]
     return found
