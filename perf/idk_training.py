@@ -3,10 +3,10 @@
     python -m perf.idk_training --data DIR                     prints one table a style, each left out of learning
     python -m perf.idk_training --data DIR --write FILE        learns from all and writes the weights
 
-`perf/idk_answers.jsonl` has 1,599 answers in the manner of ten kinds of systems. Language models wrote them for this
-project, not knowing the rules, and labelled them: every sentence (`g` says that information is missing, `a` answers,
-`ga` both, `o` neither), and every answer by the prompt of MTRAG's judge (`idk`). They hold made-up facts: nothing but
-their way of speaking is meant.
+`perf/idk_answers.jsonl` has 2,099 answers in the manner of fifteen kinds of systems. Language models wrote them for
+this project, not knowing the rules, and labelled them by the prompt of MTRAG's judge (`idk`); of ten kinds also every
+sentence (`g` says that information is missing, `a` answers, `ga` both, `o` neither). They hold made-up facts: nothing
+but their way of speaking is meant. The rules learn from sentences, thus from those ten kinds.
 
 DIR is a checkout of IBM/mt-rag-benchmark: sentences with a negation of passages that no task shows are learned from as
 prose that refuses nothing. Of a file of weights, nothing can be read back but words of grammar and of the classes.
@@ -41,6 +41,8 @@ from ragtasks.records import Answerability
 ANSWERS = Path(__file__).with_name("idk_answers.jsonl")
 SENTENCES = Path(__file__).parents[1] / "tests" / "metrics" / "idk_sentences.jsonl"
 """Short replies, many of which look like a refusal and are none; those marked `final` are for tests alone."""
+SHORT_REPLIES = "short replies"
+"""Their style."""
 N_PROSE = 8_000
 PROSE_WEIGHT = 0.3
 """What a sentence of a passage counts beside one of an answer: nobody read it, and a few are refusals."""
@@ -61,7 +63,7 @@ class Answer:
     Attributes:
         style: the kind of system that it is in the manner of.
         idk: `yes`, `partial` or `no`.
-        labels: a label a sentence.
+        labels: a label a sentence; empty where nobody gave any.
         text: the answer.
         sentences: its sentences as the detector reads them.
     """
@@ -89,7 +91,7 @@ def read_sentences(path: Path = SENTENCES) -> list[Answer]:
         sentences = tuple(sentences_of(row["text"]))
         label = {"no": "a", "yes": "g" if len(sentences) == 1 else ""}.get(row["idk"], "")
         if label and not row["final"]:
-            found.append(Answer("short replies", row["idk"], (label,) * len(sentences), row["text"], sentences))
+            found.append(Answer(SHORT_REPLIES, row["idk"], (label,) * len(sentences), row["text"], sentences))
     return found
 
 
@@ -126,8 +128,9 @@ def _prose_of(archive: Path, shown: set[str]) -> Iterator[str]:
 
 
 def learn(answers: Sequence[Answer], prose: Iterable[str]) -> Weights:
-    """Return the weights that answers teach."""
-    return {"gap": _learn_gaps(answers, prose), "answer": _learn_answers(answers, _gaps_by_others(answers, prose))}
+    """Return the weights that answers with labelled sentences teach."""
+    told = [answer for answer in answers if answer.labels]
+    return {"gap": _learn_gaps(told, prose), "answer": _learn_answers(told, _gaps_by_others(told, prose))}
 
 
 def _learn_gaps(answers: Iterable[Answer], prose: Iterable[str]) -> dict[str, float]:
@@ -187,13 +190,14 @@ def leave_one_style_out(answers: Sequence[Answer], prose: Sequence[str]) -> None
     for style in dict.fromkeys(answer.style for answer in answers):
         weights = learn([one for one in answers if one.style != style], prose)
         with patch.object(_learned, "_weights", return_value=weights):
-            table = confusion(RuleBasedIdk(), [_labelled(one) for one in answers if one.style == style])
+            table = confusion(RuleBasedIdk(), [labelled(one) for one in answers if one.style == style])
         print_table(style, table)
         every += table
     print_table("all styles, each left out", every)
 
 
-def _labelled(answer: Answer) -> Labelled:
+def labelled(answer: Answer) -> Labelled:
+    """Return an answer as what a detector is measured by."""
     return Labelled(response_of("c<::>1", Answerability.ANSWERABLE, answer.text), answer.idk)
 
 
