@@ -1,6 +1,6 @@
-"""How far the rule-based IDK detector agrees with labels.
+"""How far an IDK detector agrees with labels.
 
-    python perf/idk_agreement.py --data DIR [--systems DIR]
+    python perf/idk_agreement.py --data DIR [--systems DIR] [--detector encoder]
 
 DIR is a checkout of IBM/mt-rag-benchmark. Three sets are read from it:
 
@@ -12,7 +12,8 @@ DIR is a checkout of IBM/mt-rag-benchmark. Three sets are read from it:
 
 The folder of --systems holds a file `*.jsonl` for each system: answers to tasks with an LLM judge's label (`task_id`,
 `answerability`, `text`, `idk`). Nothing in the rules is fitted to one of them by a machine, but all were read while the
-rules were written: each system's own table says more than their sum, and answers of other systems say most.
+rules were written: each system's own table says more than their sum, and answers of other systems say most. The encoder
+saw none of any set while it learned.
 
 Most answers refuse nothing, so that agreement alone says little: each class is printed with its prevalence, precision,
 recall, F1 and Cohen's kappa, which is 0 for as much agreement as by chance.
@@ -25,14 +26,14 @@ import json
 import math
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ragtasks.errors import BenchmarkFileError, clear_error
 from ragtasks.ids import split_task_id
-from ragtasks.metrics import RuleBasedIdk
+from ragtasks.metrics import EncoderIdk, RuleBasedIdk
 from ragtasks.metrics._answerability import IdkDetector
 from ragtasks.records import Answerability, IdkVerdict, Message, Response, Role, Task
 
@@ -43,6 +44,7 @@ IDEAL = {
 }
 KNOWN = ("yes", "partial", "no", "not yes")
 """The labels that say what is right."""
+DETECTORS: dict[str, Callable[[], IdkDetector]] = {"rules": RuleBasedIdk, "encoder": EncoderIdk}
 COLUMNS = ("yes", "partial", "no", "unscored")
 
 
@@ -180,18 +182,20 @@ def agreement_of(table: Counter[tuple[str, str]], verdict: str) -> Agreement:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Agreement of the rule-based IDK detector with labels.")
+    parser = argparse.ArgumentParser(description="Agreement of an IDK detector with labels.")
     parser.add_argument("--data", type=Path, required=True, help="a checkout of IBM/mt-rag-benchmark")
     parser.add_argument("--systems", type=Path, help="a folder of answers of systems with a judge's labels")
+    parser.add_argument("--detector", choices=sorted(DETECTORS), default="rules", help="which detector")
     options = parser.parse_args()
+    detector = DETECTORS[options.detector]()
     sets = read_mtrag(options.data)
     if options.systems:
         systems = {path.stem: read_labelled(path) for path in sorted(options.systems.glob("*.jsonl"))}
         sets |= systems
         sets["all systems"] = [row for rows in systems.values() for row in rows]
     for name, rows in sets.items():
-        print_table(name, confusion(RuleBasedIdk(), rows))
-    _print_speed([row.response for rows in sets.values() for row in rows])
+        print_table(name, confusion(detector, rows))
+    _print_speed(detector, [row.response for rows in sets.values() for row in rows])
 
 
 def print_table(title: str, table: Counter[tuple[str, str]]) -> None:
@@ -207,18 +211,18 @@ def print_table(title: str, table: Counter[tuple[str, str]]) -> None:
         print(f"{verdict:<10}" + "".join(f"{getattr(found, name):>12.3f}" for name in names))
 
 
-def _print_speed(responses: list[Response]) -> None:
-    start = time.process_time()
-    RuleBasedIdk().detect(responses)
-    seconds = time.process_time() - start
-    n_words = sum(len(response.text.split()) for response in responses)
-    print(f"\n{len(responses) / seconds:.0f} responses of {n_words / len(responses):.0f} words a second of one core")
+def _print_speed(detector: IdkDetector, responses: list[Response]) -> None:
+    start, cpu = time.perf_counter(), time.process_time()
+    detector.detect(responses)
+    seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - cpu
+    n, n_words = len(responses), sum(len(response.text.split()) for response in responses)
+    print(f"\n{n / seconds:.0f} responses of {n_words / n:.0f} words a second, {n / cpu_seconds:.0f} a core's second")
 
 
 def response_of(task_id: str, answerability: Answerability, text: str) -> Response:
     """Return an answer to a task of which nothing but its id and answerability is known."""
     conversation_id, turn = split_task_id(task_id)
-    message = Message(Role.USER, "")  # the rules read no question
+    message = Message(Role.USER, "")  # no detector reads the question
     task = Task(task_id, conversation_id, turn, "", (message,), "", answerability, (), "N/A", ())
     return Response(task, (), text)
 

@@ -14,6 +14,7 @@ from ragtasks.metrics._agreement import (
 from ragtasks.metrics._answerability import (
     ANS_ACC,
     NO_VERDICT,
+    EncoderIdk,
     IdkDetector,
     IdkLabel,
     RuleBasedIdk,
@@ -105,6 +106,7 @@ __all__ = [
     "BertScorer",
     "CitedSentence",
     "EmbeddingCache",
+    "EncoderIdk",
     "EncoderSpec",
     "IbmJudged",
     "IdkDetector",

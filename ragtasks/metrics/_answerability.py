@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from ragtasks.metrics._metric import Metric
+from ragtasks.metrics.semantic import check_device
 from ragtasks.records import Answerability, IdkVerdict, Response, Score
 
 NO_VERDICT = "no IDK verdict"
@@ -64,13 +66,70 @@ class RuleBasedIdk:
         """
         from ragtasks.metrics.idk_rules import classify  # half a second of patterns, for who needs them
 
-        known = {_bare(sentence) for sentence in self.known_refusals}
-        return [
-            IdkLabel(IdkVerdict.YES, f"a refusal that the benchmark fixes: {response.text.strip()}")
-            if _bare(response.text) in known
-            else IdkLabel(*classify(response.text))
-            for response in responses
-        ]
+        fixed = _fixed(responses, self.known_refusals)
+        return [label or IdkLabel(*classify(row.text)) for label, row in zip(fixed, responses, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderIdk:
+    """A detector that learned to tell refusals by their meaning: a small packaged encoder, tuned on labelled answers.
+
+    It reads the response alone, in English, and runs where torch is (`pip install 'ragtasks[semantic]'`). It agrees
+    with labels on systems that talk in their own way where `RuleBasedIdk` does not, and cannot say why.
+    `perf/idk_encoder_training.py` teaches it, `perf/idk_agreement.py` measures it.
+    """
+
+    known_refusals: tuple[str, ...] = ()
+    """As of `RuleBasedIdk`."""
+    device: str | None = None
+    """Torch device; None takes the GPU where there is one."""
+    weights: Path | None = None
+    """File with what was learned; None: the one of the package."""
+    name: str = "encoder-1"
+    """Short name that reports print beside the scores; its number grows when verdicts change, and scores with them."""
+
+    def check(self) -> None:
+        """Check that it can run, before a model does whose answers it is to read.
+
+        Raises:
+            ConfigurationError: the device cannot be had.
+            MissingExtraError: torch, transformers or the packaged encoder is not installed.
+        """
+        from ragtasks.metrics.idk_encoder import check_reader
+
+        check_reader()
+        check_device(self.device, purpose='the IDK detector "encoder"')
+
+    def detect(self, responses: Sequence[Response]) -> list[IdkLabel]:
+        """Return one label a response, in the order of `responses`; [] for none.
+
+        The reason gives the probability of each verdict. Empty text is `no`, and text without a negation or another
+        word that says that something is missing; text without any letter of the Latin script has no verdict.
+
+        Raises:
+            MissingExtraError: torch, transformers or the packaged encoder is not installed.
+        """
+        from ragtasks.metrics.idk_encoder import read
+        from ragtasks.metrics.idk_rules import lacks_nothing, unreadable
+
+        labels = _fixed(responses, self.known_refusals)
+        for place, response in enumerate(responses):
+            if labels[place] is None and (told := unreadable(response.text) or lacks_nothing(response.text)):
+                labels[place] = IdkLabel(*told)
+        unread = [response for label, response in zip(labels, responses, strict=True) if label is None]
+        found = iter(read([response.text for response in unread], self.device, self.weights))
+        return [label or IdkLabel(*next(found)) for label in labels]
+
+
+def _fixed(responses: Sequence[Response], known_refusals: Sequence[str]) -> list[IdkLabel | None]:
+    """Return the label of each response that is one of a benchmark's own refusals, None for the others."""
+    known = {_bare(sentence) for sentence in known_refusals}
+    return [
+        IdkLabel(IdkVerdict.YES, f"a refusal that the benchmark fixes: {response.text.strip()}")
+        if _bare(response.text) in known
+        else None
+        for response in responses
+    ]
 
 
 def _bare(text: str) -> str:
@@ -113,6 +172,7 @@ ANS_ACC = Metric("ans_acc", "answerability accuracy: refuses exactly where it sh
 __all__ = [
     "ANS_ACC",
     "NO_VERDICT",
+    "EncoderIdk",
     "IdkDetector",
     "IdkLabel",
     "RuleBasedIdk",

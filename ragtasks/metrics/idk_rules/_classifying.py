@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ragtasks.metrics.idk_rules._clauses import Clause, clauses_of, names_source, sentences_of
+from ragtasks.metrics.idk_rules._features import has_sign, tokens_of
 from ragtasks.metrics.idk_rules._fillers import is_filler
 from ragtasks.metrics.idk_rules._learned import GAP, answer_probabilities, gap_probability
 from ragtasks.metrics.idk_rules._refusals import may_refuse, refusal_in, refuses_alone
@@ -62,16 +63,31 @@ def classify(text: str) -> tuple[IdkVerdict | None, str]:
     The reason of `yes` and `partial` is the first phrase that says that information is missing. Text without a
     letter of the Latin script cannot be read by these rules: its verdict is None. Empty text is `no`.
     """
-    if not text.strip():
-        return IdkVerdict.NO, "empty response; an empty answer is no refusal"
-    if not _LATIN.search(text) and any(character.isalpha() for character in text):
-        return None, "the rules read English only, and the response has no Latin letter"
+    if told := unreadable(text):
+        return told
     parts = parts_of(text)
     if parts.refusals:
         return (IdkVerdict.PARTIAL if parts.answers else IdkVerdict.YES), parts.refusals[0]
     if parts.alone and parts.n_before <= LABEL_WORDS:
         return IdkVerdict.YES, parts.alone
     return IdkVerdict.NO, "no phrase that says that information is missing"
+
+
+def unreadable(text: str) -> tuple[IdkVerdict | None, str] | None:
+    """Return (verdict, reason) of text that is not read, as it is empty or not English; None for other text."""
+    if not text.strip():
+        return IdkVerdict.NO, "empty response; an empty answer is no refusal"
+    if not _LATIN.search(text) and any(character.isalpha() for character in text):
+        return None, "English alone is read, and the response has no Latin letter"
+    return None
+
+
+def lacks_nothing(text: str) -> tuple[IdkVerdict, str] | None:
+    """Return (verdict, reason) of text without a negation, a word such as "unclear" or a refusal that a rule lists."""
+    sentences = sentences_of(text)
+    if any(has_sign(tokens_of(sentence)) for sentence in sentences) or any(refuses_by_rule(sentences)):
+        return None
+    return IdkVerdict.NO, "no word that says that anything is missing"
 
 
 def parts_of(text: str) -> Parts:

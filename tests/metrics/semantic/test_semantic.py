@@ -52,7 +52,7 @@ def make_oracle() -> Callable[..., Any]:
         from bert_score import BERTScorer  # type: ignore[import-untyped]
 
     def make(n_layers: int = 6, **options: Any) -> Any:
-        return BERTScorer(model_type=_encoders._packaged_minilm(), num_layers=n_layers, device="cpu", **options)
+        return BERTScorer(model_type=_encoders.packaged_minilm("a test"), num_layers=n_layers, device="cpu", **options)
 
     return make
 
@@ -209,7 +209,7 @@ def test_a_folder_that_holds_no_encoder_is_one_clear_error(tmp_path: Path) -> No
 
 
 def test_a_folder_scores_as_its_last_layer(minilm: BertScorer) -> None:
-    from_folder = BertScorer(resolve_encoder(_encoders._packaged_minilm()), device="cpu")
+    from_folder = BertScorer(resolve_encoder(_encoders.packaged_minilm("a test")), device="cpu")
     pairs = [(TEXTS[0], TEXTS[1])]
     assert as_tuples(from_folder.score(pairs)) == as_tuples(minilm.score(pairs))
 

@@ -74,7 +74,7 @@ def test_ibm_limit_is_the_tokenisers_own(named: int, limit: int | None) -> None:
 def test_a_tokeniser_without_a_limit_is_held_to_positions_that_are_numbered() -> None:
     from transformers import AutoTokenizer, BertConfig, DebertaConfig, RobertaConfig
 
-    tokeniser = AutoTokenizer.from_pretrained(_encoders._packaged_minilm(), model_max_length=int(1e30))
+    tokeniser = AutoTokenizer.from_pretrained(_encoders.packaged_minilm("a test"), model_max_length=int(1e30))
     relative = {"max_position_embeddings": 512, "relative_attention": True}
     assert _encoders._max_tokens(tokeniser, BertConfig(max_position_embeddings=300)) == 300
     assert _encoders._max_tokens(tokeniser, RobertaConfig(max_position_embeddings=514, pad_token_id=1)) == 512

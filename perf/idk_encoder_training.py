@@ -1,0 +1,194 @@
+"""Teaches the encoder of the IDK detector `encoder-1`, and shows how it does on styles that it did not learn from.
+
+    python -m perf.idk_encoder_training                     learns from ten kinds of systems, tests with five others
+    python -m perf.idk_encoder_training --write FILE        learns from all fifteen and writes what was learned
+
+It learns from the same labelled answers as the rules do (`perf/idk_training.py` says what they are), without their
+questions: with them it did better on styles that it did not know, and worse on real systems. The encoder itself stays
+as it is: only a change of low rank to its upper half is learned, together with the labels of sentences where there are
+some, which the detector does not give. Eight minutes on two cores; a GPU is used where there is one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from perf.idk_agreement import confusion, print_table
+from perf.idk_training import Answer, labelled, read_answers, read_sentences
+from ragtasks.metrics import EncoderIdk
+from ragtasks.metrics.idk_encoder._reader import (
+    VERDICTS,
+    linear_layers,
+    load_encoder,
+    tokenized,
+)
+
+RANK = 8
+N_EPOCHS = 4
+BATCH = 16
+LEARNING_RATE = 1e-3
+HEAD_LEARNING_RATE = 2e-3
+WARM_UP = 0.1
+"""Share of the steps in which the learning rate rises; it falls to 0 in the others."""
+STRENGTH = 2.0
+"""Factor of the change while it is learned; the weights that are written hold it."""
+DROPOUT = 0.1
+VERDICT_SHARE = 0.5
+"""Weight of the verdict's loss beside the sentences'."""
+
+
+class Adapted(nn.Module):
+    """A linear layer with a change of low rank, which alone learns."""
+
+    def __init__(self, layer: nn.Linear) -> None:
+        super().__init__()
+        self.layer = layer
+        self.down = nn.Parameter(torch.randn(RANK, layer.in_features) / layer.in_features**0.5)
+        self.up = nn.Parameter(torch.zeros(layer.out_features, RANK))
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        """Return what the layer gives, and the change."""
+        changed: Tensor = self.layer(vectors) + STRENGTH * ((vectors @ self.down.T) @ self.up.T)
+        return changed
+
+
+class Learner(nn.Module):
+    """The encoder while it learns: its adapted layers and two heads, one of which is for learning alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokenizer, self.encoder = load_encoder()
+        self.encoder.requires_grad_(False)
+        self.adapted = {}
+        for name, layer in list(linear_layers(self.encoder)):
+            owner, _, attribute = name.partition(".")[2].rpartition(".")
+            parent = self.encoder.encoder.layer[int(name.partition(".")[0])].get_submodule(owner)
+            self.adapted[name] = Adapted(layer)
+            setattr(parent, attribute, self.adapted[name])
+        width = self.encoder.config.hidden_size
+        self.sentences, self.verdict = nn.Linear(width, 2), nn.Linear(width, len(VERDICTS))
+        self.dropout = nn.Dropout(DROPOUT)
+
+    def frozen(self) -> nn.ModuleList:
+        """Return the part below the layers that learn, which is read as it will be later."""
+        layers = self.encoder.encoder.layer
+        return nn.ModuleList([self.encoder.embeddings, *layers[: len(layers) // 2]])
+
+    def forward(self, answers: Sequence[Answer]) -> tuple[Tensor, Tensor]:
+        """Return the values of all sentences in a row, gap and answer, and those of the verdicts, a row an answer."""
+        texts = [" ".join(answer.sentences) for answer in answers]
+        tokens = tokenized(self.tokenizer, texts, return_offsets_mapping=True)
+        offsets = tokens.pop("offset_mapping")
+        hidden = self.dropout(self.encoder(**tokens.to(self.verdict.weight.device)).last_hidden_state)
+        means = [
+            _means(row, offsets[place], tokens.sequence_ids(place), answers[place].sentences)
+            for place, row in enumerate(hidden)
+        ]
+        return self.sentences(torch.cat(means)), self.verdict(hidden[:, 0])
+
+    def learned(self) -> dict[str, Tensor]:
+        """Return what a detector needs, by the names of `idk_encoder`."""
+        found = {"verdict.weight": self.verdict.weight, "verdict.bias": self.verdict.bias}
+        for name, layer in self.adapted.items():
+            found |= {f"{name}.down": layer.down, f"{name}.up": layer.up * STRENGTH}
+        return {name: tensor.detach().half().cpu().contiguous() for name, tensor in found.items()}
+
+
+def _means(vectors: Tensor, offsets: Tensor, parts: Sequence[int | None], sentences: Sequence[str]) -> Tensor:
+    """Return the mean vector of each sentence's tokens, 0 for one that was cut off."""
+    ends = torch.tensor([len(sentence) + 1 for sentence in sentences]).cumsum(0)
+    of_text = torch.tensor([part == 0 for part in parts])
+    places = torch.bucketize(offsets[:, 0].contiguous(), ends, right=True)
+    chosen = (places[None, :] == torch.arange(len(sentences))[:, None]) & of_text[None, :]
+    weights = chosen.float() / chosen.sum(1, keepdim=True).clamp(min=1)
+    return weights.to(vectors.device) @ vectors
+
+
+def learn(answers: Sequence[Answer]) -> dict[str, Tensor]:
+    """Return what answers teach; the same each time on one machine."""
+    torch.manual_seed(0)
+    chance = random.Random(0)
+    learner = Learner().to("cuda" if torch.cuda.is_available() else "cpu")
+    learner.train()
+    learner.frozen().eval()
+    changes = [parameter for layer in learner.adapted.values() for parameter in (layer.down, layer.up)]
+    heads = [*learner.sentences.parameters(), *learner.verdict.parameters()]
+    optimizer = torch.optim.AdamW(
+        [{"params": changes, "lr": LEARNING_RATE}, {"params": heads, "lr": HEAD_LEARNING_RATE}], weight_decay=0.01
+    )
+    n_steps = N_EPOCHS * -(-len(answers) // BATCH)
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda step: min(1.0, step / (WARM_UP * n_steps)) * max(0.0, 1 - step / n_steps)
+    )
+    for epoch in range(N_EPOCHS):
+        total = 0.0
+        for places in _batches(answers, chance):
+            loss = _loss(learner, [answers[place] for place in places])
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            nn.utils.clip_grad_norm_(changes, 1.0)
+            optimizer.step()
+            schedule.step()
+            total += loss.item()
+        print(f"epoch {epoch + 1}: loss {total * N_EPOCHS / n_steps:.3f}", flush=True)
+    return learner.learned()
+
+
+def _loss(learner: Learner, answers: Sequence[Answer]) -> Tensor:
+    sentences, verdicts = learner(answers)
+    told = [bool(answer.labels) for answer in answers for _ in answer.sentences]
+    labels = [[float("g" in label), float("a" in label)] for answer in answers for label in answer.labels]
+    right = [[verdict.value for verdict in VERDICTS].index(answer.idk) for answer in answers]
+    of_verdicts = nn.functional.cross_entropy(verdicts, torch.tensor(right, device=verdicts.device))
+    if not labels:
+        return VERDICT_SHARE * of_verdicts
+    gaps = torch.tensor(labels).to(sentences)
+    of_sentences = nn.functional.binary_cross_entropy_with_logits(sentences[torch.tensor(told)], gaps)
+    return of_sentences + VERDICT_SHARE * of_verdicts
+
+
+def _batches(answers: Sequence[Answer], chance: random.Random) -> list[list[int]]:
+    """Return the places of answers in batches of like lengths, in random order."""
+    order = sorted(range(len(answers)), key=lambda place: len(answers[place].text) + 100 * chance.random())
+    batches = [order[start : start + BATCH] for start in range(0, len(order), BATCH)]
+    chance.shuffle(batches)
+    return batches
+
+
+def learn_from_some(answers: Sequence[Answer], folder: Path) -> None:
+    """Print a table for each style without labelled sentences, by weights that the others taught, and their sum."""
+    weights = folder / "some.safetensors"
+    save_file(learn([answer for answer in answers if answer.labels]), weights)
+    every: Counter[tuple[str, str]] = Counter()
+    for style in dict.fromkeys(answer.style for answer in answers if not answer.labels):
+        told = [labelled(answer) for answer in answers if answer.style == style]
+        table = confusion(EncoderIdk(weights=weights), told)
+        print_table(style, table)
+        every += table
+    print_table("all of these styles", every)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Teaches the encoder of the IDK detector.")
+    parser.add_argument("--write", type=Path, help="where the weights go, learned from all")
+    options = parser.parse_args()
+    answers = [*read_answers(), *read_sentences()]
+    if options.write:
+        save_file(learn(answers), options.write)
+        options.write.chmod(0o644)
+    else:
+        with TemporaryDirectory() as folder:
+            learn_from_some(answers, Path(folder))
+
+
+if __name__ == "__main__":
+    main()
