@@ -84,9 +84,10 @@ class EvaluationConfig(BaseModel):
         default=(),
         description="LLM judges: `openai/NAME`, an object with model, base_url, or one with lm_eval, model_args",
     )
-    idk: Literal["rules", "judges"] | None = Field(
+    idk: Literal["rules", "encoder", "judges"] | None = Field(
         default=None,
-        description='who decides whether a response is a refusal ("I do not know"); default: judges if there are any',
+        description='who decides whether a response is a refusal ("I do not know"); default: judges if there are any, '
+        "else rules (docs/metrics.md)",
     )
     prompts: Literal["ours", "official"] = Field(
         default="ours",
@@ -148,7 +149,7 @@ class EvaluationConfig(BaseModel):
     @property
     def idk_by_judges(self) -> bool:
         """Whether judges decide whether a response says that it does not know."""
-        return bool(self.judges) and self.idk != "rules"
+        return bool(self.judges) and self.idk in (None, "judges")
 
 
 KEYS = frozenset(EvaluationConfig.model_fields)

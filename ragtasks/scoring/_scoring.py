@@ -23,6 +23,8 @@ from ragtasks.judges import IDK, Verdicts, judge_responses
 from ragtasks.metrics import (
     BertScorer,
     EmbeddingCache,
+    EncoderIdk,
+    IdkDetector,
     IdkLabel,
     Metric,
     RuleBasedIdk,
@@ -82,8 +84,8 @@ class ResponseScorer:
             check_reply_cache(reply_cache_file())
         self._judges = ", ".join(item.model for item in config.judges)
         self._idk_by_judges = config.idk_by_judges and any(rubric.name == IDK for rubric in self._rubrics)
-        self._rules = RuleBasedIdk(self.suite.known_refusals)
-        self._idk_detector = f"judge {self._judges}" if self._idk_by_judges else self._rules.name
+        self._offline_idk = self._offline_detector()
+        self._idk_detector = f"judge {self._judges}" if self._idk_by_judges else self._offline_idk.name
         self._search: CorpusSearch | None = None
         if self.suite.uses_retriever:
             self._search = CorpusSearch(benchmark, config.retriever, run_store(), secret)
@@ -107,6 +109,18 @@ class ResponseScorer:
                 raise
             self._missing = f"encoder {self.encoder} is not available"
             _LOGGER.warning("BERTScore and rb_alg will be unscored. %s", error)
+
+    def _offline_detector(self) -> IdkDetector:
+        """Return who tells refusals where judges do not.
+
+        Raises:
+            RagtasksError: the encoder is asked for, and it, a library that it needs or its device cannot be had.
+        """
+        if self._config.idk != "encoder":
+            return RuleBasedIdk(self.suite.known_refusals)
+        detector = EncoderIdk(self.suite.known_refusals, self._config.encoder_device)
+        detector.check()
+        return detector
 
     def prepare(self, domains: Iterable[str]) -> None:
         """Do what scoring responses in some domains will need, so that what is missing shows before a model runs.
@@ -132,7 +146,7 @@ class ResponseScorer:
         if not responses:
             return []
         verdicts = self._verdicts(responses)
-        refusals = refusal_labels(responses, verdicts if self._idk_by_judges else None, self._rules)
+        refusals = refusal_labels(responses, verdicts if self._idk_by_judges else None, self._offline_idk)
         self._n_labels += len(refusals.labels)
         self._n_by_judges += refusals.n_by_judges
         self._n_stand_ins += refusals.n_stand_ins
@@ -228,7 +242,7 @@ class ResponseScorer:
         return {
             "encoder": self.encoder if self._bert is not None else NO_ENCODER,
             "rescaled": self._bert is not None and self._bert.spec.baseline is not None,
-            "idk_detector": self._rules.name if no_judge_said else self._idk_detector,
+            "idk_detector": self._offline_idk.name if no_judge_said else self._idk_detector,
             **({"idk_by_rules_instead": self._n_stand_ins} if self._n_stand_ins else {}),
             "judges": self._judges,
             "judge_prompts": self._config.prompts if self._judges else None,

@@ -31,3 +31,13 @@ def test_a_judge_that_decided_is_named_after_a_pass_in_which_rules_stood_in(
             detectors.append(scorer.provenance()["idk_detector"])
     assert detectors == ["rules-2", "judge steady", "judge steady"]
     assert scorer.provenance()["idk_by_rules_instead"] == 2
+
+
+def test_the_encoder_decides_where_it_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path))
+    sample = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path()).resolve())
+    scorer = ResponseScorer(sample, config_from_options({"encoder": "none", "idk": "encoder"}))
+    scored = scorer.score([response("I came up empty on that one, sorry."), response("From April.")])
+    assert [row.notes["idk"] for row in scored] == ["yes", "no"]
+    assert scorer.provenance()["idk_detector"] == "encoder-1"
+    assert not config_from_options({"idk": "encoder", "judges": ["openai/x"]}).idk_by_judges
