@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import random
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,7 +23,7 @@ from torch import Tensor, nn
 
 from perf.idk_agreement import confusion, print_table
 from perf.idk_training import Answer, labelled, read_answers, read_sentences
-from ragtasks.metrics import EncoderIdk
+from ragtasks.metrics import EncoderIdk, RuleBasedIdk
 from ragtasks.metrics.idk_encoder._reader import (
     VERDICTS,
     linear_layers,
@@ -134,7 +133,7 @@ def learn(answers: Sequence[Answer]) -> dict[str, Tensor]:
         for places in _batches(answers, chance):
             loss = _loss(learner, [answers[place] for place in places])
             optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             nn.utils.clip_grad_norm_(changes, 1.0)
             optimizer.step()
             schedule.step()
@@ -165,16 +164,15 @@ def _batches(answers: Sequence[Answer], chance: random.Random) -> list[list[int]
 
 
 def learn_from_some(answers: Sequence[Answer], folder: Path) -> None:
-    """Print a table for each style without labelled sentences, by weights that the others taught, and their sum."""
+    """Print a table for each style without labelled sentences, by weights that the others taught, and of all."""
     weights = folder / "some.safetensors"
     save_file(learn([answer for answer in answers if answer.labels]), weights)
-    every: Counter[tuple[str, str]] = Counter()
-    for style in dict.fromkeys(answer.style for answer in answers if not answer.labels):
-        told = [labelled(answer) for answer in answers if answer.style == style]
-        table = confusion(EncoderIdk(weights=weights), told)
-        print_table(style, table)
-        every += table
-    print_table("all of these styles", every)
+    told = [answer for answer in answers if not answer.labels]
+    for style in dict.fromkeys(answer.style for answer in told):
+        of_style = [labelled(answer) for answer in told if answer.style == style]
+        print_table(style, confusion(EncoderIdk(weights=weights), of_style))
+    for name, detector in (("the encoder", EncoderIdk(weights=weights)), ("the rules", RuleBasedIdk())):
+        print_table(f"{name}, all of these styles", confusion(detector, map(labelled, told)))
 
 
 def main() -> None:
