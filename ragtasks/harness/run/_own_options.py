@@ -41,9 +41,9 @@ def own_help() -> str:
     return (
         "Evaluate a model on tasks of ragtasks: takes the arguments of lm_eval, which follow below, and these.\n\n"
         f"models that need no weights: {baselines}\n\n{_parser().format_help()}\n"
-        f"each of these is also a key of --metadata; --output is another name of {_OUTPUT}.\n"
+        f"each of these is also a key of --metadata; --output is another name of {_OUTPUT}, and logs samples.\n"
         "--for-submission B (or C) asks for all tasks that `ragtasks submit --task B` (or C) hands in.\n"
-        "example: ragtasks run --model ragtasks-extractive --tasks mtrag --data sample --output results --log_samples\n"
+        "example: ragtasks run --model ragtasks-extractive --tasks mtrag --data sample --output results\n"
     )
 
 
