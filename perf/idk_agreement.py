@@ -10,6 +10,9 @@ DIR is a checkout of IBM/mt-rag-benchmark. Three sets are read from it:
   it agrees with the answerability, so that `yes` can be told from the rest, but `partial` not from `no`.
 - mtrag_un: the reference answers of MTRAG-UN, labelled in the same way.
 
+A fourth needs no checkout, `perf/idk_unseen.jsonl`: 480 answers in the manner of eight kinds of systems, which language
+models wrote when both detectors were done, and labelled by the prompt of MTRAG's judge. Nothing may be learned from it.
+
 The folder of --systems holds a file `*.jsonl` for each system: answers to tasks with an LLM judge's label (`task_id`,
 `answerability`, `text`, `idk`). Nothing in the rules is fitted to one of them by a machine, but all were read while the
 rules were written: each system's own table says more than their sum, and answers of other systems say most. The encoder
@@ -42,6 +45,7 @@ IDEAL = {
     Answerability.PARTIAL: IdkVerdict.PARTIAL,
     Answerability.ANSWERABLE: IdkVerdict.NO,
 }
+UNSEEN = Path(__file__).with_name("idk_unseen.jsonl")
 KNOWN = ("yes", "partial", "no", "not yes")
 """The labels that say what is right."""
 DETECTORS: dict[str, Callable[[], IdkDetector]] = {"rules": RuleBasedIdk, "encoder": EncoderIdk}
@@ -160,6 +164,12 @@ def read_labelled(path: Path) -> list[Labelled]:
     ]
 
 
+def read_unseen(path: Path = UNSEEN) -> list[Labelled]:
+    """Return the answers of kinds of systems that no detector learned from."""
+    rows = map(json.loads, _text(path).splitlines())
+    return [Labelled(response_of("c<::>1", Answerability.ANSWERABLE, row["text"]), row["idk"]) for row in rows]
+
+
 def confusion(detector: IdkDetector, labelled: Iterable[Labelled]) -> Counter[tuple[str, str]]:
     """Return (label, verdict) -> number of responses; a response without a verdict is under `unscored`."""
     rows = list(labelled)
@@ -188,7 +198,7 @@ def main() -> None:
     parser.add_argument("--detector", choices=sorted(DETECTORS), default="rules", help="which detector")
     options = parser.parse_args()
     detector = DETECTORS[options.detector]()
-    sets = read_mtrag(options.data)
+    sets = {**read_mtrag(options.data), "unseen kinds": read_unseen()}
     if options.systems:
         systems = {path.stem: read_labelled(path) for path in sorted(options.systems.glob("*.jsonl"))}
         sets |= systems

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perf import idk_encoder_training
-from perf.idk_agreement import Labelled, agreement_of, confusion, read_labelled, read_mtrag, response_of
+from perf.idk_agreement import Labelled, agreement_of, confusion, read_labelled, read_mtrag, read_unseen, response_of
 from perf.idk_training import labelled, read_answers
 from ragtasks.errors import ConfigurationError, MissingExtraError
 from ragtasks.metrics import EncoderIdk, IdkDetector, RuleBasedIdk
@@ -126,6 +126,16 @@ def test_agreement_with_a_judge_on_real_systems(system: str, floor: float) -> No
     if not path.is_file():
         pytest.skip(f"no labelled answers at {path}")
     assert agreement_of(confusion(EncoderIdk(), read_labelled(path)[::EVERY]), "yes").kappa >= floor
+
+
+@pytest.mark.slow
+def test_kinds_of_systems_that_nothing_was_learned_from() -> None:
+    rows = read_unseen()
+    assert {row.response.text for row in rows}.isdisjoint(answer.text for answer in read_answers())
+    found, by_rules = confusion(EncoderIdk(), rows), confusion(RuleBasedIdk(), rows)
+    assert agreement_of(found, "yes").kappa >= 0.78
+    assert agreement_of(found, "partial").f1 >= 0.76
+    assert agreement_of(by_rules, "yes").kappa <= 0.6  # what it is for
 
 
 def test_short_replies_that_nothing_was_learned_from() -> None:
