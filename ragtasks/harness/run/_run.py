@@ -82,7 +82,8 @@ def _run(arguments: Sequence[str], own: Mapping[str, Any]) -> None:
     _warn_of_unread_metadata(settings)
     _check_output(settings)
     if settings.get("output_path"):
-        parsed.log_samples = True  # reports, comparisons and submissions read samples, and a model that ran is dear
+        # Reports, comparisons and submissions read samples, and a model that ran is dear.
+        vars(parsed).update(log_samples=True)
     config = ClearConfig()
     with contextlib.ExitStack() as during:
         unsaved = during.enter_context(_what_is_not_saved())
