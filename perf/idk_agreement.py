@@ -10,8 +10,9 @@ DIR is a checkout of IBM/mt-rag-benchmark. Three sets are read from it:
   it agrees with the answerability, so that `yes` can be told from the rest, but `partial` not from `no`.
 - mtrag_un: the reference answers of MTRAG-UN, labelled in the same way.
 
-A fourth needs no checkout, `perf/idk_unseen.jsonl`: 480 answers in the manner of eight kinds of systems, which language
-models wrote when both detectors were done, and labelled by the prompt of MTRAG's judge. Nothing may be learned from it.
+A fourth lies beside this script, `perf/idk_unseen.jsonl`: 480 answers in the manner of eight kinds of systems, which
+language models wrote when both detectors were done, and labelled by the prompt of MTRAG's judge. Nothing may be learned
+from it.
 
 The folder of --systems holds a file `*.jsonl` for each system: answers to tasks with an LLM judge's label (`task_id`,
 `answerability`, `text`, `idk`). Nothing in the rules is fitted to one of them by a machine, but all were read while the
