@@ -13,6 +13,9 @@ Preference = Literal["first", "second", "tie", "both_bad"]
 """Which answer is preferred, as they were shown; `both_bad` is a tie to ratings and counted apart."""
 RaterKind = Literal["human", "judge"]
 """Whose votes never share a table with the other's."""
+View = Literal["blinded", "side_by_side", "revealed"]
+"""What a rater knew of the systems when voting: nothing, their names by choice, or their names from an earlier vote on
+the same pair that was undone. Only `blinded` votes belong into blinded tables."""
 
 VALUES: dict[Preference, float] = {"first": 1.0, "second": 0.0, "tie": 0.5, "both_bad": 0.5}
 """Preference -> share of the answer that was shown first."""
@@ -64,8 +67,8 @@ class Vote(BaseModel):
     """Who voted: a person's name, or a judge's."""
     kind: RaterKind
     """Whether a person or a judge voted."""
-    view: Literal["blinded", "side_by_side"] = "blinded"
-    """Whether names were hidden from the rater."""
+    view: View = "blinded"
+    """What the rater knew of the systems."""
     reason: str = Field(default="", max_length=LONGEST_REASON)
     """Why, in the rater's words."""
     time: float | None = None
@@ -83,4 +86,4 @@ class Vote(BaseModel):
         return self.value if system == self.first.system else 1 - self.value
 
 
-__all__ = ["LONGEST_REASON", "VALUES", "Preference", "RaterKind", "Side", "Vote"]
+__all__ = ["LONGEST_REASON", "VALUES", "Preference", "RaterKind", "Side", "View", "Vote"]
