@@ -133,15 +133,21 @@ def loss_sentence(evaluations: Sequence[Evaluation], metric: str) -> str:
 
 
 def _told(split: _Split) -> str:
+    """Return what a model loses; what its classes lose and gain apart, where some gain: these add up to the whole."""
     n = len(split.losses)
     parts = {name: math.fsum(item.loss for item in split.of(name)) / n for name in CLASSES}
     whole = math.fsum(parts.values())
     lost = sorted((name for name in parts if float(fixed(parts[name])) > 0), key=lambda name: -parts[name])
-    reasons = ", ".join(f"{name} {fixed(parts[name])}" for name in lost[:_MOST_TOLD_CLASSES])
-    if not float(fixed(whole)):
-        return f"{split.model} loses nothing"
-    verb = "loses" if whole > 0 else "gains"
-    return f"{split.model} {verb} {fixed(abs(whole))}{f' ({reasons})' if reasons else ''}"
+    reasons = [f"{name} {fixed(parts[name])}" for name in lost[:_MOST_TOLD_CLASSES]]
+    if more := lost[_MOST_TOLD_CLASSES:]:
+        reasons.append(f"{len(more)} more {fixed(math.fsum(parts[name] for name in more))}")
+    because = f" ({', '.join(reasons)})" if reasons else ""
+    gained = math.fsum(-part for part in parts.values() if part < 0)
+    change = f"{'loses' if whole > 0 else 'gains'} {fixed(abs(whole))}" if float(fixed(whole)) else "loses nothing"
+    total = f"{split.model} {change}"
+    if not lost or not float(fixed(gained)):
+        return f"{total}{because}"
+    return f"{total}: {fixed(whole + gained)} lost{because}, {fixed(gained)} gained"
 
 
 def failure_kind(row: Row, loss: float | None = None) -> str:
