@@ -45,7 +45,8 @@ def plain_contexts(raw: str) -> tuple[Passage, ...] | None:
     Raises:
         ValueError: as `contexts_in`.
     """
-    found = orjson.loads(raw).get("contexts")
+    content = orjson.loads(raw)
+    found = content.get("contexts") if isinstance(content, dict) else None
     return None if found is None else contexts_in(found)
 
 
@@ -67,7 +68,7 @@ def read_chat(body: bytes) -> Reply:
 def chat_contexts(raw: str) -> tuple[Passage, ...] | None:
     """Return the passages in a chat completion, None where it names none with a text."""
     content = orjson.loads(raw)
-    for holder in (_message(content), _choice(content), content):
+    for holder in (_message(content), _choice(content), content if isinstance(content, dict) else {}):
         for field in _FIELDS:
             found = holder.get(field)
             if isinstance(found, Mapping):  # Azure: message.context.citations

@@ -84,7 +84,10 @@ def failure_of(error: Exception, credentials: Credentials) -> Failure:
     import openai
 
     if isinstance(error, openai.APIStatusError):
-        return _status_failure(error, credentials)
+        try:
+            return _status_failure(error, credentials)
+        except RecursionError:
+            return Failure(Verdict.RETRY, f"HTTP {error.status_code}, with a body that is nested too deeply")
     return _connection_failure(error)
 
 
@@ -188,13 +191,18 @@ def failure_in_body(body: bytes, headers: Mapping[str, str], credentials: Creden
         return None
     if found is None:
         return None
-    message = f"{found.get('type') or ''} {found.get('message') or ''}".strip()
+    message = f"{_word(found.get('type'))} {_word(found.get('message'))}".strip()
     reason = f"an error in place of a reply: {redacted(message, credentials)}"
-    code = str(found.get("code") or found.get("status") or "")
-    status = int(code) if code.isascii() and code.isdigit() else 0
+    code = _word(found.get("code") or found.get("status"))
+    status = int(code) if re.fullmatch("[0-9]{3}", code) else 0
     if status in (_TOO_MANY, _OVERLOADED) or _RATE_WORDS.search(f"{message} {code}"):
         return Failure(Verdict.SLOW_DOWN, reason, rate_hints(headers, message))
     return Failure(Verdict.RETRY, reason) if status in _TRANSIENT or 500 <= status < 600 else None
+
+
+def _word(value: object) -> str:
+    """Return what an error says in one field; lists and objects stay out, which may be nested deeper than can be shown."""
+    return str(value) if isinstance(value, str | int) and value else ""
 
 
 def _error_in(content: Any) -> Mapping[str, Any] | None:

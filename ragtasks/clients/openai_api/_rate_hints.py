@@ -1,7 +1,8 @@
 """Reads what servers say about their limits: a dozen spellings of headers, and the sentence in the error.
 
 No standard holds: `retry-after` is seconds or a date, resets are `1s`, `6m0s`, `120ms`, plain seconds, an epoch in
-seconds or milliseconds, or a date, and some servers say it in the message only.
+seconds or milliseconds, or a date, and some servers say it in the message only. What is not a number that a server can
+mean says nothing: no header and no message makes a function of this module fail.
 """
 
 from __future__ import annotations
@@ -17,19 +18,26 @@ from email.utils import parsedate_to_datetime
 _PREFIXES = ("x-ratelimit-", "ratelimit-", "anthropic-ratelimit-")
 _KINDS = ("requests", "tokens", "")
 _UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_NUMBER = r"[0-9]{1,15}(?:\.[0-9]{1,15})?"  # more digits are no count and no time
+_LONGEST_SECONDS = 366 * 86400.0
+_LONGEST_MESSAGE = 2_000  # characters that are looked at
+_DURATION = re.compile(rf"({_NUMBER})(ms|s|m|h|d)")
 _EPOCH_FROM = 1e9  # seconds; what is larger counts from 1970
 _EPOCH_MILLISECONDS_FROM = 1e12
 _COME_BACK = re.compile(
     r"(?:try again|retry|come back|available|resets?)\s+(?:again\s+)?(?:in|after)\s+(?:about\s+)?"
-    r"((?:\d+(?:\.\d+)?\s*(?:milliseconds?|ms|seconds?|secs?|s|minutes?|mins?|m|hours?|h|days?|d)(?![a-z])\s*)+)",
-    re.IGNORECASE,
+    rf"((?:{_NUMBER}\s*(?:milliseconds?|ms|seconds?|secs?|s|minutes?|mins?|m|hours?|h|days?|d)(?![a-z])\s*)+)",
+    re.IGNORECASE | re.ASCII,
 )
-_PART = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)", re.IGNORECASE)
+_PART = re.compile(rf"({_NUMBER})\s*([a-z]+)", re.IGNORECASE | re.ASCII)
 _PERIOD_MINUTES = {"second": 1 / 60, "sec": 1 / 60, "minute": 1.0, "min": 1.0, "hour": 60.0, "day": 1440.0}
-_GRANTED = re.compile(r"(\d[\d,]*)\s*requests?\s*(?:per|a|/)\s*(second|sec|minute|min|hour|day)", re.IGNORECASE)
+_COUNT = r"(\d[\d,]{0,19})"
+_GRANTED = re.compile(
+    rf"(?<![\d,]){_COUNT}\s*requests?\s*(?:per|a|/)\s*(second|sec|minute|min|hour|day)", re.IGNORECASE | re.ASCII
+)
 _GRANTED_BY_LIMIT = re.compile(
-    r"requests?\s*(?:per|a|/)\s*(second|sec|minute|min|hour|day)\b.{0,20}?limit:?\s*(\d[\d,]*)", re.IGNORECASE
+    rf"requests?\s*(?:per|a|/)\s*(second|sec|minute|min|hour|day)\b.{{0,20}}?limit:?\s*{_COUNT}(?![\d,])",
+    re.IGNORECASE | re.ASCII,
 )
 
 
@@ -88,6 +96,7 @@ def rate_hints(headers: Mapping[str, str], message: str = "") -> RateHints:
         headers: names in any case, if the mapping does not mind the case.
         message: the text of the error, empty for none.
     """
+    message = message[:_LONGEST_MESSAGE]
     found = {kind: _Limit.of(headers, kind) for kind in _KINDS}
     requests = found["requests"] if found["requests"].is_said else found[""]
     wait = retry_after_seconds(headers)
@@ -134,7 +143,7 @@ def _header(headers: Mapping[str, str], field: str, kind: str) -> str:
 
 
 def _whole_number(text: str) -> int | None:
-    match = re.match(r"\s*(\d+)", text)
+    match = re.match(r"\s*([0-9]{1,15})(?![0-9])", text)
     return int(match[1]) if match else None
 
 
@@ -146,8 +155,16 @@ def _reset_of_exhausted(limits: list[_Limit]) -> float | None:
 
 
 def reset_seconds(text: str) -> float | None:
-    """Return the seconds until a reset, at least 0, in any of the spellings of the module; None for another one."""
-    text = text.strip()
+    """Return the seconds until a reset, 0 to a year, in any of the spellings of the module; None for another one."""
+    return _possible(_reset_seconds(text.strip()))
+
+
+def _possible(seconds: float | None) -> float | None:
+    """Return a time that a server can mean: no forever, which a call would wait for."""
+    return seconds if seconds is not None and 0 <= seconds <= _LONGEST_SECONDS else None
+
+
+def _reset_seconds(text: str) -> float | None:
     parts = _DURATION.findall(text)
     if parts and "".join(number + unit for number, unit in parts) == text:
         return sum(float(number) * _UNIT_SECONDS[unit] for number, unit in parts)
@@ -155,7 +172,7 @@ def reset_seconds(text: str) -> float | None:
         number = float(text)
     except ValueError:
         return _until_date(text)
-    if not math.isfinite(number) or number < 0:
+    if not math.isfinite(number):
         return None
     if number >= _EPOCH_FROM:
         return max(0.0, number / (1000 if number >= _EPOCH_MILLISECONDS_FROM else 1) - time.time())
@@ -170,7 +187,7 @@ def _until_date(text: str) -> float | None:
     except ValueError:
         try:
             when = parsedate_to_datetime(text)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError, IndexError):
             return None
     if when.tzinfo is None:
         when = when.replace(tzinfo=timezone.utc)
@@ -183,12 +200,10 @@ def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
     Known are `retry-after-ms`, and `retry-after` as seconds, a duration or a date (RFC 9110, section 10.2.3).
     """
     try:
-        milliseconds = float(headers.get("retry-after-ms", ""))
-        if 0 <= milliseconds < math.inf:
-            return milliseconds / 1000
+        seconds = _possible(float(headers.get("retry-after-ms", "")) / 1000)
     except ValueError:
-        pass
-    return reset_seconds(headers.get("retry-after", ""))
+        seconds = None
+    return seconds if seconds is not None else reset_seconds(headers.get("retry-after", ""))
 
 
 def wait_in(message: str) -> float | None:
@@ -196,7 +211,7 @@ def wait_in(message: str) -> float | None:
     match = _COME_BACK.search(message)
     if match is None:
         return None
-    return sum(float(number) * _unit(unit) for number, unit in _PART.findall(match[1]))
+    return _possible(sum(float(number) * _unit(unit) for number, unit in _PART.findall(match[1])))
 
 
 def _unit(word: str) -> float:

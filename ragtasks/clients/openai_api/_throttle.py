@@ -23,6 +23,7 @@ _GROWTH = 1 / 500  # of the credit, for each request that passed: about one in t
 _QUIET = 1 / 6  # minute without a refusal, after which the credit doubles: who shared the limit may have ended
 _LATENESS = 0.1  # of the time waited, where the server does not say when to come back
 _JITTER = 0.05
+_LONGEST_REST = 10  # minutes without a refusal: then the server may say itself that there is nothing for a day
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,11 +204,12 @@ class Throttle:
             return
         if not self._is_rolling:
             self._exhaust(now)
-            self._resume_at = now + hints.reset_seconds + self._settle * self._chance.uniform(0.1, 0.5)
+            rest = min(hints.reset_seconds, _LONGEST_REST * self._minute)
+            self._resume_at = now + rest + self._settle * self._chance.uniform(0.1, 0.5)
         elif self._account is None and (rate := hints.refill_rate()):
             self._announced = rate
             self._exhaust(now)
-            self._resume_at = now + 1 / rate
+            self._resume_at = now + min(1 / rate, _LONGEST_REST * self._minute)
 
     def _look_at_reset(self, earliest: float, latest: float, now: float) -> None:
         """Learn whether the limit is a window, whose end stays where it is, or a bucket, where it moves on."""

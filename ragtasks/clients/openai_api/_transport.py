@@ -67,7 +67,7 @@ class Transport:
             return failure, headers
         try:
             return self._wire.read(body), headers
-        except ValueError:
+        except (ValueError, RecursionError):
             return unreadable(body, self._credentials), headers
 
     async def stream(self, sent: Mapping[str, Any]) -> AsyncIterator[str]:
