@@ -37,6 +37,17 @@ _OPENING_WORD = re.compile(r"(?P<word>[A-Za-z]+)\b(?=\s*(?:[.,;:!\n—–]|-\s|$
 _ANNOUNCED = re.compile(
     r"(?:the |my |final )*(?:answer|verdict|label|output\]?|decision)\s*[:=]?\s*(?:is\s+)?", re.IGNORECASE
 )
+# JSON as the standard library reads it: where a value goes on is seen token by token.
+_STRING = r'"[^"\\]*(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\]*)*"'
+_NUMBER = r"-?(?:0|[1-9][0-9]{0,999})(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?"  # `int` refuses thousands of digits
+_TOKEN = re.compile(
+    rf"[ \t\n\r]*(?:(?P<string>{_STRING})|(?P<sign>[][{{}},:])|(?:{_NUMBER}|true|false|null|NaN|-?Infinity))"
+)
+_KEY, _COLON, _VALUE = frozenset({"string"}), frozenset({":"}), frozenset({"string", "scalar", "[", "{"})
+_NEXT_PAIR, _NEXT_ITEM = frozenset({",", "}"}), frozenset({",", "]"})
+_FIRST = {"{": _KEY | {"}"}, "[": _VALUE | {"]"}}
+_DEEPEST = 200  # lists and objects inside of each other
+_LONGEST_RATING = 1_000  # characters: marks without end would be tried in every division
 _STRIPPED = " \t\n*_`#>\"'[]().!"
 
 
@@ -50,7 +61,8 @@ def read_coded_rating(reply: str, code: str) -> int:
     Raises:
         UnparsableReplyError: no such line, or another value in the last one.
     """
-    return _rating(_RATING_ONLY.fullmatch(_coded(reply, code, "rating")))
+    rest = _coded(reply, code, "rating")
+    return _rating(_RATING_ONLY.fullmatch(rest) if len(rest) <= _LONGEST_RATING else None)
 
 
 def read_coded_label(reply: str, code: str, labels: Sequence[str]) -> str:
@@ -147,7 +159,7 @@ def read_rating(reply: str) -> int:
         rests.append(match["rest"])
     if not rests:
         raise UnparsableReplyError("no line `Rating: N`")
-    return _rating(_RATING_THEN_TEXT.match(rests[-1].strip()))
+    return _rating(_RATING_THEN_TEXT.match(rests[-1].strip()[:_LONGEST_RATING]))
 
 
 def read_label(reply: str, labels: Sequence[str] = LABELS) -> str:
@@ -193,16 +205,54 @@ def json_values(reply: str, openings: str = "{[") -> list[Any]:
         reply: what a model wrote; what stands around the values is not looked at.
         openings: `{` for objects alone, inside of lists too.
     """
-    decoder, found, end = json.JSONDecoder(strict=False), [], 0
+    decoder, ends, found, end = json.JSONDecoder(strict=False), dict[int, int](), [], 0
     for match in re.finditer(f"[{re.escape(openings)}]", reply):
-        if match.start() < end:
+        start = match.start()
+        if start < end:
+            continue
+        if start not in ends:
+            _follow(reply, start, ends)
+        if ends[start] < 0:
             continue
         try:
-            value, end = decoder.raw_decode(reply, match.start())
+            value, end = decoder.raw_decode(reply, start)
         except (ValueError, RecursionError):
             continue
         found.append(value)
     return found
+
+
+def _follow(text: str, start: int, ends: dict[int, int]) -> None:
+    """Note where the JSON value that begins at an opening ends, and those inside of it; -1 where it breaks off.
+
+    What breaks off takes all with it that is open by then, and no opening is followed twice: the work grows with the
+    text, where a decoder that is let loose on each of 20,000 open brackets reads the rest of the text each time.
+    """
+    opened, at, expected = [start], start + 1, _FIRST[text[start]]
+    while opened and (token := _TOKEN.match(text, at)):
+        sign = token["sign"]
+        kind = sign or ("string" if token["string"] else "scalar")
+        if kind not in expected or len(opened) > _DEEPEST:
+            break
+        at = token.end()
+        if kind in _FIRST:
+            opened.append(at - 1)
+            expected = _FIRST[kind]
+            continue
+        if kind in "]}":
+            ends[opened.pop()] = at
+        if not opened:
+            return
+        in_object = text[opened[-1]] == "{"
+        if kind == ",":
+            expected = _KEY if in_object else _VALUE
+        elif kind == ":":
+            expected = _VALUE
+        elif kind == "string" and expected <= _FIRST["{"]:
+            expected = _COLON
+        else:
+            expected = _NEXT_PAIR if in_object else _NEXT_ITEM
+    ends.update(dict.fromkeys(opened, -1))
 
 
 def _objects(reply: str) -> list[dict[str, Any]]:

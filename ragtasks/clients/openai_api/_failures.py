@@ -201,7 +201,7 @@ def failure_in_body(body: bytes, headers: Mapping[str, str], credentials: Creden
 
 
 def _word(value: object) -> str:
-    """Return what an error says in one field; lists and objects stay out, which may be nested deeper than can be shown."""
+    """Return what an error says in one field; lists and objects stay out: they may be nested too deeply to be shown."""
     return str(value) if isinstance(value, str | int) and value else ""
 
 
