@@ -101,6 +101,21 @@ def test_who_never_lost_has_no_rating_and_the_others_do() -> None:
     assert set(found.unrated) == {"best", "worst", "x", "y"}
 
 
+def test_what_a_system_won_outside_the_rated_group_is_not_forgotten() -> None:
+    circle = [("a", "b", 1.0), ("b", "c", 1.0), ("c", "a", 1.0)]
+    found = fit([*circle, *[("w", "a", 0.0)] * 27, *[("w", "z", 1.0)] * 23])
+    assert found.unrated["w"] == "lost every battle against those that are rated: no finite rating"
+    assert found.unrated["z"] == "lost every battle: no finite rating"
+
+
+def test_of_two_circles_the_one_with_more_votes_is_rated() -> None:
+    small = [("a", "b", 1.0), ("b", "a", 1.0)]
+    large = [("y", "z", 1.0), ("z", "y", 1.0), ("y", "z", 0.5)]
+    assert fit([*small, *large]).systems == ("y", "z")
+    assert fit([*small, *large[:2]]).systems == ("a", "b")
+    assert fit([*large, *small, ("b", "c", 1.0), ("c", "a", 1.0)]).systems == ("a", "b", "c")
+
+
 def test_nothing_but_ties_and_nothing_at_all() -> None:
     assert fit([("a", "b", 0.5)] * 3).unrated == {"a": "nothing but ties", "b": "nothing but ties"}
     assert fit([]).systems == ()

@@ -8,7 +8,8 @@ import pytest
 
 from ragtasks.arena import Vote
 from ragtasks.arena.ratings import elo, fit, rate, rating_sections, vote_agreement
-from ragtasks.statistics import cluster, estimate_means
+from ragtasks.statistics import cluster, estimate_means, holm
+from ragtasks.tables import Table
 from tests.arena._made import side, tournament, vote
 
 
@@ -48,13 +49,109 @@ def test_the_intervals_hold_the_true_strengths() -> None:
 
 
 def test_pairs_carry_holms_correction() -> None:
-    found = rate(votes_of([-1.5, 0.0, 1.5]))
+    found = rate(votes_of([-0.3, 0.0, 0.6]))
     assert [(pair.first, pair.second) for pair in found.pairs] == [("s0", "s1"), ("s0", "s2"), ("s1", "s2")]
-    for pair in found.pairs:
-        assert pair.p is not None
-        assert pair.adjusted_p is not None
-        assert pair.p <= pair.adjusted_p <= 3 * pair.p + 1e-12
-    assert found.pairs[1].share.value < 0.2  # type: ignore[operator]
+    p_values = [pair.p for pair in found.pairs]
+    assert [pair.adjusted_p for pair in found.pairs] == holm(p_values)
+    least = min(found.pairs, key=lambda pair: pair.p or 1.0)
+    assert least.p is not None
+    assert least.p < 0.3
+    assert least.adjusted_p == pytest.approx(3 * least.p)
+    assert found.pairs[1].share.value < 0.5  # type: ignore[operator]
+
+
+def counted(votes: Sequence[Vote]) -> dict[str, Table]:
+    """Return the tables of votes of one kind by title."""
+    (section,) = rating_sections(votes)
+    return {table.title: table for table in section.tables}
+
+
+def apart(preferences: Sequence[str], systems: tuple[str, str] = ("a", "b"), **changed: object) -> list[Vote]:
+    """Return votes on two systems, each on a conversation of its own."""
+    return [
+        vote(*systems, choice, **{**changed, "conversation_id": f"c{n}", "battle_id": f"b{n}", "vote_id": f"v{n}"})
+        for n, choice in enumerate(preferences)
+    ]
+
+
+@pytest.mark.parametrize("n", [1, 8, 9])
+def test_fewer_than_ten_conversations_give_counts_and_no_rating(n: int) -> None:
+    sides = {"first": side("a", 90), "second": side("b", 30)}
+    choices = ["second", *["first"] * 8][:n]
+    tables = counted(apart(choices, **sides))
+    wins = choices.count("first")
+    assert tables["Ratings"].rows[0][1:5] == ("-", "-", "-", f"{max(wins, n - wins)} of {n}")
+    assert tables["Ratings"].note.startswith(f"{n} conversation")
+    assert "fewer than 10" in tables["Ratings"].note
+    assert tables["Pairs"].rows[0][2] == f"{wins} of {n}"
+    assert "%" not in str(tables["Win rates"].rows)
+
+
+def test_length_and_refusals_on_eight_conversations_give_no_points_and_a_count() -> None:
+    lengths = [(90, 20), (30, 60), (70, 20), (80, 10), (20, 90), (60, 50), (75, 30), (10, 60)]
+    choices = ["first", "second", "first", "first", "second", "first", "first", "first"]
+    votes = [
+        item.model_copy(update={"first": side("a", one, refuses=True), "second": side("b", other)})
+        for item, (one, other) in zip(apart(choices), lengths, strict=True)
+    ]
+    assert counted(votes)["Length and refusals"].rows == (
+        ("share won by the one that refuses, no label", "6 of 8", 8),
+    )
+
+
+def test_many_votes_on_nine_conversations_are_no_more_than_nine() -> None:
+    votes = [
+        item.model_copy(update={"vote_id": f"{item.vote_id} {n}"}) for n in range(20) for item in apart(["first"] * 9)
+    ]
+    votes += apart(["second"] * 9)
+    assert rate(votes).systems[0].rating is None
+    assert rate(votes).systems[0].elo is None
+
+
+def test_ten_conversations_give_a_rating_and_say_nothing_of_caution() -> None:
+    tables = counted(apart(["first"] * 6 + ["second"] * 4))
+    assert "fewer than 10" not in tables["Ratings"].note
+    assert "[" in str(tables["Ratings"].rows[0][1])
+    found = rate(apart(["first"] * 6 + ["second"] * 4)).systems[0]
+    assert found.rating is not None
+    assert found.elo is not None
+    assert found.reason == ""
+
+
+def test_a_system_on_few_conversations_is_not_rated_beside_others_that_are() -> None:
+    """Nine conversations of its own, though all votes are on forty."""
+    few = apart(["first", "second", "tie"] * 3, ("new", "s0"))
+    found = {item.system: item for item in rate([*votes_of([0.0, 0.5]), *few]).systems}
+    assert found["s1"].rating is not None
+    assert found["new"].rating is None
+    assert found["new"].controlled is None
+    assert found["new"].elo is None
+    assert found["new"].reason == "votes on fewer than 10 conversations"
+
+
+def test_elo_without_chance_in_it_is_not_given() -> None:
+    """Ten votes for one system: every resample is the same, which says nothing about the next vote."""
+    found = rate(apart(["first"] * 10)).systems[0]
+    assert found.elo is None
+    assert found.reason == "won every battle: no finite rating"
+    assert counted(apart(["first"] * 10))["Ratings"].rows[0][3:5] == ("-", "10 of 10")
+
+
+def test_won_lost_tied_and_both_bad_add_up_to_the_votes() -> None:
+    votes = apart(["first"] * 4 + ["second"] * 3 + ["tie"] * 2 + ["both_bad"] * 5)
+    votes += apart(["both_bad"] * 6, ("c", "d"))
+    found = {item.system: item for item in rate(votes).systems}
+    assert (found["a"].n_wins, found["a"].n_losses, found["a"].n_ties, found["a"].n_both_bad) == (4, 3, 2, 5)
+    assert (found["b"].n_wins, found["b"].n_losses, found["b"].n_ties, found["b"].n_both_bad) == (3, 4, 2, 5)
+    assert found["c"].n_both_bad == 6
+    for row in counted(votes)["Ratings"].rows:
+        assert row[5] == sum(cell for cell in row[6:] if isinstance(cell, int))
+
+
+def test_a_win_rate_counts_a_tie_half() -> None:
+    found = {item.system: item.win_rate for item in rate(apart(["first"] * 6 + ["tie"] * 2 + ["second"] * 4)).systems}
+    assert found["a"].value == pytest.approx(7 / 12)
+    assert found["b"].value == pytest.approx(5 / 12)
 
 
 def test_length_alone_makes_no_rating_where_it_is_taken_out() -> None:
@@ -74,22 +171,64 @@ def test_length_alone_makes_no_rating_where_it_is_taken_out() -> None:
     assert controlled.value == pytest.approx(1000, abs=20)
 
 
-def test_refusals_are_told_apart_by_what_the_corpus_holds() -> None:
+@pytest.mark.parametrize("is_turned", [False, True])
+@pytest.mark.parametrize("longer_wins", [True, False])
+def test_length_has_the_sign_of_what_it_does(is_turned: bool, longer_wins: bool) -> None:
+    """Of forty votes the longer answer wins, or loses, thirty; wherever it stands, and whoever gave it."""
+    votes = []
+    for number in range(40):
+        sides = [side("a", 80 if number % 2 else 40), side("b", 40 if number % 2 else 80)]
+        shown = sides[::-1] if is_turned else sides
+        winner = max if longer_wins == (number // 2 % 4 > 0) else min
+        won = "first" if shown[0] == winner(sides, key=lambda each: each.n_words) else "second"
+        known = {"first": shown[0], "second": shown[1], "conversation_id": f"c{number}", "vote_id": f"v{number}"}
+        votes.append(vote("a", "b", won, **known))
+    (effect,) = rate(votes).effects
+    assert effect.estimate.value is not None
+    assert (effect.estimate.value > 50) == longer_wins
+    assert (effect.estimate.value < -50) != longer_wins
+
+
+@pytest.mark.parametrize("refuser", ["first", "second"])
+def test_refusals_are_told_apart_by_what_the_corpus_holds(refuser: str) -> None:
+    """The one that refuses loses where the corpus has an answer and wins where it has none, wherever it stands."""
+    other = "second" if refuser == "first" else "first"
+    sides = {refuser: side("a", refuses=True), other: side("b")}
     votes = [
-        vote("a", "b", "second", first=side("a", refuses=True), answerability="ANSWERABLE", vote_id="1"),
-        vote("a", "b", "first", first=side("a", refuses=True), answerability="UNANSWERABLE", vote_id="2"),
-        vote("a", "b", "first", answerability="UNANSWERABLE", vote_id="3"),
+        vote("a", "b", other, **sides, answerability="ANSWERABLE", vote_id="1"),
+        vote("a", "b", refuser, **sides, answerability="UNANSWERABLE", vote_id="2"),
+        vote("a", "b", other, answerability="UNANSWERABLE", vote_id="3"),
     ]
-    effects = {effect.name: effect.estimate.value for effect in rate(votes).effects}
-    assert effects["share won by the one that refuses, ANSWERABLE"] == 0
-    assert effects["share won by the one that refuses, UNANSWERABLE"] == 1
+    effects = {effect.name: effect.estimate for effect in rate(votes).effects}
+    assert effects["share won by the one that refuses, ANSWERABLE"].value == 0
+    assert effects["share won by the one that refuses, UNANSWERABLE"].value == 1
+    assert effects["share won by the one that refuses, UNANSWERABLE"].n_values == 1
 
 
-def test_elo_of_even_votes_stays_where_it_began_and_of_one_vote_moves_by_half_of_k() -> None:
-    assert elo([("a", "b", 1.0)], ["c"])["a"].rating == 1002
+def test_elo_of_one_vote_moves_both_by_half_of_k() -> None:
+    found = elo([("a", "b", 1.0)], ["c"])
+    assert (found["a"].rating, found["b"].rating) == (1002, 998)
+
+
+def test_elo_of_even_votes_stays_where_it_began() -> None:
     even = elo([("a", "b", 1.0), ("a", "b", 0.0)] * 20, [f"c{n}" for n in range(40)])
     assert even["a"].rating == pytest.approx(1000, abs=1)
     assert elo([], []) == {}
+
+
+def test_elo_takes_no_points_from_nowhere() -> None:
+    votes, conversations = tournament([0.0, 0.5, -0.5, 1.0], nu=0.3, n_conversations=20, n_votes=5)
+    found = elo(votes, conversations)
+    assert sum(item.rating for item in found.values()) == pytest.approx(4000)
+
+
+def test_elos_interval_is_over_conversations() -> None:
+    """Twelve conversations of which each has thirty votes for one system: no more than twelve votes are known."""
+    votes = [("a", "b", float(number % 2)) for number in range(12) for _ in range(30)]
+    alike = elo(votes, [f"c{number}" for number in range(12) for _ in range(30)])["a"]
+    alone = elo(votes, [f"c{number}" for number in range(360)])["a"]
+    assert alike.high - alike.low > 2.5 * (alone.high - alone.low)
+    assert alike.low < alike.rating < alike.high
 
 
 def test_people_and_judges_share_no_table_but_the_agreement() -> None:
@@ -106,6 +245,25 @@ def test_people_and_judges_share_no_table_but_the_agreement() -> None:
     rows = {item.who: item for item in vote_agreement([*people, *others, *judges])}
     assert rows["ann and bob"].same == 1.0
     assert rows["ann and bob"].n == 2
+    assert rows["people and judges"].same == 0.0
+
+
+def test_people_meet_judges_as_the_median_of_their_votes() -> None:
+    """Two of three for one system are for it; of two that differ, neither is."""
+
+    def by(rater: str, *choices: str) -> list[Vote]:
+        kind = "judge" if rater == "m" else "human"
+        return [
+            vote("a", "b", choice, battle_id=f"b{n}", vote_id=f"{rater}{n}", rater=rater, kind=kind)
+            for n, choice in enumerate(choices)
+            if choice
+        ]
+
+    people = [*by("ann", "first", "first"), *by("bob", "first", "second"), *by("cem", "second")]
+    rows = {item.who: item for item in vote_agreement([*people, *by("m", "first", "tie")])}
+    assert rows["people and judges"].same == 1.0
+    assert rows["people and judges"].n == 2
+    rows = {item.who: item for item in vote_agreement([*people, *by("m", "second", "second")])}
     assert rows["people and judges"].same == 0.0
 
 

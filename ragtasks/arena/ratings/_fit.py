@@ -196,15 +196,17 @@ def _reachable(start: str, beaten: dict[str, set[str]]) -> set[str]:
 
 
 def _reason(system: str, comparisons: Sequence[Comparison], group: set[str]) -> str:
-    shares = [
-        share if one == system else 1 - share
+    """Return why a system is not rated: what its votes were all alike in, else those against the rated ones alone."""
+    own = [
+        (share if one == system else 1 - share, other if one == system else one)
         for one, other, share in comparisons
-        if system in {one, other} and (not group or {one, other} & group)
+        if system in {one, other}
     ]
-    if shares and min(shares) == 1:
-        return "won every battle: no finite rating"
-    if shares and max(shares) == 0:
-        return "lost every battle: no finite rating"
+    against = [(share, other) for share, other in own if other in group]
+    for chosen, words in ((own, ""), (against, " against those that are rated")):
+        shares = {share for share, _ in chosen}
+        if shares in ({1.0}, {0.0}):
+            return f"{'won' if shares == {1.0} else 'lost'} every battle{words}: no finite rating"
     return "no circle of wins or ties with those that are rated"
 
 

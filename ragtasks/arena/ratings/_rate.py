@@ -1,7 +1,8 @@
 """What votes of one kind say of systems: ratings, who wins against whom, and what length and refusals do.
 
 All intervals draw conversations again with `ragtasks.statistics`. A rating's interval is that of a mean: each vote has
-a value whose mean is the rating, the rating plus the votes' number times what this vote moves it.
+a value whose mean is the rating, the rating plus the votes' number times what this vote moves it. A model's number that
+has no interval is not given at all: on eight votes a rating is a story about chance, and the votes themselves say more.
 """
 
 from __future__ import annotations
@@ -15,10 +16,14 @@ import numpy as np
 from ragtasks.arena._vote import Vote
 from ragtasks.arena.ratings._elo import INITIAL, SCALE, Elo, elo
 from ragtasks.arena.ratings._fit import Fit, fit
-from ragtasks.statistics import Estimate, Floats, cluster, estimate_means, holm, sign_flip_p_values
+from ragtasks.statistics import MIN_CLUSTERS, Estimate, Floats, cluster, estimate_means, holm, sign_flip_p_values
 
 POINTS = SCALE / math.log(10)
 """Points of a rating for one unit of log-odds."""
+TOO_FEW = f"votes on fewer than {MIN_CLUSTERS} conversations"
+"""The reason of a system without a rating: too little to tell it from chance."""
+LONGER = "points for an answer that is longer by one standard deviation"
+"""The name of length's effect, which is in points; all others are shares."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +36,20 @@ class Rating:
     """Votes that it was in."""
     n_wins: int
     """Votes that it won."""
+    n_losses: int
+    """Votes that the other one won."""
     n_ties: int
-    """Votes without a winner, those for `both_bad` among them."""
+    """Votes that both are equally good; with wins, losses and `n_both_bad` they add up to the votes."""
     n_both_bad: int
     """Votes that neither answer is good."""
     win_rate: Estimate
-    """Share of its votes won, a tie counting half."""
+    """Share of its votes won, a tie and both bad counting half."""
     rating: Estimate | None
-    """Bradley-Terry with ties, 1000 on average; None where there is no finite one."""
+    """Bradley-Terry with ties, 1000 on average; None where there is no finite one, or none with an interval."""
     controlled: Estimate | None
     """The same for answers of equal length."""
-    elo: Elo
-    """Elo."""
+    elo: Elo | None
+    """Elo; None where it has no interval."""
     reason: str = ""
     """Why there is no rating."""
 
@@ -100,11 +107,11 @@ def rate(votes: Sequence[Vote]) -> Ratings:
     conversations = [vote.conversation_id for vote in votes]
     plain, longer = fit(comparisons), _longer(votes)
     controlled = fit(comparisons, longer) if longer.any() else plain
-    elos = elo(comparisons, conversations)
-    ratings = _strengths(plain, conversations)
-    at_equal_length = _strengths(controlled, conversations)
+    ratings, reasons = _strengths(plain, votes)
+    at_equal_length, _ = _strengths(controlled, votes)
     systems = [
-        _rating(votes, system, elos[system], plain, ratings.get(system), at_equal_length.get(system)) for system in elos
+        _rating(votes, system, own_elo, ratings.get(system), at_equal_length.get(system), reasons.get(system, ""))
+        for system, own_elo in elo(comparisons, conversations).items()
     ]
     effects = [*_length_effect(controlled, conversations), *_refusal_effects(votes)]
     return Ratings(tuple(sorted(systems, key=_rank)), tuple(_pairs(votes)), tuple(effects), tuple(votes))
@@ -117,33 +124,49 @@ def _longer(votes: Sequence[Vote]) -> Floats:
     return np.asarray(differences / spread) if spread else np.zeros(len(votes))
 
 
-def _strengths(found: Fit, conversations: Sequence[str]) -> dict[str, Estimate]:
-    """Return system -> its rating in points with the interval over conversations."""
-    clusters = [conversations[place] for place in found.votes]
+def _strengths(found: Fit, votes: Sequence[Vote]) -> tuple[dict[str, Estimate], dict[str, str]]:
+    """Return system -> its rating in points with the interval over conversations, and system -> why it has none."""
+    used = [votes[place] for place in found.votes]
+    clusters = [vote.conversation_id for vote in used]
     columns = [
         cluster((INITIAL + POINTS * found.pseudo_values(place)).tolist(), clusters)
         for place in range(len(found.systems))
     ]
-    return dict(zip(found.systems, estimate_means(columns), strict=True))
+    estimates = dict(zip(found.systems, estimate_means(columns), strict=True))
+    reasons = {system: TOO_FEW for system in found.unrated if _n_conversations(_of(votes, system)) < MIN_CLUSTERS}
+    reasons |= {system: TOO_FEW for system in estimates if _n_conversations(_of(used, system)) < MIN_CLUSTERS}
+    reasons = found.unrated | {system: item.reason for system, item in estimates.items() if item.low is None} | reasons
+    return {system: item for system, item in estimates.items() if system not in reasons}, reasons
+
+
+def _of(votes: Sequence[Vote], system: str) -> list[Vote]:
+    return [vote for vote in votes if system in {vote.first.system, vote.second.system}]
+
+
+def _n_conversations(votes: Sequence[Vote]) -> int:
+    return len({vote.conversation_id for vote in votes})
 
 
 def _rating(  # noqa: PLR0917 (one parameter a column)
-    votes: Sequence[Vote], system: str, own_elo: Elo, found: Fit, rating: Estimate | None, controlled: Estimate | None
+    votes: Sequence[Vote], system: str, own_elo: Elo, rating: Estimate | None, controlled: Estimate | None, reason: str
 ) -> Rating:
-    own = [vote for vote in votes if system in {vote.first.system, vote.second.system}]
+    own = _of(votes, system)
     shares = [vote.value_of(system) for vote in own]
     (win_rate,) = estimate_means([cluster(shares, [vote.conversation_id for vote in own], (0.0, 1.0))])
+    n_both_bad = sum(vote.preference == "both_bad" for vote in own)
+    has_interval = _n_conversations(own) >= MIN_CLUSTERS and own_elo.low < own_elo.high
     return Rating(
         system=system,
         n_battles=len(own),
         n_wins=shares.count(1.0),
-        n_ties=shares.count(0.5),
-        n_both_bad=sum(vote.preference == "both_bad" for vote in own),
+        n_losses=shares.count(0.0),
+        n_ties=shares.count(0.5) - n_both_bad,
+        n_both_bad=n_both_bad,
         win_rate=win_rate,
         rating=rating,
         controlled=controlled,
-        elo=own_elo,
-        reason=found.unrated.get(system, ""),
+        elo=own_elo if has_interval else None,
+        reason=reason,
     )
 
 
@@ -176,7 +199,7 @@ def _length_effect(found: Fit, conversations: Sequence[str]) -> list[Effect]:
         return []
     values = POINTS * found.pseudo_values(len(found.systems))
     (estimate,) = estimate_means([cluster(values.tolist(), [conversations[place] for place in found.votes])])
-    return [Effect("points for an answer that is longer by one standard deviation", estimate)]
+    return [Effect(LONGER, estimate)] if estimate.low is not None else []
 
 
 def _refusal_effects(votes: Sequence[Vote]) -> list[Effect]:
@@ -191,4 +214,4 @@ def _refusal_effects(votes: Sequence[Vote]) -> list[Effect]:
     return effects
 
 
-__all__ = ["POINTS", "Effect", "Pair", "Rating", "Ratings", "rate"]
+__all__ = ["LONGER", "POINTS", "Effect", "Pair", "Rating", "Ratings", "rate"]

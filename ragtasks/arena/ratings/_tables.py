@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from ragtasks.arena._vote import RaterKind, Vote
-from ragtasks.arena.ratings._rate import Pair, Ratings, rate
+from ragtasks.arena.ratings._rate import LONGER, Pair, Ratings, rate
 from ragtasks.arena.ratings._vote_agreement import vote_agreement
-from ragtasks.statistics import Estimate
+from ragtasks.statistics import MIN_CLUSTERS, Estimate
 from ragtasks.tables import Cell, Section, Table, Value, fixed
 
 _NAMES: Mapping[RaterKind, str] = {"human": "people", "judge": "judges"}
@@ -16,8 +16,9 @@ _LEGEND = (
     "rating: Bradley-Terry with ties (Davidson), 1000 on average; 200 points more win three of four decided votes.",
     "at equal length: the same, with the difference of the answers' lengths taken out.",
     "Elo: mean over 200 orders of the votes, K = 4.",
-    "win rate: share of its votes won, a tie counting half. `both bad` is a tie.",
+    "win rate: share of the votes won; a tie and both bad count half. Won, lost, tied and both bad add up to the votes.",
 )
+_COUNTS = "A share without an interval is given in votes."
 
 
 def rating_sections(votes: Sequence[Vote]) -> list[Section]:
@@ -60,31 +61,47 @@ def _systems(ratings: Ratings) -> Table:
             item.system,
             _points(item.rating) if item.rating else "-",
             _points(item.controlled) if item.controlled else "-",
-            f"{item.elo.rating:.0f} [{item.elo.low:.0f}, {item.elo.high:.0f}]",
+            f"{item.elo.rating:.0f} [{item.elo.low:.0f}, {item.elo.high:.0f}]" if item.elo else "-",
             _share(item.win_rate),
             item.n_battles,
             item.n_wins,
+            item.n_losses,
             item.n_ties,
             item.n_both_bad,
         )
         for item in ratings.systems
     )
-    heads = ("system", "rating", "at equal length", "Elo", "win rate", "votes", "won", "tied", "both bad")
-    reasons = tuple(f"{item.system}: {item.reason}." for item in ratings.systems if item.reason)
+    heads = ("system", "rating", "at equal length", "Elo", "win rate", "votes", "won", "lost", "tied", "both bad")
+    if caution := _caution(ratings):
+        return Table("Ratings", heads, rows, caution, _LEGEND[-1:])
+    reasons = (f"{item.system}: {item.reason}." for item in ratings.systems if item.reason)
     return Table("Ratings", heads, rows, _RATING_NOTE, (*_LEGEND, *reasons))
+
+
+def _caution(ratings: Ratings) -> str:
+    """Return that there are too few conversations for any conclusion; empty where there are enough."""
+    n = len({vote.conversation_id for vote in ratings.votes})
+    if n >= MIN_CLUSTERS:
+        return ""
+    noun = "conversation" if n == 1 else "conversations"
+    return f"{n} {noun}, fewer than {MIN_CLUSTERS}: no ratings and no intervals, the votes are counted."
 
 
 def _matrix(ratings: Ratings) -> Table:
     names = [item.system for item in ratings.systems]
-    shares = {(pair.first, pair.second): pair.share.value for pair in ratings.pairs}
+    shares = {(pair.first, pair.second): pair.share for pair in ratings.pairs}
 
     def cell(row: str, column: str) -> str:
         direct, turned = shares.get((row, column)), shares.get((column, row))
-        share = direct if direct is not None else None if turned is None else 1 - turned
-        return "" if row == column else "-" if share is None else f"{100 * share:.1f}"
+        found = direct or turned
+        if row == column or found is None or found.value is None:
+            return "" if row == column else "-"
+        share = found.value if direct else 1 - found.value
+        return f"{100 * share:.1f}" if found.low is not None else _won(share, found.n_values)
 
     rows = tuple((row, *(cell(row, column) for column in names)) for row in names)
-    return Table("Win rates", ("share of the row, in %", *names), rows, "A tie counts half; `-`: they never met.")
+    note = f"A tie counts half; `-`: they never met. {_COUNTS}"
+    return Table("Win rates", ("share of the row, in %", *names), rows, note)
 
 
 def _pairs(ratings: Ratings) -> Table:
@@ -93,7 +110,8 @@ def _pairs(ratings: Ratings) -> Table:
         for pair in sorted(ratings.pairs, key=_by_share)
     )
     heads = ("first", "second", "share of the first", "conversations", "p", "p (Holm)")
-    return Table("Pairs", heads, rows, "p: sign-flip test over conversations; Holm's correction is over all pairs.")
+    note = f"p: sign-flip test over conversations; Holm's correction is over all pairs. {_COUNTS}"
+    return Table("Pairs", heads, rows, note)
 
 
 def _by_share(pair: Pair) -> tuple[float, str, str]:
@@ -102,7 +120,7 @@ def _by_share(pair: Pair) -> tuple[float, str, str]:
 
 def _effects(ratings: Ratings) -> Table:
     rows: tuple[tuple[Cell, ...], ...] = tuple(
-        (effect.name, _points(effect.estimate) if "points" in effect.name else _share(effect.estimate), n)
+        (effect.name, _points(effect.estimate) if effect.name == LONGER else _share(effect.estimate), n)
         for effect in ratings.effects
         if (n := effect.estimate.n_values)
     )
@@ -141,6 +159,9 @@ def _agreement(votes: Sequence[Vote]) -> Table:
 
 
 def _share(estimate: Estimate) -> Cell:
+    """Return a share with its interval, or how many of how many votes where it has none."""
+    if estimate.low is None and estimate.value is not None:
+        return _won(estimate.value, estimate.n_values)
     return Value(
         estimate.value,
         estimate.n_values,
@@ -150,15 +171,15 @@ def _share(estimate: Estimate) -> Cell:
     )
 
 
+def _won(share: float, n: int) -> str:
+    return f"{round(2 * share * n) / 2:g} of {n}"
+
+
 def _points(estimate: Estimate) -> str:
-    parts = list(_numbers(estimate))
-    return f"{parts[0]} [{parts[1]}, {parts[2]}]" if len(parts) == 3 else parts[0]
-
-
-def _numbers(estimate: Estimate) -> Iterator[str]:
-    yield "-" if estimate.value is None else fixed(estimate.value, 0)
-    if estimate.low is not None and estimate.high is not None:
-        yield from (fixed(estimate.low, 0), fixed(estimate.high, 0))
+    """Return a number of points, which is given with its interval only."""
+    if estimate.value is None or estimate.low is None or estimate.high is None:
+        return "-"
+    return f"{fixed(estimate.value, 0)} [{fixed(estimate.low, 0)}, {fixed(estimate.high, 0)}]"
 
 
 def _p(value: float | None) -> str:

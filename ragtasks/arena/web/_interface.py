@@ -155,8 +155,8 @@ class RatingRecord(_Record):
     win_rate: EstimateRecord
     rating: EstimateRecord | None = Field(description="Bradley-Terry with ties, 1000 on average")
     rating_at_equal_length: EstimateRecord | None
-    elo: float
-    reason: str = Field(description="why there is no rating")
+    elo: float | None
+    reason: str = Field(description="why there is no rating, such as too few conversations")
 
 
 def interface(site: Site, arena: Arena, pipelines: Mapping[str, Pipeline], patience_seconds: float) -> APIRouter:
@@ -227,7 +227,7 @@ def interface(site: Site, arena: Arena, pipelines: Mapping[str, Pipeline], patie
                 win_rate=_estimate_record(item.win_rate),
                 rating=_estimate_record(item.rating) if item.rating else None,
                 rating_at_equal_length=_estimate_record(item.controlled) if item.controlled else None,
-                elo=item.elo.rating,
+                elo=item.elo.rating if item.elo else None,
                 reason=item.reason,
             )
             for benchmark, kind in groups
