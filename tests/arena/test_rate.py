@@ -94,9 +94,7 @@ def test_length_and_refusals_on_eight_conversations_give_no_points_and_a_count()
         item.model_copy(update={"first": side("a", one, refuses=True), "second": side("b", other)})
         for item, (one, other) in zip(apart(choices), lengths, strict=True)
     ]
-    assert counted(votes)["Length and refusals"].rows == (
-        ("share won by the one that refuses, no label", "6 of 8", 8),
-    )
+    assert counted(votes)["Length and refusals"].rows == (("share won by the one that refuses, no label", "6 of 8", 8),)
 
 
 def test_many_votes_on_nine_conversations_are_no_more_than_nine() -> None:
@@ -246,6 +244,24 @@ def test_people_and_judges_share_no_table_but_the_agreement() -> None:
     assert rows["ann and bob"].same == 1.0
     assert rows["ann and bob"].n == 2
     assert rows["people and judges"].same == 0.0
+
+
+@pytest.mark.parametrize(("view", "words"), [("side_by_side", "side by side"), ("revealed", "after the names")])
+def test_who_knew_the_names_shares_no_table_with_who_did_not(view: str, words: str) -> None:
+    blinded = apart(["first"] * 6 + ["second"] * 4)
+    known = [item.model_copy(update={"view": view, "vote_id": f"k{item.vote_id}"}) for item in apart(["second"] * 7)]
+    alone, others = rating_sections([*blinded, *known])
+    assert alone == rating_sections(blinded)[0]
+    assert others.title.endswith("votes by people who knew the systems")
+    assert next(number for name, number in others.provenance.items() if name.startswith(words)) == "7"
+    assert others.tables[0].rows[0][4] == "7 of 7"
+
+
+def test_agreement_is_that_of_blinded_votes() -> None:
+    blinded = [vote("a", "b", battle_id="b1", vote_id=name, rater=name) for name in ("ann", "bob")]
+    known = vote("a", "b", "second", battle_id="b1", vote_id="k", rater="cem", view="side_by_side")
+    table = rating_sections([*blinded, known])[-1].tables[0]
+    assert {row[0] for row in table.rows} == {"all people", "ann and bob"}
 
 
 def test_people_meet_judges_as_the_median_of_their_votes() -> None:

@@ -16,21 +16,26 @@ _LEGEND = (
     "rating: Bradley-Terry with ties (Davidson), 1000 on average; 200 points more win three of four decided votes.",
     "at equal length: the same, with the difference of the answers' lengths taken out.",
     "Elo: mean over 200 orders of the votes, K = 4.",
-    "win rate: share of the votes won; a tie and both bad count half. Won, lost, tied and both bad add up to the votes.",
+    "win rate: share of the votes won; a tie and both bad count half. The last four columns add up to the votes.",
 )
 _COUNTS = "A share without an interval is given in votes."
 
 
 def rating_sections(votes: Sequence[Vote]) -> list[Section]:
-    """Return the sections of all votes; votes by people and by judges never share a table, but for their agreement."""
+    """Return the sections of all votes, those whose rater knew the names apart from the blinded ones.
+
+    Votes by people and by judges never share a table, but for their agreement, which is that of blinded votes.
+    """
     sections = []
     for benchmark in sorted({vote.benchmark for vote in votes}):
         own = [vote for vote in votes if vote.benchmark == benchmark]
         for kind, name in _NAMES.items():
             of_kind = [vote for vote in own if vote.kind == kind]
-            if of_kind:
-                sections.append(_section(f"{benchmark}: votes by {name}", of_kind))
-        agreement = _agreement(own)
+            blinded = [vote for vote in of_kind if vote.view == "blinded"]
+            named = [vote for vote in of_kind if vote.view != "blinded"]
+            sections += [_section(f"{benchmark}: votes by {name}", blinded)] if blinded else []
+            sections += [_section(f"{benchmark}: votes by {name} who knew the systems", named)] if named else []
+        agreement = _agreement([vote for vote in own if vote.view == "blinded"])
         if agreement.rows:
             sections.append(Section(f"{benchmark}: agreement of raters", {}, (agreement,)))
     return sections
@@ -47,9 +52,9 @@ def _section(title: str, votes: Sequence[Vote]) -> Section:
         "conversations": str(len({vote.conversation_id for vote in votes})),
         "settings": ", ".join(sorted({vote.setting for vote in votes})),
     }
-    unblinded = sum(vote.view == "side_by_side" for vote in votes)
-    if unblinded:
-        provenance["with names shown"] = str(unblinded)
+    for view, words in (("side_by_side", "side by side"), ("revealed", "after the names were revealed")):
+        if n := sum(vote.view == view for vote in votes):
+            provenance[words] = str(n)
     tables = [_systems(ratings), _matrix(ratings), _pairs(ratings)]
     tables += [table for table in (_effects(ratings), _positions(votes)) if table.rows]
     return Section(title, provenance, tuple(tables))

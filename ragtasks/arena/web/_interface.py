@@ -215,8 +215,8 @@ def interface(site: Site, arena: Arena, pipelines: Mapping[str, Pipeline], patie
 
     @router.get("/ratings")
     def ratings() -> list[RatingRecord]:
-        """Rate the systems by the votes so far, people and judges apart."""
-        votes = arena.store.votes()
+        """Rate the systems by the blinded votes so far, people and judges apart."""
+        votes = [vote for vote in arena.store.votes() if vote.view == "blinded"]
         groups = sorted({(vote.benchmark, vote.kind) for vote in votes})
         return [
             RatingRecord(

@@ -36,10 +36,8 @@ def test_a_program_votes_like_a_person(tmp_path: Path) -> None:
         assert post(visitor, path, {"rater": "robot", "preference": "best"})[0] == 422
         rated = json.loads(visitor.get("/api/ratings").text)
         assert {item["kind"] for item in rated} == {"human"}
-        assert {item["reason"] for item in rated} == {
-            "won every battle: no finite rating",
-            "lost every battle: no finite rating",
-        }
+        assert {item["elo"] for item in rated} == {None}
+        assert {item["reason"] for item in rated} == {"votes on fewer than 10 conversations"}
 
 
 def test_saved_answers_come_in_the_records_of_trec_rag(tmp_path: Path) -> None:
