@@ -1,6 +1,7 @@
 """People's judgements of citations: how far each cited segment supports the sentence of an answer that cites it.
 
-Source: the track's file of 2024 (`final.citation_judgments_with_prediction.*.jsonl`); its labels are "2", "1" and "0".
+Source: the track's files of 2024 (`final.citation_judgments_*.jsonl`); their labels are "2", "1" and "0", and "-1" for
+a citation that was not judged, as 110 of the 4,855 of `final.citation_judgments_Webassess.20241031.jsonl`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class Support(str, Enum):
     """None of it, or the opposite."""
 
 
-_LABELS = {"2": Support.FULL, "1": Support.PARTIAL, "0": Support.NO}
+_LABELS = {"2": Support.FULL, "1": Support.PARTIAL, "0": Support.NO, "-1": None, "None": None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +41,14 @@ class SupportJudgement:
     """Whether the sentence cites a segment."""
     levels: tuple[Support | None, ...]
     """What its first citation gives; None where it does not cite, or nobody judged it."""
+    n_not_judged: int = 0
+    """Citations without a judgement, of which only the first of a sentence would count."""
 
 
 def read_support(path: Path) -> list[SupportJudgement]:
     """Return the judgements of a file, in its order; a run and a topic come once together.
 
-    A citation without a label (no `support`, or null) was not judged.
+    A citation without a label (no `support`, null, or -1) was not judged.
 
     Raises:
         BenchmarkFileError: the file is missing or empty, or has errors: all of them, by line.
@@ -63,26 +66,33 @@ def read_support(path: Path) -> list[SupportJudgement]:
         elif (run_id, str(topic_id)) in found:
             violations.add(line, "each topic once for a run", f"run {run_id} again", str(topic_id))
         else:
-            judged = tuple(_judged(line, sentences, str(topic_id), violations))
-            cites, levels = tuple(cited for cited, _ in judged), tuple(level for _, level in judged)
-            found[run_id, str(topic_id)] = SupportJudgement(str(topic_id), run_id, cites, levels)
+            levels = tuple(_levels(line, sentences, str(topic_id), violations))
+            found[run_id, str(topic_id)] = SupportJudgement(
+                str(topic_id),
+                run_id,
+                cites=tuple(bool(own) for own in levels),
+                levels=tuple(own[0] if own else None for own in levels),
+                n_not_judged=sum(own.count(None) for own in levels),
+            )
     violations.raise_if_any()
     return list(found.values())
 
 
-def _judged(
+def _levels(
     line: int, sentences: list[Any], topic_id: str, violations: Violations
-) -> Iterator[tuple[bool, Support | None]]:
-    """Yield whether each sentence cites, and the level of its first citation."""
+) -> Iterator[tuple[Support | None, ...]]:
+    """Yield the levels of each sentence's citations."""
     for number, sentence in enumerate(sentences):
         citations = sentence.get("citations") if isinstance(sentence, dict) else None
         if not isinstance(citations, list) or not all(isinstance(item, dict) for item in citations):
             violations.add(line, f"sentences[{number}] with a list `citations` of objects", sentence, topic_id)
             continue
-        label = citations[0].get("support") if citations else None
-        if label is not None and str(label) not in _LABELS:
-            violations.add(line, f"sentences[{number}]: `support` of 0, 1 or 2", label, topic_id)
-        yield bool(citations), _LABELS.get(str(label))
+        labels = [item.get("support") for item in citations]
+        for label in labels:
+            if str(label) not in _LABELS:
+                expected = f"sentences[{number}]: `support` of 0, 1 or 2, or -1 for not judged"
+                violations.add(line, expected, label, topic_id)
+        yield tuple(_LABELS.get(str(label)) for label in labels)
 
 
 __all__ = ["Support", "SupportJudgement", "read_support"]

@@ -29,6 +29,8 @@ class LabelledRuns:
     """The scores; runs are ranked by the first."""
     values: Mapping[str, Mapping[str, Mapping[str, float | None]]]
     """Run -> topic -> score -> value, None for no value."""
+    note: str = ""
+    """What of the labels is in no score."""
 
     @property
     def n_topics(self) -> int:
@@ -82,7 +84,18 @@ def supported_runs(judgements: Sequence[SupportJudgement]) -> LabelledRuns:
     for one in judgements:
         scores = support_scores(one.cites, one.levels)
         values.setdefault(one.run_id, {})[one.topic_id] = {name: score.value for name, score in scores.items()}
-    return LabelledRuns(SUPPORT_SCORES, values)
+    return LabelledRuns(SUPPORT_SCORES, values, _not_judged(judgements))
+
+
+def _not_judged(judgements: Sequence[SupportJudgement]) -> str:
+    """Return how many citations nobody judged, and of these the first ones of sentences; "" for none."""
+    n = sum(one.n_not_judged for one in judgements)
+    first = sum(
+        cited and level is None for one in judgements for cited, level in zip(one.cites, one.levels, strict=True)
+    )
+    return (
+        f"Citations not judged: {n}. Of these {first} come first in a sentence, which is in neither score." if n else ""
+    )
 
 
 def labelled_tables(what: str, runs: LabelledRuns) -> list[Table]:
@@ -102,7 +115,7 @@ def labelled_tables(what: str, runs: LabelledRuns) -> list[Table]:
         return (run_id, n_labelled, *(runs.mean(run_id, name, missing=missing) for name in runs.names))
 
     columns = ("run", "topics", *runs.names)
-    tables = [Table(what, columns, tuple(row(run_id, None) for run_id in ordered))]
+    tables = [Table(what, columns, tuple(row(run_id, None) for run_id in ordered), runs.note)]
     if lacking:
         note = "These runs have no labels for some topics. Above they stand last, whatever their scores."
         chosen = tuple(row(run_id, 0.0) for run_id in ordered if run_id in lacking)

@@ -105,6 +105,24 @@ def test_support_is_that_of_first_citations(tmp_path: Path) -> None:
     assert runs.mean("r", "support_precision").value == 0.375
 
 
+def test_a_citation_that_nist_labels_minus_one_was_not_judged_and_is_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = judged("r", "1", "2", "-1", None), judged("r", "2", "-1")
+    first["sentences"][0]["citations"].append({"support": "-1"})
+    path = written(tmp_path / "s.jsonl", first, second)
+    given = read_support(path)
+    assert [one.n_not_judged for one in given] == [2, 1]
+    runs = supported_runs(given)
+    # As NIST has it, such a sentence is in no denominator; one that does not cite stays in that of recall.
+    assert runs.values["r"]["1"] == {"support_precision": 1.0, "support_recall": 0.5}
+    assert runs.values["r"]["2"] == {"support_precision": None, "support_recall": None}
+    with pytest.raises(SystemExit) as stop:
+        main(["trec-rag", "score", "--support", str(path)])
+    assert stop.value.code == 0
+    assert "Citations not judged: 3. Of these 2 come first in a sentence" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
