@@ -80,7 +80,7 @@ def check(
 ) -> None:
     """List every error in an answer file, with its line; exits with 1 where the track would refuse the file."""
     from ragtasks.benchmarks.trec_rag import read_narratives
-    from ragtasks.submissions.trec_rag import check_answers, check_answers_2025, repaired, write_answers
+    from ragtasks.submissions.trec_rag import check_answers, check_answers_2025, write_rows
 
     is_2025 = narratives is not None or _is_2025(domain)
     if is_2025 and fixed:
@@ -89,7 +89,7 @@ def check(
     checked = (check_answers_2025 if is_2025 else check_answers)(file, topics)
     say(*checked.remarks, f"{file}: {checked.summary()}")
     if fixed:
-        write_answers(fixed, repaired(checked.answers))
+        write_rows(fixed, checked.repaired, is_ascii=True)  # byte for byte what the track's tool writes
         say(f"wrote {fixed}")
     raise typer.Exit(int(checked.n_errors > 0))
 

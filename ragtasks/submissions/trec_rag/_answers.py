@@ -6,7 +6,7 @@ Source: guidelines of TREC RAG 2024 and the organisers' validator.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -83,23 +83,14 @@ def answer_of(response: Response, run_id: str, *, cut: bool = False) -> Answer:
     return Answer(run_id, response.task.task_id, response.task.question, references, kept)
 
 
-def write_answers(path: Path, answers: Sequence[Answer]) -> None:
-    """Write an answer file, atomically.
+def write_rows(path: Path, rows: Iterable[dict[str, Any]], *, is_ascii: bool = False) -> None:
+    """Write JSON lines, atomically; other characters as escapes where `is_ascii`, as Python's own writer has them.
 
     Raises:
         CacheError: the file cannot be written.
     """
-    write_rows(path, (answer.row() for answer in answers))
-
-
-def write_rows(path: Path, rows: Iterable[dict[str, Any]]) -> None:
-    """Write JSON lines, atomically.
-
-    Raises:
-        CacheError: the file cannot be written.
-    """
-    lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    lines = "".join(json.dumps(row, ensure_ascii=is_ascii) + "\n" for row in rows)
     write_atomically(path, lines.encode("utf-8", errors="replace"))
 
 
-__all__ = ["Answer", "answer_of", "write_answers", "write_rows"]
+__all__ = ["Answer", "answer_of", "write_rows"]

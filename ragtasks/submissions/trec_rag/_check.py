@@ -8,15 +8,15 @@ Source: castorini/ragnarok at 7233fa7, `scripts/`, and the track's guidelines.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ragtasks.benchmarks.trec_rag import MAX_WORDS, N_PASSAGES, SEGMENT_ID
 from ragtasks.errors import BenchmarkFileError, clear_error
 from ragtasks.files import bounded_lines, parse_json
-from ragtasks.metrics import CitedSentence, within
+from ragtasks.metrics import CitedSentence, n_words, within
 from ragtasks.submissions.trec_rag._answers import Answer
 
 _KEYS = {"run_id": str, "topic_id": str, "topic": str, "references": list, "response_length": int, "answer": list}
@@ -48,6 +48,8 @@ class CheckedFile:
     """The answers without errors, in the order of the file."""
     remarks: list[Remark] = field(default_factory=list)
     """All violations, by line."""
+    repaired: list[dict[str, Any]] = field(default_factory=list)
+    """The same answers as the track of 2024 repairs them, as the objects of their lines; empty for 2025."""
 
     @property
     def n_errors(self) -> int:
@@ -113,14 +115,6 @@ def check_lines(lines: list[bytes], topics: Mapping[str, str]) -> CheckedFile:
     missing = [topic_id for topic_id in topics if topic_id not in line_of]
     checked.remarks += [Remark(0, False, f"no answer to topic {topic_id}") for topic_id in missing]
     return checked
-
-
-def repaired(answers: Sequence[Answer]) -> list[Answer]:
-    """Return answers as the track repairs them: cut to 400 words, sentence by sentence from the end.
-
-    Lengths and repeated citations are set right by writing alone.
-    """
-    return [replace(answer, sentences=within(answer.sentences, MAX_WORDS)) for answer in answers]
 
 
 def read_answers(path: Path, topics: Mapping[str, str]) -> list[Answer]:
@@ -202,6 +196,7 @@ class _Line:
             self.warn(f"response_length {answer.length}, not {row['response_length']}")
         if self._checked.n_errors == self._n_errors:
             self._checked.answers.append(answer)
+            self._checked.repaired.append(_repaired(row, answer))
 
     def _references(self, references: list[Any]) -> None:
         if len(references) > N_PASSAGES:
@@ -231,6 +226,23 @@ class _Line:
             yield CitedSentence(text, tuple(dict.fromkeys(whole)))
 
 
+def _repaired(row: Mapping[str, Any], answer: Answer) -> dict[str, Any]:
+    """Return an object with citations in order and once, cut to 400 words by whole sentences, its length right."""
+    sentences = within(answer.sentences, MAX_WORDS)
+    items = [{**item, "citations": _in_order(item["citations"])} for item in row["answer"][: len(sentences)]]
+    return {**row, "response_length": n_words(sentence.text for sentence in sentences), "answer": items}
+
+
+def _in_order(citations: list[int]) -> list[int]:
+    """Return citations once each in the order of the track's tool: that of Python's sets of integers, mostly ascending.
+
+    The tool makes a set of every sentence's citations, and one more before it where some stand twice: [15, 7] and
+    [15, 7, 7] come out in different orders, since both numbers compete for one place in the set's table.
+    """
+    once = list(set(citations)) if len(set(citations)) < len(citations) else citations
+    return list(set(once))
+
+
 __all__ = [
     "CheckedFile",
     "Remark",
@@ -239,5 +251,4 @@ __all__ = [
     "check_lines",
     "lines_of",
     "read_answers",
-    "repaired",
 ]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.records import Passage, Response
 from ragtasks.submissions.trec_rag import check_answers, read_answers
-from ragtasks.submissions.trec_rag._answers import answer_of, write_answers
+from ragtasks.submissions.trec_rag._answers import answer_of, write_rows
 from ragtasks.submissions.trec_rag._check import check_lines
 from tests.judges._scripted import response
 
@@ -126,6 +126,25 @@ def test_a_file_with_errors_cannot_be_read_and_one_with_warnings_can(tmp_path: P
         check_answers(tmp_path / "none", TOPICS)
 
 
+def test_what_the_track_repairs_keeps_everything_else_and_orders_every_sentence_s_citations() -> None:
+    more = [f"{IDS[n]}" for n in range(20)]
+    answer = [
+        {"text": "Räin fell.", "citations": [2, 0], "note": 1},
+        {"text": "Sun shone.", "citations": [1, 3, 1]},
+        {"text": "word " * 397, "citations": [9]},
+    ]
+    given_row = row(references=more, response_length=9, answer=answer, extra="stays")
+    checked = check_lines([json.dumps(given_row).encode(), json.dumps(row("2024-9")).encode()], TOPICS)
+    (repaired,) = checked.repaired
+    assert list(repaired) == list(given_row)
+    assert repaired == {
+        **given_row,
+        "response_length": 4,
+        "answer": [{**answer[0], "citations": [0, 2]}, {**answer[1], "citations": [1, 3]}],
+    }
+    assert checked.answers[0].sentences[0].citations == (2, 0), "the first citation is scored as it was handed in"
+
+
 def answered(text: str, n_passages: int = 3, topic_id: str = "2024-1") -> Response:
     base = response(text, history=(), question=TOPICS[topic_id], task_id=topic_id)
     return replace(base, passages=tuple(Passage(segment_id, "text") for segment_id in IDS[:n_passages]))
@@ -180,5 +199,5 @@ def independently_valid(made: dict[str, Any]) -> bool:
 def test_written_answers_read_back_equal(tmp_path: Path) -> None:
     made: Callable[[str], Any] = lambda topic_id: answer_of(answered("Rain fell [2]. Sun [1].", 3, topic_id), "demo")  # noqa: E731
     answers = [made(topic_id) for topic_id in TOPICS]
-    write_answers(tmp_path / "a.jsonl", answers)
+    write_rows(tmp_path / "a.jsonl", [answer.row() for answer in answers])
     assert read_answers(tmp_path / "a.jsonl", TOPICS) == answers

@@ -109,7 +109,10 @@ def test_from_logged_answers_to_scores(judge: dict[str, Any], command: Command, 
     answers, named = tmp_path / "answers.jsonl", json.dumps(judge)
     status, said = command("answers", str(tmp_path / "out"), "--run-id", "demo", "--output", str(answers))
     assert (status, "6 citations name no passage" in said) == (0, True)
-    assert command("check", str(answers))[0] == 0
+    assert command("check", str(answers), "--fixed", str(tmp_path / "fixed"))[0] == 0
+    written = [[json.loads(line) for line in path.read_text().splitlines()] for path in (answers, tmp_path / "fixed")]
+    assert written[0] == written[1]
+    assert (tmp_path / "fixed").read_text().isascii()
 
     status, said = command("score", str(answers), "--judge", named, "--output", str(tmp_path / "scores"))
     assert status == 0
