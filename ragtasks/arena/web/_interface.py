@@ -263,7 +263,7 @@ async def _live_response(pipeline: Pipeline, topic: TopicRecord, patience_second
     try:
         return await ask_pipeline(pipeline, messages, patience_seconds=patience_seconds, passages=passages)
     except ModelError as error:
-        raise HTTPException(502, f"{pipeline.name} did not answer: {error}") from error
+        raise HTTPException(502, f"{pipeline.name}: {error}; the server's log says why") from error
 
 
 def _saved_response(arena: Arena, topic: TopicRecord) -> Response:

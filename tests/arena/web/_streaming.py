@@ -18,14 +18,19 @@ class _Model(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.bodies.append(body)
         if "broken" in body["model"]:
-            self.send_response(500)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
+            self._refuse(500, b"")
+            return
+        if "unknown" in body["model"]:
+            why = f"The model `{body['model']}` does not exist in organization org-acme on gpu-7.internal"
+            self._refuse(404, json.dumps({"error": {"message": why, "type": "NotFoundError"}}).encode())
             return
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.end_headers()
-        for part in ("It runs ", "from ", "April [1].", f" {len(body['messages'])} messages."):
+        said = ("It runs ", "from ", "April [1].", f" {len(body['messages'])} messages.")
+        thought = ("<think>I am ", "made by Acme.", "</think>\n\n") if "thinking" in body["model"] else ()
+        more = (" It stops in June.",) * (20 if "long" in body["model"] else 0)
+        for part in () if "silent" in body["model"] else (*thought, *said, *more):
             time.sleep(0.3 if "slow" in body["model"] else 0.0)
             chunk = {"id": "1", "object": "chat.completion.chunk", "created": 0, "model": "m"}
             chunk["choices"] = [{"index": 0, "delta": {"content": part}, "finish_reason": None}]
@@ -34,6 +39,13 @@ class _Model(BaseHTTPRequestHandler):
         if "stuck" in body["model"]:
             time.sleep(3)
         self.wfile.write(b"data: [DONE]\n\n")
+
+    def _refuse(self, status: int, content: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
 
     def log_message(self, *_: object) -> None:
         """Keep quiet."""

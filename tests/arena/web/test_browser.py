@@ -107,7 +107,7 @@ def test_pages_fit_both_screens_in_both_themes_without_a_serious_violation(tmp_p
         assert {key: value for key, value in found.items() if value != ([], False)} == {}
 
 
-def test_live_answers_are_streamed_and_lead_to_the_vote(tmp_path: Path, rater: Rater) -> None:
+def test_live_answers_appear_and_lead_to_the_vote(tmp_path: Path, rater: Rater) -> None:
     with live(tmp_path, "quick", "slow") as (served, _, _bodies):
         rater.enter(served.address, "/live")
         rater.run("document.getElementById('question').value = 'When does the ferry run?'")

@@ -1,16 +1,19 @@
-"""Systems that are asked now: streamed, blinded in speed too, failures that nobody can vote on, the interface."""
+"""Systems that are asked now: blinded in speed, thinking and failures too, which nobody can vote on."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ragtasks.arena.web import Pipeline, live_systems
+from ragtasks.arena.web.live._battles import steps_of
 from ragtasks.arena.web.live._pages import messages_of
 from ragtasks.clients import no_secrets
 from ragtasks.errors import ConfigurationError
@@ -22,14 +25,16 @@ PASSAGES = (Passage("p1", "The ferry runs from April.", "Ferry"),)
 
 
 @contextmanager
-def live(folder: Path, *models: str, **options: Any) -> Iterator[tuple[Served, Visitor, list[dict[str, Any]]]]:
+def live(
+    folder: Path, *models: str, search: Callable[[str], Sequence[Passage]] = lambda _: PASSAGES, **options: Any
+) -> Iterator[tuple[Served, Visitor, list[dict[str, Any]]]]:
     """Serve two systems whose models behave as their names say."""
     with streaming_endpoint() as (address, bodies):
         texts = [
             json.dumps({"name": f"secret {m}", "retriever": "any", "generator": {"model": m, "base_url": address}})
             for m in models
         ]
-        pipelines: list[Pipeline] = live_systems(texts, lambda _: lambda question: PASSAGES, no_secrets)
+        pipelines: list[Pipeline] = live_systems(texts, lambda _: search, no_secrets)
         with serving(folder, pipelines=pipelines, **options) as served:
             visitor = Visitor(served.port)
             visitor.enter()
@@ -46,6 +51,12 @@ def events(visitor: Visitor, address: str) -> list[tuple[str, dict[str, str]]]:
     return [(name.removeprefix("event: "), json.loads(data.removeprefix("data: "))) for name, data in blocks]
 
 
+def written(found: Sequence[tuple[str, dict[str, str]]]) -> dict[str, str]:
+    """Return side -> the text that its pieces make."""
+    pieces = [content for name, content in found if name == "text"]
+    return {side: "".join(piece[side] for piece in pieces) for side in "AB"}
+
+
 def test_both_answers_come_as_written_and_are_voted_on(tmp_path: Path) -> None:
     with live(tmp_path, "quick", "slow") as (served, visitor, bodies):
         address = ask(visitor, question="When does the ferry run?").headers["location"]
@@ -53,11 +64,7 @@ def test_both_answers_come_as_written_and_are_voted_on(tmp_path: Path) -> None:
         found = events(visitor, address)
         assert not any("secret" in text for text in (watched.text, json.dumps(found)))
         assert found[-1][0] == "done"
-        texts = {"A": "", "B": ""}
-        for name, content in found[1:-1]:
-            assert name == "text"
-            texts[content["side"]] += content["text"]
-        assert texts == dict.fromkeys("AB", "It runs from April [1]. 2 messages.")
+        assert written(found) == dict.fromkeys("AB", "It runs from April [1]. 2 messages.")
         page = visitor.get(found[-1][1]["next"])
         assert "secret" not in page.text
         assert 'data-passage="A-1"' in page.text
@@ -72,15 +79,40 @@ def test_both_answers_come_as_written_and_are_voted_on(tmp_path: Path) -> None:
         assert [message["role"] for message in bodies[-1]["messages"]] == ["system", "user", "assistant", "user"]
 
 
-def test_speed_says_nothing_where_names_are_hidden(tmp_path: Path) -> None:
-    with live(tmp_path, "quick", "slow") as (_, visitor, _bodies):
-        address = ask(visitor, question="When?").headers["location"]
-        lengths = {"A": 0, "B": 0}
-        for name, content in events(visitor, address):
-            if name == "text":
-                lengths[content["side"]] += len(content["text"])
-                if content["side"] == "B":
-                    assert lengths["A"] == lengths["B"]
+def test_speed_says_nothing(tmp_path: Path) -> None:
+    """A slow short answer and a quick long one come in the same steps, each the same share of its text."""
+    with live(tmp_path, "slow", "long") as (_, visitor, _bodies):
+        found = events(visitor, ask(visitor, question="When?").headers["location"])
+        whole = written(found)
+        assert {len(text) > 300 for text in whole.values()} == {True, False}
+        for step in range(1, len(found) - 1):
+            part = written(found[: step + 1])
+            assert {side: len(text) for side, text in part.items()} == {
+                side: len(text) * step // (len(found) - 2) for side, text in whole.items()
+            }
+
+
+@given(st.lists(st.integers(1, 2_000), min_size=2, max_size=2))
+def test_steps_give_both_texts_whole_and_end_together(lengths: list[int]) -> None:
+    texts = [("abcdefg" * length)[:length] for length in lengths]
+    steps = list(steps_of(texts))
+    assert ["".join(parts) for parts in zip(*steps, strict=True)] == texts
+    assert len(steps) <= 40
+    assert all(steps[-1])
+
+
+@pytest.mark.parametrize("names", [{}, {"first": "secret quick thinking", "second": "secret quick"}])
+def test_thinking_is_never_shown(tmp_path: Path, names: dict[str, str]) -> None:
+    with live(tmp_path, "quick thinking", "quick") as (served, visitor, _bodies):
+        found = events(visitor, ask(visitor, question="When?", **names).headers["location"])
+        assert written(found) == dict.fromkeys("AB", "It runs from April [1]. 2 messages.")
+        page = visitor.get(found[-1][1]["next"])
+        for text in (json.dumps(found), page.text):
+            assert "think>" not in text
+            assert "Acme" not in text
+        visitor.post(f"{found[-1][1]['next']}/vote", preference="tie", form_token=page.form_token)
+        (vote,) = served.arena.store.votes()
+        assert vote.first.n_words == vote.second.n_words
 
 
 def test_names_in_view_are_chosen_and_the_vote_says_so(tmp_path: Path) -> None:
@@ -97,17 +129,50 @@ def test_names_in_view_are_chosen_and_the_vote_says_so(tmp_path: Path) -> None:
         assert ask(visitor, question="When?", first="secret quick").status == 422
 
 
-@pytest.mark.parametrize(("model", "why"), [("broken", "500"), ("stuck", "no whole answer within 1 seconds")])
-def test_what_fails_is_said_to_and_cannot_be_voted_on(tmp_path: Path, model: str, why: str) -> None:
+@pytest.mark.parametrize(
+    ("model", "why"),
+    [
+        ("broken", "HTTP 500"),
+        ("unknown", "does not exist in organization org-acme on gpu-7.internal"),
+        ("stuck", "no whole answer within 1 seconds"),
+        ("silent", "an empty answer"),
+    ],
+)
+def test_of_a_failure_the_rater_learns_that_and_the_log_why(
+    tmp_path: Path, model: str, why: str, caplog: pytest.LogCaptureFixture
+) -> None:
     with live(tmp_path, "quick", model, patience_seconds=1.0) as (served, visitor, _):
         address = ask(visitor, question="When?").headers["location"]
-        name, content = events(visitor, address)[-1]
-        assert name == "failed"
-        assert why in content["why"]
-        assert "secret" not in content["why"]
-        assert "127.0.0.1" not in content["why"]
-        assert "No battle" in visitor.get(address).text
+        assert events(visitor, address) == [("begin", {}), ("failed", {"why": "a system gave no answer"})]
+        page = visitor.get(address).text
+        assert "No battle: a system gave no answer." in page
+        assert "It runs" not in page
+        assert not any(text in page for text in ("secret", model, "500", "acme"))
         assert served.arena.store.assignments() == []
+    logged = [record.getMessage() for record in caplog.records]
+    assert any(f"secret {model}" in text and why in text for text in logged)
+
+
+def test_a_retriever_that_fails_is_in_the_log_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def search(question: str) -> tuple[Passage, ...]:
+        raise ConfigurationError("no index at /secret/place") if "index" in question else TypeError("of a plugin")
+
+    with live(tmp_path, "quick", "other", search=search) as (_, visitor, _bodies):
+        for question in ("Is there an index?", "When?"):
+            found = events(visitor, ask(visitor, question=question).headers["location"])
+            assert found == [("begin", {}), ("failed", {"why": "a system gave no answer"})]
+    assert "no index at /secret/place" in caplog.text
+    assert "of a plugin" in caplog.text
+
+
+def test_a_program_learns_no_words_of_the_server(tmp_path: Path) -> None:
+    with live(tmp_path, "quick", "unknown") as (_, visitor, _bodies):
+        topic = {"system": "secret unknown", "query": {"qid": "t", "text": "When?"}}
+        reply = visitor.ask("POST", "/api/answers", json.dumps(topic), Content_Type="application/json")
+        assert reply.status == 502
+        assert json.loads(reply.text) == {
+            "detail": "secret unknown: a system gave no answer; the server's log says why"
+        }
 
 
 def test_questions_that_cannot_be_asked_say_why(tmp_path: Path) -> None:

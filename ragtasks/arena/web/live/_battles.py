@@ -1,27 +1,32 @@
-"""Battles between systems that are asked now: both at once, their answers shown as they come.
+"""Battles between systems that are asked now: both at once, their answers shown once both are there.
 
-Where the names are hidden, so is speed: neither answer is shown further than the shorter one that is still being
-written, and neither is said to be ready before both are. What failed is said to have failed, and nobody can vote on it.
+How an answer comes says who gives it: its speed, its thinking, the words of a server that fails. So nothing is shown
+before both are whole, then both appear from beginning to end in the same steps. Of a failure raters learn that there
+was one, and nobody can vote on it; the log has the system and the reason.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import secrets
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from ragtasks.arena.battles import Answer, Battle
 from ragtasks.arena.votes import Assignment
 from ragtasks.arena.web._arena import Arena
-from ragtasks.arena.web._pipelines import Pipeline, ask_pipeline
+from ragtasks.arena.web._pipelines import NO_ANSWER, Pipeline, ask_pipeline
 from ragtasks.errors import ConfigurationError, ModelError
 from ragtasks.metrics import RuleBasedIdk
 from ragtasks.records import IdkVerdict, Message, Response
 
-_TICK_SECONDS = 0.05
+_LOGGER = logging.getLogger(__name__)
+_STEP_SECONDS = 0.05
+_STEP_CHARACTERS = 12
+_MOST_STEPS = 40
 _MOST_KEPT = 500
 _MOST_RUNNING = 64
 _LABELS = "AB"
@@ -39,10 +44,8 @@ class LiveBattle:
     """The conversation."""
     names: tuple[str, str]
     """The systems, in the order shown."""
-    texts: list[str] = field(default_factory=lambda: ["", ""])
-    """What came so far."""
-    is_written: list[bool] = field(default_factory=lambda: [False, False])
-    """Whether each answer has ended."""
+    texts: tuple[str, ...] = ()
+    """Both answers, without thinking, once both are there."""
     failure: str = ""
     """Why there is nothing to vote on; empty where there is, or may be."""
     assignment: Assignment | None = None
@@ -98,63 +101,50 @@ class LiveBattles:
 
     async def _fight(self, battle: LiveBattle) -> None:
         try:
-            found = await asyncio.gather(*(self._answer(battle, side) for side in (0, 1)), return_exceptions=True)
-            failed = [
-                f"{_LABELS[side]}: {error if isinstance(error, ModelError) else 'it failed'}"
-                for side, error in enumerate(found)
-                if isinstance(error, BaseException)
-            ]
+            found = await asyncio.gather(*(self._answer(battle, name) for name in battle.names), return_exceptions=True)
+            for name, item in zip(battle.names, found, strict=True):
+                if isinstance(item, BaseException) and not isinstance(item, ModelError):
+                    _LOGGER.error("live system %s failed", name, exc_info=item)
             answers = [item for item in found if isinstance(item, Answer)]
-            if failed:
-                battle.failure = "; ".join(failed)
-            else:
-                fought = Battle(*sorted(answers, key=lambda answer: answer.system))
-                battle.assignment = await asyncio.to_thread(
-                    self._arena.keep_live,
-                    fought,
-                    battle.rater,
-                    battle.view,
-                    is_turned=answers[0].system != fought.first.system,
-                )
+            if len(answers) < len(battle.names):
+                battle.failure = NO_ANSWER
+                return
+            fought = Battle(*sorted(answers, key=lambda answer: answer.system))
+            battle.texts = tuple(answer.response.text for answer in answers)
+            battle.assignment = await asyncio.to_thread(
+                self._arena.keep_live,
+                fought,
+                battle.rater,
+                battle.view,
+                is_turned=answers[0].system != fought.first.system,
+            )
         except Exception:
             battle.failure = "the battle could not be kept"
             raise
 
-    async def _answer(self, battle: LiveBattle, side: int) -> Answer:
-        def take(part: str) -> None:
-            battle.texts[side] += part
-
-        name = battle.names[side]
-        response = await ask_pipeline(self.pipelines[name], battle.messages, patience_seconds=self._patience, take=take)
-        battle.is_written[side] = True
+    async def _answer(self, battle: LiveBattle, name: str) -> Answer:
+        response = await ask_pipeline(self.pipelines[name], battle.messages, patience_seconds=self._patience)
         return live_answer(name, response)
 
     async def events(self, battle: LiveBattle) -> AsyncIterator[str]:
-        """Yield server-sent events: `begin`, then `text` as it comes, then `done` with an address, or `failed`."""
+        """Yield server-sent events: `begin`, then `text` of both sides, then `done` with an address, or `failed`."""
         yield _event("begin", {})
-        shown = [0, 0]
-        while True:
-            is_over = battle.is_over
-            for side, end in enumerate(self._visible(battle)):
-                if end > shown[side]:
-                    yield _event("text", {"side": _LABELS[side], "text": battle.texts[side][shown[side] : end]})
-                    shown[side] = end
-            if battle.failure:
-                yield _event("failed", {"why": battle.failure})
-                return
-            if is_over and battle.assignment:
-                yield _event("done", {"next": f"/battles/{battle.assignment.assignment_id}"})
-                return
-            await asyncio.sleep(_TICK_SECONDS)
+        if battle.work is not None:
+            await asyncio.wait([battle.work])
+        if battle.assignment is None:
+            yield _event("failed", {"why": battle.failure})
+            return
+        for parts in steps_of(battle.texts):
+            yield _event("text", dict(zip(_LABELS, parts, strict=True)))
+            await asyncio.sleep(_STEP_SECONDS)
+        yield _event("done", {"next": f"/battles/{battle.assignment.assignment_id}"})
 
-    @staticmethod
-    def _visible(battle: LiveBattle) -> list[int]:
-        """Return how many characters of each answer may be shown."""
-        lengths = [len(text) for text in battle.texts]
-        if battle.view != "blinded" or battle.is_over:
-            return lengths
-        limits = [length for length, is_written in zip(lengths, battle.is_written, strict=True) if not is_written]
-        return [min([length, *limits]) for length in lengths]
+
+def steps_of(texts: Sequence[str]) -> Iterator[list[str]]:
+    """Yield the next part of each text, so that all begin in the first step and end in the last."""
+    n = min(_MOST_STEPS, -(-max(map(len, texts)) // _STEP_CHARACTERS))
+    for step in range(n):
+        yield [text[len(text) * step // n : len(text) * (step + 1) // n] for text in texts]
 
 
 def live_answer(name: str, response: Response) -> Answer:
@@ -167,4 +157,4 @@ def _event(name: str, content: Mapping[str, str]) -> str:
     return f"event: {name}\ndata: {json.dumps(content)}\n\n"
 
 
-__all__ = ["LiveBattle", "LiveBattles", "live_answer"]
+__all__ = ["LiveBattle", "LiveBattles", "live_answer", "steps_of"]

@@ -72,7 +72,7 @@
   }
   addEventListener("pageshow", () => { for (const form of document.forms) delete form.dataset.sent; });
 
-  // --- answers as they come
+  // --- live answers, both in the same steps
   const live = document.getElementById("live");
   const state = document.getElementById("state");
   const panes = Object.fromEntries(["A", "B"].map((side) => [side, document.getElementById(`stream-${side}`)]));
@@ -80,8 +80,7 @@
     const source = new EventSource(live.dataset.events);
     source.addEventListener("begin", () => { for (const pane of Object.values(panes)) pane.textContent = ""; });
     source.addEventListener("text", ({ data }) => {
-      const { side, text } = JSON.parse(data);
-      panes[side].textContent += text;
+      for (const [side, text] of Object.entries(JSON.parse(data))) panes[side].textContent += text;
     });
     source.addEventListener("failed", ({ data }) => {
       source.close();
