@@ -106,6 +106,8 @@ class Judged:
     """Share of the verdicts asked about the response that were given."""
     ibm: Sequence[IbmJudged] | None = None
     """The same in the ibm profile; None where judges were not asked in the official words."""
+    is_rl_f_asked: bool = True
+    """Whether judges were asked for `rl_f` at all: if not, it is unscored also where a refusal alone would decide."""
 
 
 def score_responses(
@@ -135,7 +137,8 @@ def score_responses(
     if judged is None:
         return scores
     given = zip(evidence, judged.rb_llm, judged.rl_f, judged.coverage, strict=True)
-    return [{**own, **_judged_scores(*row)} for own, row in zip(scores, given, strict=True)]
+    scores = [{**own, **_judged_scores(*row)} for own, row in zip(scores, given, strict=True)]
+    return scores if judged.is_rl_f_asked else [{**own, **_unasked_rl_f(own)} for own in scores]
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +197,12 @@ def _judged_scores(known: _Evidence, rb_llm: Score, rl_f: Score, coverage: float
         **_ibm_scores(known),
         "judge_coverage": Score(coverage),
     }
+
+
+def _unasked_rl_f(scores: Scores) -> Scores:
+    """Return RL_F without a value: a mean over refusals only is no score of the model."""
+    reason = scores["rl_f_raw"].reason
+    return {name: Score(None, reason) for name in ("rl_f", "rl_f_raw", "rl_f_ibm") if name in scores}
 
 
 def _ibm_scores(known: _Evidence) -> Scores:

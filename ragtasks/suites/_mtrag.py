@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 from ragtasks.benchmarks import Benchmark
+from ragtasks.errors import MissingExtraError
 from ragtasks.judges import CLARIFICATION, IDK, RB_LLM, RL_F, Rubric, Verdicts, rubrics_named
-from ragtasks.judges.official import IBM, official_rubrics, ragas_rl_f
+from ragtasks.judges.official import IBM, official_rubrics, ragas_rl_f, unasked_rl_f
 from ragtasks.metrics import METRICS, IbmJudged, Judged, Scores, ibm_visible_answerability, score_responses
 from ragtasks.records import Answerability, IdkVerdict
 from ragtasks.suites._suite import ScoringInputs, Suite
+
+_LOGGER = logging.getLogger(__name__)
 
 RUBRICS = (RB_LLM, RL_F, IDK, CLARIFICATION)
 """What judges are asked."""
@@ -37,6 +41,7 @@ def judged(verdicts: Verdicts) -> Judged:
         verdicts.clarifications() if CLARIFICATION in verdicts.rubrics else [None for _ in indexes],
         [verdicts.share_answered(index, names) for index in indexes],
         [_ibm_judged(verdicts, index) for index in indexes] if RB_LLM + IBM in verdicts.rubrics else None,
+        is_rl_f_asked=any(item.rubric == RL_F and item.n_asked for item in verdicts.coverage()),
     )
 
 
@@ -61,15 +66,20 @@ def _ibm_judged(verdicts: Verdicts, index: int) -> IbmJudged:
 def official(benchmark: Benchmark) -> Sequence[Rubric]:
     """Return the rubrics in the official words: the fetched checkout's, and those of ragas for RL_F.
 
-    Whether a response asks what is meant is a question only where the benchmark has underspecified tasks.
+    Whether a response asks what is meant is a question only where the benchmark has underspecified tasks. Without ragas
+    RL_F alone is not asked, which a warning says now and its reason on every response.
 
     Raises:
         ConfigurationError: the official scripts are not with the benchmark's files, or are of another commit.
-        MissingExtraError: ragas is not installed.
     """
     asks_back = any(task.answerability is Answerability.UNDERSPECIFIED for task in benchmark.tasks)
     names = [RB_LLM, IDK, *([CLARIFICATION] if asks_back else [])]
-    return [*official_rubrics(benchmark.root, names), ragas_rl_f()]
+    others = official_rubrics(benchmark.root, names)
+    try:
+        return [*others, ragas_rl_f()]
+    except MissingExtraError as error:
+        _LOGGER.warning("rl_f and rl_f_ibm will be unscored; the other official prompts are asked. %s", error)
+        return [*others, unasked_rl_f(str(error))]
 
 
 SUITE = Suite(

@@ -78,7 +78,6 @@ class Suite:
 
         Raises:
             ConfigurationError: official words are asked for, and there are none, or they are not with the files.
-            MissingExtraError: official words are asked for, and the package that has some of them is not installed.
         """
         if prompts == "ours":
             return self.rubrics()

@@ -11,10 +11,14 @@ import pytest
 
 from ragtasks.benchmarks import Benchmark, benchmark_folder, benchmark_names, open_benchmark
 from ragtasks.config import config_from_metadata
-from ragtasks.errors import ConfigurationError, MissingExtraError
+from ragtasks.errors import ConfigurationError
+from ragtasks.judges._panel import judge
+from ragtasks.metrics import IdkLabel, Semantics
+from ragtasks.records import Answerability, IdkVerdict, Score
 from ragtasks.scoring import given_metrics
-from ragtasks.suites import Suite, suite_named
+from ragtasks.suites import ScoringInputs, Suite, suite_named
 from ragtasks.suites._registry import SUITES
+from tests.judges._scripted import ScriptedClient, response
 
 JUDGED = ["rb_llm", "idk"]
 
@@ -75,12 +79,26 @@ def test_clarification_is_a_question_of_benchmarks_that_need_it(
     assert found == [*(f"{rubric}{end}" for rubric in asked for end in ("", "_ibm")), "rl_f"]
 
 
-def test_without_ragas_official_words_name_the_extra(
-    sample: Benchmark, mtrag_checkout: Path, monkeypatch: pytest.MonkeyPatch
+def test_without_ragas_all_official_words_but_those_of_rl_f_are_asked(
+    sample: Benchmark, mtrag_checkout: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setitem(sys.modules, "ragas.metrics._faithfulness", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'ragtasks\[ragas\]'"):
-        suite_named("mtrag").rubrics_in("official", replace(sample, root=mtrag_checkout))
+    suite, benchmark = suite_named("mtrag"), replace(sample, root=mtrag_checkout)
+    rubrics = suite.rubrics_in("official", benchmark)
+    (warning,) = caplog.messages
+    assert warning.startswith("rl_f and rl_f_ibm will be unscored; the other official prompts are asked.")
+    assert "pip install 'ragtasks[ragas]'" in warning
+    answers = [response("I do not know.", answerability=answerability) for answerability in Answerability]
+    verdicts = judge(answers, rubrics, [ScriptedClient(lambda _prompt, _n_before: "Yes. Rating: [[7]]")])
+    labels = [IdkLabel(IdkVerdict.YES, "a refusal")] * len(answers)
+    scores = suite.score(ScoringInputs(benchmark, answers, labels, Semantics(None, "encoder: none"), verdicts))
+    for row in scores:
+        assert row["judge_coverage"] == Score(1.0)
+        assert row["rb_llm_ibm"].value is not None
+        for name in ("rl_f", "rl_f_raw", "rl_f_ibm"):
+            assert row[name].value is None
+            assert "ragas, which is not installed" in row[name].reason
+    assert scores[0]["rb_llm_raw"] == Score(0.7)
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,12 @@ def ragas_rl_f() -> Rubric:
     return Rubric(RL_F, description, step, (first.instruction, second.instruction))
 
 
+def unasked_rl_f(reason: str) -> Rubric:
+    """Return the rubric `rl_f` that asks nothing, for where ragas cannot be had: no other wording takes its place."""
+    finding = Finding(None, None, VerdictOutcome.NOT_ASKED, reason)
+    return Rubric(RL_F, "not asked, as ragas is missing", lambda _: finding, ("none",))
+
+
 def _statements(first: Any, second: Any, extract_json: Any, response: Response) -> Question:
     question = ibm_conversation(response.task.messages)
     shown = first.input_model(question=_whole(question), answer=_whole(response.text))
@@ -83,4 +89,4 @@ def _output(prompt: Any, found: str) -> Any:
         raise UnparsableReplyError(f"not the JSON of {prompt.output_model.__name__}") from error
 
 
-__all__ = ["ragas_rl_f"]
+__all__ = ["ragas_rl_f", "unasked_rl_f"]
