@@ -145,7 +145,11 @@ def _rerank(inside: str, line: str, inner: Callable[[str], Retriever], connect: 
     members = _members(inside, line)
     kind, _, chosen = members[1].partition(":") if len(members) == 2 else ("", "", "")
     if kind not in ("cross-encoder", "listwise"):
-        expected = "rerank(RETRIEVER,cross-encoder:MODEL,depth=100) or rerank(RETRIEVER,listwise:MODEL,depth=100)"
+        expected = (
+            "rerank(RETRIEVER,cross-encoder:MODEL,depth=100) or rerank(RETRIEVER,listwise:MODEL,depth=100), with a "
+            "MODEL that was trained to rank, such as cross-encoder/ms-marco-MiniLM-L6-v2; an embedding model such as "
+            "minilm is a RETRIEVER, dense:minilm"
+        )
         raise refused(line, expected, f"{len(members)} parts: {members}")
     model, *parts = split(chosen, ",", line)
     _refuse_key(kind, parts)

@@ -82,6 +82,7 @@ from ragtasks.metrics.semantic import (
     describe_embeddings,
     resolve_encoder,
     semantic_scores,
+    whole_weights,
 )
 
 __all__ = [
@@ -173,5 +174,6 @@ __all__ = [
     "support_recall",
     "support_scores",
     "token_f1",
+    "whole_weights",
     "within",
 ]

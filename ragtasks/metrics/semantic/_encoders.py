@@ -10,6 +10,7 @@ from typing import Any
 from ragtasks.errors import ConfigurationError, MissingExtraError, clear_error
 from ragtasks.metrics.semantic._batches import ON_GPU, ONE_BY_ONE, Batch, Batching
 from ragtasks.metrics.semantic._identity import encoder_identity
+from ragtasks.metrics.semantic._loading import whole_weights
 from ragtasks.metrics.semantic._specs import MINILM, EncoderSpec
 
 _HUGE_LENGTH = 1_000_000
@@ -143,7 +144,8 @@ def _load(spec: EncoderSpec) -> tuple[Any, Any]:
     try:
         # Said outright: left open, transformers asks on the terminal whether a model's own code may run.
         tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
-        return tokenizer, AutoModel.from_pretrained(source, trust_remote_code=False)
+        with whole_weights("the encoder for BERTScore", spec.name, f'take a complete copy, or the encoder "{MINILM}"'):
+            return tokenizer, AutoModel.from_pretrained(source, trust_remote_code=False)
     except (OSError, ValueError) as error:
         raise _not_there(spec, error) from error
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ragtasks.metrics.semantic._devices import check_device
 from ragtasks.metrics.semantic._embedding_cache import EmbeddingCache
 from ragtasks.metrics.semantic._encoders import Encoder, check_encoder
+from ragtasks.metrics.semantic._loading import check_device
 from ragtasks.metrics.semantic._specs import EncoderSpec, resolve_encoder
 from ragtasks.metrics.semantic._text_vectors import TextVectors
 from ragtasks.records import Score

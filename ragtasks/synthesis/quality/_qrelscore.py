@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ragtasks.errors import ConfigurationError, MissingExtraError, clear_error
+from ragtasks.metrics import whole_weights
 from retrieval_cache.retrievers import load_model
 
 PUBLISHED_MODELS = ("bert-base-cased", "gpt2")
@@ -114,7 +115,8 @@ def _language_model(name: str) -> tuple[Any, Any]:
     except ImportError as error:
         raise MissingExtraError("transformers", "train", _PURPOSE) from error
     try:
-        model = AutoModelForCausalLM.from_pretrained(name, trust_remote_code=False)
+        with whole_weights(_PURPOSE, name, "take a causal language model, such as gpt2"):
+            model = AutoModelForCausalLM.from_pretrained(name, trust_remote_code=False)
         return model.eval(), AutoTokenizer.from_pretrained(name, trust_remote_code=False)
     except (OSError, ValueError) as error:
         message = clear_error(

