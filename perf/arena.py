@@ -42,7 +42,7 @@ def answers():
             text = f"It runs from April [1]. {system} " * 15
             yield Answer(system, "made", "full_rag", Response(task, passages, text), False, {})
 
-serve(AnswerPool(answers()), Path(sys.argv[1]), port=0, raters_per_battle=50, title="made")
+serve(AnswerPool(answers()), Path(sys.argv[1]), port=0, raters_per_battle=50, title="made", types_names=True)
 """
 FORM_TOKEN = re.compile(r'name="form_token" value="([0-9a-f]{64})"')
 

@@ -41,9 +41,9 @@ ALLOWED = {
     # The third number of BERTScore: its tests compare all three with the bert-score package.
     "f1",
     # Said by the arena's interface, field by field.
-    *("is_live", "response_length", "rating_at_equal_length", "n_skipped", "n_wanted"),
+    *("is_live", "response_length", "rating_at_equal_length"),
     # What is read or kept and has no command yet.
-    *("keep_form", "needs_rewriting", "read_assignments", "sub_narrative"),
+    *("needs_rewriting", "read_assignments", "sub_narrative"),
 }
 
 

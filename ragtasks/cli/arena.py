@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ragtasks.cli.app import TableFormat, app, put, say
-from ragtasks.cli.options import DATA, asking, named_benchmark
+from ragtasks.cli.options import ADDRESS, DATA, HOST, NAMES, PORT, TYPED_NAMES, asking, invited, named_benchmark
 from ragtasks.errors import ConfigurationError
 
 commands = typer.Typer(help="Which of two answers is better: judges, people, ratings.", no_args_is_help=True)
@@ -92,11 +92,10 @@ _OWN_RESULTS = Annotated[
 def serve(  # noqa: PLR0917 (one parameter an option)
     results: _OWN_RESULTS = None,
     database: _DATABASE = Path("arena.sqlite"),
-    host: Annotated[
-        str, typer.Option(help="Outside this machine it needs a token in RAGTASKS_ARENA_TOKEN.")
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8765,
+    host: HOST = "127.0.0.1",
+    port: PORT = 8765,
     raters: Annotated[int, typer.Option(min=1, help="Raters that each pair gets.")] = 1,
+    lease: Annotated[float, typer.Option(min=0.1, help="Minutes until a pair that was opened goes to others.")] = 30.0,
     system: Annotated[
         list[str] | None,
         typer.Option(
@@ -111,6 +110,7 @@ def serve(  # noqa: PLR0917 (one parameter an option)
     setting: _SETTING = None,
     data: DATA = None,
     *,
+    typed_names: TYPED_NAMES = False,
     with_reference: _REFERENCE = False,
 ) -> None:
     """Serve pages on which people compare answers, saved ones or live, blinded or side by side, until Ctrl-C."""
@@ -126,7 +126,9 @@ def serve(  # noqa: PLR0917 (one parameter an option)
         host=host,
         port=port,
         token=secret(ARENA_TOKEN_VARIABLE),
+        types_names=typed_names,
         raters_per_battle=raters,
+        lease_seconds=60 * lease,
         pipelines=pipelines,
         conversations=conversations,
         patience_seconds=patience,
@@ -152,16 +154,39 @@ def _live(systems: list[str], benchmark: str | None, data: str | None, domain: s
 
 
 @commands.command()
+def invite(
+    names: NAMES,
+    database: _DATABASE = Path("arena.sqlite"),
+    address: ADDRESS = "http://127.0.0.1:8765",
+) -> None:
+    """Print a link for each rater, which lets in this rater only."""
+    say(*invited(database, names, address))
+
+
+@commands.command()
 def export(
-    output: Annotated[Path, typer.Option(help="File of votes to write, .jsonl.")],
+    output: Annotated[
+        Path | None, typer.Option(help="File for the votes, .jsonl; what happened comes beside it, .events.jsonl.")
+    ] = None,
+    copy: Annotated[
+        Path | None, typer.Option(help="File for a copy of the database that nobody votes in, without invitations.")
+    ] = None,
     database: _DATABASE = Path("arena.sqlite"),
 ) -> None:
-    """Write the votes of a database as JSON lines."""
-    from ragtasks.arena.votes import VoteStore, write_votes
+    """Write the votes of a database as JSON lines, with skips, undone votes and what each rater had seen."""
+    from ragtasks.arena.votes import VoteStore, write_events, write_votes
 
-    votes = VoteStore(_require_file(database)).votes()
-    write_votes(output, votes)
-    say(f"wrote {output}: {len(votes)} votes")
+    if output is None and copy is None:
+        raise ConfigurationError("nothing to write: name a file with --output, one with --copy, or both")
+    store = VoteStore(_require_file(database), is_read_only=True)
+    if output is not None:
+        votes, events = store.votes(), output.with_suffix(".events.jsonl")
+        write_votes(output, votes)
+        n_events = write_events(events, store.events())
+        say(f"wrote {output}: {len(votes)} votes", f"wrote {events}: {n_events} events")
+    if copy is not None:
+        store.database.copy_to(copy)
+        say(f"wrote {copy}: a copy to read")
 
 
 @commands.command()
@@ -184,7 +209,7 @@ def forms(  # noqa: PLR0917 (one parameter an option)
     from ragtasks.reports.rendering import Format, render
 
     pool = _answers(results, benchmark, data, setting, with_reference)
-    found, n_others = read_forms(pool, VoteStore(_require_file(database)).forms())
+    found, n_others = read_forms(pool, VoteStore(_require_file(database), is_read_only=True).forms())
     say(render(form_sections(pool, found), Format(form.value)))
     if n_others:
         typer.echo(f"{n_others} forms are on other answers than these", err=True)

@@ -15,6 +15,18 @@ REWRITER_ADDRESS = Annotated[
     str | None, typer.Option("--base-url", help="Address of the rewriter's OpenAI-compatible server.")
 ]
 INPUT = Annotated[Path | None, typer.Option("--input", help="Official input file; default: the benchmark's tasks.")]
+HOST = Annotated[str, typer.Option(help="Outside this machine, --typed-names needs a token in RAGTASKS_ARENA_TOKEN.")]
+PORT = Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")]
+TYPED_NAMES = Annotated[
+    bool,
+    typer.Option(
+        "--typed-names",
+        help="Let in everybody who reaches the page, under any name that they type: nobody can tell then who it was. "
+        "Default: invited people only.",
+    ),
+]
+NAMES = Annotated[list[str], typer.Argument(help="Names of raters; a new link takes the place of an earlier one.")]
+ADDRESS = Annotated[str, typer.Option(help="Where raters reach the server.")]
 DOCUMENTS = Annotated[bool, typer.Option(help="Look documents up in the benchmark's corpora, if these were fetched.")]
 
 
@@ -32,6 +44,18 @@ def named_benchmark(name: str, data: str | None) -> Any:
     from ragtasks.environment import data_folder
 
     return open_benchmark(name, benchmark_folder(name, data, data_folder()).resolve())
+
+
+def invited(database: Path, names: Sequence[str], address: str) -> list[str]:
+    """Return a line a rater: the name, and the link that lets the rater in."""
+    from ragtasks.arena.votes import VoteStore
+
+    store = VoteStore(database)
+    try:
+        known = [store.invite(name) for name in names]
+    finally:
+        store.close()
+    return [f"{rater}: {address.rstrip('/')}/enter?invitation={token}" for rater, token in known]
 
 
 def asking(judges: Sequence[str]) -> Any:
@@ -62,13 +86,19 @@ def asking(judges: Sequence[str]) -> Any:
 
 
 __all__ = [
+    "ADDRESS",
     "BENCHMARK",
     "DATA",
     "DOCUMENTS",
+    "HOST",
     "INPUT",
+    "NAMES",
+    "PORT",
     "REWRITER",
     "REWRITER_ADDRESS",
+    "TYPED_NAMES",
     "asking",
+    "invited",
     "named_benchmark",
     "retrieval_place",
 ]

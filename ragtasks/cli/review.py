@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ragtasks.cli.app import TableFormat, app, put, say
+from ragtasks.cli.options import ADDRESS, HOST, NAMES, PORT, TYPED_NAMES, invited
 from ragtasks.errors import ConfigurationError
 
 review_commands = typer.Typer(help="Accept, edit or reject the pairs of a benchmark.", no_args_is_help=True)
@@ -22,10 +23,10 @@ _REVIEWER = Annotated[str | None, typer.Option(help="Take one reviewer's decisio
 def serve(
     folder: _FOLDER,
     database: _DATABASE = None,
-    host: Annotated[
-        str, typer.Option(help="Outside this machine it needs a token in RAGTASKS_ARENA_TOKEN.")
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8765,
+    host: HOST = "127.0.0.1",
+    port: PORT = 8765,
+    *,
+    typed_names: TYPED_NAMES = False,
 ) -> None:
     """Serve pages on which people review pairs, saved as they go, until Ctrl-C."""
     from ragtasks.arena.web import serve_review
@@ -37,9 +38,18 @@ def serve(
         host=host,
         port=port,
         token=secret(ARENA_TOKEN_VARIABLE),
+        types_names=typed_names,
         title=folder.resolve().name,
         say=say,
     )
+
+
+@review_commands.command()
+def invite(
+    folder: _FOLDER, names: NAMES, database: _DATABASE = None, address: ADDRESS = "http://127.0.0.1:8765"
+) -> None:
+    """Print a link for each reviewer, which lets in this reviewer only."""
+    say(*invited(_file(folder, database), names, address))
 
 
 @review_commands.command()
@@ -99,7 +109,7 @@ def _reviews(folder: Path, database: Path | None, reviewer: str | None) -> Any:
     file, pairs = _file(folder, database), _pairs(folder)
     if not file.is_file():
         raise ConfigurationError(f"--database {file}: there is no such file. Next step: name the one that was served")
-    found, n_others = read_reviews(pairs, VoteStore(file).reviews())
+    found, n_others = read_reviews(pairs, VoteStore(file, is_read_only=True).reviews())
     if n_others:
         typer.echo(f"{n_others} decisions are on other texts than these", err=True)
     names = sorted({review.reviewer for review in found})

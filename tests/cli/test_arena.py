@@ -11,7 +11,7 @@ import pytest
 
 from ragtasks.arena.battles import read_answers
 from ragtasks.arena.forms import read_form
-from ragtasks.arena.votes import VoteStore
+from ragtasks.arena.votes import Queue, VoteStore
 from ragtasks.benchmarks.mtrag import FANC, load_human_evaluation
 from ragtasks.cli import main
 from tests.judges._demo import DemoServer
@@ -78,7 +78,7 @@ def test_forms_become_the_file_that_calibrate_reads(tmp_path: Path, results: Pat
     for item in pool.items:
         for rater in ("Ann", "Bob"):
             form = read_form(pool, item, pool.systems, fields, 3.0)
-            store.keep_form(rater, "\t".join(item), form.model_dump_json())
+            Queue(store, ["\t".join(item)], 2, view="form").keep_form(rater, "\t".join(item), form.model_dump_json())
     store.close()
     status, out, err = command("forms", results, "--database", database, "--output", tmp_path / "people")
     assert status == 0, err

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -47,4 +48,15 @@ def write_votes(path: Path, votes: Sequence[Vote]) -> None:
     write_atomically(path, lines.encode("utf-8", errors="replace"))
 
 
-__all__ = ["read_votes", "write_votes"]
+def write_events(path: Path, events: Iterable[Mapping[str, object]]) -> int:
+    """Write what happened in a database as JSON lines, atomically, and return how many lines there are.
+
+    Raises:
+        CacheError: the file cannot be written.
+    """
+    lines = [json.dumps(event, ensure_ascii=False) + "\n" for event in events]
+    write_atomically(path, "".join(lines).encode("utf-8", errors="replace"))
+    return len(lines)
+
+
+__all__ = ["read_votes", "write_events", "write_votes"]

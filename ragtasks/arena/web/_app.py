@@ -8,7 +8,7 @@ from types import MappingProxyType
 from fastapi import FastAPI
 
 from ragtasks import __version__
-from ragtasks.arena.votes import VoteRefusedError
+from ragtasks.arena.votes import Standing, VoteRefusedError
 from ragtasks.arena.web._arena import Arena
 from ragtasks.arena.web._form_pages import form_pages
 from ragtasks.arena.web._guard import Application
@@ -16,7 +16,7 @@ from ragtasks.arena.web._identity import Identity
 from ragtasks.arena.web._interface import interface
 from ragtasks.arena.web._pages import pages, pair_pages, refused
 from ragtasks.arena.web._pipelines import Pipeline
-from ragtasks.arena.web._site import Site, Standing, Wording, entrance, guarded
+from ragtasks.arena.web._site import Site, Wording, entrance, guarded
 from ragtasks.arena.web.live import LiveBattles, live_pages
 from ragtasks.records import Message
 
@@ -34,6 +34,7 @@ def application(
     *,
     title: str,
     token: str | None = None,
+    types_names: bool = False,
     hosts: frozenset[str] | None = None,
     pipelines: Sequence[Pipeline] = (),
     conversations: Mapping[str, Sequence[Message]] = MappingProxyType({}),
@@ -44,7 +45,8 @@ def application(
     Args:
         arena: battles and votes.
         title: stands above every page.
-        token: what raters must show to come in; None: nothing.
+        token: what raters who type their names must show; None: nothing.
+        types_names: whether anybody comes in under any name, not only who is invited.
         hosts: names under which the server may be addressed; None: any.
         pipelines: systems that are asked live.
         conversations: name -> a conversation that may be continued live.
@@ -55,10 +57,9 @@ def application(
     tabs += [("/live", "Ask")] if len(named) > 1 else []
 
     def standing(rater: str) -> Standing | None:
-        found = arena.queue.standing(rater)
-        return Standing(found.n_voted, found.n_left) if arena.pool else None
+        return arena.queue.standing(rater) if arena.pool else None
 
-    identity = Identity(arena.store.secret, token)
+    identity = Identity(arena.store.secret, token, None if types_names else arena.store)
     site = Site(identity, (*tabs, ("/ratings", "Ratings")), title, _WORDING, standing)
     app = FastAPI(
         title="ragtasks arena", version=__version__, docs_url=None, redoc_url=None, openapi_url="/api/openapi.json"
@@ -67,7 +68,7 @@ def application(
     app.include_router(entrance(site))
     if arena.pool:
         app.include_router(pair_pages(site, arena, arena.pool))
-        app.include_router(form_pages(site, arena.store, arena.pool, arena.raters_per_battle))
+        app.include_router(form_pages(site, arena, arena.pool))
     app.include_router(live_pages(site, arena, LiveBattles(arena, named, patience_seconds), conversations))
     app.include_router(interface(site, arena, named, patience_seconds))
     app.add_exception_handler(VoteRefusedError, refused(site))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ragtasks.arena._vote import LONGEST_REASON, Preference, Side, Vote
 from ragtasks.arena.battles import AnswerPool, Battle, shuffled
-from ragtasks.arena.votes import Assignment, BattleQueue, VoteRefusedError, VoteStore
+from ragtasks.arena.votes import LEASE_SECONDS, Assignment, Queue, VoteStore
 from ragtasks.arena.web._shown import ShownBattle, battle_of, battle_text, show
 from ragtasks.files import canonical_hash
 
@@ -26,18 +26,27 @@ class Revealed:
 class Arena:
     """One server's battles and votes; may be used by several threads."""
 
-    def __init__(self, store: VoteStore, pool: AnswerPool | None, raters_per_battle: int = 1) -> None:
+    def __init__(
+        self,
+        store: VoteStore,
+        pool: AnswerPool | None,
+        raters_per_battle: int = 1,
+        *,
+        lease_seconds: float = LEASE_SECONDS,
+    ) -> None:
         """Take up where the database stands.
 
         Args:
             store: where votes are.
             pool: saved answers to compare; None where only pipelines are asked.
             raters_per_battle: how many raters each battle gets.
+            lease_seconds: how long a pair that was opened waits for its vote.
         """
-        self.store, self.pool, self.raters_per_battle = store, pool, raters_per_battle
+        self.store, self.pool = store, pool
+        self.raters_per_battle, self.lease_seconds = raters_per_battle, lease_seconds
         battles = pool.battles if pool else ()
         self._battles = {battle.battle_id: battle for battle in battles}
-        self.queue = BattleQueue(store, shuffled(self._battles), raters_per_battle)
+        self.queue = Queue(store, shuffled(self._battles), raters_per_battle, lease_seconds=lease_seconds)
 
     @property
     def systems(self) -> tuple[str, ...]:
@@ -52,21 +61,27 @@ class Arena:
         return found
 
     def open_for(self, rater: str, assignment_id: str) -> tuple[Assignment, Battle] | None:
-        """Return an assignment of this rater with its battle; None where there is no such one."""
-        assignment = self.store.assignment(assignment_id)
-        if assignment is None or assignment.rater != rater:
-            return None
-        battle = self.battle(assignment.battle_id)
-        return (assignment, battle) if battle else None
+        """Return an assignment of this rater with its battle; None where there is no such one.
+
+        Raises:
+            VoteRefusedError: it was open for too long, and went to others.
+        """
+        assignment = self.queue.look(assignment_id, rater)
+        battle = self.battle(assignment.battle_id) if assignment else None
+        return (assignment, battle) if assignment and battle else None
 
     def chosen_by_hand(self, rater: str, battle_id: str) -> Assignment | None:
-        """Return the assignment of a battle that the rater chose with the names in view; None for an unknown one."""
-        return self.store.assign(rater, battle_id, "side_by_side") if self.battle(battle_id) else None
+        """Return the assignment of a battle that the rater chose with the names in view; None for an unknown one.
+
+        Raises:
+            VoteRefusedError: the pair has all the raters that it gets.
+        """
+        return self.queue.assign(rater, battle_id, "side_by_side") if self.battle(battle_id) else None
 
     def keep_live(self, battle: Battle, rater: str, view: str, *, is_turned: bool) -> Assignment:
         """Keep a battle that pipelines fought, and return its assignment in the order that was shown."""
         self.store.keep_live(battle.battle_id, battle_text(battle))
-        return self.store.assign(rater, battle.battle_id, view, is_turned=is_turned)
+        return self.queue.assign(rater, battle.battle_id, view, is_turned=is_turned)
 
     def vote(self, assignment: Assignment, battle: Battle, preference: Preference, reason: str) -> Revealed:
         """Keep a vote, and return the names.
@@ -90,17 +105,14 @@ class Arena:
             preference=preference,
             rater=assignment.rater,
             kind="human",
-            view="blinded" if assignment.view == "blinded" else "side_by_side",
             reason=reason.strip()[:LONGEST_REASON],
             time=at,
         )
-        self.store.vote(assignment, vote)
-        self.queue.changed(assignment, "voted")
-        return Revealed((first.system, second.system), vote)
+        return Revealed((first.system, second.system), self.queue.vote(assignment, vote))
 
     def revealed(self, assignment: Assignment, battle: Battle) -> Revealed | None:
         """Return the names of an assignment that has its vote; None for one that has none."""
-        vote = self.store.vote_of(assignment)
+        vote = self.queue.vote_of(assignment)
         first, second = self._sides(assignment, battle)
         return Revealed((first.system, second.system), vote) if vote else None
 
@@ -113,27 +125,6 @@ class Arena:
     def shown(assignment: Assignment, battle: Battle) -> ShownBattle:
         """Return a battle in the order of its assignment."""
         return show(battle, is_turned=assignment.is_turned)
-
-    def skip(self, assignment: Assignment) -> None:
-        """Close an assignment without a vote.
-
-        Raises:
-            VoteRefusedError: it is not open any more.
-        """
-        self.store.skip(assignment)
-        self.queue.changed(assignment, "skipped")
-
-    def undo(self, rater: str) -> Assignment:
-        """Take a rater's last vote back.
-
-        Raises:
-            VoteRefusedError: there is none.
-        """
-        assignment = self.store.undo(rater)
-        if assignment is None:
-            raise VoteRefusedError("there is no vote of yours to take back")
-        self.queue.changed(assignment, "open")
-        return assignment
 
     @staticmethod
     def _sides(assignment: Assignment, battle: Battle) -> tuple[Side, Side]:

@@ -11,7 +11,8 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from ragtasks.arena.battles import AnswerPool, ItemKey, shuffled
 from ragtasks.arena.forms import QUESTIONS, SCALE, FormError, form_sections, order_for, read_form, read_forms
-from ragtasks.arena.votes import VoteStore
+from ragtasks.arena.votes import Queue
+from ragtasks.arena.web._arena import Arena
 from ragtasks.arena.web._identity import Session
 from ragtasks.arena.web._shown import LABELS, ShownAnswer
 from ragtasks.arena.web._site import Site
@@ -21,30 +22,12 @@ MOST_ANSWERS = 6
 _LONGEST_SECONDS = 24 * 3600.0
 
 
-def form_pages(site: Site, store: VoteStore, pool: AnswerPool, raters_per_item: int) -> APIRouter:
-    """Return the routes of the forms.
-
-    Args:
-        site: what all pages need.
-        store: where forms are kept.
-        pool: the answers.
-        raters_per_item: how many raters each task gets.
-    """
+def form_pages(site: Site, arena: Arena, pool: AnswerPool) -> APIRouter:
+    """Return the routes of the forms on the answers of a pool."""
     router = APIRouter(include_in_schema=False)
-    secret = store.secret
+    store, secret = arena.store, arena.store.secret
     items = {"\t".join(item): item for item in pool.items if len(pool.answers_to(item)) <= MOST_ANSWERS}
-    queue = [items[text] for text in shuffled(items)]
-
-    def next_for(rater: str) -> tuple[ItemKey | None, int]:
-        """Return the next item of a rater, those that others began first, and how many the rater has done."""
-        rows = store.forms()
-        own = {item for name, item, *_ in rows if name == rater}
-        counts = {text: sum(item == text for _, item, *_ in rows) for text in items} if rows else {}
-        waiting = [
-            item for item in queue if "\t".join(item) not in own and counts.get("\t".join(item), 0) < raters_per_item
-        ]
-        begun = [item for item in waiting if counts.get("\t".join(item), 0)]
-        return next(iter([*begun, *waiting]), None), len(own)
+    queue = Queue(store, shuffled(items), arena.raters_per_battle, lease_seconds=arena.lease_seconds, view="form")
 
     def shown(
         request: Request, session: Session, item: ItemKey, problem: str = "", given: dict[str, str] | None = None
@@ -64,18 +47,18 @@ def form_pages(site: Site, store: VoteStore, pool: AnswerPool, raters_per_item: 
             problem=problem,
             given=given or {},
             began=f"{time.time():.0f}",
-            n_items=len(queue),
         )
 
     @router.get("/forms")
     @site.in_turn
     def next_form(request: Request) -> Response:
         session = site.session(request)
-        item, n_done = next_for(session.rater)
-        if item is None:
+        assignment = queue.next_for(session.rater)
+        if assignment is None:
+            n_done = queue.standing(session.rater).n_done
             text = f"You filled in {n_done} forms, and there is no task left for you. Thank you."
             return site.page(request, "message", heading="All done", text=text)
-        return shown(request, session, item)
+        return shown(request, session, items[assignment.battle_id])
 
     @router.post("/forms")
     async def take(request: Request) -> Response:
@@ -89,7 +72,7 @@ def form_pages(site: Site, store: VoteStore, pool: AnswerPool, raters_per_item: 
             form = read_form(pool, item, order_for(pool, item, session.rater, secret), sent, seconds)
         except FormError as error:
             return shown(request, session, item, str(error), sent)
-        await run_in_threadpool(store.keep_form, session.rater, "\t".join(item), form.model_dump_json())
+        await run_in_threadpool(queue.keep_form, session.rater, "\t".join(item), form.model_dump_json())
         return RedirectResponse("/forms", 303)
 
     @router.get("/forms/results")

@@ -1,14 +1,19 @@
-"""What every request passes: sizes, rates, hosts, and the headers of every answer.
+"""What every request passes: sizes, times, rates, hosts, and the headers of every answer.
 
 The pages load our own style and script and nothing else; a browser refuses whatever a text on a page might try.
 """
 
 from __future__ import annotations
 
+import asyncio
+import re
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -17,9 +22,14 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 MOST_BYTES = 256 * 1024
 """Longest body of a request."""
+BODY_SECONDS = 20.0
+"""Longest wait for the body of a request."""
+SLOWEST_SECONDS = 20.0
+"""Longest wait for the head of a request, and for the other side to read what was sent."""
 RATE, BURST = 40.0, 200.0
 """Requests a second that one client may send for long, and at once."""
 _MOST_CLIENTS = 10_000
+_HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9][a-z0-9._-]*)(:[0-9]{1,5})?", re.IGNORECASE)
 _UNSAFE = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 HEADERS = {
@@ -35,6 +45,7 @@ HEADERS = {
     "cache-control": "no-store",
 }
 """On every answer."""
+_TOO_LONG = 413, f"a request has at most {MOST_BYTES} bytes"
 
 
 class Guard:
@@ -62,18 +73,27 @@ class Guard:
         if refusal:
             await _refuse(send, *refusal)
             return
-        await self._application(scope, _bounded(receive), _with_headers(send))
+        try:
+            body = await asyncio.wait_for(_body(receive), BODY_SECONDS)
+        except asyncio.TimeoutError:
+            await _refuse(send, 408, f"a request comes within {BODY_SECONDS:.0f} seconds")
+            return
+        if body is None:
+            await _refuse(send, *_TOO_LONG)
+            return
+        await self._application(scope, _given(body, receive), _with_headers(send))
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        host = headers.get("host", "").rsplit(":", 1)[0] if "]" not in headers.get("host", "") else "[::1]"
-        if self._hosts is not None and host not in self._hosts:
+        named = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
+        host = _HOST.fullmatch(named[0]) if len(named) == 1 else None
+        if host is None or (self._hosts is not None and host[1].lower() not in self._hosts):
             return 421, "this server is not addressed by that name"
         if scope["method"] in _UNSAFE and headers.get("sec-fetch-site", "same-origin") not in {"same-origin", "none"}:
             return 403, "requests of other sites are refused"
         length = headers.get("content-length", "0")
         if not length.isdigit() or int(length) > MOST_BYTES:
-            return 413, f"a request has at most {MOST_BYTES} bytes"
+            return _TOO_LONG
         if not self._has_budget(self._client_of(scope)):
             return 429, "too many requests: wait a little"
         return None
@@ -88,15 +108,25 @@ class Guard:
         return left >= 0
 
 
-def _bounded(receive: Receive) -> Receive:
-    """Return what reads a body and ends it where it is longer than it said."""
-    n_read = 0
+async def _body(receive: Receive) -> bytes | None:
+    """Return the whole body of a request, whatever length it announced; None for one that is too long."""
+    parts, n_read, is_more = [], 0, True
+    while is_more:
+        message = await receive()
+        parts.append(message.get("body", b""))
+        n_read += len(parts[-1])
+        if n_read > MOST_BYTES:
+            return None
+        is_more = message.get("more_body", False)
+    return b"".join(parts)
+
+
+def _given(body: bytes, receive: Receive) -> Receive:
+    """Return what gives a body that was read, then what else comes."""
+    waiting = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def read() -> MutableMapping[str, Any]:
-        nonlocal n_read
-        message = await receive()
-        n_read += len(message.get("body", b""))
-        return {"type": "http.disconnect"} if n_read > MOST_BYTES else message
+        return waiting.pop() if waiting else await receive()
 
     return read
 
@@ -118,4 +148,72 @@ async def _refuse(send: Send, status: int, text: str) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-__all__ = ["BURST", "HEADERS", "MOST_BYTES", "RATE", "Application", "Guard", "Receive", "Scope", "Send"]
+class PatientProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
+    """A connection that is closed where the other side is too slow, which uvicorn alone never does."""
+
+    _limit: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        """Wait for the first request."""
+        super().connection_made(transport)
+        transport.set_write_buffer_limits(high=0)  # so that we are told of every byte that is not read
+        self._wait()
+
+    def data_received(self, data: bytes) -> None:
+        """Wait for the rest of a head, from its first byte on; bodies are the guard's."""
+        super().data_received(data)
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._forgive()
+        elif self._limit is None:
+            self._wait()
+
+    def pause_writing(self) -> None:
+        """Wait for the other side to read."""
+        super().pause_writing()
+        self._forgive()
+        self._wait()
+
+    def resume_writing(self) -> None:
+        """Go on."""
+        super().resume_writing()
+        self._forgive()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no longer."""
+        self._forgive()
+        super().connection_lost(exc)
+
+    def _wait(self) -> None:
+        self._limit = self.loop.call_later(SLOWEST_SECONDS, self._give_up)
+
+    def _forgive(self) -> None:
+        if self._limit is not None:
+            self._limit.cancel()
+            self._limit = None
+
+    def _give_up(self) -> None:
+        self._limit = None
+        self.transport.abort()
+
+
+def settings(app: Application, **more: Any) -> uvicorn.Config:
+    """Return how an application is served."""
+    known: dict[str, Any] = {"log_level": "warning", "server_header": False, "date_header": False, "ws": "none"}
+    return uvicorn.Config(app, http=PatientProtocol, proxy_headers=False, **{**known, **more})
+
+
+__all__ = [
+    "BODY_SECONDS",
+    "BURST",
+    "HEADERS",
+    "MOST_BYTES",
+    "RATE",
+    "SLOWEST_SECONDS",
+    "Application",
+    "Guard",
+    "PatientProtocol",
+    "Receive",
+    "Scope",
+    "Send",
+    "settings",
+]

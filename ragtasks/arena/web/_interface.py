@@ -13,11 +13,10 @@ from fastapi import APIRouter, Depends, HTTPException, Request
 from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, ConfigDict, Field
 
-from ragtasks.arena._vote import LONGEST_REASON, Preference
+from ragtasks.arena._vote import LONGEST_REASON, Preference, View
 from ragtasks.arena.ratings import rate
-from ragtasks.arena.votes import VoteRefusedError
+from ragtasks.arena.votes import LONGEST_NAME, VoteRefusedError, clean_name
 from ragtasks.arena.web._arena import Arena
-from ragtasks.arena.web._identity import LONGEST_NAME, clean_name
 from ragtasks.arena.web._pipelines import Pipeline, ask_pipeline
 from ragtasks.arena.web._shown import ShownAnswer, trec_of
 from ragtasks.arena.web._site import Site
@@ -40,7 +39,7 @@ class SystemRecord(_Record):
 class RaterRecord(_Record):
     """Who asks for a battle."""
 
-    rater: str = Field(min_length=1, max_length=LONGEST_NAME)
+    rater: str = Field(min_length=1, max_length=LONGEST_NAME, description="by invitation: who is invited")
 
 
 class MessageRecord(_Record):
@@ -94,6 +93,7 @@ class RevealedRecord(_Record):
     vote_id: str
     first: str = Field(description="the system that was shown first")
     second: str
+    view: View = Field(description="what the rater knew of the systems; only `blinded` votes count in blinded ratings")
 
 
 class QueryRecord(_Record):
@@ -163,9 +163,11 @@ def interface(site: Site, arena: Arena, pipelines: Mapping[str, Pipeline], patie
     """Return the routes of the interface."""
 
     def admitted(request: Request) -> None:
-        scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        if site.identity.needs_token and not (scheme.lower() == "bearer" and site.identity.admits(token)):
-            raise HTTPException(401, "send the arena's token: Authorization: Bearer TOKEN")
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        token = given if scheme.lower() == "bearer" else ""
+        request.state.rater = site.identity.invited(token)
+        if not (request.state.rater or site.identity.admits(token)):
+            raise HTTPException(401, "send the token of an invitation: Authorization: Bearer TOKEN")
         if request.method == "POST" and not request.headers.get("content-type", "").startswith("application/json"):
             raise HTTPException(415, "send JSON, with Content-Type: application/json")
 
@@ -178,9 +180,9 @@ def interface(site: Site, arena: Arena, pipelines: Mapping[str, Pipeline], patie
         return [SystemRecord(name=name, is_live=name in pipelines) for name in names]
 
     @router.post("/battles")
-    def next_battle(asked: RaterRecord) -> BattleRecord:
-        """Give a rater the next pair: the same one until it has a vote."""
-        assignment = arena.queue.next_for(_rater(asked.rater))
+    def next_battle(request: Request, asked: RaterRecord) -> BattleRecord:
+        """Give a rater the next pair: the same one until it has a vote, or its time is over."""
+        assignment = arena.queue.next_for(_rater(request, asked.rater))
         battle = arena.battle(assignment.battle_id) if assignment else None
         if assignment is None or battle is None:
             raise HTTPException(404, "there is no pair left for this rater")
@@ -192,24 +194,26 @@ def interface(site: Site, arena: Arena, pipelines: Mapping[str, Pipeline], patie
         )
 
     @router.post("/battles/{battle}/votes")
-    def vote(battle: str, given: VoteRecord) -> RevealedRecord:
+    def vote(request: Request, battle: str, given: VoteRecord) -> RevealedRecord:
         """Keep a vote, and name the systems."""
-        opened = arena.open_for(_rater(given.rater), battle)
-        if opened is None:
-            raise HTTPException(404, "this rater has no such battle")
+        rater = _rater(request, given.rater)
         try:
+            opened = arena.open_for(rater, battle)
+            if opened is None:
+                raise HTTPException(404, "this rater has no such battle")
             revealed = arena.vote(*opened, given.preference, given.reason)
         except VoteRefusedError as error:
             raise HTTPException(409, str(error)) from error
-        return RevealedRecord(vote_id=revealed.vote.vote_id, first=revealed.systems[0], second=revealed.systems[1])
+        first, second = revealed.systems
+        return RevealedRecord(vote_id=revealed.vote.vote_id, first=first, second=second, view=revealed.vote.view)
 
     @router.post("/answers")
-    async def answer(topic: TopicRecord) -> TrecAnswerRecord:
+    async def answer(request: Request, topic: TopicRecord) -> TrecAnswerRecord:
         """Answer a topic with a pipeline, or give a system's saved answer to it."""
         if topic.system in pipelines:
             response = await _live_response(pipelines[topic.system], topic, patience_seconds)
         else:
-            response = await run_in_threadpool(_saved_response, arena, topic)
+            response = await run_in_threadpool(_saved_response, arena, topic, request.state.rater)
         row: dict[str, Any] = json.loads(trec_of(response, topic.system))
         return TrecAnswerRecord.model_validate({**row, "topic_id": topic.query.qid})
 
@@ -237,10 +241,12 @@ def interface(site: Site, arena: Arena, pipelines: Mapping[str, Pipeline], patie
     return router
 
 
-def _rater(name: str) -> str:
+def _rater(request: Request, name: str) -> str:
     cleaned = clean_name(name)
     if not cleaned:
         raise HTTPException(422, "rater: a name is needed")
+    if request.state.rater not in {None, cleaned}:
+        raise HTTPException(403, "this invitation is another rater's")
     return cleaned
 
 
@@ -266,12 +272,16 @@ async def _live_response(pipeline: Pipeline, topic: TopicRecord, patience_second
         raise HTTPException(502, f"{pipeline.name}: {error}; the server's log says why") from error
 
 
-def _saved_response(arena: Arena, topic: TopicRecord) -> Response:
+def _saved_response(arena: Arena, topic: TopicRecord, rater: str | None) -> Response:
+    """Return a saved answer, and note that an invited rater knows from now on whose it is."""
     pool = arena.pool
     items = [item for item in pool.items if item[2] == topic.query.qid] if pool else []
     found = [answers[topic.system] for item in items if pool and topic.system in (answers := pool.answers_to(item))]
     if not found:
         raise HTTPException(404, f"no pipeline {topic.system!r}, and no saved answer of it to {topic.query.qid!r}")
+    if rater:
+        battles = [battle for item in items for battle in arena.battles_of(item) if topic.system in battle.systems]
+        arena.queue.note_names(rater, [battle.battle_id for battle in battles])
     return found[0].response
 
 

@@ -1,4 +1,4 @@
-"""The pages of raters: compare, see the names, take back, skip; compare with the names in view; ratings."""
+"""The pages of raters: compare, see the names, undo, skip; compare with the names in view; ratings."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def pages(site: Site, arena: Arena) -> APIRouter:
     @site.in_turn
     def compare(request: Request, assignment_id: str, form: str = "text") -> HTMLResponse:
         assignment, battle = opened(site.session(request), assignment_id)
-        is_open = assignment.state == "open"
-        names = arena.names(assignment, battle) if assignment.view == "side_by_side" or not is_open else None
+        is_named = assignment.view == "side_by_side" or assignment.state == "voted"
         return site.page(
             request,
             "battle",
             assignment=assignment,
             shown=arena.shown(assignment, battle),
-            names=names,
+            names=arena.names(assignment, battle) if is_named else None,
+            knows_names=not is_named and arena.queue.knows_names(assignment),
             revealed=arena.revealed(assignment, battle),
             is_json=form == "json",
             is_live=battle.first.setting == "live",
@@ -71,13 +71,13 @@ def pages(site: Site, arena: Arena) -> APIRouter:
 
     @router.post("/battles/{assignment_id}/skip")
     def skip(request: Request, assignment_id: str, form_token: _FormText = "") -> Response:
-        assignment, _ = opened(site.own_form(request, form_token), assignment_id)
-        arena.skip(assignment)
-        return RedirectResponse("/", 303)
+        assignment, battle = opened(site.own_form(request, form_token), assignment_id)
+        arena.queue.skip(assignment)
+        return RedirectResponse(_tab_of(assignment, battle), 303)
 
     @router.post("/undo")
     def undo(request: Request, form_token: _FormText = "") -> Response:
-        assignment = arena.undo(site.own_form(request, form_token).rater)
+        assignment = arena.queue.undo(site.own_form(request, form_token).rater)
         return RedirectResponse(f"/battles/{assignment.assignment_id}", 303)
 
     @router.get("/ratings")
@@ -125,11 +125,11 @@ def pair_pages(site: Site, arena: Arena, pool: AnswerPool) -> APIRouter:
 
 
 def refused(site: Site) -> Any:
-    """Return what answers a vote that cannot be taken: a page that says why, and where to go on."""
+    """Return what answers a vote that cannot be taken: a page that says why."""
 
     async def answer(request: Request, error: Exception) -> Response:
         assert isinstance(error, VoteRefusedError)
-        return site.page(request, "message", 409, heading="Not taken", text=f"{str(error)[0].upper()}{str(error)[1:]}.")
+        return site.page(request, "message", 409, heading="Not saved", text=f"{str(error)[0].upper()}{str(error)[1:]}.")
 
     return answer
 

@@ -1,4 +1,4 @@
-"""Starts the server: on this machine only unless told otherwise, and outside it only with a token."""
+"""Starts the server: on this machine only unless told otherwise, raters by invitation or under names that they type."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from ragtasks.arena.battles import AnswerPool
-from ragtasks.arena.votes import VoteStore
-from ragtasks.arena.web._guard import Application
+from ragtasks.arena.votes import LEASE_SECONDS, VoteStore
 from ragtasks.arena.web._pipelines import Pipeline
 from ragtasks.errors import ConfigurationError, MissingExtraError, clear_error
 from ragtasks.records import Message
 from ragtasks.synthesis import Pair
+
+if TYPE_CHECKING:
+    from ragtasks.arena.web._guard import Application
 
 _SHORTEST_TOKEN = 12
 
@@ -26,7 +29,9 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 8765,
     token: str | None = None,
+    types_names: bool = False,
     raters_per_battle: int = 1,
+    lease_seconds: float = LEASE_SECONDS,
     title: str = "",
     pipelines: Sequence[Pipeline] = (),
     conversations: Mapping[str, Sequence[Message]] = MappingProxyType({}),
@@ -40,8 +45,10 @@ def serve(
         database: file of votes; made where there is none.
         host: address to listen on.
         port: port to listen on; 0: a free one.
-        token: what raters must show to come in.
+        token: what raters who type their names must show.
+        types_names: whether anybody comes in under any name, not only who is invited.
         raters_per_battle: how many raters each battle gets.
+        lease_seconds: how long a pair that was opened waits for its vote, before it goes to others.
         title: stands above every page; default: the benchmark.
         pipelines: systems that are asked live.
         conversations: name -> a conversation that may be continued live.
@@ -49,7 +56,7 @@ def serve(
         say: is told the address, once the server answers there.
 
     Raises:
-        ConfigurationError: an address outside this machine without a token, or one that cannot be had.
+        ConfigurationError: typed names outside this machine without a token, or an address that cannot be had.
         CacheError: the database cannot be used.
         MissingExtraError: the extra `arena` is not installed.
     """
@@ -61,17 +68,19 @@ def serve(
 
     def made(store: VoteStore, hosts: frozenset[str] | None) -> Application:
         return application(
-            Arena(store, pool, raters_per_battle),
+            Arena(store, pool, raters_per_battle, lease_seconds=lease_seconds),
             title=title or _title(pool),
             token=token,
+            types_names=types_names,
             hosts=hosts,
             pipelines=pipelines,
             conversations=conversations,
             patience_seconds=patience_seconds,
         )
 
-    _check_token(host, token)
-    _serve(made, database, host, port, say)
+    if types_names:
+        _check_token(host, token)
+    _serve(made, database, host, port, say, types_names=types_names)
 
 
 def serve_review(
@@ -81,6 +90,7 @@ def serve_review(
     host: str = "127.0.0.1",
     port: int = 8765,
     token: str | None = None,
+    types_names: bool = False,
     title: str = "",
     say: Callable[[str], object] = print,
 ) -> None:
@@ -91,7 +101,8 @@ def serve_review(
         database: file of decisions; made where there is none.
         host: address to listen on.
         port: port to listen on; 0: a free one.
-        token: what reviewers must show to come in.
+        token: what reviewers who type their names must show.
+        types_names: whether anybody comes in under any name, not only who is invited.
         title: stands above every page.
         say: is told the address, once the server answers there.
 
@@ -106,10 +117,12 @@ def serve_review(
         raise MissingExtraError(str(error.name), "arena", "the pages of a review") from error
 
     def made(store: VoteStore, hosts: frozenset[str] | None) -> Application:
-        return review_application(ReviewDesk(store, pairs), title=title, token=token, hosts=hosts)
+        desk = ReviewDesk(store, pairs)
+        return review_application(desk, title=title, token=token, types_names=types_names, hosts=hosts)
 
-    _check_token(host, token)
-    _serve(made, database, host, port, say)
+    if types_names:
+        _check_token(host, token)
+    _serve(made, database, host, port, say, types_names=types_names)
 
 
 def _serve(
@@ -118,18 +131,25 @@ def _serve(
     host: str,
     port: int,
     say: Callable[[str], object],
+    *,
+    types_names: bool,
 ) -> None:
     """Serve what is made of a database and the names under which it may be addressed."""
     import uvicorn
 
+    from ragtasks.arena.web._guard import settings
+
     store = VoteStore(database)
     listening = _listening(host, port)
     app = make(store, frozenset({"127.0.0.1", "localhost", "[::1]", host}) if is_loopback(host) else None)
-    config = uvicorn.Config(app, log_level="warning", server_header=False, date_header=False, proxy_headers=False)
     shown = f"[{host}]" if ":" in host else host
     say(f"http://{shown}:{listening.getsockname()[1]}")
+    if types_names:
+        say("names are typed: everybody who reaches this address can vote under any name")
+    elif not store.has_invitations:
+        say(f"nobody is invited yet: ragtasks arena invite NAME --database {database}")
     try:
-        uvicorn.Server(config).run(sockets=[listening])
+        uvicorn.Server(settings(app)).run(sockets=[listening])
     finally:
         store.close()
 
@@ -150,10 +170,10 @@ def _check_token(host: str, token: str | None) -> None:
     if not is_loopback(host) and token is None:
         message = clear_error(
             "arena",
-            where=f"--host {host}",
+            where=f"--typed-names --host {host}",
             expected="a token, since others reach this address",
             found="none",
-            next_step="set RAGTASKS_ARENA_TOKEN to a long random text, give it to the raters, and start again",
+            next_step="invite raters (`ragtasks arena invite`), or set RAGTASKS_ARENA_TOKEN to a long random text",
         )
         raise ConfigurationError(message)
 

@@ -12,13 +12,15 @@ from fastapi import APIRouter, FastAPI, Form, HTTPException, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException as AnyHTTPException
 
+from ragtasks.arena.votes import LONGEST_NAME, Standing, clean_name
 from ragtasks.arena.web._guard import Application, Guard, Scope
-from ragtasks.arena.web._identity import Identity, Session, clean_name
+from ragtasks.arena.web._identity import Identity, Session
 from ragtasks.arena.web._render import page, static
 
 COOKIE = "arena"
 """Name of the cookie."""
 _STATIC = {"arena.css": "text/css; charset=utf-8", "arena.js": "text/javascript; charset=utf-8"}
+_NOT_INVITED = "This link lets nobody in, or a newer one took its place. Ask for a new one."
 _REDIRECTS = range(300, 400)
 _FormText = Annotated[str, Form()]
 _Asked = ParamSpec("_Asked")
@@ -37,16 +39,6 @@ class Wording:
     """What somebody who comes in will do."""
     done: str
     """What a rater did with an item, such as `voted`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """How far a rater has come."""
-
-    n_done: int
-    """Items that this rater is done with."""
-    n_left: int
-    """Items that this rater may still be given."""
 
 
 class Site:
@@ -129,20 +121,38 @@ def entrance(site: Site) -> APIRouter:
             raise HTTPException(404, "There is no such file.")
         return Response(static(name), media_type=_STATIC[name])
 
+    identity = site.identity
+
+    def asked(request: Request, status: int = 200, *, problem: str = "", invitation: str = "") -> HTMLResponse:
+        return site.page(
+            request,
+            "enter",
+            status,
+            types_names=identity.types_names,
+            needs_token=identity.needs_token,
+            longest_name=LONGEST_NAME,
+            invited=identity.invited(invitation),
+            invitation=invitation,
+            problem=problem,
+        )
+
     @router.get("/enter")
-    def ask(request: Request) -> HTMLResponse:
-        return site.page(request, "enter", needs_token=site.identity.needs_token, problem="")
+    def ask(request: Request, invitation: str = "") -> HTMLResponse:
+        if invitation and not identity.types_names and identity.invited(invitation) is None:
+            return asked(request, 403, problem=_NOT_INVITED)
+        return asked(request, invitation=invitation)
 
     @router.post("/enter")
-    def enter(request: Request, name: _FormText = "", token: _FormText = "") -> Response:
-        rater = clean_name(name)
-        problem = "" if rater else "Say who you are."
-        problem = problem if site.identity.admits(token) else "That is not the token of this server."
-        if problem:
-            return site.page(request, "enter", 403, needs_token=site.identity.needs_token, problem=problem)
+    def enter(request: Request, name: _FormText = "", token: _FormText = "", invitation: _FormText = "") -> Response:
+        rater = clean_name(name) if identity.types_names else identity.invited(invitation.rpartition("=")[2].strip())
+        problem = "" if rater else "Enter your name." if identity.types_names else _NOT_INVITED
+        if identity.types_names and not identity.admits(token):
+            problem = "That is not the token of this server."
+        if problem or not rater:
+            return asked(request, 403, problem=problem)
         answer = RedirectResponse("/", 303)
         is_secure = request.url.scheme == "https"
-        answer.set_cookie(COOKIE, site.identity.cookie(rater), httponly=True, samesite="strict", secure=is_secure)
+        answer.set_cookie(COOKIE, identity.cookie(rater), httponly=True, samesite="strict", secure=is_secure)
         return answer
 
     @router.get("/")
@@ -182,4 +192,4 @@ def guarded(app: FastAPI, site: Site, hosts: frozenset[str] | None) -> Applicati
     return Guard(app, hosts, client_of)
 
 
-__all__ = ["COOKIE", "Site", "Standing", "Wording", "entrance", "guarded"]
+__all__ = ["COOKIE", "Site", "Wording", "entrance", "guarded"]

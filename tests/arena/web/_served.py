@@ -16,10 +16,10 @@ from urllib.parse import urlencode
 import uvicorn
 
 from ragtasks.arena.battles import AnswerPool
-from ragtasks.arena.votes import VoteStore
+from ragtasks.arena.votes import LEASE_SECONDS, VoteStore
 from ragtasks.arena.web._app import application
 from ragtasks.arena.web._arena import Arena
-from ragtasks.arena.web._guard import Application
+from ragtasks.arena.web._guard import Application, settings
 from tests.arena._made import answer
 
 LOCAL = frozenset({"127.0.0.1", "localhost"})
@@ -47,11 +47,19 @@ class Served:
 
 
 @contextmanager
-def serving(folder: Path, pool: AnswerPool | None = None, *, raters: int = 1, **options: Any) -> Iterator[Served]:
-    """Serve an arena over a database in a folder."""
+def serving(
+    folder: Path,
+    pool: AnswerPool | None = None,
+    *,
+    raters: int = 1,
+    lease_seconds: float = LEASE_SECONDS,
+    types_names: bool = True,
+    **options: Any,
+) -> Iterator[Served]:
+    """Serve an arena over a database in a folder; raters type their names unless told otherwise."""
     store = VoteStore(folder / "arena.sqlite")
-    arena = Arena(store, pool or small_pool(), raters)
-    app = application(arena, hosts=LOCAL, title="sample", **options)
+    arena = Arena(store, pool or small_pool(), raters, lease_seconds=lease_seconds)
+    app = application(arena, hosts=LOCAL, title="sample", types_names=types_names, **options)
     try:
         with running(app) as port:
             yield Served(port, arena)
@@ -63,7 +71,7 @@ def serving(folder: Path, pool: AnswerPool | None = None, *, raters: int = 1, **
 def running(app: Application) -> Iterator[int]:
     """Run a server on this machine, on the port that is given."""
     listening = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=1))
+    server = uvicorn.Server(settings(app, log_level="error", timeout_graceful_shutdown=1))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     try:
@@ -119,8 +127,8 @@ class Visitor:
     def post(self, path: str, **fields: str) -> Reply:
         return self.ask("POST", path, urlencode(fields), Content_Type="application/x-www-form-urlencoded")
 
-    def enter(self, name: str = "Ann", token: str = "") -> Reply:
-        return self.post("/enter", name=name, token=token)
+    def enter(self, name: str = "Ann", token: str = "", invitation: str = "") -> Reply:
+        return self.post("/enter", name=name, token=token, invitation=invitation)
 
     def next(self) -> tuple[str, Reply]:
         """Return the address of the next pair, and its page."""

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from ragtasks.arena.battles import Battle
-from ragtasks.arena.votes import Assignment
-from ragtasks.arena.web import serve
+from ragtasks.arena.votes import Assignment, VoteStore
+from ragtasks.arena.web import _guard, serve
 from ragtasks.arena.web._guard import BURST, MOST_BYTES
+from ragtasks.arena.web._identity import Identity
 from ragtasks.arena.web._shown import ShownBattle
 from ragtasks.errors import ConfigurationError
-from tests.arena.web._served import Visitor, serving, small_pool
+from tests.arena.web._served import Served, Visitor, serving, small_pool
 
 TOKEN = "a-long-random-token"
 
@@ -52,7 +55,7 @@ def test_the_order_shown_is_drawn_and_kept(tmp_path: Path) -> None:
         assert "All done" in visitor.get("/battles").text
 
 
-def test_a_vote_shows_the_names_and_can_be_taken_back(tmp_path: Path) -> None:
+def test_a_vote_shows_the_names_and_can_be_undone_but_is_blinded_no_more(tmp_path: Path) -> None:
     with serving(tmp_path) as served:
         visitor = Visitor(served.port)
         visitor.enter()
@@ -65,8 +68,110 @@ def test_a_vote_shows_the_names_and_can_be_taken_back(tmp_path: Path) -> None:
         assert back.headers["location"] == address
         assert served.arena.store.votes() == []
         assert "secret" not in visitor.get(address).text
+        assert "You have seen the names of this pair" in visitor.get(address).text
         assert visitor.vote("tie") == address
-        assert [vote.preference for vote in served.arena.store.votes()] == ["tie"]
+        assert [(vote.preference, vote.view) for vote in served.arena.store.votes()] == [("tie", "revealed")]
+
+
+def test_a_skip_names_no_system_and_can_be_undone(tmp_path: Path) -> None:
+    with serving(tmp_path) as served:
+        visitor = Visitor(served.port)
+        visitor.enter()
+        address, shown = visitor.next()
+        assert visitor.post(f"{address}/skip", form_token=shown.form_token).headers["location"] == "/battles"
+        page = visitor.get(address)
+        assert "You skipped this pair" in page.text
+        assert "secret" not in page.text
+        assert "Undo" in visitor.next()[1].text
+        assert visitor.post("/undo", form_token=page.form_token).headers["location"] == address
+        assert "You have seen" not in visitor.get(address).text
+        assert visitor.vote() == address
+        assert [vote.view for vote in served.arena.store.votes()] == ["blinded"]
+        other = Visitor(served.port)
+        other.enter("Bob")
+        refused = other.post("/undo", form_token=other.next()[1].form_token)
+        assert refused.status == 409
+        assert "There is no vote or skip of yours to undo" in refused.text
+        assert len(served.arena.store.votes()) == 1
+
+
+def test_pairs_that_were_opened_and_left_are_given_out_again(tmp_path: Path) -> None:
+    with serving(tmp_path, small_pool(n=4), lease_seconds=0) as served:
+        for name in ("Ann", "Bob", "Cem", "Dan"):
+            visitor = Visitor(served.port)
+            visitor.enter(name)
+            visitor.next()
+        last = Visitor(served.port)
+        last.enter("Eve")
+        left = visitor.next()
+        for _ in range(4):
+            last.vote()
+        assert "All done" in last.get("/battles").text
+        late = visitor.post(f"{left[0]}/vote", preference="first", form_token=left[1].form_token)
+        assert late.status == 409
+        assert "This pair went to as many other raters as it needs" in late.text
+        assert visitor.get(left[0]).status == 409
+        assert {vote.rater for vote in served.arena.store.votes()} == {"Eve"}
+
+
+def test_two_servers_on_one_database_give_each_pair_one_vote(tmp_path: Path) -> None:
+    pool = small_pool(n=20)
+    with serving(tmp_path, pool) as one, serving(tmp_path, pool) as other:
+
+        def rate(served: Served, name: str) -> None:
+            visitor = Visitor(served.port)
+            visitor.enter(name)
+            while visitor.get("/battles").status == 303:
+                visitor.vote()
+
+        with ThreadPoolExecutor(2) as several:
+            list(several.map(rate, (one, other), ("Ann", "Bob")))
+        voted = [vote.battle_id for vote in one.arena.store.votes()]
+        assert len(voted) == len(set(voted)) == 20
+        assert one.arena.store.votes() == other.arena.store.votes()
+
+
+def test_only_who_is_invited_comes_in_and_nobody_by_a_typed_name(tmp_path: Path) -> None:
+    with serving(tmp_path, types_names=False) as served:
+        visitor = Visitor(served.port)
+        assert visitor.enter("Ann").status == 403
+        assert visitor.enter("Ann", token="", invitation="").status == 403
+        assert not visitor.cookie
+        _, token = served.arena.store.invite("Ann")
+        page = visitor.get(f"/enter?invitation={token}")
+        assert "You are <strong>Ann</strong>" in page.text
+        assert "name=" not in page.text.replace('name="invitation"', "").replace('name="viewport"', "")
+        assert visitor.get("/enter?invitation=other").status == 403
+        assert visitor.enter("Bob", invitation=token).status == 303
+        visitor.vote()
+        assert [vote.rater for vote in served.arena.store.votes()] == ["Ann"], "the invitation names the rater"
+        served.arena.store.invite("Ann")
+        assert visitor.get("/battles").headers["location"] == "/enter", "a new link ends what the old one began"
+        assert visitor.enter(invitation=token).status == 403
+
+
+def test_a_form_of_another_session_is_refused(tmp_path: Path) -> None:
+    with serving(tmp_path) as served:
+        visitor, again, other = (Visitor(served.port) for _ in range(3))
+        for one, name in ((visitor, "Ann"), (again, "Ann"), (other, "Bob")):
+            one.enter(name)
+        address, _ = visitor.next()
+        for foreign in (again, other):
+            token = foreign.next()[1].form_token
+            refused = visitor.post(f"{address}/vote", preference="first", form_token=token)
+            assert refused.status == 403
+            assert "This form is not from this page" in refused.text
+        assert served.arena.store.votes() == []
+
+
+def test_an_empty_token_lets_nobody_in(tmp_path: Path) -> None:
+    identity = Identity(b"secret", TOKEN)
+    assert [identity.admits(token) for token in ("", TOKEN[:-1], TOKEN + "x", TOKEN)] == [False, False, False, True]
+    store = VoteStore(tmp_path / "arena.sqlite")
+    for invited in (Identity(b"secret", None, store), Identity(b"secret", "", store)):
+        assert invited.invited("") is None
+    assert not Identity(b"secret", None, store).admits(""), "without typed names no empty token does"
+    store.close()
 
 
 def test_two_tabs_of_one_rater_cannot_vote_twice(tmp_path: Path) -> None:
@@ -154,19 +259,76 @@ def test_hostile_texts_never_become_markup(tmp_path: Path) -> None:
 def test_sizes_hosts_and_other_sites_are_bounded(tmp_path: Path) -> None:
     with serving(tmp_path) as served:
         visitor = Visitor(served.port)
-        assert visitor.ask("GET", "/enter", Host="evil.example").status == 421
-        assert visitor.ask("POST", "/enter", "name=x", Sec_Fetch_Site="cross-site").status == 403
+        for host in (
+            "evil.example",
+            "evil]",
+            "[::1].evil.example",
+            "localhost:x",
+            "127.0.0.1:",
+            "local\thost",
+            "",
+            "@localhost",
+        ):
+            assert visitor.ask("GET", "/enter", Host=host).status in {400, 421}, host
+        assert visitor.ask("GET", "/enter", Host="LocalHost:8765").status == 200
         assert visitor.ask("POST", "/enter", "x" * (MOST_BYTES + 1)).status == 413
         assert visitor.get("/enter").status == 200
         # Requests come back while they are counted: a slow machine needs more of them.
         assert any(visitor.get("/enter").status == 429 for _ in range(20 * int(BURST)))
 
 
+@pytest.mark.parametrize("site", ["cross-site", "same-site", "odd"])
+def test_another_site_s_form_is_refused_with_a_cookie_and_a_token_that_are_right(tmp_path: Path, site: str) -> None:
+    with serving(tmp_path) as served:
+        visitor = Visitor(served.port)
+        visitor.enter()
+        address, shown = visitor.next()
+        visitor.sent = {"Sec-Fetch-Site": site}
+        refused = visitor.post(f"{address}/vote", preference="first", form_token=shown.form_token)
+        assert (refused.status, refused.text) == (403, "requests of other sites are refused")
+        assert served.arena.store.votes() == []
+        visitor.sent = {"Sec-Fetch-Site": "same-origin"}
+        visitor.vote()
+        assert len(served.arena.store.votes()) == 1
+
+
+def raw(port: int, *parts: bytes) -> bytes:
+    """Send bytes, and return what comes until the other side closes."""
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+        for part in parts:
+            connection.sendall(part)
+        found = b""
+        with suppress(ConnectionResetError):
+            while part := connection.recv(65536):
+                found += part
+        return found
+
+
+def test_a_body_in_chunks_is_bounded_as_others_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_guard, "SLOWEST_SECONDS", 0.5)
+    with serving(tmp_path) as served:
+        head = b"POST /enter HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+        chunk = b"8000\r\n" + b"x" * 0x8000 + b"\r\n"
+        found = raw(served.port, head, *[chunk] * (MOST_BYTES // 0x8000), b"1\r\nx\r\n")
+        assert found.startswith(b"HTTP/1.1 413")
+        assert f"a request has at most {MOST_BYTES} bytes".encode() in found
+
+
+def test_who_is_slow_with_a_request_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_guard, "SLOWEST_SECONDS", 0.5)
+    monkeypatch.setattr(_guard, "BODY_SECONDS", 0.5)
+    with serving(tmp_path) as served:
+        assert raw(served.port) == raw(served.port, b"GET /enter HTTP/1.1\r\nHo") == b""
+        head = b"POST /enter HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\n"
+        assert raw(served.port, head, b"name=").startswith(b"HTTP/1.1 408")
+        assert Visitor(served.port).get("/enter").status == 200
+
+
 def test_other_machines_need_a_token(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="expected: a token"):
-        serve(small_pool(), tmp_path / "arena.sqlite", host="0.0.0.0")
+        serve(small_pool(), tmp_path / "arena.sqlite", host="0.0.0.0", types_names=True)
     with pytest.raises(ConfigurationError, match="at least 12 characters"):
-        serve(small_pool(), tmp_path / "arena.sqlite", host="0.0.0.0", token="short")
+        serve(small_pool(), tmp_path / "arena.sqlite", host="0.0.0.0", token="short", types_names=True)
     assert not (tmp_path / "arena.sqlite").exists()
 
 

@@ -25,7 +25,9 @@ def reviewing(folder: Path, **options: Any) -> Iterator[tuple[int, ReviewDesk]]:
     store = VoteStore(folder / "reviews.sqlite")
     desk = ReviewDesk(store, read_pairs(folder))
     try:
-        with running(review_application(desk, title=folder.name, hosts=LOCAL, **options)) as port:
+        with running(
+            review_application(desk, title=folder.name, hosts=LOCAL, **{"types_names": True, **options})
+        ) as port:
             yield port, desk
     finally:
         store.close()

@@ -6,8 +6,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 
-from ragtasks.arena.votes import VoteStore
-from ragtasks.arena.web._site import Standing
+from ragtasks.arena.votes import Standing, VoteStore
 from ragtasks.synthesis import Pair, Review, decide, read_reviews
 
 

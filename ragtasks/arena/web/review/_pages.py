@@ -28,17 +28,24 @@ _FormText = Annotated[str, Form()]
 
 
 def review_application(
-    desk: ReviewDesk, *, title: str, token: str | None = None, hosts: frozenset[str] | None = None
+    desk: ReviewDesk,
+    *,
+    title: str,
+    token: str | None = None,
+    types_names: bool = False,
+    hosts: frozenset[str] | None = None,
 ) -> Application:
     """Return the application of a review.
 
     Args:
         desk: pairs and decisions.
         title: stands above every page.
-        token: what reviewers must show to come in; None: nothing.
+        token: what reviewers who type their names must show; None: nothing.
+        types_names: whether anybody comes in under any name, not only who is invited.
         hosts: names under which the server may be addressed; None: any.
     """
-    site = Site(Identity(desk.store.secret, token), _TABS, title, _WORDING, desk.standing)
+    identity = Identity(desk.store.secret, token, None if types_names else desk.store)
+    site = Site(identity, _TABS, title, _WORDING, desk.standing)
     app = FastAPI(title="ragtasks review", version=__version__, docs_url=None, redoc_url=None, openapi_url=None)
     app.include_router(entrance(site))
     app.include_router(_review_pages(site, desk))
@@ -61,7 +68,7 @@ def _review_pages(site: Site, desk: ReviewDesk) -> APIRouter:
         pair = desk.next_for(session.rater, min(max(after, 0), len(desk.pairs)))
         if pair is None:
             text = f"You decided on all {len(desk.pairs)} pairs. Each decision can still be changed."
-            return site.page(request, "message", heading="All done", text=text, onward="/all")
+            return site.page(request, "message", heading="All done", text=text, onward=("/all", "All pairs"))
         return RedirectResponse(f"/pairs/{pair.number}", 303)
 
     def shown(request: Request, pair: Pair, status: int = 200, **fields: object) -> HTMLResponse:

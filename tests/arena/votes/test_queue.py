@@ -1,0 +1,246 @@
+"""Who votes on what next, and what is noted of it: counts, leases, what a rater knew, undo, two servers."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragtasks.arena import Vote
+from ragtasks.arena.votes import Assignment, Queue, VoteRefusedError, VoteStore, _queue
+from tests.arena._made import vote
+
+IDS = ("one", "two", "three")
+numbers = itertools.count()
+
+
+class Clock:
+    """Stands where it is put."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def time(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(_queue, "time", made)
+    return made
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[VoteStore]:
+    made = VoteStore(tmp_path / "arena.sqlite")
+    yield made
+    made.close()
+
+
+def given(queue: Queue, rater: str) -> Assignment:
+    found = queue.next_for(rater)
+    assert found
+    return found
+
+
+def voted(queue: Queue, assignment: Assignment, preference: Any = "first") -> Vote:
+    fields = {"rater": assignment.rater, "battle_id": assignment.battle_id, "vote_id": f"v{next(numbers)}"}
+    return queue.vote(assignment, vote("x", "y", preference, **fields))
+
+
+def test_a_vote_after_the_names_were_shown_is_marked_revealed(store: VoteStore) -> None:
+    queue = Queue(store, IDS, 1)
+    first = given(queue, "ann")
+    assert voted(queue, first).view == "blinded"
+    again = queue.undo("ann")
+    assert again.assignment_id == first.assignment_id
+    assert queue.knows_names(again)
+    assert voted(queue, again, "second").view == "revealed"
+    assert [vote.view for vote in store.votes()] == ["revealed"]
+    assert voted(queue, given(queue, "ann")).view == "blinded", "other pairs are as blinded as before"
+
+
+def test_what_a_server_claims_of_a_view_does_not_count(store: VoteStore) -> None:
+    queue = Queue(store, IDS, 1)
+    claimed = vote("x", "y", view="revealed")
+    assert queue.vote(given(queue, "ann"), claimed).view == "blinded"
+
+
+def test_a_skip_shows_nothing_and_can_be_undone(store: VoteStore) -> None:
+    queue = Queue(store, IDS, 1)
+    voted(queue, given(queue, "ann"))
+    skipped = given(queue, "ann")
+    queue.skip(skipped)
+    assert queue.standing("ann").n_skipped == 1
+    assert given(queue, "ann").battle_id != skipped.battle_id
+    back = queue.undo("ann")
+    assert (back.assignment_id, back.state) == (skipped.assignment_id, "open"), "the last thing, not the last vote"
+    assert not queue.knows_names(back)
+    assert voted(queue, back).view == "blinded"
+
+
+def test_a_pair_seen_side_by_side_never_comes_blinded(store: VoteStore) -> None:
+    queue = Queue(store, ("one",), 2)
+    chosen = queue.assign("ann", "one", "side_by_side")
+    assert queue.next_for("ann") is None, "seen, though there is no vote yet"
+    assert voted(queue, chosen).view == "side_by_side"
+    assert queue.next_for("ann") is None
+    assert queue.assign("ann", "one", "blinded").state == "voted", "one vote a rater and pair"
+
+
+def test_a_blinded_pair_that_is_opened_side_by_side_is_not_blinded_any_more(store: VoteStore) -> None:
+    queue = Queue(store, ("one",), 1)
+    blinded = given(queue, "ann")
+    assert queue.assign("ann", "one", "side_by_side").assignment_id == blinded.assignment_id
+    assert voted(queue, blinded).view == "side_by_side", "the tab that was opened before knows it too"
+
+
+def test_side_by_side_votes_count_for_the_number_of_raters(store: VoteStore) -> None:
+    queue = Queue(store, ("one",), 1)
+    voted(queue, queue.assign("ann", "one", "side_by_side"))
+    with pytest.raises(VoteRefusedError, match="as many other raters"):
+        queue.assign("bob", "one", "side_by_side")
+    assert queue.next_for("bob") is None
+    assert queue.assign("bob", "asked live", "side_by_side").state == "open", "no pair of the queue: no limit"
+
+
+def test_begun_pairs_come_before_fresh_ones(store: VoteStore) -> None:
+    queue = Queue(store, IDS, 2)
+    voted(queue, given(queue, "ann"))
+    queue.skip(given(queue, "ann"))
+    voted(queue, given(queue, "ann"))
+    assert given(queue, "bob").battle_id == "one"
+    assert given(queue, "cem").battle_id == "three", "one has two raters now; three was begun, two is fresh"
+    assert given(queue, "dan").battle_id == "two"
+
+
+def test_a_pair_that_was_left_open_goes_to_others_after_its_time(store: VoteStore, clock: Clock) -> None:
+    queue = Queue(store, IDS, 1, lease_seconds=60)
+    left = [given(queue, name) for name in ("ann", "bob", "cem")]
+    assert {one.battle_id for one in left} == set(IDS)
+    assert queue.next_for("dan") is None
+    assert queue.standing("dan").n_left == 0
+    clock.now += 61
+    assert queue.standing("dan").n_left == 3
+    taken = given(queue, "dan")
+    late = next(one for one in left if one.battle_id == taken.battle_id)
+    for late_step in (lambda: voted(queue, late), lambda: queue.look(late.assignment_id, late.rater)):
+        with pytest.raises(VoteRefusedError, match="as many other raters"):
+            late_step()
+    assert voted(queue, taken).rater == "dan"
+    assert [vote.rater for vote in store.votes()] == ["dan"]
+
+
+def test_who_comes_late_may_vote_where_nobody_took_the_place(store: VoteStore, clock: Clock) -> None:
+    queue = Queue(store, ("one",), 1, lease_seconds=60)
+    left = given(queue, "ann")
+    clock.now += 61
+    assert given(queue, "ann").assignment_id == left.assignment_id, "the same pair in the same order"
+    clock.now += 61
+    assert voted(queue, left).view == "blinded"
+
+
+def test_a_page_that_is_looked_at_keeps_its_pair(store: VoteStore, clock: Clock) -> None:
+    queue = Queue(store, ("one",), 1, lease_seconds=60)
+    left = given(queue, "ann")
+    clock.now += 50
+    assert queue.look(left.assignment_id, "ann")
+    clock.now += 50
+    assert queue.next_for("bob") is None
+    assert queue.look(left.assignment_id, "bob") is None, "an assignment is its rater's"
+
+
+def test_a_skip_is_not_undone_where_others_took_the_place(store: VoteStore) -> None:
+    queue = Queue(store, ("one",), 1)
+    queue.skip(given(queue, "ann"))
+    voted(queue, given(queue, "bob"))
+    with pytest.raises(VoteRefusedError, match="as many other raters"):
+        queue.undo("ann")
+    assert [vote.rater for vote in store.votes()] == ["bob"]
+
+
+def test_undo_takes_back_nobody_elses_vote(store: VoteStore) -> None:
+    queue = Queue(store, IDS, 2)
+    for name in ("ann", "bob", "ann"):
+        voted(queue, given(queue, name))
+    assert queue.undo("bob").rater == "bob"
+    assert [vote.rater for vote in store.votes()] == ["ann", "ann"]
+    for name in ("bob", "nobody"):
+        with pytest.raises(VoteRefusedError, match="no vote or skip of yours"):
+            queue.undo(name)
+    assert queue.undo("ann").battle_id == "two"
+    assert [vote.battle_id for vote in store.votes()] == ["one"]
+
+
+def test_everything_that_happened_can_be_read(store: VoteStore, clock: Clock) -> None:
+    queue = Queue(store, IDS, 1)
+    first = given(queue, "ann")
+    voted(queue, first)
+    clock.now += 1
+    voted(queue, queue.undo("ann"), "tie")
+    queue.skip(given(queue, "ann"))
+    queue.note_names("ann", ["three"])
+    found = [(event["event"], event["battle_id"], event.get("preference"), event["view"]) for event in store.events()]
+    assert found == [
+        ("given", "one", None, "blinded"),
+        ("voted", "one", "first", "blinded"),
+        ("names_shown", "one", None, "blinded"),
+        ("undone", "one", None, "blinded"),
+        ("voted", "one", "tie", "revealed"),
+        ("names_shown", "one", None, "blinded"),
+        ("given", "two", None, "blinded"),
+        ("skipped", "two", None, "blinded"),
+        ("names_shown", "three", None, None),
+    ]
+    assert voted(queue, given(queue, "ann")).view == "revealed", "the names came another way"
+
+
+def test_forms_are_leases_too(store: VoteStore, clock: Clock) -> None:
+    queue = Queue(store, ("item",), 1, lease_seconds=60, view="form")
+    assert given(queue, "ann").battle_id == "item"
+    assert queue.next_for("bob") is None
+    clock.now += 61
+    assert given(queue, "bob").battle_id == "item"
+    with pytest.raises(VoteRefusedError, match="as many other raters"):
+        queue.keep_form("ann", "item", "{}")
+    queue.keep_form("bob", "item", "{}")
+    queue.keep_form("bob", "item", '{"again": 1}')
+    assert [row[:3] for row in store.forms()] == [("bob", "item", '{"again": 1}')]
+    assert queue.standing("bob").n_done == 1
+
+
+def test_two_servers_on_one_file_give_each_pair_to_one_rater(tmp_path: Path) -> None:
+    ids = [f"battle {number}" for number in range(60)]
+    stores = [VoteStore(tmp_path / "arena.sqlite") for _ in range(2)]
+
+    def work(store: VoteStore, rater: str) -> None:
+        queue = Queue(store, ids, 1)
+        while (assignment := queue.next_for(rater)) is not None:
+            voted(queue, assignment)
+
+    raters = [threading.Thread(target=work, args=(stores[n % 2], f"rater {n}")) for n in range(4)]
+    for rater in raters:
+        rater.start()
+    for rater in raters:
+        rater.join(60)
+    counts = Counter(vote.battle_id for vote in stores[0].votes())
+    assert counts == Counter(ids), "one vote each, none left out"
+    for store in stores:
+        store.close()
+
+
+def test_an_invitation_lets_in_one_rater_until_the_next_one(store: VoteStore) -> None:
+    rater, token = store.invite("  Ann\n Lee ")
+    assert rater == "Ann Lee"
+    assert store.invited(token) == "Ann Lee"
+    assert [store.invited(other) for other in ("", token[:-1], token.lower() + "x")] == [None, None, None]
+    _, newer = store.invite("Ann Lee")
+    assert store.invited(token) is None
+    assert store.invited(newer) == "Ann Lee"
+    assert token.encode() not in store.database.path.read_bytes()
