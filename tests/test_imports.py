@@ -22,6 +22,7 @@ LAYERS = {
     "ragtasks.ids": 0,
     "ragtasks.records": 0,
     "ragtasks.secrets": 0,
+    "ragtasks.bounded": 1,
     "ragtasks.environment": 1,
     "ragtasks.plugins": 1,
     "ragtasks.progress": 1,

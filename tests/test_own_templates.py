@@ -100,9 +100,10 @@ def test_a_file_without_end_is_no_template() -> None:
 
 def test_a_process_that_was_ended_from_outside_is_replaced(process: TemplateProcess) -> None:
     assert process.fill_in("{{ 1 }}", {}) == "1"
-    assert process._process
-    process._process.kill()
-    process._process.wait()
+    ended = process._process._process
+    assert ended
+    ended.kill()
+    ended.wait()
     with pytest.raises(TemplateProcessError):
         process.fill_in("{{ 1 }}", {})
     assert process.fill_in("{{ 2 }}", {}) == "2"

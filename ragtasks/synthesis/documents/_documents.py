@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import re
+import stat
 from collections import Counter
 from collections.abc import Set
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
 from ragtasks.clients import Progress, no_progress
 from ragtasks.errors import ConfigurationError, clear_error
-from ragtasks.synthesis.documents._formats import READERS, Extracted, UnreadableFileError, extract
+from ragtasks.synthesis.documents._formats import MOST_SECONDS, READERS, Extracted, FileReader, UnreadableFileError
 
 DOMAIN = "custom"
 """Domain of every document where folders are not domains, and of those in no folder where they are."""
 MOST_BYTES = 50_000_000
 """Largest file that is read."""
+MOST_BYTES_OF = {".html": 10_000_000, ".htm": 10_000_000}
+"""Ending -> largest file that is read, where it takes four seconds a megabyte."""
 
 _NOT_IN_DOMAIN = re.compile(r"[^a-z0-9_-]+")
 _LONGEST_DOMAIN = 64
@@ -54,7 +58,7 @@ class Documents:
     documents: tuple[Document, ...]
     """In the order of their ids; at least one."""
     left_out: tuple[LeftOut, ...]
-    """Files that could not be read, or that repeat another."""
+    """Files that could not be read, or that repeat another, and links that lead out of the folder."""
     others: Counter[str]
     """Ending -> number of files that are no documents."""
     guessed: Counter[str]
@@ -62,14 +66,20 @@ class Documents:
 
 
 def read_documents(
-    root: Path, *, folders_are_domains: bool = False, most_bytes: int = MOST_BYTES, progress: Progress = no_progress
+    root: Path,
+    *,
+    folders_are_domains: bool = False,
+    most_bytes: int = MOST_BYTES,
+    most_seconds: float = MOST_SECONDS,
+    progress: Progress = no_progress,
 ) -> Documents:
-    """Return every document below a folder; hidden files and folders are not looked at.
+    """Return every document below a folder; hidden files and folders are not looked at, nothing outside is read.
 
     Args:
         root: folder with .txt, .md, .html and .pdf files, at any depth.
         folders_are_domains: whether each folder directly below `root` is a domain of its own.
         most_bytes: largest file that is read.
+        most_seconds: longest time for one file.
         progress: told of every file.
 
     Raises:
@@ -78,14 +88,22 @@ def read_documents(
     """
     if not root.is_dir():
         raise ConfigurationError(_no_documents(root, "no such folder"))
-    files = [path for path in sorted(root.rglob("*")) if path.is_file() and not _is_hidden(path, root)]
-    reading = _Reading(root, folders_are_domains, most_bytes)
-    for done, path in enumerate(files, start=1):
-        reading.take(path)
-        progress("read documents", done, len(files))
+    files = [path for path in sorted(root.rglob("*")) if _is_taken(path) and not _is_hidden(path, root)]
+    reader = FileReader(most_seconds)
+    reading = _Reading(root, folders_are_domains, most_bytes, reader)
+    with closing(reader):
+        for done, path in enumerate(files):
+            progress(f"read documents\t{path.name}", done, len(files))
+            reading.take(path)
+    progress("read documents", len(files), len(files))
     if not reading.documents:
         raise ConfigurationError(_no_documents(root, reading.summary(len(files))))
     return Documents(tuple(reading.documents), tuple(reading.left_out), reading.others, reading.guessed)
+
+
+def _is_taken(path: Path) -> bool:
+    mode = path.lstat().st_mode
+    return stat.S_ISREG(mode) or stat.S_ISLNK(mode)
 
 
 def _is_hidden(path: Path, root: Path) -> bool:
@@ -105,8 +123,9 @@ def _no_documents(root: Path, found: str) -> str:
 class _Reading:
     """The documents found so far."""
 
-    def __init__(self, root: Path, folders_are_domains: bool, most_bytes: int) -> None:
+    def __init__(self, root: Path, folders_are_domains: bool, most_bytes: int, reader: FileReader) -> None:
         self._root, self._folders_are_domains, self._most_bytes = root, folders_are_domains, most_bytes
+        self._reader, self._inside = reader, root.resolve()
         self.documents: list[Document] = []
         self.left_out: list[LeftOut] = []
         self.others: Counter[str] = Counter()
@@ -116,25 +135,37 @@ class _Reading:
 
     def take(self, path: Path) -> None:
         suffix = path.suffix.lower()
-        if suffix not in READERS:
-            self.others[suffix or "no ending"] += 1
-            return
         name = path.relative_to(self._root).as_posix()
         try:
-            self._add(name, path, extract(self._content(path), suffix))
-        except UnreadableFileError as error:
-            self.left_out.append(LeftOut(name, str(error)))
+            if path.is_symlink():
+                self._check_link(path)
+            if suffix not in READERS:
+                self.others[suffix or "no ending"] += 1
+                return
+            self._check_size(path, suffix)
+            self._add(name, path, self._reader.read(path))
+        except (UnreadableFileError, OSError) as error:
+            self.left_out.append(LeftOut(name, getattr(error, "strerror", None) or str(error)))
 
-    def _content(self, path: Path) -> bytes:
+    def _check_link(self, path: Path) -> None:
+        """Refuse a link that a folder of somebody else's may have brought: to files of this machine, or to nothing."""
         try:
-            size = path.stat().st_size
-            if size > self._most_bytes:
-                raise UnreadableFileError(
-                    f"{size:,} bytes, and files of up to {self._most_bytes:,} are read: split it, or raise the limit"
-                )
-            return path.read_bytes()
-        except OSError as error:
-            raise UnreadableFileError(error.strerror or str(error)) from error
+            target = path.resolve(strict=True)
+        except (OSError, RuntimeError):  # before Python 3.13, a circle of links is a RuntimeError
+            raise UnreadableFileError("a link that leads nowhere") from None
+        if not target.is_relative_to(self._inside):
+            raise UnreadableFileError("a link out of the folder, not followed: copy what it leads to into the folder")
+        if not target.is_file():
+            raise UnreadableFileError("a link to something else than a file, not followed")
+
+    def _check_size(self, path: Path, suffix: str) -> None:
+        size = path.stat().st_size
+        most = min(self._most_bytes, MOST_BYTES_OF.get(suffix, self._most_bytes))
+        if size > most:
+            raise UnreadableFileError(
+                f"{size:,} bytes, and {suffix} files of up to {most:,} are read: split it"
+                + (", or raise the limit" if most == self._most_bytes else ", or save its text as .txt")
+            )
 
     def _add(self, name: str, path: Path, found: Extracted) -> None:
         digest = hashlib.sha256(" ".join(found.text.split()).encode("utf-8", "replace")).digest()

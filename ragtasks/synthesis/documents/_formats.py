@@ -9,16 +9,26 @@ import logging
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from io import BytesIO
+from pathlib import Path
+from typing import Any
 
+from ragtasks.bounded import BoundedProcess, OutOfBoundsError
 from ragtasks.errors import MissingExtraError, RagtasksError
 
 _BOMS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
-_HEADING = re.compile(r"^#{1,6}[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
+_HEADING = re.compile(r"^#{1,6}[ \t]+(\S.{0,500})", re.MULTILINE)
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
 _BLANK_LINES = re.compile(r"\n{3,}")
 _PURPOSE = "reading documents"
+_HEAD_CHARACTERS = 200_000  # where a page says its title; looking for its date costs four seconds a megabyte
+
+
+MOST_SECONDS = 60.0
+"""Time for one file."""
+MOST_MEMORY = 4 << 30
+"""Address space of the process that reads files."""
 
 
 class UnreadableFileError(RagtasksError):
@@ -35,6 +45,40 @@ class Extracted:
     """Its title, empty where the format has none or the file does not say it."""
     encoding: str = ""
     """The encoding that was guessed; empty where the bytes say it themselves (UTF-8, a byte order mark, PDF)."""
+
+
+class FileReader:
+    """Reads files; HTML and PDF in another process, as a page can take all memory, or a minute for each megabyte."""
+
+    def __init__(self, most_seconds: float = MOST_SECONDS) -> None:
+        self._process = BoundedProcess(
+            "ragtasks.synthesis.documents._formats:worked", seconds=most_seconds, most_bytes=MOST_MEMORY
+        )
+
+    def read(self, path: Path) -> Extracted:
+        """Return the text of a file whose ending is one of `READERS`.
+
+        Raises:
+            OSError: it cannot be opened.
+            UnreadableFileError: no text can be had from it, or not within bounds.
+            MissingExtraError: the extra `synthesis` is not installed.
+        """
+        suffix = path.suffix.lower()
+        if suffix not in _COSTLY:
+            return extract(path.read_bytes(), suffix)
+        try:
+            found = self._process.ask({"path": str(path.absolute()), "suffix": suffix})
+        except OutOfBoundsError as error:
+            raise UnreadableFileError(f"{error} to read it: split it, or save its text as .txt") from None
+        if "missing" in found:
+            raise MissingExtraError(found["missing"], "synthesis", _PURPOSE)
+        if "unreadable" in found:
+            raise UnreadableFileError(found["unreadable"])
+        return Extracted(**found)
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.close()
 
 
 def extract(content: bytes, suffix: str) -> Extracted:
@@ -55,6 +99,20 @@ def extract(content: bytes, suffix: str) -> Extracted:
     return Extracted(text, " ".join(_CONTROL.sub(" ", found.title).split()), found.encoding)
 
 
+def worked(asked: Mapping[str, str]) -> dict[str, Any]:
+    """Return the parts of `Extracted` of a file (`path`, `suffix`), else `unreadable` or `missing` with the reason."""
+    try:
+        return asdict(extract(Path(asked["path"]).read_bytes(), asked["suffix"]))
+    except MissingExtraError as error:
+        return {"missing": str(getattr(error.__cause__, "name", ""))}
+    except UnreadableFileError as error:
+        return {"unreadable": str(error)}
+    except OSError as error:
+        return {"unreadable": error.strerror or str(error)}
+    except MemoryError:
+        return {"unreadable": f"more than {MOST_MEMORY >> 20:,} MiB of memory to read it"}
+
+
 def _plain(content: bytes) -> Extracted:
     text, encoding = _decoded(content)
     return Extracted(text, "", encoding)
@@ -63,7 +121,7 @@ def _plain(content: bytes) -> Extracted:
 def _markdown(content: bytes) -> Extracted:
     text, encoding = _decoded(content)
     heading = _HEADING.search(text)
-    return Extracted(text, heading[1] if heading else "", encoding)
+    return Extracted(text, heading[1].rstrip(" \t#") if heading else "", encoding)
 
 
 def _html(content: bytes) -> Extracted:
@@ -78,7 +136,7 @@ def _html(content: bytes) -> Extracted:
             text = trafilatura.extract(source, include_comments=False, favor_recall=True) or trafilatura.html2txt(
                 source
             )
-            metadata = trafilatura.extract_metadata(source)
+            metadata = trafilatura.extract_metadata(source[:_HEAD_CHARACTERS])
         except Exception as error:
             raise UnreadableFileError(f"broken HTML: {type(error).__name__}") from error
     return Extracted(text or "", (metadata.title or "") if metadata else "", encoding)
@@ -110,6 +168,7 @@ READERS: Mapping[str, Callable[[bytes], Extracted]] = {
     ".pdf": _pdf,
 }
 """Ending of a file's name -> its reader."""
+_COSTLY = frozenset({".html", ".htm", ".pdf"})
 
 
 def _decoded(content: bytes) -> tuple[str, str]:
@@ -147,4 +206,4 @@ def _quiet(logger: str) -> Iterator[None]:
         named.disabled = before
 
 
-__all__ = ["READERS", "Extracted", "UnreadableFileError", "extract"]
+__all__ = ["MOST_SECONDS", "READERS", "Extracted", "FileReader", "UnreadableFileError", "extract", "worked"]

@@ -59,7 +59,7 @@ def test_files_that_hold_nothing_are_named_and_the_rest_is_read(tmp_path: Path) 
     assert [one.document_id for one in found.documents] == ["a.txt"]
     assert {one.what: one.reason for one in found.left_out} == {
         "again.txt": "the same text as a.txt",
-        "big.txt": "10,001 bytes, and files of up to 10,000 are read: split it, or raise the limit",
+        "big.txt": "10,001 bytes, and .txt files of up to 10,000 are read: split it, or raise the limit",
         "binary.txt": "bytes that are no text",
         "blank.txt": "no text in it",
         "broken.pdf": "broken PDF: PdfStreamError",
@@ -68,6 +68,50 @@ def test_files_that_hold_nothing_are_named_and_the_rest_is_read(tmp_path: Path) 
         "scanned.pdf": "no text in it: scanned pages need OCR first",
     }
     assert found.others == {".png": 1}
+
+
+def test_links_out_of_the_folder_are_named_and_not_followed(tmp_path: Path) -> None:
+    outside, inside = tmp_path / "outside", tmp_path / "inside"
+    for folder in (outside, inside / "deep"):
+        folder.mkdir(parents=True)
+    (outside / "secret.txt").write_text("A secret.", "utf-8")
+    (inside / "a.txt").write_text("A text.", "utf-8")
+    (inside / "out.txt").symlink_to(outside / "secret.txt")
+    (inside / "deep" / "up.md").symlink_to("../../outside/secret.txt")
+    (inside / "folder").symlink_to(outside)
+    (inside / "gone.txt").symlink_to("nowhere.txt")
+    (inside / "round.txt").symlink_to("round.txt")
+    (inside / "deep" / "same.txt").symlink_to("../a.txt")
+    (inside / "picture.png").symlink_to(outside / "secret.txt")
+    found = read_documents(inside)
+    assert [one.text for one in found.documents] == ["A text."]
+    out = "a link out of the folder, not followed: copy what it leads to into the folder"
+    assert {one.what: one.reason for one in found.left_out} == {
+        "deep/same.txt": "the same text as a.txt",
+        "deep/up.md": out,
+        "folder": out,
+        "gone.txt": "a link that leads nowhere",
+        "out.txt": out,
+        "picture.png": out,
+        "round.txt": "a link that leads nowhere",
+    }
+    (tmp_path / "link").symlink_to(inside)
+    assert len(read_documents(tmp_path / "link").documents) == 1
+
+
+@pytest.mark.slow
+def test_a_file_that_takes_for_ever_is_named_and_the_rest_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text(PAGE, "utf-8")
+    (tmp_path / "slow.html").write_text(f"<html><body>{'<p>A <b>row</b> of words.</p>' * 300_000}", "utf-8")
+    (tmp_path / "z.txt").write_text("Still read.", "utf-8")
+    (tmp_path / "large.htm").write_bytes(b" " * 10_000_001)
+    shown: list[str] = []
+    found = read_documents(tmp_path, most_seconds=4, progress=lambda what, *_: shown.append(what))
+    assert [one.document_id for one in found.documents] == ["a.html", "z.txt"]
+    limit = "10,000,001 bytes, and .htm files of up to 10,000,000 are read: split it, or save its text as .txt"
+    reason = "more than 4 seconds or 4,096 MiB of memory to read it: split it, or save its text as .txt"
+    assert {one.what: one.reason for one in found.left_out} == {"large.htm": limit, "slow.html": reason}
+    assert "read documents\tslow.html" in shown
 
 
 def _encrypted() -> bytes:
