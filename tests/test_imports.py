@@ -28,6 +28,7 @@ LAYERS = {
     "ragtasks.progress": 1,
     "ragtasks.prompts": 1,
     "ragtasks.tables": 1,
+    "ragtasks.weights": 1,
     "ragtasks.files": 2,
     "ragtasks.benchmarks": 3,
     "ragtasks.clients": 3,
@@ -63,6 +64,7 @@ READ_BY_RETRIEVAL = {
     "ragtasks.statistics",
     "ragtasks.tables",
     "ragtasks.templates",
+    "ragtasks.weights",
 }
 # Rewriting is retrieval: a rewritten question's score is what a retriever finds while the evaluation runs.
 # The Python API is the outermost layer beside the command line: it finds data and runs as the environment names them.

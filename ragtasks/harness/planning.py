@@ -21,6 +21,7 @@ from ragtasks.harness.run import own_tasks
 from ragtasks.judges import RL_F, Question
 from ragtasks.suites import suite_named
 from ragtasks.tables import Cell, Table
+from ragtasks.weights import NO_CODE, loading
 
 CHARACTERS_A_TOKEN = 4.0
 """What the estimate divides by; English text has 4 to 4.5 characters a token in the tokenisers of today's models."""
@@ -126,16 +127,13 @@ def counter(tokenizer: str | None) -> Count:
     """
     if tokenizer is None:
         return estimated_tokens
-    try:
+    next_step = "name a folder or a model of the hub, or leave it out for an estimate"
+    with loading(
+        "--tokenizer", tokenizer, expected="a tokeniser that can be loaded", next_step=next_step, has_weights=False
+    ):
         from transformers import AutoTokenizer
 
-        loaded = AutoTokenizer.from_pretrained(tokenizer)
-    except (ImportError, OSError, ValueError) as error:
-        told = str(error).strip().splitlines()[0]
-        raise ConfigurationError(
-            f"--tokenizer {tokenizer}: cannot be loaded ({told}). Next step: name a folder or a model of the hub, or "
-            "leave it out for an estimate"
-        ) from error
+        loaded = AutoTokenizer.from_pretrained(tokenizer, **NO_CODE)
     return partial(_counted, loaded)
 
 

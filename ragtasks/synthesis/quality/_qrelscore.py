@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ragtasks.errors import ConfigurationError, MissingExtraError, clear_error
+from ragtasks.errors import MissingExtraError
 from ragtasks.metrics import whole_weights
+from ragtasks.weights import NO_CODE, loading
 from retrieval_cache.retrievers import load_model
 
 PUBLISHED_MODELS = ("bert-base-cased", "gpt2")
@@ -114,19 +115,17 @@ def _language_model(name: str) -> tuple[Any, Any]:
         from transformers import AutoModelForCausalLM, AutoTokenizer
     except ImportError as error:
         raise MissingExtraError("transformers", "train", _PURPOSE) from error
-    try:
-        with whole_weights(_PURPOSE, name, "take a causal language model, such as gpt2"):
-            model = AutoModelForCausalLM.from_pretrained(name, trust_remote_code=False)
-        return model.eval(), AutoTokenizer.from_pretrained(name, trust_remote_code=False)
-    except (OSError, ValueError) as error:
-        message = clear_error(
+    with (
+        loading(
             _PURPOSE,
-            where=f"language model {name!r}",
+            name,
             expected="a name on the Hugging Face hub, or a folder with a causal language model",
-            found=str(error).splitlines()[0] if str(error) else type(error).__name__,
             next_step="check the name; without a network, download the model first and name its folder",
-        )
-        raise ConfigurationError(message) from error
+        ),
+        whole_weights(_PURPOSE, name, "take a causal language model, such as gpt2"),
+    ):
+        model = AutoModelForCausalLM.from_pretrained(name, **NO_CODE)
+        return model.eval(), AutoTokenizer.from_pretrained(name, **NO_CODE)
 
 
 __all__ = ["PUBLISHED_MODELS", "QRelScore", "Relevance"]

@@ -21,6 +21,7 @@ from ragtasks.metrics import token_f1
 from ragtasks.records import Task
 from ragtasks.synthesis.training._run import Fitting, fit, needs_new_folder, publish_model, without_bars
 from ragtasks.synthesis.training._split import split_by_dialogue
+from ragtasks.weights import NO_CODE, loading
 from retrieval_cache.queries import (
     REWRITE,
     Recipe,
@@ -150,10 +151,9 @@ def _kind(base: str) -> Any:
         from transformers import AutoConfig
     except ImportError as error:
         raise MissingExtraError("transformers", "train", "training a rewriter") from error
-    try:
-        config = AutoConfig.from_pretrained(base)
-    except (OSError, ValueError) as error:
-        raise ConfigurationError(f"--base {base}: no language model there: {str(error).splitlines()[0]}") from error
+    next_step = "check the name; without a network, name a folder"
+    with loading("--base", base, expected="a language model", next_step=next_step):
+        config = AutoConfig.from_pretrained(base, **NO_CODE)
     return "seq2seq" if config.is_encoder_decoder else "causal"
 
 

