@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 class RagtasksError(Exception):
     """Root of every error that ragtasks raises on purpose."""
 
+    exit_status = 1
+    """Status that a command ends with; 2 is the parser's, for a command line that it cannot read."""
+
 
 class ConfigurationError(RagtasksError):
     """An option, a metadata key or a template that cannot be used."""
@@ -40,6 +43,12 @@ class JudgeError(RagtasksError):
 
 class ModelError(RagtasksError):
     """A model under test that cannot be reached, or gives no answers any more."""
+
+
+class ImplausibleError(RagtasksError):
+    """Too many answers cannot be answers (docs/troubleshooting.md); everything is saved and scored as it is."""
+
+    exit_status = 3
 
 
 class MissingExtraError(RagtasksError):
@@ -83,6 +92,7 @@ __all__ = [
     "CacheError",
     "ConfigurationError",
     "FetchError",
+    "ImplausibleError",
     "JudgeError",
     "MissingExtraError",
     "ModelError",

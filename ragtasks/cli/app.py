@@ -100,19 +100,19 @@ def _root(
 
 
 def main(arguments: list[str] | None = None) -> Any:
-    """Run the command line; a clear error goes to standard error, not too long, and ends with status 1."""
+    """Run the command line; a clear error goes to standard error, not too long, and ends with its status."""
     try:
         return app(args=arguments, standalone_mode=True)
     except RagtasksError as error:
-        _fail(str(error))
+        _fail(str(error), error.exit_status)
     except OSError as error:  # a full disk, a read-only folder, a file that vanished
         where = f"{error.filename}: " if error.filename else ""
         _fail(f"{where}{error.strerror or error}. Next step: check the disk, the path and its permissions")
 
 
-def _fail(text: str) -> NoReturn:
+def _fail(text: str, status: int = RagtasksError.exit_status) -> NoReturn:
     typer.echo(f"ragtasks: {_cut(text)}", err=True)
-    sys.exit(1)
+    sys.exit(status)
 
 
 def _cut(text: str) -> str:

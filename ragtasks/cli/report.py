@@ -93,8 +93,9 @@ def _opening(section: Section, n_added: int) -> Section:
 
 def _evaluations(results: list[Path], human_evaluation: bool, data: str | None) -> list[Evaluation]:
     from ragtasks.logs import read_evaluations
+    from ragtasks.scoring import checked_again
 
-    found = read_evaluations(results, left_out=leave_out) if results else []
+    found = [checked_again(item) for item in read_evaluations(results, left_out=leave_out)] if results else []
     if human_evaluation:
         from ragtasks.benchmarks import benchmark_folder
         from ragtasks.benchmarks.mtrag import HUMAN_EVALUATION_FILE, load_human_evaluation

@@ -82,6 +82,7 @@ def _score(system: Any, answering: Any, options: dict[str, Any], output: Path, *
     say(f"next: {shlex.join(['ragtasks', 'report', str(output), '--html', 'page.html'])}")
     if done.problems:
         raise RagtasksError(f"everything is saved in {done.file}, but:\n" + "\n".join(done.problems))
+    done.require_plausible()
 
 
 @app.command(name="export-tasks")

@@ -109,6 +109,13 @@ class EvaluationConfig(BaseModel):
         default=0.95, ge=0, le=1, description="share of verdicts below which an evaluation fails"
     )
 
+    max_implausible: float = Field(
+        default=0.2,
+        ge=0,
+        le=1,
+        description="share of answers that cannot be answers above which a command ends with status 3",
+    )
+
     @field_validator("run")
     @classmethod
     def _run_is_a_name(cls, value: str) -> str:

@@ -2,7 +2,7 @@
 
 from ragtasks.files._atomic import publish, write_atomically, written_aside
 from ragtasks.files._candidates import Candidate, RetrievedTopic, has_candidates, retrieved_topic
-from ragtasks.files._contexts import contexts_in
+from ragtasks.files._contexts import UNNAMED, contexts_in
 from ragtasks.files._hashing import canonical_hash
 from ragtasks.files._json_lines import (
     SAMPLE_STATISTICS,
@@ -41,6 +41,7 @@ __all__ = [
     "MANIFEST",
     "OFFICIAL",
     "SAMPLE_STATISTICS",
+    "UNNAMED",
     "Candidate",
     "Manifest",
     "Misfit",

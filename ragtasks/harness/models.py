@@ -52,6 +52,8 @@ class _Baseline(LM):
     """A harness model whose answer is a function of the doc."""
 
     answer: Callable[[Doc], str]
+    is_baseline = True
+    """What it says is by declaration: nobody asks whether it is plausible."""
     tokenizer_name = "ragtasks-baseline"
 
     def __init__(self, **_: Any) -> None:

@@ -44,6 +44,7 @@ class _Verdict(_Part):
 class _Notes(_Part):
     idk: str | None = None
     unscored: dict[str, str] = {}
+    implausible: dict[str, str] | None = None
     verdicts: list[_Verdict] = []
 
 

@@ -50,6 +50,8 @@ class Row:
     """Metric -> why it has no value."""
     verdicts: Mapping[tuple[str, str], float | None]
     """(Rubric, judge) -> what that judge made of it, 0 to 1; None where it was asked and gave no value."""
+    implausible: Mapping[str, str] | None = None
+    """Check -> what shows that this can be no answer; None where nothing was checked, as in older results."""
 
 
 def read_rows(samples: Iterable[LoggedSamples]) -> Iterator[Row]:
@@ -92,6 +94,7 @@ def row_of(sample: Mapping[str, Any]) -> Row:
         values={name: _number(sample[name]) for name in sample["metrics"] if not _is_pair(sample[name])},
         unscored=notes.get("unscored", {}),
         verdicts={(item["rubric"], item["judge"]): item["value"] for item in verdicts},
+        implausible=notes.get("implausible"),
     )
 
 

@@ -11,6 +11,7 @@ from ragtasks.metrics._agreement import (
     spearman,
     spearman_repeated,
 )
+from ragtasks.metrics._answer_text import answer_text, is_error_text, is_no_answer, language_of
 from ragtasks.metrics._answerability import (
     ANS_ACC,
     NO_VERDICT,
@@ -33,7 +34,6 @@ from ragtasks.metrics._rewriting import (
     n_query_words,
     query_scores,
 )
-from ragtasks.metrics._thinking import answer_text
 from ragtasks.metrics.cited import (
     NUGGET_SCORES,
     SUB_NARRATIVE_SCORES,
@@ -143,7 +143,10 @@ __all__ = [
     "ibm_visible_answerability",
     "inverse_frequency",
     "is_changed",
+    "is_error_text",
+    "is_no_answer",
     "krippendorff_alpha",
+    "language_of",
     "length_ratio",
     "mean_evidence_scores",
     "meteor",

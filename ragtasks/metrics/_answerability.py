@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from ragtasks.metrics._answer_text import language_of
 from ragtasks.metrics._metric import Metric
 from ragtasks.metrics.semantic import check_device
 from ragtasks.records import Answerability, IdkVerdict, Response, Score
@@ -61,8 +62,8 @@ class RuleBasedIdk:
     def detect(self, responses: Sequence[Response]) -> list[IdkLabel]:
         """Return one label a response, in the order of `responses`; [] for none.
 
-        The reason of `yes` and `partial` is the matched phrase. Empty text is `no`; text without any letter of the
-        Latin script has no verdict.
+        The reason of `yes` and `partial` is the matched phrase. Empty text is `no`; text in another language than
+        English has no verdict.
         """
         from ragtasks.metrics.idk_rules import classify  # half a second of patterns, for who needs them
 
@@ -104,7 +105,7 @@ class EncoderIdk:
         """Return one label a response, in the order of `responses`; [] for none.
 
         The reason gives the probability of each verdict. Empty text is `no`, and text without a negation or another
-        word that says that something is missing; text without any letter of the Latin script has no verdict.
+        word that says that something is missing; text in another language than English has no verdict.
 
         Raises:
             MissingExtraError: torch, transformers or the packaged encoder is not installed.
@@ -122,14 +123,27 @@ class EncoderIdk:
 
 
 def _fixed(responses: Sequence[Response], known_refusals: Sequence[str]) -> list[IdkLabel | None]:
-    """Return the label of each response that is one of a benchmark's own refusals, None for the others."""
+    """Return the label of each response that no reading decides, None for the others.
+
+    It is one of a benchmark's own refusals, or not English: then nobody here can read it.
+    """
     known = {_bare(sentence) for sentence in known_refusals}
     return [
-        IdkLabel(IdkVerdict.YES, f"a refusal that the benchmark fixes: {response.text.strip()}")
-        if _bare(response.text) in known
-        else None
-        for response in responses
+        _refusal(response.text) if _bare(response.text) in known else _unread(response.text) for response in responses
     ]
+
+
+def _refusal(text: str) -> IdkLabel:
+    return IdkLabel(IdkVerdict.YES, f"a refusal that the benchmark fixes: {text.strip()}")
+
+
+def _unread(text: str) -> IdkLabel | None:
+    language = language_of(text)
+    return (
+        None
+        if language in {None, "en"}
+        else IdkLabel(None, f"not read: its language is {language}, and English alone is read")
+    )
 
 
 def _bare(text: str) -> str:
@@ -153,11 +167,16 @@ def answerability_correct(answerability: Answerability, verdict: IdkVerdict | No
     return (verdict is IdkVerdict.YES) == (answerability is Answerability.UNANSWERABLE)
 
 
-def answerability_accuracy(answerability: Answerability, verdict: IdkVerdict | None) -> Score:
+def answerability_accuracy(
+    answerability: Answerability, verdict: IdkVerdict | None, *, is_answer: bool = True
+) -> Score:
     """Return 1.0 where `answerability_correct` holds, 0.0 where it does not, else a Score without a value.
 
-    The metric is the mean over scored responses; higher is better.
+    The metric is the mean over scored responses; higher is better. A response that is no answer at all, such as empty
+    text (`is_no_answer`), neither answers nor refuses: it is wrong on every task that has a right reply.
     """
+    if not is_answer and answerability not in UNDEFINED_ON:
+        return Score(0.0)
     correct = answerability_correct(answerability, verdict)
     if correct is not None:
         return Score(float(correct))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ragtasks.metrics._answer_text import is_no_answer
 from ragtasks.metrics._answerability import ANS_ACC, NO_VERDICT, IdkLabel, answerability_accuracy
 from ragtasks.metrics._conditioning import condition_ibm, condition_paper
 from ragtasks.metrics._metric import RESCALED, Metric, Scores
@@ -153,6 +154,11 @@ class _Evidence:
     clarification: bool | None
     ibm: IbmJudged | None
 
+    @property
+    def is_answer(self) -> bool:
+        """Whether the response is an answer or a refusal, and not the trace of a failure."""
+        return not is_no_answer(self.response.text)
+
 
 def _score(known: _Evidence, reason: str) -> Scores:
     """Return the metrics of one response that need no judge."""
@@ -160,7 +166,7 @@ def _score(known: _Evidence, reason: str) -> Scores:
     rb_alg = _rb_alg(known, reason)
     return {
         **rb_alg,
-        "ans_acc": answerability_accuracy(task.answerability, known.label.verdict),
+        "ans_acc": answerability_accuracy(task.answerability, known.label.verdict, is_answer=known.is_answer),
         "rouge_l": Score(known.rouge_l),
         "token_recall": Score(token_recall(known.response.text, task.target)),
         **_semantic_scores(known.semantic, reason),
@@ -226,7 +232,7 @@ def _conditioned_ibm(known: _Evidence, score: Score) -> Score:
 
 
 def _conditioned(known: _Evidence, score: Score) -> Score:
-    verdict = known.label.verdict
+    verdict = known.label.verdict if known.is_answer else IdkVerdict.NO
     return condition_paper(score, known.response.task.answerability, verdict, clarification=known.clarification)
 
 

@@ -22,6 +22,7 @@ def describe_scores(done: OwnScores) -> str:
 
 
 def _notes(done: OwnScores) -> Iterator[str]:
+    yield from (line for checked in done.checked for line in checked.lines)
     if done.missing:
         where = ", ".join(f"{domain} {n}" for domain, n in done.missing.items())
         n = sum(done.missing.values())

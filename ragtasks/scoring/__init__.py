@@ -1,35 +1,61 @@
 """Responses to scores, in one pass over all of them; it knows no harness."""
 
 from ragtasks.scoring._asking import System, ask_endpoint, asked_of
-from ragtasks.scoring._failures import record_failure, take_failures
+from ragtasks.scoring._failures import record_checked, record_failure, take_checked, take_failures
 from ragtasks.scoring._judge import Place, parsed_metadata, rescore
 from ragtasks.scoring._live_retrieval import LiveRetrieval
 from ragtasks.scoring._own_system import OwnScores, OwnSystem, score_own
 from ragtasks.scoring._picking import Picked, pick_best
+from ragtasks.scoring._plausibility import (
+    CHECKS,
+    EXEMPT,
+    IMPLAUSIBLE,
+    CheckedAnswers,
+    Plausibility,
+    check_together,
+    checked_again,
+    find_implausible,
+    plausibility_of,
+    replies_in,
+    require_plausible,
+)
 from ragtasks.scoring._ready_judge import ready_judge
 from ragtasks.scoring._results_layout import scored_row
 from ragtasks.scoring._scored_response import ScoredResponse
 from ragtasks.scoring._scoring import ResponseScorer, given_metrics, shared_scorer
 
 __all__ = [
+    "CHECKS",
+    "EXEMPT",
+    "IMPLAUSIBLE",
+    "CheckedAnswers",
     "LiveRetrieval",
     "OwnScores",
     "OwnSystem",
     "Picked",
     "Place",
+    "Plausibility",
     "ResponseScorer",
     "ScoredResponse",
     "System",
     "ask_endpoint",
     "asked_of",
+    "check_together",
+    "checked_again",
+    "find_implausible",
     "given_metrics",
     "parsed_metadata",
     "pick_best",
+    "plausibility_of",
     "ready_judge",
+    "record_checked",
     "record_failure",
+    "replies_in",
+    "require_plausible",
     "rescore",
     "score_own",
     "scored_row",
     "shared_scorer",
+    "take_checked",
     "take_failures",
 ]

@@ -12,10 +12,12 @@ from typing import TypeVar
 
 from ragtasks.environment import known_secrets
 from ragtasks.errors import RagtasksError
+from ragtasks.scoring._plausibility import CheckedAnswers
 
 _LOGGER = logging.getLogger(__name__)
 _T = TypeVar("_T")
 _FAILURES: list[str] = []
+_CHECKED: list[tuple[CheckedAnswers, float]] = []
 
 
 def survive(what: str, work: Callable[[], _T], otherwise: Callable[[str], _T]) -> _T:
@@ -57,6 +59,17 @@ def take_failures() -> list[str]:
     return taken
 
 
+def record_checked(checked: CheckedAnswers, limit: float) -> None:
+    """Remember what was found among the answers to a setting, and which share of them may be implausible."""
+    _CHECKED.append((checked, limit))
+
+
+def take_checked() -> list[tuple[CheckedAnswers, float]]:
+    """Return what was remembered of answers since the last call."""
+    taken, _CHECKED[:] = list(_CHECKED), []
+    return taken
+
+
 def _without_keys(text: str) -> str:
     """Return a text with every key masked: the errors of libraries may show what they were given."""
     for key in known_secrets():
@@ -64,4 +77,4 @@ def _without_keys(text: str) -> str:
     return text
 
 
-__all__ = ["record_failure", "survive", "take_failures"]
+__all__ = ["record_checked", "record_failure", "survive", "take_checked", "take_failures"]

@@ -27,6 +27,7 @@ from ragtasks.logs import (
 )
 from ragtasks.records import Setting
 from ragtasks.scoring._failures import take_failures
+from ragtasks.scoring._plausibility import CheckedAnswers, require_plausible
 from ragtasks.scoring._ready_judge import LocalJudge
 from ragtasks.scoring._results_layout import write_results
 from ragtasks.scoring._scored_response import ScoredResponse
@@ -77,6 +78,7 @@ def rescore(
             results without leave.
         CacheError: the output cannot be written.
         RagtasksError: a part of the scoring failed, or judges gave too few verdicts; raised after everything is saved.
+        ImplausibleError: too many answers of a setting cannot be answers; raised after everything is saved.
     """
     take_failures()  # what an earlier evaluation left in this process
     given = parsed_metadata(metadata)
@@ -88,13 +90,18 @@ def rescore(
     _warn_of_pickers(evaluations)
     scored = score_tasks([task for evaluation in evaluations for task in evaluation.tasks], place, local_judge)
     lines = []
+    checked: list[CheckedAnswers] = []
     for evaluation, file in zip(evaluations, files, strict=True):
         done = [next(scored) for _ in evaluation.tasks]
-        write_results(evaluation, file, done)
+        found = write_results(evaluation, file, done)
+        for line in (line for item in found for line in item.lines):
+            _LOGGER.warning("%s: %s", file.name, line)
+        checked += found
         lines.append(f"wrote {file} ({sum(len(task.rows) for task in evaluation.tasks)} answers)")
     problems = take_failures()
     if problems:
         raise RagtasksError(f"everything is saved in {output}, and the scoring failed:\n" + "\n".join(problems))
+    require_plausible(checked, config_from_options(given).max_implausible, f"everything is saved in {output}")
     return lines
 
 

@@ -17,6 +17,7 @@ from ragtasks.records import Answerability, Contexts, Setting, Task
 from ragtasks.scoring._asking import unfinished_file
 from ragtasks.scoring._failures import take_failures
 from ragtasks.scoring._judge import Place, open_named, require_leave, score_tasks
+from ragtasks.scoring._plausibility import CheckedAnswers, require_plausible
 from ragtasks.scoring._ready_judge import LocalJudge
 from ragtasks.scoring._results_layout import write_results
 
@@ -60,6 +61,18 @@ class OwnScores:
     """Requests that brought none; they are in the results, unscored."""
     problems: tuple[str, ...]
     """What failed on the way; everything is saved."""
+    checked: tuple[CheckedAnswers, ...] = ()
+    """Which answers cannot be answers; one setting, none of a baseline."""
+    max_implausible: float = 1.0
+    """Share of them up to which the command ends well."""
+
+    def require_plausible(self) -> None:
+        """Refuse answers of which too many cannot be answers.
+
+        Raises:
+            ImplausibleError: they are more than the configuration allows.
+        """
+        require_plausible(self.checked, self.max_implausible, f"everything is saved in {self.file}")
 
 
 def score_own(
@@ -109,7 +122,7 @@ def score_own(
         name=system.name,
         time=time,
     )
-    write_results(evaluation, file, list(score_tasks(evaluation.tasks, place, local_judge)))
+    checked = write_results(evaluation, file, list(score_tasks(evaluation.tasks, place, local_judge)))
     problems = tuple(take_failures())
     if not problems:
         unfinished_file(file).unlink(missing_ok=True)
@@ -126,6 +139,8 @@ def score_own(
         n_without=sum(answer.passages == () for answer in answered),
         n_failed=len(found) - len(answered),
         problems=problems,
+        checked=tuple(checked),
+        max_implausible=config.max_implausible,
     )
 
 

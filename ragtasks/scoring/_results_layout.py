@@ -11,9 +11,11 @@ from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
-from ragtasks.files import write_atomically
-from ragtasks.logs import DEFAULT_SUITE, SavedEvaluation
+from ragtasks.files import OFFICIAL, write_atomically
+from ragtasks.logs import DEFAULT_SUITE, OWN_CONTEXTS, SavedEvaluation, SavedTask, model_of
 from ragtasks.metrics import Metric
+from ragtasks.records import Setting
+from ragtasks.scoring._plausibility import EXEMPT, CheckedAnswers, check_together, plausibility_of, replies_in
 from ragtasks.scoring._scored_response import ScoredResponse
 from ragtasks.scoring._scoring import ResponseScorer
 from ragtasks.suites import suite_named
@@ -23,8 +25,12 @@ _PER_TASK = ("configs", "versions", "n-shot", "n-samples", "task_hashes")
 
 def write_results(
     evaluation: SavedEvaluation, file: Path, done: Sequence[tuple[list[ScoredResponse], ResponseScorer]]
-) -> None:
-    """Write samples first, results last: where the results are, everything is."""
+) -> list[CheckedAnswers]:
+    """Write samples first, results last: where the results are, everything is.
+
+    Returns what the checks of plausibility found in each setting, which the files hold too; [] for a baseline.
+    """
+    checked = _checked(evaluation, done)
     rows: dict[str, list[dict[str, Any]]] = {}
     provenance: dict[str, dict[str, Any]] = {}
     for task, (scores, scorer) in zip(evaluation.tasks, done, strict=True):
@@ -32,12 +38,48 @@ def write_results(
         scored = (scored_row(row, result) for row, result in zip(task.rows, scores, strict=True))
         rows[task.name] = [_with_pairs(row, together) for row in scored]
         configuration = {**json.loads(task.config.model_dump_json()), **task.recorded}
-        provenance[task.name] = {**task.provenance, "configuration": configuration, "scoring": scorer.provenance()}
+        provenance[task.name] = {
+            **task.provenance,
+            "configuration": configuration,
+            "scoring": scorer.provenance(),
+            **plausibility_of({row["doc"]["task_id"]: item.notes for row, item in zip(task.rows, scores, strict=True)}),
+        }
         lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows[task.name]]
         samples = file.with_name(f"samples_{task.name}_{evaluation.time}.jsonl")
         write_atomically(samples, "".join(lines).encode())
     results = _results(evaluation.results, rows, provenance)
     write_atomically(file, json.dumps(results, ensure_ascii=False, indent=2).encode())
+    return checked
+
+
+def _checked(
+    evaluation: SavedEvaluation, done: Sequence[tuple[list[ScoredResponse], ResponseScorer]]
+) -> list[CheckedAnswers]:
+    """Check the answers of each setting together, and note at each scored response what was found."""
+    if model_of(evaluation.results) in EXEMPT:
+        return []
+    groups: dict[tuple[str, str], list[tuple[SavedTask, int, ScoredResponse, ResponseScorer]]] = {}
+    for task, (scores, scorer) in zip(evaluation.tasks, done, strict=True):
+        for place, (row, result) in enumerate(zip(task.rows, scores, strict=True)):
+            key = (str(task.provenance["benchmark"]), str(row["doc"]["setting"]))
+            groups.setdefault(key, []).append((task, place, result, scorer))
+    return [
+        check_together(
+            f"{benchmark} in {setting}",
+            [task.responses[place] for task, place, _, _ in items],
+            replies_in(task.rows[place] for task, place, _, _ in items),
+            [result.notes for _, _, result, _ in items],
+            setting=Setting(setting),
+            benchmark=items[0][3].benchmark if _names_passages(items[0][0]) else None,
+        )
+        for (benchmark, setting), items in groups.items()
+    ]
+
+
+def _names_passages(task: SavedTask) -> bool:
+    """Return whether passages are published or named by the answers: a stored run's may be of any corpus."""
+    run = task.recorded.get("run", task.config.run)
+    return run in {OFFICIAL, OWN_CONTEXTS}
 
 
 def scored_row(row: Mapping[str, Any], result: ScoredResponse) -> dict[str, Any]:

@@ -76,7 +76,7 @@ class ResponseScorer:
         default = SAMPLE_ENCODER if benchmark.is_sample else DEFAULT_ENCODER
         self.encoder = config.encoder or default
         self._config = config
-        self._benchmark = benchmark
+        self.benchmark = benchmark
         self.suite = suite or suite_named(benchmark.suite)
         self._rubrics = self.suite.rubrics_in(config.prompts, benchmark) if config.judges else []
         self._clients = [ready_judge(item, local_judge) for item in config.judges]
@@ -151,7 +151,7 @@ class ResponseScorer:
         self._n_by_judges += refusals.n_by_judges
         self._n_stand_ins += refusals.n_stand_ins
         labels = refusals.labels
-        evidence = ScoringInputs(self._benchmark, responses, labels, self._semantics(responses), verdicts, self._search)
+        evidence = ScoringInputs(self.benchmark, responses, labels, self._semantics(responses), verdicts, self._search)
         scores = [self._complete(own, verdicts) for own in self.suite.score(evidence)]
         rows = verdict_rows(verdicts, len(responses))
         return [ScoredResponse(*row) for row in zip(scores, map(notes_of, scores, labels, rows), strict=True)]

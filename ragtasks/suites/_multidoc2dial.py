@@ -20,6 +20,7 @@ from ragtasks.metrics import (
     SemanticScore,
     answerability_accuracy,
     corpus_bleu,
+    is_no_answer,
     meteor,
     rouge_l,
     sentence_bleu,
@@ -91,7 +92,7 @@ def _score(response: Response, label: IdkLabel, semantic: SemanticScore | None, 
     is_answerable = task.answerability is Answerability.ANSWERABLE
     return {
         **overlaps,
-        "ans_acc": answerability_accuracy(task.answerability, verdict),
+        "ans_acc": answerability_accuracy(task.answerability, verdict, is_answer=not is_no_answer(response.text)),
         "cannot_answer": Score(float(is_token(response.text))),
         "idk_yes": Score(None, NO_VERDICT) if verdict is None else Score(float(verdict is IdkVerdict.YES)),
         "empty": Score(float(not response.text.strip())),

@@ -55,7 +55,7 @@ def test_reason_gives_the_probabilities() -> None:
     assert label.reason.startswith("probabilities: yes 0.9")
 
 
-@pytest.mark.parametrize("text", ["A", "42", "...", "the the the", "Der Vertrag wurde 1648 unterzeichnet."])
+@pytest.mark.parametrize("text", ["A", "42", "...", "the the the"])
 def test_without_a_word_for_what_is_missing_there_is_no_refusal(text: str) -> None:
     (label,) = EncoderIdk().detect([_response(text)])
     assert (label.verdict, label.reason) == (NO, "no word that says that anything is missing")

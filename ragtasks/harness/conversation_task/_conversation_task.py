@@ -240,6 +240,11 @@ class ConversationTask(ConfigurableTask):
         self._answers.settle(self._instances, self._fitting.kept)
         return [response_of(self._reported(item.doc), self._answers.text(item)) for item in self._instances]
 
+    def replies(self) -> list[str]:
+        """Return what the model gave to this task's docs, thinking text included."""
+        self._answers.settle(self._instances, self._fitting.kept)
+        return [str(instance.resps[0] or "") for instance in self._instances]
+
     def _reported(self, doc: Doc) -> Doc:
         """Return a doc as the model was shown it, with the reason why there is no answer to it, where there is none."""
         return self._answers.reported(doc, self._fitting.kept)
@@ -287,6 +292,7 @@ class ConversationTask(ConfigurableTask):
                 "ragtasks_version": __version__,
                 "prompts": self._prompts.provenance(),
                 "scoring": self.scorer.provenance(),
+                **self._scores.plausibility(),
                 **self._best_of.provenance(),
             },
         }

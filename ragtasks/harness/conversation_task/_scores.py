@@ -11,7 +11,7 @@ from lm_eval.api.metrics import mean
 from ragtasks.harness.conversation_task._averaging import mean_of_scored
 from ragtasks.metrics import Metric, Pair
 from ragtasks.records import Response
-from ragtasks.scoring import ScoredResponse
+from ragtasks.scoring import ScoredResponse, plausibility_of
 
 
 class TaskScores:
@@ -32,6 +32,10 @@ class TaskScores:
     def take(self, results: Sequence[ScoredResponse], responses: Sequence[Response]) -> None:
         """Keep the scores of responses by their task."""
         self._results = {item.task.task_id: result for item, result in zip(responses, results, strict=True)}
+
+    def plausibility(self) -> dict[str, Any]:
+        """Return what results say of answers that cannot be answers; {} where nothing was checked."""
+        return plausibility_of({task_id: result.notes for task_id, result in self._results.items()})
 
     def notes(self, task_id: str) -> dict[str, Any]:
         """Return what a log says beside the scores of a document."""

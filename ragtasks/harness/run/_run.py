@@ -45,7 +45,7 @@ from ragtasks.harness.run._output import take_verbose, told_in_stages
 from ragtasks.harness.run._own_options import own_help, take_own
 from ragtasks.harness.run._replacing import replaced
 from ragtasks.plugins import task_folders
-from ragtasks.scoring import take_failures
+from ragtasks.scoring import require_plausible, take_checked, take_failures
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -58,12 +58,13 @@ def run_harness(arguments: Sequence[str]) -> None:
     Raises:
         ConfigurationError: a chat endpoint without `--apply_chat_template`, or another error in the arguments.
         RagtasksError: as the tasks that are run; or, after everything is printed and saved, a part of the scoring
-            failed, or judges gave too few verdicts.
+            failed, judges gave too few verdicts, or too many answers cannot be answers (`ImplausibleError`).
         SystemExit: the harness's own refusal of its arguments.
     """
     assert models.__all__
     assert endpoint_model.__all__  # imported for the names that they register
     take_failures()  # what an evaluation that ended early, or the stock harness, left in this process
+    take_checked()
     if {"-h", "--help"} & set(arguments):
         sys.stdout.write(own_help() + "\n")
     arguments, own = take_own(arguments)
@@ -102,6 +103,8 @@ def _run(arguments: Sequence[str], own: Mapping[str, Any]) -> None:
     if problems or unsaved:
         kept = "not everything could be saved" if unsaved else _kept(settings)
         raise RagtasksError(f"{kept}, and the evaluation failed:\n" + "\n".join([*problems, *unsaved]))
+    for checked, limit in take_checked():
+        require_plausible([checked], limit, _kept(settings))
 
 
 def own_tasks(names: Sequence[str], metadata: Mapping[str, Any]) -> list[Any]:

@@ -10,7 +10,8 @@ from ragtasks.metrics import Metric
 from ragtasks.records import Setting
 from ragtasks.reports.tables._baselines import is_baseline
 from ragtasks.reports.tables._losses import loss_sentence
-from ragtasks.reports.tables._scores import EMPTY, Draft, Slot, draft, slot
+from ragtasks.reports.tables._plausibility import implausible_lines
+from ragtasks.reports.tables._scores import Draft, Slot, draft, slot
 from ragtasks.reports.tables._whole import missing_from, offered_tasks
 from ragtasks.statistics import LEVEL, MIN_CLUSTERS, Column, Comparison, compare_columns, holm
 from ragtasks.tables import Cell, fixed
@@ -162,8 +163,7 @@ def _distrust(
         shares = {key: _mean_of(rows, "judge_coverage") for key, rows in rows_of.items()}
         lacking = {key: fixed(value) for key, value in shares.items() if value is not None and value < 1}
         yield from _listed("Judge coverage is below 1", lacking)
-    empty = {key: sum(bool(row.values.get(EMPTY)) for row in rows) for key, rows in rows_of.items()}
-    yield from _listed("Empty responses", {key: f"{n} of {len(rows_of[key])}" for key, n in empty.items() if n})
+    yield from implausible_lines(evaluations)
     cut = {("", item.model): text for item in evaluations if (text := shortened_prompts(item.provenance.values()))}
     yield from _listed("Prompts that did not fit", cut)
     n_conversations = {key: len({row.conversation_id for row in rows}) for key, rows in rows_of.items()}

@@ -19,6 +19,7 @@ from ragtasks.reports.tables._conclusion import conclusion
 from ragtasks.reports.tables._judging import judge_tables
 from ragtasks.reports.tables._losses import loss_tables
 from ragtasks.reports.tables._own_history import own_history_tables
+from ragtasks.reports.tables._plausibility import plausibility_table
 from ragtasks.reports.tables._rated_answers import RATED_KIND, rated_table
 from ragtasks.reports.tables._scores import EMPTY, Draft, Slot, draft, empty_note, fill, slot
 from ragtasks.reports.tables._slices import ALL, Slice, slices_of
@@ -113,6 +114,7 @@ def _section(given: Sequence[Evaluation], options: ReportOptions) -> Section:
     tables = (
         *overview,
         *as_zero,
+        *plausibility_table(given),
         *_ranking(overview),
         *judge_tables(given),
         *others,

@@ -67,12 +67,7 @@ def slot(
 def empty_note(metrics: Iterable[Metric]) -> str:
     """Return what a reader must know where some responses are empty; `EMPTY` is among the metrics."""
     described = {metric.name: metric.description for metric in metrics}
-    note = f"Some responses are empty; `{EMPTY}`: {described[EMPTY]}."
-    if "ans_acc" in described:
-        note += (
-            " Rules take them for answers, not for refusals, so `ans_acc` may be high for a model that says nothing."
-        )
-    return note
+    return f"Some responses are empty; `{EMPTY}`: {described[EMPTY]}."
 
 
 def fill(drafts: Sequence[Draft], *, intervals: bool = True) -> list[Table]:

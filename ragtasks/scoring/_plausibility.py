@@ -1,0 +1,617 @@
+"""Whether a system's answers to one setting can be answers at all, looked at before anybody trusts their means.
+
+A program that failed still gets scores: an empty text never refuses, and most tasks have an answer. Each check is a row
+of `CHECKS` and reads all answers of a setting, since what is odd is often odd only beside the others. A check that
+guesses is silent below a share of the answers that real systems reach; one that knows speaks of a single answer.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+from ragtasks.benchmarks import Benchmark, response_of
+from ragtasks.errors import ImplausibleError, RagtasksError
+from ragtasks.files import UNNAMED
+from ragtasks.logs import Evaluation, gold_model, samples_of
+from ragtasks.metrics import RuleBasedIdk, is_error_text, language_of
+from ragtasks.records import Answerability, IdkVerdict, Passage, Response, Setting
+
+EXEMPT = frozenset({"ragtasks-oracle", "ragtasks-extractive", "ragtasks-refuse", "ragtasks-refuse-on-empty"})
+"""Models that are baselines by declaration: that they all say the same is their purpose."""
+
+_LONGEST_EXCERPT = 80
+_WORD = re.compile(r"\w+")
+
+
+@dataclass(frozen=True, slots=True)
+class Plausibility:
+    """What one check found among the answers of one system to one setting."""
+
+    name: str
+    """Name of the check, a key of `CHECKS`."""
+    count: int
+    """Answers that it found."""
+    n: int
+    """Answers that there are; requests that failed are none."""
+    example: str
+    """Task id of one of them."""
+    excerpt: str
+    """What its answer shows, on one line and short; empty where there is nothing to show."""
+
+    @property
+    def share(self) -> float:
+        """Part of the answers, 0 to 1."""
+        return self.count / self.n if self.n else 0.0
+
+    def __str__(self) -> str:
+        """Return one line for people."""
+        shown = f": {json.dumps(self.excerpt, ensure_ascii=False)}" if self.excerpt else ""
+        what = CHECKS[self.name].says if self.name in CHECKS else self.name
+        return f"{self.count} of {self.n} answers ({self.share:.0%}) {what}, such as {self.example}{shown}"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedAnswers:
+    """What all checks found among the answers of one system to one setting."""
+
+    where: str
+    """Benchmark and setting, for people."""
+    found: tuple[tuple[str, Mapping[str, str]], ...]
+    """Task id and what `find_implausible` gives, of every answer that came."""
+
+    @property
+    def summary(self) -> list[Plausibility]:
+        """One record a check that found anything, in the order of `CHECKS`."""
+        own: dict[str, list[tuple[str, str]]] = defaultdict(list)
+        for task_id, names in self.found:
+            for name, excerpt in names.items():
+                own[name].append((task_id, excerpt))
+        order = [*CHECKS, *(name for name in own if name not in CHECKS)]
+        return [Plausibility(name, len(own[name]), len(self.found), *own[name][0]) for name in order if name in own]
+
+    @property
+    def n_implausible(self) -> int:
+        """Answers that any check found."""
+        return sum(bool(names) for _, names in self.found)
+
+    @property
+    def lines(self) -> list[str]:
+        """What to print beside the scores."""
+        return [f"implausible: {item}" for item in self.summary]
+
+    def __str__(self) -> str:
+        """Return how many of the answers are implausible, and what they are most often."""
+        most = max(self.summary, key=lambda item: item.count)
+        share = self.n_implausible / len(self.found)
+        return (
+            f"{self.n_implausible} of {len(self.found)} answers to {self.where} ({share:.0%}) are implausible "
+            f"(most {CHECKS[most.name].says})"
+        )
+
+
+def require_plausible(checked: Sequence[CheckedAnswers], limit: float, saved: str) -> None:
+    """Refuse to end as if all were well where too many answers cannot be answers.
+
+    Args:
+        checked: answers of each setting.
+        limit: share of the answers of a setting that may be implausible.
+        saved: what became of the scores, for the message.
+
+    Raises:
+        ImplausibleError: more are.
+    """
+    above = [str(item) for item in checked if item.found and item.n_implausible > limit * len(item.found)]
+    if above:
+        raise ImplausibleError(
+            f"{saved}, but {'; '.join(above)}: more than {limit:.0%}, so these scores mean nothing yet. Next step: "
+            "look at the answers; if they are right, raise max_implausible (docs/troubleshooting.md)"
+        )
+
+
+class Answers:
+    """The answers of one system to one setting, with what several checks need of them."""
+
+    def __init__(
+        self,
+        responses: Sequence[Response],
+        replies: Sequence[str],
+        setting: Setting | None,
+        benchmark: Benchmark | None,
+    ) -> None:
+        self.responses = responses
+        self.replies = replies
+        """What came back before a thought was cut off it, in the order of the responses."""
+        self.setting = setting
+        self.benchmark = benchmark
+        """Where passages are known from; None: nothing is said about their origin."""
+
+    @cached_property
+    def words(self) -> list[list[str]]:
+        """The words of each answer, in lower case."""
+        return [_words(response.text) for response in self.responses]
+
+    @cached_property
+    def targets(self) -> list[list[str]]:
+        """The words of each reference answer."""
+        return [_words(response.task.target) for response in self.responses]
+
+    @cached_property
+    def vocabulary(self) -> list[str]:
+        """Every word of conversations, reference answers, passages and answers (but for their last words), sorted."""
+        known: set[str] = set()
+        for words, target in zip(self.words, self.targets, strict=True):
+            known.update(words[:-1], target)
+        for text in {text for response in self.responses for text in _surroundings(response)}:
+            known.update(_words(text))
+        return sorted(known)
+
+
+Found = Iterable[tuple[int, str]]
+"""(Place of an answer, what it shows)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One kind of nonsense."""
+
+    says: str
+    """What is said of the answers, behind their number."""
+    find: Callable[[Answers], Found]
+    """Answers -> those that are of the kind."""
+    least: float = 0.0
+    """Share of the answers below which nothing is said: right answers reach it by chance."""
+
+
+def find_implausible(
+    responses: Sequence[Response],
+    replies: Sequence[str] = (),
+    *,
+    setting: Setting | None = None,
+    benchmark: Benchmark | None = None,
+) -> list[dict[str, str]]:
+    """Return check -> what the answer shows, for each response; {} for one that looks like an answer or never came.
+
+    Args:
+        responses: of one system in one setting.
+        replies: what the model or file gave, thinking text included; default: the responses' texts.
+        setting: whose passages answers without their own were given.
+        benchmark: what was answered, where the origin of passages is to be checked; None leaves that out.
+    """
+    places = [place for place, response in enumerate(responses) if not response.no_answer]
+    given = replies or [response.text for response in responses]
+    answers = Answers([responses[place] for place in places], [given[place] for place in places], setting, benchmark)
+    found: list[dict[str, str]] = [{} for _ in responses]
+    for name, check in CHECKS.items():
+        own = dict(check.find(answers)) if places else {}
+        if len(own) >= check.least * len(places):
+            for place, excerpt in own.items():
+                found[places[place]][name] = _short(excerpt)
+    return found
+
+
+IMPLAUSIBLE = "implausible"
+"""Key of what was found, in the notes of a scored response."""
+
+
+def check_together(
+    where: str,
+    responses: Sequence[Response],
+    replies: Sequence[str],
+    notes: Sequence[dict[str, Any]],
+    *,
+    setting: Setting,
+    benchmark: Benchmark | None,
+) -> CheckedAnswers:
+    """Return what was found among the answers to a setting, and write it into each response's notes.
+
+    Args:
+        where: benchmark and setting, for people.
+        responses: as of `find_implausible`.
+        replies: as of `find_implausible`.
+        notes: of each response, as logs keep them.
+        setting: as of `find_implausible`.
+        benchmark: as of `find_implausible`.
+    """
+    found = find_implausible(responses, replies, setting=setting, benchmark=benchmark)
+    answered = [place for place, response in enumerate(responses) if not response.no_answer]
+    for place in answered:
+        notes[place][IMPLAUSIBLE] = found[place]
+    return CheckedAnswers(where, tuple((responses[place].task.task_id, found[place]) for place in answered))
+
+
+def plausibility_of(notes_of: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what results say of some checked answers under a key of its own; {} where nothing was checked.
+
+    Args:
+        notes_of: task id -> notes of its response.
+    """
+    found = tuple((task_id, notes[IMPLAUSIBLE]) for task_id, notes in notes_of.items() if IMPLAUSIBLE in notes)
+    if not found:
+        return {}
+    checked = CheckedAnswers("", found)
+    rows = [{**asdict(item), "share": item.share} for item in checked.summary]
+    return {"plausibility": {"n": len(found), "n_implausible": checked.n_implausible, "checks": rows}}
+
+
+def checked_again(evaluation: Evaluation) -> Evaluation:
+    """Return a saved evaluation with its answers checked where that was not done when they were scored.
+
+    The passages' origin is left out, which only the benchmark's files tell; so are baselines.
+
+    Raises:
+        BenchmarkFileError: the logged samples are not those that the rows were read from.
+    """
+    unchecked = evaluation.samples and all(row.implausible is None for row in evaluation.rows)
+    if not unchecked or gold_model(evaluation) in EXEMPT:
+        return evaluation
+    samples = [line.sample for path in evaluation.samples.values() for line in samples_of(path)]
+    responses = [response_of(sample["doc"], sample["filtered_resps"][0]) for sample in samples]
+    notes: list[dict[str, Any]] = [{} for _ in samples]
+    for setting in Setting:
+        places = [place for place, sample in enumerate(samples) if sample["doc"]["setting"] == setting.value]
+        check_together(
+            setting.value,
+            [responses[place] for place in places],
+            replies_in(samples[place] for place in places),
+            [notes[place] for place in places],
+            setting=setting,
+            benchmark=None,
+        )
+    pairs = zip(evaluation.rows, notes, strict=True)
+    return replace(evaluation, rows=tuple(replace(row, implausible=note.get(IMPLAUSIBLE)) for row, note in pairs))
+
+
+def replies_in(samples: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return what the model or file gave in logged samples, thinking text included."""
+    return [str(first) if (first := _first_reply(sample)) is not None else "" for sample in samples]
+
+
+def _first_reply(sample: Mapping[str, Any]) -> Any:
+    try:
+        return sample["resps"][0][0]
+    except (LookupError, TypeError):
+        return None
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(text.lower())
+
+
+def _joined(text: str) -> str:
+    return " ".join(_words(text))
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST_EXCERPT else f"{line[: _LONGEST_EXCERPT - 3]}..."
+
+
+def _surroundings(response: Response) -> Iterator[str]:
+    yield from (message.text for message in response.task.messages)
+    yield from (passage.text for passage in response.passages)
+
+
+def _empty(answers: Answers) -> Found:
+    for place, (response, reply) in enumerate(zip(answers.responses, answers.replies, strict=True)):
+        if not any(map(str.isalnum, response.text)) and not any(map(str.isalnum, reply)):
+            yield place, response.text
+
+
+def _emptied(answers: Answers) -> Found:
+    for place, (response, reply) in enumerate(zip(answers.responses, answers.replies, strict=True)):
+        if not any(map(str.isalnum, response.text)) and any(map(str.isalnum, reply)):
+            yield place, reply
+
+
+def _errors(answers: Answers) -> Found:
+    return ((place, item.text) for place, item in enumerate(answers.responses) if is_error_text(item.text))
+
+
+_LEAST_REPEATS = 3
+_LEAST_WORDS = 4  # "Yes.", "No.", "You are welcome." are right for many questions
+_NEARLY_ALL = 0.9
+
+
+def _identical(answers: Answers) -> Found:
+    """Yield answers that are word for word those to other tasks.
+
+    A refusal, or a word or two, may be the right answer to many tasks: that counts only where nearly all are it. Of
+    another text, tasks that have no answer do not count, nor those whose reference answers are alike themselves.
+    """
+    groups: dict[str, list[int]] = defaultdict(list)
+    for place, words in enumerate(answers.words):
+        if words:
+            groups[" ".join(words)].append(place)
+    for places in groups.values():
+        others = {" ".join(answers.targets[place]) for place in places}
+        if len(places) < _LEAST_REPEATS or len(others) <= len(places) / 2:
+            continue
+        response = answers.responses[places[0]]
+        is_all = len(places) >= _NEARLY_ALL * len(answers.responses)
+        if not is_all and (len(answers.words[places[0]]) < _LEAST_WORDS or _refuses(response)):
+            continue
+        asked = [place for place in places if answers.responses[place].task.answerability in _ANSWERED]
+        yield from ((place, answers.responses[place].text) for place in (places if is_all else asked))
+
+
+_ANSWERED = {Answerability.ANSWERABLE, Answerability.PARTIAL}
+
+
+def _refuses(response: Response) -> bool:
+    (label,) = RuleBasedIdk().detect([response])
+    return label.verdict is not IdkVerdict.NO
+
+
+_NEVER_LAST = (
+    "a an the and or but of to for with by from at in on as is are was were be been than that which who whose if "
+    "when while because their his its your our my this these such into between through about can will may would "
+    "should has have had not also including either both more most each every some any other"
+)
+_OPEN_WORDS = frozenset(_NEVER_LAST.split())
+_ENDS_OPEN = re.compile(r"[,(\[{\u2013\u2014&-]$|\s[\"\u201c\u2018'(]$")
+_ENDED = re.compile(r"\W$")
+_LIST_MARK = re.compile(r"(?:\n|^)\s*(?:[-*\u2022]|\d{1,2}[.)])$")
+_ADDRESS = re.compile(r"(?:https?://|www\.)\S*$|\S+@\S+$|\S+\.\w+$|\S*[/\\_=$]\S*$")
+_SENTENCE = 4  # words from which a text is a sentence or a part of one
+
+
+def _cut_off(answers: Answers) -> Found:
+    """Yield answers that break off: within a word, behind a word that no sentence ends with, or behind a comma.
+
+    About half of the answers that a token limit cut end so; the others cannot be told from those without a full stop.
+    """
+    for place, (response, words) in enumerate(zip(answers.responses, answers.words, strict=True)):
+        text = response.text.rstrip()
+        if len(words) >= _SENTENCE and _breaks_off(text, words[-1], answers):
+            yield place, f"... {text[-40:]}"
+
+
+def _breaks_off(text: str, last: str, answers: Answers) -> bool:
+    if _LIST_MARK.search(text):
+        return text.count("\n") > 0
+    if _ENDS_OPEN.search(text):
+        return True
+    line = text.rpartition("\n")[2]
+    if _ENDED.search(text) or _ADDRESS.search(text) or len(_words(line)) < 2:
+        return False
+    return last in _OPEN_WORDS or _is_fragment(last, answers.vocabulary)
+
+
+def _is_fragment(word: str, vocabulary: Sequence[str]) -> bool:
+    """Return whether a word is none that is known, but the beginning of one that is."""
+    after = vocabulary[bisect_left(vocabulary, word) :][:1]
+    return word.isalpha() and after != [word] and any(known.startswith(word) for known in after)
+
+
+_FENCE = re.compile(
+    r"```[ \t]*(?:json|markdown|md|text|txt|plaintext|html|xml|yaml)?[ \t]*\n(?P<body>.*?)(?:\n?```)?\s*", re.DOTALL
+)
+_TAG = re.compile(
+    r"<(?P<tag>answer|response|output|final_answer|result)>(?P<body>.*)</(?P=tag)>", re.DOTALL | re.IGNORECASE
+)
+_FIELD = re.compile(r"""[{\[]\s*\{?\s*["']\w[\w -]{0,30}["']\s*:\s*["'[{]""")
+_RECORD = re.compile(r"""(?:[A-Z]\w+\(\s*)?(?:content|text|response|answer)=["']""")
+_PROSE = 6  # words
+
+
+def _wrapped(answers: Answers) -> Found:
+    """Yield answers that lie in JSON, in a record's printed form, in tags, or as a whole in a Markdown fence."""
+    for place, response in enumerate(answers.responses):
+        text = response.text.strip()
+        fence, tag = _FENCE.fullmatch(text), _TAG.fullmatch(text)
+        body = fence["body"].strip() if fence else text
+        is_prose = bool(fence) and _is_prose(body)
+        if is_prose or tag or _RECORD.match(body) or (_FIELD.match(body) and _holds_text(body)):
+            yield place, text
+
+
+def _is_prose(text: str) -> bool:
+    """Return whether a text reads as sentences, and not as commands or code."""
+    return len(_words(text)) >= _PROSE and text[:1].isupper() and text.rstrip()[-1:] in ".!?" and "```" not in text
+
+
+def _holds_text(text: str) -> bool:
+    """Return whether JSON is the case of one text, and not data that was asked for."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return True  # cut off, or the printed form of a dictionary
+    while isinstance(found, list) and len(found) == 1:
+        found = found[0]
+    texts = [value for value in found.values() if isinstance(value, str)] if isinstance(found, dict) else []
+    return bool(texts) and 2 * max(map(len, texts)) >= len(text)
+
+
+_SPEAKER = re.compile(r"\W*(?:user|human|question|assistant|system|q|<\|?\w+\|?>)\W+")
+_LEAST_ECHO = 5  # words of a message that is repeated
+
+
+def _echo(answers: Answers) -> Found:
+    """Yield answers that begin with the conversation, or hold one message of it after the other."""
+    for place, response in enumerate(answers.responses):
+        messages = [_joined(message.text) for message in response.task.messages]
+        text = _joined(response.text)
+        head = " ".join(_SPEAKER.sub(" ", text, count=1).split()) if _SPEAKER.match(text) else text
+        starts = [message for message in (messages[0], messages[-1]) if len(message.split()) >= _LEAST_ECHO]
+        in_turn = any(
+            f"{one} {other}" in text or (one in text and other in text)
+            for one, other in pairwise(messages)
+            if len(one.split()) >= _LEAST_ECHO and len(other.split()) >= _LEAST_ECHO
+        )
+        begins = any(text.startswith(message) or head.startswith(message) for message in starts)
+        if (in_turn or begins) and not _quoted(messages[-1], response.passages):
+            yield place, response.text
+
+
+def _quoted(question: str, passages: Iterable[Passage]) -> bool:
+    """Return whether passages hold the question themselves, as pages of questions and answers do."""
+    return any(question in _joined(passage.text) for passage in passages)
+
+
+def _other_language(answers: Answers) -> Found:
+    """Yield answers in another language than the user's messages, which are read together: one is often too short.
+
+    Where even these are, the language of most other conversations counts.
+    """
+    asked = [
+        language_of(" ".join(message.text for message in response.task.messages[::-2]))
+        for response in answers.responses
+    ]
+    usual = Counter(language for language in asked if language).most_common(1)
+    for place, (response, own) in enumerate(zip(answers.responses, asked, strict=True)):
+        language, expected = language_of(response.text), own or (usual[0][0] if usual else None)
+        if language is not None and expected is not None and language != expected:
+            yield place, f"({language}) {response.text}"
+
+
+_MARGIN = 0.15
+_LEAST_FIT = 0.25
+
+
+def _misplaced(answers: Answers) -> Found:
+    """Yield answers that fit the reference answer of another task clearly better than that of their own.
+
+    Words count by their rarity among the reference answers, so that the topic of a conversation, which its turns share,
+    decides nothing.
+    """
+    targets = [set(words) for words in answers.targets]
+    n = len(targets)
+    spread = Counter(word for words in targets for word in words)
+    weight = {word: math.log((n + 1) / count) for word, count in spread.items()}
+    unknown = math.log(n + 1)
+    holders: dict[str, list[int]] = defaultdict(list)
+    for place, words in enumerate(targets):
+        if answers.responses[place].task.answerability in _ANSWERED:  # the others' reference answers fit any refusal
+            for word in words:
+                holders[word].append(place)
+    mass = [sum(weight[word] for word in words) for words in targets]
+    for place, listed in enumerate(answers.words):
+        words = set(listed)
+        own_mass = sum(weight.get(word, unknown) for word in words)
+        shared: dict[int, float] = defaultdict(float)
+        for word in words:
+            if spread[word] <= max(3, n // 10):
+                for other in holders[word]:
+                    shared[other] += weight[word]
+        fits = {other: 2 * value / (own_mass + mass[other]) for other, value in shared.items()}
+        best = max(fits, key=lambda other: (fits[other], -other), default=place)
+        if fits.get(best, 0.0) >= max(_LEAST_FIT, fits.get(place, 0.0) + _MARGIN):
+            yield place, f"fits {answers.responses[best].task.task_id}: {answers.responses[place].text}"
+
+
+def _textless(answers: Answers) -> Found:
+    for place, response in enumerate(answers.responses):
+        bare = [passage.passage_id for passage in response.passages if not passage.text.strip()]
+        if bare:
+            yield place, f"passage {bare[0]}"
+
+
+_KNOWN_SHARE = 0.05
+_ENOUGH_ANSWERS = 5
+
+
+def _foreign(answers: Answers) -> Found:
+    """Yield answers whose passages are none of the task's corpus, by their ids.
+
+    Known are the passages that the benchmark publishes. One that is known in another corpus alone is foreign here. Ids
+    that are not known at all may be of the rest of the corpus: they count where hardly any answer has a known one.
+    """
+    corpus_of = _published_ids(answers.benchmark) if answers.benchmark else {}
+    unknown: list[tuple[int, str]] = []
+    n_named = 0
+    for place, response in enumerate(answers.responses):
+        ids = [passage.passage_id for passage in response.passages if not passage.passage_id.startswith(UNNAMED)]
+        n_named += bool(ids)
+        domains = [corpus_of.get(passage_id, set()) for passage_id in ids]
+        elsewhere = [
+            passage_id for passage_id, own in zip(ids, domains, strict=True) if own and response.task.domain not in own
+        ]
+        if 2 * len(elsewhere) > len(ids):
+            yield place, f"passage {elsewhere[0]}"
+        elif ids and not any(domains):
+            unknown.append((place, f"passage {ids[0]}"))
+    if corpus_of and n_named >= _ENOUGH_ANSWERS and len(unknown) > (1 - _KNOWN_SHARE) * n_named:
+        yield from unknown
+
+
+def _published_ids(benchmark: Benchmark) -> dict[str, set[str]]:
+    """Return passage id -> corpora in which the benchmark publishes it."""
+    corpora: dict[str, set[str]] = defaultdict(set)
+    domain_of = {task.task_id: task.domain for task in benchmark.tasks}
+    for task in benchmark.tasks:
+        for passage in task.references:
+            corpora[passage.passage_id].add(task.domain)
+    for setting in Setting:
+        for task_id, passages in _published(benchmark, setting).items():
+            for passage in passages:
+                corpora[passage.passage_id].add(domain_of[task_id])
+    return corpora
+
+
+def _published(benchmark: Benchmark, setting: Setting) -> Mapping[str, tuple[Passage, ...]]:
+    try:
+        return benchmark.read_contexts(setting).passages
+    except RagtasksError:
+        return {}  # a benchmark without passages of its own in this setting
+
+
+def _other_setting(answers: Answers) -> Found:
+    """Yield answers whose passages are those that another setting gives to the task, and not those of their own."""
+    if answers.benchmark is None or answers.setting is None:
+        return
+    benchmark, own = answers.benchmark, _published(answers.benchmark, answers.setting)
+    others = {setting: _published(benchmark, setting) for setting in Setting if setting is not answers.setting}
+    for place, response in enumerate(answers.responses):
+        ids = _ids(response.passages)
+        if not ids or ids == _ids(own.get(response.task.task_id, ())):
+            continue
+        for setting, passages in others.items():
+            if ids == _ids(passages.get(response.task.task_id, ())):
+                yield place, f"those of {setting.value}"
+                break
+
+
+def _ids(passages: Collection[Passage]) -> frozenset[str]:
+    return frozenset(passage.passage_id for passage in passages)
+
+
+CHECKS: Mapping[str, Check] = {
+    "empty": Check("are empty", _empty),
+    "emptied": Check("hold a thought that never ends, and nothing behind it", _emptied),
+    "error": Check("are an error's text", _errors),
+    "identical": Check("are word for word the same for different questions", _identical, 0.1),
+    "cut_off": Check("break off in the middle of a sentence", _cut_off, 0.1),
+    "wrapped": Check("are wrapped in JSON, tags or a Markdown fence", _wrapped, 0.02),
+    "echo": Check("repeat the conversation before they answer", _echo, 0.05),
+    "language": Check("are in another language than the question", _other_language, 0.02),
+    "misplaced": Check("fit another task's reference answer better than their own", _misplaced, 0.1),
+    "bare_passages": Check("rest on passages without text", _textless),
+    "foreign_passages": Check("rest on passages that are not of the task's corpus", _foreign, 0.05),
+    "other_setting": Check("rest on the passages of another setting", _other_setting, 0.1),
+}
+"""Name -> check, in the order in which they are shown."""
+
+__all__ = [
+    "CHECKS",
+    "EXEMPT",
+    "IMPLAUSIBLE",
+    "Answers",
+    "Check",
+    "CheckedAnswers",
+    "Plausibility",
+    "check_together",
+    "checked_again",
+    "find_implausible",
+    "plausibility_of",
+    "replies_in",
+    "require_plausible",
+]
