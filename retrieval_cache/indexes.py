@@ -6,13 +6,18 @@ written and that nobody will ask for again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
 
 from ragtasks.benchmarks import Benchmark, retrieval_side
 from ragtasks.errors import ConfigurationError
-from ragtasks.files import canonical_hash
+from ragtasks.files import canonical_hash, write_atomically
 from retrieval_cache.corpora import PassageSource, open_source
-from retrieval_cache.retrievers import Progress, Retriever, no_progress
+from retrieval_cache.retrievers import Progress, Retriever, encode_with, no_progress
 from retrieval_cache.store import RunStore
 
 
@@ -25,6 +30,7 @@ def indexed(
         CacheError: the store cannot be written.
         RagtasksError: as the corpus, the retriever.
     """
+    encode_with(retriever, place=_vectors_of(source, store))
     parts = {"name": retriever.name, "corpus": source.describe(), "retriever": dict(retriever.describe())}
     key = canonical_hash(parts)
     with store.only_builder(key):
@@ -32,6 +38,22 @@ def indexed(
         folder.mkdir(parents=True, exist_ok=True)
         retriever.index(source.passages(), folder, progress)
     return retriever
+
+
+def _vectors_of(source: PassageSource, store: RunStore) -> Callable[[Mapping[str, Any]], Any]:
+    """Return where the vectors of a corpus lie: one folder an encoder, whichever retriever or engine reads them."""
+
+    @contextmanager
+    def place(made_by: Mapping[str, Any]) -> Iterator[Path]:
+        made_of = {"corpus": source.describe(), "vectors": dict(made_by)}
+        key = canonical_hash(made_of)
+        folder = store.vectors_folder(key)
+        with store.only_builder(key):
+            if not (folder / "made_of.json").is_file():
+                write_atomically(folder / "made_of.json", orjson.dumps(made_of, option=orjson.OPT_SORT_KEYS))
+            yield folder
+
+    return place
 
 
 def domain_retriever(

@@ -4,6 +4,7 @@
                         <domain>.trec
                         contexts/<setting>.jsonl
     <store>/indexes/<hash of corpus and retriever>/     shared by all query forms
+    <store>/vectors/<hash of corpus and encoder>/       made once, read by every retriever and engine
     <store>/building/<key>/                             an unfinished run, taken up again by the next call
     <store>/replies.sqlite                              what language models replied
 
@@ -60,6 +61,10 @@ class RunStore:
     def index_folder(self, key: str) -> Path:
         """Return the folder that one retriever may use for one corpus, by the hash of both."""
         return self.root / "indexes" / key[:32]
+
+    def vectors_folder(self, key: str) -> Path:
+        """Return the folder of one corpus's vectors under one encoder, by the hash of both."""
+        return self.root / "vectors" / key[:32]
 
     def work_folder(self, key: str) -> Path:
         """Return the folder in which the run with this key is made."""

@@ -17,7 +17,7 @@ from ragtasks.records import Passage
 from retrieval_cache.engines._milvus_collection import MOST_HITS, Collection, Server, without_secrets
 from retrieval_cache.engines._term_weights import TermWeights
 from retrieval_cache.engines._vectors_of import DenseVectors, Vector, Vectors
-from retrieval_cache.retrievers import DenseRetriever, Fill, HybridRetriever, Progress, canonical, no_progress
+from retrieval_cache.retrievers import DenseRetriever, Fill, HybridRetriever, Place, Progress, canonical, no_progress
 from retrieval_cache.spec import parse
 
 MODES = ("dense", "bm25", "hybrid")
@@ -97,9 +97,9 @@ class MilvusRetriever:
             return {**self._fused.describe(), "retriever": "milvus"}
         return {"retriever": "milvus", "mode": self._mode, "search": "exact", "of": dict(self._vectors.describe())}
 
-    def encode_with(self, fill: Fill) -> bool:
+    def encode_with(self, fill: Fill | None = None, place: Place | None = None) -> bool:
         """Let `fill` make the dense vectors; False where there are none."""
-        return self._encoder is not None and self._encoder.encode_with(fill)
+        return self._encoder is not None and self._encoder.encode_with(fill, place)
 
     def index(self, passages: Iterable[Passage], folder: Path, progress: Progress = no_progress) -> None:
         """Make the corpus's vectors in `folder` and store them in Milvus, going on where a killed call stopped.

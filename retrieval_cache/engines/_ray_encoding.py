@@ -1,9 +1,10 @@
 """Encoding a corpus on many machines or GPUs with Ray Data, into the shards that `DenseRetriever` reads.
 
 The driver cuts the corpus into the same shards as one process would, leaves those alone that are finished, and puts
-the passages of the others in a spool beside them. Ray hands each spool file to a worker, which writes the finished
-shard itself; only shard numbers travel. A shard whose worker or machine is lost is handed to another one. A killed
-driver is called again and finds every finished shard.
+the passages of the others in a spool beside them. Where there are few shards for the workers, each is shared by
+several, every one of which takes its own batches. A worker saves what it has encoded every few seconds; only shard
+numbers travel. What a lost worker or machine had not saved is handed to another one. The driver joins the parts of a
+shard once all of them are there; a killed one is called again and finds all that was saved.
 
 The folder and its spool must be seen by every machine under the same path (a shared file system), and every machine
 needs the same ragtasks and libraries: a worker whose encoder is another one refuses to work.
@@ -12,8 +13,10 @@ needs the same ragtasks and libraries: a worker whose encoder is another one ref
 from __future__ import annotations
 
 import logging
+import math
 import shutil
 import socket
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -27,6 +30,8 @@ from ragtasks.records import Passage
 from retrieval_cache.retrievers import DenseRetriever, Filled, Progress, ShardFolder, chunks
 
 _REACH_SECONDS = 10.0
+_SHARES = 4
+"""Shares for each worker: the last one done holds the others up for a quarter of a worker's time at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +71,21 @@ class RayWorkers:
         shutil.rmtree(spool, ignore_errors=True)
         waiting, ids = _spooled(shards, passages, spool, progress)
         if waiting:
-            for n_made, _ in enumerate(self._encoded(settings, shards, waiting), start=1):
-                progress("encode shards", n_made, len(waiting))
+            n_shares = self._n_shares(len(waiting))
+            rows = [{**row, "share": [part, n_shares]} for row in waiting for part in range(n_shares)]
+            left = Counter({row["number"]: n_shares for row in waiting})
+            for row in self.mapped(_Worker, (dict(settings), shards), rows):
+                left[row["number"]] -= 1
+                if not left[row["number"]]:
+                    shards.join(row["number"], _read_spool(Path(row["spool"])), DenseRetriever)
+                    progress("encode shards", sum(not n for n in left.values()), len(waiting))
         shutil.rmtree(spool, ignore_errors=True)
         return shards.filled(ids)
 
-    def _encoded(
-        self, settings: Mapping[str, Any], shards: ShardFolder, waiting: list[dict[str, Any]]
-    ) -> Iterator[dict[str, Any]]:
-        """Yield a row for each shard that a worker has made."""
-        yield from self.mapped(_Worker, (dict(settings), shards), waiting)
+    def _n_shares(self, n_shards: int) -> int:
+        """Return in how many shares each shard is encoded: enough for all workers to end at about the same time."""
+        _, most = self._room(_connected(self.address))
+        return math.ceil(_SHARES * most / n_shards)
 
     def connect(self) -> None:
         """Connect to the cluster, or start one here.
@@ -120,7 +130,8 @@ class RayWorkers:
         )
         yield from _delivered(made)
 
-    def _pool(self, ray: Any) -> Any:
+    def _room(self, ray: Any) -> tuple[int, int]:
+        """Return the fewest and the most workers."""
         there = ray.cluster_resources()
         rooms = (int(there.get(kind, 0) / own) for kind, own in (("CPU", self.cpus), ("GPU", self.gpus)) if own > 0)
         fewest, most = self.workers or (1, min(rooms, default=1))
@@ -129,7 +140,11 @@ class RayWorkers:
                 f"encode with Ray: the cluster has {there.get('CPU', 0):g} CPUs and {there.get('GPU', 0):g} GPUs, and "
                 f"a worker asks for {self.cpus:g} and {self.gpus:g}. Next step: ask for less, or name a larger cluster"
             )
-        # One shard at a time: what waits at a worker is lost with it.
+        return fewest, most
+
+    def _pool(self, ray: Any) -> Any:
+        fewest, most = self._room(ray)
+        # One row at a time: what waits at a worker is lost with it.
         return ray.data.ActorPoolStrategy(min_size=fewest, max_size=most, max_tasks_in_flight_per_actor=1)
 
 
@@ -193,20 +208,23 @@ class _Worker:
         import ray
 
         try:
-            self._encode(row["number"], Path(row["spool"]))
+            self._encode(row["number"], Path(row["spool"]), tuple(row["share"]))
         except RagtasksError as error:
             # As a value, because Ray keeps of what is raised only the text of a traceback.
-            return {"violation": f"machine {ray.util.get_node_ip_address()}: {error}"}
-        return {"violation": ""}
+            return {**row, "violation": f"machine {ray.util.get_node_ip_address()}: {error}"}
+        return {**row, "violation": ""}
 
-    def _encode(self, number: int, path: Path) -> None:
+    def _encode(self, number: int, path: Path, share: tuple[int, int]) -> None:
         if self._retriever.shards_in(self._shards.folder).encoder != self._shards.encoder:
             found = f"another, or other versions: {self._retriever.describe()}"
             raise _refused("encoder", "that of the driver", found)
         if not path.is_file():
             raise _refused(str(path), "the driver's file", "nothing at that path")
-        passages = [Passage(**orjson.loads(line)) for line in path.read_bytes().splitlines()]
-        self._shards.make(number, passages, self._retriever.encode_shard, lambda n: None)
+        self._shards.save_batches(number, _read_spool(path), self._retriever, share=share)
+
+
+def _read_spool(path: Path) -> list[Passage]:
+    return [Passage(**orjson.loads(line)) for line in path.read_bytes().splitlines()]
 
 
 def _refused(where: str, expected: str, found: str) -> CacheError:

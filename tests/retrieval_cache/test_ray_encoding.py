@@ -85,7 +85,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def n_finished(store: Path) -> int:
-    return len(list(store.glob("indexes/*/shard-*.json")))
+    return len(list(store.glob("vectors/*/shard-*.json")))
 
 
 def encoded(passages: list[Passage], folder: Path, model: str = "minilm", **workers: Any) -> list[tuple[str, int]]:
@@ -130,12 +130,12 @@ def test_a_node_killed_in_the_middle_changes_no_vector(
     assert finished_at_kill
     assert 3 <= finished_at_kill[0] < N_SHARDS
     assert sum(node["Alive"] for node in ray.nodes()) == 1
-    folder = max((store / "indexes").iterdir(), key=lambda path: len(list(path.glob("shard-*"))))
+    folder = max((store / "vectors").iterdir(), key=lambda path: len(list(path.glob("shard-*"))))
     assert not folder.with_name(f"{folder.name}.spool").exists()
     alone = DenseRetriever("minilm", **OPTIONS)
     alone.index(iter(passages), tmp_path / "alone")
     ours, expected = contents(folder), contents(tmp_path / "alone")
-    assert list(ours) == list(expected)
+    assert list(ours) == ["made_of.json", *expected]
     for name in (name for name in ours if name.endswith(".npy")):
         # Not bytes: another number of threads sums in another order, which float16 shows now and then.
         np.testing.assert_allclose(np.load(folder / name), np.load(tmp_path / "alone" / name), atol=1e-3)
@@ -182,3 +182,23 @@ def test_bad_input_is_refused_before_a_worker_starts(nodes: Nodes, tmp_path: Pat
     with pytest.raises(ConfigurationError, match="0 GPUs, and a worker asks for 1 and 1"):
         encoded([Passage("a", "text")], tmp_path / "vectors", gpus=1)
     assert encoded([], tmp_path / "vectors") == []
+
+
+def test_one_shard_is_shared_by_the_workers(nodes: Nodes, passages: list[Passage], tmp_path: Path) -> None:
+    options = {"max_length": 32, "batch_tokens": 256}
+    alone, shared = (DenseRetriever("minilm", **options) for _ in range(2))
+    alone.index(passages, tmp_path / "alone")
+    workers = RayWorkers(workers=(1, 2))
+    shares: list[Any] = []
+
+    class Counting(RayWorkers):
+        def mapped(self, worker: Any, arguments: Any, rows: list[Any]) -> Iterator[dict[str, Any]]:
+            shares.extend(row["share"] for row in rows)
+            return workers.mapped(worker, arguments, rows)
+
+    shared.encode_with(Counting(workers=(1, 2)).fill)
+    shared.index(passages, tmp_path / "shared")
+    assert shares == [[part, 8] for part in range(8)]
+    assert list(contents(tmp_path / "shared")) == ["shard-000000.json", "shard-000000.npy"]
+    ours, expected = (np.load(tmp_path / name / "shard-000000.npy") for name in ("shared", "alone"))
+    np.testing.assert_allclose(ours, expected, atol=1e-3)

@@ -15,7 +15,15 @@ from retrieval_cache.retrievers.encoded._encoders import (
     token_lengths,
 )
 from retrieval_cache.retrievers.encoded._exact import ExactIndex
-from retrieval_cache.retrievers.encoded._vectors import Encoded, Fill, Filled, ShardFolder, chunks, encode_with
+from retrieval_cache.retrievers.encoded._vectors import (
+    Encoded,
+    Fill,
+    Filled,
+    Place,
+    ShardFolder,
+    chunks,
+    encode_with,
+)
 
 __all__ = [
     "BATCH_TOKENS",
@@ -24,6 +32,7 @@ __all__ = [
     "ExactIndex",
     "Fill",
     "Filled",
+    "Place",
     "ShardFolder",
     "chunks",
     "count_truncated",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -23,6 +24,7 @@ from retrieval_cache.retrievers._canonical import canonical
 from retrieval_cache.retrievers._protocol import Progress, no_progress
 from retrieval_cache.retrievers.encoded._encoders import (
     BATCH_TOKENS,
+    TEXT_FORM,
     count_truncated,
     described_name,
     length_batches,
@@ -36,7 +38,7 @@ from retrieval_cache.retrievers.encoded._encoders import (
 )
 from retrieval_cache.retrievers.encoded._exact import Engine, ExactIndex
 from retrieval_cache.retrievers.encoded._prompts import default_prompts
-from retrieval_cache.retrievers.encoded._vectors import Encoded, Fill, Filled, ShardFolder
+from retrieval_cache.retrievers.encoded._vectors import Fill, Filled, Place, ShardFolder
 
 
 class DenseRetriever:
@@ -66,7 +68,7 @@ class DenseRetriever:
             max_length: tokens that are read of a text, prompt included; None is the encoder's own limit.
             batch_tokens: tokens encoded together, padding counted; it decides no result but the last bits.
             device: of the encoder, as torch writes it; None takes a GPU where there is one.
-            shard_size: passages in a file, which is what a killed call loses at most.
+            shard_size: passages in a file; what is encoded of one is saved every few seconds.
             engine: `faiss` or `torch`; None takes torch on a GPU, else faiss where it is installed. It decides no
                 result.
         """
@@ -82,6 +84,7 @@ class DenseRetriever:
         self._engine = engine
         self._index: tuple[tuple[str, ...], ExactIndex] | None = None
         self._fill: Fill | None = None
+        self._place: Place | None = None
 
     @property
     def name(self) -> str:
@@ -157,9 +160,10 @@ class DenseRetriever:
             ExactIndex.of(vectors, filled.ids, self._engine or self._best_engine, self._torch_device),
         )
 
-    def encode_with(self, fill: Fill) -> bool:
-        """Let `fill` make the vectors, in the place of this process."""
-        self._fill = fill
+    def encode_with(self, fill: Fill | None = None, place: Place | None = None) -> bool:
+        """Let `fill` make the vectors, in the place of this process, in a folder that all retrievers share."""
+        self._fill = fill or self._fill
+        self._place = place or self._place
         return True
 
     def fill(self, passages: Iterable[Passage], folder: Path, progress: Progress) -> Filled:
@@ -168,15 +172,22 @@ class DenseRetriever:
         Raises:
             RagtasksError: as `index`.
         """
-        shards = self.shards_in(folder)
-        if self._fill is None:
-            return shards.fill(passages, self.encode_shard, progress)
-        return self._fill(self._settings, shards, passages, progress)
+        place = nullcontext(folder) if self._place is None else self._place(self._made_by)
+        with place as vectors:
+            shards = self.shards_in(vectors)
+            if self._fill is None:
+                return shards.fill(passages, self, progress)
+            return self._fill(self._settings, shards, passages, progress)
+
+    @property
+    def _made_by(self) -> dict[str, Any]:
+        """Return everything beside the corpus that decides the vectors and how they lie."""
+        encoder = {name: value for name, value in self.describe().items() if name != "query_prompt"}
+        return {**encoder, "text": TEXT_FORM, "shard_size": self._shard_size}
 
     def shards_in(self, folder: Path) -> ShardFolder:
         """Return the folder of vectors as this retriever opens it; loads the encoder."""
-        encoder_hash = canonical_hash({**self.describe(), "query_prompt": None})
-        return ShardFolder(folder, "npy", encoder_hash, self._dimension, self._shard_size)
+        return ShardFolder(folder, "npy", canonical_hash(self._made_by), self._dimension, self._shard_size)
 
     @property
     def _settings(self) -> dict[str, Any]:
@@ -229,52 +240,77 @@ class DenseRetriever:
         }
         return {query_id: rankings.get(text, ()) for query_id, text in queries.items()}
 
-    def encode_shard(self, passages: Sequence[Passage], done: Callable[[int], None]) -> Encoded:
-        """Return the vectors of a shard.
+    def batches(self, passages: Sequence[Passage]) -> tuple[list[list[int]], set[int]]:
+        """Return the places of the passages that are encoded together, longest first, and of those that are cut."""
+        texts = [passage_text(passage) for passage in passages]
+        lengths = token_lengths(self._encoder.tokenizer, [self._prompts_in_force[1] + text for text in texts])
+        batches = length_batches(texts, read_lengths(self._encoder, lengths), self._batch_tokens)
+        return [places for places, _ in batches], {
+            n for n, one in enumerate(lengths) if count_truncated(self._encoder, [one])
+        }
+
+    def encode(self, passages: Sequence[Passage]) -> NDArray[np.float16]:
+        """Return the vectors of a batch.
 
         Raises:
             CacheError: the encoder gives numbers that are not finite.
         """
-        texts = [passage_text(passage) for passage in passages]
-        vectors, n_truncated = self._encode(texts, "passage", done)
+        vectors = self._batch([passage_text(passage) for passage in passages], "passage")
         with np.errstate(over="ignore"):
             halves = vectors.astype(np.float16)
         faulty = np.flatnonzero(~np.isfinite(halves).all(axis=1))
         if faulty.size:
             message = clear_error(
                 f"vectors of {self.name}",
-                where=f"passage {passages[faulty[0]].passage_id!r} and {faulty.size - 1} more of its shard",
+                where=f"passage {passages[faulty[0]].passage_id!r} and {faulty.size - 1} more of its batch",
                 expected="finite numbers below 65,504, the largest that float16 holds",
                 found="others",
                 next_step="leave normalize on; if it is on, the model is broken",
             )
             raise CacheError(message)
+        return halves
+
+    @staticmethod
+    def stacked(rows: Sequence[NDArray[np.float16]]) -> NDArray[np.float16]:
+        """Return vectors one below the other."""
+        return np.concatenate(rows)
+
+    @staticmethod
+    def written(rows: NDArray[np.float16]) -> bytes:
+        """Return the file of vectors."""
         file = io.BytesIO()
-        np.lib.format.write_array(file, halves, allow_pickle=False)
-        return Encoded(file.getvalue(), n_truncated)
+        np.lib.format.write_array(file, rows, allow_pickle=False)
+        return file.getvalue()
+
+    @staticmethod
+    def read(path: Path) -> NDArray[np.float16]:
+        """Return the vectors of a file."""
+        vectors: NDArray[np.float16] = np.load(path, allow_pickle=False)
+        return vectors
 
     def _encode(
         self, texts: Sequence[str], role: Literal["query", "passage"], done: Callable[[int], None]
     ) -> tuple[NDArray[np.float32], int]:
         """Return (texts x dimensions, number of texts that were cut)."""
-        encoder = self._encoder
-        # Two entries, because asymmetric models route queries and passages through different modules.
-        encode, prompt = (
-            (encoder.encode_query, self._prompts_in_force[0])
-            if role == "query"
-            else (encoder.encode_document, self._prompts_in_force[1])
-        )
+        encoder, prompt = self._encoder, self._prompts_in_force[role == "passage"]
         lengths = token_lengths(encoder.tokenizer, [prompt + text for text in texts])
         vectors = np.empty((len(texts), self._dimension), np.float32)
         for positions, batch in length_batches(texts, read_lengths(encoder, lengths), self._batch_tokens, done):
-            vectors[positions] = encode(
-                batch,
-                prompt=prompt,
-                batch_size=len(batch),
-                normalize_embeddings=self.normalize,
-                show_progress_bar=False,
-            )
+            vectors[positions] = self._batch(batch, role)
         return vectors, count_truncated(encoder, lengths)
+
+    def _batch(self, texts: Sequence[str], role: Literal["query", "passage"]) -> NDArray[np.float32]:
+        encoder = self._encoder
+        # Two entries, because asymmetric models route queries and passages through different modules.
+        encode = encoder.encode_query if role == "query" else encoder.encode_document
+        vectors: NDArray[np.float32] = encode(
+            list(texts),
+            prompt=self._prompts_in_force[role == "passage"],
+            batch_size=len(texts),
+            normalize_embeddings=self.normalize,
+            show_progress_bar=False,
+        )
+        return vectors
 
 
 __all__ = ["DenseRetriever"]

@@ -22,6 +22,8 @@ from ragtasks.weights import NO_CODE, loading
 
 BATCH_TOKENS = 8192
 """Tokens that go through an encoder together, padding counted, unless it is said otherwise."""
+TEXT_FORM = "title, line break, text; the text alone where it starts with the title"
+"""What `passage_text` makes of a passage, as part of what vectors are known by."""
 MINILM = "minilm"
 """Name of the small encoder that comes as a Python package, for tests and machines without a network."""
 
@@ -216,6 +218,7 @@ def passage_text(passage: Passage) -> str:
 __all__ = [
     "BATCH_TOKENS",
     "MINILM",
+    "TEXT_FORM",
     "count_truncated",
     "described_name",
     "length_batches",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -22,6 +23,7 @@ from retrieval_cache.retrievers._canonical import canonical
 from retrieval_cache.retrievers._protocol import Progress, no_progress
 from retrieval_cache.retrievers.encoded._encoders import (
     BATCH_TOKENS,
+    TEXT_FORM,
     count_truncated,
     described_name,
     length_batches,
@@ -33,7 +35,7 @@ from retrieval_cache.retrievers.encoded._encoders import (
     set_max_length,
     token_lengths,
 )
-from retrieval_cache.retrievers.encoded._vectors import Encoded, ShardFolder
+from retrieval_cache.retrievers.encoded._vectors import Fill, Place, ShardFolder
 
 _QUERIES = 64
 
@@ -57,7 +59,7 @@ class SparseRetriever:
             max_length: tokens that are read of a text; None is the encoder's own limit.
             batch_tokens: tokens encoded together, padding counted; it decides no result but the last bits.
             device: as torch writes it; None takes a GPU where there is one.
-            shard_size: passages in a file, which is what a killed call loses at most.
+            shard_size: passages in a file; what is encoded of one is saved every few seconds.
         """
         self.model = model
         self.truncated = {"passages": 0, "queries": 0}
@@ -66,6 +68,7 @@ class SparseRetriever:
         self._batch_tokens = batch_tokens
         self._device = device
         self._shard_size = shard_size
+        self._place: Place | None = None
         self._index: tuple[tuple[str, ...], NDArray[np.int64], Any] | None = None
 
     @property
@@ -119,8 +122,10 @@ class SparseRetriever:
                 kept.
         """
         sparse = _scipy_sparse()
-        shards = ShardFolder(folder, "npz", canonical_hash(self.describe()), self._dimension, self._shard_size)
-        filled = shards.fill(passages, self._encode_shard, progress)
+        made_by = {**self.describe(), "text": TEXT_FORM, "shard_size": self._shard_size}
+        with nullcontext(folder) if self._place is None else self._place(made_by) as vectors:
+            shards = ShardFolder(vectors, "npz", canonical_hash(made_by), self._dimension, self._shard_size)
+            filled = shards.fill(passages, self, progress)
         rows = [sparse.load_npz(path) for path in filled.paths]
         stacked = (
             sparse.vstack(rows, format="csr") if rows else sparse.csr_array((0, self._dimension), dtype=np.float32)
@@ -159,31 +164,65 @@ class SparseRetriever:
             progress("search", len(rankings), len(texts))
         return {query_id: rankings.get(text, ()) for query_id, text in queries.items()}
 
-    def _encode_shard(self, passages: Sequence[Passage], done: Callable[[int], None]) -> Encoded:
-        weights, n_truncated = self._encode([passage_text(passage) for passage in passages], "passage", done)
+    def encode_with(self, fill: Fill | None = None, place: Place | None = None) -> bool:
+        """Take the folder that all retrievers share; workers make no term weights."""
+        self._place = place or self._place
+        return False
+
+    def batches(self, passages: Sequence[Passage]) -> tuple[list[list[int]], set[int]]:
+        """Return the places of the passages that are encoded together, longest first, and of those that are cut."""
+        texts = [passage_text(passage) for passage in passages]
+        lengths = token_lengths(self._encoder.tokenizer, texts)
+        batches = length_batches(texts, read_lengths(self._encoder, lengths), self._batch_tokens)
+        return [places for places, _ in batches], {
+            n for n, one in enumerate(lengths) if count_truncated(self._encoder, [one])
+        }
+
+    def encode(self, passages: Sequence[Passage]) -> Any:
+        """Return the weights of a batch."""
+        return self._batch([passage_text(passage) for passage in passages], "passage")
+
+    @staticmethod
+    def stacked(rows: Sequence[Any]) -> Any:
+        """Return weights one below the other."""
+        return _scipy_sparse().vstack(rows, format="csr")
+
+    @staticmethod
+    def written(rows: Any) -> bytes:
+        """Return the file of weights."""
         file = io.BytesIO()
         # Uncompressed, so that the bytes do not depend on the zlib that is installed.
-        _scipy_sparse().save_npz(file, weights, compressed=False)
-        return Encoded(file.getvalue(), n_truncated)
+        _scipy_sparse().save_npz(file, rows, compressed=False)
+        return file.getvalue()
+
+    @staticmethod
+    def read(path: Path) -> Any:
+        """Return the weights of a file."""
+        return _scipy_sparse().load_npz(path)
 
     def _encode(
         self, texts: Sequence[str], role: Literal["query", "passage"], done: Callable[[int], None]
     ) -> tuple[Any, int]:
         """Return (texts x vocabulary as CSR in float32, number of texts that were cut)."""
         sparse, encoder = _scipy_sparse(), self._encoder
-        encode = encoder.encode_query if role == "query" else encoder.encode_document
         lengths = token_lengths(encoder.tokenizer, texts)
         order: list[int] = []
         parts = [sparse.csr_array((0, self._dimension), dtype=np.float32)]
         for positions, batch in length_batches(texts, read_lengths(encoder, lengths), self._batch_tokens, done):
-            encoded = encode(batch, batch_size=len(batch), save_to_cpu=True, show_progress_bar=False).float().coalesce()
-            rows, columns = encoded.indices().numpy()
-            shape = (len(batch), self._dimension)
-            parts.append(sparse.coo_array((encoded.values().numpy(), (rows, columns)), shape=shape).tocsr())
+            parts.append(self._batch(batch, role))
             order.extend(positions)
         weights = sparse.vstack(parts, format="csr")[np.argsort(np.array(order, np.int64))]
-        weights.sort_indices()
         return weights, count_truncated(encoder, lengths)
+
+    def _batch(self, texts: Sequence[str], role: Literal["query", "passage"]) -> Any:
+        encode = self._encoder.encode_query if role == "query" else self._encoder.encode_document
+        encoded = encode(list(texts), batch_size=len(texts), save_to_cpu=True, show_progress_bar=False)
+        encoded = encoded.float().coalesce()
+        rows, columns = encoded.indices().numpy()
+        shape = (len(texts), self._dimension)
+        weights = _scipy_sparse().coo_array((encoded.values().numpy(), (rows, columns)), shape=shape).tocsr()
+        weights.sort_indices()
+        return weights
 
 
 def _top(

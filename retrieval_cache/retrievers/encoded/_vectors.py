@@ -1,27 +1,38 @@
 """Shards on disk: what an encoder made of the passages, a fixed number of them to a file.
 
-Encoding a corpus takes hours, so every finished shard has to outlive the process. A shard is one numeric file and,
+Encoding a corpus takes hours, so what is finished has to outlive the process. A shard is one numeric file and,
 written after it, a small JSON seal: the hash of the passages that went in, of the encoder, and of the bytes that came
-out. A shard without a seal is corrupt, one whose seal does not fit is stale, and both are encoded again; so a killed
-call and an undisturbed one leave the same bytes.
+out. A shard without a seal is corrupt, one whose seal does not fit is stale, and both are encoded again.
+
+A shard can be minutes of work, so its finished batches are saved every few seconds, in sealed parts of the same format
+that become the shard. Batches do not depend on when they are saved or on who encodes them, so a killed call, several
+workers and an undisturbed process leave the same bytes.
 """
 
 from __future__ import annotations
 
 import hashlib
 import itertools
+import logging
 import math
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
 import orjson
 
 from ragtasks.errors import BenchmarkFileError, CacheError, clear_error
 from ragtasks.files import write_atomically
 from ragtasks.records import Passage
 from retrieval_cache.retrievers._protocol import Progress
+
+_LOGGER = logging.getLogger(__name__)
+_SAVE_SECONDS = 5.0
+"""Work that a killed call loses at most, and one batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +64,39 @@ class _Seal:
     dimension: int
     n_truncated: int
     sha256: str
+    positions: tuple[int, ...] = ()
+    """Of a part: the places in the shard of its rows; () for a whole shard."""
 
 
 Encode = Callable[[Sequence[Passage], Callable[[int], None]], Encoded]
 """Called with the passages of a shard and a function that is told how many of them are done."""
+
+
+class RowFormat(Protocol):
+    """How rows are stored: an array or a sparse matrix with a row a passage."""
+
+    def stacked(self, rows: Sequence[Any]) -> Any:
+        """Return rows one below the other; at least one."""
+
+    def written(self, rows: Any) -> bytes:
+        """Return the numeric file of rows."""
+
+    def read(self, path: Path) -> Any:
+        """Return the rows of a numeric file."""
+
+
+class BatchEncoder(RowFormat, Protocol):
+    """Encodes a shard batch by batch."""
+
+    def batches(self, passages: Sequence[Passage]) -> tuple[list[list[int]], set[int]]:
+        """Return the places in a shard that are encoded together, and the places of passages that are cut."""
+
+    def encode(self, passages: Sequence[Passage]) -> Any:
+        """Return the rows of a batch.
+
+        Raises:
+            CacheError: the encoder gives numbers that are not finite.
+        """
 
 
 @dataclass(frozen=True)
@@ -74,12 +114,12 @@ class ShardFolder:
     size: int
     """Passages in a shard; the last one may hold fewer."""
 
-    def fill(self, passages: Iterable[Passage], encode: Encode, progress: Progress) -> Filled:
+    def fill(self, passages: Iterable[Passage], encode: Encode | BatchEncoder, progress: Progress) -> Filled:
         """Return the shards of a corpus, encoding those that are not on disk yet.
 
         Args:
             passages: read once, a shard at a time; an empty corpus has no shards.
-            encode: makes one shard.
+            encode: makes one shard, whole or batch by batch.
             progress: told of the passages that are done.
 
         Raises:
@@ -100,19 +140,102 @@ class ShardFolder:
         seal = self._read_seal(number)
         if seal is None or (seal.passages, seal.encoder) != (_passages_hash(shard), self.encoder):
             return False
-        return self._whole(seal, number)
+        return _whole(seal, self._path(number))
 
-    def make(self, number: int, shard: Sequence[Passage], encode: Encode, told: Callable[[int], None]) -> None:
+    def make(
+        self, number: int, shard: Sequence[Passage], encode: Encode | BatchEncoder, told: Callable[[int], None]
+    ) -> None:
         """Encode a shard and write it.
 
         Raises:
             CacheError: the disk is full.
         """
+        if callable(encode):
+            self._seal_path(number).unlink(missing_ok=True)
+            self._write(self._path(number), encode(shard, told), _passages_hash(shard))
+        else:
+            self.save_batches(number, shard, encode, told)
+            self.join(number, shard, encode)
+
+    def save_batches(
+        self,
+        number: int,
+        shard: Sequence[Passage],
+        encoder: BatchEncoder,
+        told: Callable[[int], None] = lambda _: None,
+        share: tuple[int, int] = (0, 1),
+    ) -> None:
+        """Save the parts of a shard that are not on disk yet.
+
+        Args:
+            number: of the shard.
+            shard: its passages.
+            encoder: makes the rows of a batch.
+            told: called with the number of passages that are done.
+            share: (i, n): only every n-th batch, from the i-th on, which is a fair share as batches come longest first.
+
+        Raises:
+            CacheError: the disk is full.
+        """
+        sealed_with = _passages_hash(shard)
+        saved = {position for _, seal in self._parts(number, sealed_with) for position in seal.positions}
+        batches, cut = encoder.batches(shard)
+        # Other batch sizes may have saved a batch in part.
+        missing = ([place for place in batch if place not in saved] for batch in batches[share[0] :: share[1]])
+        waiting = [batch for batch in missing if batch]
+        rows: list[Any] = []
+        positions: list[int] = []
+        last = time.monotonic()
+        for done, batch in enumerate(waiting, start=1):
+            rows.append(encoder.encode([shard[position] for position in batch]))
+            positions += batch
+            if time.monotonic() - last >= _SAVE_SECONDS or done == len(waiting):
+                part = Encoded(encoder.written(encoder.stacked(rows)), len(cut.intersection(positions)))
+                path = self.folder / f"part-{number:06d}-{positions[0]:06d}.{self.suffix}"
+                self._write(path, part, sealed_with, tuple(positions))
+                saved.update(positions)
+                rows, positions, last = [], [], time.monotonic()
+            told(len(saved.union(positions)))
+
+    def join(self, number: int, shard: Sequence[Passage], rows: RowFormat) -> None:
+        """Make a shard of its parts, which go.
+
+        Raises:
+            CacheError: not all of them are there, or the disk is full.
+        """
+        parts = self._parts(number, _passages_hash(shard))
+        places = np.array([place for _, seal in parts for place in seal.positions], np.int64)
+        order = np.argsort(places)
+        if not np.array_equal(places[order], np.arange(len(shard))):
+            message = clear_error(
+                "vectors on disk",
+                where=f"{self.folder}, parts of shard {number}",
+                expected=f"{len(shard)} passages",
+                found=f"{len(places)} of them, in {len(parts)} whole files",
+                next_step="call again: what is missing is encoded",
+            )
+            raise CacheError(message)
+        joined = rows.stacked([rows.read(path) for path, _ in parts])[order]
         self._seal_path(number).unlink(missing_ok=True)
-        encoded = encode(shard, told)
-        sha256 = write_atomically(self._path(number), encoded.content)
-        seal = _Seal(_passages_hash(shard), self.encoder, self.dimension, encoded.n_truncated, sha256)
-        write_atomically(self._seal_path(number), orjson.dumps(asdict(seal), option=orjson.OPT_SORT_KEYS))
+        n_truncated = sum(seal.n_truncated for _, seal in parts)
+        self._write(self._path(number), Encoded(rows.written(joined), n_truncated), _passages_hash(shard))
+        for path in self.folder.glob(f"part-{number:06d}-*"):
+            path.unlink(missing_ok=True)
+
+    def _write(self, path: Path, encoded: Encoded, passages: str, positions: tuple[int, ...] = ()) -> None:
+        sha256 = write_atomically(path, encoded.content)
+        seal = _Seal(passages, self.encoder, self.dimension, encoded.n_truncated, sha256, positions)
+        content = {name: value for name, value in asdict(seal).items() if value != ()}
+        write_atomically(path.with_suffix(".json"), orjson.dumps(content, option=orjson.OPT_SORT_KEYS))
+
+    def _parts(self, number: int, passages: str) -> list[tuple[Path, _Seal]]:
+        """Return the parts of a shard, without those that are corrupt or of other passages or another encoder."""
+        found = []
+        for path in sorted(self.folder.glob(f"part-{number:06d}-*.{self.suffix}")):
+            seal = _parse_seal(path.with_suffix(".json"))
+            if seal is not None and (seal.passages, seal.encoder) == (passages, self.encoder) and _whole(seal, path):
+                found.append((path, seal))
+        return found
 
     def filled(self, ids: Sequence[str]) -> Filled:
         """Return the shards, all of them finished, of a corpus with these ids; what is behind them goes."""
@@ -122,13 +245,6 @@ class ShardFolder:
         n_truncated = sum(seal.n_truncated for seal in seals if seal is not None)
         return Filled(tuple(ids), tuple(self._path(number) for number in range(n_shards)), n_truncated)
 
-    def _whole(self, seal: _Seal, number: int) -> bool:
-        try:
-            with self._path(number).open("rb") as file:
-                return _file_hash(file.read) == seal.sha256
-        except FileNotFoundError:
-            return False
-
     def clean(self) -> None:
         """Make the folder, and remove what killed calls left half written.
 
@@ -136,7 +252,7 @@ class ShardFolder:
             CacheError: it holds vectors of another width.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        for part in self.folder.glob("shard-*.part"):
+        for part in self.folder.glob("*.part"):
             part.unlink(missing_ok=True)
         for path in sorted(self.folder.glob("shard-*.json")):
             seal = _parse_seal(path)
@@ -151,10 +267,12 @@ class ShardFolder:
                 raise CacheError(message)
 
     def _remove_after(self, n_shards: int) -> None:
-        """Remove shards that a longer corpus left behind."""
+        """Remove shards that a longer corpus left behind, and parts of finished ones."""
         for path in self.folder.glob("shard-*"):
             if int(path.stem.removeprefix("shard-")) >= n_shards:
                 path.unlink(missing_ok=True)
+        for path in self.folder.glob("part-*"):
+            path.unlink(missing_ok=True)
 
     def _read_seal(self, number: int) -> _Seal | None:
         return _parse_seal(self._seal_path(number))
@@ -174,20 +292,45 @@ Fill = Callable[[Mapping[str, Any], ShardFolder, Iterable[Passage], Progress], F
 class EncodesCorpus(Protocol):
     """A retriever that encodes passages, or may have one inside."""
 
-    def encode_with(self, fill: Fill) -> bool:
-        """Let `fill` make the vectors of the corpus; return False where there are none to make."""
+    def encode_with(self, fill: Fill | None = None, place: Place | None = None) -> bool:
+        """Take who makes the vectors of the corpus, and where they lie; return False where `fill` makes none."""
 
 
-def encode_with(retriever: object, fill: Fill) -> bool:
-    """Return whether a retriever lets `fill` make vectors of its corpus."""
-    return isinstance(retriever, EncodesCorpus) and retriever.encode_with(fill)
+Place = Callable[[Mapping[str, Any]], AbstractContextManager[Path]]
+"""Called with everything beside the corpus that decides the vectors; gives the folder of these, to one at a time."""
+
+
+def encode_with(retriever: object, fill: Fill | None = None, place: Place | None = None) -> bool:
+    """Return whether a retriever lets `fill` make vectors of its corpus.
+
+    Args:
+        retriever: any; one without vectors takes nothing.
+        fill: who makes them; None leaves who it was.
+        place: where they lie for every retriever; None leaves where it was.
+    """
+    return isinstance(retriever, EncodesCorpus) and retriever.encode_with(fill, place)
 
 
 def _parse_seal(path: Path) -> _Seal | None:
     try:
         return _Seal(**orjson.loads(path.read_bytes()))
-    except (FileNotFoundError, orjson.JSONDecodeError, TypeError):
+    except FileNotFoundError:
         return None
+    except (orjson.JSONDecodeError, TypeError):
+        _LOGGER.warning("%s: not the seal that was written; its vectors are made again", path)
+        return None
+
+
+def _whole(seal: _Seal, path: Path) -> bool:
+    """Return whether a numeric file has the bytes that were sealed; one that has not is named in a warning."""
+    try:
+        with path.open("rb") as file:
+            is_whole = _file_hash(file.read) == seal.sha256
+    except FileNotFoundError:
+        is_whole = False
+    if not is_whole:
+        _LOGGER.warning("%s: missing, or other bytes than were written; its vectors are made again", path)
+    return is_whole
 
 
 def _file_hash(read: Callable[[int], bytes]) -> str:
@@ -229,4 +372,14 @@ def _passages_hash(passages: Sequence[Passage]) -> str:
     return digest.hexdigest()
 
 
-__all__ = ["Encoded", "EncodesCorpus", "Fill", "Filled", "ShardFolder", "chunks", "encode_with"]
+__all__ = [
+    "BatchEncoder",
+    "Encoded",
+    "EncodesCorpus",
+    "Fill",
+    "Filled",
+    "Place",
+    "ShardFolder",
+    "chunks",
+    "encode_with",
+]
