@@ -29,15 +29,16 @@ from pathlib import Path
 from typing import Any
 
 from perf.official_scripts import RAGAS, Scripts, load_scripts, rows_of, run_quietly, task_file
-from ragtasks.benchmarks import Benchmark, open_benchmark
+from ragtasks.benchmarks import Benchmark, build_doc, open_benchmark, response_of
 from ragtasks.clients import Outcome, Prompt, Reply
+from ragtasks.files import OFFICIAL
 from ragtasks.judges import CLARIFICATION, IDK, RB_LLM, RL_F, Rubric, VerdictOutcome
 from ragtasks.judges._panel import judge
 from ragtasks.judges._question import Finding, Question
 from ragtasks.judges.official import official_rubrics, ragas_rl_f
 from ragtasks.judges.official._parsers import ibm_clarification, ibm_idk, ibm_rating
-from ragtasks.metrics import IdkLabel, Semantics, SemanticScore
-from ragtasks.records import Answerability, IdkVerdict, Response
+from ragtasks.metrics import IdkLabel, Semantics, SemanticScore, answer_text
+from ragtasks.records import Answerability, IdkVerdict, Response, Setting
 from ragtasks.suites import ScoringInputs
 from ragtasks.suites import _mtrag as mtrag
 
@@ -46,6 +47,7 @@ TASK_FILES = {
     "mtrag_un": "mtragun-human/generation_tasks/reference.jsonl",
 }
 N_TASKS = 600
+_END_OF_THINKING = "</think>"
 _WORDS = (
     *("Rating:", "Rating: ", "[[", "]]", "[", "]", "7", "10", "0", "-3", ".", ".5", "8.", "/10", " ", "\n", "٣"),
     *("Overall Rating: ", "Score: ", "[Rating]\n", " out of 10", "for example: ", "[[5]]", "rating: [[4]]", "9"),
@@ -123,7 +125,10 @@ def random_cases(data: Path, name: str, n_tasks: int, seed: int = 0) -> tuple[Be
         if chance.random() < 0.1:
             answer = chance.choice(_ODD_ANSWERS)
         row = {**rows[index], "predictions": [{"text": answer}]}
-        cases.append(Case(row, Response(task, task.references, answer), chance.choice([None, chance.random()])))
+        # By the way of an answer through the harness: what it loses there is lost to the prompts, too.
+        doc = build_doc(benchmark, task, Setting.REFERENCE, OFFICIAL, task.references)
+        response = response_of(doc, answer_text(answer, _END_OF_THINKING))
+        cases.append(Case(row, response, chance.choice([None, chance.random()])))
     return benchmark, cases
 
 

@@ -114,9 +114,11 @@ class Response:
     passages: tuple[Passage, ...]
     """What the model was given, in order."""
     text: str
-    """The answer, thinking text removed."""
+    """The answer, thinking text and blanks at both ends removed."""
     no_answer: str = ""
     """Why there is no answer, where a request failed: such a response is unscored. An empty answer is an answer."""
+    verbatim: str | None = None
+    """The answer as it came, where blanks stood around it: `text` lacks them. Official prompts show it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,6 +70,7 @@ def passage_rows(passages: Iterable[Passage]) -> list[dict[str, str]]:
 def response_of(doc: Mapping[str, Any], text: str) -> Response:
     """Return the response `text` to a doc as a record; the doc's `no_answer` says why there is none.
 
+    Blanks at its ends are for those alone who show the answer as it came (`Response.verbatim`): no metric reads them.
     The reference passages of the record carry ids only: their text is not in the doc.
     """
     messages = tuple(Message(Role(item["role"]), item["content"]) for item in doc["history"])
@@ -87,7 +88,8 @@ def response_of(doc: Mapping[str, Any], text: str) -> Response:
         extra=json.loads(doc.get("extra", "{}")),  # answers that were saved before the field was there lack it
     )
     passages = tuple(Passage(item["passage_id"], item["text"], item["title"]) for item in doc["passages"])
-    return Response(task, passages, text, str(doc.get("no_answer") or ""))
+    bare = text.strip()
+    return Response(task, passages, bare, str(doc.get("no_answer") or ""), verbatim=None if bare == text else text)
 
 
 __all__ = ["Doc", "build_doc", "build_docs", "passage_rows", "response_of"]

@@ -66,6 +66,7 @@ _LANGUAGES = _CODES.split()
 def answer_text(text: str, end_of_thinking: str) -> str:
     """Return what a model answered, without the thinking text before it.
 
+    A reply without a thought is the answer as it came, blanks at its ends included; behind a thought they go with it.
     The answer begins after the last end marker. A reply that opens a thought and never ends it (cut off by the token
     limit) holds no answer: it gives "", which is counted as an empty response.
 
@@ -73,8 +74,11 @@ def answer_text(text: str, end_of_thinking: str) -> str:
         text: the model's reply.
         end_of_thinking: the marker that ends a thought, such as `</think>`.
     """
-    answer = text.rpartition(end_of_thinking)[2].strip()
-    return "" if answer.startswith(_OPENINGS) else answer
+    _, marker, rest = text.rpartition(end_of_thinking)
+    answer = rest.strip()
+    if answer.startswith(_OPENINGS):
+        return ""
+    return answer if marker else text
 
 
 def is_error_text(text: str) -> bool:

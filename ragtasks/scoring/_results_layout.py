@@ -92,7 +92,7 @@ def scored_row(row: Mapping[str, Any], result: ScoredResponse) -> dict[str, Any]
 
 def _with_pairs(row: dict[str, Any], together: Set[str]) -> dict[str, Any]:
     """Return a sample with response and reference in the place of what is no score of one response, as the harness."""
-    pair = [row["filtered_resps"][0], row["doc"]["target"]]
+    pair = [row["filtered_resps"][0].strip(), row["doc"]["target"]]
     names = [name for name in row["metrics"] if name in together and not math.isnan(row[name])]
     return {**row, **dict.fromkeys(names, pair)}
 

@@ -53,6 +53,14 @@ def test_a_doc_survives_json_and_gives_its_task_back(sample: Benchmark) -> None:
             assert response.text == "an answer"
 
 
+@pytest.mark.parametrize("text", ["an answer", " an answer\n", "", " \n"])
+def test_a_response_is_scored_without_the_blanks_around_it_and_remembers_them(sample: Benchmark, text: str) -> None:
+    doc, *_ = docs_of(sample, Setting.REFERENCE, "fiqa")
+    response = response_of(doc, text)
+    assert response.text == text.strip()
+    assert (response.text if response.verbatim is None else response.verbatim) == text
+
+
 def test_a_doc_says_what_it_is(sample: Benchmark) -> None:
     task = next(task for task in sample.tasks if task.turn == 3)
     passage = Passage("p-0-4", "text", "title", "https://x.example")

@@ -15,7 +15,8 @@ END = "</think>"
     ("text", "answer"),
     [
         ("plain", "plain"),
-        ("  plain\n", "plain"),
+        ("  plain\n", "  plain\n"),
+        (" \n", " \n"),
         ("", ""),
         ("<think>a</think>b", "b"),
         ("a</think>\n\nb ", "b"),  # the opening was part of the prompt

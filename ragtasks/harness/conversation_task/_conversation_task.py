@@ -263,7 +263,7 @@ class ConversationTask(ConfigurableTask):
         if _BYPASS in self._metric_fn_list:
             return dict(super().process_results(doc, results))
         doc["scoring"] = self._scores.notes(doc["task_id"])
-        return self._scores.values(doc["task_id"], (results[0], doc["target"]))
+        return self._scores.values(doc["task_id"], (results[0].strip(), doc["target"]))
 
     def aggregation(self) -> dict[str, Callable[..., float]]:
         """Return metric -> mean over the scored documents, or what the metric itself makes of all responses."""

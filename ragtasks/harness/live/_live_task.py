@@ -189,7 +189,7 @@ class LiveTask(ConversationTask):
             self._histories.fail(request.doc)
         else:
             text = answer_text(str(writable(reply) or ""), self.evaluation.end_of_thinking)
-            self._histories.take(request.doc, text)
+            self._histories.take(request.doc, text.strip())
 
     def reply_to(self, request: WaitingRequest) -> str:
         """Return what a request was answered, or that it was not asked."""

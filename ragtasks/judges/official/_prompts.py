@@ -215,7 +215,7 @@ def _open(name: str, prompt: OfficialPrompt, read: Callable[[str], Finding], res
         "question": question,
         "reference": response.task.target,
         "passages": "\n\n".join(passage.text for passage in response.passages),
-        "answer": response.text,
+        "answer": response.text if response.verbatim is None else response.verbatim,
     }
     return Question(prompt.fill(fields), read)
 

@@ -56,7 +56,8 @@ def unasked_rl_f(reason: str) -> Rubric:
 
 def _statements(first: Any, second: Any, extract_json: Any, response: Response) -> Question:
     question = ibm_conversation(response.task.messages)
-    shown = first.input_model(question=_whole(question), answer=_whole(response.text))
+    answer = response.text if response.verbatim is None else response.verbatim
+    shown = first.input_model(question=_whole(question), answer=_whole(answer))
 
     def read(reply: str) -> Question | Finding:
         statements = _output(first, extract_json(reply)).statements

@@ -194,7 +194,7 @@ def test_only_the_answer_is_scored(reply: str | None, answer: str, evaluate: Eva
     assert str(scores(results, TASK)) == str(scores(plain, TASK))
     assert scores(results, TASK)["empty"] == float(not answer)
     for sample in results["samples"][TASK]:
-        assert sample["filtered_resps"] == [answer]
+        assert [text.strip() for text in sample["filtered_resps"]] == [answer]
         assert sample["resps"] == [[reply]]
 
 
