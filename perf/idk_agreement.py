@@ -12,7 +12,9 @@ DIR is a checkout of IBM/mt-rag-benchmark. Three sets are read from it:
 
 A fourth lies beside this script, `perf/idk_unseen.jsonl`: 480 answers in the manner of eight kinds of systems, which
 language models wrote when both detectors were done, and labelled by the prompt of MTRAG's judge. Nothing may be learned
-from it.
+from it. A fifth is `perf/idk_plain_answers.jsonl`: 120 answers in ten styles that report what somebody in them does not
+know or do, or what the world lacks ("No, the policy does not cover it."), and 40 refusals beside them. They were
+written for the rules in three rounds (`round`), each before the rules were changed for it.
 
 The folder of --systems holds a file `*.jsonl` for each system: answers to tasks with an LLM judge's label (`task_id`,
 `answerability`, `text`, `idk`). Nothing in the rules is fitted to one of them by a machine, but all were read while the
@@ -47,6 +49,7 @@ IDEAL = {
     Answerability.ANSWERABLE: IdkVerdict.NO,
 }
 UNSEEN = Path(__file__).with_name("idk_unseen.jsonl")
+PLAIN_ANSWERS = Path(__file__).with_name("idk_plain_answers.jsonl")
 KNOWN = ("yes", "partial", "no", "not yes")
 """The labels that say what is right."""
 DETECTORS: dict[str, Callable[[], IdkDetector]] = {"rules": RuleBasedIdk, "encoder": EncoderIdk}
@@ -166,7 +169,7 @@ def read_labelled(path: Path) -> list[Labelled]:
 
 
 def read_unseen(path: Path = UNSEEN) -> list[Labelled]:
-    """Return the answers of kinds of systems that no detector learned from."""
+    """Return labelled answers of no task: those of kinds of systems that no detector learned from, or a file's."""
     rows = map(json.loads, _text(path).splitlines())
     return [Labelled(response_of("c<::>1", Answerability.ANSWERABLE, row["text"]), row["idk"]) for row in rows]
 
@@ -199,7 +202,7 @@ def main() -> None:
     parser.add_argument("--detector", choices=sorted(DETECTORS), default="rules", help="which detector")
     options = parser.parse_args()
     detector = DETECTORS[options.detector]()
-    sets = {**read_mtrag(options.data), "unseen kinds": read_unseen()}
+    sets = {**read_mtrag(options.data), "unseen kinds": read_unseen(), "plain answers": read_unseen(PLAIN_ANSWERS)}
     if options.systems:
         systems = {path.stem: read_labelled(path) for path in sorted(options.systems.glob("*.jsonl"))}
         sets |= systems

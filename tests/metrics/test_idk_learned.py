@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perf.idk_agreement import agreement_of, confusion
+from perf.idk_agreement import PLAIN_ANSWERS, agreement_of, confusion, read_unseen
 from perf.idk_training import SENTENCES, labelled, learn, read_answers, read_prose, read_sentences
 from ragtasks.errors import BenchmarkFileError
 from ragtasks.metrics import RuleBasedIdk
@@ -61,6 +61,42 @@ def test_an_answer_beside_a_learned_refusal_makes_it_partial() -> None:
 @pytest.mark.parametrize("text", NO_GAP)
 def test_absence_in_an_answer_is_none_of_information(text: str) -> None:
     assert classify(text)[0] is IdkVerdict.NO
+
+
+# Each says of somebody in the answer, or of the world, what a refusal says of a source or of the speaker.
+@pytest.mark.parametrize(
+    ("finding", "refusal"),
+    [
+        ("The witness could not provide any information about it.", "The passages could not provide any information."),
+        ("Her letters contain no information about the war.", "The passages contain no information about the war."),
+        ("The policy does not cover water damage.", "The passages do not cover water damage."),
+        ("No, towels are not provided.", "That detail is not provided."),
+        ("No, the policy is not mentioned.", "No, the passages do not mention the policy."),
+        ("Yes. It is impossible to determine.", "It is impossible to determine."),
+        ("It is impossible to determine without a test.", "It is impossible to determine without more information."),
+        ("It cannot be determined by its colour.", "It cannot be determined by the text."),
+        ("The question has never been answered.", "The question is not answered."),
+        ("No records of the colony exist.", "No records of the colony are provided."),
+        ("Not available in Europe.", "Not available in the passages."),
+        ("It is impossible to tell, so breeders wait until autumn.", "The book does not tell us, so I do not know."),
+    ],
+)
+def test_who_lacks_information_decides(finding: str, refusal: str) -> None:
+    assert (classify(finding)[0], classify(refusal)[0]) == (IdkVerdict.NO, IdkVerdict.YES)
+
+
+def test_a_gap_beyond_a_reply_of_yes_or_no_is_one() -> None:
+    answer = "No, the museum has never charged an entrance fee to anybody"
+    assert classify(f"{answer}, but the passages do not say why.")[0] is IdkVerdict.PARTIAL
+    assert classify(f"{answer}, but our pages do not touch on group rates.")[0] is not IdkVerdict.NO
+    assert classify(f"{answer}, and the pages do not touch it.")[0] is IdkVerdict.NO
+
+
+def test_plain_answers_in_ten_styles_are_no_refusals() -> None:
+    rows = read_unseen(PLAIN_ANSWERS)
+    assert Counter(row.label for row in rows) == {"no": 120, "yes": 40}
+    found = [row.response.text for row in rows if classify(row.response.text)[0] != row.label]
+    assert [text[:30] for text in found] == ["there's no info on the label b"]  # the one that is still taken for one
 
 
 def test_weights_know_words_of_grammar_and_classes_alone() -> None:

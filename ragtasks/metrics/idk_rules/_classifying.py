@@ -13,11 +13,12 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ragtasks.metrics.idk_rules._clauses import Clause, clauses_of, names_source, sentences_of
+from ragtasks.metrics.idk_rules._clauses import Clause, clauses_of, names_source, sentences_of, yes_or_no
 from ragtasks.metrics.idk_rules._features import has_sign, tokens_of
 from ragtasks.metrics.idk_rules._fillers import is_filler
 from ragtasks.metrics.idk_rules._learned import GAP, answer_probabilities, gap_probability
 from ragtasks.metrics.idk_rules._refusals import may_refuse, refusal_in, refuses_alone
+from ragtasks.metrics.idk_rules._vocabulary import DO_NOT, SAY
 from ragtasks.records import IdkVerdict
 
 ANSWER_WORDS_BEFORE = 5
@@ -29,6 +30,11 @@ LEAST_ANSWER = 0.5
 LABEL_WORDS = 3
 """Words that "N/A" and the like may have beside them and still be all that is said."""
 
+_CONTRAST = re.compile(r".*?[,;:] (?=(?:but|however|although|though|yet|still)\b)")
+_GOES_ON = re.compile(r"(?:it|you|there|they|we|he|she|the|this|that|no|i|these)\b")
+"""What a conclusion from what a source leaves out opens with; a new subject ("so a lawyer may help") is none."""
+_SAYS_NOT = re.compile(rf"\b{DO_NOT}{SAY}")
+_SPEAKER = re.compile(r"\b(?:i|my|me)\b")
 _LATIN = re.compile(r"[A-Za-z]")
 _WORD = re.compile(r"\w[\w'-]*")
 
@@ -95,11 +101,17 @@ def parts_of(text: str) -> Parts:
     parts = Parts()
     sentences = sentences_of(text)
     by_rule = refuses_by_rule(sentences)
-    gaps = [rule or gap_probability(sentence) >= GAP for rule, sentence in zip(by_rule, sentences, strict=True)]
+    gaps = [
+        rule or gap_probability(_beyond_reply(sentence) if is_reply else sentence) >= GAP
+        for rule, (sentence, _, is_reply) in zip(by_rule, _in_context(sentences), strict=True)
+    ]
     if not any(gaps):
         return parts
     answers = answer_probabilities(sentences, gaps)
-    read = [clauses_of(sentence, source_named=named) for sentence, named in _with_source_named(sentences)]
+    read = [
+        clauses_of(sentence, source_named=named, is_reply=is_reply)
+        for sentence, named, is_reply in _in_context(sentences)
+    ]
     for sentence, clauses, rule, gap, answer in zip(sentences, read, by_rule, gaps, answers, strict=True):
         if gap and not rule:
             parts.refusals.append(sentence)
@@ -112,21 +124,41 @@ def parts_of(text: str) -> Parts:
 def refuses_by_rule(sentences: Sequence[str]) -> list[bool]:
     """Return whether a clause of each sentence of a response is a refusal by the rules alone."""
     return [
-        may_refuse(sentence) and any(map(_refuses, clauses_of(sentence, source_named=named)))
-        for sentence, named in _with_source_named(sentences)
+        may_refuse(sentence) and any(map(_refuses, clauses_of(sentence, source_named=named, is_reply=is_reply)))
+        for sentence, named, is_reply in _in_context(sentences)
     ]
 
 
-def _with_source_named(sentences: Sequence[str]) -> Iterator[tuple[str, bool]]:
-    """Yield each sentence with whether one before it named what was retrieved."""
-    named = False
+def _in_context(sentences: Sequence[str]) -> Iterator[tuple[str, bool, bool]]:
+    """Yield each sentence, whether one before it named what was retrieved, and whether it begins with a reply."""
+    named, before = False, None
     for sentence in sentences:
-        yield sentence, named
-        named = named or names_source(sentence)
+        opening = yes_or_no(sentence)
+        yield sentence, named, bool(opening) or before == "alone"
+        named, before = named or names_source(sentence), opening
+
+
+def _beyond_reply(sentence: str) -> str:
+    """Return what a sentence says beyond its reply: "No, it is not, but the pages do not say why"."""
+    return _CONTRAST.sub("", sentence) if _CONTRAST.match(sentence) else ""
 
 
 def _refuses(clause: Clause) -> bool:
-    return refuses_alone(clause.text) or refusal_in(clause.text, is_grounded=clause.is_grounded) is not None
+    return _refusal_of(clause) is not None or _is_whole(clause)
+
+
+def _refusal_of(clause: Clause) -> str | None:
+    phrase = refusal_in(clause.text, is_grounded=clause.is_grounded)
+    return None if phrase and clause.is_reply and not _is_by_name(phrase, clause) else phrase
+
+
+def _is_by_name(phrase: str, clause: Clause) -> bool:
+    """Return whether a refusal names who lacks the information: the speaker, or what was retrieved."""
+    return clause.is_grounded or _SPEAKER.search(phrase) is not None or names_source(clause.text)
+
+
+def _is_whole(clause: Clause) -> bool:
+    return refuses_alone(clause.text) and not clause.is_reply
 
 
 def _add_sentence(clauses: list[Clause], answer: float, parts: Parts) -> None:
@@ -137,19 +169,31 @@ def _add_sentence(clauses: list[Clause], answer: float, parts: Parts) -> None:
 
 
 def _add(clauses: list[Clause], parts: Parts) -> None:
-    was_refusal = False
-    for clause in clauses:
-        phrase = refusal_in(clause.text, is_grounded=clause.is_grounded)
-        if phrase is None and refuses_alone(clause.text):
+    was_refusal, of_world = False, False
+    phrases = [_refusal_of(clause) for clause in clauses]
+    for place, (clause, phrase) in enumerate(zip(clauses, phrases, strict=True)):
+        if phrase is None and _is_reason(clause, clauses[place + 1 : place + 2], phrases[place + 1 : place + 2]):
+            continue  # the reason of the refusal: "our book does not tell us, so I do not know"
+        if phrase is None and _is_whole(clause):
             parts.alone = parts.alone or clause.text
+        elif phrase is None and len(clauses) > 1 and gap_probability(clause.text) >= GAP:
+            continue
         elif phrase is None and not clause.is_question and not is_filler(clause.text):
-            if clause.is_conclusion and was_refusal:
+            if clause.is_conclusion and was_refusal and (of_world or _GOES_ON.match(clause.text)):
                 # "The document does not mention a fee, so it is free": the silence is an argument of the answer.
                 _count(parts.refusals.pop(), parts)
             _count(clause.text, parts)
         elif phrase is not None:
             parts.refusals.append(phrase)
         was_refusal = phrase is not None
+        of_world = phrase is not None and not _is_by_name(phrase, clause)
+
+
+def _is_reason(clause: Clause, conclusions: Sequence[Clause], phrases: Sequence[str | None]) -> bool:
+    """Return whether a clause is but why the speaker refuses in the next one."""
+    if not any(phrase and _SPEAKER.search(phrase) for phrase in phrases):
+        return False
+    return _SAYS_NOT.search(clause.text) is not None or (conclusions[0].is_conclusion and names_source(clause.text))
 
 
 def _count(text: str, parts: Parts) -> None:

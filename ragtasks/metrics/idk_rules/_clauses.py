@@ -21,6 +21,8 @@ class Clause:
     """Whether it opened with its source: "Based on the passages, ..."."""
     is_conclusion: bool
     """Whether "so" draws it from the clause before."""
+    is_reply: bool
+    """Whether it says no more than the "Yes" or "No" that it opens with or stands behind."""
 
 
 _CITATION = re.compile(r"\[[\d, ]+\]")
@@ -32,7 +34,8 @@ _SENTENCE_END = re.compile(
 _CLAUSE_END = re.compile(
     r"[;:]\s+|\s+[-\u2013]+\s+|\s*\u2014\s*"
     r"|,?\s(?=(?:but|however|although|though|while|whereas|yet|nevertheless|nonetheless)\b"
-    r"|so (?:it|you|there|they|we|he|she|the|this|that|no|i|these)\b)"
+    r"|so (?:it|you|there|they|we|he|she|the|this|that|no|i|these)\b|which is why\b)"
+    r"|,\s(?=so (?!far|as|long|much|many|called|on)\b)"
     r"|,?\sand (?=(?:i|we|they|it) (?:do|did|does|can|could|am|have|was|were|would|is|are)\b"
     r"|(?:do|does|did|can|could|is|are|was|were|offers?|gives?|makes?|says?|provides?|contains?) (?:not|no|nothing)\b)"
     r"|,?\s(?:and|as|because|since) (?=(?:the|these|this|none|neither|nothing)\b)"
@@ -57,6 +60,11 @@ _OPENING = re.compile(
     r"|it (?:is|should be) (?:\w+ )?(?:important|worth|essential|noted)(?: to note| noting)?(?: that)?\b"
     r"|(?:as for|regarding|concerning|with regard to) [^,]{1,80},"
     r"|i can (?:only )?(?:(?!not)\w+ )?(?:tell|inform|share with|say to) you (?:that|about)?)+"
+)
+_YES_OR_NO = re.compile(
+    r"(?:(?:well|oh|sorry|unfortunately|sadly|i am afraid)\b,? )*"
+    r"(?:no|nope|nah|not(?: at all| really)?|yes|yep|yeah|yup)"
+    r"(?:,? (?:sorry|unfortunately|sadly|indeed))?\s*(?:[.!]*$|[,;:.!\u2013\u2014-])"
 )
 _THE_PASSAGES = "the passages"
 # A pronoun before such a verb is the source, where one was named.
@@ -139,7 +147,13 @@ def written_out(sentence: str) -> str:
     return " ".join(sentence.split())
 
 
-def clauses_of(sentence: str, *, source_named: bool) -> list[Clause]:
+def yes_or_no(sentence: str) -> str | None:
+    """Return how a sentence opens with "yes" or "no": "alone", "more" where more follows; None where it does not."""
+    match = _YES_OR_NO.match(sentence)
+    return match and ("more" if match.end() < len(sentence) else "alone")
+
+
+def clauses_of(sentence: str, *, source_named: bool, is_reply: bool = False) -> list[Clause]:
     """Return the clauses of a sentence of `sentences_of`, in order.
 
     A clause whose subject is left out has the one of the clause before; a pronoun is the source where one was named:
@@ -148,6 +162,7 @@ def clauses_of(sentence: str, *, source_named: bool) -> list[Clause]:
     Args:
         sentence: the sentence.
         source_named: whether a sentence before named what was retrieved.
+        is_reply: whether it opens with "yes" or "no", or the sentence before was that alone.
     """
     is_question = sentence.endswith("?")
     clauses: list[Clause] = []
@@ -157,7 +172,9 @@ def clauses_of(sentence: str, *, source_named: bool) -> list[Clause]:
         text = _with_subject(opened, subject, source_named=source_named)
         subject = _subject(text)
         source_named = source_named or names_source(text)
-        clauses.append(Clause(text, is_question, names_source(opening), piece.startswith("so ")))
+        is_conclusion = piece.startswith(("so ", "which is why "))
+        clauses.append(Clause(text, is_question, names_source(opening), is_conclusion, is_reply))
+        is_reply = is_reply and yes_or_no(piece) == "alone"
     return clauses
 
 

@@ -51,6 +51,11 @@ _ASKED = (
     r"|\b(?:the|this|that|your|my) (?:\w+ )?(?:question|query|inquiry|part|answer)(?: [^,;]{1,80})?"
     r"|\b(?:exact|specific|precise) [\w -]{1,40}?)"
 )
+_NO_MEANS = (
+    r"(?! [^;]{0,150}\b(?:without|until|before|by(?! wh)|(?:just|only|alone) from|from (?:the|its|his|her|their)) "
+    rf"(?![^;]{{0,150}}(?:{SOURCE_WORD}|\b{FACTS}\b)))"
+)
+"""Names no means of the world: "impossible to determine without a test" holds for everybody, not for who answers."""
 _TOPIC = r"(?:information|info|details?|specifics|answer|topic|question|subject|aspect)s?"
 _THE = r"(?:(?:the|this|that|such|these|those|any|its|his|her|their) )?"
 
@@ -104,11 +109,12 @@ FAMILIES = (
             rf"|in a position)) to {ADVERBS}{ANSWER}",
             rf"{_WE}(?:{CAN_NOT}|(?:are|were) {ADVERBS}(?:unable|not {ADVERBS}able) to {ADVERBS})(?:answer|locate)\b",
             rf"{_WE}(?:could not|were {ADVERBS}(?:unable|not {ADVERBS}able) to) {ADVERBS}find (?!a way)",
-            rf"{_ASKED} (?:can|could) {ADVERBS}(?:not|never) {ADVERBS}be {ADVERBS}{KNOWN}\b",
-            rf"^(?:(?:it|this) )?(?:can|could) not {ADVERBS}be {ADVERBS}{SAID}",
+            rf"{_ASKED} (?:can|could) {ADVERBS}(?:not|never) {ADVERBS}be {ADVERBS}{KNOWN}\b{_NO_MEANS}",
+            rf"^(?:(?:it|this) )?(?:can|could) not {ADVERBS}be {ADVERBS}{SAID}{_NO_MEANS}",
             r"\bno (?:\w+ )?answer can be given\b|\b(?:question|query|inquiry|this|it) is (?:unanswerable"
             r"|not answerable)\b|^unanswerable$",
-            rf"(?:^|\bis {ADVERBS}|\bbe )(?:not {ADVERBS}possible|impossible|not feasible|no way) to {ADVERBS}{KNOW}\b",
+            rf"(?:^|\bis {ADVERBS}|\bbe )(?:not {ADVERBS}possible|impossible|not feasible|no way) to {ADVERBS}{KNOW}\b"
+            rf"{_NO_MEANS}",
             r"\b(?:hard|difficult) to (?:say|tell)(?=$|,| (?:from|with|for)\b)",
         ),
     ),
@@ -160,7 +166,8 @@ FAMILIES = (
             rf"|never) {ADVERBS}{GIVEN}$",
             rf"^(?:this|that|it)(?: detail| fact| point)? {IS_NOT}(?:{TOLD}|{GIVEN})(?:$|,)",
             rf"^it is {ADVERBS}(?:not|never) {ADVERBS}(?:{TOLD}|given) (?:{_QUESTION_WORD}|in|by)\b",
-            rf"^(?!.*\bif\b){_THE}(?:[\w'-]+ ){{1,9}}?(?:is|are) {ADVERBS}(?:not|never) {ADVERBS}(?:{TOLD}|given)$",
+            rf"^(?!.*\bif\b|.* where (?:the|an?) ){_THE}(?:[\w'-]+ ){{1,9}}?(?:is|are) {ADVERBS}not {ADVERBS}"
+            rf"(?:{TOLD}|given)$",
             rf"\b(?:it|that|this) (?:is|remains) {ADVERBS}{_UNCLEAR} (?:from|in|based on) {SOURCE}",
             rf"^(?:it (?:is|remains) )?{ADVERBS}(?:unclear|not {ADVERBS}clear)(?=$|,| (?:if|whether)\b| (?:from"
             rf"|based on) {SOURCE})",
@@ -205,7 +212,7 @@ GROUNDED = rf"^it (?:is|remains) {ADVERBS}{_UNCLEAR}\b"
 WHOLE = (
     rf"(?:n/?a|no data|can not say|unknown|insufficient \w+"
     rf"|none (?:found|given|available)|no (?:\w+ )?answer(?: (?:found|available|given|provided))?"
-    rf"|(?:answer )?not (?:{ADVERBS}{SAID}|enough \w+)(?: in [\w ]+)?|(?:answer )?not in {SOURCE}"
+    rf"|(?:answer )?not (?:{ADVERBS}(?:{SAID}(?: in {SOURCE})?|{TOLD} in [\w ]+)|enough \w+(?: in [\w ]+)?|in {SOURCE})"
     r"|(?:nope, )?nothing (?:on|about) (?:that|this|it))$"
     r"|(?:i would (?:\w+ )?(?:need|require) |(?:more|further|additional|other) (?:\w+ )?"
     r"(?:information|context|details?) (?:is|are|would be) (?:needed|required|necessary))"

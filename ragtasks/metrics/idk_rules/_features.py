@@ -6,10 +6,11 @@ All other words are one and the same to it, so that what was learned on one topi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import lru_cache
 from itertools import product
 
-from ragtasks.metrics.idk_rules._word_classes import FUNCTION_WORDS, WORDS
+from ragtasks.metrics.idk_rules._word_classes import FUNCTION_WORDS, WHO_LACKS, WORDS
 
 _TOKEN = re.compile(r"[a-z]+(?:[-'][a-z]+)*|\d+(?:[.,]\d+)*|[?:,]")
 _GRAMMAR = frozenset(FUNCTION_WORDS.split())
@@ -18,11 +19,21 @@ for _name, _words in WORDS.items():
     for _word in _words.split():
         _CLASSES[_word] = (*_CLASSES.get(_word, ()), _name)
 _SIGNS = frozenset({"NOT", "LACK"})
-_KEPT = frozenset({"0", "?", ":", ","})
+_WORDS = _GRAMMAR.union(_CLASSES, ("0", "?", ":", ","))
+"""Words and marks that stand for themselves; any other is the same as another."""
 _OTHER = "_"
 _START, _END = "^", "$"
+_NO_FEATURES = frozenset({_OTHER, _START, _END})
 _AROUND = 8
 """Words before and after a sign whose classes are noted."""
+_WHO = {name: frozenset(words.split()) for name, words in WHO_LACKS.items()}
+_LACKERS = frozenset({"SOURCE", "SPEAKER", "INFORMATION", "WHICH", "EXACT"})
+"""Classes of what may lack information, or be lacking."""
+_N_PIECES = 1 << 16
+"""Pieces of sentences whose features are remembered, as most pieces come again."""
+
+Step = tuple[str, ...]
+"""What a word is to the learned part: itself, its classes, or nothing."""
 
 
 def tokens_of(sentence: str) -> list[str]:
@@ -32,58 +43,117 @@ def tokens_of(sentence: str) -> list[str]:
 
 def has_sign(tokens: Sequence[str]) -> bool:
     """Return whether a negation or a word such as "unclear" is among the tokens."""
-    return any(not _SIGNS.isdisjoint(_classes(token)) for token in tokens)
+    return not _SIGN_WORDS.isdisjoint(tokens)
+
+
+def is_of_others(tokens: Sequence[str]) -> bool:
+    """Return whether all that a sentence negates is what others do, or the world lacks: no source, no speaker.
+
+    "The witness could not describe him" is an answer about a witness, "our pages could not" is none.
+    """
+    start, of_others, n_signs = 0, False, 0
+    for place, token in enumerate(tokens):
+        if token in _WHO["START"]:
+            start = place + 1
+        elif token in _SIGN_WORDS:
+            subject, after = tokens[start:place], tokens[place + 1 :]
+            if not _is_of_world(token, after):
+                of_others = _is_active(subject, token, after) and (
+                    (of_others and subject[0] in _WHO["IT"]) or _names_others(subject)
+                )
+                if not of_others:
+                    return False
+            n_signs += 1
+    return n_signs > 0
+
+
+def _is_of_world(sign: str, after: Sequence[str]) -> bool:
+    """Return whether a sign says what was never done, or that there is none in the world."""
+    return (sign == "never" and after[:1] == ["been"]) or (
+        sign == "no" and not _WHO["EXIST"].isdisjoint(after[:_AROUND])
+    )
+
+
+def _is_active(subject: Sequence[str], sign: str, after: Sequence[str]) -> bool:
+    """Return whether the verb that a sign negates is an active one, and none of those by which a subject comes up."""
+    verbs = [token for token in subject if not token.endswith("ly")][-1:]
+    if sign in _WHO["NO"]:
+        return _WHO["NO_VERB"].isdisjoint(verbs) and bool(verbs)
+    return not _WHO["AUXILIARY"].isdisjoint(verbs) and _WHO["COME_UP"].isdisjoint(after[:2])
+
+
+def _names_others(subject: Sequence[str]) -> bool:
+    others = [token in _WHO["OTHERS"] or not _step(token) for token in subject]
+    lacks = (token in _WHO["IT"] or not _LACKERS.isdisjoint(_classes(token)) for token in subject)
+    return any(others) and not any(lacking and not other for lacking, other in zip(lacks, others, strict=True))
 
 
 def content_of(tokens: Sequence[str]) -> set[str]:
     """Return the beginnings of the words that are neither grammar nor of a class: what a sentence is about."""
-    return {token[:6] for token in tokens if len(token) > 2 and token not in _GRAMMAR and not _classes(token)}
+    return {token[:6] for token in tokens if len(token) > 2 and not _step(token)}
 
 
 def features_of(tokens: Sequence[str]) -> set[str]:
     """Return the features of a sentence: one to three words in a row, classes in a row, classes around a sign."""
-    steps = [(_START,), *(_steps(token) for token in tokens), (_END,)]
-    return {*_in_a_row(tokens), *_of_classes(steps), *_around_signs(steps)}
+    words = [_START]
+    for token in tokens:
+        if token in _WORDS:
+            words.append(token)
+        elif words[-1] != _OTHER:
+            words.append(_OTHER)
+    words += (_END, "", "")
+    steps = [(_START,), *map(_step, tokens), (_END,), (), (), ()]
+    return set().union(
+        *map(_in_a_row, words, words[1:], words[2:]),
+        *map(_of_classes, steps, steps[1:], steps[2:], steps[3:]),
+        _around_signs(steps),
+    )
 
 
-def _classes(token: str) -> tuple[str, ...]:
+def _classes(token: str) -> Step:
     found = _CLASSES.get(token)
     return found if found is not None else _CLASSES.get(token[:-1], ()) if token.endswith("s") else ()
 
 
-def _steps(token: str) -> tuple[str, ...]:
+@lru_cache(_N_PIECES)
+def _step(token: str) -> Step:
     return _classes(token) or ((token,) if token in _GRAMMAR else ())
 
 
-def _in_a_row(tokens: Sequence[str]) -> Iterator[str]:
-    words = [_START]
-    for token in tokens:
-        word = token if token in _KEPT or token in _GRAMMAR or token in _CLASSES else _OTHER
-        if word != _OTHER or words[-1] != _OTHER:
-            words.append(word)
-    words.append(_END)
-    for length in (1, 2, 3):
-        for start in range(len(words) - length + 1):
-            row = words[start : start + length]
-            if not {_OTHER, _START, _END}.issuperset(row):
-                yield " ".join(row)
+@lru_cache(_N_PIECES)
+def _in_a_row(*words: str) -> Step:
+    rows = (words[:length] for length in (1, 2, 3) if words[length - 1])
+    return tuple(" ".join(row) for row in rows if not _NO_FEATURES.issuperset(row))
 
 
-def _of_classes(steps: list[tuple[str, ...]]) -> Iterator[str]:
-    for place, here in enumerate(steps):
-        for joint, distance in (("+", 1), ("..", 2), ("..", 3)):
-            for first, second in product(here, steps[place + distance] if place + distance < len(steps) else ()):
-                yield f"{first}{joint}{second}"
-        for row in product(*steps[place : place + 3]) if place + 2 < len(steps) else ():
-            yield "+".join(row)
+@lru_cache(_N_PIECES)
+def _of_classes(here: Step, after: Step, third: Step, fourth: Step) -> Step:
+    pairs = (
+        f"{one}{joint}{other}"
+        for joint, step in (("+", after), ("..", third + fourth))
+        for one, other in product(here, step)
+    )
+    return (*pairs, *map("+".join, product(here, after, third)))
 
 
-def _around_signs(steps: list[tuple[str, ...]]) -> Iterator[str]:
-    named = [frozenset(filter(str.isupper, step)) for step in steps]
+@lru_cache(_N_PIECES)
+def _names(step: Step) -> Step:
+    return tuple(filter(str.isupper, step))
+
+
+def _around_signs(steps: Sequence[Step]) -> set[str]:
+    named = list(map(_names, steps))
+    found: set[str] = set()
     for place, here in enumerate(named):
-        if here & _SIGNS:
-            before = frozenset().union(*named[max(0, place - _AROUND) : place])
-            after = frozenset().union(*named[place + 1 : place + 1 + _AROUND])
-            yield from (f"{one}<" for one in before)
-            yield from (f">{one}" for one in after)
-            yield from (f"{one}<>{other}" for one, other in product(before, after))
+        if not _SIGNS.isdisjoint(here):
+            before = set().union(*named[max(0, place - _AROUND) : place])
+            after = set().union(*named[place + 1 : place + 1 + _AROUND])
+            found.update(f"{one}<" for one in before)
+            found.update(f">{one}" for one in after)
+            found.update(f"{one}<>{other}" for one in before for other in after)
+    return found
+
+
+_SIGN_WORDS = frozenset(
+    token for word in _CLASSES for token in (word, f"{word}s") if not _SIGNS.isdisjoint(_classes(token))
+)

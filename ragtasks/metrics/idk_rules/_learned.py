@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from ragtasks.metrics.idk_rules._features import content_of, features_of, has_sign, tokens_of
+from ragtasks.metrics.idk_rules._features import content_of, features_of, has_sign, is_of_others, tokens_of
 
 GAP = 0.75
 """From this probability on, a sentence says that information is missing."""
@@ -44,7 +44,7 @@ def gap_probability(sentence: str) -> float:
     It is 0 without a negation, and where the sentence opens with a condition.
     """
     tokens = tokens_of(sentence)
-    if tokens[:1] in _CONDITIONS or not has_sign(tokens):
+    if tokens[:1] in _CONDITIONS or not has_sign(tokens) or is_of_others(tokens):
         return 0.0
     return _probability("gap", dict.fromkeys(features_of(tokens), 1.0))
 

@@ -110,3 +110,23 @@ FUNCTION_WORDS = (
     "other another each every both either own same such even already too quite rather"
 )
 """Words of grammar, which stand for themselves."""
+
+WHO_LACKS: dict[str, str] = {
+    # Where another subject may begin.
+    "START": ", : but however although though while whereas because since",
+    # Verbs whose "not" is about what the subject does; without an object ("the file is not found") it is not.
+    "AUXILIARY": "do does did can could will would may might has have had unable",
+    # Verbs whose subject is the topic: "prices do not come up".
+    "COME_UP": "appear appears appeared come came turn turned occur feature figure show surface surfaced",
+    # Verbs of there being something.
+    "EXIST": "exist exists existed survive survives survived",
+    # Signs that are objects: "the letters give no date".
+    "NO": "no nothing neither none",
+    # What stands before such a sign where it is no object.
+    "NO_VERB": "is are was were be been there and or with of in on for to by from that",
+    # Pronouns of what was named before, be it what was retrieved.
+    "IT": "it they this that these those which either both one",
+    # People, and sources that may as well be what an answer is about.
+    "OTHERS": "he she author authors policy policies library history report reports",
+}
+"""Words by which is told who lacks what a sentence says is lacking, as `WORDS`."""
