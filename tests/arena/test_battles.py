@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,14 @@ def test_what_cannot_be_a_battle_is_refused() -> None:
         AnswerPool([answer("a", "One."), answer("b", "Two.", turn=2)])
     with pytest.raises(ConfigurationError, match="twice"):
         AnswerPool([answer("a", "One."), answer("a", "Two.")])
+
+
+def test_an_answer_whose_request_failed_is_in_no_battle_and_is_counted() -> None:
+    failed = answer("b", "")
+    failed = replace(failed, response=replace(failed.response, no_answer="HTTP 500"))
+    found = AnswerPool([answer("a", "One."), failed, answer("c", "")])
+    assert found.n_failed == 1
+    assert [item.systems for item in found.battles] == [("a", "c")]
 
 
 def test_answers_are_read_from_results_with_the_reference_beside_them(tmp_path: Path) -> None:

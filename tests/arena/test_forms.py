@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from ragtasks.arena.battles import AnswerPool
+from ragtasks.arena.battles import Answer, AnswerPool
 from ragtasks.arena.forms import (
     Form,
     FormError,
     Rated,
+    compared,
     form_sections,
     order_for,
     read_form,
+    read_forms,
     win_rates,
     write_human_evaluation,
 )
@@ -23,6 +26,7 @@ from ragtasks.benchmarks.mtrag import FANC, WIN_RATE, load_human_evaluation
 from ragtasks.clients import no_secrets
 from ragtasks.errors import ConfigurationError
 from ragtasks.reports.calibration import calibrate_judges
+from ragtasks.tables import Value
 from tests.arena._made import answer
 from tests.arena.web._served import Visitor, serving, small_pool
 
@@ -72,6 +76,80 @@ def test_raters_see_the_answers_in_orders_of_their_own() -> None:
     orders = {tuple(order_for(pool(), ITEM, rater, b"secret")) for rater in "klmnopqrs"}
     assert len(orders) > 2
     assert order_for(pool(), ITEM, "k", b"secret") == order_for(pool(), ITEM, "k", b"secret")
+
+
+def pool_of_equals(*more: Answer) -> AnswerPool:
+    """Return answers of which two are alike, passages included."""
+    texts = {"a": "It runs from April.", "b": "It runs from May.", "twin": "It runs from April."}
+    return AnswerPool([*(answer(name, text, conversation="c1") for name, text in texts.items()), *more])
+
+
+def test_equal_answers_are_rated_once_and_are_a_tie() -> None:
+    found, item = pool_of_equals(), ITEM
+    orders = {tuple(order_for(found, item, rater, b"secret")) for rater in "klmnopqrs"}
+    assert orders == {("a", "b"), ("b", "a")}
+    fields = {f"rating-{place}-{name}": str(4 - 2 * place) for place in range(2) for name in FANC}
+    form = read_form(found, item, ["b", "a"], {**fields, "pair-0-1": "second"}, 1.0)
+    assert {system: set(ratings.values()) for system, ratings in form.ratings.items()} == {
+        "a": {2},
+        "b": {4},
+        "twin": {2},
+    }
+    assert form.preferences == [("b", "a", "second"), ("b", "twin", "second"), ("a", "twin", "tie")]
+    assert win_rates(Rated("r", item, form, 0.0)) == {"a": 100, "b": 0, "twin": 100}
+    rows = [("r", "\t".join(item), form.model_dump_json(), 1.0)]
+    assert [rated.form for rated in read_forms(found, rows)[0]] == [form]
+
+
+def test_equal_texts_on_other_passages_are_rated_apart_and_not_compared() -> None:
+    made = answer("other", "It runs from April.", conversation="c1")
+    moved = replace(made, response=replace(made.response, passages=made.response.passages[:1]))
+    found, item = pool_of_equals(moved), ITEM
+    systems = sorted(order_for(found, item, "k", b"secret"))
+    assert systems == ["a", "b", "other"]
+    assert compared(found, item, systems) == [(0, 1), (1, 2)]
+
+
+def test_agreement_counts_an_answer_that_two_systems_gave_once() -> None:
+    found, item = pool_of_equals(), ITEM
+    forms = []
+    for rater, first in (("r1", "4"), ("r2", "4"), ("r3", "1")):
+        fields = {f"rating-{place}-{name}": first if place else "3" for place in range(2) for name in FANC}
+        form = read_form(found, item, ["b", "a"], {**fields, "pair-0-1": "second"}, 1.0)
+        forms.append(Rated(rater, item, form, 0.0))
+    (section,) = form_sections(found, forms)
+    assert [row[0] for row in section.tables[0].rows] == ["a", "b", "twin"]
+    assert {row[-1] for row in section.tables[1].rows} == {2}
+
+
+def test_nobody_is_asked_to_rate_two_equal_texts(tmp_path: Path) -> None:
+    with serving(tmp_path, AnswerPool([answer(name, "It runs from April.") for name in ("one", "two")])) as served:
+        visitor = Visitor(served.port)
+        visitor.enter("Ann")
+        page = visitor.get("/forms")
+        assert page.text.count("It runs from April.") == 1
+        assert "Which is better?" not in page.text
+        fields = {f"rating-0-{name}": "3" for name in FANC}
+        item = "\t".join(("mtrag (sample)", "full_rag", "c<::>1"))
+        assert visitor.post("/forms", **fields, item=item, form_token=page.form_token).status == 303
+        (row,) = served.arena.store.forms()
+        assert json.loads(row[2])["preferences"] == [["one", "two", "tie"]]
+
+
+def test_a_mean_is_over_tasks_of_the_medians_of_raters() -> None:
+    """One rater who sees things otherwise does not move the value; with two that differ it is half way."""
+    other = ("mtrag (sample)", "full_rag", "c2<::>2")
+    forms = [
+        rated(rater, {"a": value, "b": 3, "c": 3}, three("tie", "tie", "tie"), item)
+        for item, values in ((ITEM, (1, 1, 4)), (other, (2, 3)))
+        for rater, value in zip("xyz", values, strict=False)
+    ]
+    table = form_sections(pool(), forms)[0].tables[0]
+    cell = table.rows[0][2]
+    assert isinstance(cell, Value)
+    assert cell.value == (1 + 2.5) / 2
+    assert (cell.low, cell.high) == (None, None)
+    assert "fewer than 10" in table.note
 
 
 def test_agreement_is_that_of_the_papers_appendix() -> None:
@@ -138,8 +216,6 @@ def test_raters_fill_in_forms_one_after_the_other(tmp_path: Path) -> None:
 
 
 def test_forms_on_changed_answers_are_left_out(tmp_path: Path) -> None:
-    from ragtasks.arena.forms import read_forms
-
     kept = rated("r", {"a": 4, "b": 3, "c": 2}, three("first", "first", "first"))
     row = ("r", "\t".join(ITEM), kept.form.model_dump_json(), 1.0)
     assert read_forms(pool(), [row])[1] == 0

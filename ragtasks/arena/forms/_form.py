@@ -63,20 +63,34 @@ class Rated:
     """Seconds since 1970."""
 
 
+def distinct_answers(pool: AnswerPool, item: ItemKey) -> dict[str, tuple[str, ...]]:
+    """Return the first system of each answer to an item -> all that gave it, passages included."""
+    systems: dict[str, list[str]] = {}
+    for system, answer in pool.answers_to(item).items():
+        systems.setdefault(answer.version, []).append(system)
+    return {own[0]: tuple(own) for own in systems.values()}
+
+
 def order_for(pool: AnswerPool, item: ItemKey, rater: str, secret: bytes) -> list[str]:
-    """Return the systems that answered an item in the order of one rater's form."""
-    return shuffled(pool.answers_to(item), f"{secret.hex()} {rater} {item}")
+    """Return the systems whose answers one rater's form shows, in its order; of equal answers the first system's."""
+    return shuffled(distinct_answers(pool, item), f"{secret.hex()} {rater} {item}")
+
+
+def compared(pool: AnswerPool, item: ItemKey, systems: Sequence[str]) -> list[tuple[int, int]]:
+    """Return the places of every two systems whose texts differ: equal ones are a tie, and nobody is asked."""
+    texts = [pool.answers_to(item)[system].response.text for system in systems]
+    return [(one, other) for one, other in itertools.combinations(range(len(texts)), 2) if texts[one] != texts[other]]
 
 
 def read_form(
     pool: AnswerPool, item: ItemKey, systems: Sequence[str], fields: Mapping[str, str], seconds: float
 ) -> Form:
-    """Return the form of what a page sent.
+    """Return the form of what a page sent; what was said of an answer is said of every system that gave it.
 
     Args:
         pool: the answers.
         item: what was rated.
-        systems: in the order shown: field names count them from 0.
+        systems: in the order shown, as `order_for` gives them: field names count them from 0.
         fields: `rating-PLACE-PROPERTY` -> 1 to 4, `pair-PLACE-PLACE` -> first, second or tie.
         seconds: how long it took.
 
@@ -89,7 +103,7 @@ def read_form(
         for place, name in itertools.product(range(len(systems)), FANC)
         if fields.get(f"rating-{place}-{name}") not in {str(value) for value in SCALE}
     ]
-    pairs = list(itertools.combinations(range(len(systems)), 2))
+    pairs = compared(pool, item, systems)
     missing += [
         f"{letters[one]} or {letters[other]}"
         for one, other in pairs
@@ -97,15 +111,20 @@ def read_form(
     ]
     if missing:
         raise FormError(f"still to be said: {', '.join(missing)}")
-    answers = pool.answers_to(item)
+    answers, givers = pool.answers_to(item), distinct_answers(pool, item)
+    place_of = {giver: place for place, system in enumerate(systems) for giver in givers[system]}
+    choices = {(a, b): fields[f"pair-{a}-{b}"] for a, b in pairs}
     return Form.model_validate(
         {
             "ratings": {
                 system: {name: int(fields[f"rating-{place}-{name}"]) for name in FANC}
-                for place, system in enumerate(systems)
+                for system, place in place_of.items()
             },
-            "preferences": [(systems[a], systems[b], fields[f"pair-{a}-{b}"]) for a, b in pairs],
-            "versions": {system: answers[system].version for system in systems},
+            "preferences": [
+                (one, other, choices.get((place_of[one], place_of[other]), "tie"))
+                for one, other in itertools.combinations(place_of, 2)
+            ],
+            "versions": {system: answers[system].version for system in place_of},
             "seconds": seconds,
         }
     )
@@ -135,4 +154,15 @@ def _is_about(pool: AnswerPool, item: ItemKey, form: Form) -> bool:
     return {system: answer.version for system, answer in answers.items()} == form.versions
 
 
-__all__ = ["QUESTIONS", "SCALE", "Form", "FormError", "Rated", "order_for", "read_form", "read_forms"]
+__all__ = [
+    "QUESTIONS",
+    "SCALE",
+    "Form",
+    "FormError",
+    "Rated",
+    "compared",
+    "distinct_answers",
+    "order_for",
+    "read_form",
+    "read_forms",
+]

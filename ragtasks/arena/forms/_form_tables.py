@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 
 from ragtasks.arena.battles import AnswerPool
-from ragtasks.arena.forms._form import Rated
+from ragtasks.arena.forms._form import Rated, distinct_answers
 from ragtasks.arena.forms._human_evaluation import WIN_RATE, win_rates
 from ragtasks.benchmarks.mtrag import FANC
 from ragtasks.metrics import Level, krippendorff_alpha, rater_agreement
-from ragtasks.statistics import cluster, estimate_means
+from ragtasks.statistics import MIN_CLUSTERS, cluster, estimate_means
 from ragtasks.tables import Cell, Section, Table, Value, fixed
 
 _NAMES = (*FANC, WIN_RATE)
@@ -33,7 +33,9 @@ def form_sections(pool: AnswerPool, forms: Sequence[Rated]) -> list[Section]:
             "forms": str(len(own)),
             "tasks": str(len(conversation_of)),
         }
-        tables = (_means(ratings, conversation_of), _agreement(ratings))
+        shown = {(name, rated.item[2]) for rated in own for name in distinct_answers(pool, rated.item)}
+        once = {key: found for key, found in ratings.items() if key in shown}
+        tables = (_means(ratings, conversation_of), _agreement(once))
         sections.append(Section(f"{benchmark}, {setting}: human evaluation", provenance, tables))
     return sections
 
@@ -62,8 +64,12 @@ def _means(ratings: _Ratings, conversation_of: Mapping[str, str]) -> Table:
         ]
         rows.append((system, len(own), *cells))
     note = (
-        "Medians over raters, means over tasks; properties from 1 to 4, win rates in %. Intervals over conversations."
+        "Medians over raters, means over tasks. Properties are from 1 to 4; a win rate is the share of other answers "
+        "that are not preferred, in %, so that a tie counts for both. "
     )
+    n = len(set(conversation_of.values()))
+    few = f"Conversations: {n}, fewer than {MIN_CLUSTERS}, so no intervals."
+    note += few if n < MIN_CLUSTERS else "Intervals over conversations."
     return Table("Ratings", ("system", "tasks", *_NAMES), tuple(rows), note)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 
 from fastapi import APIRouter, HTTPException, Request
@@ -10,7 +9,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from ragtasks.arena.battles import AnswerPool, ItemKey, shuffled
-from ragtasks.arena.forms import QUESTIONS, SCALE, FormError, form_sections, order_for, read_form, read_forms
+from ragtasks.arena.forms import QUESTIONS, SCALE, FormError, compared, form_sections, order_for, read_form, read_forms
 from ragtasks.arena.votes import Queue
 from ragtasks.arena.web._arena import Arena
 from ragtasks.arena.web._identity import Session
@@ -41,7 +40,7 @@ def form_pages(site: Site, arena: Arena, pool: AnswerPool) -> APIRouter:
             item="\t".join(item),
             conversation=answers[systems[0]].response.task.messages,
             answers=[ShownAnswer(LABELS[place], answers[system].response) for place, system in enumerate(systems)],
-            pairs=list(itertools.combinations(range(len(systems)), 2)),
+            pairs=compared(pool, item, systems),
             questions=QUESTIONS,
             scale=SCALE,
             problem=problem,
