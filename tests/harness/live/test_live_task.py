@@ -203,6 +203,41 @@ def test_a_rewriter_sees_the_own_history(evaluate: Evaluate) -> None:
     assert history["counts"] == {"turns_not_scored": 0, "turns_not_asked": 0, "rewrites_asked": 6, "fallbacks": {}}
 
 
+@pytest.mark.parametrize(("n_rewritten", "is_enough"), [(0, False), (5, False), (6, True)])
+def test_too_few_rewrites_fail_the_evaluation(
+    command: Callable[..., CommandResult], tmp_path: Path, n_rewritten: int, is_enough: bool
+) -> None:
+    """Last turns in the place of rewrites are another way to search, so at least 95 % must be rewritten."""
+    rewrite = json.dumps({"class": "non-standalone", "reworded version": "deck permit cost"})
+    replies = [rewrite] * n_rewritten + ["not what was wanted"] * (6 - n_rewritten)
+    with chat_server(lambda *_: completion(replies[len(server.asked) - 1])) as server:
+        metadata = {
+            "queries": "llm_rewrite",
+            "rewriter": {"model": f"m{n_rewritten}", "base_url": server.base_url, "slots": 1},
+        }
+        task = "mtrag_live_full_rag_govt"
+        given = ["--model", "ragtasks-refuse", "--tasks", task, "--limit", "1", "--output_path", str(tmp_path)]
+        done = command(*given, metadata=metadata)
+    assert len(server.asked) == 6
+    assert (done.status == 0) == is_enough, done.err
+    problem = f"{task}: the rewriter rewrote {n_rewritten} of 6 questions, the others are last turns"
+    assert (problem in done.err) != is_enough
+
+
+def test_the_fingerprint_moves_with_what_decides_the_passages(load_task: Callable[..., ConversationTask]) -> None:
+    task, rewriter = "mtrag_live_full_rag_govt", {"model": "m", "base_url": "http://127.0.0.1:9/v1"}
+    ways: list[dict[str, Any]] = [
+        {},
+        {"retriever": "bm25s"},
+        {"queries": "full_conversation"},
+        {"queries": "llm_rewrite", "rewriter": rewriter},
+        {"queries": "llm_rewrite", "rewriter": {**rewriter, "model": "n"}},
+    ]
+    prints = [load_task(task, **way).fingerprint() for way in ways]
+    assert len(set(prints)) == len(ways)
+    assert [load_task(task, **way).fingerprint() for way in ways] == prints
+
+
 def test_a_prompt_that_does_not_fit_is_a_failed_turn(command: Callable[..., CommandResult], tmp_path: Path) -> None:
     long_answer = "word " * 2000
     with chat_server(lambda *_: completion(long_answer)) as server:
