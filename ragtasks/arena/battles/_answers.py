@@ -82,6 +82,11 @@ class Battle:
         return self.first.system, self.second.system
 
     @property
+    def is_equal(self) -> bool:
+        """Whether both texts are the same: a tie, about which nobody need be asked."""
+        return self.first.response.text == self.second.response.text
+
+    @property
     def conversation_id(self) -> str:
         """The conversation of the task."""
         return self.first.response.task.conversation_id

@@ -46,7 +46,8 @@ class Arena:
         self.raters_per_battle, self.lease_seconds = raters_per_battle, lease_seconds
         battles = pool.battles if pool else ()
         self._battles = {battle.battle_id: battle for battle in battles}
-        self.queue = Queue(store, shuffled(self._battles), raters_per_battle, lease_seconds=lease_seconds)
+        open_questions = shuffled(battle_id for battle_id, battle in self._battles.items() if not battle.is_equal)
+        self.queue = Queue(store, open_questions, raters_per_battle, lease_seconds=lease_seconds)
 
     @property
     def systems(self) -> tuple[str, ...]:

@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from ragtasks.arena.battles import Battle
+from ragtasks.arena.battles import AnswerPool, Battle
 from ragtasks.arena.votes import Assignment, VoteStore
 from ragtasks.arena.web import _guard, serve
 from ragtasks.arena.web._guard import BURST, MOST_BYTES
 from ragtasks.arena.web._identity import Identity
 from ragtasks.arena.web._shown import ShownBattle
 from ragtasks.errors import ConfigurationError
+from tests.arena._made import answer
 from tests.arena.web._served import Served, Visitor, serving, small_pool
 
 TOKEN = "a-long-random-token"
@@ -39,6 +40,17 @@ def test_nothing_that_the_browser_receives_before_the_vote_names_a_system(tmp_pa
             assignment = address.rpartition("/")[2]
             assert len(assignment) == 24
         assert [len(page.text) for page in received[0]] == [len(page.text) for page in received[1]]
+
+
+def test_two_equal_texts_are_given_to_no_rater(tmp_path: Path) -> None:
+    texts = {"a": "It runs from April.", "b": "It runs from May.", "twin": "It runs from April."}
+    with serving(tmp_path, AnswerPool([answer(name, text) for name, text in texts.items()])) as served:
+        visitor = Visitor(served.port)
+        visitor.enter()
+        for _ in range(2):
+            page = visitor.get(visitor.vote()).text
+            assert "<strong>b</strong>" in page
+        assert "All done" in visitor.get(visitor.get("/battles").headers.get("location", "/battles")).text
 
 
 def test_the_order_shown_is_drawn_and_kept(tmp_path: Path) -> None:
