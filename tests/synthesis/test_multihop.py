@@ -107,3 +107,37 @@ def test_every_error_of_a_corpus_is_named(tmp_path: Path) -> None:
     with chat_server(script) as server, pytest.raises(BenchmarkFileError) as raised:
         make(server.base_url, tmp_path, tmp_path / "corpus.json")
     assert [f"item {number}" in str(raised.value) for number in (1, 2, 3, 4, 5)] == [False, True, True, True, True]
+
+
+def types_made(folder: Path) -> Counter[str]:
+    return Counter(kind for task in open_benchmark("multihop_rag", folder).tasks for kind in task.question_types)
+
+
+def test_a_temporal_question_rests_on_more_than_one_date(tmp_path: Path) -> None:
+    rows = json.loads(articles(tmp_path / "corpus.json").read_bytes())
+    for hour, row in enumerate(rows):
+        row["published_at"] = f"2024-01-01T0{hour}:00:00+00:00"
+    (tmp_path / "corpus.json").write_text(json.dumps(rows), "utf-8")
+    with chat_server(script) as server:
+        make(server.base_url, tmp_path, tmp_path / "corpus.json")
+        assert types_made(tmp_path / "out")["temporal_query"] == 0
+        rows[2]["published_at"] = "2024-01-02T00:00:00+00:00"
+        (tmp_path / "corpus.json").write_text(json.dumps(rows), "utf-8")
+        make(server.base_url, tmp_path, tmp_path / "corpus.json", "later")
+    assert types_made(tmp_path / "later")["temporal_query"] == 2
+
+
+@pytest.mark.parametrize("part", ["entity", "sources"])
+@pytest.mark.parametrize("name", ["Belmor Company", "daily 1", "News 2"])
+def test_a_null_query_with_a_known_name_is_dropped(tmp_path: Path, part: str, name: str) -> None:
+    def names_what_is_known(prompt: str, n_before: int) -> Action:
+        reply = json.loads(good_reply(prompt))
+        if "sources" in reply:
+            reply[part] = [name] if part == "sources" else name
+            reply["query"] += f" {name}"
+        return completion(json.dumps(reply))
+
+    with chat_server(names_what_is_known) as server:
+        outcome = make(server.base_url, tmp_path, articles(tmp_path / "corpus.json"))
+    assert types_made(tmp_path / "out")["null_query"] == 0
+    assert "a made-up name that an article holds" in " ".join(outcome.lines)

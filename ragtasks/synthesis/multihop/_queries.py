@@ -91,9 +91,9 @@ def write_queries(bridges: Sequence[Bridge], asker: Asker) -> tuple[list[Multiho
 
 
 def _kinds(bridge: Bridge) -> list[str]:
-    """Return the kinds that a bridge allows: an order in time needs times, an inference an entity."""
-    n_times = len({claim.article.published_at for claim in bridge.claims})
-    return [*([INFERENCE] if bridge.is_entity else []), COMPARISON, *([TEMPORAL] if n_times > 1 else [])]
+    """Return the kinds that a bridge allows: an order in time needs several days, an inference an entity."""
+    n_days = len({claim.article.published_at[:10] for claim in bridge.claims})
+    return [*([INFERENCE] if bridge.is_entity else []), COMPARISON, *([TEMPORAL] if n_days > 1 else [])]
 
 
 def _question(bridge: Bridge, kind: str) -> Question[tuple[str, str]]:
@@ -144,7 +144,8 @@ def write_null_queries(
     """
     topics = list(dict.fromkeys(claim.topic for claim in claims))[:n]
     names = dict.fromkeys([*(claim.entity for claim in claims), *(article.source for article in articles)])
-    text = "\n".join(f"{article.source}\n{article.title}\n{article.body}" for article in articles).casefold()
+    texts = (f"{article.source}\n{article.title}\n{article.body}" for article in articles)
+    text = "\n".join([*texts, *names]).casefold()
     known = list(names)[:_MOST_KNOWN]
     questions = [
         question_of("null_query", topic, partial(_read_null, text), {"known": known, "topic": topic})

@@ -170,6 +170,15 @@ def test_near_duplicates_leave_one_passage_a_domain(tmp_path: Path) -> None:
     assert [one.reason for one in repeated] == [f"nearly the same text as a.txt-0-{len(town('Arden'))}"]
 
 
+def test_nearly_the_same_text_in_two_domains_stays_in_both(tmp_path: Path) -> None:
+    for domain, more in (("north", ""), ("south", " And so on.")):
+        (tmp_path / domain).mkdir()
+        (tmp_path / domain / "a.txt").write_text(town("Arden") + more, "utf-8")
+    passages, repeated = cut_documents(read_documents(tmp_path, folders_are_domains=True).documents, Cut())
+    assert [one.domain for one in passages] == ["north", "south"]
+    assert repeated == []
+
+
 @pytest.mark.parametrize("cut", [Cut(size=30, stride=20), Cut("sentences", 4, 2)])
 def test_passages_say_where_they_were_cut_and_lose_nothing(tmp_path: Path, cut: Cut) -> None:
     documents = read_documents(write_towns(tmp_path, 2)).documents
