@@ -6,7 +6,7 @@ the true mean, and the mean width:
 
 - naive: the mean and 1.96 standard errors of independent tasks, as in the harness's table;
 - BCa: a bootstrap over conversations by its textbook form (the percentile interval where it is not defined);
-- boot-t: the symmetric bootstrap-t, which `ragtasks.statistics` has for scores without two bounds;
+- boot-t: the symmetric bootstrap-t over conversations;
 - t: 95 % of Student's t with the standard error over conversations, no bootstrap;
 - logit: CR2 standard error and its degrees of freedom on the logit scale;
 - ours: `ragtasks.statistics`.
@@ -24,14 +24,14 @@ import argparse
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
 
 from ragtasks.statistics import UNBOUNDED, Clustered, Estimate, cluster, estimate_means
-from ragtasks.statistics._bounded import _freedom
 from ragtasks.statistics._clusters import Floats
+from ragtasks.statistics._means import _freedom
 
 METHODS = ("naive", "BCa", "boot-t", "t", "logit", "ours")
 Ends = tuple[float, float]
@@ -138,6 +138,23 @@ def bca(column: Clustered, weights: Floats) -> Ends:
     return float(low), float(high)
 
 
+def bootstrap_t(column: Clustered, weights: Floats) -> Ends:
+    """Return the ends of the symmetric bootstrap-t; NaN where too many resamples do not vary."""
+    counts, mean, n = column.counts, column.mean or 0.0, len(column.ids)
+    gaps = column.sums - mean * counts
+    drawn = weights @ counts
+    shifts = (weights @ gaps) / drawn
+    squares = weights @ gaps**2
+    spread = squares - 2 * shifts * (weights @ (gaps * counts)) + shifts**2 * (weights @ counts**2)
+    spread[spread <= 1e-12 * squares] = 0
+    distances = np.full(len(weights), np.inf)
+    errors = np.sqrt(spread * n / (n - 1)) / drawn
+    np.divide(np.abs(shifts), errors, out=distances, where=errors > 0)
+    reach = np.sort(distances)[math.ceil(0.95 * (len(weights) + 1)) - 1]
+    reach *= math.sqrt(n / (n - 1) * (gaps @ gaps)) / counts.sum()
+    return (mean - reach, mean + reach) if math.isfinite(reach) else (math.nan, math.nan)
+
+
 def logit(column: Clustered) -> Ends:
     """Return the ends of an interval on the logit scale, with CR2's error and degrees of freedom."""
     mean, (lowest, highest) = column.mean or 0.0, column.bounds
@@ -159,7 +176,7 @@ def around(estimate: Estimate, error: float | None, reach: float) -> Ends:
     return value - width, value + width
 
 
-def ends_of(column: Clustered, ours: Estimate, boot_t: Estimate, weights: Floats) -> dict[str, Ends]:
+def ends_of(column: Clustered, ours: Estimate, weights: Floats) -> dict[str, Ends]:
     """Return method -> ends within the bounds, for those that have an interval."""
     student = float(stats.t.ppf(0.975, len(column.ids) - 1))
     ends = {
@@ -167,7 +184,7 @@ def ends_of(column: Clustered, ours: Estimate, boot_t: Estimate, weights: Floats
         "BCa": bca(column, weights),
         "t": around(ours, ours.standard_error, student),
         "logit": logit(column),
-        "boot-t": (math.nan if boot_t.low is None else boot_t.low, math.nan if boot_t.high is None else boot_t.high),
+        "boot-t": bootstrap_t(column, weights),
         "ours": (math.nan if ours.low is None else ours.low, math.nan if ours.high is None else ours.high),
     }
     lowest, highest = column.bounds
@@ -191,14 +208,16 @@ def rows(n: int, cluster_counts: list[int], correlations: list[float]) -> Iterat
             for seed, kind in enumerate(KINDS):
                 columns = simulate(kind, n_clusters, icc, n, seed)
                 ours = estimate_means(columns)
-                boot_t = estimate_means([replace(column, bounds=UNBOUNDED) for column in columns])
                 # Benchmarks in which nothing varies say nothing of any method.
-                known = [item for item in zip(columns, ours, boot_t, strict=True) if item[1].standard_error]
+                known = [item for item in zip(columns, ours, strict=True) if item[1].standard_error]
                 found = [ends_of(*item, weights) for item in known]
+                n_without = (
+                    sum(method not in ends for ends in found) + n - len(known) for method in ("boot-t", "ours")
+                )
                 yield (
                     f"{n_clusters:>13}{icc:>6.2f}  {kind.name:<11}"
                     + "".join(cell([ends[method] for ends in found if method in ends], kind.mean) for method in METHODS)
-                    + "".join(f"{sum(e.low is None for e in given) / n:>9.1%}" for given in (boot_t, ours))
+                    + "".join(f"{count / n:>9.1%}" for count in n_without)
                 )
 
 

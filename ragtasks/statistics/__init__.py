@@ -1,11 +1,10 @@
 """What scores of a benchmark let one conclude, where its tasks are not independent."""
 
-from ragtasks.statistics._bootstrap import MIN_CLUSTERS, Estimate, estimate_means
 from ragtasks.statistics._clusters import UNBOUNDED, Clustered, Floats, cluster
 from ragtasks.statistics._comparison import Column, Comparison, Comparisons, Mean, compare_columns
 from ragtasks.statistics._detectable import LEVEL
 from ragtasks.statistics._holm import holm
-from ragtasks.statistics._permutation import sign_flip_p_values
+from ragtasks.statistics._means import MIN_CLUSTERS, Estimate, estimate_means
 
 __all__ = [
     "LEVEL",
@@ -22,5 +21,4 @@ __all__ = [
     "compare_columns",
     "estimate_means",
     "holm",
-    "sign_flip_p_values",
 ]

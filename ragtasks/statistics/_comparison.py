@@ -12,11 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ragtasks.errors import ConfigurationError, clear_error, close_matches
-from ragtasks.statistics._bootstrap import Estimate, estimate_means
 from ragtasks.statistics._clusters import UNBOUNDED, Clustered, cluster
-from ragtasks.statistics._detectable import LEVEL, detectable_difference
+from ragtasks.statistics._detectable import detectable_difference
 from ragtasks.statistics._holm import holm
-from ragtasks.statistics._permutation import sign_flip_p_values
+from ragtasks.statistics._means import Estimate, estimate_means
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,23 +67,18 @@ class Comparison:
     second_mean: float | None
     """Mean of the second over the same."""
     difference: Estimate
-    """Mean of second less first. Its `n_unscored` are items that both have and one or both did not score."""
+    """Mean of second less first, with its p value. Its `n_unscored` are items that one or both did not score."""
     n_unshared: int
     """Items that only one of the two has."""
-    p: float | None
-    """Of the paired permutation test; None without shared items."""
     adjusted_p: float | None
-    """The same by Holm, over all comparisons of the call."""
+    """The p value by Holm, over all comparisons of the call; None where there is no p."""
     detectable: float | None
     """Smallest true difference that such a benchmark finds four times out of five; None where that is unknown."""
 
     @property
-    def is_contradictory(self) -> bool:
-        """Whether p and the interval say different things of a difference of 0, at 5 %."""
-        low, high = self.difference.low, self.difference.high
-        if self.p is None or low is None or high is None:
-            return False
-        return (self.p <= LEVEL) != (low > 0 or high < 0)
+    def p(self) -> float | None:
+        """Two-sided, of no difference: at most 5 % where the interval leaves 0 out. None as the difference says."""
+        return self.difference.p
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +108,9 @@ def compare_columns(columns: Sequence[Column], baseline: str | None = None) -> C
     items = [_shared(first, second) for first, second in pairs]
     differences = [_differences(*pair, shared) for pair, shared in zip(pairs, items, strict=True)]
     own = [cluster(list(c.values.values()), [c.cluster_of[item] for item in c.values], c.bounds) for c in columns]
-    estimates = estimate_means([*own, *differences])
-    p_values = sign_flip_p_values(differences)
-    known = zip(pairs, items, estimates[len(own) :], p_values, holm(p_values), strict=True)
-    means = zip(columns, estimates[: len(own)], strict=True)
+    tested = estimate_means(differences, tested=0.0)
+    known = zip(pairs, items, tested, holm([difference.p for difference in tested]), strict=True)
+    means = zip(columns, estimate_means(own), strict=True)
     return Comparisons(tuple(Mean(*found) for found in means), tuple(_comparison(*found) for found in known))
 
 
@@ -157,7 +150,7 @@ def _differences(first: Column, second: Column, items: Sequence[str]) -> Cluster
 
 
 def _comparison(
-    pair: tuple[Column, Column], items: Sequence[str], difference: Estimate, p: float | None, adjusted_p: float | None
+    pair: tuple[Column, Column], items: Sequence[str], difference: Estimate, adjusted_p: float | None
 ) -> Comparison:
     first, second = pair
     both = [(a, b) for i in items if (a := first.values[i]) is not None and (b := second.values[i]) is not None]
@@ -168,7 +161,6 @@ def _comparison(
         second_mean=sum(other for _, other in both) / len(both) if both else None,
         difference=difference,
         n_unshared=len(first.values) + len(second.values) - 2 * len(items),
-        p=p,
         adjusted_p=adjusted_p,
         detectable=detectable_difference(difference),
     )

@@ -10,8 +10,8 @@ from scipy import stats
 
 from ragtasks.errors import ConfigurationError
 from ragtasks.statistics import Column, compare_columns
-from ragtasks.statistics._bootstrap import NOTHING_SCORED, NOTHING_VARIES
 from ragtasks.statistics._holm import holm
+from ragtasks.statistics._means import NOTHING_SCORED, NOTHING_VARIES
 
 ITEMS = {f"c{n:02}<::>{turn}": f"c{n:02}" for n in range(20) for turn in (1, 2, 3)}
 
@@ -63,7 +63,7 @@ def test_only_what_both_scored_is_compared_and_the_rest_is_counted() -> None:
     assert pair.difference.n_clusters == 14
 
 
-def test_a_pair_is_a_paired_t_test_of_conversations_but_for_the_bootstrap() -> None:
+def test_a_pair_is_nearly_a_paired_t_test_of_conversations() -> None:
     one, other = column("a"), column("b")
     (pair,) = compare_columns([one, other]).pairs
     gaps = np.array([other.values[i] - one.values[i] for i in ITEMS]).reshape(20, 3).mean(axis=1)  # type: ignore[operator]
@@ -71,7 +71,7 @@ def test_a_pair_is_a_paired_t_test_of_conversations_but_for_the_bootstrap() -> N
     assert pair.difference.standard_error == pytest.approx(stats.sem(gaps))
     assert pair.p == pytest.approx(oracle.pvalue, abs=0.02)
     low, high = oracle.confidence_interval()
-    assert (pair.difference.low, pair.difference.high) == pytest.approx((low, high), abs=0.1 * (high - low))
+    assert (pair.difference.low, pair.difference.high) == pytest.approx((low, high), abs=0.15 * (high - low))
 
 
 def test_turned_around_the_same_with_the_other_sign() -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from ragtasks.arena._vote import Vote
 from ragtasks.arena.ratings._elo import INITIAL, SCALE, Elo, elo
 from ragtasks.arena.ratings._fit import Fit, fit
-from ragtasks.statistics import MIN_CLUSTERS, Estimate, Floats, cluster, estimate_means, holm, sign_flip_p_values
+from ragtasks.statistics import MIN_CLUSTERS, Estimate, Floats, cluster, estimate_means, holm
 
 POINTS = SCALE / math.log(10)
 """Points of a rating for one unit of log-odds."""
@@ -65,7 +65,7 @@ class Pair:
     share: Estimate
     """Share of the votes that the first won, a tie counting half."""
     p: float | None
-    """Of the sign-flip test over conversations that neither is better."""
+    """Of a share of a half, over conversations; None with fewer than ten of them."""
     adjusted_p: float | None
     """The same by Holm, over all pairs."""
 
@@ -185,13 +185,9 @@ def _pairs(votes: Sequence[Vote]) -> list[Pair]:
         cluster([v.value_of(name[0]) for v in met[name]], [v.conversation_id for v in met[name]], (0.0, 1.0))
         for name in names
     ]
-    leads = [
-        cluster([v.value_of(name[0]) - 0.5 for v in met[name]], [v.conversation_id for v in met[name]])
-        for name in names
-    ]
-    p_values = sign_flip_p_values(leads)
-    known = zip(names, estimate_means(shares), p_values, holm(p_values), strict=True)
-    return [Pair(*name, share, p, adjusted_p) for name, share, p, adjusted_p in known]
+    estimates = estimate_means(shares, tested=0.5)
+    known = zip(names, estimates, holm([share.p for share in estimates]), strict=True)
+    return [Pair(*name, share, share.p, adjusted_p) for name, share, adjusted_p in known]
 
 
 def _length_effect(found: Fit, conversations: Sequence[str]) -> list[Effect]:

@@ -115,7 +115,10 @@ def _pairs(ratings: Ratings) -> Table:
         for pair in sorted(ratings.pairs, key=_by_share)
     )
     heads = ("first", "second", "share of the first", "conversations", "p", "p (Holm)")
-    note = f"p: sign-flip test over conversations; Holm's correction is over all pairs. {_COUNTS}"
+    note = (
+        "p: of a share of a half, at most 0.05 where its 95 % interval leaves the half out; Holm's correction is over "
+        f"all pairs. {_COUNTS}"
+    )
     return Table("Pairs", heads, rows, note)
 
 

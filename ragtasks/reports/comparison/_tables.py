@@ -21,24 +21,18 @@ _NOTES = """
   not score; unshared: {items} that only one has. Both are left out, so no side gains by {items} that it left out.
 - 95 % interval: over conversations (docs/statistics.md), each for itself. {Items} of one conversation are not
   independent.
-- p: paired permutation test that turns the signs of whole conversations, two-sided; p (Holm): corrected for the
-  {n_tests} comparisons of this call, so it may be above 0.05 where the interval leaves 0 out.
+- p: of no difference, two-sided, by the same statistic as the interval: at most 0.05 where that leaves 0 out. p (Holm):
+  corrected for the {n_tests} comparisons of this call, so it may be above 0.05 where the interval leaves 0 out.
 - detectable: the smallest true difference that a 5 % test over these conversations, without correction, finds four
   times out of five.
 - stderr: over conversations. naive stderr: by the formula of the harness (lm_eval), which takes {items} for
   independent: too small where {items} of one conversation are alike.
 """
 
-_CONTRADICTION = """
-- {mark}: p and the interval disagree on whether there is a difference. Trust p there: it is exact if the two sides are
-  alike, while the interval is an approximation, made for how large a difference may be.
-"""
-_MARK = "(!)"
-
 _CSV_COLUMNS = (
     *("context", "group", "metric", "first", "second", "first_mean", "second_mean", "difference", "low", "high"),
     *("standard_error", "p", "p_holm", "detectable", "n_items", "n_conversations", "n_unscored", "n_unshared"),
-    *("no_interval_because", "p_contradicts_interval"),
+    "no_interval_because",
 )
 
 
@@ -60,9 +54,7 @@ def render_comparisons(found: Comparisons, *, group: str, name: str, items: str)
         lines.append("## Differences")
         lines += _differences(pairs, group, items) if pairs else _NOT_COMPARED
     n_tests = sum(pair.p is not None for pair in found.pairs)
-    notes = _NOTES.format(items=items, Items=items.capitalize(), n_tests=n_tests).strip()
-    disagreeing = any(pair.is_contradictory for pair in found.pairs)
-    lines.append(notes + (_CONTRADICTION.format(mark=_MARK).rstrip() if disagreeing else ""))
+    lines.append(_NOTES.format(items=items, Items=items.capitalize(), n_tests=n_tests).strip())
     return "\n".join(lines)
 
 
@@ -81,7 +73,6 @@ def _csv_row(pair: Comparison) -> Iterator[object]:
     yield from (pair.first_mean, pair.second_mean, gap.value, gap.low, gap.high, gap.standard_error)
     yield from (pair.p, pair.adjusted_p, pair.detectable)
     yield from (gap.n_values, gap.n_clusters, gap.n_unscored, pair.n_unshared, gap.reason)
-    yield str(pair.is_contradictory).lower()
 
 
 def _means(means: list[Mean], group: str, name: str, items: str) -> list[str]:
@@ -117,8 +108,7 @@ def _differences(pairs: list[Comparison], group: str, items: str) -> list[str]:
     rows: list[tuple[str, ...]] = []
     for pair in pairs:
         first, gap = pair.first, pair.difference
-        mark = f" {_MARK}" if pair.is_contradictory else ""
-        tested = (_p(pair.p) + mark, _p(pair.adjusted_p), _number(pair.detectable))
+        tested = (_p(pair.p), _p(pair.adjusted_p), _number(pair.detectable))
         counts = (str(gap.n_values), str(gap.n_clusters), str(gap.n_unscored), str(pair.n_unshared))
         names = (first.group, _metric(first), first.name, pair.second.name)
         sides = (_number(pair.first_mean), _number(pair.second_mean))

@@ -20,7 +20,7 @@ from ragtasks.metrics import Metric
 from ragtasks.reports.history import Entry
 
 SCHEMA_VERSION = "0.3.0"
-_INTERVAL = "over conversations: Wilson's score interval, or the studentised bootstrap where scores have no two bounds"
+_INTERVAL = "over conversations: Wilson's score interval, and Hall's corrected for skewness where it reaches farther"
 _UNSAFE = re.compile(r"[^\w.-]+")
 
 

@@ -25,7 +25,9 @@ class Standing:
     difference: float | None = None
     """Its mean less the best's, over the tasks that both scored; None where they were not compared."""
     p: float | None = None
-    """Of the paired permutation test against the best, by Holm over the table; None where they were not compared."""
+    """That it is as good as the best, by Holm over the table; None where they were not compared or not tested."""
+    untested: str = ""
+    """Why a difference has no p."""
 
     @property
     def is_tie(self) -> bool:
@@ -85,7 +87,8 @@ def _compared(found: Sequence[Standing], metric: Metric) -> list[Standing]:
 def _told_apart(standing: Standing, name: str, pairs: dict[str, Comparison]) -> Standing:
     if name not in pairs:
         return replace(standing, is_best=name == "0")
-    return replace(standing, difference=pairs[name].difference.value, p=pairs[name].adjusted_p)
+    found, p = pairs[name].difference, pairs[name].adjusted_p
+    return replace(standing, difference=found.value, p=p, untested=found.reason if p is None else "")
 
 
 __all__ = ["Standing", "standings", "value_of"]

@@ -13,7 +13,7 @@ from ragtasks.reports.tables._losses import loss_sentence
 from ragtasks.reports.tables._plausibility import implausible_lines
 from ragtasks.reports.tables._scores import Draft, Slot, draft, slot
 from ragtasks.reports.tables._whole import missing_from, offered_tasks
-from ragtasks.statistics import LEVEL, MIN_CLUSTERS, Column, Comparison, compare_columns, holm
+from ragtasks.statistics import LEVEL, MIN_CLUSTERS, Column, Comparison, Estimate, compare_columns, holm
 from ragtasks.tables import Cell, fixed
 
 SAMPLE_WARNING = "Sample data: these scores show how things work and are no benchmark results."
@@ -23,8 +23,8 @@ TO_THE_BEST = "difference to the best"
 _BESIDE = ("ans_acc", "coverage", "judge_coverage")
 _MOST_NAMED = 4  # models or evaluations in one line
 _NOTE = (
-    "Differences are over the tasks that both models scored, and significant where p of the paired permutation test, "
-    "corrected by Holm over this table, is at most {level}. Baselines are ranked only where there is nothing else."
+    "Differences are over the tasks that both models scored, and significant where p over conversations, corrected by "
+    "Holm over this table, is at most {level}. Baselines are ranked only where there is nothing else."
 )
 
 _Group = tuple[str, str]
@@ -100,7 +100,7 @@ def _to_the_best(whole: Mapping[_Group, Sequence[Row]], metric: Metric) -> dict[
             pairs += compare_columns(columns, best).pairs
     for pair, p in zip(pairs, holm([pair.p for pair in pairs]), strict=True):
         # The best is the first of a pair, and differences are second less first.
-        words[pair.first.group, pair.second.name] = _difference(pair.difference.value, p)
+        words[pair.first.group, pair.second.name] = _difference(pair.difference, p)
     return words
 
 
@@ -129,10 +129,12 @@ def _best(columns: Sequence[Column], metric: Metric) -> str | None:
     return (max if metric.higher_is_better else min)(means, key=means.__getitem__)
 
 
-def _difference(value: float | None, p: float | None) -> str:
-    if value is None or p is None:
+def _difference(found: Estimate, p: float | None) -> str:
+    if found.value is None:
         return "no shared tasks"
-    return f"{fixed(value)}, {'significant' if p <= LEVEL else 'not significant'} (p {p_text(p)})"
+    if p is None:
+        return f"{fixed(found.value)}, not tested ({found.reason})"
+    return f"{fixed(found.value)}, {'significant' if p <= LEVEL else 'not significant'} (p {p_text(p)})"
 
 
 def p_text(value: float) -> str:

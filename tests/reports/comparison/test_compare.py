@@ -141,7 +141,7 @@ def test_the_tables_say_what_they_cover_and_what_the_naive_error_is() -> None:
     (pair,) = cells(text, "reference", "rb_alg", r"a\|x", "b")
     assert pair[-4:] == ["57", "19", "3", "0"]
     assert " to +" in pair[7]
-    assert "corrected for the\n  1 comparisons" in text
+    assert "corrected for the 1 comparisons" in text
     assert "takes tasks for" in text
 
 

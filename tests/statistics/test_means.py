@@ -1,0 +1,327 @@
+"""Means, intervals and p values: by hand, by properties, and by simulation of what they promise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from scipy import optimize, stats
+
+from ragtasks.statistics import MIN_CLUSTERS, UNBOUNDED, Clustered, Estimate, cluster, estimate_means
+from ragtasks.statistics._means import NOTHING_SCORED, NOTHING_VARIES, TOO_FEW_CLUSTERS
+
+N_BENCHMARKS = 400
+DIFFERENCES = (-1.0, 1.0)
+VALUES = st.lists(st.lists(st.integers(-8, 8).map(lambda n: n / 8), min_size=1, max_size=4), min_size=10, max_size=15)
+BOUNDS = st.sampled_from([DIFFERENCES, UNBOUNDED])
+
+
+def clustered(parts: list[list[float]], bounds: tuple[float, float] = UNBOUNDED) -> Clustered:
+    names = [f"{number:03}" for number, part in enumerate(parts) for _ in part]
+    return cluster([value for part in parts for value in part], names, bounds)
+
+
+def estimate(column: Clustered, level: float = 0.95, tested: float | None = 0.0) -> Estimate:
+    (found,) = estimate_means([column], level=level, tested=tested)
+    return found
+
+
+def ends(found: Estimate) -> tuple[float, float]:
+    assert found.low is not None
+    assert found.high is not None
+    return found.low, found.high
+
+
+def p_value(column: Clustered, tested: float = 0.0) -> float:
+    found = estimate(column, tested=tested).p
+    assert found is not None
+    return found
+
+
+# What is reported, by hand.
+
+
+def test_equal_clusters_have_scipys_standard_errors() -> None:
+    chance = np.random.default_rng(0)
+    means = chance.exponential(size=30)
+    values = means[:, None] + chance.normal(size=(30, 1)) * np.array([-1, 0, 1])
+    found = estimate(clustered(values.tolist()))
+    assert found.value == pytest.approx(means.mean())
+    assert found.standard_error == pytest.approx(stats.sem(means))
+    assert found.independent_error == pytest.approx(stats.sem(values.ravel()))
+
+
+def test_the_standard_error_of_unequal_clusters_by_hand() -> None:
+    """Sums 2 and 0, counts 1 and 3: mean 1/2, gaps 3/2 and -3/2, so sqrt(2 * 9/2) / 4."""
+    found = estimate(clustered([[2.0], [0.0, 0.0, 0.0]]))
+    assert found.value == 0.5
+    assert found.standard_error == pytest.approx(3 / 4)
+    assert (found.low, found.high, found.p, found.reason) == (None, None, None, TOO_FEW_CLUSTERS)
+
+
+def test_differences_without_skewness_are_a_t_test_with_two_degrees_less() -> None:
+    """Equal conversations: CR2 is the error of their means, with one degree less than conversations; two more go."""
+    values = [0.3 + side * step for step in (1, 2, 3, 4, 5, 6) for side in (-0.1, 0.1)]
+    t = 0.3 / stats.sem(values)
+    assert p_value(clustered([[value] for value in values])) == pytest.approx(2 * stats.t.sf(t, 9))
+    reach = stats.t.ppf(0.975, 9) * stats.sem(values)
+    assert ends(estimate(clustered([[value] for value in values]))) == pytest.approx((0.3 - reach, 0.3 + reach))
+
+
+def test_unequal_conversations_by_hand() -> None:
+    """Nine conversations of one task and one of nine: its values weigh half, and fit themselves by half."""
+    parts = [[0.25], [-0.25]] * 4 + [[0.5], [0.5] * 9]
+    counts = np.array([1.0] * 9 + [9.0])
+    sums = np.array([sum(part) for part in parts])
+    mean = sums.sum() / 18
+    gaps = sums - mean * counts
+    share = 1 / (1 - counts / 18)
+    error = math.sqrt((share * gaps**2).sum()) / 18
+    # Satterthwaite: the variance as a quadratic form in independent tasks, by its matrix.
+    parts_of = np.repeat(np.eye(10), counts.astype(int), axis=1)
+    form = sum(
+        weight * np.outer(row - size / 18, row - size / 18)
+        for weight, row, size in zip(share, parts_of, counts, strict=True)
+    )
+    freedom = np.trace(form) ** 2 / np.trace(form @ form) - 2
+    skewness = 2 * math.sqrt(10) * (gaps**3).sum() / (gaps**2).sum() ** 1.5
+    assert freedom > 1
+    for tested in (0.0, 0.2, 0.36, 0.4):
+        w = (mean - tested) / error / math.sqrt(10)
+        hall = math.copysign(math.sqrt(10), w) * (w + skewness * w**2 / 3 + skewness**2 * w**3 / 27 + skewness / 60)
+        is_in_tail = w * skewness < 0
+        assert not is_in_tail or abs(skewness * w) < 1.25
+        distance = max(0, min(hall, abs(mean - tested) / error)) if is_in_tail else abs(mean - tested) / error
+        assert p_value(clustered(parts), tested) == pytest.approx(2 * stats.t.sf(distance, freedom))
+
+
+def test_one_conversation_of_eighteen_by_hand() -> None:
+    """17 of 18 conversations with one task each are right: Wilson's upper end, and Hall's lower one."""
+    column = clustered([[1.0]] * 17 + [[0.0]], (0.0, 1.0))
+    share, error = 17 / 18, math.sqrt(17 / 18 / 18 / 17)
+    reach = stats.t.ppf(0.975, 15)
+    skewness = -16 / math.sqrt(17) * (1 + 100 / 18**2)
+
+    def cubic(w: float) -> float:
+        return w + skewness * w**2 / 3 + skewness**2 * w**3 / 27 + skewness / 108
+
+    def hall(mean: float) -> float:
+        """Straight on, with the slope it has there, from 5/4 of the skewness's inverse."""
+        w, bend = (share - mean) / error / math.sqrt(18), 1.25 / -skewness
+        return math.sqrt(18) * (cubic(min(w, bend)) + max(0, w - bend) * (1 - 1.25 / 3) ** 2) - reach
+
+    pull = (reach * error) ** 2 / (share * (1 - share))
+    wilson = sorted(np.roots([1 + pull, -2 * share - pull, share**2]))
+    assert ends(estimate(column)) == pytest.approx((min(wilson[0], optimize.brentq(hall, -1, share)), wilson[1]))
+
+
+# p and interval.
+
+
+@given(VALUES, BOUNDS, st.sampled_from([0.5, 0.8, 0.95, 0.99]), st.integers(-7, 7).map(lambda n: n / 8 + 0.01))
+@settings(max_examples=150)
+def test_p_is_small_where_the_interval_leaves_the_mean_out_and_nowhere_else(
+    parts: list[list[float]], bounds: tuple[float, float], level: float, tested: float
+) -> None:
+    found = estimate(clustered(parts, bounds), level, tested)
+    assume(not found.reason)
+    low, high = ends(found)
+    assert found.p is not None
+    assert 0 <= found.p <= 1
+    assert (found.p <= 1 - level) == (tested < low or tested > high)
+
+
+@given(VALUES, BOUNDS)
+@settings(max_examples=60)
+def test_the_ends_are_the_means_that_are_just_not_rejected(
+    parts: list[list[float]], bounds: tuple[float, float]
+) -> None:
+    column = clustered(parts, bounds)
+    found = estimate(column)
+    assume(not found.reason)
+    for end in ends(found):
+        if abs(end) < 1 or bounds == UNBOUNDED:
+            assert p_value(column, end) == pytest.approx(0.05, abs=1e-6)
+
+
+@given(VALUES, BOUNDS)
+@settings(max_examples=60)
+def test_the_interval_is_within_the_bounds_around_the_mean_and_grows_with_the_level(
+    parts: list[list[float]], bounds: tuple[float, float]
+) -> None:
+    column = clustered(parts, bounds)
+    narrow, wide = estimate(column, 0.5), estimate(column, 0.95)
+    assume(not wide.reason)
+    assert bounds[0] <= wide.low <= narrow.low <= narrow.value <= narrow.high <= wide.high <= bounds[1]  # type: ignore[operator]
+
+
+@given(VALUES, BOUNDS, st.floats(0.1, 10), st.floats(-5, 5))
+@settings(max_examples=60)
+def test_order_side_and_unit_do_not_matter(
+    parts: list[list[float]], bounds: tuple[float, float], scale: float, shift: float
+) -> None:
+    found = estimate(clustered(parts, bounds))
+    turned = estimate(clustered([[-value for value in part] for part in parts], (-bounds[1], -bounds[0])))
+    shuffled = estimate(clustered([part[::-1] for part in parts[::-1]], bounds))
+    moved_bounds = (scale * bounds[0] + shift, scale * bounds[1] + shift)
+    moved = estimate(clustered([[scale * v + shift for v in part] for part in parts], moved_bounds), tested=shift)
+    assert found.reason == turned.reason == shuffled.reason == moved.reason
+    if found.reason:
+        return
+    assert [turned.p, shuffled.p, moved.p] == pytest.approx([found.p] * 3, rel=1e-6, abs=1e-12)
+    low, high = ends(found)
+    assert ends(turned) == pytest.approx((-high, -low), abs=1e-9)
+    assert ends(shuffled) == pytest.approx((low, high), abs=1e-9)
+    assert ends(moved) == pytest.approx((scale * low + shift, scale * high + shift), abs=1e-6)
+
+
+@given(VALUES, st.floats(-1, 1))
+@settings(max_examples=40)
+def test_an_interval_ends_at_a_single_bound_and_is_else_the_same(parts: list[list[float]], lowest: float) -> None:
+    free, bound = estimate(clustered(parts)), estimate(clustered(parts, (lowest, math.inf)))
+    assert (bound.value, bound.standard_error, bound.reason) == (free.value, free.standard_error, free.reason)
+    if not free.reason:
+        assert bound.value is not None
+        low, high = ends(free)
+        assert ends(bound) == (min(bound.value, max(low, lowest)), max(bound.value, high))
+
+
+def test_a_mean_beyond_its_bounds_stays_within_its_interval() -> None:
+    found = estimate(clustered([[1.5]] * 8 + [[1.25]] * 8, (0.0, 1.0)), tested=0.5)
+    assert found.high == found.value == 1.375
+    assert found.low is not None
+    assert found.low > 1.25
+    assert found.p is not None
+    assert found.p < 0.001
+
+
+def test_an_estimate_depends_on_no_other_column_and_no_call() -> None:
+    chance = np.random.default_rng(1)
+    columns = [clustered(chance.random((n, 1)).tolist()) for n in (12, 40, 12, 9, 15, 40)]
+    assert estimate_means(columns, tested=0.5) == [estimate(column, tested=0.5) for column in columns]
+    assert [found.p for found in estimate_means(columns)] == [None] * 6
+    assert estimate_means([]) == []
+
+
+# Where there is no interval.
+
+
+def test_nothing_is_invented_where_there_is_no_interval() -> None:
+    nothing = estimate(cluster([None, None], ["a", "b"]))
+    assert (nothing.value, nothing.low, nothing.standard_error, nothing.p) == (None, None, None, None)
+    assert (nothing.reason, nothing.n_unscored) == (NOTHING_SCORED, 2)
+    one = estimate(clustered([[0.25, 0.75]]))
+    assert (one.value, one.standard_error, one.p, one.reason) == (0.5, None, None, TOO_FEW_CLUSTERS)
+    alike = estimate(clustered([[0.1] * 3] * 12))
+    assert (alike.standard_error, alike.low, alike.p, alike.reason) == (0, None, None, NOTHING_VARIES)
+
+
+def test_an_interval_and_a_p_value_need_ten_conversations() -> None:
+    parts = [[float(n)] for n in range(MIN_CLUSTERS)]
+    few, enough = estimate(clustered(parts[1:])), estimate(clustered(parts))
+    assert (few.reason, few.low, few.p) == (TOO_FEW_CLUSTERS, None, None)
+    assert enough.reason == ""
+    assert estimate(clustered([[0.0]] * 9, DIFFERENCES)).p is None
+
+
+def test_conversations_that_are_all_alike_are_tested_exactly() -> None:
+    """Equal means hide best in the share q of conversations at -1 with (1 - q) / 10 = q, or q = 1/11."""
+    tenth = clustered([[0.1]] * 30, DIFFERENCES)
+    assert estimate(tenth).reason == NOTHING_VARIES
+    assert p_value(tenth) == pytest.approx(2 * (10 / 11) ** 30)
+    assert p_value(clustered([[-0.1]] * 30, DIFFERENCES)) == pytest.approx(2 * (10 / 11) ** 30)
+    assert p_value(clustered([[1.0]] * 10, DIFFERENCES)) == pytest.approx(2 / 2**10)
+    assert p_value(clustered([[0.1]] * 10, DIFFERENCES)) == pytest.approx(2 * (10 / 11) ** 10)
+    assert p_value(clustered([[0.01]] * 10, DIFFERENCES)) == 1
+    # Half of the conversations have three tasks: a hidden one may, so q n = 3 q' with n of two on average.
+    assert p_value(clustered([[0.1], [0.1] * 3] * 15, DIFFERENCES)) == pytest.approx(2 * (3 / 3.2) ** 30)
+    for bounds in (DIFFERENCES, UNBOUNDED):
+        assert p_value(clustered([[0.25, -0.25]] * 10, bounds)) == 1
+
+
+@pytest.mark.parametrize("level", [0, 1])
+def test_a_level_that_is_none_is_refused(level: float) -> None:
+    with pytest.raises(ValueError, match="a level between 0 and 1"):
+        estimate_means([], level=level)
+
+
+# What it promises, by small simulations; perf/mean_tests.py and perf/interval_coverage.py have the large ones.
+
+Draw = Callable[[np.random.Generator, np.ndarray], np.ndarray]
+
+
+def of_conversations(draw: Callable[[np.random.Generator, int], np.ndarray]) -> Draw:
+    """Return a maker of values that are alike in a conversation."""
+    return lambda chance, cluster_of: draw(chance, int(cluster_of.max()) + 1)[cluster_of]
+
+
+def normal(chance: np.random.Generator, cluster_of: np.ndarray) -> np.ndarray:
+    """Return values of which a conversation shares 30 % of the variance; true mean 0."""
+    shared = chance.standard_normal(cluster_of.max() + 1)[cluster_of]
+    return math.sqrt(0.3) * shared + math.sqrt(0.7) * chance.standard_normal(len(cluster_of))
+
+
+def outcomes(share: float, icc: float = 0.3) -> Draw:
+    """Return a maker of 0/1 values with a correlation in a conversation."""
+
+    def draw(chance: np.random.Generator, cluster_of: np.ndarray) -> np.ndarray:
+        own = chance.beta(share * (1 / icc - 1), (1 - share) * (1 / icc - 1), cluster_of.max() + 1)[cluster_of]
+        return (chance.random(len(cluster_of)) < own) * 1.0
+
+    return draw
+
+
+def benchmarks(draw: Draw, n_clusters: int, bounds: tuple[float, float], shift: float = 0.0) -> list[Clustered]:
+    """Return simulated benchmarks of conversations with 2 to 13 tasks."""
+    chance = np.random.default_rng(20)
+    made = []
+    for _ in range(N_BENCHMARKS):
+        cluster_of = np.repeat(np.arange(n_clusters), chance.integers(2, 14, n_clusters))
+        values = draw(chance, cluster_of) + shift
+        made.append(cluster(values.tolist(), [f"{number:03}" for number in cluster_of], bounds))
+    return made
+
+
+FAILING = of_conversations(lambda chance, n: np.where(chance.random(n) < 0.1, -0.9, 0.1))
+"""Constant 0.9 against 1, but for a tenth of the conversations, which fail as a whole."""
+SKEWED = of_conversations(lambda chance, n: chance.beta(4.5, 0.5, n) - 0.9)
+"""Constant 0.9 against conversations with a long tail to 0."""
+
+
+def alike(chance: np.random.Generator, cluster_of: np.ndarray) -> np.ndarray:
+    """Return differences of two sides that are right equally often."""
+    return outcomes(0.8)(chance, cluster_of) - outcomes(0.8)(chance, cluster_of)
+
+
+@pytest.mark.parametrize("draw", [FAILING, SKEWED, alike])
+@pytest.mark.parametrize("n_clusters", [10, 18, 30])
+def test_equal_means_are_called_different_in_5_of_100_benchmarks_and_hardly_more(draw: Draw, n_clusters: int) -> None:
+    found = estimate_means(benchmarks(draw, n_clusters, DIFFERENCES), tested=0.0)
+    assert np.mean([item.p is not None and item.p <= 0.05 for item in found]) <= 0.06
+
+
+@pytest.mark.parametrize(("draw", "bounds", "truth"), [(normal, UNBOUNDED, 0.0), (outcomes(0.8), (0.0, 1.0), 0.8)])
+@pytest.mark.parametrize("n_clusters", [25, 110])
+def test_95_of_100_intervals_hold_the_true_mean_and_those_of_independent_tasks_do_not(
+    draw: Draw, bounds: tuple[float, float], truth: float, n_clusters: int
+) -> None:
+    found = estimate_means(benchmarks(draw, n_clusters, bounds))
+    ours = [low <= truth <= high for low, high in map(ends, found)]
+    naive = [abs((e.value or 0) - truth) <= 1.96 * (e.independent_error or 0) for e in found]
+    assert 0.93 <= np.mean(ours) <= 0.98
+    assert np.mean(naive) < 0.80
+
+
+@pytest.mark.parametrize(("share", "icc"), [(0.5, 0.1), (0.9, 0.1), (0.97, 0.1), (0.05, 0.3)])
+@pytest.mark.parametrize("n_clusters", [10, 25, 50])
+def test_shares_near_the_bounds_are_covered_with_few_conversations(share: float, icc: float, n_clusters: int) -> None:
+    """Those benchmarks where all conversations are alike have no interval."""
+    found = [e for e in estimate_means(benchmarks(outcomes(share, icc), n_clusters, (0.0, 1.0))) if not e.reason]
+    assert len(found) >= 0.75 * N_BENCHMARKS or n_clusters == 10
+    assert np.mean([low <= share <= high for low, high in map(ends, found)]) >= 0.92
+    widths = [high - low for low, high in map(ends, found)]
+    assert np.mean(widths) < {10: 0.5, 25: 0.24, 50: 0.15}[n_clusters]
