@@ -17,7 +17,7 @@ from ragtasks.files import OFFICIAL
 from ragtasks.logs import OWN_CONTEXTS, AnswerReader, GivenAnswer, contexts_of_answers, evaluation_of
 from ragtasks.metrics import answer_text
 from ragtasks.records import Contexts, Setting
-from ragtasks.scoring import ResponseScorer, scored_row, take_failures
+from ragtasks.scoring import ResponseScorer, check_together, scored_row, take_failures
 
 Answers = Mapping[str, str | Mapping[str, Any]] | Iterable[Mapping[str, Any]]
 """Task id -> text or record, or records."""
@@ -47,6 +47,8 @@ def score(
 ) -> Results:
     """Return the scores of a system's answers, a row a task; tasks without an answer are rows without a score.
 
+    `Results.plausibility` says which of them cannot be answers; no share of these is an error here.
+
     Args:
         benchmark: what was answered.
         answers: task id -> text; or records with `id` (or `task_id`), `answer` (or `text`) and, where the system
@@ -74,8 +76,17 @@ def score(
     texts = [given[doc["task_id"]].text if doc["task_id"] in given else "" for doc in docs]
     take_failures()  # what an earlier evaluation left in this process
     scorer = ResponseScorer(benchmark.source, config, local_judge=_local_judge(config))
-    scored = scorer.score(
-        [response_of(doc, answer_text(text, config.end_of_thinking)) for doc, text in zip(docs, texts, strict=True)]
+    responses = [
+        response_of(doc, answer_text(text, config.end_of_thinking)) for doc, text in zip(docs, texts, strict=True)
+    ]
+    scored = scorer.score(responses)
+    check_together(
+        f"{benchmark.label} in {chosen.value}",
+        responses,
+        texts,
+        [result.notes for result in scored],
+        setting=chosen,
+        benchmark=benchmark.source if config.run in {OFFICIAL, OWN_CONTEXTS} else None,
     )
     samples = [scored_row({"doc": doc}, result) for doc, result in zip(docs, scored, strict=True)]
     provenance = _provenance(benchmark, config, scorer)

@@ -11,6 +11,7 @@ from ragtasks.errors import ConfigurationError, MissingExtraError
 from ragtasks.logs import Evaluation, Row, merge_evaluations, read_evaluations
 from ragtasks.reports.rendering import Format, render
 from ragtasks.reports.tables import overview_sections
+from ragtasks.scoring import CheckedAnswers, Plausibility, checked_again
 
 if TYPE_CHECKING:
     import pandas
@@ -75,6 +76,16 @@ class Results:
         return polars.DataFrame(self.rows, schema_overrides=floats, infer_schema_length=None)
 
     @property
+    def plausibility(self) -> Mapping[tuple[str, str], tuple[Plausibility, ...]]:
+        """(Model, setting) -> what the checks found among its answers; () where each looks like an answer."""
+        found: dict[tuple[str, str], list[tuple[str, Mapping[str, str]]]] = {}
+        for item in merge_evaluations(self.evaluations):
+            for row in item.rows:
+                if row.implausible is not None:
+                    found.setdefault((item.model, row.setting), []).append((row.task_id, row.implausible))
+        return {key: tuple(CheckedAnswers("", tuple(own)).summary) for key, own in found.items()}
+
+    @property
     def _metrics(self) -> list[str]:
         return list(dict.fromkeys(name for item in self.evaluations for row in item.rows for name in row.values))
 
@@ -90,6 +101,8 @@ class Results:
             "missing": f"{len(self.missing)} of {n} tasks have no answer and no score" if self.missing else "",
             "left out": f"answers to {len(self.left_out)} conversational tasks" if self.left_out else "",
         }
+        for (model, setting), checks in self.plausibility.items():
+            notes[f"implausible ({model} in {setting})"] = "; ".join(map(str, checks))
         notes = {name: text for name, text in notes.items() if text}
         sections = [
             replace(item, provenance={**item.provenance, **notes}) for item in overview_sections(self.evaluations)
@@ -107,7 +120,7 @@ def read_results(path: str | Path | Sequence[str | Path]) -> Results:
         BenchmarkFileError: no results there, logged samples that are not all there, or a broken file.
     """
     paths = [path] if isinstance(path, (str, Path)) else path
-    return Results(tuple(read_evaluations([Path(item) for item in paths])))
+    return Results(tuple(checked_again(item) for item in read_evaluations([Path(item) for item in paths])))
 
 
 def _as_dict(evaluation: Evaluation, row: Row) -> dict[str, Any]:

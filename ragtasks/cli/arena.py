@@ -27,7 +27,10 @@ def _answers(paths: list[Path], benchmark: str | None, data: str | None, setting
     from ragtasks.arena.battles import read_answers
 
     opened = named_benchmark(benchmark, data) if benchmark else None
-    return read_answers(paths, benchmark=opened, setting=setting, with_reference=reference)
+    pool = read_answers(paths, benchmark=opened, setting=setting, with_reference=reference)
+    for line in pool.implausible():
+        typer.echo(f"implausible: {line}", err=True)
+    return pool
 
 
 def _tables(votes: Any, form: TableFormat) -> str:

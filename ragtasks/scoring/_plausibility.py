@@ -80,8 +80,8 @@ class CheckedAnswers:
 
     @property
     def n_implausible(self) -> int:
-        """Answers that any check found."""
-        return sum(bool(names) for _, names in self.found)
+        """Answers that any check found that counts."""
+        return sum(any(name not in CHECKS or CHECKS[name].counts for name in names) for _, names in self.found)
 
     @property
     def lines(self) -> list[str]:
@@ -169,6 +169,8 @@ class Check:
     """Answers -> those that are of the kind."""
     least: float = 0.0
     """Share of the answers below which nothing is said: right answers reach it by chance."""
+    counts: bool = True
+    """Whether what it finds is implausible; else it is only shown."""
 
 
 def find_implausible(
@@ -520,27 +522,32 @@ _ENOUGH_ANSWERS = 5
 
 
 def _foreign(answers: Answers) -> Found:
-    """Yield answers whose passages are none of the task's corpus, by their ids.
-
-    Known are the passages that the benchmark publishes. One that is known in another corpus alone is foreign here. Ids
-    that are not known at all may be of the rest of the corpus: they count where hardly any answer has a known one.
-    """
-    corpus_of = _published_ids(answers.benchmark) if answers.benchmark else {}
-    unknown: list[tuple[int, str]] = []
-    n_named = 0
-    for place, response in enumerate(answers.responses):
-        ids = [passage.passage_id for passage in response.passages if not passage.passage_id.startswith(UNNAMED)]
-        n_named += bool(ids)
-        domains = [corpus_of.get(passage_id, set()) for passage_id in ids]
-        elsewhere = [
-            passage_id for passage_id, own in zip(ids, domains, strict=True) if own and response.task.domain not in own
-        ]
+    """Yield answers most of whose passages the benchmark publishes in another of its corpora alone."""
+    for place, ids, domains in _origins(answers):
+        domain = answers.responses[place].task.domain
+        elsewhere = [name for name, own in zip(ids, domains, strict=True) if own and domain not in own]
         if 2 * len(elsewhere) > len(ids):
             yield place, f"passage {elsewhere[0]}"
-        elif ids and not any(domains):
-            unknown.append((place, f"passage {ids[0]}"))
-    if corpus_of and n_named >= _ENOUGH_ANSWERS and len(unknown) > (1 - _KNOWN_SHARE) * n_named:
+
+
+def _unknown(answers: Answers) -> Found:
+    """Yield answers none of whose passages is published, by their ids, where that is so of nearly all answers.
+
+    Ids that are not published may be of the rest of the corpus, but no retriever finds only such.
+    """
+    origins = list(_origins(answers))
+    unknown = [(place, f"passage {ids[0]}") for place, ids, domains in origins if not any(domains)]
+    if len(origins) >= _ENOUGH_ANSWERS and len(unknown) > (1 - _KNOWN_SHARE) * len(origins):
         yield from unknown
+
+
+def _origins(answers: Answers) -> Iterator[tuple[int, list[str], list[set[str]]]]:
+    """Yield (place, ids of its named passages, corpora of each) of answers that name any, where corpora are known."""
+    corpus_of = _published_ids(answers.benchmark) if answers.benchmark else {}
+    for place, response in enumerate(answers.responses):
+        ids = [passage.passage_id for passage in response.passages if not passage.passage_id.startswith(UNNAMED)]
+        if ids and corpus_of:
+            yield place, ids, [corpus_of.get(name, set()) for name in ids]
 
 
 def _published_ids(benchmark: Benchmark) -> dict[str, set[str]]:
@@ -595,7 +602,10 @@ CHECKS: Mapping[str, Check] = {
     "language": Check("are in another language than the question", _other_language, 0.02),
     "misplaced": Check("fit another task's reference answer better than their own", _misplaced, 0.1),
     "bare_passages": Check("rest on passages without text", _textless),
-    "foreign_passages": Check("rest on passages that are not of the task's corpus", _foreign, 0.05),
+    "foreign_passages": Check("rest on passages of another corpus than the task's", _foreign, 0.05),
+    "unknown_passages": Check(
+        "rest on passages with ids that the benchmark does not know", _unknown, 0.05, counts=False
+    ),
     "other_setting": Check("rest on the passages of another setting", _other_setting, 0.1),
 }
 """Name -> check, in the order in which they are shown."""

@@ -31,7 +31,7 @@ SIGNATURES = {
 MEMBERS = {
     "Differences": {"comparisons", "of_runs", "pairs"},
     "LoadedBenchmark": {"data", "is_sample", "label", "name", "passages", "qrels", "source", "tasks"},
-    "Results": {"by_task", "evaluations", "left_out", "missing", "rows", "to_pandas", "to_polars"},
+    "Results": {"by_task", "evaluations", "left_out", "plausibility", "missing", "rows", "to_pandas", "to_polars"},
     "RetrievedRun": {"name", "rankings", "stored"},
     "RunEvaluation": {
         *("context", "conversation_of", "judgements", "means", "name", "omitted", "unjudged", "values"),
@@ -135,7 +135,7 @@ def test_scores_are_those_of_the_command_line(sample: ragtasks.LoadedBenchmark, 
     lines = [{**record, "predictions": [{"text": record["text"]}]} for record in records]
     (tmp_path / "mine.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     options = {"benchmark": "mtrag", "setting": "full_rag"}
-    metadata = '{"data": "sample", "encoder": "none"}'
+    metadata = '{"data": "sample", "encoder": "none", "max_implausible": 1}'
     rescore([tmp_path / "mine.jsonl"], metadata, tmp_path / "out", Place(tmp_path, tmp_path / "store"), **options)
     saved = ragtasks.read_results(tmp_path / "out")
     here = ragtasks.score(sample, records, encoder="none", name="here")
@@ -160,6 +160,13 @@ def test_tasks_without_an_answer_are_counted_and_have_no_score(sample: ragtasks.
     reasons = {row["task_id"]: row["unscored"] for row in results.rows}
     assert "ans_acc: no answer: none was given" in reasons[results.missing[0]]
     assert "106 of 108 tasks have no answer" in str(results)
+
+
+def test_answers_that_cannot_be_answers_are_named(sample: ragtasks.LoadedBenchmark) -> None:
+    results = score(sample, {FIRST: "<think>Let me", SECOND: "Error code: 429"})
+    (checks,) = results.plausibility.values()
+    assert [(item.name, item.count, item.n) for item in checks] == [("emptied", 1, 2), ("error", 1, 2)]
+    assert "1 of 2 answers (50%) are an error's text" in str(results)
 
 
 def test_all_errors_of_answers_are_listed_at_once(sample: ragtasks.LoadedBenchmark) -> None:

@@ -135,3 +135,12 @@ def test_votes_come_back_from_a_file_and_broken_ones_are_named_by_line(tmp_path:
     file.write_text(votes[0].model_dump_json() + '\n{"vote_id": "3"}\n', encoding="utf-8")
     with pytest.raises(BenchmarkFileError, match="line 2"):
         read_votes([file])
+
+
+def test_answers_that_cannot_be_answers_are_named() -> None:
+    made = [
+        answer(name, text, conversation=f"c{n}") for n in range(3) for name, text in (("a", ""), ("b", f"Yes {n}."))
+    ]
+    (line,) = AnswerPool(made).implausible()
+    assert line.startswith("a, ")
+    assert "3 of 3 answers (100%) are empty" in line

@@ -137,7 +137,7 @@ def test_passages_that_are_not_the_tasks_are_named() -> None:
     assert with_passages(lambda task: retrieved[task.task_id], Setting.REFERENCE)["other_setting"] > 0.9
     assert with_passages(lambda task: task.references, Setting.FULL_RAG)["other_setting"] > 0.8
     assert with_passages(elsewhere, Setting.FULL_RAG)["foreign_passages"] == 1.0
-    assert with_passages(foreign, Setting.FULL_RAG)["foreign_passages"] == 1.0
+    assert with_passages(foreign, Setting.FULL_RAG) == {"unknown_passages": 1.0}
     assert with_passages(textless, Setting.FULL_RAG)["bare_passages"] == 1.0
 
 

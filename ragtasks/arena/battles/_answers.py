@@ -17,6 +17,7 @@ from ragtasks.files import OFFICIAL, canonical_hash
 from ragtasks.logs import SavedTask, evaluation_files, model_of, read_predictions, read_results
 from ragtasks.metrics import RuleBasedIdk, n_words
 from ragtasks.records import IdkVerdict, Response, Setting
+from ragtasks.scoring import EXEMPT, CheckedAnswers, find_implausible
 
 REFERENCE = "reference"
 """The system that gives the benchmark's own answers."""
@@ -126,6 +127,21 @@ class AnswerPool:
     def items(self) -> tuple[ItemKey, ...]:
         """Tasks that two systems answered at least, in the order read."""
         return tuple(key for key, found in self._items.items() if len(found) > 1)
+
+    def implausible(self) -> list[str]:
+        """Return a line for each kind of answers that cannot be answers: battles with these say little of a system."""
+        groups: dict[tuple[str, str, str], list[Response]] = {}
+        for (benchmark, setting, _), found in self._items.items():
+            for system, answer in found.items():
+                groups.setdefault((system, benchmark, setting), []).append(answer.response)
+        lines = []
+        for (system, benchmark, setting), responses in groups.items():
+            if system not in {REFERENCE, *EXEMPT}:
+                found_in = find_implausible(responses)
+                pairs = zip(responses, found_in, strict=True)
+                checked = CheckedAnswers("", tuple((item.task.task_id, own) for item, own in pairs))
+                lines += [f"{system}, {benchmark} in {setting}: {item}" for item in checked.summary]
+        return lines
 
     def answers_to(self, item: ItemKey) -> Mapping[str, Answer]:
         """Return system -> its answer; {} for an unknown item."""
