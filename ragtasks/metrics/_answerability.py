@@ -86,7 +86,7 @@ class EncoderIdk:
     """Torch device; None takes the GPU where there is one."""
     weights: Path | None = None
     """File with what was learned; None: the one of the package."""
-    name: str = "encoder-1"
+    name: str = "encoder-2"
     """Short name that reports print beside the scores; its number grows when verdicts change, and scores with them."""
 
     def check(self) -> None:
