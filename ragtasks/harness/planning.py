@@ -2,12 +2,13 @@
 
 The prompts are those that the tasks build. Their tokens are counted by a tokeniser that the user names, with its chat
 template, and otherwise estimated from their characters. What judges will be asked is counted on the reference answers,
-since a model's own are not there yet.
+since a model's own are not there yet: RL_F asks once more where an answer states something, and shows all passages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,7 +19,8 @@ from ragtasks.config import EvaluationConfig
 from ragtasks.errors import ConfigurationError
 from ragtasks.harness.conversation_task import ConversationTask
 from ragtasks.harness.run import own_tasks
-from ragtasks.judges import RL_F, Question
+from ragtasks.judges import Finding, Question, UnparsableReplyError
+from ragtasks.metrics import parse_cited
 from ragtasks.suites import suite_named
 from ragtasks.tables import Cell, Table
 from ragtasks.weights import NO_CODE, loading
@@ -66,7 +68,7 @@ class JudgingPlan:
     n_calls: int
     """Prompts, a second step of a rubric included."""
     tokens: int
-    """Tokens of all prompts; a second step counts as much as its first."""
+    """Tokens of all prompts."""
 
 
 def plan(names: Sequence[str], metadata: Mapping[str, Any], count: Count) -> tuple[list[SettingPlan], JudgingPlan]:
@@ -105,13 +107,25 @@ def _judging(tasks: Sequence[ConversationTask], count: Count) -> JudgingPlan:
     for task in tasks:
         suite = suite_named(task.suite_name)
         for rubric in suite.rubrics_in(task.evaluation.prompts, task.benchmark):
-            n_steps = 2 if rubric.name.startswith(RL_F) else 1
             for doc in task.dataset["test"]:
-                question = rubric.open(response_of(doc, doc["target"] or "I do not know."))
-                if isinstance(question, Question):
-                    n_calls += n_steps
-                    n_tokens += n_steps * count([{"role": "user", "content": question.text}])
+                answer = doc["target"] or "I do not know."
+                for question in _questions(rubric.open(response_of(doc, answer)), answer):
+                    n_calls += 1
+                    n_tokens += count([{"role": "user", "content": question.text}])
     return JudgingPlan(n_calls, n_tokens)
+
+
+def _questions(first: Question | Finding, answer: str) -> Iterator[Question]:
+    """Yield what a judge is asked, one question after the other, if it takes each sentence for a statement."""
+    statements = [sentence.text for sentence in parse_cited(answer, 0)]
+    asked = first
+    while isinstance(asked, Question):
+        yield asked
+        code = ((asked.schema or {}).get("properties") or {}).get("id", {}).get("const")
+        try:
+            asked = asked.read(json.dumps({"id": code, "statements": statements}))
+        except UnparsableReplyError:  # this question asks for something else than statements
+            return
 
 
 def estimated_tokens(messages: list[dict[str, str]]) -> int:
@@ -183,12 +197,23 @@ def judges_table(judging: JudgingPlan, evaluation: EvaluationConfig) -> Table:
         price = judge.price if isinstance(judge, Endpoint) else None
         longest = judging.n_calls * ((judge.max_tokens if isinstance(judge, Endpoint) else None) or _JUDGE_REPLY)
         least, most = (_dollars(price, judging.tokens, n) for n in (0, longest))
-        rows.append((judge.model, judging.n_calls, judging.tokens, least, most))
+        rows.append((judge.model, judging.n_calls, judging.tokens, least, most, _hours_at_least(judge, judging)))
     note = (
-        "Counted on the reference answers; a second step of a rubric counts as its first; kept replies are not asked "
-        "again. At least: prompts alone; at most: with replies as long as allowed; - without a price."
+        "Counted on the reference answers, each sentence a statement of RL_F's second step; kept replies are not asked "
+        "again. At least: prompts alone; at most: with replies as long as allowed; hours: what the account's "
+        "limits allow at best; - without a price, and without limits."
     )
-    return Table("Judges", ("judge", "calls", "prompt tokens", "$ at least", "$ at most"), tuple(rows), note)
+    columns = ("judge", "calls", "prompt tokens", "$ at least", "$ at most", "hours at least")
+    return Table("Judges", columns, tuple(rows), note)
+
+
+def _hours_at_least(judge: object, judging: JudgingPlan) -> str:
+    """Return how long a judge's account takes for all prompts, replies not counted."""
+    if not isinstance(judge, Endpoint):
+        return "-"
+    work = ((judging.n_calls, judge.requests_per_minute), (judging.tokens, judge.tokens_per_minute))
+    minutes = [n / limit for n, limit in work if limit is not None]
+    return f"{max(minutes) / _MINUTES_AN_HOUR:.2f}" if minutes else "-"
 
 
 def _dollars(price: Price | None, prompt_tokens: int, reply_tokens: int) -> str:

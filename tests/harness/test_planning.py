@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtasks.cli import main
+from ragtasks.config import config_from_metadata
 from ragtasks.errors import ConfigurationError
-from ragtasks.harness.planning import SettingPlan, counter, estimated_tokens, plan
+from ragtasks.harness.planning import JudgingPlan, SettingPlan, counter, estimated_tokens, judges_table, plan
 
 
 def test_every_prompt_of_a_group_is_counted_by_setting() -> None:
@@ -23,8 +24,36 @@ def test_every_prompt_of_a_group_is_counted_by_setting() -> None:
     ]
     assert all(item.reply_tokens == 1024 and item.context == item.tokens[-1] + 1024 for item in plans)
     n_answers = 108 + 79 + 108
-    assert judging.n_calls == 4 * n_answers, "rb_llm and idk once, rl_f twice"
+    n_without_passages = 16  # of the reference setting: nothing can support a statement there, and no judge is asked
+    assert judging.n_calls == 4 * n_answers - n_without_passages, "rb_llm and idk once, rl_f twice"
     assert judging.tokens > judging.n_calls
+
+
+def test_the_second_step_of_rl_f_is_counted_with_the_prompt_that_it_sends() -> None:
+    def count(messages: list[dict[str, str]]) -> int:
+        sent.append(messages[0]["content"])
+        return len(messages[0]["content"])
+
+    sent: list[str] = []
+    (setting,), judging = plan(["mtrag_full_rag_fiqa"], {"data": "sample"}, count)
+    asked = sent[len(setting.tokens) :]
+    second = [text for text in asked if "numbered statements" in text]
+    assert (len(asked), len(second)) == (4 * len(setting.tokens), len(setting.tokens))
+    assert judging.tokens == sum(map(len, asked))
+    assert all("evidence: passage 5]" in text and "statements]\n1. " in text for text in second)
+    first = [text for text in asked if "List what the answer claims" in text]
+    assert sum(map(len, second)) > 1.3 * sum(map(len, first)), "it shows five passages, however short the sample's are"
+
+
+def test_limits_of_an_account_say_how_long_judging_takes_at_least() -> None:
+    for limits, hours in (
+        ({}, "-"),
+        ({"requests_per_minute": 10}, "0.50"),
+        ({"requests_per_minute": 10, "tokens_per_minute": 100}, "1.00"),
+    ):
+        judge = {"model": "m", "base_url": "http://localhost:1/v1", **limits}
+        (row,) = judges_table(JudgingPlan(300, 6000), config_from_metadata({"judges": [judge]})).rows
+        assert row[-1] == hours
 
 
 def test_a_task_named_twice_counts_once() -> None:
