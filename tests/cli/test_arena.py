@@ -14,6 +14,7 @@ from ragtasks.arena.forms import read_form
 from ragtasks.arena.votes import Queue, VoteStore
 from ragtasks.benchmarks.mtrag import FANC, load_human_evaluation
 from ragtasks.cli import main
+from tests.arena._made import vote
 from tests.judges._demo import DemoServer
 from tests.reports._saved import save
 
@@ -61,6 +62,46 @@ def test_battles_ratings_and_the_database(tmp_path: Path, results: Path, command
     again = tmp_path / "again.jsonl"
     assert "4 votes" in command("export", "--database", database, "--output", again)[1]
     assert again.read_bytes() == votes.read_bytes()
+    assert (tmp_path / "again.events.jsonl").read_bytes() == b"", "judges were given nothing"
+
+
+def test_an_export_has_what_was_skipped_and_undone_and_a_copy_lets_nobody_in(tmp_path: Path, command: Command) -> None:
+    database, copy = tmp_path / "arena.sqlite", tmp_path / "copy.sqlite"
+    status, out, _ = command("invite", "Ann Lee", "Bob", "--database", database, "--address", "https://arena.example/")
+    assert status == 0
+    links = [line.partition(": https://arena.example/enter?invitation=") for line in out.splitlines()]
+    assert [name for name, _, _ in links] == ["Ann Lee", "Bob"]
+    assert "needs a name" in command("invite", " ", "--database", database)[2]
+    store = VoteStore(database)
+    assert [store.invited(token) for _, _, token in links] == ["Ann Lee", "Bob"]
+    queue = Queue(store, ["b", "c"], 1)
+    for preference in ("first", "second"):
+        given = queue.next_for("Ann Lee")
+        assert given
+        queue.vote(given, vote("x", "y", preference, vote_id=preference, rater="Ann Lee"))
+        if preference == "first":
+            queue.undo("Ann Lee")
+    skipped = queue.next_for("Ann Lee")
+    assert skipped
+    queue.skip(skipped)
+    store.close()
+    status, out, err = command("export", "--database", database, "--output", tmp_path / "v.jsonl", "--copy", copy)
+    assert (status, err) == (0, "")
+    assert f"wrote {tmp_path / 'v.jsonl'}: 1 votes" in out
+    events = [json.loads(line) for line in (tmp_path / "v.events.jsonl").read_text().splitlines()]
+    said = [(row["event"], row.get("preference"), row["view"]) for row in events if row["event"] != "names_shown"]
+    assert said == [
+        ("given", None, "blinded"),
+        ("voted", "first", "blinded"),
+        ("undone", None, "blinded"),
+        ("voted", "second", "revealed"),
+        ("given", None, "blinded"),
+        ("skipped", None, "blinded"),
+    ]
+    assert "1 votes" in command("export", "--database", copy, "--output", tmp_path / "again.jsonl")[1]
+    assert (tmp_path / "again.jsonl").read_bytes() == (tmp_path / "v.jsonl").read_bytes()
+    assert "a copy to read" in command("invite", "Eve", "--database", copy)[2]
+    assert "nothing to write" in command("export", "--database", database)[2]
 
 
 def test_a_judge_that_is_down_is_said_and_loses_nothing(tmp_path: Path, results: Path, command: Command) -> None:

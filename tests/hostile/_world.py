@@ -70,6 +70,7 @@ class World:
             ("arena", "export"): [["--database", answers, "--output", f"{out}/exported.jsonl"]],
             ("arena", "forms"): [[one, "--output", f"{out}/forms"] for one in results[:2]],
             ("arena", "import"): [[answers, "--database", f"{out}/arena.sqlite"]],
+            ("arena", "invite"): [["Ann", "--database", answers]],
             ("arena", "ratings"): [[answers]],
             ("corpus", "deduplicate"): [[one, f"{out}/{Path(one).name}.kept.jsonl"] for one in corpora],
             ("describe",): [["mtrag", "--data", data], ["custom", "--data", own]],
@@ -81,6 +82,7 @@ class World:
             ("plan",): [["--tasks", "mtrag_full_rag_fiqa", "--data", data]],
             ("quality",): [[own]],
             ("review", "agreement"): [[own, "--database", answers]],
+            ("review", "invite"): [[own, "Ann", "--database", answers]],
             ("review", "export"): [[own, "--database", answers, "--out", f"{out}/reviewed"]],
             ("score",): [[answers, "--benchmark", "mtrag", "--encoder", "none", "--output", f"{out}/scored", *place]],
             ("synthesize",): [

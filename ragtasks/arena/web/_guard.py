@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import re
+import socket
+import struct
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -193,6 +195,8 @@ class PatientProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
 
     def _give_up(self) -> None:
         self._limit = None
+        connection = self.transport.get_extra_info("socket")
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # forget what is unsent
         self.transport.abort()
 
 

@@ -56,6 +56,14 @@ class Rater:
 
         ActionChains(self.driver, duration=0).send_keys(*keys).perform()
 
+    def start(self, link: str) -> None:
+        """Come in by the link of an invitation."""
+        self.driver.delete_all_cookies()
+        self.driver.get(link)
+        self.wait("document.documentElement.dataset.started")
+        self.run("document.querySelector('button.main').click()")
+        self.wait("document.querySelector('nav')")
+
     @property
     def text(self) -> str:
         return str(self.run("return document.body.innerText"))

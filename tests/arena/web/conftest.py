@@ -8,8 +8,7 @@ import pytest
 from tests.arena.web._browser import BROWSER, DRIVER, SCREENS, Rater
 
 
-@pytest.fixture(scope="session")
-def driver() -> Iterator[Any]:
+def _browser() -> Any:
     pytest.importorskip("selenium", reason="selenium is not installed")
     from selenium import webdriver
     from selenium.webdriver.chrome.options import Options
@@ -20,7 +19,12 @@ def driver() -> Iterator[Any]:
     for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    made = webdriver.Chrome(options=options, service=Service(DRIVER))
+    return webdriver.Chrome(options=options, service=Service(DRIVER))
+
+
+@pytest.fixture(scope="session")
+def driver() -> Iterator[Any]:
+    made = _browser()
     yield made
     made.quit()
 
@@ -31,3 +35,13 @@ def rater(driver: Any) -> Rater:
     found.screen(*SCREENS[0])
     driver.get_log("browser")
     return found
+
+
+@pytest.fixture
+def other_rater() -> Iterator[Rater]:
+    """A second browser, with cookies of its own."""
+    made = _browser()
+    found = Rater(made)
+    found.screen(*SCREENS[0])
+    yield found
+    made.quit()

@@ -44,6 +44,99 @@ def test_a_blinded_vote_by_keys_alone_from_the_topic_to_the_names(tmp_path: Path
         assert rater.console == []
 
 
+def test_two_invited_raters_reveal_undo_skip_and_meet_no_pair_twice(
+    tmp_path: Path, rater: Rater, other_rater: Rater
+) -> None:
+    ann, bob = rater, other_rater
+    with serving(tmp_path, small_pool(n=3), types_names=False) as served:
+        store = served.arena.store
+        ann.driver.get(served.address)
+        ann.wait("document.getElementById('invitation')")
+        assert "Open the link of your invitation" in ann.text
+        for one, name in ((ann, "Ann"), (bob, "Bob")):
+            one.start(f"{served.address}/enter?invitation={store.invite(name)[1]}")
+            one.wait("document.getElementById('vote')")
+            assert f"{name} · 0 voted" in one.text
+        pairs = [one.driver.current_url for one in (ann, bob)]
+        bob.driver.get(pairs[0])
+        bob.wait("document.querySelector('h1').textContent === 'Error 404'")
+        assert "secret" not in bob.driver.page_source, "a pair is its rater's"
+        # Ann votes, sees the names, undoes it and votes the other way.
+        ann.press("a")
+        ann.wait("document.querySelector('.result')")
+        assert "secret-" in ann.text
+        ann.press("u")
+        ann.wait("document.getElementById('vote')")
+        assert "You have seen the names of this pair" in ann.text
+        ann.press("b")
+        ann.wait("document.querySelector('.result')")
+        # Bob skips, sees no name, undoes it and votes.
+        bob.driver.get(pairs[1])
+        bob.wait("document.getElementById('vote')")
+        bob.press("s")
+        bob.wait(f"document.getElementById('vote') && location.href !== {json.dumps(pairs[1])}")
+        bob.driver.get(pairs[1])
+        bob.wait("document.querySelector('.result')")
+        assert "You skipped this pair" in bob.text
+        assert "secret" not in bob.driver.page_source
+        bob.press("u")
+        bob.wait("document.getElementById('vote')")
+        assert "You have seen" not in bob.text
+        bob.press("t")
+        bob.wait("document.querySelector('.result')")
+        bob.press("n")
+        bob.wait("document.getElementById('vote')")
+        bob.press("x")
+        bob.wait("document.querySelector('.result')")
+        ann.press("n")
+        ann.wait("document.querySelector('h1').textContent === 'All done'")
+        votes = [(vote.rater, vote.preference, vote.view) for vote in store.votes()]
+        assert votes == [
+            ("Ann", "second", "revealed"),
+            ("Bob", "tie", "blinded"),
+            ("Bob", "both_bad", "blinded"),
+        ]
+        assert len({vote.battle_id for vote in store.votes()}) == 3
+        assert ann.console == []
+
+
+def test_two_raters_side_by_side_and_a_pair_that_was_left(tmp_path: Path, rater: Rater, other_rater: Rater) -> None:
+    ann, bob = rater, other_rater
+    choose = (
+        "document.getElementById('item').selectedIndex = 0; "
+        "document.querySelector('form[method=post] button.main').click()"
+    )
+    with serving(tmp_path, small_pool(n=2), types_names=False, lease_seconds=0) as served:
+        for one, name in ((ann, "Ann"), (bob, "Bob")):
+            one.start(f"{served.address}/enter?invitation={served.arena.store.invite(name)[1]}")
+            one.wait("document.getElementById('vote')")
+        left = ann.driver.current_url
+        ann.driver.get(f"{served.address}/side-by-side")
+        ann.run(choose)
+        ann.wait("document.getElementById('vote')")
+        assert "secret-one" in ann.text
+        ann.press("a")
+        ann.wait("document.querySelector('.result')")
+        bob.driver.get(f"{served.address}/side-by-side")
+        bob.run(choose)
+        bob.wait("document.querySelector('h1').textContent === 'Not saved'")
+        assert "This pair went to as many other raters as it needs" in bob.text
+        assert "Home" in bob.text
+        bob.run("document.querySelector('.button.main').click()")
+        bob.wait("document.getElementById('vote')")
+        bob.press("b")
+        bob.wait("document.querySelector('.result')")
+        ann.driver.get(f"{served.address}/battles")
+        ann.wait("document.querySelector('h1').textContent === 'All done'")
+        assert [(vote.rater, vote.view) for vote in served.arena.store.votes()] == [
+            ("Ann", "side_by_side"),
+            ("Bob", "blinded"),
+        ]
+        voted = {vote.rater: vote.battle_id for vote in served.arena.store.votes()}
+        assert voted["Ann"] != voted["Bob"]
+        assert left.startswith(served.address)
+
+
 def test_a_citation_opens_its_passage_on_focus_and_on_hover(tmp_path: Path, rater: Rater) -> None:
     from selenium.webdriver.common.action_chains import ActionChains
     from selenium.webdriver.common.by import By

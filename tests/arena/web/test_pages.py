@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import threading
 import time
@@ -334,6 +335,23 @@ def test_who_is_slow_with_a_request_is_cut_off(tmp_path: Path, monkeypatch: pyte
         head = b"POST /enter HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\n"
         assert raw(served.port, head, b"name=").startswith(b"HTTP/1.1 408")
         assert Visitor(served.port).get("/enter").status == 200
+
+
+def test_who_does_not_read_what_is_sent_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_guard, "SLOWEST_SECONDS", 0.5)
+    with serving(tmp_path, small_pool(n=1, text="word " * 100_000)) as served:
+        visitor = Visitor(served.port)
+        visitor.enter()
+        path = visitor.get("/battles").headers["location"]
+        head = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nCookie: {visitor.cookie}\r\n\r\n"
+        with socket.socket() as connection:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            connection.connect(("127.0.0.1", served.port))
+            connection.sendall(8 * head.encode())  # more than the system keeps for a connection
+            gone = select.poll()
+            gone.register(connection, select.POLLHUP | select.POLLERR)
+            assert gone.poll(30_000), "the server closes, though there is more to read"
+        assert visitor.get("/enter").status == 200
 
 
 def test_other_machines_need_a_token(tmp_path: Path) -> None:
