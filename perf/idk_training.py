@@ -158,7 +158,7 @@ def _gaps_by_others(answers: Sequence[Answer], prose: Iterable[str]) -> list[lis
 
 
 def _gaps(answer: Answer, weights: Weights) -> list[bool]:
-    with patch.object(_learned, "_weights", return_value=weights):
+    with patch.object(_learned, "_learned", return_value=_learned.Learned.of(weights)):
         learned = [gap_probability(sentence) >= GAP for sentence in answer.sentences]
     return [by_rule or one for by_rule, one in zip(refuses_by_rule(answer.sentences), learned, strict=True)]
 
@@ -189,7 +189,7 @@ def leave_one_style_out(answers: Sequence[Answer], prose: Sequence[str]) -> None
     every: Counter[tuple[str, str]] = Counter()
     for style in dict.fromkeys(answer.style for answer in answers):
         weights = learn([one for one in answers if one.style != style], prose)
-        with patch.object(_learned, "_weights", return_value=weights):
+        with patch.object(_learned, "_learned", return_value=_learned.Learned.of(weights)):
             table = confusion(RuleBasedIdk(), [labelled(one) for one in answers if one.style == style])
         print_table(style, table)
         every += table

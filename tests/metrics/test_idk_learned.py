@@ -18,7 +18,7 @@ from ragtasks.metrics import RuleBasedIdk
 from ragtasks.metrics.idk_rules import classify
 from ragtasks.metrics.idk_rules._classifying import refuses_by_rule
 from ragtasks.metrics.idk_rules._clauses import sentences_of
-from ragtasks.metrics.idk_rules._features import features_of, tokens_of
+from ragtasks.metrics.idk_rules._features import Features, features_of, tokens_of
 from ragtasks.metrics.idk_rules._learned import answer_probabilities, gap_probability
 from ragtasks.metrics.idk_rules._word_classes import FUNCTION_WORDS, WORDS
 from ragtasks.records import IdkVerdict
@@ -144,6 +144,13 @@ def test_a_folder_that_is_no_checkout_teaches_nothing(tmp_path: Path) -> None:
 def test_any_sentences_have_probabilities(texts: list[str]) -> None:
     assert all(0 <= gap_probability(text) <= 1 for text in texts)
     assert all(0 <= one <= 1 for one in answer_probabilities(texts, [True] * len(texts)))
+
+
+def test_the_detector_reads_the_features_that_are_weighed_and_no_others() -> None:
+    weighed = {"the _ pages", "NOT+SAY", "SOURCE<>SAY", "never there"}
+    read = Features(weighed)
+    for sentence in ("the zebra pages do not say", "no", "", "the zebra pages do not say"):
+        assert read.of(tokens_of(sentence)) == weighed & features_of(tokens_of(sentence))
 
 
 def test_features_are_those_of_order_and_surroundings() -> None:

@@ -10,7 +10,7 @@ beside it has to read as an answer as well.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ragtasks.metrics.idk_rules._clauses import Clause, clauses_of, names_source, sentences_of, yes_or_no
@@ -96,46 +96,65 @@ def lacks_nothing(text: str) -> tuple[IdkVerdict, str] | None:
     return IdkVerdict.NO, "no word that says that anything is missing"
 
 
+class _Reading:
+    """The sentences of a response, whose clauses are cut when they are needed."""
+
+    def __init__(self, sentences: Sequence[str]) -> None:
+        self.sentences = sentences
+        openings = [yes_or_no(sentence) for sentence in sentences]
+        self.is_reply = [
+            bool(opening) or before == "alone" for opening, before in zip(openings, [None, *openings], strict=False)
+        ]
+        self._n_looked_at, self._first_named = 0, len(sentences)
+        self._clauses: dict[int, list[Clause]] = {}
+
+    def clauses(self, place: int) -> list[Clause]:
+        """Return the clauses of a sentence."""
+        if place not in self._clauses:
+            self._clauses[place] = clauses_of(
+                self.sentences[place], source_named=self._is_named_before(place), is_reply=self.is_reply[place]
+            )
+        return self._clauses[place]
+
+    def refuses(self, place: int) -> bool:
+        """Return whether a clause of a sentence is a refusal by the rules."""
+        return may_refuse(self.sentences[place]) and any(map(_refuses, self.clauses(place)))
+
+    def has_gap(self, place: int) -> bool:
+        """Return whether a sentence says that information is missing, by what was learned."""
+        sentence = self.sentences[place]
+        return gap_probability(_beyond_reply(sentence) if self.is_reply[place] else sentence) >= GAP
+
+    def _is_named_before(self, place: int) -> bool:
+        while self._n_looked_at < min(place, self._first_named):
+            if names_source(self.sentences[self._n_looked_at]):
+                self._first_named = self._n_looked_at
+            self._n_looked_at += 1
+        return self._first_named < place
+
+
 def parts_of(text: str) -> Parts:
     """Return what a response is made of; empty parts where nothing refuses."""
     parts = Parts()
-    sentences = sentences_of(text)
-    by_rule = refuses_by_rule(sentences)
-    gaps = [
-        rule or gap_probability(_beyond_reply(sentence) if is_reply else sentence) >= GAP
-        for rule, (sentence, _, is_reply) in zip(by_rule, _in_context(sentences), strict=True)
-    ]
+    reading = _Reading(sentences_of(text))
+    by_rule = [reading.refuses(place) for place in range(len(reading.sentences))]
+    gaps = [rule or reading.has_gap(place) for place, rule in enumerate(by_rule)]
     if not any(gaps):
         return parts
-    answers = answer_probabilities(sentences, gaps)
-    read = [
-        clauses_of(sentence, source_named=named, is_reply=is_reply)
-        for sentence, named, is_reply in _in_context(sentences)
-    ]
-    for sentence, clauses, rule, gap, answer in zip(sentences, read, by_rule, gaps, answers, strict=True):
+    answers = answer_probabilities(reading.sentences, gaps)
+    for place, (rule, gap, answer) in enumerate(zip(by_rule, gaps, answers, strict=True)):
         if gap and not rule:
-            parts.refusals.append(sentence)
+            parts.refusals.append(reading.sentences[place])
         else:
-            _add_sentence(clauses, answer, parts)
+            _add_sentence(reading.clauses(place), answer, parts)
     parts.by_rule = any(by_rule)
     return parts
 
 
 def refuses_by_rule(sentences: Sequence[str]) -> list[bool]:
     """Return whether a clause of each sentence of a response is a refusal by the rules alone."""
-    return [
-        may_refuse(sentence) and any(map(_refuses, clauses_of(sentence, source_named=named, is_reply=is_reply)))
-        for sentence, named, is_reply in _in_context(sentences)
-    ]
-
-
-def _in_context(sentences: Sequence[str]) -> Iterator[tuple[str, bool, bool]]:
-    """Yield each sentence, whether one before it named what was retrieved, and whether it begins with a reply."""
-    named, before = False, None
-    for sentence in sentences:
-        opening = yes_or_no(sentence)
-        yield sentence, named, bool(opening) or before == "alone"
-        named, before = named or names_source(sentence), opening
+    reading = _Reading(sentences)
+    return [reading.refuses(place) for place in range(len(sentences))]
 
 
 def _beyond_reply(sentence: str) -> str:

@@ -6,9 +6,9 @@ All other words are one and the same to it, so that what was learned on one topi
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import product
+from itertools import chain, product
 
 from ragtasks.metrics.idk_rules._word_classes import FUNCTION_WORDS, WHO_LACKS, WORDS
 
@@ -93,21 +93,41 @@ def content_of(tokens: Sequence[str]) -> set[str]:
     return {token[:6] for token in tokens if len(token) > 2 and not _step(token)}
 
 
-def features_of(tokens: Sequence[str]) -> set[str]:
-    """Return the features of a sentence: one to three words in a row, classes in a row, classes around a sign."""
-    words = [_START]
-    for token in tokens:
-        if token in _WORDS:
-            words.append(token)
-        elif words[-1] != _OTHER:
-            words.append(_OTHER)
-    words += (_END, "", "")
-    steps = [(_START,), *map(_step, tokens), (_END,), (), (), ()]
-    return set().union(
-        *map(_in_a_row, words, words[1:], words[2:]),
-        *map(_of_classes, steps, steps[1:], steps[2:], steps[3:]),
-        _around_signs(steps),
-    )
+class Features:
+    """Reads the features of sentences: one to three words in a row, classes in a row, classes around a sign.
+
+    What a piece of a sentence gives is remembered, without the features that nobody asked for.
+    """
+
+    def __init__(self, wanted: Collection[str] | None = None) -> None:
+        """Take the features that are wanted; None: all."""
+        self._wanted = None if wanted is None else frozenset(wanted)
+        self._in_a_row = lru_cache(_N_PIECES)(lambda *words: self._only(_in_a_row(words)))
+        self._of_classes = lru_cache(_N_PIECES)(lambda *steps: self._only(_of_classes(*steps)))
+        self._around = lru_cache(_N_PIECES)(lambda before, after: self._only(_around(before, after)))
+
+    def of(self, tokens: Sequence[str]) -> set[str]:
+        """Return the features of a sentence."""
+        words = [_START]
+        for token in tokens:
+            if token in _WORDS:
+                words.append(token)
+            elif words[-1] != _OTHER:
+                words.append(_OTHER)
+        words += (_END, "", "")
+        steps = [(_START,), *map(_step, tokens), (_END,), (), (), ()]
+        return set().union(
+            *map(self._in_a_row, words, words[1:], words[2:]),
+            *map(self._of_classes, steps, steps[1:], steps[2:], steps[3:]),
+            *(self._around(*sides) for sides in _signs_in(steps)),
+        )
+
+    def _only(self, found: Iterable[str]) -> Step:
+        return tuple(name for name in found if self._wanted is None or name in self._wanted)
+
+
+features_of = Features().of
+"""All features of a sentence."""
 
 
 def _classes(token: str) -> Step:
@@ -120,20 +140,19 @@ def _step(token: str) -> Step:
     return _classes(token) or ((token,) if token in _GRAMMAR else ())
 
 
-@lru_cache(_N_PIECES)
-def _in_a_row(*words: str) -> Step:
+def _in_a_row(words: Step) -> Iterator[str]:
     rows = (words[:length] for length in (1, 2, 3) if words[length - 1])
-    return tuple(" ".join(row) for row in rows if not _NO_FEATURES.issuperset(row))
+    return (" ".join(row) for row in rows if not _NO_FEATURES.issuperset(row))
 
 
-@lru_cache(_N_PIECES)
-def _of_classes(here: Step, after: Step, third: Step, fourth: Step) -> Step:
-    pairs = (
-        f"{one}{joint}{other}"
-        for joint, step in (("+", after), ("..", third + fourth))
-        for one, other in product(here, step)
-    )
-    return (*pairs, *map("+".join, product(here, after, third)))
+def _of_classes(here: Step, after: Step, third: Step, fourth: Step) -> Iterator[str]:
+    near, far = product(here, after), product(here, third + fourth)
+    return chain(map("+".join, near), map("..".join, far), map("+".join, product(here, after, third)))
+
+
+def _around(before: frozenset[str], after: frozenset[str]) -> Iterator[str]:
+    pairs = (f"{one}<>{other}" for one in before for other in after)
+    return chain((f"{one}<" for one in before), (f">{one}" for one in after), pairs)
 
 
 @lru_cache(_N_PIECES)
@@ -141,17 +160,13 @@ def _names(step: Step) -> Step:
     return tuple(filter(str.isupper, step))
 
 
-def _around_signs(steps: Sequence[Step]) -> set[str]:
+def _signs_in(steps: Sequence[Step]) -> Iterator[tuple[frozenset[str], frozenset[str]]]:
+    """Yield the classes of the words before and after each sign."""
     named = list(map(_names, steps))
-    found: set[str] = set()
     for place, here in enumerate(named):
         if not _SIGNS.isdisjoint(here):
-            before = set().union(*named[max(0, place - _AROUND) : place])
-            after = set().union(*named[place + 1 : place + 1 + _AROUND])
-            found.update(f"{one}<" for one in before)
-            found.update(f">{one}" for one in after)
-            found.update(f"{one}<>{other}" for one in before for other in after)
-    return found
+            before, after = named[max(0, place - _AROUND) : place], named[place + 1 : place + 1 + _AROUND]
+            yield frozenset().union(*before), frozenset().union(*after)
 
 
 _SIGN_WORDS = frozenset(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from ragtasks.metrics.idk_rules._features import content_of, features_of, has_sign, is_of_others, tokens_of
+from ragtasks.metrics.idk_rules._features import Features, content_of, features_of, has_sign, is_of_others, tokens_of
 
 GAP = 0.75
 """From this probability on, a sentence says that information is missing."""
@@ -32,10 +32,31 @@ class Sentences:
     """`features_of` each."""
 
     @classmethod
-    def of(cls, sentences: Sequence[str]) -> Sentences:
-        """Return the sentences of `sentences_of`, read."""
+    def of(cls, sentences: Sequence[str], features: Features | None = None) -> Sentences:
+        """Return the sentences of `sentences_of`, read, with all their features or those that are asked for."""
         tokens = [tokens_of(sentence) for sentence in sentences]
-        return cls(tokens, [features_of(one) for one in tokens])
+        return cls(tokens, list(map(features.of if features else features_of, tokens)))
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """Two regressions, and what reads the features that they weigh."""
+
+    weights: Mapping[str, Mapping[str, float]]
+    """Regression -> feature -> weight; the empty feature is the intercept."""
+    features: Features
+    """Reads those features alone."""
+
+    @classmethod
+    def of(cls, weights: Mapping[str, Mapping[str, float]]) -> Learned:
+        """Return the regressions of these weights."""
+        return cls(weights, Features({name for one in weights.values() for name in one}))
+
+    def probability(self, name: str, features: Mapping[str, float]) -> float:
+        """Return what a regression (`gap`, `answer`) gives for feature -> value."""
+        weights = self.weights[name]
+        total = weights[""] + sum(weights[one] * features[one] for one in weights.keys() & features.keys())
+        return 1 / (1 + math.exp(-total))
 
 
 def gap_probability(sentence: str) -> float:
@@ -46,7 +67,8 @@ def gap_probability(sentence: str) -> float:
     tokens = tokens_of(sentence)
     if tokens[:1] in _CONDITIONS or not has_sign(tokens) or is_of_others(tokens):
         return 0.0
-    return _probability("gap", dict.fromkeys(features_of(tokens), 1.0))
+    learned = _learned()
+    return learned.probability("gap", dict.fromkeys(learned.features.of(tokens), 1.0))
 
 
 def answer_probabilities(sentences: Sequence[str], gaps: Sequence[bool]) -> list[float]:
@@ -56,8 +78,9 @@ def answer_probabilities(sentences: Sequence[str], gaps: Sequence[bool]) -> list
         sentences: all of a response, in order.
         gaps: whether each says that information is missing; one has to.
     """
-    read = Sentences.of(sentences)
-    return [_probability("answer", features) for features in answer_features(read, gaps)]
+    learned = _learned()
+    read = Sentences.of(sentences, learned.features)
+    return [learned.probability("answer", features) for features in answer_features(read, gaps)]
 
 
 def answer_features(read: Sentences, gaps: Sequence[bool]) -> list[dict[str, float]]:
@@ -87,14 +110,6 @@ def answer_features(read: Sentences, gaps: Sequence[bool]) -> list[dict[str, flo
     return found
 
 
-def _probability(name: str, features: Mapping[str, float]) -> float:
-    weights = _weights()[name]
-    total = weights[""] + sum(weights.get(feature, 0.0) * value for feature, value in features.items())
-    return 1 / (1 + math.exp(-total))
-
-
 @cache
-def _weights() -> dict[str, dict[str, float]]:
-    """Return regression -> feature -> weight; the empty feature is the intercept."""
-    weights: dict[str, dict[str, float]] = json.loads(Path(__file__).with_name("weights.json").read_text("utf-8"))
-    return weights
+def _learned() -> Learned:
+    return Learned.of(json.loads(Path(__file__).with_name("weights.json").read_text("utf-8")))
