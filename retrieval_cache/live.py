@@ -14,6 +14,7 @@ from ragtasks.records import Passage
 from retrieval_cache.corpora import open_source
 from retrieval_cache.indexes import domain_retriever
 from retrieval_cache.queries import LLM_REWRITE, select_queries
+from retrieval_cache.retrievers import searched
 from retrieval_cache.spec import parse
 from retrieval_cache.stage import DEPTH
 from retrieval_cache.store import RunStore
@@ -72,7 +73,7 @@ def searcher_of_many(
         passages = {passage.passage_id: passage for passage in source.passages()}
 
     def search(queries: Mapping[str, str]) -> dict[str, tuple[Passage, ...]]:
-        found = retriever.search(dict(queries), DEPTH)
+        found = searched(retriever, dict(queries), DEPTH)
         return {
             name: tuple(passages[ranked.passage_id] for ranked in found[name][: benchmark.n_passages])
             for name in queries

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ragtasks.clients import Secrets, no_secrets
 from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.plugins import ExtensionPoint
+from ragtasks.secrets import is_secret_name
 from retrieval_cache.retrievers import Retriever, RetrieverFactory, refused, value_of
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ _SECRETS = {
     "milvus": ("token", "MILVUS_TOKEN"),
     "listwise": ("api_key", "OPENAI_API_KEY"),
 }
+_MOST_NESTED = 50
+_KEY_OPTION = re.compile(r"(?:^|[:,;(])\s*([A-Za-z][\w-]*)\s*=")
 _OPTION = re.compile(r"([A-Za-z][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 
 
@@ -58,6 +61,11 @@ def parse(line: str, secrets: Secrets = no_secrets, replies: Path | None = None)
         MissingExtraError: a library that it needs is not installed.
     """
     text = line.strip()
+    _refuse_keys(text)
+    if text.count("(") > _MOST_NESTED:
+        raise refused(
+            f"{text[:60]}...", f"at most {_MOST_NESTED} retrievers inside of each other", str(text.count("("))
+        )
     composed = re.fullmatch(r"(hybrid|rerank)\s*\((.*)\)", text, re.DOTALL)
     if composed:
         inner = partial(parse, secrets=secrets, replies=replies)
@@ -67,7 +75,7 @@ def parse(line: str, secrets: Secrets = no_secrets, replies: Path | None = None)
     head, *parts = split(text, ",", line)
     kind, colon, argument = head.partition(":")
     if kind in _NAMED:
-        options = _options(parts, line) | _secret_option(kind, parts, secrets)
+        options = _options(parts, line) | _secret_option(kind, secrets)
         return _built(RETRIEVERS.get(kind), line, [_argument(argument, line)], options)
     if kind in _PLAIN:
         return _built(RETRIEVERS.get(kind), line, _PLAIN[kind], _options([argument, *parts] if colon else parts, line))
@@ -97,19 +105,28 @@ def _is_retriever(made: object) -> bool:
     return isinstance(made, Retriever)
 
 
-def _secret_option(kind: str, parts: Sequence[str], secrets: Secrets) -> dict[str, Any]:
+def _secret_option(kind: str, secrets: Secrets) -> dict[str, Any]:
     """Return the option that carries a server's key, from the caller and never from the line."""
-    _refuse_key(kind, parts)
     option, variable = _SECRETS.get(kind, ("", ""))
     key = secrets(variable) if option else None
     return {option: key} if key else {}
 
 
-def _refuse_key(kind: str, parts: Sequence[str]) -> None:
-    option, variable = _SECRETS.get(kind, ("", ""))
-    if option and any(part.strip().startswith(f"{option}=") for part in parts):
-        # The line is not shown: it holds the key.
-        raise ConfigurationError(f"retriever {kind!r}: the key may not stand in the line; set {variable} instead")
+def _refuse_keys(line: str) -> None:
+    """Refuse a line that holds a key, wherever it stands: lines are printed and stored.
+
+    Raises:
+        ConfigurationError: it does. The line is not shown.
+    """
+    named = next((name for name in _KEY_OPTION.findall(line) if is_secret_name(name)), None)
+    if named is None:
+        return
+    kinds = [kind for kind in _SECRETS if re.search(rf"\b{kind}\b", line)]
+    variables = " or ".join(_SECRETS[kind][1] for kind in kinds or _SECRETS)
+    raise ConfigurationError(
+        f"retriever {' '.join(kinds) or 'with a key'}: {named} is a key, and the key may not stand in the line, which "
+        f"is printed and stored. Next step: leave it out, and set {variables} in the environment instead"
+    )
 
 
 def _connector(secrets: Secrets, replies: Path | None) -> Connect:
@@ -152,7 +169,6 @@ def _rerank(inside: str, line: str, inner: Callable[[str], Retriever], connect: 
         )
         raise refused(line, expected, f"{len(members)} parts: {members}")
     model, *parts = split(chosen, ",", line)
-    _refuse_key(kind, parts)
     options = _options(parts, line)
     if kind == "listwise":
         from ragtasks.clients import Endpoint, endpoint_of
@@ -239,8 +255,27 @@ def _built(make: Callable[..., _Made], line: str, arguments: list[Any], options:
         signature.bind(*arguments, **options)
     except TypeError as error:
         raise refused(line, f"the options {', '.join(known)}", str(error)) from None
-    return make(*arguments, **options)
+    kinds = {name: _kinds(signature.parameters[name].annotation) for name in options}
+    wrong = next((name for name, value in options.items() if kinds[name] and type(value) not in kinds[name]), None)
+    try:
+        made = make(*arguments, **options)  # its own error says more, such as a range
+    except TypeError:
+        if wrong is None:
+            raise
+    if wrong is not None:
+        raise refused(line, f"{wrong} as {_KIND_WORDS[min(kinds[wrong], key=str)]}", repr(options[wrong]))
+    return made
 
+
+def _kinds(annotation: object) -> set[type]:
+    """Return the types that a number or switch may have by its annotation; none where that says something else."""
+    text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
+    names = {part.strip() for part in text.split("|")} - {"None"}
+    return set().union(*(_KINDS[name] for name in names)) if names and names <= _KINDS.keys() else set()
+
+
+_KINDS: dict[str, set[type]] = {"int": {int}, "float": {int, float}, "bool": {bool}}
+_KIND_WORDS: dict[type, str] = {int: "a whole number", float: "a number", bool: "true or false"}
 
 RETRIEVERS = ExtensionPoint(
     "ragtasks.retrievers",

@@ -44,6 +44,7 @@ from retrieval_cache.retrievers import (
     Retriever,
     no_progress,
     reciprocal_rank_fusion,
+    searched,
     statistics_of,
     wanted_passages,
 )
@@ -179,9 +180,9 @@ class _Work:
         """Return what a retriever finds: for one query form as it is, for several fused by reciprocal rank."""
         forms, depth = self._texts(domain), self._request.depth
         if len(forms) == 1:
-            return retriever.search(forms[0], depth, self._shown(domain))
+            return searched(retriever, forms[0], depth, self._shown(domain))
         deep = max(depth, FUSION_DEPTH)
-        runs = [retriever.search(texts, deep, self._shown(domain)) for texts in forms]
+        runs = [searched(retriever, texts, deep, self._shown(domain)) for texts in forms]
         return {query_id: ranked[:depth] for query_id, ranked in reciprocal_rank_fusion(runs, depth=deep).items()}
 
     def statistics(self, folder: Path) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Files as every part reads and writes them: JSON lines, runs and qrels, whole files, hashes."""
 
-from ragtasks.files._atomic import publish, write_atomically, written_aside
+from ragtasks.files._atomic import lock_holders, publish, write_atomically, written_aside
 from ragtasks.files._candidates import Candidate, RetrievedTopic, has_candidates, retrieved_topic
 from ragtasks.files._contexts import UNNAMED, contexts_in
 from ragtasks.files._hashing import canonical_hash
@@ -60,6 +60,7 @@ __all__ = [
     "json_lines",
     "labels_of",
     "listed_error",
+    "lock_holders",
     "new_run_name",
     "parse_json",
     "passage_of",

@@ -11,6 +11,8 @@ from typing import IO
 
 from ragtasks.errors import CacheError
 
+_ANOTHER = "another process holds it"
+
 
 def write_atomically(path: Path, content: bytes) -> str:
     """Write a file so that it is either whole or not there, and return the sha256 of its content.
@@ -75,4 +77,18 @@ def _sync_folder(folder: Path) -> None:
             os.close(handle)
 
 
-__all__ = ["publish", "write_atomically", "written_aside"]
+def lock_holders(path: Path) -> str:
+    """Return who holds a lock on a database file, in words; the system tells on Linux only."""
+    beside = (path.with_name(path.name + ending) for ending in ("", "-wal", "-shm"))
+    try:
+        wanted = {str(one.stat().st_ino) for one in beside if one.exists()}
+        locks = [line.split() for line in Path("/proc/locks").read_text(encoding="ascii").splitlines()]
+    except (OSError, ValueError):
+        return _ANOTHER
+    # `1: POSIX  ADVISORY  WRITE 4711 08:01:131080 128 128`, with `->` before the kind where one waits.
+    holders = {cells[4] for cells in locks if len(cells) == 8 and cells[5].rpartition(":")[2] in wanted}
+    others = sorted(holders - {str(os.getpid())}, key=int)
+    return f"process {', '.join(others)} holds it" if others else _ANOTHER
+
+
+__all__ = ["lock_holders", "publish", "write_atomically", "written_aside"]

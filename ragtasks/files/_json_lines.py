@@ -6,6 +6,7 @@ turns them into records; only what is alike in all files is made here: passages 
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -94,6 +95,7 @@ def parse_json(text: bytes) -> Any:
     Raises:
         ValueError: not JSON (nor JSON with NaN), nested too deeply, or not UTF-8.
     """
+    text = text.removeprefix(codecs.BOM_UTF8)
     try:
         return orjson.loads(_nan_as_null(text) if _NAN in text else text)
     except orjson.JSONDecodeError:
@@ -130,7 +132,7 @@ def read_whole(violations: Violations) -> bytes:
         BenchmarkFileError: the file is missing, cannot be read, or is empty.
     """
     try:
-        content = violations.path.read_bytes()
+        content = violations.path.read_bytes().removeprefix(codecs.BOM_UTF8)
     except OSError as error:
         raise violations.unreadable(error) from error
     if not content.strip():
@@ -221,9 +223,10 @@ def _filled_lines(violations: Violations) -> Iterator[tuple[int, bytes]]:
     try:
         with violations.path.open("rb") as stream:
             for number, line in enumerate(bounded_lines(stream), start=1):
-                if line.strip():
+                filled = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+                if filled.strip():
                     n_filled += 1
-                    yield number, line
+                    yield number, filled
     except OSError as error:
         raise violations.unreadable(error) from error
     except ValueError as error:

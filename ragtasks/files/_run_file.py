@@ -32,7 +32,7 @@ def read_run(path: Path) -> dict[str, tuple[Ranked, ...]]:
             query twice); all of them are listed.
     """
     try:
-        with path.open(encoding="utf-8") as stream:
+        with path.open(encoding="utf-8-sig") as stream:
             lines = [line.removesuffix("\n") for line in bounded_lines(stream)]
     except (OSError, ValueError) as error:
         raise CacheError(f"cannot read the run {path}: {error}; next step: check the path") from error

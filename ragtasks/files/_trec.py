@@ -22,6 +22,7 @@ from ragtasks.records import Qrel
 
 _MOST_SHOWN = 20  # errors of one file
 _NUMBER = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
+_NUL = "\0"  # trec_eval is written in C: an id with one ends the process
 _GRADE = re.compile(r"-?[0-9]{1,9}")
 _HEADER = "query-id"  # first cell of the header that files of BEIR have
 
@@ -67,6 +68,8 @@ class Misfit:
 def run_line(text: str) -> RunLine | Misfit:
     """Return what a line of a TREC run says, or what is wrong with it: other than six cells, or no finite score."""
     cells = text.split()
+    if _NUL in text:
+        return Misfit("text", "a NUL character")
     if len(cells) != 6:
         return Misfit("6 cells (query Q0 passage rank score tag)", len(cells))
     query_id, _, passage_id, rank, score, _ = cells
@@ -90,7 +93,9 @@ def qrel_lines(
         cells = text.split(separator)
         if number == 1 and cells[:1] == [_HEADER]:
             continue
-        if len(cells) not in n_cells:
+        if _NUL in text:
+            yield number, Misfit("text", "a NUL character")
+        elif len(cells) not in n_cells:
             kinds = {3: "3 cells (query passage grade)", 4: "4 (query 0 passage grade)"}
             yield number, Misfit(" or ".join(kinds[n] for n in sorted(n_cells)), len(cells))
         elif not _GRADE.fullmatch(cells[-1]) or int(cells[-1]) < least:
@@ -162,7 +167,7 @@ def text_of(path: Path) -> str:
         CacheError: no file, or none of text.
     """
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise unreadable(path, str(error)) from error
 

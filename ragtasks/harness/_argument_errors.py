@@ -48,7 +48,7 @@ def parse_in_one_line(parse: Callable[[], Namespace], arguments: Sequence[str]) 
     """
     try:
         return parse()
-    except ValueError:
+    except (ValueError, RecursionError):
         _HARNESS_LOGGER.debug("the harness's arguments", exc_info=True)
         violation = _broken_json(arguments)
         if not violation:

@@ -100,7 +100,7 @@ class AnswerReader:
         text = _only_text(found) if isinstance(found, list) else found
         if isinstance(text, str):
             return text
-        self._note(number, "`answer`: a text", "no `answer`" if found is None else found, name)
+        self._note(number, "`answer`: a text", _missing(row) if found is None else found, name)
         return None
 
     def _passages(self, number: int, row: Mapping[str, Any], name: str) -> tuple[tuple[Passage, ...] | None, bool]:
@@ -155,6 +155,11 @@ def _normal(written: str) -> str:
 def _first(row: Mapping[str, Any], what: str) -> Any:
     """Return what stands under the first of the keys that is there; None where none is, or it is null."""
     return next((row[key] for key in ANSWER_KEYS[what] if key in row), None)
+
+
+def _missing(row: Mapping[str, Any]) -> str:
+    named = next((key for key in ANSWER_KEYS["answer"] if key in row), None)
+    return "no `answer`" if named is None else f"no text: `{named}` is null"
 
 
 def _only_text(predictions: list[Any]) -> object:

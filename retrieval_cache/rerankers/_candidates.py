@@ -16,7 +16,7 @@ import orjson
 from ragtasks.errors import CacheError, ConfigurationError, clear_error
 from ragtasks.files import Run, written_aside
 from ragtasks.records import Passage
-from retrieval_cache.retrievers import Progress, Retriever
+from retrieval_cache.retrievers import Progress, Retriever, searched
 
 
 class Candidates:
@@ -87,7 +87,7 @@ class Candidates:
                 next_step=f"ask for fewer passages, or set depth to at least {max(k, 1)}",
             )
             raise ConfigurationError(message)
-        return self.first.search(queries, self.depth, progress)
+        return searched(self.first, queries, self.depth, progress)
 
     def passages(self, ids: Iterable[str]) -> list[Passage]:
         """Return the passages with these ids, in their order; call `index` before."""

@@ -8,6 +8,7 @@ from retrieval_cache.retrievers._protocol import (
     Retriever,
     RetrieverFactory,
     no_progress,
+    searched,
     statistics_of,
     wanted_passages,
 )
@@ -69,6 +70,7 @@ __all__ = [
     "read_lengths",
     "reciprocal_rank_fusion",
     "refused",
+    "searched",
     "set_max_length",
     "statistics_of",
     "term_lister",

@@ -16,7 +16,7 @@ import orjson
 from ragtasks.errors import CacheError, ConfigurationError, clear_error
 from ragtasks.files import Ranked, Run, in_rank_order
 from ragtasks.records import Passage
-from retrieval_cache.retrievers._protocol import Progress, Retriever, no_progress, wanted_passages
+from retrieval_cache.retrievers._protocol import Progress, Retriever, no_progress, searched, wanted_passages
 from retrieval_cache.retrievers.encoded import Fill, Place, encode_with
 
 K = 60
@@ -163,7 +163,7 @@ class HybridRetriever:
         if k < 1:
             return dict.fromkeys(queries, ())
         depth = max(self._depth, k)
-        runs = [retriever.search(queries, depth, progress) for retriever in self._retrievers]
+        runs = [searched(retriever, queries, depth, progress) for retriever in self._retrievers]
         fused = reciprocal_rank_fusion(runs, self._k, self._weights, depth)
         return {query_id: fused[query_id][:k] for query_id in queries}
 

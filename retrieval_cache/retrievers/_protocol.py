@@ -6,11 +6,13 @@ that changes a ranking: parameters, analyser, model, library version; and nothin
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from ragtasks.files import Run
+from ragtasks.errors import ConfigurationError, clear_error
+from ragtasks.files import Ranked, Run
 from ragtasks.records import Passage
 
 Progress = Callable[[str, int, int | None], None]
@@ -88,6 +90,37 @@ class KeepsStatistics(Protocol):
         """Return the counts so far, as JSON values."""
 
 
+def searched(retriever: Retriever, queries: Mapping[str, str], k: int, progress: Progress = no_progress) -> Run:
+    """Return what a retriever finds; pairs (passage_id, score) count as `Ranked`, as another package may return them.
+
+    Raises:
+        ConfigurationError: it returned something else than the contract says.
+        RagtasksError: as the retriever.
+    """
+    found: Any = retriever.search(queries, k, progress)
+    try:
+        return {query_id: tuple(map(_ranked, found[query_id])) for query_id in queries}
+    except (TypeError, ValueError, LookupError, AttributeError) as error:
+        message = clear_error(
+            f"retriever {retriever.name}",
+            where="what its `search` returned",
+            expected="for each query id the passages, best first, as Ranked(passage_id, score) or as such pairs, "
+            "of a text and a finite number",
+            found=f"{type(error).__name__}: {error}"[:200],
+            next_step="see `search` in docs/extending.md",
+        )
+        raise ConfigurationError(message) from error
+
+
+def _ranked(item: Any) -> Ranked:
+    if isinstance(item, Ranked):
+        return item
+    passage_id, score = item
+    if not isinstance(passage_id, str) or not math.isfinite(score):
+        raise ValueError(repr(item))
+    return Ranked(passage_id, float(score))
+
+
 def wanted_passages(retriever: Retriever, queries: Mapping[str, str]) -> frozenset[str] | None:
     """Return the ids of all passages that a retriever may rank; None where it needs, or may need, the whole corpus."""
     return retriever.wanted_passages(queries) if isinstance(retriever, NamesPassages) else None
@@ -105,6 +138,7 @@ __all__ = [
     "Retriever",
     "RetrieverFactory",
     "no_progress",
+    "searched",
     "statistics_of",
     "wanted_passages",
 ]

@@ -22,6 +22,13 @@ LEFT_OUT = "left_out"
 _MOST_SHOWN = 20
 
 
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name that is longer than names can be
+        return False
+
+
 class RunFileRetriever:
     """The rankings of one file; its passages are checked against the corpus when they are asked for."""
 
@@ -32,7 +39,7 @@ class RunFileRetriever:
             ConfigurationError: no file there.
         """
         self._path = Path(path)
-        if not self._path.is_file():
+        if not _is_file(self._path):
             message = clear_error(
                 "run:FILE",
                 where=str(path),

@@ -24,8 +24,10 @@ import orjson
 from ragtasks.clients._protocol import Outcome, Reply
 from ragtasks.clients.replies import _reply_tables as tables
 from ragtasks.errors import CacheError, clear_error
+from ragtasks.files import lock_holders
 
 _BUSY_SECONDS = 60.0
+_OPENING_SECONDS = 5.0  # the first look at a file: who holds it for longer does not let it go soon
 _RETRY_SECONDS = 0.02
 _STORED = tuple(field.name for field in fields(Reply) if field.compare)
 _ROOM_BYTES = 1 << 20
@@ -78,7 +80,7 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
             path.parent.mkdir(parents=True, exist_ok=True)
             # Autocommit: a statement outside of a transaction is whole on its own, and keeps nobody waiting.
             self._connection = sqlite3.connect(
-                path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+                path, timeout=_OPENING_SECONDS, isolation_level=None, check_same_thread=False
             )
         except (OSError, sqlite3.Error) as error:
             raise CacheError(self._message(error)) from error
@@ -97,10 +99,11 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
         self._write_ahead()
         # Enough for a killed process, which is the common case; a power cut may take the last replies with it.
         self.execute("PRAGMA synchronous=NORMAL")
+        self.execute(f"PRAGMA busy_timeout={_BUSY_SECONDS * 1000:.0f}")  # of a file that others use too, at work
 
     def _write_ahead(self) -> None:
         """Switch the file to write-ahead logging; SQLite's own waiting for other processes leaves this step out."""
-        deadline = time.monotonic() + _BUSY_SECONDS
+        deadline = time.monotonic() + _OPENING_SECONDS
         while True:
             try:
                 self.execute("PRAGMA journal_mode=WAL")
@@ -264,6 +267,8 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
         return Kept(key, {}, found, kind, bool(is_history))
 
     def _message(self, found: object) -> str:
+        if "locked" in str(found):
+            found = f"{found}: {lock_holders(self.path)}"
         return clear_error(
             "reply cache",
             where=str(self.path),

@@ -6,6 +6,7 @@ Nothing of the harness is lost: `-v` brings its log and its bars back, and so do
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
 import math
 import sys
@@ -34,7 +35,7 @@ def take_verbose(arguments: Sequence[str]) -> tuple[list[str], bool]:
     """Return the arguments without a `-v` that has no level behind it, and whether the harness's log is wanted."""
     kept: list[str] = []
     verbose = False
-    for argument, following in zip(arguments, [*arguments[1:], ""], strict=True):
+    for argument, following in itertools.zip_longest(arguments, arguments[1:], fillvalue=""):
         is_verbose = argument in {_VERBOSE, "--verbosity"}
         verbose = verbose or is_verbose
         if argument != _VERBOSE or following.upper() in _LEVELS:

@@ -81,6 +81,8 @@ def _value(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return text
+    except RecursionError:
+        raise ConfigurationError("an option is not JSON: lists and objects that are nested too deeply") from None
 
 
 __all__ = ["own_help", "take_own"]

@@ -48,6 +48,20 @@ from ragtasks.plugins import task_folders
 from ragtasks.scoring import require_plausible, take_checked, take_failures
 
 _LOGGER = logging.getLogger(__name__)
+_WHAT_TO_TYPE = """\
+run: name a model and what it shall answer. On the sample inside the package, without a download and without weights:
+
+  ragtasks run --model ragtasks-extractive --tasks mtrag_reference --data sample --encoder none --output results
+
+  --model NAME          ragtasks-extractive, -oracle and -refuse need no weights; hf, vllm and local-chat-completions
+                        are the harness's own, with --model_args pretrained=... or base_url=... and, for chat models,
+                        --apply_chat_template
+  --tasks NAME,...      such as mtrag, mtrag_full_rag, multihop_rag; `ragtasks run --tasks list` lists them
+  --data sample         or the folder that `ragtasks fetch` filled
+  --judge JUDGE         such as openai/gpt-4o-mini, for the scores that a judge gives (docs/endpoints.md)
+  --output FOLDER       where results and samples go: then `ragtasks report FOLDER`
+
+Next step: type the line above, or `ragtasks run --help` for every option"""
 
 
 def run_harness(arguments: Sequence[str]) -> None:
@@ -69,6 +83,8 @@ def run_harness(arguments: Sequence[str]) -> None:
         sys.stdout.write(own_help() + "\n")
     arguments, own = take_own(arguments)
     arguments, verbose = take_verbose(submission_arguments(arguments))
+    if not arguments:
+        raise ConfigurationError(_WHAT_TO_TYPE)
     with told_in_stages(verbose=verbose):
         _run(arguments, own)
 

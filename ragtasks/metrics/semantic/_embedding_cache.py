@@ -19,11 +19,13 @@ from types import TracebackType
 from typing import Any
 
 from ragtasks.errors import CacheError, clear_error
+from ragtasks.files import lock_holders
 
 _APPLICATION_ID = 0x72677465
 """`rgte`: tells our files from other people's."""
 _VERSION = 1
 _BUSY_SECONDS = 60.0
+_OPENING_SECONDS = 5.0  # the first look at a file: who holds it for longer does not let it go soon
 _TABLES = (
     # The vectors stand apart, so that marking an entry as used does not write them anew.
     "CREATE TABLE entries (id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, encoder TEXT NOT NULL,"
@@ -67,7 +69,7 @@ class EmbeddingCache(AbstractContextManager["EmbeddingCache"]):
         with self._reported():
             self.path.parent.mkdir(parents=True, exist_ok=True)
             # Autocommit: each statement outside of a transaction is whole on its own, and keeps nobody waiting.
-            self._connection = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)
+            self._connection = sqlite3.connect(self.path, timeout=_OPENING_SECONDS, isolation_level=None)
         try:
             self._prepare()
         except BaseException:
@@ -89,6 +91,7 @@ class EmbeddingCache(AbstractContextManager["EmbeddingCache"]):
                     connection.execute(statement)
                 connection.execute(f"PRAGMA application_id={_APPLICATION_ID}")
                 connection.execute(f"PRAGMA user_version={_VERSION}")
+        self._execute(f"PRAGMA busy_timeout={_BUSY_SECONDS * 1000:.0f}")
 
     def get(self, key: bytes) -> bytes | None:
         """Return the vectors under a key; None where there are none, or not the ones that were stored.
@@ -223,6 +226,8 @@ class EmbeddingCache(AbstractContextManager["EmbeddingCache"]):
             raise CacheError(self._message(error)) from error
 
     def _message(self, found: object) -> str:
+        if "locked" in str(found):
+            found = f"{found}: {lock_holders(self.path)}"
         return clear_error(
             "cache of embeddings",
             where=str(self.path),

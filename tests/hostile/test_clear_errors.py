@@ -1,0 +1,201 @@
+"""What is typed or handed over in a wrong way ends in one clear error: what, where, expected, found, next step."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+import sqlite3
+import sys
+import threading
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragtasks.benchmarks import benchmark_folder, open_benchmark
+from ragtasks.clients import ReplyCache
+from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, RagtasksError
+from ragtasks.files import Ranked, Violations, json_lines, parse_json, read_qrels, read_run
+from ragtasks.harness.run import run_harness
+from ragtasks.logs import read_answers
+from ragtasks.metrics.semantic import EmbeddingCache
+from ragtasks.records import Passage
+from retrieval_cache.retrievers import searched
+from retrieval_cache.spec import parse
+
+KEY = "SECRETKEY-4711-abcdef"
+RUN = b"q1 Q0 p1 1 2.0 t\nq1 Q0 p2 2 1.0 t\n"
+
+
+@pytest.mark.parametrize("arguments", [[], ["--data", "sample"], ["--judge", "openai/x", "--encoder", "none"], ["-v"]])
+def test_run_without_a_model_says_in_one_screen_what_to_type(arguments: list[str]) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        run_harness(arguments)
+    lines = str(caught.value).splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 120
+    assert any(line.startswith("  ragtasks run --model ragtasks-extractive --tasks ") for line in lines)
+
+
+@pytest.mark.slow
+def test_the_line_that_a_newcomer_is_told_to_type_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        run_harness([])
+    (line,) = re.findall(r"ragtasks run (--model.*--output results)", str(caught.value))
+    monkeypatch.chdir(tmp_path)
+    run_harness(line.split())
+    assert list((tmp_path / "results").rglob("results_*.json"))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"elser:api_key={KEY}",
+        f"elser:http://localhost:9200,index=i,api_key={KEY}",
+        f"milvus:http://localhost,token={KEY}",
+        f"rerank(bm25,listwise:openai/x,api_key={KEY})",
+        f"hybrid(bm25,elser:http://localhost,index=i,API-KEY={KEY})",
+        f"mine.module:Retriever,password={KEY}",
+        f"bm25:api_key = {KEY}",
+    ],
+)
+def test_a_key_in_a_retrievers_line_is_refused_and_not_shown(line: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"is a key.*in the environment") as caught:
+        parse(line)
+    assert KEY not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("rerank(bm25,cross-encoder:x,depth=many)", "depth as a whole number"),
+        ("rerank(bm25,cross-encoder:x,depth=1.5)", "depth as a whole number"),
+        ("rerank(bm25,cross-encoder:x,depth=true)", "depth as a whole number"),
+        ("bm25s:k1=high", "a number from 0 to 100"),
+        (f"run:{'x' * 300}", "no such file"),
+        (f"run:{'x' * 300_000}", "no such file"),
+        ("run:a\0b", "no such file"),
+        ("hybrid(" * 5_000 + "bm25" + ")" * 5_000, "at most 50 retrievers inside of each other"),
+        ("rerank(" * 60 + "bm25", "at most 50"),
+    ],
+)
+def test_a_line_that_cannot_be_a_retriever_is_one_error(line: str, expected: str) -> None:
+    with pytest.raises(RagtasksError, match=expected):
+        parse(line)
+
+
+@pytest.mark.parametrize("option", ["--metadata", "--judge", "--model_args"])
+def test_deep_nesting_in_an_option_is_one_error(option: str) -> None:
+    deep = '{"a":' * 3_000 + "1" + "}" * 3_000
+    with pytest.raises((RagtasksError, SystemExit), match=r"is not JSON: maximum recursion depth|^2$|nested"):
+        run_harness(["--model", "ragtasks-oracle", "--tasks", "mtrag_reference", option, deep])
+
+
+class Theirs:
+    """A retriever of another package."""
+
+    name = "theirs"
+
+    def __init__(self, found: Any) -> None:
+        self._found = found
+
+    def describe(self) -> Mapping[str, Any]:
+        return {}
+
+    def index(self, passages: Iterable[Passage], folder: Path, progress: Any = None) -> None:
+        pass
+
+    def search(self, queries: Mapping[str, str], k: int, progress: Any = None) -> Any:
+        return self._found
+
+
+def test_plain_pairs_count_as_a_ranking() -> None:
+    found = searched(Theirs({"q": [("a", 2), ["b", 1.0], Ranked("c", 0.5)], "other": []}), {"q": "text"}, 3)
+    assert found == {"q": (Ranked("a", 2.0), Ranked("b", 1.0), Ranked("c", 0.5))}
+
+
+@pytest.mark.parametrize(
+    "found",
+    [None, [], {}, {"q": None}, {"q": ["a"]}, {"q": [("a", "b")]}, {"q": [(1, 2.0)]}, {"q": [("a", float("nan"))]}],
+)
+def test_a_ranking_of_another_form_names_the_contract(found: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"(?s)retriever theirs.*pairs.*docs/extending\.md"):
+        searched(Theirs(found), {"q": "text"}, 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("a.trec", b"q\0 Q0 p 1 2.0 t\n"), ("b.trec", b"q Q0 p\0x 1 2.0 t\n")],
+)
+def test_a_nul_in_a_run_is_one_error(tmp_path: Path, name: str, content: bytes) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(CacheError, match="line 1: expected text, found 'a NUL"):
+        read_run(tmp_path / name)
+
+
+def test_a_nul_in_qrels_is_one_error(tmp_path: Path) -> None:
+    (tmp_path / "qrels").write_bytes(b"q1 0 p1 1\nq1 0 p\0 1\nq\0 p 1\n")
+    with pytest.raises(BenchmarkFileError, match=r"2 errors\n  line 2: expected text, found 'a NUL[\s\S]*line 3"):
+        read_qrels(tmp_path / "qrels")
+
+
+def test_a_byte_order_mark_is_read_over_in_every_input(tmp_path: Path) -> None:
+    def marked(name: str, content: bytes) -> Path:
+        (tmp_path / name).write_bytes(codecs.BOM_UTF8 + content)
+        return tmp_path / name
+
+    (tmp_path / "plain").write_bytes(RUN)
+    assert read_run(marked("a.trec", RUN)) == read_run(tmp_path / "plain")
+    rows = b'{"task_id": "q1", "contexts": [{"document_id": "p1", "score": 1.0}]}\n'
+    assert list(read_run(marked("a.jsonl", rows))) == ["q1"]
+    assert [one.query_id for one in read_qrels(marked("qrels", b"q1 0 p1 1\n"))] == ["q1"]
+    assert [one.query_id for one in read_qrels(marked("beir", b"query-id\tcorpus-id\tscore\nq1\tp1\t1\n"))] == ["q1"]
+    assert [row for _, row in json_lines(Violations(marked("lines", b'{"a": 1}\n'), "x", "y"))] == [{"a": 1}]
+    assert parse_json(codecs.BOM_UTF8 + b"[1]") == [1]
+
+
+def test_a_null_answer_is_called_null(tmp_path: Path) -> None:
+    benchmark = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path()))
+    first, second = (task.task_id for task in benchmark.tasks[:2])
+    rows = [{"id": first, "answer": None}, {"id": second}]
+    (tmp_path / "answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(BenchmarkFileError, match=r"found no text: `answer` is null\n.*found no `answer`"):
+        read_answers(tmp_path / "answers.jsonl", benchmark)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("opened", [ReplyCache, lambda path: EmbeddingCache(path, 1).__enter__()])
+def test_a_lock_that_cannot_be_had_is_reported_within_seconds(tmp_path: Path, opened: Any) -> None:
+    """In another process, as the system's locks belong to processes."""
+    import subprocess
+
+    path = tmp_path / "cache.sqlite"
+    code = (
+        f"import sqlite3, sys; c = sqlite3.connect({str(path)!r}); c.execute('BEGIN EXCLUSIVE'); print(1, flush=True)"
+    )
+    holder = subprocess.Popen(
+        [sys.executable, "-c", f"{code}; sys.stdin.read()"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert holder.stdout
+    holder.stdout.readline()
+    errors: list[BaseException] = []
+
+    def attempt() -> None:
+        try:
+            opened(path)
+        except CacheError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=attempt, daemon=True)
+    thread.start()
+    thread.join(45)
+    try:
+        assert not thread.is_alive()
+        assert "database is locked" in str(errors[0])
+        told = f"process {holder.pid} holds it" if sys.platform == "linux" else "another process holds it"
+        assert told in str(errors[0])
+    finally:
+        holder.communicate()
+    assert sqlite3.connect(path).execute("SELECT 1").fetchone() == (1,)
