@@ -13,7 +13,7 @@ from ragtasks.config import KEYS, config_from_options
 from ragtasks.logs import say_unused
 from ragtasks.logs._saved_settings import HARMLESS, RECORDED, harmless, recorded, unused
 
-NEVER = {"judges", "encoder_device", "encode_with", "retriever", "min_judge_coverage"}
+NEVER = {"judges", "encoder_device", "encode_with", "retriever", "min_judge_coverage", "max_implausible"}
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
