@@ -14,7 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # The theme's notice about its successor.
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: run docs judge-demo arena-demo system-packages test lint bare-machine slow-test engine-test network-test long-test model-test mutation-test wheel-test clean
+.PHONY: run docs judge-demo arena-demo system-packages test lint bare-machine slow-test engine-test network-test long-test model-test mutation-test mutants wheel-test clean
 
 run: $(VENV)/.installed
 	rm -rf $(SAMPLE)
@@ -63,6 +63,15 @@ engine-test: $(VENV)/.installed-dev
 # 5,000 broken files, each read by a command: no traceback, no hang, no row that is lost in silence. Minutes, so apart.
 mutation-test: $(VENV)/.installed-dev
 	$(BIN)/pytest -m mutation -s tests/mutations
+
+# Small changes to the code of one folder, and which of them no test notices: minutes to hours, for one's own reading.
+# TESTS names files or folders of tests where the folder's own are too many.
+mutants: $(VENV)/.installed-mutants
+	bash scripts/mutants.sh $(BIN) "$(FOLDER)" "$(TESTS)"
+
+$(VENV)/.installed-mutants: $(VENV)/.installed-dev
+	$(BIN)/pip install --quiet --no-compile --editable '.[dev,mutants]'
+	touch $@
 
 # The arena's server killed a hundred times, every slow stage and a synthesis twenty times: many minutes.
 long-test: $(VENV)/.installed-dev

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Changes the code of one folder a thousand times in small ways, and lists the changes that no test notices.
+# mutmut works in a copy under build/; survivors are printed with their changes, and counts at the end.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+bin=$(realpath "${1:?folder with python}")
+folder=${2:?folder of the package, such as ragtasks/arena/ratings}
+folder=${folder%/}
+[ -d "$folder" ] || { echo "no folder $folder: name one of the package, such as FOLDER=ragtasks/arena/ratings" >&2; exit 2; }
+# The tests of a room lie in its own folder, or else in that of the room around it.
+tests=${3:-}
+if [ -z "$tests" ]; then
+  tests=tests/${folder#*/}
+  until [ -d "$tests" ]; do tests=$(dirname "$tests"); done
+fi
+
+copy=build/mutants/${folder//\//-}
+rm -rf "$copy"
+mkdir -p "$copy"
+git ls-files -z --cached --others --exclude-standard | tar --create --null --files-from - | tar --extract --directory "$copy"
+cd "$copy"
+cat > setup.cfg <<CONFIG
+[mutmut]
+source_paths=
+  ragtasks
+  retrieval_cache
+only_mutate=
+  $folder/*
+also_copy=
+  docs
+  task_yamls
+pytest_add_cli_args=
+  --numprocesses=0
+  -pno:cacheprovider
+pytest_add_cli_args_test_selection=
+$(printf '  %s\n' $tests)
+CONFIG
+# It draws a line for every mutant; the log has them where something goes wrong.
+OMP_NUM_THREADS=1 nice -n 15 "$bin/python" -m mutmut run --max-children "${CHILDREN:-1}" > run.log 2>&1 || {
+  tail -c 3000 run.log >&2
+  exit 1
+}
+"$bin/python" -m mutmut results | sed 's/^ *//' > results.txt
+grep ': survived$' results.txt | cut -d: -f1 | while read -r name; do
+  echo "$name"
+  "$bin/python" -m mutmut show "$name" | grep -E '^[-+] ' || true
+done
+# Functions that no test calls at all: one line each.
+grep -v ': survived$' results.txt | sed 's/__mutmut_[0-9]*//' | sort | uniq -c || true
+"$bin/python" -m mutmut export-cicd-stats > /dev/null
+echo "$folder, by $tests: $(tr -d '\n' < mutants/mutmut-cicd-stats.json)"
