@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from ragtasks.arena import Vote
 from ragtasks.arena.ratings import elo, fit, rate, rating_sections, vote_agreement
 from ragtasks.statistics import cluster, estimate_means, holm
-from ragtasks.tables import Table
+from ragtasks.tables import Table, Value
 from tests.arena._made import side, tournament, vote
 
 
@@ -266,21 +267,175 @@ def test_agreement_is_that_of_blinded_votes() -> None:
 
 def test_people_meet_judges_as_the_median_of_their_votes() -> None:
     """Two of three for one system are for it; of two that differ, neither is."""
-
-    def by(rater: str, *choices: str) -> list[Vote]:
-        kind = "judge" if rater == "m" else "human"
-        return [
-            vote("a", "b", choice, battle_id=f"b{n}", vote_id=f"{rater}{n}", rater=rater, kind=kind)
-            for n, choice in enumerate(choices)
-            if choice
-        ]
-
-    people = [*by("ann", "first", "first"), *by("bob", "first", "second"), *by("cem", "second")]
-    rows = {item.who: item for item in vote_agreement([*people, *by("m", "first", "tie")])}
+    people = [*opinions("ann", "first", "first"), *opinions("bob", "first", "second"), *opinions("cem", "second")]
+    rows = {item.who: item for item in vote_agreement([*people, *opinions("m", "first", "tie", kind="judge")])}
     assert rows["people and judges"].same == 1.0
     assert rows["people and judges"].n == 2
-    rows = {item.who: item for item in vote_agreement([*people, *by("m", "second", "second")])}
+    rows = {item.who: item for item in vote_agreement([*people, *opinions("m", "second", "second", kind="judge")])}
     assert rows["people and judges"].same == 0.0
+
+
+def a_tournament_with_a_stranger() -> list[Vote]:
+    """Return votes of two raters on twelve conversations about `a` and `b`, and two on `c`."""
+    lengths = [(12, 40), (50, 20), (33, 35), (18, 60), (44, 21), (25, 25), (61, 30), (15, 45), (28, 52), (70, 16)]
+    choices = ["first", "second", "tie", "first", "first", "both_bad", "second", "first", "first", "first"]
+    votes = [
+        item.model_copy(
+            update={
+                "first": side("a", one, refuses=place in {2, 3}),
+                "second": side("b", other),
+                "answerability": "ANSWERABLE",
+            }
+        )
+        for place, (item, (one, other)) in enumerate(zip(apart(choices), lengths, strict=True))
+    ]
+    votes += [
+        item.model_copy(update={"rater": "bob", "vote_id": f"{item.vote_id} bob", "preference": "first"})
+        for item in votes[:5]
+    ]
+    return [
+        *votes,
+        vote("c", "a", "second", conversation_id="c1", battle_id="x", vote_id="x", setting="reference"),
+        vote("b", "c", "first", conversation_id="c2", battle_id="y", vote_id="y", setting="reference"),
+    ]
+
+
+def test_the_tables_hold_what_was_rated() -> None:
+    votes = a_tournament_with_a_stranger()
+    found = rate(votes)
+    section, agreement = rating_sections(votes)
+    assert section.title == "mtrag (sample): votes by people"
+    assert section.provenance == {
+        "raters": "ann, bob",
+        "votes": "17",
+        "battles": "12",
+        "conversations": "10",
+        "settings": "full_rag, reference",
+    }
+    systems, matrix, pairs, effects = section.tables
+    assert [table.title for table in section.tables] == ["Ratings", "Win rates", "Pairs", "Length and refusals"]
+    a, b, _ = found.systems
+
+    def points(item: Any) -> str:
+        return f"{item.value:.0f} [{item.low:.0f}, {item.high:.0f}]"
+
+    def elo_of(item: Any) -> str:
+        return f"{item.elo.rating:.0f} [{item.elo.low:.0f}, {item.elo.high:.0f}]"
+
+    def value(item: Any) -> Value:
+        return Value(item.value, item.n_values, item.n_values, item.low, item.high)
+
+    assert systems.columns == (
+        *("system", "rating", "at equal length", "Elo", "win rate", "votes", "won", "lost", "tied", "both bad"),
+    )
+    assert systems.rows == (
+        ("a", points(a.rating), points(a.controlled), elo_of(a), value(a.win_rate), 16, 12, 2, 1, 1),
+        ("b", points(b.rating), points(b.controlled), elo_of(b), value(b.win_rate), 16, 3, 11, 1, 1),
+        ("c", "-", "-", "-", "0 of 2", 2, 0, 2, 0, 0),
+    )
+    assert systems.note == "Best first; intervals of 95 % over conversations."
+    assert systems.legend[-1] == "c: votes on fewer than 10 conversations."
+    assert (a.rating, a.controlled) != (None, None)
+    assert a.rating != a.controlled
+    assert matrix.columns == ("share of the row, in %", "a", "b", "c")
+    assert matrix.rows == (
+        ("a", "", "80.0", "1 of 1"),
+        ("b", "20.0", "", "1 of 1"),
+        ("c", "0 of 1", "0 of 1", ""),
+    )
+    assert pairs.columns == ("first", "second", "share of the first", "conversations", "p", "p (Holm)")
+    of = {(pair.first, pair.second): pair for pair in found.pairs}
+    assert [row[:4] for row in pairs.rows] == [
+        ("a", "c", "1 of 1", 1),
+        ("b", "c", "1 of 1", 1),
+        ("a", "b", value(of["a", "b"].share), 10),
+    ]
+    assert pairs.rows[-1][4:] == tuple(f"{p:.3f}" for p in (of["a", "b"].p, of["a", "b"].adjusted_p))
+    assert effects.columns == ("what", "effect", "votes")
+    length, _ = found.effects
+    assert effects.rows == (
+        ("points for an answer that is longer by one standard deviation", points(length.estimate), 15),
+        ("share won by the one that refuses, ANSWERABLE", "3.5 of 4", 4),
+    )
+    assert agreement.title == "mtrag (sample): agreement of raters"
+    (table,) = agreement.tables
+    assert table.columns == ("who", "measure", "agreement", "same vote", "battles")
+    assert [row[:2] + row[3:] for row in table.rows] == [
+        ("all people", "alpha", "60.0 %", 5),
+        ("ann and bob", "kappa", "60.0 %", 5),
+    ]
+    assert [row[2] for row in table.rows] == [
+        f"{item.score.value:.3f}" for item in vote_agreement(votes) if item.score.value is not None
+    ]
+
+
+def test_many_raters_are_counted_and_not_named() -> None:
+    def named(n: int) -> str:
+        votes = [vote("a", "b", vote_id=str(number), rater=f"r{number}") for number in range(n)]
+        return rating_sections(votes)[0].provenance["raters"]
+
+    assert named(5) == "r0, r1, r2, r3, r4"
+    assert named(6) == "6 of them"
+
+
+def test_systems_that_never_met_and_p_values_that_are_small() -> None:
+    votes = [*apart(["first"] * 30), *apart(["first"] * 30, ("c", "d"))]
+    tables = counted(votes)
+    assert tables["Win rates"].rows[0] == ("a", "", "-", "30 of 30", "-")
+    assert {row[4] for row in tables["Pairs"].rows} == {"< 0.001"}
+
+
+def opinions(rater: str, *choices: str, kind: str = "human") -> list[Vote]:
+    """Return a rater's votes on battles `b0`, `b1`, ...; none where the choice is empty."""
+    return [
+        vote("a", "b", choice, battle_id=f"b{n}", vote_id=f"{rater} {n}", rater=rater, kind=kind)
+        for n, choice in enumerate(choices)
+        if choice
+    ]
+
+
+def test_agreement_is_over_battles_that_two_raters_share() -> None:
+    """Of three battles two were voted on by more than one rater; on one of these all three agree."""
+    votes = [*opinions("ann", "first", "first", "first"), *opinions("bob", "first", "second")]
+    votes += opinions("cem", "first")
+    rows = vote_agreement(votes)
+    assert [(row.who, row.measure, row.same, row.n) for row in rows] == [
+        ("all people", "alpha", 0.5, 2),
+        ("ann and bob", "kappa", 0.5, 2),
+        ("ann and cem", "kappa", 1.0, 1),
+        ("bob and cem", "kappa", 1.0, 1),
+    ]
+
+
+def test_raters_who_share_nothing_have_no_agreement() -> None:
+    (row,) = vote_agreement([*opinions("ann", "first"), *opinions("bob", "", "first")])
+    assert (row.who, row.same, row.n) == ("all people", None, 0)
+    people_and_judges = vote_agreement([*opinions("ann", "first"), *opinions("m", "", "first", kind="judge")])
+    assert [(row.who, row.measure, row.same, row.n) for row in people_and_judges] == [
+        ("people and judges", "kappa", None, 0)
+    ]
+
+
+def test_a_preference_is_for_a_system_wherever_it_stood() -> None:
+    turned = [vote("b", "a", "second", battle_id="b0", vote_id="t", rater="bob")]
+    (everybody, two) = vote_agreement([*opinions("ann", "first"), *turned])
+    assert (everybody.same, two.same) == (1.0, 1.0)
+
+
+def test_of_many_pairs_of_raters_those_with_most_in_common_are_given() -> None:
+    votes = [item for n in range(7) for item in opinions(f"r{n}", *["first"] * (n + 1))]
+    two = [row for row in vote_agreement(votes) if row.measure == "kappa"]
+    assert len(two) == 15
+    assert [row.n for row in two] == sorted((row.n for row in two), reverse=True)
+    assert (two[0].who, two[0].n) == ("r5 and r6", 6)
+
+
+def test_a_split_between_raters_is_a_tie() -> None:
+    """Half of the people for one system and half for a tie: a median of 0.75, which is no vote for anybody."""
+    people = [*opinions("ann", "first", "first"), *opinions("bob", "tie", "first")]
+    rows = vote_agreement([*people, *opinions("m", "tie", "first", kind="judge")])
+    assert rows[-1].who == "people and judges"
+    assert rows[-1].same == 1.0
 
 
 def test_position_bias_is_counted_by_judge() -> None:
