@@ -28,7 +28,7 @@ ALLOWED = {
     # The interpreter, on modules and on context managers; pydantic, on its models.
     *("__dir__", "__getattr__", "trace", "model_config", "_as_object"),
     # Named by lm_eval or by a library: its parameters, and what it calls on what we derive from it.
-    *("_filters", "fewshot_docs", "num_fewshot", "fewshot_as_multiturn", "gen_prefix"),
+    *("_filters", "fewshot_docs", "doc_to_text", "num_fewshot", "fewshot_as_multiturn", "gen_prefix"),
     *("tokenizer_name", "disable_tqdm", "add_generation_prompt", "loglikelihood", "loglikelihood_rolling"),
     *("add_partial", "redirect_request", "map_wn", "enable_progress_bars"),
     *("rich_help_panel", "epilog", "on_epoch_end", "control", "padding_side"),

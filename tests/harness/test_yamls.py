@@ -191,6 +191,88 @@ def test_a_task_returns_exactly_the_metrics_that_need_no_judge(name: str, oracle
     assert oracle_results["higher_is_better"][name] == given
 
 
+@pytest.mark.parametrize("name", own_tasks())
+def test_a_yaml_names_the_templates_of_what_is_sent_and_doc_to_text_gives_it(
+    name: str, load_task: Callable[..., ConversationTask]
+) -> None:
+    content, task = merged(files()[name]), load_task(name)
+    doc = task.dataset["test"][0]
+    assert task.doc_to_text(doc) == task.fewshot_context(doc)
+    prompts = task.config.metadata["ragtasks"]["prompts"]
+    assert [prompts[key].partition(" (")[0] for key in ("system", "plain")] == [
+        content["prompt"],
+        content["plain_prompt"],
+    ]
+    readme = (files()[name].parent / "README.md").read_text(encoding="utf-8")
+    assert f"../../ragtasks/prompts/{content['prompt']}.jinja" in readme
+    assert f"../../ragtasks/prompts/{content['plain_prompt']}.jinja" in readme
+    if "closed_book_prompt" in content:
+        assert f"../../ragtasks/prompts/{content['closed_book_prompt']}.jinja" in readme
+
+
+def own_yaml(folder: Path, content: str) -> Callable[..., ConversationTask]:
+    """Return what loads a task of one's own that includes one of MTRAG's, by the stock harness's own manager."""
+    included = f"include: {task_folder() / 'mtrag/mtrag_reference_govt.yaml'}\ntask: own\n"
+    (folder / "own.yaml").write_text(included + content, encoding="utf-8")
+
+    def load(**metadata: Any) -> ConversationTask:
+        manager = TaskManager(include_path=folder, include_defaults=False, metadata={**SAMPLE, **metadata})
+        task = manager.load(["own"])["tasks"]["own"]
+        assert isinstance(task, ConversationTask)
+        return task
+
+    return load
+
+
+def test_a_yaml_of_ones_own_names_a_file_beside_it_and_the_cache_key_moves_with_its_text(tmp_path: Path) -> None:
+    (tmp_path / "mine.jinja").write_text("Mine, {{ max_words }} words: {{ passages|length }}", encoding="utf-8")
+    (tmp_path / "plain.jinja").write_text("{{ system }} Q: {{ question }} A:", encoding="utf-8")
+    load = own_yaml(tmp_path, "prompt: mine.jinja\nplain_prompt: plain.jinja\n")
+    task = load()
+    doc = task.dataset["test"][0]
+    assert task.messages(doc)[0]["content"] == f"Mine, 150 words: {len(doc['passages'])}"
+    assert task.doc_to_text(doc) == f"Mine, 150 words: {len(doc['passages'])} Q: {doc['question']} A:"
+    before = task.fingerprint()
+    assert load().fingerprint() == before
+    (tmp_path / "mine.jinja").write_text("Mine: {{ passages|length }}", encoding="utf-8")
+    assert load().fingerprint() != before
+
+
+def test_metadata_goes_before_the_yaml_and_closed_book_has_a_template_of_its_own(tmp_path: Path) -> None:
+    for name in ("yaml", "closed", "given"):
+        (tmp_path / f"{name}.jinja").write_text(f"{name} {{{{ passages|length }}}}", encoding="utf-8")
+    given = {"system_prompt": str(tmp_path / "given.jinja")}
+
+    def first_word(load: Callable[..., ConversationTask], **metadata: Any) -> str:
+        task = load(**metadata)
+        return task.messages(task.dataset["test"][0])[0]["content"].split()[0]
+
+    load = own_yaml(tmp_path, "prompt: yaml.jinja\nclosed_book_prompt: closed.jinja\n")
+    assert first_word(load) == "yaml"
+    assert first_word(load, run="closed_book") == "closed"
+    assert first_word(load, **given) == first_word(load, run="closed_book", **given) == "given"
+    load = own_yaml(
+        tmp_path, f"prompt: yaml.jinja\nmetadata: {{version: 1.0, system_prompt: {tmp_path}/closed.jinja}}\n"
+    )
+    assert first_word(load) == "closed"
+    assert first_word(load, **given) == "given"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("prompt: generation/sytem\n", "the name of a shipped template"),
+        ("prompt: 3\n", "the name of a shipped template"),
+        ("plain_prompt: nowhere.jinja\n", "nowhere.jinja"),
+        ("dataset_kwargs: {benchmark: mtrag, setting: reference, prompt: generation/system}\n", "move these lines out"),
+    ],
+)
+def test_a_yaml_that_names_no_template_is_refused_with_its_path(tmp_path: Path, content: str, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message) as caught:
+        own_yaml(tmp_path, content)()
+    assert str(tmp_path) in str(caught.value)
+
+
 def test_prompts_are_the_ones_on_record(load_task: Callable[..., ConversationTask]) -> None:
     """A change here changes every score: raise `metadata.version`, say so in the changelog, renew the files."""
     task = load_task(SNAPSHOT_TASK)

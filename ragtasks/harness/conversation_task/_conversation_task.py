@@ -29,7 +29,7 @@ from ragtasks.harness.conversation_task._best_of import BestOf
 from ragtasks.harness.conversation_task._chat import refuse_chat_endpoint
 from ragtasks.harness.conversation_task._checks import check_metric_list, warn_of_secrets
 from ragtasks.harness.conversation_task._dataset import task_dataset
-from ragtasks.harness.conversation_task._prompts import TaskPrompts
+from ragtasks.harness.conversation_task._prompts import YAML_KEYS, TaskPrompts
 from ragtasks.harness.conversation_task._room import Fitting, room_of
 from ragtasks.harness.conversation_task._scored_together import score_together
 from ragtasks.harness.conversation_task._scores import TaskScores
@@ -49,8 +49,9 @@ class ConversationTask(ConfigurableTask):
     """One setting and one domain of a multi-turn RAG benchmark.
 
     Its YAML gives `dataset_kwargs`: `benchmark` and `setting`, and where they are not the usual ones `domain` (one of
-    several), `prompt` and `plain_prompt` (shipped templates: of the system text, of all without a chat template),
-    `max_words`, and `suite` (another than the benchmark's own).
+    several), `max_words`, and `suite` (another than the benchmark's own). Beside them it names the templates of what
+    the model reads: `prompt` (the system text), `closed_book_prompt` (the same where no passages are shown) and
+    `plain_prompt` (all of a prompt without a chat template); `doc_to_text` gives the latter, filled in.
     `--metadata` gives the keys of `ragtasks.config.EvaluationConfig`.
     """
 
@@ -68,7 +69,8 @@ class ConversationTask(ConfigurableTask):
         warn_of_secrets(self._foreign_metadata)
         self.evaluation = config_from_metadata(self._foreign_metadata)
         options = dict(own.get("dataset_kwargs") or {})
-        self._prompts = TaskPrompts(self.evaluation, options)
+        self._prompts = TaskPrompts(self.evaluation, own)
+        own = {key: value for key, value in own.items() if key not in YAML_KEYS}
         self._is_distributed = False
         self._fitting = Fitting()
         self._best_of = BestOf(self.evaluation)
@@ -92,7 +94,6 @@ class ConversationTask(ConfigurableTask):
         self.scorer = shared_scorer(
             self.benchmark.name, self.benchmark.root, self.evaluation, self.suite_name, JudgeModel
         )
-        self._render_plain(self.dataset["test"][0], None)
         self._config.metadata = self._public_metadata()
 
     def _declared_metrics(self) -> Sequence[Metric]:
@@ -148,6 +149,10 @@ class ConversationTask(ConfigurableTask):
         return self._fitting.prompt(
             doc, lambda shown: self._prompts.renderer.render(self._messages(shown, system_instruction), chat_template)
         )
+
+    def doc_to_text(self, doc: Doc, doc_to_text: Any = None) -> str:
+        """Return what a model without a chat template is sent; the harness asks for the first doc's on loading."""
+        return self._render_plain(doc, None)
 
     @property
     def setting(self) -> str:
