@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ import typer.main
 from typer.testing import CliRunner
 
 from ragtasks import __version__
+from ragtasks.benchmarks import benchmark_folder
 from ragtasks.benchmarks.mtrag._benchmark import SOURCE, load
 from ragtasks.cli import app, main
 from ragtasks.cli._groups import GROUPS
@@ -249,6 +251,35 @@ def test_old_names_still_do_what_the_new_ones_do(
         said.append((stop.value.code, *capsys.readouterr()))
     assert said[0] == said[1]
     assert said[0][0] == 1
+
+
+def test_check_tells_by_the_folder_what_benchmark_it_is(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    def checked(folder: Path) -> tuple[object, str]:
+        with pytest.raises(SystemExit) as stop:
+            main(["check", str(folder)])
+        return stop.value.code, capsys.readouterr().out
+
+    for name, tasks in {"mtrag_s": 25, "multihop_rag": 24}.items():
+        copy = tmp_path / name
+        shutil.copytree(benchmark_folder(name, "sample", Path()), copy)
+        status, said = checked(copy)
+        assert status == 0
+        assert said.startswith(f"{copy}: no error\nin the form of {name}, with statistics of its own: {tasks} tasks\n")
+        assert f"--tasks {name} --data {copy}" in said
+        shutil.copytree(copy, tmp_path / f"broken_{name}")
+    (tmp_path / "broken_multihop_rag" / "retrieved.json").write_text("{}", encoding="utf-8")
+    rows = tmp_path / "broken_mtrag_s" / "mtrag-synthetic" / "generation_tasks" / "synthetic.jsonl"
+    rows.write_text('{"task_id": 1}\n' + rows.read_text("utf-8"), "utf-8")
+    for name, broken in {"mtrag_s": "line 1", "multihop_rag": "retrieved.json"}.items():
+        status, said = checked(tmp_path / f"broken_{name}")
+        assert status == 1
+        assert f"in the form of {name}, with errors" in said
+        assert broken in said
+    (tmp_path / "empty").mkdir()
+    status, said = checked(tmp_path / "empty")
+    assert status == 1
+    assert "looked for: conversations.jsonl, passages.jsonl (your own); or mtrag-synthetic/" in said
+    assert "dataset/MultiHopRAG.json, dataset/corpus.json (multihop_rag)" in said
 
 
 @pytest.mark.parametrize(

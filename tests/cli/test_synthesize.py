@@ -61,6 +61,10 @@ def test_articles_become_harness_tasks(here: Path, capsys: pytest.CaptureFixture
         model = ("--model", "writer", "--base-url", server.base_url)
         made = printed(capsys, "synthesize", "news.json", "--kind", "multihop", "--out", "news", *model)
     assert "2 inference_query" in made[0]
+    assert printed(capsys, "check", "news")[:2] == [
+        "news: no error",
+        "in the form of multihop_rag, with statistics of its own: 7 tasks",
+    ]
     printed(
         capsys, "retrieve", "--benchmark", "multihop_rag", "--data", "news", "--retriever", "bm25", "--name", "mine"
     )
