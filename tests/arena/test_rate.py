@@ -451,3 +451,16 @@ def test_position_bias_is_counted_by_judge() -> None:
 
 def test_no_vote_gives_no_section() -> None:
     assert rating_sections([]) == []
+
+
+def test_p_of_a_pair_is_of_a_half_and_says_what_its_interval_says() -> None:
+    pairs = [pair for seed in range(4) for pair in rate(votes_of([-0.3, 0.0, 0.3], seed=seed)).pairs]
+    outcomes = []
+    for pair in pairs:
+        assert pair.p is not None
+        assert pair.share.low is not None
+        assert pair.share.high is not None
+        outcomes.append(pair.p <= 0.05)
+        assert outcomes[-1] == (pair.share.low > 0.5 or pair.share.high < 0.5)
+    assert set(outcomes) == {True, False}
+    assert {pair.p for pair in rate(votes_of([-1.0, 1.0], n=9)).pairs} == {None}
