@@ -40,6 +40,11 @@ def ranking_named(benchmark: Benchmark, store: RunStore, name: str) -> Ranking:
     """
     if name == OFFICIAL:
         return Ranking(name, _official(benchmark))
+    if is_result_file(benchmark.name, store, name):
+        raise ConfigurationError(
+            f"{name}: a result file of {benchmark.name}'s script ranks texts, not passages with ids. Next step: "
+            "`ragtasks evaluate-run` without --measures, --per-query and --format prints its scores"
+        )
     if is_file_of_run(store, name):
         return Ranking(Path(name).name, read_run(Path(name)))
     stored = store.named(name, is_no_file=True)
@@ -59,6 +64,12 @@ def ranking_named(benchmark: Benchmark, store: RunStore, name: str) -> Ranking:
 def is_file_of_run(store: RunStore, name: str) -> bool:
     """Return whether a name means a file: it is a path, or a file of that name is here and no stored run has it."""
     return "/" in name or (Path(name).is_file() and not (store.runs / name / MANIFEST).is_file())
+
+
+def is_result_file(benchmark: str, store: RunStore, name: str) -> bool:
+    """Return whether a name means a file as the benchmark's official retrieval script writes it: one JSON array."""
+    writes_results = retrieval_side(benchmark).load_results is not None
+    return writes_results and Path(name).suffix == ".json" and is_file_of_run(store, name)
 
 
 def judgements_of(benchmark: Benchmark, domains: Sequence[str] = ()) -> list[Qrel]:
@@ -141,4 +152,12 @@ def _official(benchmark: Benchmark) -> Run:
     }
 
 
-__all__ = ["Ranking", "is_file_of_run", "judge_files", "judge_rankings", "judgements_of", "ranking_named"]
+__all__ = [
+    "Ranking",
+    "is_file_of_run",
+    "is_result_file",
+    "judge_files",
+    "judge_rankings",
+    "judgements_of",
+    "ranking_named",
+]

@@ -29,8 +29,9 @@ from retrieval_cache.evaluation import (
     evidence_table,
     foreign_passages,
     report_evaluations,
+    result_files_table,
 )
-from retrieval_cache.judging import Ranking, judge_rankings, judgements_of, ranking_named
+from retrieval_cache.judging import Ranking, is_result_file, judge_rankings, judgements_of, ranking_named
 from retrieval_cache.queries import (
     LLM_REWRITE,
     MIN_REWRITTEN,
@@ -184,14 +185,27 @@ def evaluate_runs(place: Place, names: Sequence[str], domains: Sequence[str] = (
 
     Args:
         place: benchmark and store.
-        names: stored runs, files, `official`; at least one.
+        names: stored runs, files, `official`; at least one. Result files of the benchmark's own script are scored by
+            what they hold, in a table of their own: only other runs need the benchmark's data.
         domains: domains to judge; none: all.
 
     Raises:
         RagtasksError: a run is missing or was made for other data; the benchmark's judgements are missing.
     """
+    side, store = retrieval_side(place.benchmark), RunStore(place.store)
+    files = [name for name in dict.fromkeys(names) if is_result_file(place.benchmark, store, name)]
+    if files and domains:
+        raise ConfigurationError(f"--domain: {files[0]} has no domains. Next step: leave it out")
+    ranked = [name for name in dict.fromkeys(names) if name not in files]
+    report = _ranked_report(place, ranked, domains) if ranked else RetrievalReport(place.benchmark, (), ())
+    results = result_files_table(side, [Path(name) for name in files])
+    return replace(report, tables=(*report.tables, results)) if results else report
+
+
+def _ranked_report(place: Place, names: Sequence[str], domains: Sequence[str]) -> RetrievalReport:
+    """Return the tables of rankings of passages that have ids."""
     benchmark, store = place.open(), RunStore(place.store)
-    rankings = {name: ranking_named(benchmark, store, name) for name in dict.fromkeys(names)}
+    rankings = {name: ranking_named(benchmark, store, name) for name in names}
     report = report_evaluations([_evaluated(benchmark, ranking, domains) for ranking in rankings.values()])
     runs = {ranking.name: None if name == OFFICIAL else ranking.run for name, ranking in rankings.items()}
     evidence = evidence_table(benchmark, retrieval_side(benchmark.name), runs)

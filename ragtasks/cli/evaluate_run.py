@@ -19,7 +19,9 @@ from ragtasks.errors import ConfigurationError
 def evaluate_run(  # noqa: PLR0917 (one parameter an option)
     names: Annotated[
         list[str],
-        typer.Argument(help="Runs to compare: files (TREC, or JSON lines of MTRAGEval), stored runs, `official`."),
+        typer.Argument(
+            help="Runs: files (TREC, JSON lines of MTRAGEval, MultiHop-RAG's results), stored runs, `official`."
+        ),
     ],
     benchmark: BENCHMARK = "mtrag",
     data: DATA = None,

@@ -2,7 +2,7 @@
 
 from retrieval_cache.evaluation._coverage import coverage_notes, some
 from retrieval_cache.evaluation._evaluation import Evaluation, check_overlap, evaluate
-from retrieval_cache.evaluation._evidence import evidence_table, foreign_passages
+from retrieval_cache.evaluation._evidence import evidence_table, foreign_passages, result_files_table
 from retrieval_cache.evaluation._paper import PAPER_BENCHMARK
 from retrieval_cache.evaluation._table import RetrievalReport, render_report
 from retrieval_cache.evaluation._tables import report_evaluations
@@ -18,5 +18,6 @@ __all__ = [
     "foreign_passages",
     "render_report",
     "report_evaluations",
+    "result_files_table",
     "some",
 ]

@@ -6,6 +6,7 @@ A passage is found by what it says, so a published ranking of foreign passages i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from ragtasks.benchmarks import Benchmark, RetrievalSide
 from ragtasks.files import Run
@@ -58,6 +59,28 @@ def evidence_table(benchmark: Benchmark, side: RetrievalSide, runs: Mapping[str,
     )
 
 
+def result_files_table(side: RetrievalSide, files: Sequence[Path]) -> Table | None:
+    """Return the evidence scores of result files of the official script, None where there are none.
+
+    Each is counted over its own items and by its own gold lists, as the script does; no other file is read.
+
+    Raises:
+        RagtasksError: a file is missing or broken.
+    """
+    if side.load_results is None or not files:
+        return None
+    read = {path: side.load_results(path) for path in files}
+    return Table(
+        title="Evidence found, by the gold lists of result files (n: the file's queries that have some)",
+        columns=("file", "n", *(metric.name for metric in EVIDENCE_METRICS)),
+        rows=tuple(
+            (path.name, str(len(facts)), *map(_cell, mean_evidence_scores(rankings, facts).values()))
+            for path, (rankings, facts) in read.items()
+        ),
+        legend=tuple(f"{metric.name}: {metric.description}" for metric in EVIDENCE_METRICS),
+    )
+
+
 def _passage_texts(benchmark: Benchmark, side: RetrievalSide, runs: Sequence[Run]) -> dict[str, str]:
     """Return passage id -> text of what stands on the first ranks of any run, as far as the corpus has it."""
     wanted = {item.passage_id for run in runs for ranking in run.values() for item in ranking[:DEPTH]}
@@ -88,4 +111,4 @@ def _cell(score: Score) -> str:
     return "-" if score.value is None else f"{score.value:.4f}"
 
 
-__all__ = ["evidence_table", "foreign_passages"]
+__all__ = ["evidence_table", "foreign_passages", "result_files_table"]

@@ -20,7 +20,7 @@ from ragtasks.benchmarks._retrieval_side import RetrievalSide
 from ragtasks.benchmarks.download import Source, SourceFile
 from ragtasks.benchmarks.multihop_rag._chunks import RULE, chunk_rows, with_header
 from ragtasks.benchmarks.multihop_rag._fact_search import facts_by_passage
-from ragtasks.benchmarks.multihop_rag._results import read_rankings
+from ragtasks.benchmarks.multihop_rag._results import read_rankings, read_results
 from ragtasks.benchmarks.multihop_rag._rows import (
     CORPUS_FILE,
     NULL,
@@ -272,6 +272,7 @@ RETRIEVAL = RetrievalSide(
     load_qrels,
     load_facts=load_facts,
     load_rankings=load_rankings,
+    load_results=read_results,
     document_of=document_of,
 )
 """Corpus, judgements, and the facts that the paper's own scores count."""

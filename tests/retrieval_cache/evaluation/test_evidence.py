@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 
 from ragtasks.benchmarks import Benchmark, benchmark_folder, contexts_of_run, open_benchmark, retrieval_side
+from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.files import Ranked, Run
-from ragtasks.metrics import EVIDENCE_METRICS, mean_evidence_scores
+from ragtasks.metrics import EVIDENCE_METRICS, RETRIEVAL_METRICS, mean_evidence_scores
 from ragtasks.records import Setting
 from retrieval_cache.evaluation import RetrievalReport, evidence_table, render_report
-from retrieval_cache.service import Place, evaluate_runs, retrieve
+from retrieval_cache.service import Place, evaluate_runs, judge_runs, retrieve
 from tests.conftest import MTRAG_CHECKOUT, REAL_DATA
 
 SIDE = retrieval_side("multihop_rag")
@@ -117,6 +118,53 @@ def test_an_official_result_file_has_the_scripts_scores_and_no_others(tmp_path: 
     assert [cells[name] for name in names] == ["0.7500", "0.6250", "0.2746", "0.5491"]
     assert not re.search(r"\d\.\d", "".join(cell for table in report.tables[:-1] for row in table.rows for cell in row))
     assert sum("passages that the benchmark's corpus does not have" in note for note in report.notes) == 1
+
+    by_path = evaluate_runs(Place("multihop_rag", None, tmp_path / "none", tmp_path / "store"), [str(path)])
+    (table,) = by_path.tables
+    found = dict(zip(table.columns, table.rows[0], strict=True))
+    assert (found["file"], found["n"]) == (path.name, "8")
+    assert [found[name] for name in names] == ["0.7500", "0.6250", "0.2746", "0.5491"]
+
+
+def result(question: str, facts: list[str], texts: list[str], kind: str = "inference_query") -> dict[str, Any]:
+    return {
+        "query": question,
+        "answer": "a mill",
+        "question_type": kind,
+        "retrieval_list": [{"text": text, "score": 0.5} for text in texts],
+        "gold_list": [{"fact": fact} for fact in facts],
+    }
+
+
+def test_a_result_file_is_scored_by_path_over_its_own_queries(tmp_path: Path) -> None:
+    """No data of the benchmark are there, the queries are few and foreign, and null queries do not count."""
+    results = [
+        result("What did Arden open?", ["Arden opened a mill."], ["Of ships.", "In May Arden opened a mill."]),
+        result("What did Belmor sell?", ["Belmor sold a ship."], ["Of mills."]),
+        result("Who is nobody?", [], ["Of mills."], "null_query"),
+    ]
+    path = tmp_path / "few.json"
+    path.write_text(json.dumps(results), encoding="utf-8")
+    nowhere = Place("multihop_rag", None, tmp_path / "none", tmp_path / "store")
+    (table,) = evaluate_runs(nowhere, [str(path)]).tables
+    assert table.rows[0] == ("few.json", "2", *["0.5000"] * 2, *["0.2500"] * 2, *["0.5000"] * 2, *["0.2500"] * 2)
+    beside = evaluate_runs(Place("multihop_rag", "sample", tmp_path, tmp_path / "store"), ["official", str(path)])
+    assert beside.tables[-1] == table
+    assert beside.tables[-2].rows[0][:2] == ("official", "20")
+
+
+def test_a_result_file_that_is_none_and_what_it_cannot_give_are_clear_errors(tmp_path: Path) -> None:
+    nowhere = Place("multihop_rag", "sample", tmp_path, tmp_path / "store")
+    path = tmp_path / "few.json"
+    with pytest.raises(BenchmarkFileError, match="found: no file"):
+        evaluate_runs(nowhere, [str(path)])
+    path.write_text(json.dumps([result("Who?", [], ["Of mills."])]), encoding="utf-8")
+    with pytest.raises(BenchmarkFileError, match=r"item 1\): expected `gold_list` with facts"):
+        evaluate_runs(nowhere, [str(path)])
+    with pytest.raises(ConfigurationError, match="--domain"):
+        evaluate_runs(nowhere, [str(path)], ["news"])
+    with pytest.raises(ConfigurationError, match="without --measures"):
+        judge_runs(nowhere, [str(path)], RETRIEVAL_METRICS)
 
 
 def test_a_chunk_that_stands_twice_counts_as_the_script_counts_it(benchmark: Benchmark, tmp_path: Path) -> None:
