@@ -138,17 +138,32 @@ class _ClearModel:
         """Return what is made of the loaded model.
 
         Raises:
-            ConfigurationError: an argument is missing, or so are its files or a library.
+            ConfigurationError: an argument is missing or unknown, or its files or a library are missing.
         """
         missing = _missing(self._kind, {**arguments, **(additional or {})})
         if missing:
             shown = ",".join(f"{argument}=..." for argument in missing)
             raise ConfigurationError(f"--model {self._name} needs more. Next step: add --model_args {shown}")
         what = f"--model {self._name} cannot be loaded (check --model_args)"
-        with _library_named(self._name), in_one_line(what, OSError):
+        with _library_named(self._name), in_one_line(what, OSError, _UnknownArgumentError), _argument_named():
             given = {key: self._config.model_args.get(key, value) for key, value in arguments.items()}
             model: LM = self._kind.create_from_arg_obj(given, additional)
         return self._loaded(self._name, model, arguments)
+
+
+class _UnknownArgumentError(Exception):
+    """A model's library knows no argument of that name."""
+
+
+@contextlib.contextmanager
+def _argument_named() -> Iterator[None]:
+    """Tell an argument that nobody knows from every other TypeError, which may be a bug."""
+    try:
+        yield
+    except TypeError as error:
+        if "unexpected keyword argument" in str(error):
+            raise _UnknownArgumentError(str(error)) from error
+        raise
 
 
 @contextlib.contextmanager

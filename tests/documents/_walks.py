@@ -55,7 +55,7 @@ EVERYWHERE = {
 LEFT_OUT_EVERYWHERE = {
     r"^ragtasks fetch\b": NETWORK,
     r"^python (-m )?perf\b": MEASURED,
-    r"--model vllm\b": "needs a GPU",
+    r"--model vllm\b": "needs a GPU; tests/harness/test_vllm.py walks it on a stand-in",
     r"milvus:|--encode-with ray": "starts Milvus or Ray, or needs their servers; `make engine-test` has them",
 }
 

@@ -48,6 +48,10 @@ from ragtasks.plugins import task_folders
 from ragtasks.scoring import require_plausible, take_checked, take_failures
 
 _LOGGER = logging.getLogger(__name__)
+_VLLM_BATCH = 256
+"""Prompts that vLLM is handed at once where nobody says: as many as it answers side by side by default, and what a
+killed process may lose. The harness's own default is 1, which has it answer one after the other.
+"""
 _WHAT_TO_TYPE = """\
 run: name a model and what it shall answer. On the sample inside the package, without a download and without weights:
 
@@ -98,6 +102,8 @@ def _run(arguments: Sequence[str], own: Mapping[str, Any]) -> None:
     _refuse_plain_text_for_chat(settings)
     _warn_of_unread_metadata(settings)
     _check_output(settings)
+    if str(settings.get("model", "")).startswith("vllm") and not _says_batch_size(settings):
+        parsed.batch_size = _VLLM_BATCH
     if settings.get("output_path"):
         # Reports, comparisons and submissions read samples, and a model that ran is dear.
         vars(parsed).update(log_samples=True)
@@ -175,6 +181,11 @@ def _settings(parsed: argparse.Namespace) -> dict[str, Any]:
     with in_one_line("--config", ValueError, TypeError, OSError):
         in_file: dict[str, Any] = EvaluatorConfig.load_yaml_config(given["config"])
     return in_file | given
+
+
+def _says_batch_size(settings: Mapping[str, Any]) -> bool:
+    arguments = settings.get("model_args")
+    return "batch_size" in settings or (isinstance(arguments, Mapping) and "batch_size" in arguments)
 
 
 def _warn_of_unread_metadata(settings: Mapping[str, Any]) -> None:
