@@ -39,7 +39,8 @@ def ranking_named(benchmark: Benchmark, store: RunStore, name: str) -> Ranking:
         RagtasksError: no such run or file, a broken one, or a run that was made for other data.
     """
     if name == OFFICIAL:
-        return Ranking(name, _official(benchmark))
+        own_name = retrieval_side(benchmark.name).rankings_name
+        return Ranking(own_name(benchmark.root) if own_name else name, _official(benchmark))
     if is_result_file(benchmark.name, store, name):
         raise ConfigurationError(
             f"{name}: a result file of {benchmark.name}'s script ranks texts, not passages with ids. Next step: "

@@ -26,6 +26,8 @@ class RetrievalSide:
     """Task id -> facts that passages must hold, where the benchmark's own scores count those; None elsewhere."""
     load_rankings: Callable[[Path], Mapping[str, tuple[Passage, ...]]] | None = None
     """Task id -> all passages that are published for it, best first; None: those of the setting `full_rag` are all."""
+    rankings_name: Callable[[Path], str] | None = None
+    """What tables call the rankings of `load_rankings`; None: `official`, as of published ones."""
     load_results: Callable[[Path], tuple[Mapping[str, tuple[str, ...]], Mapping[str, tuple[str, ...]]]] | None = None
     """Result file of its own script -> (item -> texts, best first; item -> facts); None: it writes no such file."""
     load_run: Callable[[Path], Run] | None = None

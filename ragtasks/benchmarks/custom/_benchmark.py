@@ -142,9 +142,13 @@ def _read_contexts(folder: Folder, setting: Setting) -> Contexts:
         return Contexts("references", setting, {task.task_id: task.references for task in folder.referring})
     if setting is Setting.REFERENCE_RAG:
         raise ConfigurationError("custom has no setting reference_rag: take custom_reference or custom_full_rag")
-    run = _custom_search.NAME if folder.retrieved is None else RETRIEVED
     rankings = _rankings(folder)
-    return Contexts(run, setting, {task.task_id: rankings[task.task_id][:N_PASSAGES] for task in folder.tasks})
+    shown = {task.task_id: rankings[task.task_id][:N_PASSAGES] for task in folder.tasks}
+    return Contexts(_rankings_name(folder), setting, shown)
+
+
+def _rankings_name(folder: Folder) -> str:
+    return _custom_search.NAME if folder.retrieved is None else RETRIEVED
 
 
 def _rankings(folder: Folder) -> dict[str, tuple[Passage, ...]]:
@@ -213,7 +217,14 @@ def load_rankings(root: Path) -> dict[str, tuple[Passage, ...]]:
     return _rankings(_checked(root))
 
 
-RETRIEVAL = RetrievalSide((), corpus_file, load_qrels, load_rewrites=load_rewrites, load_rankings=load_rankings)
+RETRIEVAL = RetrievalSide(
+    (),
+    corpus_file,
+    load_qrels,
+    load_rewrites=load_rewrites,
+    load_rankings=load_rankings,
+    rankings_name=lambda root: _rankings_name(_checked(root)),
+)
 """Corpora and judgements; the folder says what domains there are."""
 
 DEFINITION = BenchmarkDefinition(SOURCE, load, RETRIEVAL)
