@@ -54,7 +54,8 @@ class Parts:
     n_after: int = 0
     """Words of substance after it."""
     weighted: float = 0.0
-    """The words of both kinds as shares of an answer, each by the probability that its sentence gives one."""
+    """The words of both kinds as shares of an answer, each by the probability that its sentence gives one; 1 where a
+    rule found the refusal, as nothing is decided by it there."""
 
     @property
     def answers(self) -> bool:
@@ -141,13 +142,13 @@ def parts_of(text: str) -> Parts:
     gaps = [rule or reading.has_gap(place) for place, rule in enumerate(by_rule)]
     if not any(gaps):
         return parts
-    answers = answer_probabilities(reading.sentences, gaps)
+    parts.by_rule = any(by_rule)
+    answers = [1.0] * len(gaps) if parts.by_rule else answer_probabilities(reading.sentences, gaps)
     for place, (rule, gap, answer) in enumerate(zip(by_rule, gaps, answers, strict=True)):
         if gap and not rule:
             parts.refusals.append(reading.sentences[place])
         else:
             _add_sentence(reading.clauses(place), answer, parts)
-    parts.by_rule = any(by_rule)
     return parts
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 
 from ragtasks.metrics.idk_rules._families import FAMILIES, GROUNDED, MISSING, WHOLE
 
@@ -19,6 +19,7 @@ def may_refuse(sentence: str) -> bool:
     return _MISSING.search(sentence) is not None
 
 
+@lru_cache(1024)  # a clause is read once to see whether anything refuses, and once more to say what
 def refusal_in(clause: str, *, is_grounded: bool = False) -> str | None:
     """Return the phrase of a clause that says that information is missing, or None; conditions say nothing.
 
