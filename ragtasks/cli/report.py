@@ -35,7 +35,10 @@ def report(  # noqa: PLR0917 (one parameter an option)
     intervals: Annotated[bool, typer.Option(help="95 % intervals over conversations beside each mean.")] = True,
     examples: Annotated[int, typer.Option(min=0, help="Tasks named for each kind of loss.")] = 3,
     table: Annotated[
-        list[str] | None, typer.Option(help="Table that another package adds (docs/extending.md); repeatable.")
+        list[str] | None,
+        typer.Option(
+            help="A table more: idk-detectors, or one that another package adds (docs/extending.md); repeatable."
+        ),
     ] = None,
     output: Annotated[Path | None, typer.Option(help="File for the tables, in place of the screen.")] = None,
     plots: Annotated[Path | None, typer.Option(help="Folder for pictures of the tables.")] = None,

@@ -1,4 +1,4 @@
-"""Tables that other packages add to a report, by the names that a user asks for."""
+"""Tables that a report has where a user asks for them by name: one of ours, and those that other packages add."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ TABLES = ExtensionPoint(
     "ragtasks.tables",
     "table",
     ReportTable,  # type: ignore[type-abstract]  # a protocol: whatever can be called
-    {},
+    {"idk-detectors": "ragtasks.reports.tables._judging:detectors_table"},
 )
-"""Tables by name; all of them come from other packages."""
+"""Tables by name."""
 
 
 def added_tables(names: Sequence[str], evaluations: Sequence[Evaluation]) -> list[Table]:

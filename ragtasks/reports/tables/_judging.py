@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ragtasks.judges import CLARIFICATION, IDK
-from ragtasks.logs import Evaluation, Row
-from ragtasks.metrics import Level, krippendorff_alpha, pairwise_spearman
-from ragtasks.records import Score
-from ragtasks.tables import Cell, Table, Value
+from ragtasks.logs import Evaluation, Row, samples_of
+from ragtasks.metrics import EncoderIdk, IdkLabel, Level, RuleBasedIdk, krippendorff_alpha, pairwise_spearman
+from ragtasks.records import Answerability, IdkVerdict, Message, Response, Role, Score, Task
+from ragtasks.tables import Cell, Table, Value, fixed
 
 _LEVELS = {IDK: Level.ORDINAL, CLARIFICATION: Level.NOMINAL}
 """Rubric -> what differences between its verdicts mean; any other rubric gives numbers."""
@@ -24,6 +25,10 @@ _MEANS_NOTE = (
 _AGREEMENT_NOTE = (
     "Over the responses of all settings. Items: for alpha those with verdicts of at least two judges, for Spearman "
     "those with verdicts of both. Alpha: 1 complete agreement, 0 as much as by chance."
+)
+_DETECTORS_NOTE = (
+    "Both offline detectors on the same responses. Where they differ often, the scores that rest on refusals are only "
+    "as sure as the detector: read some of these responses, or ask a judge (docs/metrics.md)."
 )
 
 
@@ -112,4 +117,48 @@ def _of_rubric(model: str, rubric: str, columns: Mapping[str, Sequence[float | N
         yield _Agreement(model, rubric, f"Spearman: {one}, {other}", rho, n_both)
 
 
-__all__ = ["judge_tables"]
+def detectors_table(evaluations: Sequence[Evaluation]) -> Table:
+    """Return how often rules and encoder differ on who refuses, by setting and model, with a task for an example.
+
+    Raises:
+        BenchmarkFileError: the logged samples cannot be read again.
+        MissingExtraError: the encoder is not installed.
+    """
+    columns = ("setting", "model", "n", "differ", "share", "yes by rules alone", "yes by encoder alone", "example")
+    rows = [cells for evaluation in evaluations for cells in _detected(evaluation)]
+    return Table("Refusals by rules and by encoder", columns, tuple(rows), _DETECTORS_NOTE)
+
+
+def _detected(evaluation: Evaluation) -> Iterator[tuple[Cell, ...]]:
+    samples = [line.sample for path in evaluation.samples.values() for line in samples_of(path)]
+    responses = list(map(_response, samples))
+    pairs = list(zip(RuleBasedIdk().detect(responses), EncoderIdk().detect(responses), strict=True))
+    for setting in dict.fromkeys(sample["doc"]["setting"] for sample in samples):
+        inside = [place for place, sample in enumerate(samples) if sample["doc"]["setting"] == setting]
+        differ = [place for place in inside if pairs[place][0].verdict is not pairs[place][1].verdict]
+        yield (
+            setting,
+            evaluation.model,
+            len(inside),
+            len(differ),
+            fixed(len(differ) / len(inside)),
+            sum(_alone(*pairs[place]) for place in differ),
+            sum(_alone(*reversed(pairs[place])) for place in differ),
+            samples[differ[0]]["doc"]["task_id"] if differ else "-",
+        )
+
+
+def _response(sample: Mapping[str, Any]) -> Response:
+    """Return what the detectors read of a logged sample, which is its text and where it belongs."""
+    doc = sample["doc"]
+    answerability, question = Answerability(doc["answerability"]), Message(Role.USER, doc.get("question", ""))
+    ids = (doc["task_id"], doc["conversation_id"], doc["turn"], doc["domain"])
+    task = Task(*ids, (question,), doc.get("target", ""), answerability, (), doc["multi_turn"], ())
+    return Response(task, (), sample["filtered_resps"][0])
+
+
+def _alone(one: IdkLabel, other: IdkLabel) -> bool:
+    return one.verdict is IdkVerdict.YES and other.verdict is not IdkVerdict.YES
+
+
+__all__ = ["detectors_table", "judge_tables"]

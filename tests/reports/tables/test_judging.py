@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
 from ragtasks.logs import Evaluation, Row, read_evaluations
-from ragtasks.metrics import Level, krippendorff_alpha
+from ragtasks.metrics import EncoderIdk, Level, RuleBasedIdk, krippendorff_alpha
 from ragtasks.metrics._agreement import NOTHING_VARIES, TOO_FEW
-from ragtasks.reports.tables._judging import judge_tables
+from ragtasks.records import Answerability, IdkVerdict, Response, Task
+from ragtasks.reports.tables._judging import detectors_table, judge_tables
 from ragtasks.tables import Cell, Table, Value
 from tests.reports._saved import TASKS, save
 
+ANY_TASK = Task("c<::>1", "c", 1, "govt", (), "", Answerability.ANSWERABLE, (), "N/A", ())
 Said = Mapping[tuple[str, str], float | None]
 
 
@@ -157,3 +159,38 @@ def test_what_no_judge_was_asked_is_not_missing(tmp_path: Path) -> None:
     means, _ = judge_tables([found])
     n = len(TASKS)
     assert means.rows == (("reference", "org/model", "rl_f", Value(0.5, n, n), Value(None, 0, n)),)
+
+
+def test_where_rules_and_encoder_differ_is_counted_with_an_example(tmp_path: Path) -> None:
+    texts = dict(
+        zip(
+            (f"{conversation}<::>{turn}" for conversation, turn in TASKS),
+            (
+                "The library opens at nine.",
+                "I do not have any information about that.",
+                "It is not clear which harbour you are asking about. Berth prices vary by harbour, and some harbours ask "
+                "for nothing at all. If you share its name, I can check whether the texts cover it.",
+                "I don't have any information about the ferry of 1890 or the route that it took. The log of the harbour "
+                "would be the best source for these details.",
+            ),
+            strict=True,
+        )
+    )
+
+    def answer(sample: dict[str, Any]) -> None:
+        sample["filtered_resps"] = [texts[sample["doc"]["task_id"]]]
+
+    save(tmp_path, change_sample=answer)
+    (evaluation,) = read_evaluations([tmp_path])
+    table = detectors_table([evaluation])
+    ((setting, model, n, differ, share, by_rules, by_encoder, example),) = table.rows
+    responses = [Response(ANY_TASK, (), text) for text in texts.values()]
+    verdicts = [[label.verdict for label in detector.detect(responses)] for detector in (RuleBasedIdk(), EncoderIdk())]
+    unlike = [task for task, one, other in zip(texts, *verdicts, strict=True) if one is not other]
+    assert unlike, "these texts no longer show a difference: write others"
+    assert (setting, model, n, differ, example) == ("reference", evaluation.model, 4, len(unlike), unlike[0])
+    assert share == f"{len(unlike) / 4:.3f}"
+    assert (by_rules, by_encoder) == tuple(
+        sum(one is IdkVerdict.YES and other is not IdkVerdict.YES for one, other in zip(*pair, strict=True))
+        for pair in (verdicts, verdicts[::-1])
+    )
