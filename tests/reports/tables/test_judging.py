@@ -168,9 +168,9 @@ def test_where_rules_and_encoder_differ_is_counted_with_an_example(tmp_path: Pat
             (
                 "The library opens at nine.",
                 "I do not have any information about that.",
-                "It is not clear which harbour you are asking about. Berth prices vary by harbour, and some harbours ask "
+                "It is not clear which harbour you are asking about. Berth prices vary by harbour, and some ask "
                 "for nothing at all. If you share its name, I can check whether the texts cover it.",
-                "I don't have any information about the ferry of 1890 or the route that it took. The log of the harbour "
+                "I don't have any information about the ferry of 1890 or the route that it took. Its log "
                 "would be the best source for these details.",
             ),
             strict=True,
