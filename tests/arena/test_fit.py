@@ -108,6 +108,15 @@ def test_what_a_system_won_outside_the_rated_group_is_not_forgotten() -> None:
     assert found.unrated["z"] == "lost every battle: no finite rating"
 
 
+def test_who_only_lost_to_some_and_won_against_others_is_in_no_circle() -> None:
+    """`w` never lost to the rated ones, and drew once with none of them: it stands above, by way of `v`."""
+    circle = [("a", "b", 1.0), ("b", "c", 1.0), ("c", "a", 1.0)]
+    found = fit([*circle, ("a", "w", 0.0), ("w", "v", 0.0), ("v", "w", 0.0), ("u", "v", 1.0), ("u", "x", 0.0)])
+    assert found.systems == ("a", "b", "c")
+    assert found.unrated["w"] == "won every battle against those that are rated: no finite rating"
+    assert found.unrated["v"] == found.unrated["u"] == "no circle of wins or ties with those that are rated"
+
+
 def test_of_two_circles_the_one_with_more_votes_is_rated() -> None:
     small = [("a", "b", 1.0), ("b", "a", 1.0)]
     large = [("y", "z", 1.0), ("z", "y", 1.0), ("y", "z", 0.5)]

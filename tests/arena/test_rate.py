@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -62,8 +63,8 @@ def test_pairs_carry_holms_correction() -> None:
 
 
 def counted(votes: Sequence[Vote]) -> dict[str, Table]:
-    """Return the tables of votes of one kind by title."""
-    (section,) = rating_sections(votes)
+    """Return the tables of votes of one kind, but for their agreement, by title."""
+    section, *_ = rating_sections(votes)
     return {table.title: table for table in section.tables}
 
 
@@ -82,8 +83,11 @@ def test_fewer_than_ten_conversations_give_counts_and_no_rating(n: int) -> None:
     tables = counted(apart(choices, **sides))
     wins = choices.count("first")
     assert tables["Ratings"].rows[0][1:5] == ("-", "-", "-", f"{max(wins, n - wins)} of {n}")
-    assert tables["Ratings"].note.startswith(f"{n} conversation")
-    assert "fewer than 10" in tables["Ratings"].note
+    noun = "conversation" if n == 1 else "conversations"
+    assert tables["Ratings"].note.startswith(f"{n} {noun}, fewer than 10: no ratings and no intervals")
+    assert tables["Ratings"].columns[:2] == ("system", "rating")
+    assert [line.partition(":")[0] for line in tables["Ratings"].legend] == ["win rate"]
+    assert tables["Pairs"].rows[0][4:] == ("-", "-")
     assert tables["Pairs"].rows[0][2] == f"{wins} of {n}"
     assert "%" not in str(tables["Win rates"].rows)
 
@@ -188,6 +192,40 @@ def test_length_has_the_sign_of_what_it_does(is_turned: bool, longer_wins: bool)
     assert (effect.estimate.value < -50) != longer_wins
 
 
+def length_effect(longer: int, shorter: int) -> float:
+    """Return the points of an answer that is longer by one standard deviation, where it wins two times of three."""
+    votes = []
+    for number, item in enumerate(apart(["first"] * 30)):
+        sides = [side("a", longer), side("b", shorter)] if number % 2 else [side("a", shorter), side("b", longer)]
+        long_wins = number % 3 > 0
+        winner = "first" if (sides[0].n_words == longer) == long_wins else "second"
+        votes.append(item.model_copy(update={"first": sides[0], "second": sides[1], "preference": winner}))
+    (effect,) = rate(votes).effects
+    assert effect.estimate.value is not None
+    return effect.estimate.value
+
+
+def test_length_is_measured_in_standard_deviations_of_its_logarithm() -> None:
+    """Twice or four times as long (a word more in both, so that there is a logarithm of none): the same deviation."""
+    assert length_effect(3, 1) == pytest.approx(length_effect(7, 1))
+    assert length_effect(3, 1) == pytest.approx(173.7 * math.log(2), abs=0.1)
+    assert length_effect(1, 0) == pytest.approx(length_effect(3, 1))
+
+
+def test_a_share_has_its_interval_between_none_and_all() -> None:
+    found = {item.system: item.win_rate for item in rate(apart(["first"] * 29 + ["second"])).systems}
+    for share in (found["a"], found["b"]):
+        assert share.low is not None
+        assert share.high is not None
+        assert 0 <= share.low < share.value < share.high <= 1  # type: ignore[operator]
+
+
+def test_pairs_come_by_how_far_they_are_from_even() -> None:
+    votes = [*apart(["first"] * 7 + ["second"] * 5), *apart(["first"] * 2 + ["second"] * 10, ("a", "c"))]
+    votes += apart(["first"] * 9 + ["second"] * 3, ("b", "c"))
+    assert [row[:2] for row in counted(votes)["Pairs"].rows] == [("a", "c"), ("b", "c"), ("a", "b")]
+
+
 @pytest.mark.parametrize("refuser", ["first", "second"])
 def test_refusals_are_told_apart_by_what_the_corpus_holds(refuser: str) -> None:
     """The one that refuses loses where the corpus has an answer and wins where it has none, wherever it stands."""
@@ -273,6 +311,8 @@ def test_people_meet_judges_as_the_median_of_their_votes() -> None:
     assert rows["people and judges"].n == 2
     rows = {item.who: item for item in vote_agreement([*people, *opinions("m", "second", "second", kind="judge")])}
     assert rows["people and judges"].same == 0.0
+    rows = {item.who: item for item in vote_agreement([*people, *opinions("m", "tie", "first", kind="judge")])}
+    assert rows["people and judges"].same == 0.0
 
 
 def a_tournament_with_a_stranger() -> list[Vote]:
@@ -343,6 +383,10 @@ def test_the_tables_hold_what_was_rated() -> None:
         ("b", "20.0", "", "1 of 1"),
         ("c", "0 of 1", "0 of 1", ""),
     )
+    assert "A tie counts half; `-`: they never met." in matrix.note
+    assert "p: of a share of a half" in pairs.note
+    assert "Holm's correction is over all pairs." in pairs.note
+    assert effects.note == "Refusals are found by rules."
     assert pairs.columns == ("first", "second", "share of the first", "conversations", "p", "p (Holm)")
     of = {(pair.first, pair.second): pair for pair in found.pairs}
     assert [row[:4] for row in pairs.rows] == [
@@ -358,7 +402,10 @@ def test_the_tables_hold_what_was_rated() -> None:
         ("share won by the one that refuses, ANSWERABLE", "3.5 of 4", 4),
     )
     assert agreement.title == "mtrag (sample): agreement of raters"
+    assert agreement.provenance == {}
     (table,) = agreement.tables
+    assert table.title == "Agreement"
+    assert table.note.startswith("1 always, 0 as by chance; people and judges are compared by the median")
     assert table.columns == ("who", "measure", "agreement", "same vote", "battles")
     assert [row[:2] + row[3:] for row in table.rows] == [
         ("all people", "alpha", "60.0 %", 5),
@@ -408,6 +455,8 @@ def test_agreement_is_over_battles_that_two_raters_share() -> None:
 
 
 def test_raters_who_share_nothing_have_no_agreement() -> None:
+    votes = [*opinions("ann", "first"), *opinions("bob", "", "first")]
+    assert rating_sections(votes)[-1].tables[0].rows == (("all people", "alpha", "-", "-", 0),)
     (row,) = vote_agreement([*opinions("ann", "first"), *opinions("bob", "", "first")])
     assert (row.who, row.same, row.n) == ("all people", None, 0)
     people_and_judges = vote_agreement([*opinions("ann", "first"), *opinions("m", "", "first", kind="judge")])
@@ -447,6 +496,13 @@ def test_position_bias_is_counted_by_judge() -> None:
     (section,) = rating_sections(votes)
     table = next(table for table in section.tables if table.title == "Position bias")
     assert table.rows == (("m", 4, 1, 1, 1, 1),)
+    assert table.columns == (
+        *("judge", "battles", "same in both orders", "always the first", "always the second", "tie in one order"),
+    )
+    assert table.note == "Only what is the same in both orders is a win; everything else counts as a tie."
+    other = votes[0].model_copy(update={"rater": "n", "vote_id": "n", "orders": ("second", "second")})
+    table = counted([*votes, other])["Position bias"]
+    assert table.rows == (("m", 4, 1, 1, 1, 1), ("n", 1, 1, 0, 0, 0))
 
 
 def test_no_vote_gives_no_section() -> None:
