@@ -38,17 +38,8 @@ def loading(
         ConfigurationError: the folder has weights as pickles, or the loader failed, whatever it raised: a library of
             ten formats raises all kinds of errors for files that are damaged.
     """
-    if has_weights and (pickles := _pickles(Path(name))):
-        raise ConfigurationError(
-            clear_error(
-                purpose,
-                where=f"model {str(name)!r}",
-                expected="weights as .safetensors",
-                found=f"{', '.join(pickles)}: a pickle, which can run any program when it is opened",
-                next_step="take a version of the model with .safetensors, or, if you trust the folder, convert it "
-                "(AutoModel.from_pretrained(FOLDER).save_pretrained(NEW))",
-            )
-        )
+    if has_weights:
+        refuse_pickles(purpose, name)
     try:
         yield
     except RagtasksError:
@@ -59,6 +50,25 @@ def loading(
                 purpose, where=f"model {str(name)!r}", expected=expected, found=_reason(error), next_step=next_step
             )
         ) from error
+
+
+def refuse_pickles(purpose: str, name: str | Path) -> None:
+    """Refuse a model's folder that has weights as pickles; a name on the hub passes.
+
+    Raises:
+        ConfigurationError: it has; the message names them.
+    """
+    if pickles := _pickles(Path(name)):
+        raise ConfigurationError(
+            clear_error(
+                purpose,
+                where=f"model {str(name)!r}",
+                expected="weights as .safetensors",
+                found=f"{', '.join(pickles)}: a pickle, which can run any program when it is opened",
+                next_step="take a version of the model with .safetensors, or, if you trust the folder, convert it "
+                "(AutoModel.from_pretrained(FOLDER).save_pretrained(NEW))",
+            )
+        )
 
 
 def _pickles(folder: Path) -> list[str]:
@@ -83,4 +93,4 @@ def _with_kind(error: Exception, told: str) -> str:
     return f"{kind}: {told[:_MOST_SHOWN]}" if told else kind
 
 
-__all__ = ["NO_CODE", "loading"]
+__all__ = ["NO_CODE", "loading", "refuse_pickles"]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ragtasks.clients import Decoding, Journal, Progress, Prompt, Reply, no_progress
 from ragtasks.config import HarnessModel
 from ragtasks.errors import ConfigurationError, JudgeError, clear_error, close_matches
+from ragtasks.weights import refuse_pickles
 
 if TYPE_CHECKING:
     from ragtasks.harness._model_client import ModelClient
@@ -20,9 +21,7 @@ if TYPE_CHECKING:
 # Models share one machine, and libraries under them are not made for several at once.
 _ONE_AT_A_TIME = threading.Lock()
 # What libraries raise for memory, devices (torch asserts that it has them), files and tokens that do not fit.
-# Arguments that a model does not take are TypeErrors, at loading only: later they would be bugs of ours.
 _FAILURES = (RuntimeError, ValueError, OSError, LookupError, MemoryError, AssertionError)
-_FAILURES_OF_LOADING = (*_FAILURES, ImportError, TypeError, AttributeError)
 
 
 class JudgeModel:
@@ -71,8 +70,11 @@ class JudgeModel:
             from ragtasks.harness._model_client import load_model_client
 
             try:
+                refuse_pickles("model in this process", str(self._model.arguments.get("pretrained", "")) or self.name)
                 self._client = load_model_client(self._model.lm_eval, self._model.arguments, self._decoding)
-            except _FAILURES_OF_LOADING as error:
+            except ConfigurationError as error:
+                raise JudgeError(str(error)) from error
+            except Exception as error:  # libraries of ten formats raise all kinds of errors for files that are damaged
                 raise JudgeError(self._fatal(error)) from error
         return self._client
 
