@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+import random
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 
-from ragtasks.clients.openai_api._rate_hints import rate_hints, reset_seconds, wait_in
-from tests.clients._simulation import KINDS, simulated
+from ragtasks.clients.openai_api._rate_hints import NO_HINTS, RateHints, rate_hints, reset_seconds, wait_in
+from ragtasks.clients.openai_api._throttle import Throttle
+from tests.clients._simulation import KINDS, MINUTE, simulated
 
 LIMIT, N_PROMPTS = 500, 1000
 STYLES_TESTED = [
@@ -56,3 +62,90 @@ def test_messages_say_when_to_come_back_and_how_many_are_granted() -> None:
     assert wait_in("Please try again in 1m1.5s.") == 61.5
     assert wait_in("retry after 20 seconds") == 20.0
     assert rate_hints({}, "limit of 500 requests per minute").requests_a_minute == 500
+
+
+@pytest.mark.parametrize("unit", [1, 1000], ids=["seconds", "milliseconds"])
+def test_a_reset_that_counts_from_1970_is_read_in_seconds_and_in_milliseconds(
+    unit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1_767_225_600.0
+    monkeypatch.setattr("ragtasks.clients.openai_api._rate_hints.time.time", lambda: now)
+    assert reset_seconds(str(int((now + 30) * unit))) == 30.0
+    assert reset_seconds(str(int((now - 30) * unit))) == 0.0, "one that is over is now"
+
+
+NO_JITTER = SimpleNamespace(random=lambda: 0.0, uniform=lambda low, _: low)
+SETTLE = MINUTE / 3000
+"""How long a throttle waits for refusals that are still on their way, at least."""
+
+
+def throttle() -> Throttle:
+    return Throttle(MINUTE, cast("random.Random", NO_JITTER))
+
+
+def exhausted(at: Throttle, now: float) -> None:
+    """Have a request refused that was sent just now, and the next one pass."""
+    at.refused(at.send(now), now, RateHints(wait_seconds=SETTLE))
+    while (wait := at.wait(now)) > 0:
+        now += wait
+    at.passed(at.send(now), now, NO_HINTS)
+
+
+def test_what_a_server_let_pass_a_minute_ago_counts_half() -> None:
+    learning = throttle()
+    exhausted(learning, 0.0)
+    # Each account has the request that tried first, and not the one that was refused.
+    for minute, n_more in ((0, 59), (1, 29), (2, 29)):
+        for _ in range(n_more):
+            learning.send(minute * MINUTE + 1.0)
+        exhausted(learning, (minute + 1) * MINUTE)
+        expected = {0: 60 / 60, 1: (0.5 * 60 + 30) / 90, 2: (0.5 * (0.5 * 60 + 30) + 30) / 105}[minute]
+        assert learning.rate == pytest.approx(expected, rel=1e-3)
+
+
+def test_after_a_pause_each_step_lets_twice_as_many_pass() -> None:
+    learning = throttle()
+    exhausted(learning, 0.0)
+    now, steps = 1.0, []
+    for _ in range(5):
+        n_sent = 0
+        while learning.wait(now) == 0:
+            learning.send(now)
+            n_sent += 1
+        steps.append(n_sent)
+        assert learning.wait(now) == pytest.approx(SETTLE), "between two steps a refusal has time to come"
+        now += learning.wait(now)
+    assert steps == [2, 4, 8, 16, 32]
+
+
+def test_where_a_server_says_nothing_the_time_waited_doubles_up_to_half_of_the_last_pause() -> None:
+    learning = throttle()
+    learning.refused(learning.send(0.0), 0.0, RateHints(wait_seconds=40.0))
+    ticket = learning.send(learning.pause(0.0))
+    learning.passed(ticket, 40.0, NO_HINTS)  # a pause of forty seconds, which the next one is measured by
+    now = begun_at = 100.0
+    learning.refused(learning.send(now), now, NO_HINTS)
+    waited = []
+    while now < begun_at + 30:
+        now += learning.pause(now)
+        waited.append(now - begun_at)
+        learning.refused(learning.send(now), now, NO_HINTS)
+    assert waited[:7] == pytest.approx([0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 20.0], rel=0.01)
+    rest = [after / before for before, after in itertools.pairwise(waited[6:])]
+    assert len(rest) > 3
+    assert rest == pytest.approx([1.1] * len(rest), rel=0.02)
+
+
+def test_a_minute_s_sixth_without_a_refusal_doubles_the_credit() -> None:
+    learning = throttle()
+    exhausted(learning, 0.0)
+    for _ in range(59):
+        learning.send(1.0)
+    exhausted(learning, MINUTE)
+    assert learning.rate == pytest.approx(1.0, rel=1e-3)
+    opened_at = MINUTE + SETTLE
+    n_sent = 0
+    while learning.wait(opened_at + MINUTE / 6) == 0 or learning.wait(opened_at + MINUTE / 6) <= 2 * SETTLE:
+        learning.send(opened_at + MINUTE / 6)
+        n_sent += 1
+    assert 19 <= n_sent <= 21, "ten seconds at one a second, twice"
