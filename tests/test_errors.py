@@ -12,7 +12,7 @@ from ragtasks.errors import MissingExtraError, RagtasksError, clear_error, close
 
 def test_every_error_has_one_root() -> None:
     classes = [getattr(errors, name) for name in errors.__all__ if name.endswith("Error")]
-    assert len(classes) == 8
+    assert len(classes) == 9
     assert all(issubclass(found, RagtasksError) for found in classes)
     assert all(found.__bases__ == (RagtasksError,) for found in classes if found is not RagtasksError)
 

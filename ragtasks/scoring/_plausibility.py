@@ -247,7 +247,8 @@ def plausibility_of(notes_of: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]
 def checked_again(evaluation: Evaluation) -> Evaluation:
     """Return a saved evaluation with its answers checked where that was not done when they were scored.
 
-    The passages' origin is left out, which only the benchmark's files tell; so are baselines.
+    The passages' origin is left out, which only the benchmark's files tell; so are baselines. A sample that lacks what
+    the checks read stays unchecked.
 
     Raises:
         BenchmarkFileError: the logged samples are not those that the rows were read from.
@@ -256,10 +257,10 @@ def checked_again(evaluation: Evaluation) -> Evaluation:
     if not unchecked or gold_model(evaluation) in EXEMPT:
         return evaluation
     samples = [line.sample for path in evaluation.samples.values() for line in samples_of(path)]
-    responses = [response_of(sample["doc"], sample["filtered_resps"][0]) for sample in samples]
+    responses = {place: response for place, sample in enumerate(samples) if (response := _response(sample))}
     notes: list[dict[str, Any]] = [{} for _ in samples]
     for setting in Setting:
-        places = [place for place, sample in enumerate(samples) if sample["doc"]["setting"] == setting.value]
+        places = [place for place in responses if samples[place]["doc"]["setting"] == setting.value]
         check_together(
             setting.value,
             [responses[place] for place in places],
@@ -270,6 +271,13 @@ def checked_again(evaluation: Evaluation) -> Evaluation:
         )
     pairs = zip(evaluation.rows, notes, strict=True)
     return replace(evaluation, rows=tuple(replace(row, implausible=note.get(IMPLAUSIBLE)) for row, note in pairs))
+
+
+def _response(sample: Mapping[str, Any]) -> Response | None:
+    try:
+        return response_of(sample["doc"], sample["filtered_resps"][0])
+    except (LookupError, TypeError, ValueError, AttributeError):
+        return None
 
 
 def replies_in(samples: Iterable[Mapping[str, Any]]) -> list[str]:

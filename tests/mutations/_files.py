@@ -60,7 +60,14 @@ def _sound(*arguments: str) -> None:
 
 
 def _metadata(folder: Path) -> dict[str, Any]:
-    return {"data": f"{folder}/mtrag", "encoder": "none", "max_words": 100, "judges": [], "idk": "rules"}
+    return {
+        "data": f"{folder}/mtrag",
+        "encoder": "none",
+        "max_words": 100,
+        "judges": [],
+        "idk": "rules",
+        "max_implausible": 1,
+    }
 
 
 def _judged(folder: Path) -> list[str]:

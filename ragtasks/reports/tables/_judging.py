@@ -130,7 +130,8 @@ def detectors_table(evaluations: Sequence[Evaluation]) -> Table:
 
 
 def _detected(evaluation: Evaluation) -> Iterator[tuple[Cell, ...]]:
-    samples = [line.sample for path in evaluation.samples.values() for line in samples_of(path)]
+    lines = (line for path in evaluation.samples.values() for line in samples_of(path))
+    samples = [line.sample for line in lines if line.sample.get("filtered_resps")]
     responses = list(map(_response, samples))
     pairs = list(zip(RuleBasedIdk().detect(responses), EncoderIdk().detect(responses), strict=True))
     for setting in dict.fromkeys(sample["doc"]["setting"] for sample in samples):
