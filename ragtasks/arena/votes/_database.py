@@ -12,10 +12,10 @@ import secrets
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ragtasks.arena._vote import Vote
 from ragtasks.errors import CacheError, clear_error
@@ -53,6 +53,7 @@ CREATE INDEX IF NOT EXISTS what_happened ON events (rater, battle_id, event)
 """
 _COPY = "CREATE TABLE a_copy (time REAL NOT NULL)"
 _SECRET_BYTES = 32
+_T = TypeVar("_T")
 
 
 class Database:
@@ -84,7 +85,7 @@ class Database:
             if is_changed and has_log:  # so that it is on disk, and nothing of what was dropped stays in either file
                 self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self._log = Log(path) if has_log else None
-        except (OSError, sqlite3.Error) as error:
+        except (OSError, sqlite3.Error, ValueError) as error:  # ValueError: bytes of a damaged file that are no text
             raise CacheError(_unusable(path, str(error))) from error
 
     def _prepared(self) -> bool:
@@ -137,11 +138,20 @@ class Database:
         Raises:
             CacheError: the file is damaged.
         """
+        return self.parsed(query, lambda row: row, *values)
+
+    def parsed(self, query: str, parse: Callable[[tuple[Any, ...]], _T], *values: object) -> list[_T]:
+        """Return what `parse` makes of each row of a query.
+
+        Raises:
+            CacheError: the file is damaged, or `parse` raised a ValueError or TypeError.
+        """
         try:
             with self.reading() as connection:
-                return connection.execute(query, values).fetchall()
-        except sqlite3.DatabaseError as error:
-            raise CacheError(_unusable(self.path, str(error))) from error
+                return [parse(row) for row in connection.execute(query, values).fetchall()]
+        except (sqlite3.Error, ValueError, TypeError) as error:
+            found = str(error).partition("\n")[0]
+            raise CacheError(_unusable(self.path, f"a damaged file: {found}")) from error
 
     @property
     def secret(self) -> bytes:
@@ -179,7 +189,7 @@ class Database:
                 connection.execute("VACUUM INTO ?", (str(part),))
             part.chmod(0o444)
             part.replace(path)
-        except (OSError, sqlite3.Error) as error:
+        except (OSError, sqlite3.Error, ValueError) as error:
             part.unlink(missing_ok=True)
             raise CacheError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from error
 

@@ -6,7 +6,7 @@ import hashlib
 import re
 import secrets
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -75,8 +75,8 @@ class VoteStore:
 
     def votes(self) -> list[Vote]:
         """Return all votes that count, in the order in which they came."""
-        rows = self.database.rows("SELECT vote FROM votes WHERE undone IS NULL ORDER BY place")
-        return [Vote.model_validate_json(str(row[0])) for row in rows]
+        query = "SELECT vote FROM votes WHERE undone IS NULL ORDER BY place"
+        return self.database.parsed(query, lambda row: _vote(row[0]))
 
     def import_votes(self, votes: Sequence[Vote]) -> int:
         """Keep votes that came from elsewhere, and return how many of them were new."""
@@ -86,8 +86,8 @@ class VoteStore:
             connection.executemany("INSERT OR IGNORE INTO votes (vote_id, rater, vote) VALUES (?, ?, ?)", rows)
             return connection.total_changes - before
 
-    def events(self) -> Iterator[dict[str, Any]]:
-        """Yield everything that happened on pairs and forms, in order, a vote that was undone with what it said.
+    def events(self) -> list[dict[str, Any]]:
+        """Return everything that happened on pairs and forms, in order, a vote that was undone with what it said.
 
         `given`: a rater got it, or got it again after its time was over; `names_shown`: the rater learnt which systems
         they are; `voted`, `skipped`, and `undone` of either.
@@ -98,13 +98,7 @@ class VoteStore:
             "LEFT JOIN votes v ON v.vote_id = e.vote_id AND e.event = 'voted' "
             "ORDER BY e.time, e.place"
         )
-        names = ("time", "event", "rater", "battle_id", "assignment_id", "view", "vote_id")
-        for *fields, text in self.database.rows(query):
-            row = dict(zip(names, fields, strict=True))
-            if text is not None:
-                vote = Vote.model_validate_json(str(text))
-                row |= {"view": vote.view, "preference": vote.preference, "reason": vote.reason}
-            yield row
+        return self.database.parsed(query, _event)
 
     def keep_live(self, battle_id: str, content: str) -> None:
         """Keep the answers of a live battle, which are in no file."""
@@ -118,8 +112,8 @@ class VoteStore:
 
     def forms(self) -> list[tuple[str, str, str, float]]:
         """Return (rater, item, content, time) of all forms, oldest first."""
-        rows = self.database.rows("SELECT rater, item, content, time FROM forms ORDER BY time, rater, item")
-        return [(str(rater), str(item), str(content), float(str(at))) for rater, item, content, at in rows]
+        query = "SELECT rater, item, content, time FROM forms ORDER BY time, rater, item"
+        return self.database.parsed(query, _signed)
 
     def keep_review(self, reviewer: str, pair: str, content: str, at: float) -> None:
         """Keep one reviewer's decision on a pair; earlier ones stay in the file. On disk when this returns."""
@@ -129,13 +123,34 @@ class VoteStore:
 
     def reviews(self) -> list[tuple[str, str, str, float]]:
         """Return (reviewer, pair, content, time) of all decisions, in the order in which they came."""
-        rows = self.database.rows("SELECT reviewer, pair, content, time FROM reviews ORDER BY place")
-        return [(str(reviewer), str(pair), str(content), float(str(at))) for reviewer, pair, content, at in rows]
+        query = "SELECT reviewer, pair, content, time FROM reviews ORDER BY place"
+        return self.database.parsed(query, _signed)
 
 
 def clean_name(name: str) -> str:
     """Return a rater's name on one line without control characters, at most 60 characters; empty for none."""
     return re.sub(r"\s+", " ", "".join(c if c.isprintable() else " " for c in name)).strip()[:LONGEST_NAME]
+
+
+def _vote(text: object) -> Vote:
+    return Vote.model_validate_json(str(text))
+
+
+def _event(row: tuple[Any, ...]) -> dict[str, Any]:
+    at, *fields, text = row
+    names = ("event", "rater", "battle_id", "assignment_id", "view", "vote_id")
+    event: dict[str, Any] = {"time": float(at)}
+    event |= {name: None if value is None else str(value) for name, value in zip(names, fields, strict=True)}
+    if text is not None:
+        vote = _vote(text)
+        event |= {"view": vote.view, "preference": vote.preference, "reason": vote.reason}
+    return event
+
+
+def _signed(row: tuple[Any, ...]) -> tuple[str, str, str, float]:
+    """Return the row of a form or a review: who, on what, the content, when."""
+    who, what, content, at = row
+    return str(who), str(what), str(content), float(at)
 
 
 def _hash(token: str) -> str:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+import random
 import sqlite3
 import threading
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 
-from ragtasks.arena.votes import Queue, VoteStore
+from ragtasks.arena.votes import Queue, VoteStore, write_events, write_votes
 from ragtasks.errors import CacheError
 from tests.arena._made import vote
 
@@ -203,7 +204,7 @@ def test_a_copy_holds_votes_and_events_and_lets_nobody_in_or_vote(tmp_path: Path
     assert copy.stat().st_mode & 0o222 == 0
     read = VoteStore(copy, is_read_only=True)
     assert read.votes() == store.votes()
-    assert list(read.events()) == list(store.events())
+    assert read.events() == store.events()
     assert read.invited(token) is None
     with pytest.raises(CacheError, match="a copy to read"):
         VoteStore(copy)
@@ -213,3 +214,62 @@ def test_a_copy_holds_votes_and_events_and_lets_nobody_in_or_vote(tmp_path: Path
     assert copy.read_bytes() == before
     assert sorted(path.name for path in tmp_path.iterdir() if "copy" in path.name) == ["copy.sqlite"]
     store.close()
+
+
+def used(path: Path) -> bytes:
+    """Return the bytes of a database with votes, events, a form, a review and an invitation."""
+    store = VoteStore(path)
+    queue = Queue(store, [f"b{n}" for n in range(20)], 1)
+    for number in range(12):
+        given = queue.next_for("ann")
+        assert given
+        queue.vote(given, vote("x", "y", vote_id=f"v{number}", reason="a reason " * 20))
+    queue.keep_form("ann", "item", "{}")
+    store.keep_review("ann", "pair", "{}", 1.0)
+    store.invite("bob")
+    store.close()
+    return path.read_bytes()
+
+
+def test_a_file_that_is_damaged_anywhere_is_read_or_refused_in_one_error(tmp_path: Path) -> None:
+    whole = used(tmp_path / "arena.sqlite")
+    chance = random.Random(1)
+    path, refusals = tmp_path / "damaged.sqlite", list[str]()
+    for _ in range(200):
+        damaged = bytearray(whole)
+        for _ in range(chance.choice((3, 30, 300, 3000))):
+            damaged[chance.randrange(100, len(damaged))] = chance.randrange(256)
+        path.write_bytes(damaged)
+        try:
+            store = VoteStore(path, is_read_only=True)
+            write_votes(tmp_path / "votes", store.votes())
+            write_events(tmp_path / "events", store.events())
+            store.forms(), store.reviews(), store.invited("token")
+        except CacheError as error:
+            refusals.append(str(error))
+        path.with_name("copy").unlink(missing_ok=True)
+        with suppress(CacheError):
+            VoteStore(path, is_read_only=True).database.copy_to(path.with_name("copy"))
+    assert len(refusals) > 100
+    assert all(str(path) in refusal for refusal in refusals)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE votes SET vote = '{\"broken' WHERE place = 2",
+        "UPDATE votes SET vote = CAST(x'ff' AS TEXT) WHERE place = 2",
+        "UPDATE events SET time = 'noon' WHERE place = 2",
+        "UPDATE forms SET time = 'noon'",
+        "UPDATE reviews SET time = x'ff'",
+    ],
+)
+def test_a_row_that_is_damaged_is_one_error_with_the_file(tmp_path: Path, statement: str) -> None:
+    path = tmp_path / "arena.sqlite"
+    used(path)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(statement)
+        connection.commit()
+    store = VoteStore(path, is_read_only=True)
+    with pytest.raises(CacheError, match=r"arena\.sqlite[\s\S]*a damaged file"):
+        store.votes(), store.events(), store.forms(), store.reviews()
