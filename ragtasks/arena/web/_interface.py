@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import orjson
 from fastapi import APIRouter, Depends, HTTPException, Request
 from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, ConfigDict, Field
@@ -171,7 +172,7 @@ def interface(site: Site, arena: Arena, pipelines: Mapping[str, Pipeline], patie
         if request.method == "POST" and not request.headers.get("content-type", "").startswith("application/json"):
             raise HTTPException(415, "send JSON, with Content-Type: application/json")
 
-    router = APIRouter(prefix="/api", dependencies=[Depends(admitted)])
+    router = APIRouter(prefix="/api", dependencies=[Depends(admitted), Depends(_strict_json)])
 
     @router.get("/systems")
     def systems() -> list[SystemRecord]:
@@ -239,6 +240,16 @@ def interface(site: Site, arena: Arena, pipelines: Mapping[str, Pipeline], patie
         ]
 
     return router
+
+
+async def _strict_json(request: Request) -> None:
+    """Refuse what the framework's reader lets through and no answer or file can hold: half surrogates, NaN."""
+    if request.method != "POST":
+        return
+    try:
+        orjson.loads(await request.body())
+    except ValueError as error:
+        raise HTTPException(400, f"the body is not JSON in UTF-8: {error}") from error
 
 
 def _rater(request: Request, name: str) -> str:

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.arena.web._served import Visitor, serving
 from tests.arena.web.test_live import live
 
@@ -80,3 +82,28 @@ def test_the_interface_is_described(tmp_path: Path) -> None:
         assert set(paths) == {
             *("/api/systems", "/api/battles", "/api/battles/{battle}/votes", "/api/answers", "/api/ratings"),
         }
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/api/battles", r'{"rater": "\ud800"}'),
+        ("/api/battles", r'{"rater": "ann", "\udfff": 1}'),
+        ("/api/battles", '{"rater": NaN}'),
+        ("/api/battles", '{"rater": Infinity}'),
+        ("/api/battles", '{"rater": ' + "9" * 5000 + "}"),
+        ("/api/battles", "[" * 100_000),
+        ("/api/battles/BATTLE/votes", r'{"rater": "ann", "preference": "first", "reason": "half \ud800"}'),
+        ("/api/answers", r'{"system": "secret-one", "query": {"qid": "\ud800", "text": "x"}}'),
+        ("/api/answers", r'{"system": "\ud800", "query": {"qid": "c1<::>1", "text": "x"}}'),
+    ],
+)
+def test_json_that_no_file_can_hold_is_refused_and_changes_nothing(tmp_path: Path, path: str, body: str) -> None:
+    with serving(tmp_path) as served:
+        visitor = Visitor(served.port)
+        battle = post(visitor, "/api/battles", {"rater": "ann"})[1]["battle"]
+        reply = visitor.ask("POST", path.replace("BATTLE", battle), body, **JSON)
+        assert reply.status == 400, reply.text
+        assert json.loads(reply.text)["detail"]
+        assert post(visitor, f"/api/battles/{battle}/votes", {"rater": "ann", "preference": "first"})[0] == 200
+        assert len(served.arena.store.votes()) == 1
