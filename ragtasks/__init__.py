@@ -7,7 +7,7 @@ first use. The harness finds the tasks through the YAML files (`ragtasks link`, 
 import importlib
 from typing import TYPE_CHECKING
 
-__version__ = "0.1.0"
+from ragtasks._version import __version__
 
 __all__ = [
     "Differences",

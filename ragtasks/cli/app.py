@@ -11,7 +11,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from ragtasks import __version__
+from ragtasks._version import __version__
 from ragtasks.cli._groups import THREE_WAYS
 from ragtasks.errors import RagtasksError
 

@@ -1,5 +1,5 @@
-"""Runs first in every process that a test starts: leaves out the harness's description of the machine, for which it
-imports torch and starts pip and ten other programs, longer than most evaluations here take.
+"""Runs first in every process that a test starts: leaves out the stock harness's description of the machine, for which
+it imports torch and starts pip and ten other programs, longer than most evaluations here take.
 """
 
 import sys

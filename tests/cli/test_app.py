@@ -104,6 +104,11 @@ def test_the_version_is_the_package_s() -> None:
     assert in_process("--version") == (0, f"{__version__}\n")
 
 
+def test_the_package_runs_as_a_module() -> None:
+    command = [sys.executable, "-m", "ragtasks", "--version"]
+    assert subprocess.run(command, check=True, capture_output=True, text=True).stdout == f"{__version__}\n"
+
+
 def test_an_unknown_command_or_option_is_a_usage_error() -> None:
     assert in_process("fletch")[0] == 2
     assert in_process("path", "--nope")[0] == 2

@@ -46,7 +46,6 @@ def ask(installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "runs"))
     monkeypatch.setattr("lm_eval.utils._LOGGING_CONFIGURED", True)
-    monkeypatch.setattr("lm_eval.evaluator.add_env_info", lambda _: None)
     invalidate_caches()
 
     def run(*arguments: object) -> str:

@@ -52,7 +52,7 @@ def _no_hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
         # Else its first handler keeps the error stream of whichever test came first, closed by the next.
         patch.setattr("lm_eval.utils._LOGGING_CONFIGURED", True)
-        # It asks every installed package and the hardware, seconds each time, for a field that no test reads.
+        # The stock one, which `evaluate` runs in this process, imports torch and starts pip for it.
         patch.setattr("lm_eval.evaluator.add_env_info", lambda _: None)
         # The harness's command line sets it for its process.
         patch.setenv("TOKENIZERS_PARALLELISM", "false")

@@ -33,6 +33,7 @@ REPLACED = {
         "from lm_eval.config.evaluate_config import EvaluatorConfig",
     ),
     "get_model": (lm_eval.api.registry, EVALUATOR, "lm_eval.api.registry.get_model("),
+    "add_env_info": (lm_eval.evaluator, EVALUATOR, "add_env_info(results)"),
     "set_torch_seed": (lm_eval.evaluator, EVALUATOR, "set_torch_seed(torch_random_seed)"),
 }
 

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from fastapi import FastAPI
 
-from ragtasks import __version__
+from ragtasks._version import __version__
 from ragtasks.arena.votes import Standing, VoteRefusedError
 from ragtasks.arena.web._arena import Arena
 from ragtasks.arena.web._form_pages import form_pages

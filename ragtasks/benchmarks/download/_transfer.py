@@ -17,7 +17,7 @@ import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
-from ragtasks import __version__
+from ragtasks._version import __version__
 from ragtasks.benchmarks.download._files import storing
 from ragtasks.benchmarks.download._progress import ProgressCallback
 from ragtasks.benchmarks.download._sources import SourceFile

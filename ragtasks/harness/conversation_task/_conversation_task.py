@@ -17,7 +17,7 @@ import orjson
 from lm_eval.api.task import ConfigurableTask
 from lm_eval.filters import build_filter_ensemble
 
-from ragtasks import __version__
+from ragtasks._version import __version__
 from ragtasks.benchmarks import Benchmark, Doc, benchmark_folder, open_benchmark, response_of
 from ragtasks.config import config_from_metadata
 from ragtasks.environment import data_folder, run_store

@@ -1,9 +1,9 @@
 """`ragtasks run`: the harness's own command line, with our models known and only our tasks indexed.
 
-The harness's code does the work, so that every one of its options means the same here. Three things are put in its
+The harness's code does the work, so that every one of its options means the same here. Four things are put in its
 place while it runs. Its task manager, which reads 14,000 YAML files at each start, reads ours first and its own only
-where a name is asked for that we do not have. Torch is not imported for its seed alone. And common errors end in one
-line.
+where a name is asked for that we do not have. Torch is not imported for its seed alone. The environment is described
+from package metadata. And common errors end in one line.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from ragtasks.harness.link import task_folder
 from ragtasks.harness.run._for_submission import submission_arguments
 from ragtasks.harness.run._output import take_verbose, told_in_stages
 from ragtasks.harness.run._own_options import own_help, take_own
-from ragtasks.harness.run._replacing import replaced
+from ragtasks.harness.run._replacing import add_environment, replaced
 from ragtasks.plugins import task_folders
 from ragtasks.scoring import require_plausible, take_checked, take_failures
 
@@ -112,6 +112,7 @@ def _run(arguments: Sequence[str], own: Mapping[str, Any]) -> None:
         unsaved = during.enter_context(_what_is_not_saved())
         during.enter_context(replaced(lm_eval.tasks, "TaskManager", _OwnTasksFirst))
         during.enter_context(replaced(lm_eval.config.evaluate_config, "EvaluatorConfig", config))
+        during.enter_context(replaced(lm_eval.evaluator, "add_env_info", add_environment))
         keeper = during.enter_context(AnswerKeeper(settings.get("output_path"), settings.get("use_cache")))
         loading = functools.partial(clear_model, loaded=_tested(keeper.keep, settings), config=config)
         during.enter_context(replaced(lm_eval.api.registry, "get_model", loading))

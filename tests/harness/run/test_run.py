@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +34,10 @@ SECRET = "sk-31337"
 @pytest.fixture(autouse=True)
 def _left_as_found() -> Iterator[None]:
     """Whatever a test here runs into: the process is afterwards as it was."""
-    before = (list(sys.argv), lm_eval.evaluator.set_torch_seed)
+    theirs = lm_eval.evaluator
+    before = (list(sys.argv), theirs.set_torch_seed, theirs.add_env_info)
     yield
-    assert (sys.argv, lm_eval.evaluator.set_torch_seed) == before
+    assert (sys.argv, theirs.set_torch_seed, theirs.add_env_info) == before
     assert lm_eval.tasks.TaskManager is TaskManager
 
 
@@ -94,6 +98,37 @@ def test_the_dummy_model_runs_and_its_samples_are_written(command: Command, tmp_
     (results,) = written(tmp_path, "results_*.json")
     scores = json.loads(results.read_text())["results"][TASK]
     assert scores["rouge_l,sample"] == pytest.approx(sum(row["rouge_l"] for row in rows) / 3)
+
+
+@pytest.mark.slow
+def test_the_environment_is_described_without_torch_and_without_pip(tmp_path: Path) -> None:
+    (tmp_path / "half_removed-1.0.dist-info").mkdir()  # as an interrupted pip leaves it
+    (tmp_path / "mine-2.5.dist-info").mkdir()
+    (tmp_path / "mine-2.5.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 2.5\n")
+    code = """
+import sys
+started = []
+sys.addaudithook(lambda event, given: started.append(given[1][0]) if event == "subprocess.Popen" else None)
+from ragtasks.harness.run import run_harness
+run_harness(sys.argv[1:])
+assert "torch" not in sys.modules
+assert sys.executable not in started, started
+"""
+    options = ["--model", "ragtasks-oracle", "--tasks", TASK, "--data", "sample", "--encoder", "none", "--limit", "1"]
+    subprocess.run(
+        [sys.executable, "-c", code, *options, "--output", str(tmp_path / "results")],
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )
+    (file,) = written(tmp_path / "results", "results_*.json")
+    results = json.loads(file.read_text())
+    lines = results["pretty_env_info"].splitlines()
+    assert lines[0] == f"Python version: {sys.version}"
+    assert {"mine==2.5", f"lm_eval=={version('lm_eval')}"} < set(lines)
+    assert (results["lm_eval_version"], results["transformers_version"]) == (
+        version("lm_eval"),
+        version("transformers"),
+    )
 
 
 def test_predictions_only_are_written_unscored(command: Command, tmp_path: Path) -> None:

@@ -39,7 +39,6 @@ def judge(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[dict[str,
     monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
-    monkeypatch.setattr("lm_eval.evaluator.add_env_info", lambda _: None)
     with ChatServer(lambda prompt, _: completion(verdict(prompt))).running() as server:
         yield {"model": "words", "base_url": server.base_url}
 

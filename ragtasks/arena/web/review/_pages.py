@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, FastAPI, Form, HTTPException, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
-from ragtasks import __version__
+from ragtasks._version import __version__
 from ragtasks.arena.web._guard import Application
 from ragtasks.arena.web._identity import Identity
 from ragtasks.arena.web._site import Site, Wording, entrance, guarded
