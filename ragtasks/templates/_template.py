@@ -88,7 +88,7 @@ def _text(path: Path) -> str:
         content = file.read(_MOST_BYTES + 1)
     if len(content) > _MOST_BYTES:
         raise ValueError(f"more than {_MOST_BYTES:,} bytes")
-    return content.decode("utf-8").replace("\r\n", "\n")
+    return content.decode("utf-8-sig").replace("\r\n", "\n")
 
 
 __all__ = ["PromptTemplate", "load_template", "shipped_template"]

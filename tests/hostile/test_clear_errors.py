@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import json
 import re
+import shutil
 import sqlite3
 import sys
 import threading
@@ -13,15 +14,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lm_eval.tasks import TaskManager
 
 from ragtasks.benchmarks import benchmark_folder, open_benchmark
 from ragtasks.clients import ReplyCache
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, RagtasksError
 from ragtasks.files import Ranked, Violations, json_lines, parse_json, read_qrels, read_run
+from ragtasks.harness.link import task_folder
 from ragtasks.harness.run import run_harness
 from ragtasks.logs import read_answers
 from ragtasks.metrics.semantic import EmbeddingCache
 from ragtasks.records import Passage
+from ragtasks.templates import load_template
 from retrieval_cache.retrievers import searched
 from retrieval_cache.spec import parse
 
@@ -154,6 +158,30 @@ def test_a_byte_order_mark_is_read_over_in_every_input(tmp_path: Path) -> None:
     assert [one.query_id for one in read_qrels(marked("beir", b"query-id\tcorpus-id\tscore\nq1\tp1\t1\n"))] == ["q1"]
     assert [row for _, row in json_lines(Violations(marked("lines", b'{"a": 1}\n'), "x", "y"))] == [{"a": 1}]
     assert parse_json(codecs.BOM_UTF8 + b"[1]") == [1]
+    benchmark = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path()))
+    row = json.dumps({"id": benchmark.tasks[0].task_id, "answer": "April."})
+    assert list(read_answers(marked("answers.jsonl", row.encode()), benchmark)) == [benchmark.tasks[0].task_id]
+    own = load_template(str(marked("mine.jinja", b"Be brief.")), "generation/system")
+    assert own.render(passages=[]) == "Be brief."
+
+
+def test_a_task_yaml_with_a_byte_order_mark_is_the_same_task(tmp_path: Path) -> None:
+    plain, marked = tmp_path / "plain", tmp_path / "marked"
+    shutil.copytree(task_folder() / "custom", plain)
+    shutil.copytree(plain, marked)
+    for path in marked.glob("*.yaml"):
+        path.write_bytes(codecs.BOM_UTF8 + path.read_bytes())
+    data = str(benchmark_folder("custom", "sample", Path()))
+    first, second = (
+        TaskManager(include_path=str(folder), include_defaults=False, metadata={"data": data}).load(
+            ["custom_reference"]
+        )
+        for folder in (plain, marked)
+    )
+    one, other = (loaded["tasks"]["custom_reference"] for loaded in (first, second))
+    assert one.config.task == other.config.task == "custom_reference"
+    assert one.config.generation_kwargs == other.config.generation_kwargs
+    assert one.doc_to_text(next(iter(one.eval_docs))) == other.doc_to_text(next(iter(other.eval_docs)))
 
 
 def test_a_null_answer_is_called_null(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """The lines of files that people write themselves, and what is wrong with them: every error, with its file and line.
 
 The official files are made by programs, so one expected shape is enough there. What is typed or exported by hand goes
-wrong in other ways (an editor's mark before the text, a key twice, a misspelt key), and each is named here for itself.
+wrong in other ways (another encoding, a key twice, a misspelt key), and each is named here for itself. The mark that
+some editors put before UTF-8 is no error: it is read as if it were not there.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from ragtasks.files import bounded_lines, listed_error
 
 _BOM = b"\xef\xbb\xbf"
 _WIDE_BOMS = (b"\xff\xfe", b"\xfe\xff")
-_MARKED = "a byte order mark before the text: save the file as UTF-8 without one"
 _LONGEST_SHOWN = 80
 
 
@@ -167,8 +167,6 @@ def _raw_lines(path: Path, violations: FolderViolations) -> Iterator[bytes]:
                 if first and ended.startswith(_WIDE_BOMS):
                     violations.add(path.name, 1, "expected UTF-8, found UTF-16: save the file as UTF-8")
                     return
-                if first and ended.startswith(_BOM):
-                    violations.add(path.name, 1, _MARKED)
                 for line in ended.removeprefix(_BOM if first else b"").splitlines(keepends=True):
                     number += 1
                     n_filled += bool(line.strip())

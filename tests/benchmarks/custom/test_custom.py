@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 import shlex
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -276,15 +277,20 @@ def test_what_is_alike_in_all_files_is_said_of_each(tmp_path: Path) -> None:
     assert violations_of(tmp_path) == ["conversations.jsonl: the file is empty", "passages.jsonl: the file is empty"]
 
 
-def test_marks_of_editors_are_named(tmp_path: Path) -> None:
-    root = Files().write(tmp_path)
-    plain = (root / "passages.jsonl").read_bytes()
-    (root / "passages.jsonl").write_bytes(b"\xef\xbb\xbf" + plain)
-    assert violations_of(root) == [
-        "passages.jsonl:1: a byte order mark before the text: save the file as UTF-8 without one"
-    ]
-    (root / "passages.jsonl").write_bytes(plain.decode().encode("utf-16"))
-    assert violations_of(root) == ["passages.jsonl:1: expected UTF-8, found UTF-16: save the file as UTF-8"]
+def test_a_byte_order_mark_before_utf_8_is_read_over_and_other_encodings_are_named(tmp_path: Path) -> None:
+    others = {"qrels.tsv": b"query-id\tcorpus-id\tscore\nc1::1\tp1\t1\n", "retrieved.trec": b"c1::1 Q0 p1 1 2.0 t\n"}
+    plain, marked = Files(others=others).write(tmp_path / "plain"), Files(others=others).write(tmp_path / "marked")
+    files = sorted(path.name for path in marked.iterdir())
+    assert len(files) == 4
+    for name in files:
+        (marked / name).write_bytes(codecs.BOM_UTF8 + (plain / name).read_bytes())
+    assert violations_of(plain) == violations_of(marked) == []
+    assert custom.read_folder(plain)[0] == replace(custom.read_folder(marked)[0], root=plain)
+    content = (plain / "passages.jsonl").read_bytes()
+    (marked / "passages.jsonl").write_bytes(content + codecs.BOM_UTF8 + content)
+    assert violations_of(marked)[0].startswith("passages.jsonl:4: expected one JSON object"), "not in the middle"
+    (marked / "passages.jsonl").write_bytes(content.decode().encode("utf-16"))
+    assert violations_of(marked)[0] == "passages.jsonl:1: expected UTF-8, found UTF-16: save the file as UTF-8"
 
 
 def test_all_violations_of_all_files_come_at_once_in_order(tmp_path: Path) -> None:

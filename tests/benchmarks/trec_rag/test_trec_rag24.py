@@ -184,8 +184,9 @@ def test_files_that_do_not_fit_together_are_named(
     assert said in str(error.value)
 
 
-def test_topics_are_read_with_either_end_of_line(tmp_path: Path) -> None:
-    assert read_topics(written(tmp_path, "2024-1\tone two\r\n\r\n7\tthree\tfour\n")) == {
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_topics_are_read_with_either_end_of_line_and_a_byte_order_mark(tmp_path: Path, mark: str) -> None:
+    assert read_topics(written(tmp_path, mark + "2024-1\tone two\r\n\r\n7\tthree\tfour\n")) == {
         "2024-1": "one two",
         "7": "three\tfour",
     }
