@@ -35,6 +35,8 @@ pytest_add_cli_args=
 pytest_add_cli_args_test_selection=
 $(printf '  %s\n' $tests)
 CONFIG
+# A changed loop may take memory for ever: in kilobytes, for each process, at 6 GiB it fails and counts as killed.
+ulimit -v "${MUTANT_KILOBYTES:-6291456}"
 # It draws a line for every mutant; the log has them where something goes wrong.
 OMP_NUM_THREADS=1 nice -n 15 "$bin/python" -m mutmut run --max-children "${CHILDREN:-1}" > run.log 2>&1 || {
   tail -c 3000 run.log >&2
