@@ -1,8 +1,13 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,8 +15,9 @@ from ragtasks.benchmarks import open_benchmark
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.synthesis import MultihopSettings, Outcome, synthesize_multihop
 from tests.clients._server import Action, chat_server, completion
+from tests.judges._scripted import ScriptedClient
 from tests.synthesis._making import content, writer
-from tests.synthesis._scripted import good_reply, script
+from tests.synthesis._scripted import good_reply, script, sections
 
 
 def articles(path: Path, n: int = 3) -> Path:
@@ -141,3 +147,285 @@ def test_a_null_query_with_a_known_name_is_dropped(tmp_path: Path, part: str, na
         outcome = make(server.base_url, tmp_path, articles(tmp_path / "corpus.json"))
     assert types_made(tmp_path / "out")["null_query"] == 0
     assert "a made-up name that an article holds" in " ".join(outcome.lines)
+
+
+def article(number: int, body: str, **more: str) -> dict[str, str]:
+    row = {
+        "title": f"News {number}",
+        "source": f"Daily {number}",
+        "published_at": f"2024-01-{number:02}T00:00:00Z",
+        "category": "business",
+        "url": f"u{number}",
+        "body": body,
+    }
+    return {**row, **more}
+
+
+def claim(fact: str, entity: str = "Arden", topic: str = "mill", text: str | None = None) -> dict[str, str]:
+    return {"fact": fact, "claim": f"{entity}: {fact}" if text is None else text, "entity": entity, "topic": topic}
+
+
+@dataclass
+class Made:
+    """What came of a synthesis."""
+
+    outcome: Outcome
+    questions: list[dict[str, Any]]
+    asked: list[str]
+
+    def of_kind(self, kind: str) -> list[dict[str, Any]]:
+        return [row for row in self.questions if row["question_type"].startswith(kind)]
+
+
+Reply = Callable[[str, int], dict[str, Any]]
+
+
+def a_question(prompt: str, n_before: int) -> dict[str, Any]:
+    name = re.search(r"The answer is its name: (.*)\.", prompt)
+    return {"query": f"Number {n_before}?", "answer": name[1] if name else "yes"}
+
+
+def made(
+    folder: Path,
+    rows: Sequence[dict[str, str]],
+    claims: Mapping[str, Sequence[dict[str, str]]],
+    *,
+    question: Reply = a_question,
+    null: Reply = lambda prompt, n_before: {
+        "query": f"Has Vantor told Quill {n_before}?",
+        "entity": "Vantor",
+        "sources": ["Quill"],
+    },
+    **settings: Any,
+) -> Made:
+    """Return what is made of articles whose claims are given by title."""
+    asked: list[str] = []
+
+    def says(prompt: str, n_before: int) -> str:
+        asked.append(prompt)
+        if '{"claims": ' in prompt:
+            return json.dumps({"claims": claims.get(sections(prompt)["title"][0], [])})
+        if '"all_used": ' in prompt:
+            return json.dumps(dict.fromkeys(("all_used", "only_these", "short", "of_its_kind"), True))
+        return json.dumps((null if '"entity": ' in prompt else question)(prompt, n_before))
+
+    (folder / "corpus.json").write_text(json.dumps(list(rows)), "utf-8")
+    outcome = synthesize_multihop(
+        folder / "corpus.json", folder / "out", ScriptedClient(says), MultihopSettings(**settings)
+    )
+    questions = json.loads((folder / "out" / "dataset" / "MultiHopRAG.json").read_bytes())
+    return Made(outcome, questions, asked)
+
+
+def one_claim_each(n: int, **more: str) -> tuple[list[dict[str, str]], dict[str, list[dict[str, str]]]]:
+    """Return articles of one sentence, and the claim that each makes of it."""
+    rows = [article(number, f"Arden built {number} mills.") for number in range(1, n + 1)]
+    return rows, {row["title"]: [claim(row["body"], **more)] for row in rows}
+
+
+def facts(rows: Sequence[dict[str, Any]]) -> list[list[str]]:
+    return [[piece["fact"] for piece in row["evidence_list"]] for row in rows]
+
+
+def test_a_question_has_the_layout_of_the_official_file(tmp_path: Path) -> None:
+    rows, claims = one_claim_each(2)
+    found = made(tmp_path, rows[::-1], claims, null_share=0.0)
+    assert [row["question_type"] for row in found.questions] == [
+        "inference_query",
+        "comparison_query",
+        "temporal_query",
+    ]
+    first = found.questions[0]
+    assert (first["answer"], found.questions[1]["answer"]) == ("Arden", "Yes")
+    assert first["evidence_list"] == [
+        {**{key: value for key, value in row.items() if key != "body"}, "author": "", "fact": row["body"]}
+        for row in rows
+    ], "in the order of their dates"
+    lines = found.outcome.lines[0]
+    assert "2 articles, 2 claims, 1 bridges, 1 inference_query, 1 comparison_query, 1 temporal_query" in lines
+    (wanted, *_) = [prompt for prompt in found.asked if '"answer": ' in prompt]
+    assert "1. Daily 1, 2024-01-01: Arden: Arden built 1 mills." in wanted
+
+
+@pytest.mark.parametrize(("n", "sizes"), [(2, [2]), (3, [3]), (4, [4]), (5, [4]), (6, [4, 2]), (9, [4, 4])])
+def test_a_question_is_over_two_to_four_articles(tmp_path: Path, n: int, sizes: Sequence[int]) -> None:
+    found = made(tmp_path, *one_claim_each(n), null_share=0.0)
+    assert [len(found) for found in facts(found.of_kind("comparison"))] == sizes
+
+
+def test_of_an_article_that_says_much_about_the_same_the_first_claim_counts(tmp_path: Path) -> None:
+    rows = [article(1, "Arden sold. Arden bought."), article(2, "ARDEN slept.")]
+    claims = {
+        "News 1": [claim("Arden sold."), claim("Arden bought.")],
+        "News 2": [claim("ARDEN slept.", "ARDEN", "rest")],
+    }
+    found = made(tmp_path, rows, claims, null_share=0.0)
+    assert facts(found.of_kind("comparison")) == [["Arden sold.", "ARDEN slept."]], "whatever the case of its name"
+
+
+def test_what_articles_share_is_an_entity_or_a_topic_and_only_an_entity_is_inferred(tmp_path: Path) -> None:
+    rows = [article(1, "Arden sold."), article(2, "Belmor sold."), article(3, "Belmor slept.")]
+    claims = {
+        "News 1": [claim("Arden sold.", "Arden", "sale")],
+        "News 2": [claim("Belmor sold.", "Belmor", "sale")],
+        "News 3": [claim("Belmor slept.", "Belmor", "sleep")],
+    }
+    found = made(tmp_path, rows, claims, null_share=0.0)
+    assert [row["answer"] for row in found.of_kind("inference")] == ["Belmor"]
+    by_entity, by_topic = facts(found.of_kind("comparison"))
+    assert (by_entity, by_topic) == (["Belmor sold.", "Belmor slept."], ["Arden sold.", "Belmor sold."])
+    only = made_again(tmp_path, rows, claims, most_bridges=1)
+    assert facts(only.of_kind("comparison")) == [by_entity], "entities come first"
+
+
+def made_again(folder: Path, *given: Any, **more: Any) -> Made:
+    (folder / "again").mkdir()
+    return made(folder / "again", *given, null_share=0.0, **more)
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        (claim("Arden built 3 mills."), "facts that their article does not hold"),
+        (claim("Arden built 1 mills.", text="Arden aa bb cc"), "claims in words that their article lacks"),
+        (claim("Arden built 1 mills.", entity="Belmor", text="built mills News"), "claims without their entity"),
+    ],
+)
+def test_a_claim_that_its_article_does_not_bear_out_is_dropped(
+    tmp_path: Path, bad: dict[str, str], reason: str
+) -> None:
+    rows, claims = one_claim_each(2)
+    found = made(tmp_path, rows, {**claims, "News 1": [bad, *claims["News 1"]]}, null_share=0.0)
+    assert (
+        f"2 claims, 1 bridges, 1 inference_query, 1 comparison_query, 1 temporal_query, 1 {reason}"
+        in (found.outcome.lines[0])
+    )
+
+
+def test_a_claim_may_use_other_words_for_three_fifths_of_it(tmp_path: Path) -> None:
+    rows, claims = one_claim_each(2)
+    found = made(tmp_path, rows, {**claims, "News 1": [claim(rows[0]["body"], text="Arden built aa bb cc")]})
+    assert "2 claims" in found.outcome.lines[0]
+
+
+def test_five_claims_of_a_piece_are_read(tmp_path: Path) -> None:
+    text = " ".join(f"Arden{n} sold." for n in range(7))
+    claims = [claim(f"Arden{n} sold.", f"Arden{n}", f"t{n}") for n in range(7)]
+    rows = [article(1, text), article(2, text)]
+    found = made(tmp_path, rows, {row["title"]: claims for row in rows})
+    assert "10 claims, 5 bridges" in found.outcome.lines[0]
+    assert "At most 5 of them" in found.asked[0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "answer", "expected"),
+    [
+        ("inference", '"arden."', "Arden"),
+        ("comparison", "YES.", "Yes"),
+        ("comparison", "no", "No"),
+        ("comparison", "before", None),
+        ("temporal", "Before.", "before"),
+        ("temporal", "AFTER", "after"),
+        ("temporal", "yes", "Yes"),
+        ("temporal", "later", None),
+    ],
+)
+def test_answers_have_the_form_of_their_kind(tmp_path: Path, kind: str, answer: str, expected: str | None) -> None:
+    words = {"inference": "without its name", "comparison": "claims agree", "temporal": "order in time"}
+
+    def question(prompt: str, n_before: int) -> dict[str, Any]:
+        return {**a_question(prompt, n_before), **({"answer": answer} if words[kind] in prompt else {})}
+
+    found = made(tmp_path, *one_claim_each(2), question=question, null_share=0.0)
+    assert [row["answer"] for row in found.of_kind(kind)] == ([] if expected is None else [expected])
+    if expected is None:
+        lines = found.outcome.lines[0]
+        assert "1 questions without a usable reply: an answer that is none of yes, no" in lines
+
+
+def test_a_question_that_comes_twice_stands_once(tmp_path: Path) -> None:
+    def question(prompt: str, n_before: int) -> dict[str, Any]:
+        return {**a_question(prompt, n_before), "query": "Who?" if "its name" in prompt else "WHO?"}
+
+    found = made(tmp_path, *one_claim_each(2), question=question, null_share=0.0)
+    assert [row["query"] for row in found.questions] == ["Who?"]
+    assert "2 questions that come twice" in found.outcome.lines[0]
+
+
+@pytest.mark.parametrize(("share", "n_null"), [(0.0, 0), (0.12, 0), (0.25, 1), (0.4, 2), (0.9, 2)])
+def test_null_queries_are_a_share_of_all_as_far_as_there_are_topics(tmp_path: Path, share: float, n_null: int) -> None:
+    rows, claims = one_claim_each(2)
+    claims["News 1"].append(claim("Arden built 1 mills.", topic="grain"))
+    found = made(tmp_path, rows, claims, null_share=share)
+    assert len(found.questions) == 3 + n_null
+    null = found.of_kind("null")
+    assert [(row["answer"], row["evidence_list"]) for row in null] == [("Insufficient information.", [])] * n_null
+    known = [prompt for prompt in found.asked if '"entity": "...", "sources"' in prompt]
+    assert [re.findall('about "(.*)", though', prompt) for prompt in known] == [["mill"], ["grain"]][:n_null]
+    assert all("- Arden\n- Daily 1\n- Daily 2" in prompt for prompt in known)
+
+
+@pytest.mark.parametrize("missing", ["vantor", "quill", "zubrin"])
+def test_a_null_query_names_what_was_made_up_for_it(tmp_path: Path, missing: str) -> None:
+    def null(prompt: str, n_before: int) -> dict[str, Any]:
+        query = "Has vantor told quill and zubrin so?".replace(missing, "it")
+        return {"query": query, "entity": "Vantor", "sources": ["Quill", "Zubrin"]}
+
+    found = made(tmp_path, *one_claim_each(2), null=null, null_share=0.25)
+    assert found.of_kind("null") == []
+    reason = "1 null queries left out: a question without the names that were made up for it"
+    assert reason in found.outcome.lines[0]
+
+
+def test_a_null_query_that_comes_twice_stands_once(tmp_path: Path) -> None:
+    rows, claims = one_claim_each(2)
+    claims["News 1"].append(claim("Arden built 1 mills.", topic="grain"))
+
+    def null(prompt: str, n_before: int) -> dict[str, Any]:
+        query = "Has Vantor said so?" if "grain" in prompt else "has vantor said so?"
+        return {"query": query, "entity": "Vantor", "sources": []}
+
+    assert len(made(tmp_path, rows, claims, null=null, null_share=0.4).of_kind("null")) == 1
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.0, 1.5])
+def test_a_share_of_null_queries_leaves_room_for_others(share: float) -> None:
+    with pytest.raises(ConfigurationError, match="from 0 to below 1"):
+        MultihopSettings(null_share=share)
+
+
+def test_an_article_without_a_usable_reply_is_left_out_by_name(tmp_path: Path) -> None:
+    rows, claims = one_claim_each(3)
+    found = made(tmp_path, rows, {**claims, "News 3": [{"fact": "Arden built 3 mills."}]}, null_share=0.0)
+    assert found.outcome.lines[1:] == ('left out: u3: no text under "claim"',)
+    (row,) = [json.loads(line) for line in (tmp_path / "out/synthesis/left_out.jsonl").read_text("utf-8").splitlines()]
+    assert row == {"what": "u3", "reason": 'no text under "claim"'}
+
+
+def test_a_document_has_its_folder_for_a_source_and_the_time_of_its_file(tmp_path: Path) -> None:
+    for place, time in (("north", 86400), ("south", 3 * 86400)):
+        path = tmp_path / "docs" / place / "a.txt"
+        path.parent.mkdir(parents=True)
+        path.write_text(f"The Arden Company built in {place} a mill.", "utf-8")
+        os.utime(path, (time, time))
+    (tmp_path / "docs" / "empty.txt").write_text("", "utf-8")
+    client = ScriptedClient(lambda prompt, n_before: good_reply(prompt))
+    outcome = synthesize_multihop(tmp_path / "docs", tmp_path / "out", client, MultihopSettings())
+    rows = json.loads((tmp_path / "out" / "dataset" / "corpus.json").read_bytes())
+    assert [(row["source"], row["category"], row["url"], row["author"], row["published_at"]) for row in rows] == [
+        ("north", "north", "north/a.txt", "", "1970-01-02T00:00:00+00:00"),
+        ("south", "south", "south/a.txt", "", "1970-01-04T00:00:00+00:00"),
+    ]
+    assert outcome.lines[1].startswith("left out: empty.txt: ")
+
+
+def test_articles_without_a_url_are_numbered_and_a_corpus_of_none_is_one_clear_error(tmp_path: Path) -> None:
+    rows, claims = one_claim_each(2)
+    del rows[0]["url"]
+    rows[1]["author"] = "Somebody"
+    found = made(tmp_path, rows, claims, null_share=0.0)
+    evidence = found.questions[0]["evidence_list"]
+    assert [(one["url"], one["author"]) for one in evidence] == [("article-1", ""), ("u2", "Somebody")]
+    (tmp_path / "none").mkdir()
+    with pytest.raises(BenchmarkFileError, match="at least two articles"):
+        made(tmp_path / "none", [], {})

@@ -1,0 +1,378 @@
+"""Dialogues and their unanswerable questions, from the units and replies that a test writes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ragtasks.records import Answerability, Passage
+from ragtasks.synthesis.asking import Asker
+from ragtasks.synthesis.dialogues import NO_ANSWER, Dialogue, Pool, Turn, Written, make_unanswerable, write_dialogues
+from ragtasks.synthesis.propositions import Unit
+from tests.judges._scripted import ScriptedClient
+
+TEXTS = {
+    "mill": "mill grinds corn under tall old windy grey sails daily",
+    "port": "harbour shelters eleven painted wooden boats against northern storms overnight",
+    "fair": "autumn market sells honey cheese candles baskets leather boots cheaply",
+    "bell": "cathedral tower holds seven bronze bells cast somewhere abroad long ago",
+}
+"""Ten words and more that no other one has."""
+
+
+def unit(name: str) -> Unit:
+    return Unit(name, TEXTS[name], (name,), "document", "north")
+
+
+def dialogue(number: int, *turns: Sequence[str], domain: str = "north") -> Dialogue:
+    """Return a dialogue whose turns rest on the units that are named."""
+    made = tuple(
+        Turn(
+            decontextualized=f"What about {' and '.join(TEXTS[name] for name in names)}?",
+            answer=" ".join(TEXTS[name] for name in names),
+            contextualized="And that?" if place else f"What about {' and '.join(TEXTS[name] for name in names)}?",
+            units=tuple(unit(name) for name in names),
+        )
+        for place, names in enumerate(turns)
+    )
+    return Dialogue(f"d{number}", domain, tuple(unit for turn in made for unit in turn.units), made)
+
+
+def pool(held: Mapping[str, str], others: Sequence[Passage] = (), domain: str = "north") -> Pool:
+    """Return a pool of passages that hold units: id of a passage -> names of what it holds."""
+    passages = [
+        Passage(passage_id, " ".join(TEXTS[name] for name in names.split())) for passage_id, names in held.items()
+    ]
+    of_unit = {name: tuple(one for one, names in held.items() if name in names.split()) for name in TEXTS}
+    return Pool({domain: (*passages, *others)}, of_unit)
+
+
+def asker(answer: str = "no") -> Asker:
+    return Asker(ScriptedClient(lambda prompt, n_before: f'{{"answerable": "{answer}"}}'))
+
+
+def struck(dialogues: Sequence[Dialogue]) -> list[tuple[str, int]]:
+    """Return the turns that are unanswerable, by dialogue and number."""
+    return [
+        (dialogue.dialogue_id, number)
+        for dialogue in dialogues
+        for number, turn in enumerate(dialogue.turns, start=1)
+        if turn.answerability is Answerability.UNANSWERABLE
+    ]
+
+
+EACH_ALONE = {name: name for name in TEXTS}
+TWO = (dialogue(1, ["mill"], ["port"]), dialogue(2, ["fair"], ["bell"]))
+
+
+def test_a_passage_goes_and_with_it_the_answers_that_only_it_holds() -> None:
+    made, left, counts = make_unanswerable(
+        [dialogue(1, ["mill"], ["port"])], pool({"a": "mill"} | EACH_ALONE), 0.5, asker()
+    )
+    assert struck(made) == [("d1", 2)], "two passages hold what the first question rests on"
+    assert {item.passage_id for item in left.passages["north"]} == {"a", "mill", "fair", "bell"}
+    assert left.of_unit["port"] == ()
+    assert left.of_unit["mill"] == ("a", "mill")
+    assert counts == {
+        "unanswerable questions wanted": 1,
+        "unanswerable questions made": 1,
+        "passages removed": 1,
+        "passages tried that others repeat or answer": 0,
+    }
+
+
+def test_the_turn_is_answered_as_by_a_system_that_has_nothing_and_the_next_one_stands_alone() -> None:
+    before = dialogue(1, ["mill"], ["port"], ["fair", "bell"], ["mill"])
+    (made,), _, _ = make_unanswerable([before], pool({"one": "mill fair bell", "two": "port"}), 0.25, asker())
+    assert struck([made]) == [("d1", 2)]
+    assert (made.turns[1].answer, made.turns[1].units, made.turns[1].contextualized) == (NO_ANSWER, (), "And that?")
+    assert made.turns[2].contextualized == before.turns[2].decontextualized
+    assert made.turns[3] == before.turns[3]
+
+
+def test_a_question_behind_one_that_is_struck_stands_alone_and_may_be_struck_too() -> None:
+    before = dialogue(1, ["port"], ["mill"], ["fair"], ["fair"], ["fair"])
+    held = pool({"a": "port", "b": "mill", "c": "fair", "d": "fair"})
+    (made,), _, _ = make_unanswerable([before], held, 0.4, asker())
+    assert struck([made]) == [("d1", 1), ("d1", 2)]
+    assert made.turns[1].contextualized == before.turns[1].decontextualized
+
+
+def test_no_question_loses_a_part_of_its_answer() -> None:
+    whole = dialogue(1, ["mill", "port"], ["fair"], ["fair"], ["fair"])
+    # A search for this finds nothing of the other part, which would keep the question as it is.
+    first = replace(whole.turns[0], decontextualized=f"What about {TEXTS['mill']}?")
+    parts = [replace(whole, turns=(first, *whole.turns[1:]))]
+    made, left, counts = make_unanswerable(parts, pool({"a": "mill", "b": "port", "c": "fair"}), 0.25, asker())
+    assert struck(made) == []
+    assert len(left.passages["north"]) == 3
+    assert (counts["unanswerable questions wanted"], counts["unanswerable questions made"]) == (1, 0)
+    made, _, _ = make_unanswerable(parts, pool({"a": "mill port", "c": "fair"}), 0.25, asker())
+    assert struck(made) == [("d1", 1)], "its whole answer may go"
+
+
+def test_what_two_passages_hold_together_does_not_go_with_both() -> None:
+    turns = (["mill"], ["port"], ["bell"], ["fair"], ["fair"], ["fair"])
+    held = pool({"a": "mill port", "b": "mill bell", "c": "fair", "d": "fair"})
+    made, left, _ = make_unanswerable([dialogue(1, *turns)], held, 0.5, asker())
+    assert len(struck(made)) == 1
+    assert ("d1", 1) not in struck(made), "neither passage alone takes it"
+    assert len(left.passages["north"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("turns", "held", "n_struck"),
+    [
+        ((["mill"], ["port"], ["fair"], ["bell"]), EACH_ALONE, 2),
+        ((["mill"], ["port"], ["fair"]), EACH_ALONE, 1),
+        ((["mill"],), EACH_ALONE, 0),
+        ((["mill"], ["mill"]), EACH_ALONE, 0),
+        ((["mill"], ["mill"], ["port"], ["port"]), EACH_ALONE, 2),
+    ],
+)
+def test_at_most_half_of_a_dialogue_s_questions_are_struck(
+    turns: Sequence[Sequence[str]], held: Mapping[str, str], n_struck: int
+) -> None:
+    made, _, counts = make_unanswerable([dialogue(1, *turns)], pool(held), 1.0, asker())
+    assert len(struck(made)) == n_struck
+    assert counts["unanswerable questions made"] == n_struck
+
+
+@pytest.mark.parametrize(("n_words", "is_repeated"), [(10, True), (9, True), (8, False)])
+def test_what_is_found_and_says_it_once_more_keeps_a_question_answerable(n_words: int, is_repeated: bool) -> None:
+    words = TEXTS["mill"].split()
+    assert len(words) == 10
+    again = Passage("again", f"{' '.join(reversed(words[:n_words]))} says a visitor")
+    held = pool({"a": "mill", "b": "port"}, [again])
+    asked = asker()
+    made, left, counts = make_unanswerable([dialogue(1, ["mill"], ["port"], ["port"], ["port"])], held, 0.25, asked)
+    assert (struck(made) == []) == is_repeated
+    assert counts["passages tried that others repeat or answer"] == is_repeated
+    assert asked.usage.n_asked == (not is_repeated), "no model is asked about what words tell"
+    assert len(left.passages["north"]) == (3 if is_repeated else 2)
+
+
+def test_only_what_a_search_in_the_domain_finds_counts() -> None:
+    better = [Passage(f"more{n}", f"{TEXTS['mill'].rsplit(' ', 2)[0]} " * 2) for n in range(5)]
+    far = Passage("far", f"{TEXTS['mill']} {'and so on without an end ' * 400}")
+    elsewhere = Pool({"south": (Passage("s", TEXTS["mill"]),)}, {})
+    north = pool({"a": "mill", "b": "port"}, [*better, far])
+    both = Pool({**north.passages, **elsewhere.passages}, north.of_unit)
+    made, left, _ = make_unanswerable([dialogue(1, ["mill"], ["port"], ["port"], ["port"])], both, 0.25, asker())
+    assert struck(made) == [("d1", 1)]
+    assert [item.passage_id for item in left.passages["south"]] == ["s"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "n_struck"), [("no", 1), ("No", 1), ("partly", 0), ("yes", 0), ("perhaps", 0), ("", 0)]
+)
+def test_a_question_is_struck_only_where_a_model_says_that_nothing_found_answers_it(answer: str, n_struck: int) -> None:
+    made, left, counts = make_unanswerable(TWO, pool(EACH_ALONE), 0.25, asker(answer))
+    assert len(struck(made)) == n_struck
+    assert len(left.passages["north"]) == 4 - n_struck
+    assert (counts["passages tried that others repeat or answer"] == 0) == bool(n_struck)
+
+
+def test_the_model_sees_the_question_and_what_is_still_found() -> None:
+    client = ScriptedClient(lambda prompt, n_before: '{"answerable": "no"}')
+    near = Passage("near", "harbour boats rest")
+    make_unanswerable(
+        [dialogue(1, ["port"], ["mill"], ["mill"], ["mill"])],
+        pool({"a": "port", "b": "mill"}, [near]),
+        0.25,
+        Asker(client),
+    )
+    (prompt,) = [one.messages[-1].content for one in client.asked]
+    assert f"What about {TEXTS['port']}?" in prompt
+    assert "harbour boats rest" in prompt
+    assert TEXTS["mill"] not in prompt, "no word of the question stands in it"
+    assert client.asked[0].kind == "synthesis answerable"
+
+
+@pytest.mark.parametrize(("share", "n_wanted"), [(0.0, 0), (0.1, 0), (0.25, 1), (0.5, 2), (1.0, 4)])
+def test_no_more_questions_are_struck_or_asked_about_than_wanted(share: float, n_wanted: int) -> None:
+    asked = asker()
+    made, _, counts = make_unanswerable(TWO, pool(EACH_ALONE), share, asked)
+    assert len(struck(made)) == min(n_wanted, 2)
+    assert counts.get("unanswerable questions wanted", 0) == n_wanted
+    assert asked.usage.n_asked == {0: 0, 1: 3}.get(n_wanted, 4), "three times as many as wanted are tried"
+
+
+def test_a_choice_does_not_hang_on_where_a_dialogue_stands() -> None:
+    gone = [
+        {item.passage_id for item in make_unanswerable(dialogues, pool(EACH_ALONE), 0.25, asker())[1].passages["north"]}
+        for dialogues in (TWO, TWO[::-1])
+    ]
+    assert gone[0] == gone[1]
+    assert gone[0] != set(EACH_ALONE) - {min(EACH_ALONE)}, "nor on its name"
+
+
+def write(
+    names: Sequence[str],
+    turns: Any,
+    *,
+    questions: Any = None,
+    pairs: Any = None,
+    n_turns: int = 8,
+    asked: list[str] | None = None,
+) -> Written:
+    """Return the dialogue over a list of units where a model replies as given.
+
+    Args:
+        names: the units.
+        turns: what is written, (question, answer) or a whole reply.
+        questions: the same as asked in the dialogue; None: "And n?" for the turn with the number n.
+        pairs: number -> what changes of the check of a pair, or a whole reply; None: each rests on its own words.
+        n_turns: most turns.
+        asked: takes what was asked.
+    """
+    rows = [
+        {"question": row[0], "answer": row[1], "type": "Factoid"} if isinstance(row, tuple) else row for row in turns
+    ]
+    checks = {
+        str(number): {"statements": [row.get("answer")], "accepted": True} | (pairs or {}).get(number, {})
+        for number, row in enumerate(rows, start=1)
+        if isinstance(row, dict)
+    }
+    replies = {
+        "turns": rows,
+        "questions": questions or {str(number): f"And {number}?" for number in range(1, len(rows) + 1)},
+        "pairs": checks,
+    }
+
+    def says(prompt: str, n_before: int) -> str:
+        if asked is not None:
+            asked.append(prompt)
+        (key,) = [key for key in replies if f'{{"{key}": ' in prompt]
+        return json.dumps({key: replies[key]})
+
+    return write_dialogues([tuple(unit(name) for name in names)], Asker(ScriptedClient(says)), turns=n_turns)
+
+
+def about(name: str) -> tuple[str, str]:
+    return f"What of the {name}?", TEXTS[name]
+
+
+def test_a_dialogue_has_its_turns_in_both_forms_with_what_they_rest_on() -> None:
+    asked: list[str] = []
+    (made,) = write(["mill", "port"], [about("port"), about("mill")], asked=asked).dialogues
+    assert (made.dialogue_id, made.domain, made.removed) == ("d1", "north", ())
+    assert [(turn.decontextualized, turn.contextualized, turn.answer) for turn in made.turns] == [
+        ("What of the port?", "What of the port?", TEXTS["port"]),  # the first leans on nothing
+        ("What of the mill?", "And 2?", TEXTS["mill"]),
+    ]
+    assert [turn.units for turn in made.turns] == [(unit("port"),), (unit("mill"),)]
+    assert [turn.needs_rewriting for turn in made.turns] == [False, True]
+    assert len(asked) == 3
+    assert all(TEXTS["port"] in prompt for prompt in asked)
+    assert "At most 8 turns" in asked[0]
+    assert "Comparative, Composite" in asked[0]
+    assert "What of the mill?" in asked[1]
+    assert "What of the mill?" in asked[2]
+
+
+def test_lists_become_dialogues_with_numbers_and_domains_of_their_own() -> None:
+    lists = [(unit("mill"),), (replace(unit("port"), domain="south"),)]
+
+    def says(prompt: str, n_before: int) -> str:
+        name = "mill" if TEXTS["mill"] in prompt else "port"
+        return json.dumps(
+            {
+                "turns": [{"question": about(name)[0], "answer": TEXTS[name]}],
+                "questions": {"1": "It?"},
+                "pairs": {"1": {"statements": [TEXTS[name]], "accepted": name == "port"}},
+            }
+        )
+
+    found = write_dialogues(lists, Asker(ScriptedClient(says)), turns=2)
+    assert [(one.dialogue_id, one.domain) for one in found.dialogues] == [("d2", "south")]
+    assert [(one.what, one.reason) for one in found.left_out] == [("d1", "no pair was accepted")]
+
+
+def test_a_question_that_comes_twice_stands_once_and_types_are_those_offered() -> None:
+    question, answer = about("mill")
+    rows: list[Any] = [
+        {"question": question, "answer": answer, "type": "how-to"},
+        {"question": question.upper(), "answer": TEXTS["port"], "type": "Factoid"},
+        {"question": "What of the port?", "answer": TEXTS["port"], "type": "Riddle"},
+        {"question": "What of the fair?", "answer": TEXTS["fair"], "type": ["Factoid"]},
+        about("bell"),
+    ]
+    checks = {2: {"statements": [TEXTS["port"]]}, 3: {"statements": [TEXTS["fair"]]}}
+    (made,) = write(list(TEXTS), rows, pairs=checks, n_turns=3).dialogues
+    assert [(turn.answer, turn.question_types) for turn in made.turns] == [
+        (answer, ("How-To",)),
+        (TEXTS["port"], ()),
+        (TEXTS["fair"], ()),
+    ]
+
+
+def test_where_a_pair_is_removed_the_next_question_stands_alone_and_the_one_behind_it_leans_again() -> None:
+    rows = [about("mill"), about("port"), about("fair"), about("bell")]
+    (made,) = write(list(TEXTS), rows, pairs={2: {"accepted": False}}).dialogues
+    assert [turn.contextualized for turn in made.turns] == ["What of the mill?", "What of the fair?", "And 4?"]
+    assert [(one.question, one.answer, one.reason) for one in made.removed] == [
+        ("What of the port?", TEXTS["port"], "not accepted")
+    ]
+    (made,) = write(list(TEXTS), rows, pairs={1: {"accepted": False}}).dialogues
+    assert [turn.contextualized for turn in made.turns] == ["What of the port?", "And 3?", "And 4?"]
+
+
+@pytest.mark.parametrize(
+    ("statements", "expected"),
+    [
+        ([TEXTS["port"]], ["port"]),
+        ([TEXTS["port"].upper()], ["port"]),
+        (["the harbour has boats"], ["port"]),  # the closest
+        (["corn in the harbour with wooden boats"], ["port"]),  # of two the closer one
+        ([TEXTS["fair"], "a mill for corn", TEXTS["fair"]], ["mill", "fair"]),  # in the order of the list, each once
+        ([TEXTS["mill"], "nothing like it"], ["mill"]),
+    ],
+)
+def test_a_pair_rests_on_the_units_that_are_meant(statements: Sequence[str], expected: Sequence[str]) -> None:
+    row = ("What of it?", " ".join(TEXTS[name] for name in expected))
+    (made,) = write(list(TEXTS), [row], pairs={1: {"statements": statements}}).dialogues
+    assert [one.unit_id for one in made.turns[0].units] == expected
+
+
+@pytest.mark.parametrize(
+    ("change", "answer", "reason"),
+    [
+        ({"statements": []}, TEXTS["mill"], "accepted without a statement that it rests on"),
+        ({"statements": ["zzz"]}, TEXTS["mill"], "accepted without a statement that it rests on"),
+        ({}, "mill aa bb cc dd", None),  # one word of five
+        ({}, "mill aa bb cc dd ee", "the answer shares too few words with what it rests on"),
+        ({}, "it aa bb cc dd", None),  # a word of its question
+        ({"accepted": False, "statements": []}, TEXTS["mill"], "not accepted"),
+    ],
+)
+def test_a_pair_that_rests_on_nothing_is_removed_with_the_reason(
+    change: dict[str, Any], answer: str, reason: str | None
+) -> None:
+    checks = {1: {"statements": [TEXTS["mill"]], **change}}
+    (made,) = write(["mill", "port"], [("What of it?", answer), about("port")], pairs=checks).dialogues
+    assert [one.reason.partition(" (")[0] for one in made.removed] == ([reason] if reason else [])
+    assert len(made.turns) == (1 if reason else 2)
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"turns": []}, 'dialogues: "turns": no list with turns'),
+        ({"turns": [{"question": "What?"}]}, 'dialogues: no text under "answer"'),
+        ({"turns": [{"answer": "That."}]}, 'dialogues: no text under "question"'),
+        ({"questions": {"1": "It?"}}, 'questions in context: "questions" does not hold the turns 1 to 2'),
+        ({"questions": ["It?", "So?"]}, 'questions in context: "questions" does not hold the turns 1 to 2'),
+        ({"questions": {"1": "It?", "2": " "}}, 'questions in context: no text under "2"'),
+        ({"pairs": {2: {"accepted": "true"}}}, 'grounding: "accepted" is neither true nor false'),
+        ({"pairs": {2: {"statements": "all"}}}, 'grounding: "statements": no list of texts'),
+    ],
+)
+def test_a_reply_that_cannot_be_used_leaves_its_dialogue_out(given: dict[str, Any], reason: str) -> None:
+    found = write(["mill", "port"], **{"turns": [about("mill"), about("port")], **given})
+    assert found.dialogues == ()
+    assert [(one.what, one.reason) for one in found.left_out] == [("d1", reason)]

@@ -1,0 +1,144 @@
+"""What dialogues are written from: whole sentences, and statements that their passages bear out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from ragtasks.records import Passage
+from ragtasks.synthesis.asking import Asker
+from ragtasks.synthesis.documents import Document, DocumentPassage
+from ragtasks.synthesis.propositions import Extraction, cut_sentences, extract_propositions, sublists
+from tests.judges._scripted import ScriptedClient
+from tests.synthesis._scripted import sections
+
+TEXT = "The mill grinds.  The port sleeps. The fair sells."
+DOCUMENT = Document("a.txt", "custom", "Places", TEXT)
+
+
+def cut(start: int, end: int, document: Document = DOCUMENT) -> DocumentPassage:
+    name = f"{document.document_id}-{start}-{end}"
+    return DocumentPassage(
+        Passage(name, document.text[start:end], document.title), document.document_id, document.domain
+    )
+
+
+@pytest.mark.parametrize(
+    ("passages", "held"),
+    [
+        ([cut(0, 50)], {"The mill grinds.": ["a.txt-0-50"], "The port sleeps.": ["a.txt-0-50"]}),
+        ([cut(0, 16), cut(18, 34)], {"The mill grinds.": ["a.txt-0-16"], "The port sleeps.": ["a.txt-18-34"]}),
+        ([cut(0, 33), cut(18, 34)], {"The mill grinds.": ["a.txt-0-33"], "The port sleeps.": ["a.txt-18-34"]}),
+        ([cut(0, 33), cut(19, 34)], {"The mill grinds.": ["a.txt-0-33"]}),
+        ([cut(1, 33)], {}),
+        ([cut(0, 34), cut(0, 40)], {"The port sleeps.": ["a.txt-0-34", "a.txt-0-40"]}),
+        ([], {}),
+    ],
+)
+def test_a_sentence_is_held_by_the_passages_that_have_all_of_it(
+    passages: Sequence[DocumentPassage], held: Mapping[str, Sequence[str]]
+) -> None:
+    units = cut_sentences([DOCUMENT], passages)
+    found = {unit.text: list(unit.passage_ids) for unit in units}
+    assert {text: found[text] for text in held} == dict(held)
+    assert ("The port sleeps." in found) == ("The port sleeps." in held)
+    assert [unit.unit_id for unit in units] == [f"s{number}" for number in range(1, len(units) + 1)]
+
+
+def test_a_sentence_is_no_part_of_another_documents_passages() -> None:
+    other = Document("b.txt", "south", "Other places", TEXT)
+    units = cut_sentences([DOCUMENT, other], [cut(0, 16, other)])
+    assert [(unit.text, unit.document_id, unit.domain) for unit in units] == [("The mill grinds.", "b.txt", "south")]
+
+
+def extracted(passages: Sequence[DocumentPassage], statements: Mapping[str, Sequence[str]]) -> Extraction:
+    """Return what comes of a model that takes statements from passages, by their texts."""
+
+    def says(prompt: str, n_before: int) -> str:
+        return json.dumps({"propositions": statements.get(sections(prompt)["passage"][0], [])})
+
+    return extract_propositions(passages, Asker(ScriptedClient(says)))
+
+
+def passage(name: str, text: str, *, document: str = "a.txt", domain: str = "custom") -> DocumentPassage:
+    return DocumentPassage(Passage(name, text, "Arden"), document, domain)
+
+
+MADE_UP = "propositions with words that their passage lacks (made up, or in another language)"
+
+
+@pytest.mark.parametrize(
+    ("statement", "stays"),
+    [
+        ("mill grinds aa bb cc", True),  # two words of five
+        ("mill grinds aa bb cc dd", False),  # two of six
+        ("Mill Arden aa bb cc", True),  # its title counts
+        ("aa bb cc", False),
+    ],
+)
+def test_a_statement_shares_two_fifths_of_its_words_with_its_passage(statement: str, stays: bool) -> None:
+    text = "The mill grinds corn."
+    found = extracted([passage("one", text)], {text: [statement, "The mill grinds"]})
+    assert [unit.text for unit in found.units] == ([statement] if stays else []) + ["The mill grinds"]
+    assert found.counts == ({} if stays else {MADE_UP: 1})
+
+
+@pytest.mark.parametrize(("n_words", "is_held"), [(10, True), (9, True), (8, False)])
+def test_an_overlapping_neighbour_with_nine_tenths_of_the_words_holds_a_statement_too(
+    n_words: int, is_held: bool
+) -> None:
+    words = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
+    statement = " ".join(words)
+    near, far = " ".join([*words[:n_words], "and", "so", "on"]), f"{statement} far away"
+    passages = [
+        passage("before", near),
+        passage("its", statement),
+        passage("after", f"{near} again"),
+        passage("second after", far),
+    ]
+    (unit,) = extracted(passages, {statement: [statement]}).units
+    assert unit.passage_ids == (("its", "before", "after") if is_held else ("its",))
+
+
+def test_a_neighbour_of_another_document_holds_nothing_of_this_one() -> None:
+    first, other = "The mill of Arden grinds corn.", "The mill of Arden grinds corn. It does."
+    found = extracted([passage("one", first), passage("two", other, document="b.txt")], {first: [first]})
+    assert [unit.passage_ids for unit in found.units] == [("one",)]
+
+
+def test_a_statement_stands_once_a_domain_with_every_passage_that_gave_it() -> None:
+    texts = ["The mill grinds corn.", "A port sleeps.", "THE MILL grinds corn.", "The mill grinds corn. So."]
+    passages = [
+        passage("one", texts[0]),
+        passage("two", texts[1]),
+        passage("three", texts[2], document="b.txt"),
+        passage("four", texts[3], document="c.txt", domain="south"),
+    ]
+    said = {texts[0]: [texts[0]], texts[2]: [texts[2]], texts[3]: [texts[0]], texts[1]: []}
+    found = extracted(passages, said)
+    assert [(unit.unit_id, unit.text, unit.passage_ids, unit.document_id, unit.domain) for unit in found.units] == [
+        ("p1", texts[0], ("one", "three"), "a.txt", "custom"),
+        ("p2", texts[0], ("four",), "c.txt", "south"),
+    ]
+    assert found.counts == {"passages that hold nothing to ask about": 1}
+
+
+@pytest.mark.parametrize(("n", "is_read"), [(200, True), (201, False)])
+def test_a_reply_of_more_statements_than_a_passage_holds_is_left_out(n: int, is_read: bool) -> None:
+    text = " ".join(f"w{number}" for number in range(n))
+    found = extracted([passage("one", text)], {text: [f"w{number}" for number in range(n)]})
+    assert len(found.units) == (n if is_read else 0)
+    assert [one.what for one in found.left_out] == ([] if is_read else ["one"])
+
+
+def test_lists_are_of_neighbours_of_one_domain_and_hold_everything_once() -> None:
+    texts = [f"word{n} stays here" for n in range(5)]
+    passages = [passage(f"n{n}", text, domain="north" if n != 1 else "south") for n, text in enumerate(texts)]
+    units = extracted(passages, {text: [text] for text in texts}).units
+    assert [[unit.text[:5] for unit in part] for part in sublists(units, 3)] == [
+        ["word0", "word2", "word3"],
+        ["word4"],
+        ["word1"],
+    ]
