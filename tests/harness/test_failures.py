@@ -9,12 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import tantivy
 
 from ragtasks.clients.openai_api._transport import _certificates
-from ragtasks.errors import CacheError
-from ragtasks.scoring import record_failure, take_failures
-from ragtasks.scoring._failures import survive
+from ragtasks.scoring import record_failure
 from tests.harness._endpoint import Endpoint, Request
 from tests.harness.conftest import CommandResult
 from tests.judges._demo import DemoServer
@@ -163,47 +160,6 @@ def test_an_output_that_cannot_be_made_stops_before_the_model_runs(
     assert (done.status, endpoint.requests) == (1, [])
     assert f"--output_path {tmp_path / 'out'}: " in done.err
     assert "Traceback" not in done.err
-
-
-def test_a_panic_in_rust_is_survived_and_told(caplog: pytest.LogCaptureFixture) -> None:
-    index = tantivy.Index(tantivy.SchemaBuilder().build())
-
-    def work() -> str:
-        index.searcher().search(tantivy.Query.all_query(), limit=0)
-        return "found"
-
-    assert survive("search", work, lambda reason: reason).startswith("search failed: PanicException: ")
-    assert len(take_failures()) == 1
-    assert "Traceback" in caplog.text
-
-
-def test_an_error_of_ours_is_told_without_a_traceback(caplog: pytest.LogCaptureFixture) -> None:
-    def work() -> str:
-        raise CacheError("replies.sqlite: the disk is full")
-
-    assert survive("judging", work, lambda reason: reason) == "judging failed: replies.sqlite: the disk is full"
-    assert take_failures() == ["judging failed: replies.sqlite: the disk is full"]
-    assert "Traceback" not in caplog.text
-
-
-@pytest.mark.parametrize("order", [KeyboardInterrupt, SystemExit])
-def test_an_order_to_end_is_obeyed(order: type[BaseException]) -> None:
-    def work() -> str:
-        raise order
-
-    with pytest.raises(order):
-        survive("judging", work, str)
-    assert take_failures() == []
-
-
-def test_keys_are_masked_in_what_is_told(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setenv("MILVUS_TOKEN", "token-4711")
-
-    def work() -> str:
-        raise TypeError("bad header: Bearer token-4711")
-
-    assert survive("search", work, str) == "search failed: TypeError: bad header: Bearer ***"
-    assert "4711" not in caplog.text + "".join(take_failures())
 
 
 def test_problems_of_an_earlier_evaluation_are_not_told_again(evaluating: Evaluating) -> None:

@@ -1,0 +1,126 @@
+"""Searching while an evaluation runs: what is found, what it is called, and reasons where nothing can be searched."""
+
+from __future__ import annotations
+
+import builtins
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark
+from ragtasks.clients import no_secrets
+from ragtasks.errors import CacheError, ConfigurationError
+from ragtasks.scoring import take_failures
+from ragtasks.scoring._search import CorpusSearch
+
+
+@pytest.fixture(scope="module")
+def sample() -> Benchmark:
+    return open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path()).resolve())
+
+
+@pytest.fixture
+def search(sample: Benchmark, tmp_path: Path) -> CorpusSearch:
+    return CorpusSearch(sample, "bm25", tmp_path, no_secrets)
+
+
+def test_each_text_finds_passages_of_its_corpus_as_deep_as_stored_runs(search: CorpusSearch) -> None:
+    found = search("govt", ["permit cost", "zzz"])
+    assert found.reason == ""
+    assert found.rankings is not None
+    assert set(found.rankings) == {"permit cost", "zzz"}
+    assert len(found.rankings["permit cost"]) > 5
+    scores = [item.score for item in found.rankings["permit cost"]]
+    assert scores == sorted(scores, reverse=True)
+    assert found.rankings["zzz"] == ()
+    assert search("govt", ["permit cost"]).rankings == {"permit cost": found.rankings["permit cost"]}
+
+
+def test_a_corpus_is_indexed_once(search: CorpusSearch, monkeypatch: pytest.MonkeyPatch) -> None:
+    import retrieval_cache.indexes
+
+    opened: list[str] = []
+    made = retrieval_cache.indexes.domain_retriever
+
+    def counted(benchmark: Benchmark, domain: str, *more: Any) -> Any:
+        opened.append(domain)
+        return made(benchmark, domain, *more)
+
+    monkeypatch.setattr("retrieval_cache.indexes.domain_retriever", counted)
+    search.prepare(["govt", "clapnq", "govt"])
+    search.prepare(["govt"])
+    search("clapnq", ["x"])
+    assert opened == ["govt", "clapnq"]
+
+
+def test_it_says_which_retriever_searched(search: CorpusSearch) -> None:
+    described = search.describe()
+    assert described["line"] == "bm25"
+    assert {"line", "unsearched"} < set(described), "parameters of the retriever"
+    assert described["unsearched"] == {}
+    assert "statistics" not in described
+
+
+def test_a_corpus_that_cannot_be_searched_has_a_reason_and_costs_no_other_one(
+    search: CorpusSearch, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    import retrieval_cache.indexes
+
+    made, tried = retrieval_cache.indexes.domain_retriever, []
+
+    def breaks(benchmark: Benchmark, domain: str, *more: Any) -> Any:
+        tried.append(domain)
+        if domain == "govt":
+            raise CacheError("the disk is full")
+        return made(benchmark, domain, *more)
+
+    monkeypatch.setattr("retrieval_cache.indexes.domain_retriever", breaks)
+    search.prepare(["govt", "clapnq"])
+    found = search("govt", ["permit"])
+    assert (found.rankings, found.reason) == (None, "corpus of govt: the disk is full")
+    assert search("clapnq", ["permit"]).rankings is not None
+    assert search.describe()["unsearched"] == {"govt": "corpus of govt: the disk is full"}
+    assert tried == ["govt", "clapnq"], "it is tried once"
+    assert "rewrites in govt will not be searched: their scores will be unscored. the disk is full" in caplog.text
+    assert take_failures() == []
+
+
+def test_a_retriever_that_cannot_search_for_new_queries_is_refused_before(
+    search: CorpusSearch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuses(*_: Any) -> Any:
+        raise ConfigurationError("not for new queries")
+
+    monkeypatch.setattr("retrieval_cache.indexes.domain_retriever", refuses)
+    with pytest.raises(ConfigurationError, match="not for new queries"):
+        search.prepare(["govt"])
+    found = search("govt", ["permit"])
+    assert (found.rankings, found.reason) == (None, "search of govt failed: not for new queries")
+    assert take_failures() == ["search of govt failed: not for new queries"]
+
+
+def test_without_the_library_nothing_is_searched_and_the_reason_says_what_to_install(
+    sample: Benchmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    there = builtins.__import__
+
+    def without(name: str, *more: Any, **options: Any) -> Any:
+        if name.partition(".")[0] == "tantivy":
+            raise ImportError("No module named 'tantivy'", name="tantivy")
+        return there(name, *more, **options)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.delitem(__import__("sys").modules, "tantivy", raising=False)
+    search = CorpusSearch(sample, "bm25", tmp_path, no_secrets)
+    assert "pip install 'ragtasks[retrieval]'" in search.missing
+    assert "their retrieval scores will be unscored" in caplog.text
+    assert search.describe() == {"line": "bm25", "unsearched": {"all": search.missing}}
+    found = search("govt", ["permit"])
+    assert (found.rankings, found.reason) == (None, search.missing)
+
+
+@pytest.mark.parametrize("line", ["bm52", "bm25:k1=2"])
+def test_an_unknown_retriever_is_refused(sample: Benchmark, tmp_path: Path, line: str) -> None:
+    with pytest.raises(ConfigurationError, match="retriever"):
+        CorpusSearch(sample, line, tmp_path, no_secrets)
