@@ -34,8 +34,6 @@ class Failure:
 class Question(Generic[T]):
     """One prompt and how its reply is read."""
 
-    key: str
-    """What it is about, such as a passage's id."""
     text: str
     """The whole prompt."""
     read: Callable[[str], T]
@@ -44,12 +42,11 @@ class Question(Generic[T]):
     """What it asks for, for whoever looks into a cache."""
 
 
-def question_of(kind: str, key: str, read: Callable[[str], T], shown: Mapping[str, Any], **fields: Any) -> Question[T]:
+def question_of(kind: str, read: Callable[[str], T], shown: Mapping[str, Any], **fields: Any) -> Question[T]:
     """Return the question that a shipped template makes of texts.
 
     Args:
         kind: name of the template in `ragtasks/prompts/synthesis/`.
-        key: what it is about.
         read: how the reply is read.
         shown: texts, lists of texts or lists of objects of texts that others wrote. The template marks where they
             begin and end with a code that stands in none of them.
@@ -61,7 +58,7 @@ def question_of(kind: str, key: str, read: Callable[[str], T], shown: Mapping[st
     texts = [text for value in shown.values() for text in _texts(value)]
     code = code_of(*(texts or [""]))
     text = shipped_template(f"{_FOLDER}/{kind}").render(code=code, **shown, **fields)
-    return Question(key, text, read, f"{_FOLDER} {kind}")
+    return Question(text, read, f"{_FOLDER} {kind}")
 
 
 def _texts(value: Any) -> list[str]:

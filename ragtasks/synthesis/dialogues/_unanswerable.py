@@ -151,8 +151,7 @@ class _Removal:
     def question(self, place: _Place, found: Sequence[Passage]) -> Question[str]:
         """Return what a model is asked about a question and what is still found."""
         shown = {"question": self._turns[place].decontextualized, "passages": [item.text for item in found]}
-        key = f"{self._dialogues[place[0]].dialogue_id} {place[1] + 1}"
-        return question_of("answerable", key, _read, shown)
+        return question_of("answerable", _read, shown)
 
 
 def _refused(removal: _Removal, tried: Mapping[str, frozenset[_Place]], asker: Asker) -> set[str]:

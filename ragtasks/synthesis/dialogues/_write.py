@@ -109,9 +109,7 @@ class _Step:
 def _dialogue_question(n_turns: int, types: Sequence[str], dialogue: Dialogue) -> Question[tuple[Turn, ...]]:
     statements = [unit.text for unit in dialogue.units]
     read = partial(_read_dialogue, n_turns, types)
-    return question_of(
-        "dialogue", dialogue.dialogue_id, read, {"statements": statements}, turns=n_turns, types=list(types)
-    )
+    return question_of("dialogue", read, {"statements": statements}, turns=n_turns, types=list(types))
 
 
 def _read_dialogue(n_turns: int, types: Sequence[str], reply: str) -> tuple[Turn, ...]:
@@ -135,7 +133,7 @@ def _shown(dialogue: Dialogue) -> list[dict[str, str]]:
 
 def _context_question(dialogue: Dialogue) -> Question[list[str]]:
     read = partial(_read_contexts, len(dialogue.turns))
-    return question_of("contextualize", dialogue.dialogue_id, read, {"turns": _shown(dialogue)})
+    return question_of("contextualize", read, {"turns": _shown(dialogue)})
 
 
 def _read_contexts(n_turns: int, reply: str) -> list[str]:
@@ -170,7 +168,7 @@ class _Judgement:
 def _ground_question(dialogue: Dialogue) -> Question[list[_Judgement]]:
     statements = [unit.text for unit in dialogue.units]
     read = partial(_read_judgements, len(dialogue.turns))
-    return question_of("ground", dialogue.dialogue_id, read, {"statements": statements, "turns": _shown(dialogue)})
+    return question_of("ground", read, {"statements": statements, "turns": _shown(dialogue)})
 
 
 def _read_judgements(n_turns: int, reply: str) -> list[_Judgement]:

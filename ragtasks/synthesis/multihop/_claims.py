@@ -78,7 +78,7 @@ def find_claims(articles: Sequence[Article], asker: Asker) -> tuple[list[Claim],
         for piece in segment(Passage("p", article.body), _PIECE_TOKENS, 0, title_in_text=False)
     ]
     questions: list[Question[_Found]] = [
-        question_of("claims", article.url, partial(_read, article), _shown(article, piece), most=MOST_CLAIMS)
+        question_of("claims", partial(_read, article), _shown(article, piece), most=MOST_CLAIMS)
         for article, piece in pieces
     ]
     claims: list[Claim] = []

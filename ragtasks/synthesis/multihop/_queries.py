@@ -102,9 +102,7 @@ def _question(bridge: Bridge, kind: str) -> Question[tuple[str, str]]:
         for claim in bridge.claims
     ]
     read = partial(_read, bridge, kind)
-    return question_of(
-        "multihop", f"{bridge.name} {kind}", read, {"claims": claims, "bridge": bridge.name}, query_type=kind
-    )
+    return question_of("multihop", read, {"claims": claims, "bridge": bridge.name}, query_type=kind)
 
 
 def _read(bridge: Bridge, kind: str, reply: str) -> tuple[str, str]:
@@ -123,7 +121,7 @@ def _read(bridge: Bridge, kind: str, reply: str) -> tuple[str, str]:
 
 def _check(query: MultihopQuery) -> Question[list[str]]:
     shown = {"question": query.query, "answer": query.answer, "claims": [claim.text for claim in query.claims]}
-    return question_of("multihop_check", query.query, _read_check, shown, query_type=query.question_type)
+    return question_of("multihop_check", _read_check, shown, query_type=query.question_type)
 
 
 def _read_check(reply: str) -> list[str]:
@@ -148,8 +146,7 @@ def write_null_queries(
     text = "\n".join([*texts, *names]).casefold()
     known = list(names)[:_MOST_KNOWN]
     questions = [
-        question_of("null_query", topic, partial(_read_null, text), {"known": known, "topic": topic})
-        for topic in topics
+        question_of("null_query", partial(_read_null, text), {"known": known, "topic": topic}) for topic in topics
     ]
     counts: Counter[str] = Counter()
     made: dict[str, MultihopQuery] = {}

@@ -76,7 +76,7 @@ def extract_propositions(passages: Sequence[DocumentPassage], asker: Asker) -> E
 
 def _question(item: DocumentPassage) -> Question[list[str]]:
     shown = {"title": item.passage.title, "passage": item.passage.text}
-    return question_of(_KEY, item.passage.passage_id, _read, shown)
+    return question_of(_KEY, _read, shown)
 
 
 def _read(reply: str) -> list[str]:
