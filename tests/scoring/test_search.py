@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ from ragtasks.clients import no_secrets
 from ragtasks.errors import CacheError, ConfigurationError
 from ragtasks.scoring import take_failures
 from ragtasks.scoring._search import CorpusSearch
+from tests.clients._server import chat_server
+from tests.retrieval_cache.rerankers.test_listwise import by_overlap
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +85,8 @@ def test_a_corpus_that_cannot_be_searched_has_a_reason_and_costs_no_other_one(
     assert search("clapnq", ["permit"]).rankings is not None
     assert search.describe()["unsearched"] == {"govt": "corpus of govt: the disk is full"}
     assert tried == ["govt", "clapnq"], "it is tried once"
-    assert "rewrites in govt will not be searched: their scores will be unscored. the disk is full" in caplog.text
+    warnings = [item.message for item in caplog.records if item.levelname == "WARNING"]
+    assert warnings == ["rewrites in govt will not be searched: their scores will be unscored. the disk is full"]
     assert take_failures() == []
 
 
@@ -114,10 +118,38 @@ def test_without_the_library_nothing_is_searched_and_the_reason_says_what_to_ins
     monkeypatch.delitem(__import__("sys").modules, "tantivy", raising=False)
     search = CorpusSearch(sample, "bm25", tmp_path, no_secrets)
     assert "pip install 'ragtasks[retrieval]'" in search.missing
-    assert "their retrieval scores will be unscored" in caplog.text
+    warnings = [item.message for item in caplog.records if item.levelname == "WARNING"]
+    assert warnings == [f"rewrites will not be searched: their retrieval scores will be unscored. {search.missing}"]
     assert search.describe() == {"line": "bm25", "unsearched": {"all": search.missing}}
     found = search("govt", ["permit"])
     assert (found.rankings, found.reason) == (None, search.missing)
+
+
+def test_a_reranker_has_its_key_keeps_its_replies_and_counts_them(sample: Benchmark, tmp_path: Path) -> None:
+    def key(name: str) -> str | None:
+        return "sk-4711" if name == "OPENAI_API_KEY" else None
+
+    with chat_server(by_overlap) as server:
+        line = f"rerank(bm25,listwise:m,base_url={server.base_url})"
+        first = CorpusSearch(sample, line, tmp_path, key)
+        found = first("govt", ["permit cost"])
+        n_asked = len(server.asked)
+        assert n_asked > 0
+        again = CorpusSearch(sample, line, tmp_path, key)
+        assert again("govt", ["permit cost"]) == found
+        assert len(server.asked) == n_asked, "replies are kept"
+    assert set(first.describe()["statistics"]) == {"govt"}
+    assert first.describe()["statistics"]["govt"]
+
+
+def test_how_deep_a_retriever_goes_is_asked_before_a_model_runs(
+    search: CorpusSearch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    depths: list[tuple[object, int]] = []
+    shallow = SimpleNamespace(search=lambda queries, depth, *_: depths.append((queries, depth)))
+    monkeypatch.setattr("retrieval_cache.indexes.domain_retriever", lambda *_: shallow)
+    search.prepare(["govt"])
+    assert depths == [({}, 100)]
 
 
 @pytest.mark.parametrize("line", ["bm52", "bm25:k1=2"])
