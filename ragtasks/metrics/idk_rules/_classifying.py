@@ -13,11 +13,23 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ragtasks.metrics.idk_rules._clauses import Clause, clauses_of, names_source, sentences_of, yes_or_no
-from ragtasks.metrics.idk_rules._features import has_sign, tokens_of
+from ragtasks.metrics.idk_rules._clauses import (
+    Clause,
+    clauses_of,
+    may_name_source,
+    names_source,
+    plain_of,
+    raw_sentences_of,
+    sentences_of,
+    words_of,
+    written_out,
+    yes_or_no,
+)
+from ragtasks.metrics.idk_rules._families import MISSING
+from ragtasks.metrics.idk_rules._features import SIGNS, has_sign, tokens_of
 from ragtasks.metrics.idk_rules._fillers import is_filler
 from ragtasks.metrics.idk_rules._learned import GAP, answer_probabilities, gap_probability
-from ragtasks.metrics.idk_rules._refusals import may_refuse, refusal_in, refuses_alone
+from ragtasks.metrics.idk_rules._refusals import refusal_in, refuses_alone
 from ragtasks.metrics.idk_rules._vocabulary import DO_NOT, SAY
 from ragtasks.records import IdkVerdict
 
@@ -30,6 +42,12 @@ LEAST_ANSWER = 0.5
 LABEL_WORDS = 3
 """Words that "N/A" and the like may have beside them and still be all that is said."""
 
+_CONTRACTED = frozenset({"t", "cannot", "cant", "dont"})
+_RULED = _CONTRACTED.union(MISSING.split())
+"""Words of which every refusal by the rules has one, before contractions are written out."""
+_LEARNED = _CONTRACTED | SIGNS
+"""The same of one by what was learned."""
+_LACKING = _RULED | _LEARNED
 _CONTRAST = re.compile(r".*?[,;:] (?=(?:but|however|although|though|yet|still)\b)")
 _GOES_ON = re.compile(r"(?:it|you|there|they|we|he|she|the|this|that|no|i|these)\b")
 """What a conclusion from what a source leaves out opens with; a new subject ("so a lawyer may help") is none."""
@@ -98,37 +116,45 @@ def lacks_nothing(text: str) -> tuple[IdkVerdict, str] | None:
 
 
 class _Reading:
-    """The sentences of a response, whose clauses are cut when they are needed."""
+    """The sentences of a response, each read when it is needed: most have no word that any refusal has."""
 
-    def __init__(self, sentences: Sequence[str]) -> None:
-        self.sentences = sentences
-        openings = [yes_or_no(sentence) for sentence in sentences]
-        self.is_reply = [
-            bool(opening) or before == "alone" for opening, before in zip(openings, [None, *openings], strict=False)
-        ]
-        self._n_looked_at, self._first_named = 0, len(sentences)
+    def __init__(self, raw_sentences: Sequence[str]) -> None:
+        self._raw = raw_sentences
+        self._sentences: dict[int, str] = {}
         self._clauses: dict[int, list[Clause]] = {}
+        self._n_looked_at, self._first_named = 0, len(raw_sentences)
+
+    def sentence(self, place: int) -> str:
+        """Return a sentence as of `sentences_of`."""
+        if place not in self._sentences:
+            self._sentences[place] = written_out(self._raw[place])
+        return self._sentences[place]
 
     def clauses(self, place: int) -> list[Clause]:
         """Return the clauses of a sentence."""
         if place not in self._clauses:
             self._clauses[place] = clauses_of(
-                self.sentences[place], source_named=self._is_named_before(place), is_reply=self.is_reply[place]
+                self.sentence(place), source_named=self._is_named_before(place), is_reply=self.is_reply(place)
             )
         return self._clauses[place]
 
+    def is_reply(self, place: int) -> bool:
+        """Return whether a sentence opens with "yes" or "no", or the one before is that alone."""
+        opening, before = yes_or_no(self.sentence(place)), place and yes_or_no(self.sentence(place - 1))
+        return bool(opening) or before == "alone"
+
     def refuses(self, place: int) -> bool:
         """Return whether a clause of a sentence is a refusal by the rules."""
-        return may_refuse(self.sentences[place]) and any(map(_refuses, self.clauses(place)))
+        return any(map(_refuses, self.clauses(place)))
 
     def has_gap(self, place: int) -> bool:
         """Return whether a sentence says that information is missing, by what was learned."""
-        sentence = self.sentences[place]
-        return gap_probability(_beyond_reply(sentence) if self.is_reply[place] else sentence) >= GAP
+        sentence = self.sentence(place)
+        return gap_probability(_beyond_reply(sentence) if self.is_reply(place) else sentence) >= GAP
 
     def _is_named_before(self, place: int) -> bool:
         while self._n_looked_at < min(place, self._first_named):
-            if names_source(self.sentences[self._n_looked_at]):
+            if may_name_source(self._raw[self._n_looked_at]) and names_source(self.sentence(self._n_looked_at)):
                 self._first_named = self._n_looked_at
             self._n_looked_at += 1
         return self._first_named < place
@@ -136,17 +162,26 @@ class _Reading:
 
 def parts_of(text: str) -> Parts:
     """Return what a response is made of; empty parts where nothing refuses."""
-    parts = Parts()
-    reading = _Reading(sentences_of(text))
-    by_rule = [reading.refuses(place) for place in range(len(reading.sentences))]
-    gaps = [rule or reading.has_gap(place) for place, rule in enumerate(by_rule)]
+    parts, plain = Parts(), plain_of(text)
+    lacking = _LACKING.intersection(words_of(plain.lower()))
+    if not lacking:
+        return parts
+    raw = raw_sentences_of(plain)
+    reading = _Reading(raw)
+    words = [words_of(sentence) if any(word in sentence for word in lacking) else [] for sentence in raw]
+    by_rule = [not _RULED.isdisjoint(of_one) and reading.refuses(place) for place, of_one in enumerate(words)]
+    gaps = [
+        rule or (not _LEARNED.isdisjoint(of_one) and reading.has_gap(place))
+        for place, (rule, of_one) in enumerate(zip(by_rule, words, strict=True))
+    ]
     if not any(gaps):
         return parts
     parts.by_rule = any(by_rule)
-    answers = [1.0] * len(gaps) if parts.by_rule else answer_probabilities(reading.sentences, gaps)
-    for place, (rule, gap, answer) in enumerate(zip(by_rule, gaps, answers, strict=True)):
+    places = range(len(raw))
+    answers = [1.0] * len(raw) if parts.by_rule else answer_probabilities(list(map(reading.sentence, places)), gaps)
+    for place, rule, gap, answer in zip(places, by_rule, gaps, answers, strict=True):
         if gap and not rule:
-            parts.refusals.append(reading.sentences[place])
+            parts.refusals.append(reading.sentence(place))
         else:
             _add_sentence(reading.clauses(place), answer, parts)
     return parts

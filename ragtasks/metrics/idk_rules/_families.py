@@ -67,15 +67,19 @@ class Family:
     name: str
     """Who lacks what."""
     needs: str
-    """A pattern that every clause of the family contains: a quick first look."""
+    """A pattern of words, of which every clause of the family contains one: a quick first look."""
     patterns: tuple[str, ...]
     """The patterns of a refusal."""
+    begins: str = ""
+    """A pattern of words with one of which a clause of the family begins that has none of `needs`."""
+    opening: str = ""
+    """A pattern that all of `patterns` open with, or with a narrower one: a second look."""
 
 
 FAMILIES = (
     Family(
         "the speaker lacks knowledge",
-        r"\b(?:i|we|me|my|our|something)\b|^(?:do|does|did|never|not|idk|no)\b",
+        "i|we|me|my|our|something",
         (
             rf"{_I}{DO_NOT}(?:have|possess) (?!(?:an? |any )?personal){LACKED}",
             rf"^i {DO_NOT}have (?:the|its|his|her|their) (?!{_OWNED})[\w'-]+\b(?! to\b)",
@@ -97,11 +101,11 @@ FAMILIES = (
             rf"\bnot something (?:that )?(?:i (?:have|know)|{SOURCE} {SAY})",
             rf"{_WE}(?:{DO_NOT}have|have no|lack) {KIND}{INFORMATION}\b",
         ),
+        begins="do|does|did|never|not|idk|no",
     ),
     Family(
         "the request can not be met",
-        r"\b(?:i|we|be|answer|unanswerable|possible|impossible|feasible|answerable|way|hard|difficult)\b|^(?:can|could"
-        r"|unable|not)\b",
+        "i|we|be|answer|unanswerable|possible|impossible|feasible|answerable|way|hard|difficult",
         (
             rf"(?:{_I}|^){CAN_NOT}{ANSWER}",
             rf"{_I}(?:may|might|will|would) {ADVERBS}not be able to {ADVERBS}{ANSWER}",
@@ -117,10 +121,11 @@ FAMILIES = (
             rf"{_NO_MEANS}",
             r"\b(?:hard|difficult) to (?:say|tell)(?=$|,| (?:from|with|for)\b)",
         ),
+        begins="can|could|unable|not",
     ),
     Family(
         "the source is silent",
-        rf"{SOURCE_WORD}|\b(?:none|neither|nothing|outside|beyond)\b",
+        SOURCE_WORD,
         (
             rf"{SUBJECT} {DO_NOT}{SAY}",
             rf"{STRONG_SUBJECT} {DO_NOT}{HOLD}",
@@ -134,9 +139,16 @@ FAMILIES = (
             rf"{SUBJECT} (?:makes?|{HOLD}) (?:no|neither|little|insufficient) (?:{GAP}{FACTS}\b|[\w-]+ (?:to|of|on"
             rf"|about)\b)",
             rf"{SUBJECT} leaves? [^;]{{1,60}}(?:open|unanswered|unclear|unsaid)\b",
-            rf"{SUBJECT} neither {SAY}|^neither (?:mention|specifie|state|say|discusse|addresse|indicate|explain"
-            rf"|describe)s\b",
+            rf"{SUBJECT} neither {SAY}",
             rf"{SUBJECT} (?:only|mainly|primarily|mostly) [^;]{{1,90}}\b(?:and|but) {DO_NOT}(?:{SAY}|{HOLD})",
+        ),
+        opening=SUBJECT,
+    ),
+    Family(
+        "nothing in the source",
+        f"{SOURCE_WORD}|none|neither|nothing|outside|beyond",
+        (
+            r"^neither (?:mention|specifie|state|say|discusse|addresse|indicate|explain|describe)s\b",
             rf"\b(?:neither|no|(?:none|neither|nothing) (?:of|in)) {SOURCE} {GAP}(?:{SAY}|{HOLD})",
             rf"\b(?:none of (?:them|these|those)|nothing (?:here|there|above)) {GAP}(?:{SAY}|{HOLD})",
             rf"\b(?:none|nothing|neither|no \w+) [^;]{{0,40}}{IS} {SAID} (?:in|by) {SOURCE}",
@@ -149,7 +161,7 @@ FAMILIES = (
     ),
     Family(
         "the fact is not given",
-        rf"\b(?:{SAID}|{_UNSAID}|be|absent|omitted|lacking)\b|{SOURCE_WORD}",
+        f"{SOURCE_WORD}|{SAID}|{_UNSAID}|be|absent|omitted|lacking",
         (
             rf"\b(?:not|never) {ADVERBS}(?:be {ADVERBS})?{SAID} {GAP}{IN_SOURCE}",
             rf"\b{IS} {ADVERBS}{_UNSAID} {GAP}{IN_SOURCE}|\bleft (?:unsaid|open|unanswered|unclear) (?:in|by) {SOURCE}",
@@ -175,7 +187,7 @@ FAMILIES = (
     ),
     Family(
         "there is no information",
-        rf"\b(?:{INFORMATION}|figures?|numbers?|date|{ATTRIBUTE}|context|said|stated|mentioned)\b",
+        f"{INFORMATION}|{ATTRIBUTE}|figure|context|said|stated|mentioned",
         (
             rf"\bthere (?:is|are) {ADVERBS}(?:no|not (?:any|enough|sufficient)"
             rf"|insufficient) {ADVERBS}{KIND}{INFORMATION}"
@@ -192,7 +204,7 @@ FAMILIES = (
     ),
     Family(
         "there are no passages",
-        rf"\b(?:{PASSAGES}|information|details?)\b",
+        f"{PASSAGES}|information|details",
         (
             rf"^(?:there {IS} )?(?:no|not (?:a|any)) (?:relevant )?{PASSAGES}"
             rf"(?:$| (?:(?:found|about|on|available|provided|given|regarding)\b|that {SAY}))",
@@ -220,9 +232,9 @@ WHOLE = (
 """A refusal only where it is all that is said: "N/A", "More information is needed to answer"."""
 
 MISSING = (
-    r"\b(?:not?|never|nope|none|neither|nothing|nowhere|lack(?:s|ing)?|unable|insufficient|little|limited|fails?|ends"
-    r"|un(?:clear|known|answer\w+|available|specified|stated|disclosed|said|related)|irrelevant|impossible|absent"
-    r"|missing|omitted|left out|outside|beyond|silent|empty|blank|guessing|speculating|without|(?:stop|fall)s? short"
-    r"|n/?a|idk|dunno|hard|difficult|leaves|needed|required|necessary|need|require)\b"
+    "no not never nope none neither nothing nowhere lack lacks lacking unable insufficient little limited fail "
+    "fails ends unclear unknown unanswered unanswerable unavailable unspecified unstated undisclosed unsaid "
+    "unrelated irrelevant impossible absent missing omitted left outside beyond silent empty blank guessing "
+    "speculating without short n na idk dunno hard difficult leaves needed required necessary need require"
 )
-"""What every refusal contains; a sentence without it is never looked at."""
+"""Words of which every refusal contains one; a clause without them is never looked at."""

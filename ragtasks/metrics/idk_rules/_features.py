@@ -6,9 +6,8 @@ All other words are one and the same to it, so that what was learned on one topi
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache
-from itertools import chain, product
 
 from ragtasks.metrics.idk_rules._word_classes import FUNCTION_WORDS, WHO_LACKS, WORDS
 
@@ -24,13 +23,15 @@ _WORDS = _GRAMMAR.union(_CLASSES, ("0", "?", ":", ","))
 _OTHER = "_"
 _START, _END = "^", "$"
 _NO_FEATURES = frozenset({_OTHER, _START, _END})
+_LINK = re.compile(r" |\+|\.\.|(?<=<)>")
+"""What stands in a feature between its words or classes."""
 _AROUND = 8
 """Words before and after a sign whose classes are noted."""
 _WHO = {name: frozenset(words.split()) for name, words in WHO_LACKS.items()}
 _LACKERS = frozenset({"SOURCE", "SPEAKER", "INFORMATION", "WHICH", "EXACT"})
 """Classes of what may lack information, or be lacking."""
-_N_PIECES = 1 << 16
-"""Pieces of sentences whose features are remembered, as most pieces come again."""
+_N_WORDS = 1 << 16
+"""Words whose classes are remembered."""
 
 Step = tuple[str, ...]
 """What a word is to the learned part: itself, its classes, or nothing."""
@@ -43,7 +44,7 @@ def tokens_of(sentence: str) -> list[str]:
 
 def has_sign(tokens: Sequence[str]) -> bool:
     """Return whether a negation or a word such as "unclear" is among the tokens."""
-    return not _SIGN_WORDS.isdisjoint(tokens)
+    return not SIGNS.isdisjoint(tokens)
 
 
 def is_of_others(tokens: Sequence[str]) -> bool:
@@ -55,7 +56,7 @@ def is_of_others(tokens: Sequence[str]) -> bool:
     for place, token in enumerate(tokens):
         if token in _WHO["START"]:
             start = place + 1
-        elif token in _SIGN_WORDS:
+        elif token in SIGNS:
             subject, after = tokens[start:place], tokens[place + 1 :]
             if not _is_of_world(token, after):
                 of_others = _is_active(subject, token, after) and (
@@ -94,17 +95,12 @@ def content_of(tokens: Sequence[str]) -> set[str]:
 
 
 class Features:
-    """Reads the features of sentences: one to three words in a row, classes in a row, classes around a sign.
-
-    What a piece of a sentence gives is remembered, without the features that nobody asked for.
-    """
+    """Reads the features of sentences: one to three words in a row, classes in a row, classes around a sign."""
 
     def __init__(self, wanted: Collection[str] | None = None) -> None:
         """Take the features that are wanted; None: all."""
         self._wanted = None if wanted is None else frozenset(wanted)
-        self._in_a_row = lru_cache(_N_PIECES)(lambda *words: self._only(_in_a_row(words)))
-        self._of_classes = lru_cache(_N_PIECES)(lambda *steps: self._only(_of_classes(*steps)))
-        self._around = lru_cache(_N_PIECES)(lambda before, after: self._only(_around(before, after)))
+        self._begun = frozenset(name[: end.start()] for name in wanted or () for end in _LINK.finditer(name))
 
     def of(self, tokens: Sequence[str]) -> set[str]:
         """Return the features of a sentence."""
@@ -116,14 +112,51 @@ class Features:
                 words.append(_OTHER)
         words += (_END, "", "")
         steps = [(_START,), *map(_step, tokens), (_END,), (), (), ()]
-        return set().union(
-            *map(self._in_a_row, words, words[1:], words[2:]),
-            *map(self._of_classes, steps, steps[1:], steps[2:], steps[3:]),
-            *(self._around(*sides) for sides in _signs_in(steps)),
-        )
+        found: list[str] = []
+        self._add_words(words, found)
+        self._add_classes(steps, found)
+        self._add_signs(steps, found)
+        return set(found) if self._wanted is None else set(self._wanted.intersection(found))
 
-    def _only(self, found: Iterable[str]) -> Step:
-        return tuple(name for name in found if self._wanted is None or name in self._wanted)
+    def _begins(self, beginning: str) -> bool:
+        """Return whether a wanted feature begins so and goes on."""
+        return self._wanted is None or beginning in self._begun
+
+    def _add_words(self, words: Sequence[str], found: list[str]) -> None:
+        """Add words in a row, but no row of other words and ends alone."""
+        for one, two, three in zip(words, words[1:], words[2:], strict=False):
+            is_word = one not in _NO_FEATURES
+            if is_word:
+                found.append(one)
+            if two and self._begins(one):
+                row, is_word = f"{one} {two}", is_word or two not in _NO_FEATURES
+                if is_word:
+                    found.append(row)
+                if three and self._begins(row) and (is_word or three not in _NO_FEATURES):
+                    found.append(f"{row} {three}")
+
+    def _add_classes(self, steps: Sequence[Step], found: list[str]) -> None:
+        """Add classes next to each other and those one or two words further."""
+        for here, after, third, fourth in zip(steps, steps[1:], steps[2:], steps[3:], strict=False):
+            for one in here:
+                if self._begins(one):
+                    for two in after:
+                        pair = f"{one}+{two}"
+                        found.append(pair)
+                        if self._begins(pair):
+                            found += [f"{pair}+{three}" for three in third]
+                    found += [f"{one}..{far}" for far in third + fourth]
+
+    def _add_signs(self, steps: Sequence[Step], found: list[str]) -> None:
+        """Add the classes of the words around each sign."""
+        named = list(map(_names, steps))
+        for place, here in enumerate(named):
+            if not _SIGNS.isdisjoint(here):
+                before = set().union(*named[max(0, place - _AROUND) : place])
+                after = set().union(*named[place + 1 : place + 1 + _AROUND])
+                found += [f"{one}<" for one in before]
+                found += [f">{one}" for one in after]
+                found += [f"{one}<>{other}" for one in before if self._begins(f"{one}<") for other in after]
 
 
 features_of = Features().of
@@ -135,40 +168,15 @@ def _classes(token: str) -> Step:
     return found if found is not None else _CLASSES.get(token[:-1], ()) if token.endswith("s") else ()
 
 
-@lru_cache(_N_PIECES)
+@lru_cache(_N_WORDS)
 def _step(token: str) -> Step:
     return _classes(token) or ((token,) if token in _GRAMMAR else ())
 
 
-def _in_a_row(words: Step) -> Iterator[str]:
-    rows = (words[:length] for length in (1, 2, 3) if words[length - 1])
-    return (" ".join(row) for row in rows if not _NO_FEATURES.issuperset(row))
-
-
-def _of_classes(here: Step, after: Step, third: Step, fourth: Step) -> Iterator[str]:
-    near, far = product(here, after), product(here, third + fourth)
-    return chain(map("+".join, near), map("..".join, far), map("+".join, product(here, after, third)))
-
-
-def _around(before: frozenset[str], after: frozenset[str]) -> Iterator[str]:
-    pairs = (f"{one}<>{other}" for one in before for other in after)
-    return chain((f"{one}<" for one in before), (f">{one}" for one in after), pairs)
-
-
-@lru_cache(_N_PIECES)
+@lru_cache(_N_WORDS)
 def _names(step: Step) -> Step:
     return tuple(filter(str.isupper, step))
 
 
-def _signs_in(steps: Sequence[Step]) -> Iterator[tuple[frozenset[str], frozenset[str]]]:
-    """Yield the classes of the words before and after each sign."""
-    named = list(map(_names, steps))
-    for place, here in enumerate(named):
-        if not _SIGNS.isdisjoint(here):
-            before, after = named[max(0, place - _AROUND) : place], named[place + 1 : place + 1 + _AROUND]
-            yield frozenset().union(*before), frozenset().union(*after)
-
-
-_SIGN_WORDS = frozenset(
-    token for word in _CLASSES for token in (word, f"{word}s") if not _SIGNS.isdisjoint(_classes(token))
-)
+SIGNS = frozenset(token for word in _CLASSES for token in (word, f"{word}s") if not _SIGNS.isdisjoint(_classes(token)))
+"""Negations and words such as "unclear"."""

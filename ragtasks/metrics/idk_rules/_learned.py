@@ -44,13 +44,13 @@ class Learned:
 
     weights: Mapping[str, Mapping[str, float]]
     """Regression -> feature -> weight; the empty feature is the intercept."""
-    features: Features
-    """Reads those features alone."""
+    features: Mapping[str, Features]
+    """Regression -> what reads its features alone."""
 
     @classmethod
     def of(cls, weights: Mapping[str, Mapping[str, float]]) -> Learned:
         """Return the regressions of these weights."""
-        return cls(weights, Features({name for one in weights.values() for name in one}))
+        return cls(weights, {name: Features(one) for name, one in weights.items()})
 
     def probability(self, name: str, features: Mapping[str, float]) -> float:
         """Return what a regression (`gap`, `answer`) gives for feature -> value."""
@@ -68,7 +68,7 @@ def gap_probability(sentence: str) -> float:
     if tokens[:1] in _CONDITIONS or not has_sign(tokens) or is_of_others(tokens):
         return 0.0
     learned = _learned()
-    return learned.probability("gap", dict.fromkeys(learned.features.of(tokens), 1.0))
+    return learned.probability("gap", dict.fromkeys(learned.features["gap"].of(tokens), 1.0))
 
 
 def answer_probabilities(sentences: Sequence[str], gaps: Sequence[bool]) -> list[float]:
@@ -79,7 +79,7 @@ def answer_probabilities(sentences: Sequence[str], gaps: Sequence[bool]) -> list
         gaps: whether each says that information is missing; one has to.
     """
     learned = _learned()
-    read = Sentences.of(sentences, learned.features)
+    read = Sentences.of(sentences, learned.features["answer"])
     return [learned.probability("answer", features) for features in answer_features(read, gaps)]
 
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import re
 from functools import cache, lru_cache
 
+from ragtasks.metrics.idk_rules._clauses import words_of
 from ragtasks.metrics.idk_rules._families import FAMILIES, GROUNDED, MISSING, WHOLE
 
-_MISSING = re.compile(MISSING)
-_NEEDS = tuple(re.compile(one.needs) for one in FAMILIES)
+_MISSING = frozenset(MISSING.split())
+_NEEDS = tuple(
+    frozenset(word for found in words_of(one.needs) for word in (found, f"{found}s", found.removesuffix("s")))
+    for one in FAMILIES
+)
+_BEGINS = tuple(frozenset(words_of(one.begins)) for one in FAMILIES)
 _GROUNDED = re.compile(GROUNDED)
 _WHOLE = re.compile(WHOLE)
 _CONDITION = re.compile(r"(?:\b(?:if|when|unless|whenever|in case)\b(?! it comes to)|(?:^|, )where\b)[^,]*$")
-
-
-def may_refuse(sentence: str) -> bool:
-    """Return whether a sentence contains a word that every refusal contains: a quick first look."""
-    return _MISSING.search(sentence) is not None
 
 
 @lru_cache(1024)  # a clause is read once to see whether anything refuses, and once more to say what
@@ -28,12 +28,17 @@ def refusal_in(clause: str, *, is_grounded: bool = False) -> str | None:
         is_grounded: whether it opens with its source ("Based on the passages, ..."); then what is unknown is unknown
             to the source, not to the world.
     """
-    if not may_refuse(clause):
+    words = words_of(clause)
+    if _MISSING.isdisjoint(words):
         return None
     if is_grounded and (match := _GROUNDED.match(clause)):
         return match[0]
-    families = (number for number, needs in enumerate(_NEEDS) if needs.search(clause))
-    patterns = (pattern for number in families for pattern in _patterns(number))
+    patterns = (
+        pattern
+        for number, needs in enumerate(_NEEDS)
+        if (words[0] in _BEGINS[number] or not needs.isdisjoint(words)) and _opens(number, clause)
+        for pattern in _patterns(number)
+    )
     matches = (match for pattern in patterns if (match := pattern.search(clause)))
     return next((match[0].strip() for match in matches if not _is_condition(clause, match)), None)
 
@@ -41,6 +46,15 @@ def refusal_in(clause: str, *, is_grounded: bool = False) -> str | None:
 def refuses_alone(clause: str) -> bool:
     """Return whether a clause refuses where it is all that a response says, as "N/A" does."""
     return _WHOLE.match(clause) is not None
+
+
+def _opens(number: int, clause: str) -> bool:
+    return not FAMILIES[number].opening or _opening(number).search(clause) is not None
+
+
+@cache
+def _opening(number: int) -> re.Pattern[str]:
+    return re.compile(FAMILIES[number].opening)
 
 
 @cache
