@@ -155,16 +155,63 @@ class Contexts:
     """task id -> passages in the order in which the model sees them."""
 
 
+class Importance(str, Enum):
+    """How much an answer needs a nugget."""
+
+    VITAL = "vital"
+    """A good answer must say it."""
+    OKAY = "okay"
+    """Worth saying."""
+
+
+class Grade(str, Enum):
+    """How far an answer says what a nugget says."""
+
+    SUPPORT = "support"
+    """All of it."""
+    PARTIAL_SUPPORT = "partial_support"
+    """Some of it."""
+    NOT_SUPPORT = "not_support"
+    """Nothing of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nugget:
+    """One statement."""
+
+    text: str
+    """What is stated, in a few words."""
+    importance: Importance
+    """How much an answer needs it."""
+    sub_narrative: str = ""
+    """The part of a narrative that it belongs to; empty where the file has none, as before 2025."""
+
+
+class Support(str, Enum):
+    """How far a cited passage supports a sentence."""
+
+    FULL = "full"
+    """All of it."""
+    PARTIAL = "partial"
+    """Some of it."""
+    NO = "no"
+    """None of it, or the opposite."""
+
+
 __all__ = [
     "Answerability",
     "Contexts",
+    "Grade",
     "IdkVerdict",
+    "Importance",
     "Message",
+    "Nugget",
     "Passage",
     "Qrel",
     "Response",
     "Role",
     "Score",
     "Setting",
+    "Support",
     "Task",
 ]

@@ -25,8 +25,8 @@ SUITES = ExtensionPoint(
         "multihop_rag": "ragtasks.suites._multihop_rag:SUITE",
         "rewriting": "ragtasks.suites._rewriting:SUITE",
         "rewriting_conditional": "ragtasks.suites._rewriting_conditional:SUITE",
-        "trec_rag24": "ragtasks.suites._trec_rag24:SUITE",
-        "trec_rag25": "ragtasks.suites._trec_rag25:SUITE",
+        "trec_rag24": "ragtasks.suites.trec_rag:TREC_RAG24",
+        "trec_rag25": "ragtasks.suites.trec_rag:TREC_RAG25",
     },
 )
 """Every suite."""

@@ -5,15 +5,12 @@ from ragtasks.benchmarks.trec_rag._contexts import N_PASSAGES, has_segments, loa
 from ragtasks.benchmarks.trec_rag._files import SEGMENT_ID, read_narratives
 from ragtasks.benchmarks.trec_rag._nuggets import (
     Assignment,
-    Grade,
-    Importance,
-    Nugget,
     TopicNuggets,
     nugget_rows,
     read_assignments,
     read_nuggets,
 )
-from ragtasks.benchmarks.trec_rag._support import Support, SupportJudgement, read_support
+from ragtasks.benchmarks.trec_rag._support import SupportJudgement, read_support
 from ragtasks.benchmarks.trec_rag._track import topic_task
 
 __all__ = [
@@ -22,10 +19,6 @@ __all__ = [
     "N_PASSAGES",
     "SEGMENT_ID",
     "Assignment",
-    "Grade",
-    "Importance",
-    "Nugget",
-    "Support",
     "SupportJudgement",
     "TopicNuggets",
     "has_segments",

@@ -11,45 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 from typing import Any
 
 from ragtasks.files import Violations, json_lines
+from ragtasks.records import Grade, Importance, Nugget
 
 _NEXT_STEP = "fix these lines; each needs qid and nuggets [{text, importance}]"
-
-
-class Importance(str, Enum):
-    """How much an answer needs a nugget."""
-
-    VITAL = "vital"
-    """A good answer must say it."""
-    OKAY = "okay"
-    """Worth saying."""
-
-
-class Grade(str, Enum):
-    """How far an answer says what a nugget says."""
-
-    SUPPORT = "support"
-    """All of it."""
-    PARTIAL_SUPPORT = "partial_support"
-    """Some of it."""
-    NOT_SUPPORT = "not_support"
-    """Nothing of it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Nugget:
-    """One statement."""
-
-    text: str
-    """What is stated, in a few words."""
-    importance: Importance
-    """How much an answer needs it."""
-    sub_narrative: str = ""
-    """The part of a narrative that it belongs to; empty where the file has none, as before 2025."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,9 +150,6 @@ def _grades(line: int, row: dict[str, Any], violations: Violations) -> Iterator[
 
 __all__ = [
     "Assignment",
-    "Grade",
-    "Importance",
-    "Nugget",
     "TopicNuggets",
     "nugget_rows",
     "read_assignments",

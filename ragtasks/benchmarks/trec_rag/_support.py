@@ -8,23 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 from typing import Any
 
 from ragtasks.files import Violations, json_lines
-
-
-class Support(str, Enum):
-    """How far a cited passage supports a sentence."""
-
-    FULL = "full"
-    """All of it."""
-    PARTIAL = "partial"
-    """Some of it."""
-    NO = "no"
-    """None of it, or the opposite."""
-
+from ragtasks.records import Support
 
 _LABELS = {"2": Support.FULL, "1": Support.PARTIAL, "0": Support.NO, "-1": None, "None": None}
 
@@ -95,4 +83,4 @@ def _levels(
         yield tuple(_LABELS.get(str(label)) for label in labels)
 
 
-__all__ = ["Support", "SupportJudgement", "read_support"]
+__all__ = ["SupportJudgement", "read_support"]

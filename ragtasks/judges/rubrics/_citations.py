@@ -11,12 +11,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 
-from ragtasks.benchmarks.trec_rag import Support
 from ragtasks.judges._parsers import read_coded_label
 from ragtasks.judges._question import Finding, Question, Rubric, ask
 from ragtasks.judges._verdicts import VerdictOutcome
 from ragtasks.metrics import CitedSentence, parse_cited, support_precision
-from ragtasks.records import Passage, Response
+from ragtasks.records import Passage, Response, Support
 from ragtasks.templates import PromptTemplate, shipped_template
 
 CITATION_SUPPORT = "citation_support"

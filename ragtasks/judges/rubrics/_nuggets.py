@@ -11,12 +11,11 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ragtasks.benchmarks.trec_rag import Grade, Importance, Nugget
 from ragtasks.judges._parsers import UnparsableReplyError, read_coded_object
 from ragtasks.judges._question import Finding, Question, Rubric, ask
 from ragtasks.judges._verdicts import VerdictOutcome
 from ragtasks.metrics import nugget_scores, parse_cited
-from ragtasks.records import Response, Task
+from ragtasks.records import Grade, Importance, Nugget, Response, Task
 from ragtasks.templates import PromptTemplate, shipped_template
 
 NUGGET_ASSIGNMENT = "nugget_assignment"

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ragtasks.benchmarks.trec_rag import Support
 from ragtasks.metrics.cited._cited_answer import CitedSentence
-from ragtasks.records import Score
+from ragtasks.records import Score, Support
 
 SUPPORT_SCORES = ("support_precision", "support_recall")
 """Names of the scores on support."""

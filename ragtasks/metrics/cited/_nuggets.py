@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
-from ragtasks.benchmarks.trec_rag import Grade, Importance, Nugget
-from ragtasks.records import Score
+from ragtasks.records import Grade, Importance, Nugget, Score
 
 NUGGET_SCORES = (
     "strict_vital_score",

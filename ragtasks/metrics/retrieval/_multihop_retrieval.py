@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
-from ragtasks.benchmarks.multihop_rag import compact
 from ragtasks.metrics._metric import Metric
 from ragtasks.records import Score
 
@@ -62,6 +61,8 @@ def evidence_scores(chunks: Sequence[str], facts: Sequence[str]) -> dict[str, fl
 
 def _held(chunks: Sequence[str], facts: Sequence[str]) -> list[set[int]]:
     """Return, for each chunk, the places of the facts that it holds."""
+    from ragtasks.benchmarks.multihop_rag import compact
+
     wanted = [compact(fact) for fact in facts]
     return [{place for place, fact in enumerate(wanted) if fact in text} for text in map(compact, chunks)]
 
@@ -98,6 +99,8 @@ def average_precision_official(chunks: Sequence[str], facts: Sequence[str]) -> f
     sum by the facts (at most ten). So two facts at ranks 1 and 2 give 0.75, and a fact that stands twice in the
     evidence is found once. Source: yixuantt/MultiHop-RAG, retrieval_evaluate.py, commit 3dd4d4e.
     """
+    from ragtasks.benchmarks.multihop_rag import compact
+
     waiting = {compact(fact) for fact in facts}
     total = 0.0
     for rank, text in enumerate(map(compact, chunks), start=1):

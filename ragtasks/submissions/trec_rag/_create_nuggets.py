@@ -10,10 +10,10 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from ragtasks.benchmarks.trec_rag import Importance, Nugget, TopicNuggets
+from ragtasks.benchmarks.trec_rag import TopicNuggets
 from ragtasks.errors import JudgeError, clear_error
 from ragtasks.judges import NUGGET_CREATION, Verdict, nugget_creation
-from ragtasks.records import Passage, Qrel, Response, Task
+from ragtasks.records import Importance, Nugget, Passage, Qrel, Response, Task
 from ragtasks.submissions.trec_rag._answers import write_rows
 from ragtasks.submissions.trec_rag._score import Judge
 

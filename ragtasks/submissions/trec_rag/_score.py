@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from ragtasks.benchmarks.trec_rag import Grade, Nugget, TopicNuggets, nugget_rows
+from ragtasks.benchmarks.trec_rag import TopicNuggets, nugget_rows
 from ragtasks.judges import NUGGET_ASSIGNMENT, Rubric, Verdicts, citation_support, nugget_assignment, nuggets_of
 from ragtasks.metrics import (
     NUGGET_SCORES,
@@ -23,9 +23,9 @@ from ragtasks.metrics import (
     nugget_scores_official,
     scores_by_part,
 )
-from ragtasks.records import Passage, Response, Score, Task
+from ragtasks.records import Grade, Nugget, Passage, Response, Score, Task
 from ragtasks.submissions.trec_rag._answers import Answer, write_rows
-from ragtasks.suites import judged_part_scores, judged_scores
+from ragtasks.suites.trec_rag import judged_part_scores, judged_scores
 
 Judge = Callable[[Sequence[Response], Sequence[Rubric]], Verdicts]
 """Asks judges about responses under rubrics."""

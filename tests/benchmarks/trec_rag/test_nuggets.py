@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from ragtasks.benchmarks.trec_rag import Grade, Importance, read_nuggets
+from ragtasks.benchmarks.trec_rag import read_nuggets
 from ragtasks.benchmarks.trec_rag._nuggets import read_assignments
 from ragtasks.errors import BenchmarkFileError
+from ragtasks.records import Grade, Importance
 
 NUGGET = {"text": "a fact", "importance": "okay"}
 GRADED = {**NUGGET, "assignment": "support"}

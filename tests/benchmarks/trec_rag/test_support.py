@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from ragtasks.benchmarks.trec_rag import Support, read_support
+from ragtasks.benchmarks.trec_rag import read_support
 from ragtasks.errors import BenchmarkFileError
+from ragtasks.records import Support
 
 GOOD = {"topic_id": "1", "run_id": "r", "sentences": [{"citations": [{"support": "2"}, {"support": "0"}]}]}
 

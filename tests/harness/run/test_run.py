@@ -101,7 +101,9 @@ def test_the_dummy_model_runs_and_its_samples_are_written(command: Command, tmp_
 
 
 @pytest.mark.slow
-def test_the_environment_is_described_without_torch_and_without_pip(tmp_path: Path) -> None:
+def test_a_run_imports_neither_torch_nor_another_family_and_starts_no_pip(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "half_removed-1.0.dist-info").mkdir()  # as an interrupted pip leaves it
     (tmp_path / "mine-2.5.dist-info").mkdir()
     (tmp_path / "mine-2.5.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 2.5\n")
@@ -112,6 +114,8 @@ sys.addaudithook(lambda event, given: started.append(given[1][0]) if event == "s
 from ragtasks.harness.run import run_harness
 run_harness(sys.argv[1:])
 assert "torch" not in sys.modules
+families = {"custom", "doc2dial", "mtrag", "multihop_rag", "trec_rag"}
+assert [name for name in families if f"ragtasks.benchmarks.{name}" in sys.modules] == ["mtrag"]
 assert sys.executable not in started, started
 """
     options = ["--model", "ragtasks-oracle", "--tasks", TASK, "--data", "sample", "--encoder", "none", "--limit", "1"]

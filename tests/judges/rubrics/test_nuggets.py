@@ -11,13 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.benchmarks.trec_rag import Grade
 from ragtasks.judges import VerdictOutcome, citation_support, nugget_assignment, nugget_creation, nuggets_of
 from ragtasks.judges._panel import judge
 from ragtasks.judges._parsers import UnparsableReplyError
 from ragtasks.judges._question import Finding, Question
 from ragtasks.judges.rubrics._nuggets import MOST_NUGGETS, WINDOW
-from ragtasks.records import Passage, Response
+from ragtasks.records import Grade, Passage, Response
 from tests.judges._scripted import ScriptedClient, code_in, response
 from tests.submissions.trec_rag._judge import listed, parts_of
 

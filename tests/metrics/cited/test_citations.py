@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.benchmarks.trec_rag import Support
 from ragtasks.metrics import citation_validity, cited_share, parse_cited, support_precision, support_recall
 from ragtasks.metrics.cited._citations import SUPPORT_WEIGHTS
+from ragtasks.records import Support
 
 FULL, PARTIAL, NO = Support.FULL, Support.PARTIAL, Support.NO
 SENTENCES = st.lists(st.one_of(st.none(), st.sampled_from(Support)), min_size=1)

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.benchmarks.trec_rag import Grade, Importance, Nugget
 from ragtasks.metrics import (
     NUGGET_SCORES,
     nugget_scores,
@@ -14,6 +13,7 @@ from ragtasks.metrics import (
     scores_by_part,
     sub_narrative_scores,
 )
+from ragtasks.records import Grade, Importance, Nugget
 
 V, K = Importance.VITAL, Importance.OKAY
 S, P, N = Grade.SUPPORT, Grade.PARTIAL_SUPPORT, Grade.NOT_SUPPORT

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark, retrieval_side
-from ragtasks.benchmarks.trec_rag import Grade, Importance, load_segments, read_nuggets
+from ragtasks.benchmarks.trec_rag import load_segments, read_nuggets
 from ragtasks.benchmarks.trec_rag._nuggets import read_assignments
 from ragtasks.errors import JudgeError
 from ragtasks.judges import Rubric, Verdicts
 from ragtasks.judges._panel import judge
 from ragtasks.metrics import CitedSentence, nugget_scores
-from ragtasks.records import Passage, Qrel, Response, Setting
+from ragtasks.records import Grade, Importance, Passage, Qrel, Response, Setting
 from ragtasks.submissions.trec_rag import (
     create_nuggets,
     first_cited,

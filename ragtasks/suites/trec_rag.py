@@ -1,7 +1,10 @@
-"""The suite of TREC RAG 2024: nugget recall, citation support, and what can be counted without a judge.
+"""The suites of TREC RAG: nugget recall, citation support, and what can be counted without a judge.
 
 An answer is free text with citations in brackets; it is split into sentences here as it is for a submission. With
-several judges every score is computed for each of them, and the median over those that gave one is taken.
+several judges every score is computed for each of them, and the median over those that gave one is taken. 2025 adds how
+evenly an answer covers the parts of its narrative.
+
+A module by itself, not part of the folder's face: other suites load without TREC RAG.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from statistics import median
 
-from ragtasks.benchmarks.trec_rag import MAX_WORDS, Grade, Support
+from ragtasks.benchmarks.trec_rag import MAX_WORDS
 from ragtasks.judges import (
     CITATION_SUPPORT,
     NUGGET_ASSIGNMENT,
@@ -26,6 +29,7 @@ from ragtasks.judges import (
 from ragtasks.metrics import (
     COUNT,
     NUGGET_SCORES,
+    SUB_NARRATIVE_SCORES,
     SUPPORT_SCORES,
     CitedSentence,
     IdkLabel,
@@ -36,12 +40,13 @@ from ragtasks.metrics import (
     n_words,
     nugget_scores,
     parse_cited,
+    sub_narrative_scores,
     support_scores,
 )
-from ragtasks.records import IdkVerdict, Response, Score
+from ragtasks.records import Grade, IdkVerdict, Response, Score, Support
 from ragtasks.suites._suite import ScoringInputs, Suite
 
-METRICS = (
+_METRICS = (
     Metric("strict_vital_score", "share of the vital nuggets that the answer states in full", needs_judges=True),
     Metric("strict_all_score", "share of all nuggets that the answer states in full", needs_judges=True),
     Metric("vital_score", "the same for vital nuggets, a partial statement counting half", needs_judges=True),
@@ -63,12 +68,12 @@ METRICS = (
 _SUPPORT_NOT_ASKED = Score(None, "support was not judged")
 
 
-def rubrics() -> Sequence[Rubric]:
+def _rubrics() -> Sequence[Rubric]:
     """Return what judges are asked."""
     return [nugget_assignment(), citation_support()]
 
 
-def score(inputs: ScoringInputs) -> list[Scores]:
+def _score(inputs: ScoringInputs) -> list[Scores]:
     """Return the scores of each response, in order; without verdicts, those that need none."""
     indexes = range(len(inputs.responses))
     answers = [parse_cited(response.text, len(response.passages)) for response in inputs.responses]
@@ -101,16 +106,16 @@ def judged_scores(verdicts: Verdicts, index: int, sentences: Sequence[CitedSente
         index: place of the response among theirs.
         sentences: what the response says and cites.
     """
-    recalls = over_judges(verdicts, index, NUGGET_ASSIGNMENT, NUGGET_SCORES, _nugget_scores)
+    recalls = _over_judges(verdicts, index, NUGGET_ASSIGNMENT, NUGGET_SCORES, _nugget_scores)
     supports = (
-        over_judges(verdicts, index, CITATION_SUPPORT, SUPPORT_SCORES, partial(_support_scores, sentences))
+        _over_judges(verdicts, index, CITATION_SUPPORT, SUPPORT_SCORES, partial(_support_scores, sentences))
         if CITATION_SUPPORT in verdicts.rubrics
         else dict.fromkeys(SUPPORT_SCORES, _SUPPORT_NOT_ASKED)
     )
     return {**recalls, **supports, "judge_coverage": Score(verdicts.share_answered(index))}
 
 
-def over_judges(
+def _over_judges(
     verdicts: Verdicts,
     index: int,
     rubric: str,
@@ -157,7 +162,44 @@ def _median(scores: Sequence[Score]) -> Score:
     return Score(None, "; ".join(dict.fromkeys(score.reason for score in scores)))
 
 
-SUITE = Suite(metrics=METRICS, score=score, rubrics=rubrics, uses_encoder=False)
+def _score_2025(inputs: ScoringInputs) -> list[Scores]:
+    """Return the scores of each response, in order; without verdicts, those that need none."""
+    scores, verdicts = _score(inputs), inputs.verdicts
+    if verdicts is None:
+        return scores
+    return [{**own, **judged_part_scores(verdicts, index)} for index, own in enumerate(scores)]
+
+
+def judged_part_scores(verdicts: Verdicts, index: int) -> Scores:
+    """Return the scores of one response over the parts of its narrative: medians over the judges that gave one.
+
+    Args:
+        verdicts: under the rubric of nuggets.
+        index: place of the response among theirs.
+    """
+    return _over_judges(verdicts, index, NUGGET_ASSIGNMENT, SUB_NARRATIVE_SCORES, _over_parts)
+
+
+def _over_parts(verdict: Verdict, response: Response) -> Mapping[str, Score]:
+    """Return one judge's scores over the parts, without values where it gave no verdict."""
+    if verdict.label is None:
+        return dict.fromkeys(SUB_NARRATIVE_SCORES, Score(None, f"{verdict.judge}: {verdict.reason}"))
+    return sub_narrative_scores(nuggets_of(response.task), [Grade(label) for label in json.loads(verdict.label)])
+
+
+TREC_RAG24 = Suite(metrics=_METRICS, score=_score, rubrics=_rubrics, uses_encoder=False)
 """What TREC RAG 2024 is scored with."""
 
-__all__ = ["METRICS", "SUITE", "judged_scores", "over_judges", "rubrics", "score"]
+TREC_RAG25 = Suite(
+    metrics=(
+        *_METRICS,
+        Metric("sub_narrative_score", "mean over the narrative's parts of their nuggets' all_score", needs_judges=True),
+        Metric("sub_narratives_answered", "share of the parts with a nugget stated in full", needs_judges=True),
+    ),
+    score=_score_2025,
+    rubrics=_rubrics,
+    uses_encoder=False,
+)
+"""What TREC RAG 2025 is scored with."""
+
+__all__ = ["TREC_RAG24", "TREC_RAG25", "judged_part_scores", "judged_scores"]
