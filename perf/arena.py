@@ -1,10 +1,14 @@
 """Load on the arena: raters who vote at once, over the pages as browsers use them.
 
     python perf/arena.py [--raters 50] [--seconds 60]
+    python perf/arena.py --pairs 30000
 
 A server of its own process serves saved answers made here. Each rater opens the next pair, votes, and waits a little;
 all begin at once. Printed: votes a second, the time of a vote (from sending it to the answer that it is kept) and of a
 page, errors, votes acknowledged against votes in the database, processor time of both sides, and the server's memory.
+
+With `--pairs` no server is started: the time to find a rater's next pair among that many, and to count what is left, at
+three shares of votes (two raters a pair).
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ from urllib.parse import urlencode
 import aiohttp
 import numpy as np
 
-from ragtasks.arena.votes import VoteStore
+from ragtasks.arena.votes import Queue, VoteStore
 
 SERVER = """
 import sys
@@ -139,6 +143,29 @@ def spread(values: list[float]) -> str:
     return f"p50 {p50:6.1f} ms   p95 {p95:6.1f} ms   p99 {p99:6.1f} ms   ({len(values):,})"
 
 
+def assign(n_pairs: int, share: float, n_calls: int = 15) -> None:
+    """Print how long the queue takes where a share of the pairs has its two votes."""
+    items = [f"pair {number:08d}" for number in range(n_pairs)]
+    voted = [(item, f"rater {(n + k) % 20}") for n, item in enumerate(items[: int(share * n_pairs)]) for k in range(2)]
+    with tempfile.TemporaryDirectory() as folder:
+        store, now = VoteStore(Path(folder) / "arena.sqlite"), time.time()
+        with store.database.transaction() as connection:
+            rows = [(str(n), rater, item, "blinded", 0, "voted", now, now) for n, (item, rater) in enumerate(voted)]
+            connection.executemany("INSERT INTO assignments VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+            happened = [(now, event, *row[:3]) for row in rows for event in ("given", "voted", "names_shown")]
+            event = "INSERT INTO events (time, event, assignment_id, rater, battle_id) VALUES (?, ?, ?, ?, ?)"
+            connection.executemany(event, happened)
+        queue = Queue(store, items, 2)
+        for name, asked in (("next pair", queue.next_for), ("standing", queue.standing)):
+            seconds = []
+            for number in range(n_calls + 1):
+                begin = time.perf_counter()
+                asked(f"rater {number}")
+                seconds.append(time.perf_counter() - begin)
+            print(f"{share:.0%} voted, {name}: first {1000 * seconds[0]:.0f} ms, then {spread(seconds[1:])}")
+        store.close()
+
+
 def main() -> None:
     """Serve, vote, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -146,7 +173,12 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--pause", type=float, default=1.0, help="seconds between a rater's votes; people need more")
     parser.add_argument("--tasks", type=int, default=500)
+    parser.add_argument("--pairs", type=int, help="time the queue alone on this many pairs")
     options = parser.parse_args()
+    if options.pairs:
+        for share in (0.0, 0.5, 0.95):
+            assign(options.pairs, share)
+        return
     with tempfile.TemporaryDirectory() as folder:
         database = Path(folder) / "arena.sqlite"
         command = [sys.executable, "-c", SERVER, str(database), str(options.tasks)]

@@ -49,6 +49,7 @@ CREATE TABLE IF NOT EXISTS reviews (
 _INDEXES = """
 CREATE UNIQUE INDEX IF NOT EXISTS one_vote ON votes (assignment_id) WHERE undone IS NULL;
 CREATE INDEX IF NOT EXISTS who_has ON assignments (battle_id, state, until, rater);
+CREATE INDEX IF NOT EXISTS has_what ON assignments (rater, battle_id, view, state);
 CREATE INDEX IF NOT EXISTS what_happened ON events (rater, battle_id, event)
 """
 _COPY = "CREATE TABLE a_copy (time REAL NOT NULL)"
@@ -267,6 +268,8 @@ def _require_ours(connection: sqlite3.Connection) -> None:
 def _bring_up_to_date(connection: sqlite3.Connection) -> bool:
     """Give a file the tables of this version, and return whether it had others; no vote of the older one is lost."""
     if _version(connection) == _VERSION:
+        for statement in _INDEXES.split(";"):  # those that came later
+            connection.execute(statement)
         return False
     is_older = _has_table(connection, "assignments")
     if is_older:

@@ -1,29 +1,37 @@
 """Who votes on what next: every pair goes to as many raters as wanted, for a limited time each.
 
 An assignment is a lease: whoever votes or skips in time closes it, and after that the pair may go to somebody else. Who
-comes late may still vote where nobody took the place. All counts are read from the database in the transaction that
-uses them, so that several servers share one queue. Pairs that somebody began come first: agreement needs the same
-pair by several raters.
+comes late may still vote where nobody took the place. Whoever gets an item is counted in the database, in the
+transaction that gives it, so that several servers share one queue. Pairs that somebody began come first: agreement
+needs the same pair by several raters.
 
-A rater votes on a pair once. Whether the names were shown before is noted for good, and a vote after that says so.
+A rater votes on a pair once. Whether the names were shown before is noted for good, and a vote after that says so. A
+name that is shown names the same answer in other pairs too: these are noted with it, and come last.
 """
 
 from __future__ import annotations
 
+import itertools
 import secrets
 import sqlite3
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ragtasks.arena._vote import Vote
 from ragtasks.arena.votes._store import VoteStore
+from ragtasks.arena.votes._takers import Takers
 from ragtasks.errors import RagtasksError
 
 LEASE_SECONDS = 30 * 60.0
 """How long a pair that was opened waits for its vote, unless said otherwise."""
 _COLUMNS = "assignment_id, rater, battle_id, view, is_turned, state, until"
 _TAKEN = "(state = 'voted' OR (state = 'open' AND until > ?))"
+
+
+def _none(battle_id: str) -> Sequence[str]:
+    """Return no pairs, whatever the pair."""
+    return ()
 
 
 class VoteRefusedError(RagtasksError):
@@ -73,6 +81,7 @@ class Queue:
         *,
         lease_seconds: float = LEASE_SECONDS,
         view: str = "blinded",
+        related: Callable[[str], Sequence[str]] = _none,
     ) -> None:
         """Take what there is to hand out.
 
@@ -83,27 +92,38 @@ class Queue:
             raters_per_item: how many raters each of them gets.
             lease_seconds: how long each has for it.
             view: what raters see where nothing else is said.
+            related: number of a pair -> other pairs with one of its answers, which its names give away.
         """
-        self._database, self._items, self._view = store.database, dict.fromkeys(items), view
+        self._database, self._view, self._related = store.database, view, related
+        self._items = {item: place for place, item in enumerate(dict.fromkeys(items))}
         self._wanted, self._lease = raters_per_item, lease_seconds
+        self._takers = Takers(self._items, raters_per_item)
 
     def next_for(self, rater: str) -> Assignment | None:
         """Return a rater's open assignment, or the next one; None where nothing is left for this rater."""
         with self._database.transaction(is_on_disk=False) as connection:
-            own, waiting, counts = self._waiting(connection, rater)
-            battle_id = next(iter(own), None)
-            battle_id = battle_id or next((one for one in waiting if counts.get(one)), None)
-            battle_id = battle_id or next(iter(waiting), None)
-            return self._assign(connection, rater, battle_id, self._view) if battle_id else None
+            now, own = time.time(), self._own(connection, rater)
+            waiting = self._waiting(connection, own, now)
+            in_turn = _in_turn(waiting, _named(connection, rater))
+            for item in itertools.chain(self._begun(connection, rater, own, now), in_turn):
+                if self._has_room(connection, rater, item, now):
+                    return self._assign(connection, rater, item, self._view)
+            return None
 
-    def _waiting(self, connection: sqlite3.Connection, rater: str) -> tuple[list[str], list[str], Mapping[str, int]]:
-        """Return what a rater has open and may still vote on, what else the rater may get, and raters by item."""
-        own = self._own(connection, rater)
-        query = f"SELECT battle_id, count(DISTINCT rater) FROM assignments WHERE rater != ? AND {_TAKEN} GROUP BY 1"
-        counts = dict(connection.execute(query, (rater, time.time())).fetchall())
-        free = [one for one in self._items if counts.get(one, 0) < self._wanted]
-        begun = [one for one in free if own.get(one) == {(self._view, "open")}]
-        return begun, [one for one in free if one not in own], counts
+    def _begun(
+        self, connection: sqlite3.Connection, rater: str, own: dict[str, set[tuple[str, str]]], now: float
+    ) -> list[str]:
+        """Return what a rater has open and may still vote on."""
+        opened = [item for item, found in own.items() if found == {(self._view, "open")} and item in self._items]
+        free = [item for item in opened if self._has_room(connection, rater, item, now)]
+        return sorted(free, key=self._items.__getitem__)
+
+    def _waiting(
+        self, connection: sqlite3.Connection, own: dict[str, set[tuple[str, str]]], now: float
+    ) -> dict[str, int]:
+        """Return what else a rater may get, with the number of others that have it."""
+        free = self._takers.free(connection, now)
+        return {item: n for item, n in free.items() if item not in own}
 
     @staticmethod
     def _own(connection: sqlite3.Connection, rater: str) -> dict[str, set[tuple[str, str]]]:
@@ -117,11 +137,11 @@ class Queue:
     def standing(self, rater: str) -> Standing:
         """Return how far a rater has come."""
         with self._database.reading() as connection:
-            begun, waiting, _ = self._waiting(connection, rater)
-            own = self._own(connection, rater)
+            now, own = time.time(), self._own(connection, rater)
+            n_left = len(self._begun(connection, rater, own, now)) + len(self._waiting(connection, own, now))
         states = [{state for _, state in found} for one, found in own.items() if one in self._items]
         n_done = sum("voted" in found for found in states)
-        return Standing(n_done, len(begun) + len(waiting), sum(found == {"skipped"} for found in states))
+        return Standing(n_done, n_left, sum(found == {"skipped"} for found in states))
 
     def assign(self, rater: str, battle_id: str, view: str, *, is_turned: bool | None = None) -> Assignment:
         """Return a rater's assignment of a pair that was chosen or asked for; names are noted as shown side by side.
@@ -163,7 +183,7 @@ class Queue:
         connection.execute(query, (shown, int(turned), found.assignment_id))
         self._open(connection, found, now)
         if shown == "side_by_side":
-            _note(connection, "names_shown", found, now)
+            self._note_names(connection, found, now)
         return _assignment(connection, found.assignment_id)
 
     def _require_room(self, connection: sqlite3.Connection, rater: str, battle_id: str, now: float) -> None:
@@ -172,11 +192,12 @@ class Queue:
         Raises:
             VoteRefusedError: they have it.
         """
-        if battle_id not in self._items:
-            return
-        query = f"SELECT count(DISTINCT rater) FROM assignments WHERE battle_id = ? AND rater != ? AND {_TAKEN}"
-        if connection.execute(query, (battle_id, rater, now)).fetchone()[0] >= self._wanted:
+        if battle_id in self._items and not self._has_room(connection, rater, battle_id, now):
             raise VoteRefusedError("this pair went to as many other raters as it needs")
+
+    def _has_room(self, connection: sqlite3.Connection, rater: str, battle_id: str, now: float) -> bool:
+        query = f"SELECT count(DISTINCT rater) FROM assignments WHERE battle_id = ? AND rater != ? AND {_TAKEN}"
+        return bool(connection.execute(query, (battle_id, rater, now)).fetchone()[0] < self._wanted)
 
     def _open(self, connection: sqlite3.Connection, assignment: Assignment, now: float) -> None:
         query = "UPDATE assignments SET state = 'open', until = ? WHERE assignment_id = ?"
@@ -215,8 +236,16 @@ class Queue:
             row = (kept.vote_id, found.assignment_id, kept.rater, kept.model_dump_json())
             connection.execute("INSERT INTO votes (vote_id, assignment_id, rater, vote) VALUES (?, ?, ?, ?)", row)
             _note(connection, "voted", found, time.time(), kept.vote_id)
-            _note(connection, "names_shown", found, time.time())
+            self._note_names(connection, found, time.time())
         return kept
+
+    def _note_names(self, connection: sqlite3.Connection, assignment: Assignment, now: float) -> None:
+        """Note that a rater learnt the names of a pair, and with them those of its answers in other pairs."""
+        _note(connection, "names_shown", assignment, now)
+        named = _named(connection, assignment.rater)
+        for battle_id in self._related(assignment.battle_id):
+            if battle_id not in named:
+                _note(connection, "names_shown", _assignment_on(connection, assignment.rater, battle_id), now)
 
     def skip(self, assignment: Assignment) -> None:
         """Close an assignment without a vote.
@@ -279,9 +308,7 @@ class Queue:
         """Note that a rater learnt the names of pairs in another way than by voting on them."""
         with self._database.transaction() as connection:
             for battle_id in battle_ids:
-                found = _first(connection, "rater = ? AND battle_id = ?", rater, battle_id)
-                unasked = Assignment("", rater, battle_id, view="", is_turned=False, state="", until=0)
-                _note(connection, "names_shown", found or unasked, time.time())
+                _note(connection, "names_shown", _assignment_on(connection, rater, battle_id), time.time())
 
     def knows_names(self, assignment: Assignment) -> bool:
         """Return whether a rater was shown the names of a pair before."""
@@ -291,8 +318,16 @@ class Queue:
     def vote_of(self, assignment: Assignment) -> Vote | None:
         """Return the vote that counts for an assignment; None without one."""
         query = "SELECT vote FROM votes WHERE assignment_id = ? AND undone IS NULL"
-        rows = self._database.rows(query, assignment.assignment_id)
-        return Vote.model_validate_json(str(rows[0][0])) if rows else None
+        rows = self._database.parsed(query, lambda row: Vote.model_validate_json(str(row[0])), assignment.assignment_id)
+        return rows[0] if rows else None
+
+
+def _in_turn(waiting: Mapping[str, int], named: Collection[str]) -> Iterator[str]:
+    """Yield items, begun by others before fresh ones, and last those that the rater knows the names of."""
+    for is_named, is_fresh in itertools.product((False, True), (False, True)):
+        for item, n in waiting.items():
+            if (n == 0) is is_fresh and (item in named) is is_named:
+                yield item
 
 
 def _first(connection: sqlite3.Connection, condition: str, *values: object) -> Assignment | None:
@@ -309,6 +344,12 @@ def _assignment(connection: sqlite3.Connection, assignment_id: str) -> Assignmen
     return found
 
 
+def _assignment_on(connection: sqlite3.Connection, rater: str, battle_id: str) -> Assignment:
+    """Return a rater's assignment of a pair, or one without a number where the rater was not given the pair."""
+    unasked = Assignment("", rater, battle_id, view="", is_turned=False, state="", until=0)
+    return _first(connection, "rater = ? AND battle_id = ?", rater, battle_id) or unasked
+
+
 def _note(
     connection: sqlite3.Connection, event: str, assignment: Assignment, at: float, vote_id: str | None = None
 ) -> None:
@@ -319,3 +360,9 @@ def _note(
 def _knows(connection: sqlite3.Connection, assignment: Assignment) -> bool:
     query = "SELECT 1 FROM events WHERE rater = ? AND battle_id = ? AND event = 'names_shown' LIMIT 1"
     return connection.execute(query, (assignment.rater, assignment.battle_id)).fetchone() is not None
+
+
+def _named(connection: sqlite3.Connection, rater: str) -> set[str]:
+    """Return the pairs whose names a rater was shown."""
+    query = "SELECT DISTINCT battle_id FROM events WHERE rater = ? AND event = 'names_shown'"
+    return {battle_id for (battle_id,) in connection.execute(query, (rater,))}

@@ -46,8 +46,20 @@ class Arena:
         self.raters_per_battle, self.lease_seconds = raters_per_battle, lease_seconds
         battles = pool.battles if pool else ()
         self._battles = {battle.battle_id: battle for battle in battles}
+        self._of_item: dict[tuple[str, ...], list[Battle]] = {}
+        for battle in battles:
+            self._of_item.setdefault(tuple(battle.first.item), []).append(battle)
         open_questions = shuffled(battle_id for battle_id, battle in self._battles.items() if not battle.is_equal)
-        self.queue = Queue(store, open_questions, raters_per_battle, lease_seconds=lease_seconds)
+        self.queue = Queue(
+            store, open_questions, raters_per_battle, lease_seconds=lease_seconds, related=self._with_an_answer_of
+        )
+
+    def _with_an_answer_of(self, battle_id: str) -> tuple[str, ...]:
+        """Return the other battles that show one of the answers of a battle."""
+        named = self._battles.get(battle_id)
+        texts = _texts(named) if named else set()
+        others = self.battles_of(named.first.item) if named else ()
+        return tuple(one.battle_id for one in others if one.battle_id != battle_id and texts & _texts(one))
 
     @property
     def systems(self) -> tuple[str, ...]:
@@ -134,7 +146,11 @@ class Arena:
 
     def battles_of(self, item: Sequence[str]) -> tuple[Battle, ...]:
         """Return the battles of saved answers to one item."""
-        return tuple(battle for battle in self._battles.values() if battle.first.item == tuple(item))
+        return tuple(self._of_item.get(tuple(item), ()))
+
+
+def _texts(battle: Battle) -> set[str]:
+    return {battle.first.response.text, battle.second.response.text}
 
 
 __all__ = ["Arena", "Revealed"]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import random
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +66,62 @@ def test_a_vote_after_the_names_were_shown_is_marked_revealed(store: VoteStore) 
     assert voted(queue, again, "second").view == "revealed"
     assert [vote.view for vote in store.votes()] == ["revealed"]
     assert voted(queue, given(queue, "ann")).view == "blinded", "other pairs are as blinded as before"
+
+
+def test_names_count_for_other_pairs_with_the_same_answers_and_these_come_last(store: VoteStore) -> None:
+    """Of one task three systems answered, of another one two."""
+    related = {"ab": ("ac", "bc"), "ac": ("ab", "bc"), "bc": ("ab", "ac")}
+    queue = Queue(store, ("ab", "ac", "bc", "other"), 2, related=lambda battle_id: related.get(battle_id, ()))
+    assert voted(queue, given(queue, "ann")).view == "blinded"
+    last = [given(queue, "ann")]
+    assert last[0].battle_id == "other", "nothing of it is known"
+    assert voted(queue, last[0]).view == "blinded"
+    for battle_id in ("ac", "bc"):
+        last.append(given(queue, "ann"))
+        assert last[-1].battle_id == battle_id
+        assert queue.knows_names(last[-1])
+        assert voted(queue, last[-1]).view == "revealed"
+    assert [vote.view for vote in store.votes()] == ["blinded", "blinded", "revealed", "revealed"]
+    assert voted(queue, given(queue, "bob")).view == "blinded", "another rater knows nothing"
+
+
+def test_names_side_by_side_count_for_a_pair_that_is_open_already(store: VoteStore) -> None:
+    queue = Queue(store, ("ab", "ac"), 1, related=lambda battle_id: {"ab": ("ac",), "ac": ("ab",)}[battle_id])
+    opened = given(queue, "ann")
+    assert opened.battle_id == "ab"
+    queue.assign("ann", "ac", "side_by_side")
+    assert voted(queue, opened).view == "revealed"
+
+
+def test_a_queue_that_runs_for_long_knows_what_the_database_says(tmp_path: Path, clock: Clock) -> None:
+    """Two servers and one that just started agree after every step."""
+    stores = [VoteStore(tmp_path / "arena.sqlite") for _ in range(2)]
+    chance, ids = random.Random(3), [f"pair {n}" for n in range(12)]
+    queues = [Queue(store, ids, 2, lease_seconds=60) for store in stores]
+    raters = ("ann", "bob", "cem", "dan")
+    for _ in range(300):
+        queue, rater = chance.choice(queues), chance.choice(raters)
+        step = chance.choice(("vote", "vote", "skip", "leave", "look", "undo", "choose", "wait"))
+        clock.now += chance.choice((0, 1, 40)) if step == "wait" else 0
+        with suppress(VoteRefusedError):
+            if step == "undo":
+                queue.undo(rater)
+            elif step == "choose":
+                queue.assign(rater, chance.choice(ids), "side_by_side")
+            elif step != "wait" and (found := queue.next_for(rater)):
+                if step == "vote":
+                    voted(queue, found)
+                elif step == "skip":
+                    queue.skip(found)
+                elif step == "look":
+                    queue.look(found.assignment_id, rater)
+        fresh = Queue(stores[0], ids, 2, lease_seconds=60)
+        for one in raters:
+            assert [asked.standing(one) for asked in queues] == [fresh.standing(one)] * 2
+    raters_of = Counter(vote.battle_id for vote in stores[0].votes())
+    assert max(raters_of.values()) == 2
+    for store in stores:
+        store.close()
 
 
 def test_what_a_server_claims_of_a_view_does_not_count(store: VoteStore) -> None:

@@ -67,7 +67,7 @@ def test_two_invited_raters_reveal_undo_skip_and_meet_no_pair_twice(
         assert "secret-" in ann.text
         ann.press("u")
         ann.wait("document.getElementById('vote')")
-        assert "You have seen the names of this pair" in ann.text
+        assert "You have seen the name behind at least one" in ann.text
         ann.press("b")
         ann.wait("document.querySelector('.result')")
         # Bob skips, sees no name, undoes it and votes.

@@ -81,9 +81,24 @@ def test_a_vote_shows_the_names_and_can_be_undone_but_is_blinded_no_more(tmp_pat
         assert back.headers["location"] == address
         assert served.arena.store.votes() == []
         assert "secret" not in visitor.get(address).text
-        assert "You have seen the names of this pair" in visitor.get(address).text
+        assert "You have seen the name behind at least one" in visitor.get(address).text
         assert visitor.vote("tie") == address
         assert [(vote.preference, vote.view) for vote in served.arena.store.votes()] == [("tie", "revealed")]
+
+
+def test_a_name_that_was_shown_unblinds_the_other_pairs_with_its_answer(tmp_path: Path) -> None:
+    with serving(tmp_path, small_pool("secret-one", "secret-two", "secret-three", n=2), raters=2) as served:
+        visitor = Visitor(served.port)
+        visitor.enter()
+        for _ in range(6):
+            visitor.vote()
+        votes = served.arena.store.votes()
+        assert [vote.view for vote in votes] == ["blinded"] * 2 + ["revealed"] * 4
+        assert len({vote.task_id for vote in votes[:2]}) == 2, "what is still blinded comes first"
+        other = Visitor(served.port)
+        other.enter("Bob")
+        other.vote()
+        assert served.arena.store.votes()[-1].view == "blinded"
 
 
 def test_a_skip_names_no_system_and_can_be_undone(tmp_path: Path) -> None:
