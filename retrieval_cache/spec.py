@@ -1,6 +1,6 @@
 """The one line that chooses a retriever, read into a retriever.
 
-    bm25    bm25-standard    bm25s:k1=0.9,b=0.4    rank_bm25    run:FILE
+    bm25    bm25-standard    bm25s:k1=0.9,b=0.4    run:FILE
     dense:MODEL[,option=value]    sparse:MODEL    elser:URL[,option=value]    milvus:URI[,option=value]
     hybrid(A,B,...[;k=60,weights=2/1,depth=100])    rerank(A,cross-encoder:MODEL[,depth=100])
     rerank(A,listwise:openai/NAME[,depth=100,window=20,stride=10,passes=1,base_url=ADDRESS])
@@ -92,7 +92,8 @@ def _added(head: str, parts: list[str], line: str) -> Retriever:
     else:
         make = RETRIEVERS.find(head)
         if make is None:
-            raise refused(line, close_matches(kind, [*RETRIEVERS.names(), "hybrid", "rerank"]), f"retriever {kind!r}")
+            instead = _GONE.get(kind) or close_matches(kind, [*RETRIEVERS.names(), "hybrid", "rerank"])
+            raise refused(line, instead, f"retriever {kind!r}")
         made = _built(make, line, [], _options(parts, line))
     if not _is_retriever(made):
         parts_of_it = "a retriever with `name`, `describe`, `index` and `search` (docs/extending.md)"
@@ -288,7 +289,6 @@ RETRIEVERS = ExtensionPoint(
         "dense": "retrieval_cache.retrievers.encoded._dense:DenseRetriever",
         "elser": "retrieval_cache.retrievers._elser:ElserRetriever",
         "milvus": "retrieval_cache.engines._milvus:MilvusRetriever",
-        "rank_bm25": "retrieval_cache.retrievers.bm25._rank_bm25:RankBm25Retriever",
         "run": "retrieval_cache.retrievers._run_file:RunFileRetriever",
         "sparse": "retrieval_cache.retrievers.encoded._sparse:SparseRetriever",
     },
@@ -296,8 +296,11 @@ RETRIEVERS = ExtensionPoint(
 )
 """Every retriever that no other is inside of."""
 
-_PLAIN = {"bm25": ["bm25"], "bm25-standard": ["bm25-standard"], "bm25s": [], "rank_bm25": []}
+_PLAIN = {"bm25": ["bm25"], "bm25-standard": ["bm25-standard"], "bm25s": []}
 """Retrievers of ours that are whole without an argument -> fixed arguments."""
+
+_GONE = {"rank_bm25": "bm25, or bm25s with the same k1, b and analyser, many times as fast"}
+"""Retrievers that there were -> what to write instead."""
 
 _NAMED = ("dense", "elser", "milvus", "run", "sparse")
 """Retrievers of ours whose argument (model, address or file) follows the colon."""

@@ -55,7 +55,7 @@ def test_a_question_without_a_rewrite_stays_as_it_is() -> None:
 
 def test_bm25_with_free_parameters_and_fusion_are_evaluated_on_passages(tmp_path: Path) -> None:
     here = place("multidoc2dial", tmp_path)
-    lines = ["bm25s:k1=0.9,b=0.4", "bm25s:k1=2.0,b=1.0", "hybrid(bm25,rank_bm25;k=60,depth=20)"]
+    lines = ["bm25s:k1=0.9,b=0.4", "bm25s:k1=2.0,b=1.0", "hybrid(bm25,bm25s;k=60,depth=20)"]
     names = [retrieve(here, line, "contextualized", depth=20).folder.name for line in lines]
     text = render_report(evaluate_runs(here, names))
     header = next(line for line in text.splitlines() if line.startswith("| run"))
@@ -65,8 +65,8 @@ def test_bm25_with_free_parameters_and_fusion_are_evaluated_on_passages(tmp_path
 
 def test_fusion_is_the_papers_formula(tmp_path: Path) -> None:
     here = place("multidoc2dial_token", tmp_path)
-    parts = [read_run(retrieve(here, line, "context", depth=20)) for line in ("bm25", "rank_bm25")]
-    fused = read_run(retrieve(here, "hybrid(bm25,rank_bm25;k=60,depth=20)", "context", depth=20))
+    parts = [read_run(retrieve(here, line, "context", depth=20)) for line in ("bm25", "bm25s")]
+    fused = read_run(retrieve(here, "hybrid(bm25,bm25s;k=60,depth=20)", "context", depth=20))
     task_id = next(iter(fused))
     ranks = [{item.passage_id: rank for rank, item in enumerate(part[task_id], start=1)} for part in parts]
     for item in fused[task_id]:
@@ -76,7 +76,7 @@ def test_fusion_is_the_papers_formula(tmp_path: Path) -> None:
 
 def test_a_run_over_propositions_gives_twenty_to_each_task(tmp_path: Path) -> None:
     here = place("multidoc2dial_propositions", tmp_path)
-    stored = retrieve(here, "rank_bm25", "full_conversation", depth=25, name="mine")
+    stored = retrieve(here, "bm25s", "full_conversation", depth=25, name="mine")
     contexts = contexts_of_run(here.store, "mine", benchmark("multidoc2dial_propositions"), Setting.FULL_RAG)
     # A ranking holds what shares a word with the query, so it may be shorter.
     ranked = read_run(stored)

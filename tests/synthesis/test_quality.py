@@ -45,15 +45,15 @@ def test_retrieval_by_query_form_in_all_and_per_domain(tmp_path: Path) -> None:
         (folder / name).write_text("".join(json.dumps(row) + "\n" for row in found), "utf-8")
     (folder / "synthesis").mkdir()
     (folder / "synthesis" / "dialogues.jsonl").write_bytes(b"")
-    whole, per_domain = quality_section(folder, retrievers=["rank_bm25"]).tables[1:3]
-    values = {row[1]: float(str(row[3])) for row in whole.rows if row[0] == "rank_bm25"}
+    whole, per_domain = quality_section(folder, retrievers=["bm25s"]).tables[1:3]
+    values = {row[1]: float(str(row[3])) for row in whole.rows if row[0] == "bm25s"}
     assert values["decontextualized"] == 1.0
     assert values["contextualized"] < values["decontextualized"], "a third of the questions names no town"
     assert whole.rows[3][:3] == ("paper: RRF, proprietary documents", "context", "-")
     assert [row[0] for row in per_domain.rows] == ["even"] * 3 + ["odd"] * 3
     assert all(row[3] == 9 for row in per_domain.rows)
     with pytest.raises(ConfigurationError, match="query form"):
-        quality_section(folder, retrievers=["rank_bm25"], queries=["never"])
+        quality_section(folder, retrievers=["bm25s"], queries=["never"])
 
 
 def standalone(text: str, _: int) -> Action:
@@ -83,20 +83,20 @@ def test_retrieval_by_fused_retrievers_and_forms_and_a_model_that_rewrites(
 ) -> None:
     monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
     folder = with_dialogues(tmp_path / "b")
-    fused = f"hybrid(rank_bm25,dense:{write_encoder(tmp_path / 'encoder', words_of(folder))})"
+    fused = f"hybrid(bm25s,dense:{write_encoder(tmp_path / 'encoder', words_of(folder))})"
     forms = ["contextualized", "llm_rewrite", "last_turn/rewrite"]
     options = [part for form in forms for part in ("--queries", form)]
     with chat_server(standalone) as server:
         asking = ["quality", folder, "--format", "json", "--rewriter", "small", "--base-url", server.base_url, *options]
-        (section,) = json.loads(printed(*asking, "--retriever", "rank_bm25", "--retriever", fused))
+        (section,) = json.loads(printed(*asking, "--retriever", "bm25s", "--retriever", fused))
         n_asked = len(server.asked)
-        (again,) = json.loads(printed(*asking, "--retriever", "rank_bm25"))
+        (again,) = json.loads(printed(*asking, "--retriever", "bm25s"))
         assert len(server.asked) == n_asked, "replies are kept for all retrievers, and for the next time"
     table, other = (one["tables"][1] for one in (section, again))
     rows = {(row["retriever"], row["query"]): float(row["AP"]) for row in table["rows"] if row["questions"] != "-"}
-    assert list(rows) == [(line, form) for line in ("rank_bm25", fused) for form in forms]
-    assert rows["rank_bm25", "contextualized"] < rows["rank_bm25", "llm_rewrite"] == 1.0
-    assert rows["rank_bm25", "contextualized"] < rows["rank_bm25", "last_turn/rewrite"]
+    assert list(rows) == [(line, form) for line in ("bm25s", fused) for form in forms]
+    assert rows["bm25s", "contextualized"] < rows["bm25s", "llm_rewrite"] == 1.0
+    assert rows["bm25s", "contextualized"] < rows["bm25s", "last_turn/rewrite"]
     assert other["rows"][:3] == table["rows"][:3]
     published = [row["query"] for row in table["rows"] if row["questions"] == "-"]
     assert published == ["contextualized", "llm_rewrite (T5)"] * 2
@@ -107,9 +107,9 @@ def test_retrieval_by_fused_retrievers_and_forms_and_a_model_that_rewrites(
     [
         (("--queries", "context"), "add --retriever"),
         (("--retriever", "bm25", "--rewriter", "openai/x"), "add --queries llm_rewrite"),
-        (("--retriever", "rank_bm25", "--queries", "llm_rewrite"), "needs a model: --rewriter"),
+        (("--retriever", "bm25s", "--queries", "llm_rewrite"), "needs a model: --rewriter"),
         (("--retriever", "fuse(bm25)"), "fuse"),
-        (("--retriever", "hybrid(rank_bm25)"), "two or more"),
+        (("--retriever", "hybrid(bm25s)"), "two or more"),
     ],
 )
 def test_a_search_that_cannot_be_is_one_clear_error(

@@ -12,12 +12,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from ragtasks.errors import MissingExtraError
+from ragtasks.errors import ConfigurationError, MissingExtraError, clear_error, close_matches
 from ragtasks.files import Ranked, Run
 from ragtasks.records import Passage
 from retrieval_cache.retrievers._protocol import Progress, no_progress
 from retrieval_cache.retrievers.bm25._analysers import ANALYSERS, term_lister
-from retrieval_cache.retrievers.bm25._options import Bm25Options
 from retrieval_cache.retrievers.bm25._stored import (
     best,
     not_indexed,
@@ -45,7 +44,10 @@ class Bm25sRetriever:
             ConfigurationError: a value out of range, or an unknown analyser.
             MissingExtraError: bm25s or tantivy is not installed.
         """
-        self._options = Bm25Options(k1, b, analyser)
+        self._k1, self._b = _checked("k1", k1, 100.0), _checked("b", b, 1.0)
+        if analyser not in ANALYSERS:
+            raise ConfigurationError(f"unknown analyser {analyser!r}: {close_matches(str(analyser), ANALYSERS)}")
+        self._analyser = analyser
         self._terms = term_lister(analyser)
         self._library = _bm25s()
         self._ids: tuple[str, ...] = ()
@@ -53,16 +55,17 @@ class Bm25sRetriever:
 
     @property
     def name(self) -> str:
-        """Such as `bm25s:k1=0.9,b=0.4`."""
-        return self._options.name("bm25s")
+        """Such as `bm25s:k1=0.9,b=0.4`; the analyser is in it where it is not the default."""
+        analyser = "" if self._analyser == "english" else f",analyser={self._analyser}"
+        return f"bm25s:k1={self._k1!r},b={self._b!r}{analyser}"
 
     def describe(self) -> Mapping[str, Any]:
         """Return name, analyser, parameters and the versions of both libraries."""
         return {
             "retriever": "bm25s",
-            "analyser": ANALYSERS[self._options.analyser],
-            "k1": self._options.k1,
-            "b": self._options.b,
+            "analyser": ANALYSERS[self._analyser],
+            "k1": self._k1,
+            "b": self._b,
             "bm25s": version("bm25s"),
             "tantivy": version("tantivy"),
         }
@@ -89,7 +92,7 @@ class Bm25sRetriever:
             for text in texts_with_ids(passages, ids, f"index {self.name}", progress)
         ]
         if numbers:
-            scorer = self._library.BM25(k1=self._options.k1, b=self._options.b, method="lucene")
+            scorer = self._library.BM25(k1=self._k1, b=self._b, method="lucene")
             tokenised = self._library.tokenization.Tokenized(ids=rows, vocab=numbers)
             scorer.index(tokenised, create_empty_token=False, show_progress=False)
             scorer.save(str(folder), show_progress=False)
@@ -109,6 +112,19 @@ class Bm25sRetriever:
     def _ranked(self, text: str, k: int) -> tuple[Ranked, ...]:
         numbers = self._scorer.get_tokens_ids(self._terms(text)) if self._scorer else []
         return best(self._scorer.get_scores_from_ids(numbers), self._ids, k) if numbers and k > 0 else ()
+
+
+def _checked(name: str, value: object, highest: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= highest:
+        message = clear_error(
+            "BM25",
+            where=name,
+            expected=f"a number from 0 to {highest:g}",
+            found=repr(value),
+            next_step="such as bm25s:k1=0.9,b=0.4",
+        )
+        raise ConfigurationError(message)
+    return float(value)
 
 
 def _bm25s() -> Any:

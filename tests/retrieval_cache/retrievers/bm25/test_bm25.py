@@ -20,11 +20,10 @@ from ragtasks.records import Passage
 from retrieval_cache.retrievers import K1, B, indexed_text, term_lister
 from retrieval_cache.retrievers.bm25._bm25 import Bm25Retriever
 from retrieval_cache.retrievers.bm25._bm25s import Bm25sRetriever
-from retrieval_cache.retrievers.bm25._rank_bm25 import RankBm25Retriever
 from retrieval_cache.spec import parse
 from tests.benchmarks.mtrag._official import official_passages, official_queries
 
-ALL = ("bm25", "bm25-standard", "bm25s", "rank_bm25")
+ALL = ("bm25", "bm25-standard", "bm25s")
 
 
 def corpus(*texts: str) -> list[Passage]:
@@ -122,18 +121,6 @@ def test_bm25s_agrees_with_the_formula_at_exact_lengths(tmp_path: Path, mtrag_ro
         # The library leaves out the constant factor k1 + 1.
         values = (oracle.get_scores(terms(queries[query_id])) / 1.9).tolist()
         agree(ranking, dict(zip([passage.passage_id for passage in passages], values, strict=True)))
-
-
-def test_rank_bm25_is_the_library(tmp_path: Path, mtrag_root: Path) -> None:
-    passages = list(itertools.islice(official_passages(mtrag_root, "clapnq"), 200))
-    terms = term_lister("standard")
-    scores = BM25Okapi([terms(indexed_text(passage)) for passage in passages], k1=1.5, b=0.6).get_scores(["the", "of"])
-    expected = in_rank_order(
-        Ranked(passage.passage_id, score) for passage, score in zip(passages, scores.tolist(), strict=True) if score
-    )
-    ranking = searched("rank_bm25:k1=1.5,b=0.6,analyser=standard", tmp_path, passages, "The of", 50)
-    assert ids(ranking) == ids(expected[:50])
-    assert [item.score for item in ranking] == pytest.approx([item.score for item in expected[:50]], rel=1e-6)
 
 
 @pytest.mark.parametrize("spec", ALL)
@@ -285,7 +272,7 @@ def test_progress_ends_at_its_total(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "make", [lambda: Bm25Retriever("bm26"), lambda: Bm25sRetriever(b=1.5), lambda: RankBm25Retriever(analyser="german")]
+    "make", [lambda: Bm25Retriever("bm26"), lambda: Bm25sRetriever(b=1.5), lambda: Bm25sRetriever(analyser="german")]
 )
 def test_bad_parameters_are_refused(make: Any) -> None:
     with pytest.raises(ConfigurationError):
