@@ -177,6 +177,31 @@ def test_a_question_is_struck_only_where_a_model_says_that_nothing_found_answers
     assert (counts["passages tried that others repeat or answer"] == 0) == bool(n_struck)
 
 
+def test_a_reply_that_cannot_be_read_is_asked_for_again_with_the_answers_that_there_are() -> None:
+    client = ScriptedClient(lambda prompt, n_before: '{"answerable": "perhaps"}')
+    make_unanswerable(TWO, pool(EACH_ALONE), 0.25, Asker(client))
+    assert '"answerable" is none of yes, partly, no. Reply again' in client.asked[-1].messages[-1].content
+
+
+def test_the_steps_have_names_for_who_waits() -> None:
+    steps: list[str] = []
+
+    def says(prompt: str, n_before: int) -> str:
+        pair = {"statements": [TEXTS["mill"]], "accepted": True}
+        turn = {"question": "What?", "answer": TEXTS["mill"]}
+        return json.dumps({"turns": [turn], "questions": {"1": "It?"}, "pairs": {"1": pair}, "answerable": "no"})
+
+    asking = Asker(ScriptedClient(says, "writer"), progress=lambda what, done, total: steps.append(what))
+    write_dialogues([(unit("mill"),)], asking, turns=1)
+    make_unanswerable(TWO, pool(EACH_ALONE), 0.25, asking)
+    assert list(dict.fromkeys(steps)) == [
+        "dialogues: writer",
+        "questions in context: writer",
+        "grounding: writer",
+        "answerability: writer",
+    ]
+
+
 def test_the_model_sees_the_question_and_what_is_still_found() -> None:
     client = ScriptedClient(lambda prompt, n_before: '{"answerable": "no"}')
     near = Passage("near", "harbour boats rest")
@@ -226,17 +251,18 @@ def write(
         names: the units.
         turns: what is written, (question, answer) or a whole reply.
         questions: the same as asked in the dialogue; None: "And n?" for the turn with the number n.
-        pairs: number -> what changes of the check of a pair, or a whole reply; None: each rests on its own words.
+        pairs: number -> what changes of the check of a pair, None where it is missing; each rests on its own words.
         n_turns: most turns.
         asked: takes what was asked.
     """
     rows = [
         {"question": row[0], "answer": row[1], "type": "Factoid"} if isinstance(row, tuple) else row for row in turns
     ]
+    changes: dict[int, Any] = {number: {} for number in range(1, len(rows) + 1)} | (pairs or {})
     checks = {
-        str(number): {"statements": [row.get("answer")], "accepted": True} | (pairs or {}).get(number, {})
-        for number, row in enumerate(rows, start=1)
-        if isinstance(row, dict)
+        str(number): {"statements": [rows[number - 1].get("answer")], "accepted": True} | change
+        for number, change in changes.items()
+        if change is not None
     }
     replies = {
         "turns": rows,
@@ -309,6 +335,7 @@ def test_a_question_that_comes_twice_stands_once_and_types_are_those_offered() -
         (TEXTS["port"], ()),
         (TEXTS["fair"], ()),
     ]
+    assert made.removed == (), "what is written beyond the most turns is cut before it is checked"
 
 
 def test_where_a_pair_is_removed_the_next_question_stands_alone_and_the_one_behind_it_leans_again() -> None:
@@ -369,6 +396,7 @@ def test_a_pair_that_rests_on_nothing_is_removed_with_the_reason(
         ({"questions": ["It?", "So?"]}, 'questions in context: "questions" does not hold the turns 1 to 2'),
         ({"questions": {"1": "It?", "2": " "}}, 'questions in context: no text under "2"'),
         ({"pairs": {2: {"accepted": "true"}}}, 'grounding: "accepted" is neither true nor false'),
+        ({"pairs": {2: None}}, 'grounding: "pairs" does not hold the turns 1 to 2'),
         ({"pairs": {2: {"statements": "all"}}}, 'grounding: "statements": no list of texts'),
     ],
 )

@@ -150,11 +150,9 @@ def _numbers(rows: object, n_turns: int, key: str) -> list[str]:
 
 
 def _with_contexts(dialogue: Dialogue, questions: Sequence[str]) -> Dialogue:
-    """Return a dialogue as it is asked; its first question has nothing to lean on and stays."""
+    """Return a dialogue as it is asked."""
     pairs = zip(dialogue.turns, questions, strict=True)
-    turns = [replace(turn, contextualized=question) for turn, question in pairs]
-    first = replace(turns[0], contextualized=turns[0].decontextualized)
-    return replace(dialogue, turns=(first, *turns[1:]))
+    return replace(dialogue, turns=tuple(replace(turn, contextualized=question) for turn, question in pairs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,20 +182,23 @@ def _judgement(row: Any) -> _Judgement:
 
 
 def _grounded(dialogue: Dialogue, judgements: Sequence[_Judgement]) -> Dialogue:
-    """Return a dialogue with what its turns rest on, and without the pairs that rest on nothing."""
+    """Return a dialogue with what its turns rest on, and without the pairs that rest on nothing.
+
+    The first question, and the one behind a pair that goes, have nothing to lean on and stand alone.
+    """
     kept: list[Turn] = []
     removed: list[Removed] = []
-    follows_removed = False
+    stands_alone = True
     for turn, judgement in zip(dialogue.turns, judgements, strict=True):
         units = closest_units(judgement.statements, dialogue.units)
         reason = _objection(turn, judgement, units)
         if reason:
             removed.append(Removed(turn.decontextualized, turn.answer, reason))
-            follows_removed = True
+            stands_alone = True
             continue
-        asked = turn.decontextualized if follows_removed or not kept else turn.contextualized
+        asked = turn.decontextualized if stands_alone else turn.contextualized
         kept.append(replace(turn, units=units, contextualized=asked))
-        follows_removed = False
+        stands_alone = False
     return replace(dialogue, turns=tuple(kept), removed=tuple(removed))
 
 
