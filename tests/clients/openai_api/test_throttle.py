@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 
-from ragtasks.clients.openai_api._rate_hints import NO_HINTS, RateHints, rate_hints, reset_seconds, wait_in
+from ragtasks.clients.openai_api._rate_hints import NO_HINTS, RateHints
 from ragtasks.clients.openai_api._throttle import Throttle
 from tests.clients._simulation import KINDS, MINUTE, simulated
 
@@ -48,30 +48,6 @@ def test_a_limit_on_tokens_is_kept_to_as_well(kind: str, style: str) -> None:
     found = simulated(kind, style, limit=LIMIT, n_prompts=950, tokens=True)
     assert found.times_ideal <= 1.15
     assert found.requests_a_prompt <= 1.1
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [("1s", 1.0), ("6m0s", 360.0), ("120ms", 0.12), ("7.5", 7.5), ("soon", None), ("-1", None), ("nan", None)],
-)
-def test_resets_are_read_in_every_spelling(text: str, seconds: float | None) -> None:
-    assert reset_seconds(text) == seconds
-
-
-def test_messages_say_when_to_come_back_and_how_many_are_granted() -> None:
-    assert wait_in("Please try again in 1m1.5s.") == 61.5
-    assert wait_in("retry after 20 seconds") == 20.0
-    assert rate_hints({}, "limit of 500 requests per minute").requests_a_minute == 500
-
-
-@pytest.mark.parametrize("unit", [1, 1000], ids=["seconds", "milliseconds"])
-def test_a_reset_that_counts_from_1970_is_read_in_seconds_and_in_milliseconds(
-    unit: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = 1_767_225_600.0
-    monkeypatch.setattr("ragtasks.clients.openai_api._rate_hints.time.time", lambda: now)
-    assert reset_seconds(str(int((now + 30) * unit))) == 30.0
-    assert reset_seconds(str(int((now - 30) * unit))) == 0.0, "one that is over is now"
 
 
 NO_JITTER = SimpleNamespace(random=lambda: 0.0, uniform=lambda low, _: low)
