@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -53,6 +56,31 @@ def decide(visitor: Visitor, number: int, choice: str, **fields: str) -> Any:
     assert version, shown.text
     sent = {"choice": choice, "version": version[1], "form_token": shown.form_token, **fields}
     return visitor.post(f"/pairs/{number}", **sent)
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from ragtasks.arena.votes import VoteStore
+from ragtasks.arena.web.review import ReviewDesk
+from ragtasks.synthesis import read_pairs
+folder = Path(sys.argv[1])
+desk = ReviewDesk(VoteStore(folder / "reviews.sqlite"), read_pairs(folder))
+for pair in desk.pairs:
+    desk.decide("Ann", pair, "accept", {}, "")
+    print(pair.pair_id, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_kill_loses_no_decision_that_was_acknowledged(tmp_path: Path) -> None:
+    folder = write_dialogues(tmp_path / "b", 1)
+    done = subprocess.run([sys.executable, "-c", KILLED, str(folder)], stdout=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == -signal.SIGKILL
+    acknowledged = done.stdout.split()
+    with reviewing(folder) as (_, desk):
+        assert acknowledged == [pair.pair_id for pair in desk.pairs]
+        assert list(desk.decisions_of("Ann")) == acknowledged
 
 
 def test_decisions_are_saved_at_once_by_whom_and_when_and_can_be_changed(tmp_path: Path) -> None:
