@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -37,7 +37,7 @@ class Queries:
     """One text for each task, and where a text is not what the form asks for."""
 
     form: str
-    """Name of the form."""
+    """Name of the form, as it was asked for."""
     texts: Mapping[str, str]
     """Task id -> query, in the order of the tasks; never blank where the question is not."""
     fallbacks: Mapping[str, str] = field(default_factory=dict)
@@ -80,7 +80,8 @@ def fused_queries(parts: Sequence[Queries]) -> Queries:
         ConfigurationError: a form stands there twice.
     """
     forms = [part.form for part in parts]
-    twice = sorted({form for form in forms if forms.count(form) > 1})
+    meant = [_ALIASES.get(form, form) for form in forms]
+    twice = sorted({form for form in meant if meant.count(form) > 1})
     if twice:
         raise ConfigurationError(f"query forms to fuse: {', '.join(twice)} more than once; name each once")
     return parts[0] if len(parts) == 1 else Queries(SEPARATOR.join(forms), parts[0].texts, parts=tuple(parts))
@@ -152,9 +153,8 @@ def build_queries(benchmark: Benchmark, form: str, tasks: Sequence[Task] | None 
         ConfigurationError: an unknown form, or one that this benchmark does not have.
     """
     chosen = benchmark.tasks if tasks is None else tasks
-    form = _ALIASES.get(form, form)
-    if form == REWRITE:
-        return _official_rewrites(benchmark, chosen)
+    if _ALIASES.get(form, form) == REWRITE:
+        return replace(_official_rewrites(benchmark, chosen), form=form)
     return select_queries(chosen, form)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from ragtasks.benchmarks import Benchmark, benchmark_folder, contexts_of_run, op
 from ragtasks.errors import ConfigurationError
 from ragtasks.records import Setting
 from retrieval_cache.evaluation import render_report
-from retrieval_cache.queries import build_queries
+from retrieval_cache.queries import build_queries, fused_queries
 from retrieval_cache.service import Place, evaluate_runs, retrieve
 from retrieval_cache.stage import read_run
 
@@ -43,7 +44,11 @@ def test_the_papers_query_forms() -> None:
         "contextualized": "last_turn",
         "decontextualized": "rewrite",
     }.items():
-        assert build_queries(benchmark("multidoc2dial"), alias) == build_queries(benchmark("multidoc2dial"), form)
+        built = build_queries(benchmark("multidoc2dial"), alias)
+        assert built.form == alias, "tables are headed by the name that was asked for"
+        assert replace(built, form=form) == build_queries(benchmark("multidoc2dial"), form)
+        with pytest.raises(ConfigurationError, match=f"{form} more than once"):
+            fused_queries([built, build_queries(benchmark("multidoc2dial"), form)])
 
 
 def test_a_question_without_a_rewrite_stays_as_it_is() -> None:
@@ -60,6 +65,8 @@ def test_bm25_with_free_parameters_and_fusion_are_evaluated_on_passages(tmp_path
     text = render_report(evaluate_runs(here, names))
     header = next(line for line in text.splitlines() if line.startswith("| run"))
     assert all(f"| {title} " in header for title in ("MAP", "R@5", "R@10", "R@20"))
+    assert "| contextualized " in text
+    assert "| last_turn " not in text
     assert "| 31 |" in text
 
 
