@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import evalica
 import pytest
 
 from ragtasks.arena import Vote
@@ -245,6 +246,15 @@ def test_refusals_are_told_apart_by_what_the_corpus_holds(refuser: str) -> None:
 def test_elo_of_one_vote_moves_both_by_half_of_k() -> None:
     found = elo([("a", "b", 1.0)], ["c"])
     assert (found["a"].rating, found["b"].rating) == (1002, 998)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5, 0.0])
+def test_elo_equals_that_of_evalica(share: float) -> None:
+    """Where all votes are alike, so that their order says nothing."""
+    winner = {1.0: evalica.Winner.X, 0.5: evalica.Winner.Draw, 0.0: evalica.Winner.Y}[share]
+    theirs = evalica.elo(["a"] * 60, ["b"] * 60, [winner] * 60).scores
+    found = elo([("a", "b", share)] * 60, [f"c{number}" for number in range(60)])
+    assert {system: item.rating for system, item in found.items()} == pytest.approx(dict(theirs), abs=1e-9)
 
 
 def test_elo_of_even_votes_stays_where_it_began() -> None:

