@@ -48,6 +48,8 @@ class Evaluation:
     """Harness task -> the file with its logged samples; `rows` are theirs, in this order."""
     files: tuple[str, ...] = field(default=(), compare=False)
     """Its results files as seen from what was named to read; several where evaluations were put together."""
+    unchecked: tuple[str, ...] = field(default=(), compare=False)
+    """Checks of plausibility that could not be made of these answers; none where they were made with the scores."""
 
     @property
     def metrics(self) -> tuple[Metric, ...]:

@@ -247,8 +247,8 @@ def plausibility_of(notes_of: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]
 def checked_again(evaluation: Evaluation) -> Evaluation:
     """Return a saved evaluation with its answers checked where that was not done when they were scored.
 
-    The passages' origin is left out, which only the benchmark's files tell; so are baselines. A sample that lacks what
-    the checks read stays unchecked.
+    The passages' origin is left out and named as unchecked, as only the benchmark's files tell it; baselines are left
+    out. A sample that lacks what the checks read stays unchecked.
 
     Raises:
         BenchmarkFileError: the logged samples are not those that the rows were read from.
@@ -270,7 +270,9 @@ def checked_again(evaluation: Evaluation) -> Evaluation:
             benchmark=None,
         )
     pairs = zip(evaluation.rows, notes, strict=True)
-    return replace(evaluation, rows=tuple(replace(row, implausible=note.get(IMPLAUSIBLE)) for row, note in pairs))
+    rows = tuple(replace(row, implausible=note.get(IMPLAUSIBLE)) for row, note in pairs)
+    has_passages = any(response.passages for response in responses.values())
+    return replace(evaluation, rows=rows, unchecked=_OF_ORIGIN if has_passages else ())
 
 
 def _response(sample: Mapping[str, Any]) -> Response | None:
@@ -617,6 +619,8 @@ CHECKS: Mapping[str, Check] = {
     "other_setting": Check("rest on the passages of another setting", _other_setting, 0.1),
 }
 """Name -> check, in the order in which they are shown."""
+
+_OF_ORIGIN = ("foreign_passages", "unknown_passages", "other_setting")  # checks that read the benchmark's files
 
 __all__ = [
     "CHECKS",

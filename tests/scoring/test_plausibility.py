@@ -224,6 +224,8 @@ def test_a_report_has_the_checks_also_of_results_that_were_saved_without(
     file: Callable[..., str], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     ended(capsys, "score", file(lambda *_: ""), "--setting", "reference", *options(tmp_path))
+    _, checked, _ = ended(capsys, "report", str(tmp_path / "out"))
+    assert "Not checked" not in checked, "all checks ran with the scores"
     for path in (tmp_path / "out").rglob("samples_*.jsonl"):
         rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
         for row in rows:
@@ -236,6 +238,7 @@ def test_a_report_has_the_checks_also_of_results_that_were_saved_without(
     (row,) = next(table["rows"] for table in tables if table["title"] == "Plausibility")
     assert (row["check"], row["answers"], row["n"], row["share"]) == ("empty", len(TASKS), len(TASKS), "1.000")
     assert f"{len(TASKS)} of {len(TASKS)} answers (100%) are empty" in tables[0]["note"]
+    assert "Not checked: foreign_passages, unknown_passages, other_setting of " in tables[0]["note"]
     assert "Plausibility" in page.read_text("utf-8")
 
 

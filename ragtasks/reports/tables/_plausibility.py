@@ -16,9 +16,15 @@ _NOTE = (
 
 
 def implausible_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
-    """Yield one line for each check that found anything, with an example."""
+    """Yield one line for each check that found anything, with an example, and one for checks that were not made."""
     for checked in _checked(evaluations):
         yield from (f"Implausible: {checked.where}: {item}." for item in checked.summary)
+    for names in dict.fromkeys(item.unchecked for item in evaluations if item.unchecked):
+        models = ", ".join(item.model for item in evaluations if item.unchecked == names)
+        yield (
+            f"Not checked: {', '.join(names)} of {models}: saved without these checks, and logs do not say where "
+            "passages are from. `ragtasks judge` checks it."
+        )
 
 
 def plausibility_table(evaluations: Sequence[Evaluation]) -> list[Table]:
