@@ -403,7 +403,7 @@ def test_an_article_without_a_usable_reply_is_left_out_by_name(tmp_path: Path) -
 
 
 def test_a_document_has_its_folder_for_a_source_and_the_time_of_its_file(tmp_path: Path) -> None:
-    for place, time in (("north", 86400), ("south", 3 * 86400)):
+    for place, time in (("north", 86400.5), ("south", 3 * 86400)):
         path = tmp_path / "docs" / place / "a.txt"
         path.parent.mkdir(parents=True)
         path.write_text(f"The Arden Company built in {place} a mill.", "utf-8")
@@ -427,5 +427,23 @@ def test_articles_without_a_url_are_numbered_and_a_corpus_of_none_is_one_clear_e
     evidence = found.questions[0]["evidence_list"]
     assert [(one["url"], one["author"]) for one in evidence] == [("article-1", ""), ("u2", "Somebody")]
     (tmp_path / "none").mkdir()
-    with pytest.raises(BenchmarkFileError, match="at least two articles"):
+    with pytest.raises(BenchmarkFileError) as raised:
         made(tmp_path / "none", [], {})
+    assert str(raised.value).splitlines() == [
+        f"articles: {tmp_path / 'none' / 'corpus.json'}",
+        "  expected: at least two articles",
+        "  found: none",
+        "  next step: name another file",
+    ]
+
+
+def test_the_errors_of_a_corpus_say_which_article_and_what_is_expected(tmp_path: Path) -> None:
+    rows, claims = one_claim_each(2)
+    with pytest.raises(BenchmarkFileError) as raised:
+        made(tmp_path, [rows[0], rows[0], "text"], claims)  # type: ignore[list-item]
+    assert str(raised.value).splitlines() == [
+        f"articles: {tmp_path / 'corpus.json'}: 2 errors",
+        "  file (item 2): expected each url once, found 'u1'",
+        "  file (item 3): expected an object with the texts title, source, published_at, category, body, found 'text'",
+        "  next step: write each as MultiHop-RAG's corpus.json has it",
+    ]
