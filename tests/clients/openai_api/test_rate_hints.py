@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 
 import pytest
@@ -124,6 +125,15 @@ def test_times_are_read_in_every_spelling(text: str, seconds: float | None) -> N
     assert reset_seconds(text) == (None if seconds is None else pytest.approx(seconds))
     if text:
         assert retry_after_seconds({"retry-after": text}) == reset_seconds(text)
+
+
+@pytest.mark.skipif(not hasattr(time, "tzset"), reason="Windows has one time zone a machine")
+def test_a_date_without_a_zone_is_of_greenwich_wherever_the_machine_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("TZ", "JST-9")
+        time.tzset()
+        assert reset_seconds("2026-01-01T00:00:30") == 30.0
+    time.tzset()
 
 
 @pytest.mark.parametrize("unit", [1, 1000], ids=["seconds", "milliseconds"])
