@@ -51,6 +51,44 @@ def test_requests_within_the_limits_pass_at_once() -> None:
     assert admitted([10] * 100, None, None) == [0.0] * 100
 
 
+def test_what_was_sent_a_minute_ago_makes_room_again() -> None:
+    assert admitted([50] * 5, None, 100) == [0.0, 0.0, WINDOW_SECONDS, WINDOW_SECONDS, 2 * WINDOW_SECONDS]
+    assert admitted([0] * 5, 2, None) == [0.0, 0.0, WINDOW_SECONDS, WINDOW_SECONDS, 2 * WINDOW_SECONDS]
+
+
+def test_a_server_with_nothing_left_is_left_alone_until_its_reset() -> None:
+    clock = Clock()
+
+    async def run() -> tuple[float, float]:
+        limiter = Limiter(clock=clock, sleep=clock.sleep)
+        limiter.passed(await limiter.admit(1), RateHints(remaining=0, reset_seconds=7.0))
+        pause = limiter.pause_seconds()
+        await limiter.admit(1)
+        return pause, limiter.pause_seconds()
+
+    pause, after = asyncio.run(run())
+    assert 7.0 <= pause < 7.2
+    assert clock.now == pause
+    assert after == 0.0
+
+
+def test_a_short_wait_is_short() -> None:
+    clock = Clock()
+
+    async def run() -> None:
+        limiter = Limiter(1, clock=clock, sleep=clock.sleep)
+        await limiter.admit(1)
+        clock.now = WINDOW_SECONDS - 0.5
+        await limiter.admit(1)
+        assert clock.now == WINDOW_SECONDS
+        limiter = Limiter(clock=clock, sleep=clock.sleep)
+        limiter.refused(await limiter.admit(1), RateHints(wait_seconds=0.2))
+        await limiter.admit(1)
+
+    asyncio.run(run())
+    assert 0.2 <= clock.now - WINDOW_SECONDS < 0.3
+
+
 def test_request_beyond_the_whole_limit_passes_alone() -> None:
     assert admitted([5, 500, 5], None, 100) == [0.0, WINDOW_SECONDS, 2 * WINDOW_SECONDS]
 
