@@ -295,9 +295,9 @@ def test_a_claim_that_its_article_does_not_bear_out_is_dropped(
     tmp_path: Path, bad: dict[str, str], reason: str
 ) -> None:
     rows, claims = one_claim_each(2)
-    found = made(tmp_path, rows, {**claims, "News 1": [bad, *claims["News 1"]]}, null_share=0.0)
+    found = made(tmp_path, rows, {**claims, "News 1": [bad, *claims["News 1"], bad]}, null_share=0.0)
     assert (
-        f"2 claims, 1 bridges, 1 inference_query, 1 comparison_query, 1 temporal_query, 1 {reason}"
+        f"2 claims, 1 bridges, 1 inference_query, 1 comparison_query, 1 temporal_query, 2 {reason}"
         in (found.outcome.lines[0])
     )
 
@@ -396,10 +396,40 @@ def test_a_share_of_null_queries_leaves_room_for_others(share: float) -> None:
 
 def test_an_article_without_a_usable_reply_is_left_out_by_name(tmp_path: Path) -> None:
     rows, claims = one_claim_each(3)
-    found = made(tmp_path, rows, {**claims, "News 3": [{"fact": "Arden built 3 mills."}]}, null_share=0.0)
-    assert found.outcome.lines[1:] == ('left out: u3: no text under "claim"',)
+    found = made(tmp_path, rows, {**claims, "News 1": [{"fact": "Arden built 1 mills."}]}, null_share=0.0)
+    assert facts(found.of_kind("comparison")) == [["Arden built 2 mills.", "Arden built 3 mills."]]
+    assert found.outcome.lines[1:] == ('left out: u1: no text under "claim"',)
     (row,) = [json.loads(line) for line in (tmp_path / "out/synthesis/left_out.jsonl").read_text("utf-8").splitlines()]
-    assert row == {"what": "u3", "reason": 'no text under "claim"'}
+    assert row == {"what": "u1", "reason": 'no text under "claim"'}
+
+
+def test_claims_that_are_no_list_leave_their_article_out(tmp_path: Path) -> None:
+    rows, claims = one_claim_each(3)
+    found = made(tmp_path, rows, {**claims, "News 3": 7}, null_share=0.0)  # type: ignore[dict-item]
+    assert found.outcome.lines[1:] == ('left out: u3: "claims": no list',)
+
+
+def test_a_long_article_is_asked_about_in_pieces_that_share_nothing(tmp_path: Path) -> None:
+    long = " ".join(f"word{number}" for number in range(1500))
+    rows, claims = one_claim_each(2)
+    found = made(tmp_path, [*rows, article(3, long)], claims, null_share=0.0)
+    pieces = [sections(prompt)["piece"][0] for prompt in found.asked if "word0" in prompt or "word1499" in prompt]
+    assert [len(piece.split()) for piece in pieces] == [1024, 476]
+    assert " ".join(pieces) == long
+
+
+def test_the_steps_have_names_for_who_waits(tmp_path: Path) -> None:
+    steps: list[str] = []
+    client = ScriptedClient(lambda prompt, n_before: good_reply(prompt), "writer")
+    synthesize_multihop(
+        articles(tmp_path / "corpus.json"),
+        tmp_path / "out",
+        client,
+        MultihopSettings(),
+        progress=lambda what, done, total: steps.append(what),
+    )
+    names = ["claims: writer", "questions: writer", "checks: writer", "null queries: writer"]
+    assert list(dict.fromkeys(steps)) == names
 
 
 def test_a_document_has_its_folder_for_a_source_and_the_time_of_its_file(tmp_path: Path) -> None:
