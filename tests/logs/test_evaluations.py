@@ -46,7 +46,7 @@ def test_an_evaluation_holds_every_logged_sample(evaluations: Path) -> None:
     found = read_evaluations([evaluations])
     assert sorted(evaluation.model for evaluation in found) == ["ragtasks-oracle", "ragtasks-refuse"]
     for evaluation in found:
-        assert evaluation.kind == ("mtrag (sample)", "none", "rules-3")
+        assert evaluation.kind == ("mtrag (sample)", "none", "rules-4")
         assert Counter(row.setting for row in evaluation.rows) == dict.fromkeys(
             ("reference", "reference_rag", "full_rag"), 4 * LIMIT
         )
@@ -251,10 +251,10 @@ def test_a_metric_that_is_no_number_is_refused(folder: Path, value: object) -> N
 @pytest.mark.parametrize(
     ("scoring", "label"),
     [
-        ({"judges": ""}, "rules-3"),
-        ({"judges": "a, b", "judge_prompts": "ours"}, "rules-3; judges: a, b"),
-        ({"judges": "a, b"}, "rules-3; judges: a, b"),
-        ({"judges": "a, b", "judge_prompts": "official"}, "rules-3; judges: a, b (prompts: official)"),
+        ({"judges": ""}, "rules-4"),
+        ({"judges": "a, b", "judge_prompts": "ours"}, "rules-4; judges: a, b"),
+        ({"judges": "a, b"}, "rules-4; judges: a, b"),
+        ({"judges": "a, b", "judge_prompts": "official"}, "rules-4; judges: a, b (prompts: official)"),
     ],
 )
 def test_other_judges_or_other_prompts_are_another_kind(folder: Path, scoring: dict[str, str], label: str) -> None:

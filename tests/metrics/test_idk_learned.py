@@ -79,6 +79,26 @@ def test_absence_in_an_answer_is_none_of_information(text: str) -> None:
         ("No records of the colony exist.", "No records of the colony are provided."),
         ("Not available in Europe.", "Not available in the passages."),
         ("It is impossible to tell, so breeders wait until autumn.", "The book does not tell us, so I do not know."),
+        (
+            "It is impossible to say how long it lasts; on average it takes an hour.",
+            "It is impossible to say how long.",
+        ),
+        (
+            "There is no definitive answer, though most critics name Vienna.",
+            "There is no definitive answer in the text.",
+        ),
+        (
+            "Probably not, I am not aware of any airline that allows it.",
+            "I am not aware of any airline that allows it.",
+        ),
+        ("No mention of it before 1871.", "No mention of it."),
+        ("No information on your file is given by telephone.", "No information on your file is given."),
+        ("I did not know either, and it helped me a lot.", "I do not know either, I am afraid."),
+        ("I could not find a way around it and paid 80 euros.", "I could not find a way of knowing it."),
+        ("Never provide any information about your account.", "Our pages never provide any information about it."),
+        ("A claim for which no information was given.", "No information was given."),
+        ("They searched the archive and found no mention of it.", "The archive has no mention of it."),
+        ("No vaccine against it has been found.", "No information on it has been found."),
     ],
 )
 def test_who_lacks_information_decides(finding: str, refusal: str) -> None:
@@ -94,9 +114,18 @@ def test_a_gap_beyond_a_reply_of_yes_or_no_is_one() -> None:
 
 def test_plain_answers_in_ten_styles_are_no_refusals() -> None:
     rows = read_unseen(PLAIN_ANSWERS)
-    assert Counter(row.label for row in rows) == {"no": 120, "yes": 40}
+    assert Counter(row.label for row in rows) == {"no": 240, "yes": 40}
     found = [row.response.text for row in rows if classify(row.response.text)[0] != row.label]
-    assert [text[:30] for text in found] == ["there's no info on the label b"]  # the one that is still taken for one
+    assert [text[:16] for text in found] == [  # those that are still taken for one
+        "there's no info ",
+        "Missing from the",
+        "tbh I have no id",
+        "Reasons why a cl",
+        "* Does not conta",
+        "no clue who desi",
+        "No contemporary ",
+        "- No pets\n- No s",
+    ]
 
 
 def test_weights_know_words_of_grammar_and_classes_alone() -> None:

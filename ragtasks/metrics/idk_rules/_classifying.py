@@ -49,10 +49,12 @@ _LEARNED = _CONTRACTED | SIGNS
 """The same of one by what was learned."""
 _LACKING = _RULED | _LEARNED
 _CONTRAST = re.compile(r".*?[,;:] (?=(?:but|however|although|though|yet|still)\b)")
+_HARD = re.compile(r"\b(?:impossible|not possible|hard|difficult|no way)\b")
 _GOES_ON = re.compile(r"(?:it|you|there|they|we|he|she|the|this|that|no|i|these)\b")
 """What a conclusion from what a source leaves out opens with; a new subject ("so a lawyer may help") is none."""
 _SAYS_NOT = re.compile(rf"\b{DO_NOT}{SAY}")
-_SPEAKER = re.compile(r"\b(?:i|my|me)\b")
+_SPEAKER = re.compile(r"\b(?:i|my|me)\b(?!.*\baware$)")
+"""Who answers, and lacks what an answer needs; "Probably not, I am not aware of any" has its answer."""
 _LATIN = re.compile(r"[A-Za-z]")
 _WORD = re.compile(r"\w[\w'-]*")
 
@@ -234,8 +236,11 @@ def _add(clauses: list[Clause], parts: Parts) -> None:
         elif phrase is None and len(clauses) > 1 and gap_probability(clause.text) >= GAP:
             continue
         elif phrase is None and not clause.is_question and not is_filler(clause.text):
-            if clause.is_conclusion and was_refusal and (of_world or _GOES_ON.match(clause.text)):
+            is_argument = clause.is_conclusion and (of_world or _GOES_ON.match(clause.text))
+            is_precise = of_world and _HARD.search(parts.refusals[-1]) and _n_words(clause.text) >= ANSWER_WORDS_BEFORE
+            if was_refusal and (is_argument or is_precise):
                 # "The document does not mention a fee, so it is free": the silence is an argument of the answer.
+                # "It is impossible to say how long it lasts; on average it takes an hour": it qualifies the answer.
                 _count(parts.refusals.pop(), parts)
             _count(clause.text, parts)
         elif phrase is not None:
@@ -251,8 +256,12 @@ def _is_reason(clause: Clause, conclusions: Sequence[Clause], phrases: Sequence[
     return _SAYS_NOT.search(clause.text) is not None or (conclusions[0].is_conclusion and names_source(clause.text))
 
 
+def _n_words(text: str) -> int:
+    return len(_WORD.findall(text))
+
+
 def _count(text: str, parts: Parts) -> None:
-    n_words = len(_WORD.findall(text))
+    n_words = _n_words(text)
     if parts.refusals:
         parts.n_after += n_words
     else:

@@ -65,7 +65,9 @@ _OPENING = re.compile(
 )
 _YES_OR_NO = re.compile(
     r"(?:(?:well|oh|sorry|unfortunately|sadly|i am afraid)\b,? )*"
-    r"(?:no|nope|nah|not(?: at all| really)?|yes|yep|yeah|yup)"
+    r"(?:no|nope|nah|(?:(?:probably|certainly|definitely|apparently|usually|generally|of course|most likely) )?not"
+    r"(?: at all| really| exactly| necessarily| entirely| always| usually)?|i (?:would not say|do not think) so"
+    r"|yes|yep|yeah|yup)"
     r"(?:,? (?:sorry|unfortunately|sadly|indeed))?\s*(?:[.!]*$|[,;:.!\u2013\u2014-])"
 )
 _THE_PASSAGES = "the passages"

@@ -56,6 +56,15 @@ _NO_MEANS = (
     rf"(?![^;]{{0,150}}(?:{SOURCE_WORD}|\b{FACTS}\b)))"
 )
 """Names no means of the world: "impossible to determine without a test" holds for everybody, not for who answers."""
+_BEFORE = r"(?![^;]{0,80} (?:before|until|till|prior to) (?:the |about |around )?\d[\w-]*$)"
+"""Names no time at its end: "no mention of it before 1871" dates the first one."""
+_WITHHELD = (
+    r"(?![^;]{0,80} (?:is|are|will be|can be|may be) (?:given|provided|released|disclosed|shared|passed on) "
+    rf"(?:by|to|over|without|unless|until)\b(?! (?:me\b|us\b|{SOURCE})))"
+)
+"""Names nobody or no way to which information is refused: "no information on your file is given by telephone"."""
+_PUZZLED = r"(?! why (?:people|anyone|anybody|everyone|everybody|they|you)\b)"
+"""Wonders at people, and lacks nothing: "I have no idea why people hate this lens"."""
 _TOPIC = r"(?:information|info|details?|specifics|answer|topic|question|subject|aspect)s?"
 _THE = r"(?:(?:the|this|that|such|these|those|any|its|his|her|their) )?"
 
@@ -83,11 +92,12 @@ FAMILIES = (
         (
             rf"{_I}{DO_NOT}(?:have|possess) (?!(?:an? |any )?personal){LACKED}",
             rf"^i {DO_NOT}have (?:the|its|his|her|their) (?!{_OWNED})[\w'-]+\b(?! to\b)",
-            rf"^(?:idk|i dunno|no idea|no clue)\b|^(?!does){DO_NOT}(?:know|have {GAP}{INFORMATION}\b)",
-            rf"{_I}(?:have|had|found|find|see|possess) (?:no(?! {_HARMLESS}\b)|limited|insufficient) {GAP}{FACTS}\b",
+            rf"^(?:idk|i dunno|no idea|no clue)\b{_PUZZLED}|^(?!does){DO_NOT}(?:know|have {GAP}{INFORMATION}\b)",
+            rf"{_I}(?:have|had|found|find|see|possess) (?:no(?! {_HARMLESS}\b)|limited|insufficient) {GAP}{FACTS}"
+            rf"\b{_PUZZLED}",
             rf"{_I}(?:know|found|find|see|have) (?:nothing|little|too little)(?=$| (?:about|on|regarding|in|of)\b)",
             rf"{_I}lack {GAP}{FACTS}\b|{_I}am without (?:any )?{FACTS}\b|leaves? me (?:without|with no)\b",
-            rf"{_I}{DO_NOT}(?:know(?! about you)|find(?! (?:it|that|this) )|recall)\b",
+            rf"{_I}(?!did not know\b){DO_NOT}(?:know(?! about you)|find(?! (?:it|that|this) )|recall)\b",
             rf"{_I}{DO_NOT}(?:see (?:anything (?:about|on|in)|(?:any|a) {GAP}{FACTS})|understand (?:what|why|enough"
             rf"|your|the question))\b",
             rf"{_I}(?:have|had|am|was) {ADVERBS}not {ADVERBS}(?:been )?(?:found|finding|seeing|given|provided|trained"
@@ -153,8 +163,9 @@ FAMILIES = (
             rf"\b(?:none of (?:them|these|those)|nothing (?:here|there|above)) {GAP}(?:{SAY}|{HOLD})",
             rf"\b(?:none|nothing|neither|no \w+) [^;]{{0,40}}{IS} {SAID} (?:in|by) {SOURCE}",
             rf"\bnowhere (?:do|does|did|in) {SOURCE}",
-            rf"\b(?:nothing|nowhere|(?:no|not enough) {GAP}{FACTS}) {GAP}(?:in|from|by|within) (?:{STRONG_SOURCE}"
-            rf"|the documents?)\b",
+            rf"\b(?:nothing|nowhere|(?:no|not enough) {GAP}{FACTS}) {GAP}(?:in|from|by|within) {STRONG_SOURCE}\b",
+            rf"(?<!\bwas )(?<!\bwere )\b(?:nothing|nowhere|(?:no|not enough) {GAP}{FACTS}) {GAP}(?:in|from|by|within)"
+            rf" the documents?\b",
             rf"\b(?:outside|beyond) (?:of )?(?:what (?:{SOURCE}|i (?:know|have|was))|the (?:scope|reach|range) of"
             rf" (?:{SOURCE}|my\b|what i)|my (?:\w+ )?(?:knowledge|expertise|scope))",
         ),
@@ -189,15 +200,17 @@ FAMILIES = (
         "there is no information",
         f"{INFORMATION}|{ATTRIBUTE}|figure|context|said|stated|mentioned",
         (
-            rf"\bthere (?:is|are) {ADVERBS}(?:no|not (?:any|enough|sufficient)"
+            rf"\bthere (?:is|are) {ADVERBS}(?:no(?! (?:definitive|definite|clear) answers?$)"
+            r"|not (?:any|enough|sufficient)"
             rf"|insufficient) {ADVERBS}{KIND}{INFORMATION}"
             rf"\b(?:$|,| {ABOUT}\b)(?!(?<=answer to) (?!(?:the|your|this|that) (?:question|query)))",
             rf"\b(?:no|not enough|insufficient) {KIND}(?:{INFORMATION}|{ATTRIBUTE}) (?:is|are|were(?= given"
             rf"| provided)) {ADVERBS}"
             rf"(?:{GIVEN}|mentioned|offered|stated|specified|supplied)\b",
-            rf"^(?:no|not enough|insufficient) {KIND}(?:(?:(?!further|more)\w+ )?(?:information|info|details?|data)"
+            rf"^{_WITHHELD}(?:no|not enough|insufficient) {KIND}"
+            r"(?:(?:(?!further|more)\w+ )?(?:information|info|details?|data)"
             rf"|{INFORMATION})\b(?:$| (?:about|on|regarding|concerning|in|from|available|provided|given|found|here)\b)",
-            rf"(?:^|\bthere is )no {KIND}mention (?:of|is made)\b|^nothing is (?:said|stated|mentioned)\b",
+            rf"(?:^|\bthere is )no {KIND}mention (?:of|is made)\b{_BEFORE}|^nothing is (?:said|stated|mentioned)\b",
             r"\b(?:not enough|insufficient|without (?:more|further)) (?:context|information|details?) to"
             r" (?:answer|say|tell|determine)\b",
         ),

@@ -53,26 +53,61 @@ def is_of_others(tokens: Sequence[str]) -> bool:
     "The witness could not describe him" is an answer about a witness, "our pages could not" is none.
     """
     start, of_others, n_signs = 0, False, 0
+    if _is_told_to_reader(tokens):
+        return True
     for place, token in enumerate(tokens):
         if token in _WHO["START"]:
             start = place + 1
         elif token in SIGNS:
             subject, after = tokens[start:place], tokens[place + 1 :]
-            if not _is_of_world(token, after):
-                of_others = _is_active(subject, token, after) and (
-                    (of_others and subject[0] in _WHO["IT"]) or _names_others(subject)
+            of_others = (
+                _is_of_world(token, after)
+                or _is_of_noun(subject)
+                or (of_others and subject[:2] == ["and", "there"])
+                or (
+                    _is_active(subject, token, after)
+                    and ((of_others and subject[0] in _WHO["IT"]) or _names_others(subject))
                 )
-                if not of_others:
-                    return False
+            )
+            if not of_others:
+                return False
             n_signs += 1
     return n_signs > 0
 
 
+def _is_told_to_reader(tokens: Sequence[str]) -> bool:
+    """Return whether a sentence tells its reader what not to do: "never give your number"."""
+    return (tokens[:1] == ["never"] or tokens[:2] == ["do", "not"]) and not _WHO["READER"].isdisjoint(tokens)
+
+
+def _is_of_noun(subject: Sequence[str]) -> bool:
+    """Return whether what comes is said of a noun before: "a claim for which no papers were given"."""
+    return bool(subject) and subject[-1] in _WHO["OF_WHICH"] and not _WHO["OF"].isdisjoint(subject[-2:-1])
+
+
 def _is_of_world(sign: str, after: Sequence[str]) -> bool:
     """Return whether a sign says what was never done, or that there is none in the world."""
-    return (sign == "never" and after[:1] == ["been"]) or (
-        sign == "no" and not _WHO["EXIST"].isdisjoint(after[:_AROUND])
+    if sign == "never":
+        return after[:1] == ["been"]
+    near, ends_in_year = after[:_AROUND], after[-2:-1] and after[-2] in _WHO["UNTIL"] and after[-1] == "0"
+    is_there = not _WHO["EXIST"].isdisjoint(near)
+    return sign == "no" and bool(ends_in_year or is_there or _has_not_been(near) or _is_withheld(near))
+
+
+def _is_withheld(after: Sequence[str]) -> bool:
+    """Return whether it is told who or what gives nothing away: "no information is given by telephone"."""
+    return any(
+        verb in _WHO["GIVEN"] and how in _WHO["WITHHELD"] and _LACKERS.isdisjoint(_classes(by))
+        for verb, how, by in zip(after, after[1:], after[2:], strict=False)
     )
+
+
+def _has_not_been(after: Sequence[str]) -> bool:
+    """Return whether nothing of a kind has been found, or made, or proved, by anybody."""
+    place = next((place for place, token in enumerate(after) if token == "been"), 0)
+    has = not {"has", "have"}.isdisjoint(after[max(0, place - 2) : place])
+    named = after[:place] and "INFORMATION" in {name for token in after[:place] for name in _classes(token)}
+    return has and not named and _WHO["HANDED"].isdisjoint(after[place : place + 3])
 
 
 def _is_active(subject: Sequence[str], sign: str, after: Sequence[str]) -> bool:
@@ -84,9 +119,16 @@ def _is_active(subject: Sequence[str], sign: str, after: Sequence[str]) -> bool:
 
 
 def _names_others(subject: Sequence[str]) -> bool:
+    if subject[0] in _WHO["PERSON"] or _searched(subject):
+        return True
     others = [token in _WHO["OTHERS"] or not _step(token) for token in subject]
     lacks = (token in _WHO["IT"] or not _LACKERS.isdisjoint(_classes(token)) for token in subject)
     return any(others) and not any(lacking and not other for lacking, other in zip(lacks, others, strict=True))
+
+
+def _searched(subject: Sequence[str]) -> bool:
+    """Return whether "they" did what no source does."""
+    return subject[0] == "they" and any(token.endswith("ed") and not _step(token) for token in subject[1:2])
 
 
 def content_of(tokens: Sequence[str]) -> set[str]:

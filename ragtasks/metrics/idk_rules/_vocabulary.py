@@ -108,7 +108,10 @@ SAID = (
 )
 """What is not done to a subject "in the passages"."""
 ANSWER = (
-    r"(?:seem to )?(?:answer|find(?! fault| time| words)|locate|provide|give|offer|tell|say|determine|confirm|verify"
+    r"(?:seem to )?(?:answer|find(?! fault| time| words"
+    r"| (?:an?|any|another) way (?!of|to (?:know|tell|say)))|locate|provide|give|offer|tell"
+    r"|say(?! (?:any|some)thing (?:bad|wrong|against)| so\b)"
+    r"|determine|confirm|verify"
     r"|identify|help(?! \w+ing| but| more)"
     r"|assist|share|comment|address|specify|explain|infer|conclude|respond|speak|speculate|advise|be (?:sure|certain)"
     r"|see any|access|recall|state|describe|list|discuss|elaborate|compare|establish|ascertain|deduce|make out"

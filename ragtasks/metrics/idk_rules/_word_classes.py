@@ -124,6 +124,22 @@ WHO_LACKS: dict[str, str] = {
     "NO": "no nothing neither none",
     # What stands before such a sign where it is no object.
     "NO_VERB": "is are was were be been there and or with of in on for to by from that",
+    # What opens a clause about something that its noun lacks: "a claim for which no papers were given".
+    "OF_WHICH": "which whom whose",
+    # What stands before it.
+    "OF": "about at for from in of on to under with",
+    # Who searches and tells, and is neither a source nor the speaker.
+    "PERSON": "he she",
+    # What dates the end of an absence: "no mention of it before 1871".
+    "UNTIL": "before until till",
+    # What is done with information by those who have it.
+    "GIVEN": "given provided released disclosed shared",
+    # What opens who does it, or how.
+    "WITHHELD": "by over to unless until without",
+    # What nobody but the one who asked is said to have.
+    "READER": "you your yours yourself",
+    # What a thing of the world has not been; what was retrieved has not been "provided".
+    "HANDED": "provided given shared supplied included listed mentioned offered specified stated",
     # Pronouns of what was named before, be it what was retrieved.
     "IT": "it they this that these those which either both one",
     # People, and sources that may as well be what an answer is about.
