@@ -68,8 +68,8 @@ def answers(  # noqa: PLR0917 (one parameter an option)
     say(*build_answers(logged_responses(results, domain), topics, run_id, output, cut=cut, team_id=team_id))
 
 
-@commands.command()
-def check(
+@commands.command("check")
+def check_answers(
     file: Annotated[Path, typer.Argument(help="Answer file.")],
     domain: _SET = "test",
     data: _DATA = None,

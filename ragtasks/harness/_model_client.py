@@ -15,7 +15,7 @@ from lm_eval.api.registry import MODEL_REGISTRY
 
 from ragtasks.clients import Decoding, Journal, Outcome, Progress, Prompt, Reply, Tally, no_progress, read_text
 from ragtasks.errors import ConfigurationError, close_matches
-from ragtasks.harness._argument_errors import harness_model
+from lm_eval.api.registry import get_model as harness_model
 
 _LARGE_BATCH = 256  # for models that make batches of what they are given
 _BATCHES = 4  # for all others: what a killed process may lose, and how seldom progress moves

@@ -13,7 +13,7 @@ from ragtasks.benchmarks.custom._benchmark import Folder, read_folder
 from ragtasks.benchmarks.custom._judged import QRELS, RETRIEVED
 from ragtasks.benchmarks.custom._lines import plural
 from ragtasks.benchmarks.custom._rows import CONVERSATIONS, PASSAGES, rewrites_of
-from ragtasks.benchmarks.custom._search import NAME as BUILT_IN
+from ragtasks.benchmarks.custom._search import NAME
 from ragtasks.errors import close_matches
 from ragtasks.files import SAMPLE_STATISTICS
 from ragtasks.records import Answerability
@@ -55,7 +55,7 @@ def _contents(folder: Folder) -> Iterator[str]:
     else:
         yield f"judgements: {len(folder.qrels)} in {QRELS}"
     if folder.retrieved is None:
-        yield f"retrieved passages: none (no {RETRIEVED}); custom_full_rag takes those of {BUILT_IN}"
+        yield f"retrieved passages: none (no {RETRIEVED}); custom_full_rag takes those of {NAME}"
     else:
         yield f"retrieved passages: {RETRIEVED}, for {len(folder.retrieved)} of {plural(len(folder.tasks), 'task')}"
     if n_left_out := len(folder.tasks) - len(folder.referring):

@@ -132,7 +132,7 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
         with self._transaction() as connection:
             for item in kept:
                 stored = {name: getattr(item.reply, name) for name in _STORED}
-                cells = tables.cells(item.request, item.reply.outcome.value, item.kind, time.time())
+                cells = tables.cells_of(item.request, item.reply.outcome.value, item.kind, time.time())
                 row = {
                     "key": item.key,
                     "request": orjson.dumps(dict(item.request)).decode(),

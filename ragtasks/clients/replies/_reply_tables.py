@@ -75,7 +75,7 @@ def _fill(connection: sqlite3.Connection, stored: float) -> None:
     )
 
 
-def cells(request: Mapping[str, Any], outcome: str, kind: str, stored: float) -> dict[str, Any]:
+def cells_of(request: Mapping[str, Any], outcome: str, kind: str, stored: float) -> dict[str, Any]:
     """Return the columns of a row by which people look for replies."""
     return {
         "model": str(request.get("client", {}).get("model", "")),
@@ -86,4 +86,4 @@ def cells(request: Mapping[str, Any], outcome: str, kind: str, stored: float) ->
     }
 
 
-__all__ = ["APPLICATION_ID", "CLAIMS_OF_NOBODY", "DEAD_OWNERS", "HOLDER", "INSERT", "VERSION", "cells", "prepare"]
+__all__ = ["APPLICATION_ID", "CLAIMS_OF_NOBODY", "DEAD_OWNERS", "HOLDER", "INSERT", "VERSION", "cells_of", "prepare"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from datasets import Dataset, Features, Sequence, Value
+from datasets import Dataset, Features, Value
+from datasets import Sequence as ListOf
 
 from ragtasks.benchmarks import Benchmark, build_docs, contexts_for
 from ragtasks.config import EvaluationConfig
@@ -24,12 +25,12 @@ FEATURES = Features(
         "setting": _TEXT,
         "run": _TEXT,
         "answerability": _TEXT,
-        "question_types": Sequence(_TEXT),
+        "question_types": ListOf(_TEXT),
         "multi_turn": _TEXT,
         "history": [{"role": _TEXT, "content": _TEXT}],
         "question": _TEXT,
         "passages": [{"passage_id": _TEXT, "title": _TEXT, "text": _TEXT}],
-        "references": Sequence(_TEXT),
+        "references": ListOf(_TEXT),
         "target": _TEXT,
         "extra": _TEXT,
     }

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Form, HTTPException, Request
-from fastapi.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
+from fastapi.responses import HTMLResponse, RedirectResponse, StreamingResponse
+from fastapi.responses import Response as HttpResponse
 
 from ragtasks.arena.web._arena import Arena
 from ragtasks.arena.web._site import Site
@@ -50,7 +51,7 @@ def live_pages(
         first: _FormText = "",
         second: _FormText = "",
         form_token: _FormText = "",
-    ) -> Response:
+    ) -> HttpResponse:
         session = site.own_form(request, form_token)
         try:
             before = _followed(arena, session.rater, follow, side) if follow else messages_of(earlier)
@@ -68,7 +69,7 @@ def live_pages(
         return battle
 
     @router.get("/live/{number}")
-    def watch(request: Request, number: str) -> Response:
+    def watch(request: Request, number: str) -> HttpResponse:
         battle = found(request, number)
         if battle.assignment is not None:
             return RedirectResponse(f"/battles/{battle.assignment.assignment_id}", 303)
@@ -78,7 +79,7 @@ def live_pages(
         )
 
     @router.get("/live/{number}/events")
-    async def events(request: Request, number: str) -> Response:
+    async def events(request: Request, number: str) -> HttpResponse:
         return StreamingResponse(live.events(found(request, number)), media_type="text/event-stream")
 
     return router
