@@ -28,7 +28,7 @@ from urllib.parse import urlencode
 import aiohttp
 import numpy as np
 
-from ragtasks.arena.votes import Queue, VoteStore
+from ragtasks.arena.store import Queue, VoteStore
 
 SERVER = """
 import sys

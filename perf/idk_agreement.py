@@ -39,10 +39,9 @@ from pathlib import Path
 from typing import Any
 
 from ragtasks.errors import BenchmarkFileError, clear_error
-from ragtasks.ids import split_task_id
 from ragtasks.metrics import EncoderIdk, RuleBasedIdk
 from ragtasks.metrics._answerability import IdkDetector
-from ragtasks.records import Answerability, IdkVerdict, Message, Response, Role, Task
+from ragtasks.records import Answerability, IdkVerdict, Message, Response, Role, Task, split_task_id
 
 IDEAL = {
     Answerability.UNANSWERABLE: IdkVerdict.YES,

@@ -24,12 +24,7 @@ from torch import Tensor, nn
 from perf.idk_agreement import confusion, print_table
 from perf.idk_training import Answer, labelled, read_answers, read_sentences
 from ragtasks.metrics import EncoderIdk, RuleBasedIdk
-from ragtasks.metrics.idk_encoder._reader import (
-    VERDICTS,
-    linear_layers,
-    load_encoder,
-    tokenized,
-)
+from ragtasks.metrics.idk_encoder import VERDICTS, linear_layers, load_encoder, tokenized
 
 RANK = 8
 N_EPOCHS = 4

@@ -34,8 +34,15 @@ from ragtasks.metrics import RuleBasedIdk
 from ragtasks.metrics.idk_rules import _learned
 from ragtasks.metrics.idk_rules._classifying import refuses_by_rule
 from ragtasks.metrics.idk_rules._clauses import sentences_of
-from ragtasks.metrics.idk_rules._features import features_of, has_sign, tokens_of
-from ragtasks.metrics.idk_rules._learned import GAP, Sentences, answer_features, gap_probability
+from ragtasks.metrics.idk_rules._learned import (
+    GAP,
+    Sentences,
+    answer_features,
+    features_of,
+    gap_probability,
+    has_sign,
+    tokens_of,
+)
 from ragtasks.records import Answerability
 
 ANSWERS = Path(__file__).with_name("idk_answers.jsonl")

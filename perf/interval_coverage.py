@@ -29,9 +29,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from ragtasks.statistics import UNBOUNDED, Clustered, Estimate, cluster, estimate_means
-from ragtasks.statistics._clusters import Floats
-from ragtasks.statistics._means import _freedom
+from ragtasks.statistics import UNBOUNDED, Clustered, Estimate, Floats, _freedom, cluster, estimate_means
 
 METHODS = ("naive", "BCa", "boot-t", "t", "logit", "ours")
 Ends = tuple[float, float]

@@ -22,9 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from scipy import stats
 
-from ragtasks.statistics import UNBOUNDED, Clustered, estimate_means
-from ragtasks.statistics._clusters import Floats
-from ragtasks.statistics._detectable import detectable_difference
+from ragtasks.statistics import UNBOUNDED, Clustered, Floats, detectable_difference, estimate_means
 
 LARGEST = 13
 N_TURNINGS = 999

@@ -35,8 +35,7 @@ from ragtasks.files import OFFICIAL
 from ragtasks.judges import CLARIFICATION, IDK, RB_LLM, RL_F, Rubric, VerdictOutcome
 from ragtasks.judges._panel import judge
 from ragtasks.judges._question import Finding, Question
-from ragtasks.judges.official import official_rubrics, ragas_rl_f
-from ragtasks.judges.official._parsers import ibm_clarification, ibm_idk, ibm_rating
+from ragtasks.judges.official import ibm_clarification, ibm_idk, ibm_rating, official_rubrics, ragas_rl_f
 from ragtasks.metrics import IdkLabel, Semantics, SemanticScore, answer_text
 from ragtasks.records import Answerability, IdkVerdict, Response, Setting
 from ragtasks.suites import ScoringInputs

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ragtasks.judges.official._prompts import FOLDER
+from ragtasks.judges.official import FOLDER
 
 _STAND_INS = ("torch", "transformers", "huggingface_client", "azure_openai_client")
 _LANGCHAIN = ("langchain", "langchain_openai")

@@ -24,7 +24,7 @@ from typing import Any
 
 from ragtasks.benchmarks import benchmark_folder, open_benchmark
 from ragtasks.clients import Outcome, Prompt, Reply
-from ragtasks.harness._extractive import extract_answer
+from ragtasks.harness.models import extract_answer
 from ragtasks.judges import rubrics_named
 from ragtasks.judges._panel import judge
 from ragtasks.records import Response, Setting

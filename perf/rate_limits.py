@@ -80,7 +80,7 @@ def serve(kind: str, style: str, options: argparse.Namespace, port: Any) -> None
 def ask(url: str, options: argparse.Namespace, together: Any, done: Any) -> None:
     """Ask all prompts; put (answered, seconds, requests) into `done`."""
     from ragtasks.clients import OpenAIClient, Outcome, Prompt
-    from ragtasks.clients.openai_api import _limiter as limiter
+    from ragtasks.clients import _limits as limiter
     from ragtasks.errors import JudgeError
 
     limiter.WINDOW_SECONDS = options.minute

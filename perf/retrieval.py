@@ -27,8 +27,8 @@ from typing import Any
 
 import orjson
 
-from ragtasks.benchmarks.mtrag._benchmark import DOMAINS
-from ragtasks.benchmarks.mtrag._retrieval import corpus_file, load_rewrites
+from ragtasks.benchmarks.mtrag._benchmark import corpus_file, load_rewrites
+from ragtasks.benchmarks.mtrag._rows import DOMAINS
 from ragtasks.records import Passage
 from retrieval_cache import corpora
 

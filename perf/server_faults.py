@@ -22,7 +22,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
 from ragtasks.clients import Endpoint, OpenAIClient, Prompt, endpoint_of
-from ragtasks.clients.openai_api import _limiter as limiter
+from ragtasks.clients import _limits as limiter
 from ragtasks.errors import JudgeError
 
 _BAD = "bad"  # what a prompt holds that meets the fault

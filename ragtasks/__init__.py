@@ -8,6 +8,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 from ragtasks._version import __version__
+from ragtasks.errors import RagtasksError
 
 __all__ = [
     "Differences",
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from ragtasks.api import (
         Differences,
         LoadedBenchmark,
-        RagtasksError,
         Results,
         RetrievedRun,
         RunEvaluation,

@@ -90,20 +90,3 @@ def forbid_usage_reports() -> None:
 def data_folder_is_named() -> bool:
     """Return whether the user chose the data folder."""
     return bool(os.environ.get(DATA_VARIABLE))
-
-
-__all__ = [
-    "ARENA_TOKEN_VARIABLE",
-    "DATA_VARIABLE",
-    "EMBEDDINGS_VARIABLE",
-    "RUNS_VARIABLE",
-    "data_folder",
-    "data_folder_is_named",
-    "embedding_cache_bytes",
-    "embedding_cache_file",
-    "forbid_usage_reports",
-    "known_secrets",
-    "reply_cache_file",
-    "run_store",
-    "secret",
-]

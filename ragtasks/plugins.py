@@ -149,6 +149,3 @@ def task_folders() -> Iterator[tuple[str, Path]]:
 def _origin(entry: EntryPoint) -> str:
     """Return the package that adds an entry point, else the import path."""
     return f"package {entry.dist.name} ({entry.value})" if entry.dist else entry.value
-
-
-__all__ = ["TASKS_GROUP", "ExtensionPoint", "is_import_path", "task_folders"]

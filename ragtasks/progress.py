@@ -136,6 +136,3 @@ class _Line:
         if self.total is None:
             return str(self.done), ""
         return f"{self.done}/{self.total}", f"{self.total - self.done} left"
-
-
-__all__ = ["progress_bars"]

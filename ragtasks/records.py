@@ -6,6 +6,7 @@ record can be shared between settings and threads without copying.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -77,7 +78,7 @@ class Task:
     """One evaluation item: a conversation cut off at a user question."""
 
     task_id: str
-    """Conversation id and turn, joined as in `ragtasks.ids`."""
+    """Conversation id and turn, joined as in `ragtasks.records`."""
     conversation_id: str
     """The conversation that the task was cut from."""
     turn: int
@@ -198,20 +199,35 @@ class Support(str, Enum):
     """None of it, or the opposite."""
 
 
-__all__ = [
-    "Answerability",
-    "Contexts",
-    "Grade",
-    "IdkVerdict",
-    "Importance",
-    "Message",
-    "Nugget",
-    "Passage",
-    "Qrel",
-    "Response",
-    "Role",
-    "Score",
-    "Setting",
-    "Support",
-    "Task",
-]
+# Task and query ids: the only place that takes one apart.
+# A task id joins a conversation id and a turn number. MTRAG's task files and qrels write `<::>` between them, its
+# sample submissions `::`; here the first is the one form in use.
+
+SEPARATOR = "<::>"
+_TASK_ID = re.compile(r"(?P<conversation>.+?)(?:<::>|::)(?P<turn>[0-9]+)", re.DOTALL)
+
+
+def task_id(conversation_id: str, turn: int) -> str:
+    """Return the id of the task that ends at user turn `turn` (from 1) of a conversation."""
+    return f"{conversation_id}{SEPARATOR}{turn}"
+
+
+def split_task_id(text: str) -> tuple[str, int]:
+    """Return (conversation id, turn) of a task or query id in any of the official spellings.
+
+    Raises:
+        ValueError: `text` has no separator, no conversation, or no positive turn.
+    """
+    match = _TASK_ID.fullmatch(text)
+    if match is None or int(match["turn"]) < 1:
+        raise ValueError(f"not a task id (expected <conversation>{SEPARATOR}<turn from 1>): {text!r}")
+    return match["conversation"], int(match["turn"])
+
+
+def normalise_task_id(text: str) -> str:
+    """Return a task id in the one form in use, whatever separator the file wrote.
+
+    Raises:
+        ValueError: as `split_task_id`.
+    """
+    return task_id(*split_task_id(text))

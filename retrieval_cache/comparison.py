@@ -60,6 +60,3 @@ def compare_runs(
             for metric in dict.fromkeys(metrics or DEFAULT_METRICS)
         ]
     return compare_columns(columns, baseline)
-
-
-__all__ = ["ALL", "BY_DOMAIN", "DEFAULT_METRICS", "compare_runs"]

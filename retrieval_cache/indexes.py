@@ -79,6 +79,3 @@ def domain_retriever(
 
     source = open_source(location, lambda: None, store.index_folder, shown)
     return indexed(retriever, source, store, shown)
-
-
-__all__ = ["domain_retriever", "indexed"]

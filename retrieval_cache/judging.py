@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ragtasks.benchmarks import Benchmark, published_passages, retrieval_side, tasks_checksum
-from ragtasks.errors import CacheError, ConfigurationError, close_matches
-from ragtasks.files import MANIFEST, OFFICIAL, Ranked, Run, in_rank_order, read_qrels, read_run
+from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, clear_error, close_matches
+from ragtasks.files import (
+    MANIFEST,
+    OFFICIAL,
+    Ranked,
+    Run,
+    Violations,
+    has_candidates,
+    in_rank_order,
+    json_lines,
+    read_qrels,
+    read_run,
+    retrieved_topic,
+)
 from ragtasks.metrics import JudgedRun, RetrievalMetric, score_run
-from ragtasks.records import Qrel
+from ragtasks.records import Answerability, Message, Passage, Qrel, Role, Task
+from retrieval_cache.corpora import DEFAULT_FIELDS, passage_of, read_corpus
 from retrieval_cache.evaluation import check_overlap, coverage_notes, foreign_passages, some
 from retrieval_cache.stage import read_run as read_stored
 from retrieval_cache.store import RunStore, data_label, fallbacks_of
@@ -153,12 +166,85 @@ def _official(benchmark: Benchmark) -> Run:
     }
 
 
-__all__ = [
-    "Ranking",
-    "is_file_of_run",
-    "is_result_file",
-    "judge_files",
-    "judge_rankings",
-    "judgements_of",
-    "ranking_named",
-]
+# What judges grade: questions with the passages that runs rank first for them, pooled over the runs.
+
+_MOST_SHOWN = 5
+
+
+def pairs_of_benchmark(benchmark: Benchmark, runs: Sequence[Run], depth: int) -> list[tuple[Task, Passage]]:
+    """Return each task with the passages that a run ranks among its first `depth`, by task, then in rank order.
+
+    The benchmark's corpora are read once for the texts.
+
+    Raises:
+        BenchmarkFileError: a corpus is missing or broken, or lacks passages.
+    """
+    ranked = {
+        task.task_id: list(dict.fromkeys(item.passage_id for run in runs for item in run.get(task.task_id, ())[:depth]))
+        for task in benchmark.tasks
+    }
+    wanted = {passage_id for ids in ranked.values() for passage_id in ids}
+    side = retrieval_side(benchmark.name)
+    files = dict.fromkeys(str(side.corpus_file(benchmark.root, name)) for name in side.domains_of(benchmark.tasks))
+    passages = (passage for file in files for passage in read_corpus(file, blank="skip"))
+    texts = {passage.passage_id: passage for passage in passages if passage.passage_id in wanted}
+    if missing := sorted(wanted - texts.keys()):
+        raise BenchmarkFileError(
+            clear_error(
+                "passages to judge",
+                where=benchmark.label,
+                expected="the text of every passage that the runs rank",
+                found=f"none of {len(missing)}, such as {', '.join(missing[:_MOST_SHOWN])}",
+                next_step="give the runs that were made over these corpora",
+            )
+        )
+    return [(task, texts[passage_id]) for task in benchmark.tasks for passage_id in ranked[task.task_id]]
+
+
+def pairs_of_files(files: Sequence[Path], depth: int) -> list[tuple[Task, Passage]]:
+    """Return each topic of files of retrieval results with its first `depth` candidates; no benchmark is needed.
+
+    Raises:
+        BenchmarkFileError: a file is missing, or has errors: all of them, by line.
+    """
+    tasks: dict[str, Task] = {}
+    found: dict[str, dict[str, Passage]] = {}
+    for file in files:
+        for task, passages in _topics(file, depth):
+            known = tasks.setdefault(task.task_id, task)
+            for passage in passages:
+                found.setdefault(known.task_id, {}).setdefault(passage.passage_id, passage)
+    return [(tasks[topic_id], passage) for topic_id, own in found.items() for passage in own.values()]
+
+
+def _topics(file: Path, depth: int) -> Iterator[tuple[Task, list[Passage]]]:
+    violations = Violations(file, "retrieval results", "fix them, or name the --benchmark of a run without texts")
+    for number, row in json_lines(violations):
+        try:
+            topic = retrieved_topic(row)
+        except ValueError as error:
+            violations.add(number, "query and candidates", str(error) if has_candidates(row) else list(row))
+            continue
+        if not topic.text.strip():
+            violations.add(number, "`query` with a `text`", "none", topic.topic_id)
+        rows: list[Mapping[str, object]] = [{**one.doc, "docid": one.passage_id} for one in topic.candidates[:depth]]
+        passages = [passage_of(one, DEFAULT_FIELDS, "refuse") for one in rows]
+        for wrong in (one for one in passages if isinstance(one, str)):
+            violations.add(number, "a text of every candidate", wrong, topic.topic_id)
+        yield _task(topic.topic_id, topic.text), [one for one in passages if isinstance(one, Passage)]
+    violations.raise_if_any()
+
+
+def _task(topic_id: str, text: str) -> Task:
+    return Task(
+        task_id=topic_id,
+        conversation_id=topic_id,
+        turn=1,
+        domain="",
+        messages=(Message(Role.USER, text),),
+        target="",
+        answerability=Answerability.ANSWERABLE,
+        question_types=(),
+        multi_turn="N/A",
+        references=(),
+    )

@@ -95,6 +95,3 @@ def checked_form(form: str, *, has_rewriter: bool) -> str:
     if form != LLM_REWRITE:
         select_queries((), form)
     return form
-
-
-__all__ = ["checked_form", "searcher", "searcher_of_many"]

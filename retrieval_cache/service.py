@@ -270,6 +270,3 @@ def judge_runs(
     benchmark, store = place.open(), RunStore(place.store)
     rankings = [ranking_named(benchmark, store, name) for name in dict.fromkeys(names)]
     return benchmark.label, judge_rankings(benchmark, rankings, metrics, domains)
-
-
-__all__ = ["Place", "Rewriter", "evaluate_runs", "evaluate_stored", "has_judgements", "judge_runs", "retrieve"]

@@ -25,9 +25,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ragtasks.clients import Secrets, no_secrets
-from ragtasks.errors import ConfigurationError, close_matches
+from ragtasks.errors import ConfigurationError, close_matches, is_secret_name
 from ragtasks.plugins import ExtensionPoint
-from ragtasks.secrets import is_secret_name
 from retrieval_cache.retrievers import Retriever, RetrieverFactory, refused, value_of
 
 if TYPE_CHECKING:
@@ -283,14 +282,14 @@ RETRIEVERS = ExtensionPoint(
     "retriever",
     RetrieverFactory,  # type: ignore[type-abstract]  # a protocol: whatever can be called
     {
-        "bm25": "retrieval_cache.retrievers.bm25._bm25:Bm25Retriever",
-        "bm25-standard": "retrieval_cache.retrievers.bm25._bm25:Bm25Retriever",
-        "bm25s": "retrieval_cache.retrievers.bm25._bm25s:Bm25sRetriever",
-        "dense": "retrieval_cache.retrievers.encoded._dense:DenseRetriever",
+        "bm25": "retrieval_cache.retrievers.bm25:Bm25Retriever",
+        "bm25-standard": "retrieval_cache.retrievers.bm25:Bm25Retriever",
+        "bm25s": "retrieval_cache.retrievers.bm25:Bm25sRetriever",
+        "dense": "retrieval_cache.retrievers._dense:DenseRetriever",
         "elser": "retrieval_cache.retrievers._elser:ElserRetriever",
         "milvus": "retrieval_cache.engines._milvus:MilvusRetriever",
         "run": "retrieval_cache.retrievers._run_file:RunFileRetriever",
-        "sparse": "retrieval_cache.retrievers.encoded._sparse:SparseRetriever",
+        "sparse": "retrieval_cache.retrievers._sparse:SparseRetriever",
     },
     by_import_path=True,
 )
@@ -304,5 +303,3 @@ _GONE = {"rank_bm25": "bm25, or bm25s with the same k1, b and analyser, many tim
 
 _NAMED = ("dense", "elser", "milvus", "run", "sparse")
 """Retrievers of ours whose argument (model, address or file) follows the colon."""
-
-__all__ = ["RETRIEVERS", "parse", "split"]

@@ -272,16 +272,3 @@ def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
             yield from _leaves(value[key], f"{path}.{key}" if path else str(key))
     else:
         yield path, str(value)
-
-
-__all__ = [
-    "SAME_AS",
-    "RunStore",
-    "StoredRun",
-    "data_label",
-    "diff_runs",
-    "fallbacks_of",
-    "file_error",
-    "list_runs",
-    "verify_run",
-]

@@ -19,7 +19,7 @@ from typing import Any
 from build_sample import Retriever
 from sample_files import SAMPLES, read_source, run_builder, statistics_file, write_files
 
-from ragtasks.benchmarks.multihop_rag._benchmark import DOMAINS, corpus_file
+from ragtasks.benchmarks.multihop_rag import DOMAINS, corpus_file
 
 VERSION = "1"
 TARGET = SAMPLES / "multihop_rag"

@@ -14,7 +14,7 @@ from mkdocs.structure.files import File
 from pydantic import BaseModel
 
 from ragtasks.cli import app
-from ragtasks.cli._groups import GROUPS
+from ragtasks.cli.app import GROUPS
 from ragtasks.clients import Endpoint
 from ragtasks.config import EvaluationConfig
 from ragtasks.suites import suite_named

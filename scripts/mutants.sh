@@ -4,9 +4,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bin=$(realpath "${1:?folder with python}")
-folder=${2:?folder of the package, such as ragtasks/arena/ratings}
+folder=${2:?folder of the package, such as ragtasks/arena/ratings.py}
 folder=${folder%/}
-[ -d "$folder" ] || { echo "no folder $folder: name one of the package, such as FOLDER=ragtasks/arena/ratings" >&2; exit 2; }
+[ -d "$folder" ] || { echo "no folder $folder: name one of the package, such as FOLDER=ragtasks/arena/ratings.py" >&2; exit 2; }
 # The tests of a room lie in its own folder, or else in that of the room around it.
 tests=${3:-}
 if [ -z "$tests" ]; then

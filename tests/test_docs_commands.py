@@ -13,7 +13,7 @@ import typer.main
 from lm_eval._cli import HarnessCLI
 
 from ragtasks.cli import app
-from ragtasks.harness.run._own_options import _parser as own_parser
+from ragtasks.harness.run import _parser as own_parser
 from tests.documents._lines import DOCUMENTS, ROOT, commands, shown
 
 

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from ragtasks import doctor
 from ragtasks.benchmarks import benchmark_folder
 from ragtasks.benchmarks._registry import SAMPLE
 from ragtasks.benchmarks.download._fetch import adopt
 from ragtasks.benchmarks.mtrag._benchmark import SOURCE
-from ragtasks.doctor import diagnose
+from ragtasks.cli import doctor
+from ragtasks.cli.doctor import diagnose
 
 KEY = "sk-a-secret-key"
 MODELS = json.dumps({"object": "list", "data": [{"id": "org/model-1"}, {"id": "model-2"}]}).encode()

@@ -11,7 +11,7 @@ from ragtasks.errors import MissingExtraError, RagtasksError, clear_error, close
 
 
 def test_every_error_has_one_root() -> None:
-    classes = [getattr(errors, name) for name in errors.__all__ if name.endswith("Error")]
+    classes = [found for name, found in vars(errors).items() if name.endswith("Error")]
     assert len(classes) == 9
     assert all(issubclass(found, RagtasksError) for found in classes)
     assert all(found.__bases__ == (RagtasksError,) for found in classes if found is not RagtasksError)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ragtasks.ids import SEPARATOR, normalise_task_id, split_task_id, task_id
+from ragtasks.records import SEPARATOR, normalise_task_id, split_task_id, task_id
 
 CONVERSATIONS = st.one_of(
     st.text(min_size=1, max_size=20),

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from ragtasks.errors import ConfigurationError
-from ragtasks.templates import PromptTemplate, load_template, shipped_template
-from ragtasks.templates._process import TemplateProcess, TemplateProcessError
+from ragtasks.templates import PromptTemplate, TemplateProcess, TemplateProcessError, load_template, shipped_template
 
 FIELDS = {
     "passages": [{"passage_id": "p", "title": "T", "text": "First é \u2028 passage."}],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragtasks.secrets import is_secret_name, masked, masked_text
+from ragtasks.errors import is_secret_name, masked, masked_text
 
 PLAIN = {
     "pretrained": "a/b",

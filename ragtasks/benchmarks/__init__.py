@@ -1,10 +1,20 @@
 """Benchmarks: pinned official files, how they are fetched and checked, and raw file to records."""
 
-from ragtasks.benchmarks._benchmark import Benchmark
-from ragtasks.benchmarks._contexts import contexts_for, contexts_of_run, published_passages, tasks_checksum
-from ragtasks.benchmarks._definition import BenchmarkDefinition
-from ragtasks.benchmarks._docs import Doc, build_doc, build_docs, passage_rows, response_of
-from ragtasks.benchmarks._exported import contexts_to_export, exported_task, exported_tasks
+from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, RetrievalSide
+from ragtasks.benchmarks._docs import (
+    Doc,
+    build_doc,
+    build_docs,
+    contexts_for,
+    contexts_of_run,
+    contexts_to_export,
+    exported_task,
+    exported_tasks,
+    passage_rows,
+    published_passages,
+    response_of,
+    tasks_checksum,
+)
 from ragtasks.benchmarks._registry import (
     DEFAULT_BENCHMARK,
     SAMPLE,
@@ -16,7 +26,6 @@ from ragtasks.benchmarks._registry import (
     retrieval_side,
     source_of,
 )
-from ragtasks.benchmarks._retrieval_side import RetrievalSide
 from ragtasks.benchmarks._rewrite_replies import (
     CONDITIONAL_CONTRACT,
     CONTRACTS,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ragtasks.benchmarks._benchmark import Benchmark
-from ragtasks.benchmarks._retrieval_side import RetrievalSide
 from ragtasks.benchmarks.download import Source
 from ragtasks.errors import ConfigurationError
+from ragtasks.files import Run
+from ragtasks.records import Answerability, Contexts, Passage, Qrel, Setting, Task
 from ragtasks.tables import Table
 
 
@@ -45,4 +45,95 @@ class BenchmarkDefinition:
             raise ConfigurationError(f"BenchmarkDefinition({fields}, tables: callable or None)")
 
 
-__all__ = ["BenchmarkDefinition"]
+# What a benchmark module hands to the rest of ragtasks, whatever its files look like.
+
+
+def _always(_task: Task, _setting: Setting) -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """The tasks of one benchmark and where they were read from."""
+
+    name: str
+    """Short name, such as `mtrag`."""
+    root: Path
+    """Folder that holds the files."""
+    is_sample: bool
+    """Whether this is the small benchmark that ships with ragtasks: its scores are not benchmark scores."""
+    revision: str
+    """Commit of the official files, or the version of the sample."""
+    answerability_key: str
+    """How the files spell the key of the answerability label: the official scripts read one spelling only."""
+    tasks: tuple[Task, ...]
+    """Every task, in the order of the file."""
+    read_contexts: Callable[[Setting], Contexts]
+    """Passages that the benchmark itself publishes for a setting."""
+    suite: str = "mtrag"
+    """Module of `ragtasks.suites` that scores responses to it."""
+    n_passages: int = 5
+    """How many retrieved passages a task is given."""
+    copy: str = ""
+    """Which one is meant where a name means many, such as everybody's own data; empty elsewhere."""
+    belongs: Callable[[Task, Setting], bool] = _always
+    """Whether a task is one of a setting."""
+    has_own_domains: bool = False
+    """Whether each domain is a set of tasks of its own that is never averaged with the others."""
+
+    def count_tasks(self, setting: Setting, domains: Iterable[str], *, conversational: bool) -> dict[str, int]:
+        """Return domain -> tasks that an evaluation of a setting has if it leaves none out.
+
+        Args:
+            setting: what is evaluated.
+            domains: those that it has tasks of. The others count too, unless every domain is a set of its own.
+            conversational: whether conversational tasks take part.
+        """
+        counts: dict[str, int] = {}
+        for task in self.tasks:
+            counts[task.domain] = counts.get(task.domain, 0) + (
+                self.belongs(task, setting)
+                and (conversational or task.answerability is not Answerability.CONVERSATIONAL)
+            )
+        wanted = set(domains) if self.has_own_domains else set(counts)
+        return {domain: n for domain, n in counts.items() if n and domain in wanted}
+
+    @property
+    def label(self) -> str:
+        """Name for tables and reports; says `sample` where it is one, and which copy where there are many."""
+        name = f"{self.name}: {self.copy}" if self.copy else self.name
+        return f"{name} (sample)" if self.is_sample else name
+
+
+# How the corpora and relevance judgements of a benchmark are read; its module has one of these as `RETRIEVAL`.
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievalSide:
+    """How one benchmark's retrieval files are read; every function takes the benchmark's folder and a domain."""
+
+    domains: tuple[str, ...]
+    """Short names of the corpora; none where the tasks say which there are."""
+    corpus_file: Callable[[Path, str], Path]
+    """The file that holds a corpus."""
+    load_qrels: Callable[[Path, str], tuple[Qrel, ...]]
+    """Relevance judgements of a domain."""
+    load_rewrites: Callable[[Path, str], Mapping[str, str]] | None = None
+    """Query id -> rewritten question, where the benchmark publishes some; None elsewhere."""
+    load_facts: Callable[[Path, str], Mapping[str, tuple[str, ...]]] | None = None
+    """Task id -> facts that passages must hold, where the benchmark's own scores count those; None elsewhere."""
+    load_rankings: Callable[[Path], Mapping[str, tuple[Passage, ...]]] | None = None
+    """Task id -> all passages that are published for it, best first; None: those of the setting `full_rag` are all."""
+    rankings_name: Callable[[Path], str] | None = None
+    """What tables call the rankings of `load_rankings`; None: `official`, as of published ones."""
+    load_results: Callable[[Path], tuple[Mapping[str, tuple[str, ...]], Mapping[str, tuple[str, ...]]]] | None = None
+    """Result file of its own script -> (item -> texts, best first; item -> facts); None: it writes no such file."""
+    load_run: Callable[[Path], Run] | None = None
+    """Task id -> the published ranking by its scores, where the benchmark publishes them; None: the order is all."""
+    document_of: Callable[[str], str] | None = None
+    """Id of a passage -> id of the document that it was cut from; None where ids do not say it."""
+
+    def domains_of(self, tasks: Iterable[Task]) -> tuple[str, ...]:
+        """Return the domains of some tasks, in the order of `domains`, or of the tasks where that is empty."""
+        present = dict.fromkeys(task.domain for task in tasks)
+        return tuple(domain for domain in self.domains or present if domain in present)

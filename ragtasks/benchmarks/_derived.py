@@ -36,6 +36,3 @@ def derived_file(root: Path, name: str, make: Callable[[], Iterable[dict[str, An
         with written_aside(path) as file:
             file.write(content)
     return path
-
-
-__all__ = ["FOLDER", "derived_file"]

@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ragtasks.benchmarks._benchmark import Benchmark
-from ragtasks.benchmarks._definition import BenchmarkDefinition
-from ragtasks.benchmarks._retrieval_side import RetrievalSide
+from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, RetrievalSide
 from ragtasks.benchmarks.download import Source, locate
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error
 from ragtasks.plugins import ExtensionPoint
@@ -26,17 +24,17 @@ BENCHMARKS = ExtensionPoint(
     "benchmark",
     BenchmarkDefinition,
     {
-        "custom": "ragtasks.benchmarks.custom._benchmark:DEFINITION",
-        "doc2dial": "ragtasks.benchmarks.doc2dial._definitions:DOC2DIAL",
+        "custom": "ragtasks.benchmarks.custom:DEFINITION",
+        "doc2dial": "ragtasks.benchmarks.doc2dial:DOC2DIAL",
         "mtrag": "ragtasks.benchmarks.mtrag._benchmark:DEFINITION",
         "mtrag_s": "ragtasks.benchmarks.mtrag._mtrag_s:DEFINITION",
         "mtrag_un": "ragtasks.benchmarks.mtrag._mtrag_un:DEFINITION",
-        "multidoc2dial": "ragtasks.benchmarks.doc2dial._definitions:MULTIDOC2DIAL",
-        "multidoc2dial_propositions": "ragtasks.benchmarks.doc2dial._definitions:MULTIDOC2DIAL_PROPOSITIONS",
-        "multidoc2dial_token": "ragtasks.benchmarks.doc2dial._definitions:MULTIDOC2DIAL_TOKEN",
-        "multihop_rag": "ragtasks.benchmarks.multihop_rag._benchmark:DEFINITION",
-        "trec_rag24": "ragtasks.benchmarks.trec_rag._benchmark:TREC_RAG24",
-        "trec_rag25": "ragtasks.benchmarks.trec_rag._benchmark:TREC_RAG25",
+        "multidoc2dial": "ragtasks.benchmarks.doc2dial:MULTIDOC2DIAL",
+        "multidoc2dial_propositions": "ragtasks.benchmarks.doc2dial:MULTIDOC2DIAL_PROPOSITIONS",
+        "multidoc2dial_token": "ragtasks.benchmarks.doc2dial:MULTIDOC2DIAL_TOKEN",
+        "multihop_rag": "ragtasks.benchmarks.multihop_rag:DEFINITION",
+        "trec_rag24": "ragtasks.benchmarks.trec_rag:TREC_RAG24",
+        "trec_rag25": "ragtasks.benchmarks.trec_rag:TREC_RAG25",
     },
 )
 """Every benchmark; a family is imported when one of its benchmarks is first asked for."""
@@ -134,17 +132,3 @@ def retrieval_side(name: str) -> RetrievalSide:
         having = [other for other in benchmark_names() if BENCHMARKS.get(other).retrieval is not None]
         raise ConfigurationError(f"no retrieval files for {name!r}; benchmarks that have: {', '.join(having)}")
     return side
-
-
-__all__ = [
-    "BENCHMARKS",
-    "DEFAULT_BENCHMARK",
-    "SAMPLE",
-    "added_benchmark_names",
-    "benchmark_folder",
-    "benchmark_names",
-    "open_benchmark",
-    "own_tables",
-    "retrieval_side",
-    "source_of",
-]

@@ -146,18 +146,3 @@ CONDITIONAL_CONTRACT = Contract(parse_conditional, _write_conditional)
 
 CONTRACTS: Mapping[str, Contract] = {"json": JSON_CONTRACT, "conditional": CONDITIONAL_CONTRACT}
 """Name -> contract."""
-
-__all__ = [
-    "CONDITIONAL_CONTRACT",
-    "CONTRACTS",
-    "JSON_CONTRACT",
-    "NO_REWRITE",
-    "PARSER_VERSION",
-    "Contract",
-    "QuestionClass",
-    "Reading",
-    "is_readable",
-    "parse_conditional",
-    "parse_rewrite",
-    "read_reply",
-]

@@ -34,7 +34,7 @@ def _answers(paths: list[Path], benchmark: str | None, data: str | None, setting
 
 
 def _tables(votes: Any, form: TableFormat) -> str:
-    from ragtasks.arena.ratings import rating_sections
+    from ragtasks.arena.rating_tables import rating_sections
     from ragtasks.reports.rendering import Format, render
 
     return render(rating_sections(votes), Format(form.value))
@@ -177,7 +177,8 @@ def export(
     database: _DATABASE = Path("arena.sqlite"),
 ) -> None:
     """Write the votes of a database as JSON lines, with skips, undone votes and what each rater had seen."""
-    from ragtasks.arena.votes import VoteStore, write_events, write_votes
+    from ragtasks.arena.store import VoteStore
+    from ragtasks.arena.votes import write_events, write_votes
 
     if output is None and copy is None:
         raise ConfigurationError("nothing to write: name a file with --output, one with --copy, or both")
@@ -208,7 +209,7 @@ def forms(  # noqa: PLR0917 (one parameter an option)
 ) -> None:
     """Print what people said in evaluation forms, and how far they agree; write MTRAG's human-evaluation file."""
     from ragtasks.arena.forms import form_sections, read_forms, write_human_evaluation
-    from ragtasks.arena.votes import VoteStore
+    from ragtasks.arena.store import VoteStore
     from ragtasks.reports.rendering import Format, render
 
     pool = _answers(results, benchmark, data, setting, with_reference)
@@ -226,7 +227,8 @@ def import_votes(
     database: _DATABASE = Path("arena.sqlite"),
 ) -> None:
     """Take votes of files into a database; each is taken once."""
-    from ragtasks.arena.votes import VoteStore, read_votes
+    from ragtasks.arena.store import VoteStore
+    from ragtasks.arena.votes import read_votes
 
     votes = read_votes(files)
     n_new = VoteStore(database).import_votes(votes)

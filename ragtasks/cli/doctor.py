@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
+import json
+import platform
+import sys
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from http.client import HTTPException
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from ragtasks.benchmarks import added_benchmark_names, benchmark_names, source_of
+from ragtasks.benchmarks.download import FileStatus, Source, locate, verify
 from ragtasks.cli.app import app, say
+from ragtasks.clients import DEFAULT_KEY, gets_default_key
+from ragtasks.environment import DATA_VARIABLE, data_folder, data_folder_is_named, secret
+from ragtasks.errors import RagtasksError
+from ragtasks.harness.extras import extra_of, install_line, installed_of, missing_of
+from ragtasks.harness.link import LinkState, link_state, task_folder
+from ragtasks.plugins import task_folders
 
 
 @app.command()
@@ -20,9 +39,178 @@ def doctor(
     ] = None,
 ) -> None:
     """Check what is installed, which data is fetched and verified, and which endpoints answer; end in one next step."""
-    from ragtasks.doctor import diagnose
-
     say(*diagnose(endpoint or [], model))
 
 
-__all__ = ["doctor"]
+# What is installed, what is where, what answers, and what to do next.
+
+_TIMEOUT_SECONDS = 5.0
+_EXTRAS = {
+    "semantic": "BERTScore and with it rb_alg",
+    "hf": "--model hf",
+    "api": "--model local-chat-completions and its kin",
+    "judge": "LLM judges and rewriters",
+    "retrieval": "retrievers beyond the built-in BM25",
+    "report": "pictures",
+    "arena": "pages for people who compare answers",
+}
+"""What is looked at where no model is named -> what it is for."""
+
+
+def diagnose(endpoints: Sequence[str] = (), model: str | None = None) -> list[str]:
+    """Return the findings, a line each; the last one names the one thing to do next.
+
+    Args:
+        endpoints: base URLs of OpenAI-compatible servers, such as http://localhost:8000/v1.
+        model: one of the harness's kinds of models, such as `hf`: is what it needs here?
+    """
+    steps: list[str] = []
+    found = [*_software(model, steps), *_tasks(steps), *_data(data_folder(), steps), *_endpoints(endpoints)]
+    return [*found, f"next: {[*steps, _first_run(model)][0]}"]
+
+
+def _first_run(model: str | None) -> str:
+    arguments = ""
+    if model is not None and extra_of(model) == "api":
+        path, template = ("chat/completions", " --apply_chat_template") if "chat" in model else ("completions", "")
+        arguments = f" --model_args model=NAME,base_url=http://HOST:PORT/v1/{path}{template} --limit 2"
+    elif model is not None and extra_of(model):
+        arguments = " --model_args pretrained=NAME --limit 2"
+    return f"ragtasks run --model {model or 'ragtasks-oracle'} --tasks mtrag --data sample{arguments}"
+
+
+def _software(model: str | None, steps: list[str]) -> Iterator[str]:
+    yield f"python {platform.python_version()} ({sys.executable})"
+    yield f"ragtasks {_version('ragtasks') or 'not installed'}, lm-eval {_version('lm-eval') or 'not installed'}"
+    if model is None:
+        yield from (_extra(extra, purpose) for extra, purpose in _EXTRAS.items())
+        return
+    needed = extra_of(model)
+    if needed is None:
+        yield f"model {model}: no extra of ragtasks is for it; the harness says what it needs when it is loaded"
+        return
+    yield _extra(needed, f"--model {model}")
+    if missing_of(needed):
+        steps.append(install_line(needed))
+
+
+def _extra(extra: str, purpose: str) -> str:
+    missing = missing_of(extra)
+    if missing:
+        return f"extra {extra} ({purpose}): lacks {', '.join(missing)}: {install_line(extra)}"
+    return f"extra {extra} ({purpose}): here ({', '.join(installed_of(extra))})"
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return None
+
+
+def _tasks(steps: list[str]) -> Iterator[str]:
+    try:
+        yield f"task YAMLs: {task_folder()}"
+        status = link_state()
+    except RagtasksError as error:
+        yield f"harness: {error}"
+        return
+    yield f"stock lm_eval: {status.state.value} ({status.folder})"
+    if status.state is LinkState.HERE:
+        yield "tasks are found by: ragtasks run, without more; stock lm_eval, through the linked stubs"
+    else:
+        ways = 'stock lm_eval, with --include_path "$(ragtasks path)", or after `ragtasks link`'
+        yield f"tasks are found by: ragtasks run, without more; {ways}"
+    yield from (f"harness tasks that another package adds: {name} ({folder})" for name, folder in task_folders())
+
+
+def _data(folder: Path, steps: list[str]) -> Iterator[str]:
+    origin = DATA_VARIABLE if data_folder_is_named() else f"default; {DATA_VARIABLE} is not set"
+    yield f"data folder: {folder} ({origin})"
+    for name in benchmark_names():
+        yield from _benchmark(source_of(name), folder, steps)
+    for name in added_benchmark_names():
+        try:
+            yield f"benchmark that another package adds: {name}"
+            yield from _benchmark(source_of(name), folder, steps)
+        except RagtasksError as error:
+            yield str(error)
+    yield f"samples inside the package: {', '.join(benchmark_names())}"
+
+
+def _benchmark(source: Source, folder: Path, steps: list[str]) -> Iterator[str]:
+    """Yield what is there of a benchmark's files by group, and the command that brings the rest."""
+    said = {group: _group(source, folder, group, steps) for group in source.groups}
+    absent = [group for group, lines in said.items() if lines is None]
+    for lines in said.values():
+        yield from lines or ()
+    if absent:
+        options = "" if len(absent) == len(said) else "".join(f" --group {group}" for group in absent)
+        groups = "" if len(absent) == len(said) else f", {', '.join(absent)}"
+        yield f"{source.name}{groups}: not fetched (ragtasks fetch {source.name}{options})"
+
+
+def _group(source: Source, folder: Path, group: str, steps: list[str]) -> list[str] | None:
+    """Return what is there of one group of files; None where nothing is."""
+    try:
+        states = verify(source, folder, (group,))
+    except RagtasksError as error:
+        return [f"{source.name}, {group}: {error}"]
+    counts = Counter(state.status for state in states)
+    if counts[FileStatus.MISSING] == len(states):
+        return None
+    found = ", ".join(f"{n} {status.value}" for status, n in counts.items())
+    fetch = f"ragtasks fetch {source.name} --group {group}"
+    is_whole = not counts[FileStatus.MISSING] and not counts[FileStatus.WRONG]
+    if not is_whole:
+        steps.append(fetch)
+    wrong = [f"  {state.status.value}: {state.path}" for state in states if state.status is FileStatus.WRONG]
+    step = "" if is_whole else f" ({fetch})"
+    return [f"{source.name}, {group}: {found} of {len(states)} files in {locate(source, folder)}{step}", *wrong]
+
+
+def _endpoints(endpoints: Sequence[str]) -> Iterator[str]:
+    if not endpoints:
+        yield "endpoints: none asked (ragtasks doctor --endpoint http://localhost:8000/v1)"
+    for endpoint in endpoints:
+        address = _without_secrets(endpoint)
+        if address is None:
+            yield "endpoint: not an address such as http://localhost:8000/v1 (not shown, as it may hold a key)"
+        else:
+            yield f"endpoint {address}: {_answer(address)}"
+
+
+def _answer(address: str) -> str:
+    """Return what a server says to a request for its models.
+
+    OPENAI_API_KEY goes to OpenAI's address only, or to the one in OPENAI_BASE_URL, and is never shown.
+    """
+    key = secret(DEFAULT_KEY) if gets_default_key(address, secret) else None
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    request = urllib.request.Request(address.rstrip("/") + "/models", headers=headers)
+    try:
+        with urllib.request.build_opener(_NoRedirect).open(request, timeout=_TIMEOUT_SECONDS) as reply:
+            models = [str(model["id"]) for model in json.load(reply)["data"]]
+    except urllib.error.HTTPError as error:
+        error.close()
+        return f"HTTP status {error.code}"
+    except (OSError, HTTPException, ValueError, LookupError, TypeError) as error:
+        return f"no answer ({type(getattr(error, 'reason', error)).__name__})"
+    return "answers, models: " + ", ".join(models)
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """A redirect would carry the key to another host; its status is shown instead."""
+
+    def redirect_request(self, *_: object) -> None:
+        """Return None: do not follow."""
+
+
+def _without_secrets(endpoint: str) -> str | None:
+    """Return an address without user name, password and query; None where it is none of HTTP's."""
+    try:
+        parts = urllib.parse.urlsplit(endpoint)
+    except ValueError:
+        return None
+    host = parts.netloc.rpartition("@")[2]
+    return f"{parts.scheme}://{host}{parts.path}" if parts.scheme in {"http", "https"} and host else None

@@ -48,7 +48,7 @@ def named_benchmark(name: str, data: str | None) -> Any:
 
 def invited(database: Path, names: Sequence[str], address: str) -> list[str]:
     """Return a line a rater: the name, and the link that lets the rater in."""
-    from ragtasks.arena.votes import VoteStore
+    from ragtasks.arena.store import VoteStore
 
     store = VoteStore(database)
     try:
@@ -83,22 +83,3 @@ def asking(judges: Sequence[str]) -> Any:
             )
 
     return ask
-
-
-__all__ = [
-    "ADDRESS",
-    "BENCHMARK",
-    "DATA",
-    "DOCUMENTS",
-    "HOST",
-    "INPUT",
-    "NAMES",
-    "PORT",
-    "REWRITER",
-    "REWRITER_ADDRESS",
-    "TYPED_NAMES",
-    "asking",
-    "invited",
-    "named_benchmark",
-    "retrieval_place",
-]

@@ -3,39 +3,36 @@
 Judges, query rewriting and synthesis all speak to a `Client` and never learn which one it is.
 """
 
-from ragtasks.clients._credentials import (
+from ragtasks.clients._cached_client import CachedClient, KeptReplies
+from ragtasks.clients._endpoint import (
     DEFAULT_KEY,
     Credentials,
+    Endpoint,
     Secrets,
     credentials_for,
+    endpoint_of,
     gets_default_key,
     no_secrets,
 )
-from ragtasks.clients._endpoint import Endpoint, endpoint_of
+from ragtasks.clients._openai_client import OpenAIClient, stream_reply
+from ragtasks.clients._openai_dialect import read_completion, read_text
 from ragtasks.clients._protocol import (
     ChatMessage,
     Client,
     Decoding,
     Journal,
     Outcome,
+    Price,
     Progress,
     Prompt,
     Reply,
+    Tally,
+    Usage,
     no_progress,
+    usage_of,
 )
+from ragtasks.clients._reply_cache import Choice, Kept, ReplyCache, check_reply_cache, describe_cache, prune
 from ragtasks.clients._system_client import SystemClient, SystemProtocol, system_endpoint
-from ragtasks.clients._usage import Price, Tally, Usage, usage_of
-from ragtasks.clients.openai_api import OpenAIClient, read_completion, read_text, stream_reply
-from ragtasks.clients.replies import (
-    CachedClient,
-    Choice,
-    Kept,
-    KeptReplies,
-    ReplyCache,
-    check_reply_cache,
-    describe_cache,
-    prune,
-)
 
 __all__ = [
     "DEFAULT_KEY",

@@ -1,14 +1,13 @@
 """Files as every part reads and writes them: JSON lines, runs and qrels, whole files, hashes."""
 
-from ragtasks.files._atomic import lock_holders, publish, write_atomically, written_aside
-from ragtasks.files._candidates import Candidate, RetrievedTopic, has_candidates, retrieved_topic
-from ragtasks.files._contexts import UNNAMED, contexts_in
-from ragtasks.files._hashing import canonical_hash
+from ragtasks.files._atomic import canonical_hash, lock_holders, publish, write_atomically, written_aside
 from ragtasks.files._json_lines import (
     SAMPLE_STATISTICS,
+    UNNAMED,
     Violations,
     bounded_lines,
     broken_statistics,
+    contexts_in,
     json_array,
     json_lines,
     labels_of,
@@ -18,8 +17,6 @@ from ragtasks.files._json_lines import (
     read_whole,
     sample_statistics,
 )
-from ragtasks.files._qrels import read_qrels, write_qrels
-from ragtasks.files._run_file import query_key, read_run
 from ragtasks.files._runs import (
     CLOSED_BOOK,
     MANIFEST,
@@ -34,7 +31,24 @@ from ragtasks.files._runs import (
     write_contexts,
     write_manifest,
 )
-from ragtasks.files._trec import Misfit, Ranked, Run, in_rank_order, qrel_lines, read_trec, run_line, write_trec
+from ragtasks.files._trec import (
+    Candidate,
+    Misfit,
+    Ranked,
+    RetrievedTopic,
+    Run,
+    has_candidates,
+    in_rank_order,
+    qrel_lines,
+    query_key,
+    read_qrels,
+    read_run,
+    read_trec,
+    retrieved_topic,
+    run_line,
+    write_qrels,
+    write_trec,
+)
 
 __all__ = [
     "CLOSED_BOOK",

@@ -7,7 +7,9 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
+
+import orjson
 
 from ragtasks.errors import CacheError
 
@@ -91,4 +93,9 @@ def lock_holders(path: Path) -> str:
     return f"process {', '.join(others)} holds it" if others else _ANOTHER
 
 
-__all__ = ["lock_holders", "publish", "write_atomically", "written_aside"]
+# Hashes that name what something was made of.
+
+
+def canonical_hash(value: Any) -> str:
+    """Return the sha256 of a JSON value, the same for every order of its keys."""
+    return hashlib.sha256(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)).hexdigest()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import codecs
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, AnyStr
 
@@ -260,18 +260,41 @@ def labels_of(value: object) -> tuple[str, ...]:
     return tuple(label for label in value if isinstance(label, str)) if isinstance(value, list) else ()
 
 
-__all__ = [
-    "LONGEST_LINE",
-    "SAMPLE_STATISTICS",
-    "Violations",
-    "bounded_lines",
-    "broken_statistics",
-    "json_array",
-    "json_lines",
-    "labels_of",
-    "listed_error",
-    "parse_json",
-    "passage_of",
-    "read_whole",
-    "sample_statistics",
-]
+# Passages as a system of one's own writes them, in an answers file or in a reply: texts, or objects with a text.
+
+CONTEXT_IDS = ("id", "passage_id", "document_id")
+"""Keys under which a passage's id may stand; the first that is there counts."""
+UNNAMED = "context-"
+"""Beginning of the id of a passage that has none; its place, from 1, follows."""
+
+_EXPECTED = "a text, or an object with `text`, and texts as `id` and `title` if it has them"
+
+
+def contexts_in(value: Any) -> tuple[Passage, ...]:
+    """Return the passages in a list of contexts, in order.
+
+    Args:
+        value: a list of texts, or of objects with `text` and, where they are known, `id` (also `passage_id` or
+            `document_id`), `title` and `url`.
+
+    Raises:
+        ValueError: it is no such list; its arguments are what was expected, and what was found.
+    """
+    if isinstance(value, (str, Mapping)) or not hasattr(value, "__iter__"):
+        raise ValueError("a list", type(value).__name__)
+    return tuple(_passage(item, number) for number, item in enumerate(value, start=1))
+
+
+def _passage(item: Any, number: int) -> Passage:
+    if isinstance(item, Passage):
+        return item
+    row = {"text": item} if isinstance(item, str) else item
+    if not isinstance(row, Mapping):
+        raise ValueError(f"context {number}: {_EXPECTED}", type(item).__name__)
+    named = next((row[key] for key in CONTEXT_IDS if row.get(key)), f"{UNNAMED}{number}")
+    parts = (named, row.get("text"), row.get("title") or "", row.get("url") or "")
+    wrong = [key for key, part in zip(("id", "text", "title", "url"), parts, strict=True) if not isinstance(part, str)]
+    if wrong:
+        missing = "no text" if row.get("text") is None else f"no text as `{wrong[0]}`"
+        raise ValueError(f"context {number}: {_EXPECTED}", missing)
+    return Passage(*(str(part) for part in parts))

@@ -18,8 +18,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, StrictStr, ValidationError
 
 from ragtasks.errors import CacheError, ConfigurationError, clear_error, misfits
-from ragtasks.files._atomic import write_atomically
-from ragtasks.files._hashing import canonical_hash
+from ragtasks.files._atomic import canonical_hash, write_atomically
 from ragtasks.files._json_lines import bounded_lines
 from ragtasks.files._trec import text_of, unreadable
 from ragtasks.records import Contexts, Passage, Setting
@@ -259,20 +258,3 @@ def _lies_below(file: str) -> bool:
     """Return whether a path of a manifest stays in the run's folder."""
     path = PurePosixPath(file)
     return not path.is_absolute() and ".." not in path.parts
-
-
-__all__ = [
-    "CLOSED_BOOK",
-    "FORMAT",
-    "MANIFEST",
-    "OFFICIAL",
-    "Manifest",
-    "checked_run_name",
-    "new_run_name",
-    "read_contexts",
-    "read_manifest",
-    "run_folder",
-    "run_key",
-    "write_contexts",
-    "write_manifest",
-]

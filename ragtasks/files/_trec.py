@@ -15,10 +15,14 @@ import struct
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import orjson
 
 from ragtasks.errors import CacheError, clear_error
 from ragtasks.files._atomic import write_atomically
-from ragtasks.records import Qrel
+from ragtasks.files._json_lines import Violations, bounded_lines, read_whole
+from ragtasks.records import Qrel, normalise_task_id
 
 _MOST_SHOWN = 20  # errors of one file
 _NUMBER = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
@@ -178,17 +182,222 @@ def unreadable(path: Path, found: str) -> CacheError:
     return CacheError(message)
 
 
-__all__ = [
-    "Misfit",
-    "Ranked",
-    "Run",
-    "RunLine",
-    "in_rank_order",
-    "qrel_lines",
-    "raise_for_run",
-    "read_trec",
-    "run_line",
-    "text_of",
-    "unreadable",
-    "write_trec",
-]
+# Relevance judgements as others hand them over: three cells a line as in BEIR, or four as in TREC.
+
+_LEAST_GRADE = -9  # TREC marks spam and the like below 0
+
+
+def read_qrels(path: Path) -> tuple[Qrel, ...]:
+    """Return the judgements in a file, in its order, task ids in the one form in use.
+
+    A line has the cells query, passage and grade, or query, a column that nobody reads, passage and grade; the header
+    of BEIR may stand first.
+
+    Raises:
+        BenchmarkFileError: the file cannot be read or is empty, or has lines that are no judgement: all are listed.
+    """
+    violations = Violations(path, "qrels", "fix these lines: query, passage and a whole number")
+    text = read_whole(violations).decode("utf-8", errors="replace")
+    lines = [(number, line) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
+    found: dict[tuple[str, str], Qrel] = {}
+    for number, judged in qrel_lines(lines, (3, 4), least=_LEAST_GRADE):
+        if isinstance(judged, Misfit):
+            violations.add(number, judged.expected, judged.found)
+            continue
+        query_id = query_key(judged.query_id)
+        if (query_id, judged.passage_id) in found:
+            violations.add(number, "each judgement once", judged.passage_id, query_id)
+        found[query_id, judged.passage_id] = Qrel(query_id, judged.passage_id, judged.relevance)
+    violations.raise_if_any()
+    return tuple(found.values())
+
+
+def write_qrels(path: Path, qrels: Iterable[Qrel]) -> None:
+    """Write judgements as TREC has them (query, 0, passage, grade), atomically; `read_qrels` reads them back equal.
+
+    Raises:
+        CacheError: the file cannot be written.
+    """
+    write_atomically(path, "".join(f"{one.query_id} 0 {one.passage_id} {one.relevance}\n" for one in qrels).encode())
+
+
+# Rankings in the files that people hand over: TREC runs, JSON lines as in official task files, retrieval results.
+# The official format is JSON lines with `task_id` and `contexts`, a list of `document_id` and `score`. A query
+# whose list is empty is there with an empty ranking; one that the file leaves out is not there: official scripts
+# tell them apart. Retrieval results are JSON lines with `query` and `candidates`.
+
+
+def read_run(path: Path) -> dict[str, tuple[Ranked, ...]]:
+    """Return the run in a TREC file, official-format JSON lines or retrieval results, task ids in the one form in use.
+
+    A file whose first character is `{` is JSON lines. In a TREC file the ranks of a query must count up from 0 or 1
+    without a gap, in the order of the lines or not; the ranking itself is by score, as everywhere.
+
+    Raises:
+        CacheError: the file cannot be read, or lines that are no run (NaN, a passage twice, a gap in the ranks, a
+            query twice); all of them are listed.
+    """
+    try:
+        with path.open(encoding="utf-8-sig") as stream:
+            lines = [line.removesuffix("\n") for line in bounded_lines(stream)]
+    except (OSError, ValueError) as error:
+        raise CacheError(f"cannot read the run {path}: {error}; next step: check the path") from error
+    if next((line for line in lines if line.strip()), "").lstrip().startswith("{"):
+        return _official(path, lines)
+    run = read_trec(path)
+    raise_for_run(f"run {path}", _gaps(lines))
+    return _normalised(path, run)
+
+
+def _official(path: Path, lines: Iterable[str]) -> dict[str, tuple[Ranked, ...]]:
+    run: dict[str, tuple[Ranked, ...]] = {}
+    violations: list[str] = []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            query_id, scores = _ranking(orjson.loads(line))
+        except (ValueError, KeyError, TypeError) as error:
+            expected = "task_id and contexts with document_id and score, or query and candidates with docid and score"
+            violations.append(f"line {number}: expected {expected}: {error}")
+            continue
+        if query_id in run:
+            violations.append(f"line {number}: task {query_id!r} stands twice")
+        run[query_id] = in_rank_order(Ranked(*item) for item in scores.items())
+    raise_for_run(f"run {path}", violations)
+    return run
+
+
+def _ranking(row: Any) -> tuple[str, dict[str, float]]:
+    """Return task id and passage id -> score of one row, in either format.
+
+    Raises:
+        ValueError, KeyError, TypeError: it is in none.
+    """
+    if has_candidates(row):
+        topic = retrieved_topic(row)
+        return query_key(topic.topic_id), {item.passage_id: item.score for item in topic.candidates}
+    return query_key(row["task_id"]), _scores(row["contexts"])
+
+
+def _scores(contexts: object) -> dict[str, float]:
+    """Return passage id -> score of one row.
+
+    Raises:
+        ValueError, KeyError, TypeError: not a list of these, a score that is no finite number, a passage twice.
+    """
+    if not isinstance(contexts, list):
+        raise TypeError(f"contexts {contexts!r}")
+    scores: dict[str, float] = {}
+    for context in contexts:
+        passage_id, score = context["document_id"], context["score"]
+        if not isinstance(passage_id, str) or not passage_id:
+            raise ValueError(f"document_id {passage_id!r}")
+        if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
+            raise ValueError(f"score {score!r} of {passage_id!r}")
+        if passage_id in scores:
+            raise ValueError(f"passage {passage_id!r} twice")
+        scores[passage_id] = float(score)
+    return scores
+
+
+def _gaps(lines: Iterable[str]) -> Iterator[str]:
+    """Yield an error for each query of a TREC file whose ranks leave one out, at the line after the gap."""
+    ranks: dict[str, list[tuple[int, int]]] = {}
+    for number, line in enumerate(lines, start=1):
+        found = run_line(line)
+        if not isinstance(found, RunLine):
+            continue  # `read_trec` has refused it
+        if found.rank.isdecimal():
+            ranks.setdefault(found.query_id, []).append((int(found.rank), number))
+        else:
+            yield f"line {number} ({found.query_id}): expected a rank, found {found.rank!r}"
+    for query_id, places in ranks.items():
+        places.sort()
+        first = min(places[0][0], 1)
+        for expected, (rank, number) in enumerate(places, start=first):
+            if rank != expected:
+                yield f"line {number} ({query_id}): expected rank {expected}, found {rank}"
+                break
+
+
+def _normalised(path: Path, run: Run) -> dict[str, tuple[Ranked, ...]]:
+    result = {query_key(query_id): ranking for query_id, ranking in run.items()}
+    if len(result) != len(run):
+        raise_for_run(f"run {path}", ["the same task under two spellings of its id"])
+    return result
+
+
+def query_key(query_id: object) -> str:
+    """Return a task id in the one form in use, any other query id as it is."""
+    if not isinstance(query_id, str):
+        raise TypeError(f"task_id {query_id!r}")
+    try:
+        return normalise_task_id(query_id)
+    except ValueError:
+        return query_id
+
+
+# Retrieval results with the texts of what was found: JSON lines, one topic with its candidates a line.
+# Anserini writes them (`-outputRerankerRequests`), Ragnarok and RankLLM read them: `query` {`qid`, `text`},
+# `candidates` [{`docid`, `score`, `doc` {`segment`, `title`, `url`, ...}}].
+# Source: castorini/ragnarok at 7233fa7, `src/ragnarok/data.py`.
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One passage that was found for a topic."""
+
+    passage_id: str
+    """Passage."""
+    score: float
+    """Higher is better; finite."""
+    doc: Mapping[str, Any]
+    """Its record; empty where the line has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievedTopic:
+    """What was found for one topic."""
+
+    topic_id: str
+    """Topic."""
+    text: str
+    """Its text; empty where the line has none."""
+    candidates: tuple[Candidate, ...]
+    """In the order of the line; no passage twice."""
+
+
+def has_candidates(row: object) -> bool:
+    """Return whether a row of JSON lines is a topic with its candidates."""
+    return isinstance(row, dict) and "candidates" in row
+
+
+def retrieved_topic(row: Mapping[str, Any]) -> RetrievedTopic:
+    """Return what a row says.
+
+    Raises:
+        ValueError: it is not in the format, which the text says.
+    """
+    query, candidates = row.get("query"), row.get("candidates")
+    topic_id = query.get("qid") if isinstance(query, dict) else None
+    if not isinstance(query, dict) or not isinstance(topic_id, str | int) or isinstance(topic_id, bool):
+        raise ValueError(f"`query` with a `qid`, found {query!r:.80}")
+    if not isinstance(candidates, list):
+        raise ValueError(f"a list `candidates`, found {candidates!r:.80}")
+    found = {candidate.passage_id: candidate for candidate in map(_candidate, candidates)}
+    if len(found) < len(candidates):
+        raise ValueError("each candidate of a topic once, found one twice")
+    return RetrievedTopic(str(topic_id), str(query.get("text") or ""), tuple(found.values()))
+
+
+def _candidate(item: object) -> Candidate:
+    passage_id = item.get("docid") if isinstance(item, dict) else None
+    if not isinstance(item, dict) or not isinstance(passage_id, str) or not passage_id:
+        raise ValueError(f"candidates with a `docid`, found {item!r:.80}")
+    score, doc = item.get("score"), item.get("doc") or {}
+    if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
+        raise ValueError(f"a finite `score` of {passage_id}, found {score!r}")
+    if not isinstance(doc, dict):
+        raise ValueError(f"`doc` of {passage_id} as an object, found {doc!r:.80}")
+    return Candidate(passage_id, float(score), doc)

@@ -18,9 +18,8 @@ from lm_eval.api.registry import MODEL_REGISTRY
 from lm_eval.api.registry import get_model as harness_model
 from lm_eval.config.evaluate_config import EvaluatorConfig
 
-from ragtasks.errors import ConfigurationError, close_matches
+from ragtasks.errors import ConfigurationError, close_matches, masked, masked_text
 from ragtasks.harness.extras import extra_of, install_line
-from ragtasks.secrets import masked, masked_text
 
 _HARNESS_LOGGER = logging.getLogger("lm_eval")
 
@@ -191,6 +190,3 @@ def _nearest(name: str, known: Sequence[str], otherwise: str) -> str:
     """Return a hint with the nearest known names, or where to look where none is near."""
     hint = close_matches(name, known)
     return hint if hint.startswith("did you mean") else f"see {otherwise}"
-
-
-__all__ = ["ClearConfig", "Loaded", "clear_model", "harness_model", "in_one_line", "parse_in_one_line", "unknown_task"]

@@ -95,6 +95,3 @@ def _carried(answer: GivenAnswer) -> str:
     if answer.no_answer:
         return NoAnswer(answer.no_answer)
     return answer.text if answer.passages is None else SystemAnswer(answer.text, answer.passages)
-
-
-__all__ = ["RagEndpoint"]

@@ -74,6 +74,3 @@ def _version(distribution: str) -> str | None:
         return version(distribution)
     except PackageNotFoundError:
         return None
-
-
-__all__ = ["extra_of", "install_line", "installed_of", "missing_of"]

@@ -7,16 +7,18 @@ endpoint does that nobody answers at.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from ragtasks.clients import Decoding, Journal, Progress, Prompt, Reply, no_progress
+from lm_eval.api.instance import Instance
+from lm_eval.api.model import LM
+from lm_eval.api.registry import MODEL_REGISTRY
+from lm_eval.api.registry import get_model as harness_model
+
+from ragtasks.clients import Decoding, Journal, Outcome, Progress, Prompt, Reply, Tally, no_progress, read_text
 from ragtasks.config import HarnessModel
 from ragtasks.errors import ConfigurationError, JudgeError, clear_error, close_matches
-from ragtasks.weights import refuse_pickles
-
-if TYPE_CHECKING:
-    from ragtasks.harness._model_client import ModelClient
+from ragtasks.untrusted import refuse_pickles
 
 # Models share one machine, and libraries under them are not made for several at once.
 _ONE_AT_A_TIME = threading.Lock()
@@ -67,8 +69,6 @@ class JudgeModel:
 
     def _loaded(self) -> ModelClient:
         if self._client is None:
-            from ragtasks.harness._model_client import load_model_client
-
             try:
                 refuse_pickles("model in this process", str(self._model.arguments.get("pretrained", "")) or self.name)
                 self._client = load_model_client(self._model.lm_eval, self._model.arguments, self._decoding)
@@ -96,4 +96,154 @@ def _check_kind(kind: str) -> None:
         raise ConfigurationError(f"judges: unknown kind of model {kind!r}: {close_matches(kind, MODEL_REGISTRY)}")
 
 
-__all__ = ["JudgeModel"]
+# Any model of the harness as a client in this process: `hf`, `vllm`, or what else is registered.
+# The harness's models take whole prompts and return bare texts, so what an endpoint says about a reply is worked
+# out here with the model's own tokenizer: whether the prompt fits, how long the reply is, whether it was cut off.
+
+_LARGE_BATCH = 256  # for models that make batches of what they are given
+_BATCHES = 4  # for all others: what a killed process may lose, and how seldom progress moves
+
+
+class ModelClient:
+    """Answers prompts with a model of the harness; batches as the model itself does."""
+
+    def __init__(self, model: LM, name: str, decoding: Decoding | None = None) -> None:
+        """Wrap a loaded model.
+
+        Args:
+            model: the harness's model.
+            name: what decides its replies beside the decoding, such as `hf/Qwen/Qwen2.5-7B-Instruct`.
+            decoding: how replies are generated; the seed is the model's own affair and is not passed on.
+        """
+        self._model, self._name, self._decoding = model, name, decoding or Decoding()
+
+    @property
+    def name(self) -> str:
+        """The name that was given."""
+        return self._name
+
+    def describe(self) -> dict[str, Any]:
+        """Return model and decoding, without the seed: the harness's models take none for a request."""
+        decoding = self._decoding.describe()
+        del decoding["seed"]
+        return {"model": self._name, "decoding": decoding}
+
+    def answer(
+        self, prompts: Sequence[Prompt], progress: Progress = no_progress, journal: Journal | None = None
+    ) -> list[Reply]:
+        """Return one reply a prompt, in order (see `Client.answer`).
+
+        A prompt that does not fit the model's context is FAILED, never cut: the harness would drop its beginning. A
+        reply that has as many tokens as allowed when it is tokenised again is TRUNCATED.
+
+        Raises:
+            Exception: what the model raises; what came before is in the journal.
+        """
+        tally = Tally(self._name, len(prompts), progress)
+        replies: list[Reply] = []
+        n_together = self._n_together()
+        for start in range(0, len(prompts), n_together):
+            for reply in self._batch(prompts[start : start + n_together], start, journal):
+                if journal is not None:
+                    journal.record(len(replies), reply)
+                replies.append(reply)
+                tally.add(reply)
+        return replies
+
+    def _n_together(self) -> int:
+        """Return how many prompts lie between two visits to the journal."""
+        size = getattr(self._model, "batch_size", None)
+        return min(_BATCHES * size, _LARGE_BATCH) if isinstance(size, int) and size > 0 else _LARGE_BATCH
+
+    def _batch(self, prompts: Sequence[Prompt], start: int, journal: Journal | None) -> Iterator[Reply]:
+        done: dict[int, Reply] = {}
+        texts: dict[int, str] = {}
+        longest = [self._longest(prompt) for prompt in prompts]
+        for offset, prompt in enumerate(prompts):
+            known = journal.recall(start + offset) if journal is not None else None
+            text = self._rendered(prompt)
+            reply = known or self._too_long(text, self._longest(prompt))
+            if reply is None:
+                texts[offset] = text
+            else:
+                done[offset] = reply
+        requests = [
+            Instance(
+                "generate_until", {}, (text, self._settings(longest[offset])), offset, ("ragtasks_client", offset, 1)
+            )
+            for offset, text in texts.items()
+        ]
+        generated = self._model.generate_until(requests, disable_tqdm=True) if requests else []
+        for (offset, text), answer in zip(texts.items(), generated, strict=True):
+            done[offset] = self._reply(text, answer, longest[offset])
+        return (done[offset] for offset in range(len(prompts)))
+
+    def _rendered(self, prompt: Prompt) -> str:
+        """Return the text that the model reads: its chat template's, or marked lines where it has none."""
+        if _has_chat_template(self._model):
+            return str(self._model.apply_chat_template(prompt.payload(), add_generation_prompt=True))
+        if len(prompt.messages) == 1:
+            return prompt.messages[0].content
+        lines = [f"{message.role.capitalize()}: {message.content}" for message in prompt.messages]
+        return "\n\n".join([*lines, "Assistant:"])
+
+    def _longest(self, prompt: Prompt) -> int:
+        """Return how many tokens the reply to a prompt may have."""
+        return self._decoding.max_tokens * prompt.longer
+
+    def _settings(self, longest: int) -> dict[str, Any]:
+        settings: dict[str, Any] = {"until": [], "max_gen_toks": longest}
+        if self._decoding.temperature is not None:
+            settings["temperature"] = self._decoding.temperature
+            settings["do_sample"] = self._decoding.temperature > 0
+        return settings
+
+    def _too_long(self, text: str, longest: int) -> Reply | None:
+        n_tokens = self._n_tokens(text)
+        n_room = getattr(self._model, "max_length", None)
+        if n_tokens is None or not isinstance(n_room, int) or n_tokens + longest <= n_room:
+            return None
+        reason = f"{n_tokens} tokens of prompt and {longest} of reply exceed the context of {n_room}"
+        return Reply(Outcome.FAILED, reason=reason, prompt_tokens=n_tokens)
+
+    def _reply(self, prompt: str, answer: str, longest: int) -> Reply:
+        n_tokens = self._n_tokens(answer)
+        cut_off = n_tokens is not None and n_tokens >= longest
+        return read_text(
+            answer,
+            finish_reason="length" if cut_off else "",
+            prompt_tokens=self._n_tokens(prompt),
+            completion_tokens=n_tokens,
+            raw=answer,
+        )
+
+    def _n_tokens(self, text: str) -> int | None:
+        encode = getattr(self._model, "tok_encode", None)
+        return None if encode is None else len(encode(text, add_special_tokens=False))
+
+
+def _has_chat_template(model: LM) -> bool:
+    """Return whether the model's tokenizer has a template; models without a tokenizer here bring their own."""
+    tokenizer = getattr(model, "tokenizer", None)
+    return tokenizer is None or getattr(tokenizer, "chat_template", None) is not None
+
+
+def load_model_client(kind: str, arguments: Mapping[str, Any], decoding: Decoding | None = None) -> ModelClient:
+    """Return a client for a model that the harness loads, such as `hf` with `{"pretrained": "Qwen/Qwen2.5-7B"}`.
+
+    Args:
+        kind: the harness's name of the model's kind.
+        arguments: as after `--model_args`.
+        decoding: how replies are generated.
+
+    Raises:
+        ConfigurationError: unknown kind.
+    """
+    import lm_eval.models  # noqa: F401 (registers the harness's own, which it does itself only while none is known)
+
+    try:
+        model_class = harness_model(kind)
+    except (KeyError, ValueError) as error:
+        raise ConfigurationError(f"unknown kind of model {kind!r}: {close_matches(kind, MODEL_REGISTRY)}") from error
+    name = f"{kind}/{arguments.get('pretrained') or arguments.get('model') or 'model'}"
+    return ModelClient(model_class.create_from_arg_obj(dict(arguments)), name, decoding)

@@ -93,6 +93,3 @@ class ReferencePerplexityTask(ConversationTask):
     def aggregation(self) -> dict[str, Any]:
         """Return metric -> the harness's own aggregation of it."""
         return {name: _AGGREGATIONS[name] for name in self._metric_fn_list}
-
-
-__all__ = ["METRICS", "ReferencePerplexityTask"]

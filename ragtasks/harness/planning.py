@@ -23,7 +23,7 @@ from ragtasks.judges import Finding, Question, UnparsableReplyError
 from ragtasks.metrics import parse_cited
 from ragtasks.suites import suite_named
 from ragtasks.tables import Cell, Table
-from ragtasks.weights import NO_CODE, loading
+from ragtasks.untrusted import NO_CODE, loading
 
 CHARACTERS_A_TOKEN = 4.0
 """What the estimate divides by; English text has 4 to 4.5 characters a token in the tokenisers of today's models."""
@@ -224,17 +224,3 @@ def _dollars(price: Price | None, prompt_tokens: int, reply_tokens: int) -> str:
 def hours(plans: Sequence[SettingPlan], prompts_per_minute: float) -> float:
     """Return how long the answers take at a rate, in hours."""
     return sum(len(item.tokens) for item in plans) / prompts_per_minute / _MINUTES_AN_HOUR
-
-
-__all__ = [
-    "CHARACTERS_A_TOKEN",
-    "Count",
-    "JudgingPlan",
-    "SettingPlan",
-    "counter",
-    "estimated_tokens",
-    "hours",
-    "judges_table",
-    "plan",
-    "prompts_table",
-]

@@ -54,6 +54,3 @@ class RewriteTask(ConversationTask):
 def _filled(template: PromptTemplate, doc: Doc, instruction: str | None) -> str:
     own = template.render(history=doc["history"], question=doc["question"]).strip()
     return f"{instruction}\n\n{own}" if instruction else own
-
-
-__all__ = ["RewriteTask"]

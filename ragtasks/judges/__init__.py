@@ -4,9 +4,9 @@ A rubric turns a response into a question, a client answers it, a parser reads t
 reply without one is asked for again once, then stays without a value: no number is made up for it.
 """
 
+from ragtasks.judges._panel import judge_responses
 from ragtasks.judges._parsers import YES_NO, UnparsableReplyError, json_values, read_coded_label
 from ragtasks.judges._question import Finding, Question, Rubric, ask, code_of
-from ragtasks.judges._session import judge_responses
 from ragtasks.judges._verdicts import CLARIFICATION, IDK, JudgeIdk, Verdict, VerdictOutcome, Verdicts
 from ragtasks.judges.rubrics import (
     CITATION_SUPPORT,

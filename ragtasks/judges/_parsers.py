@@ -265,21 +265,3 @@ def _rating(match: re.Match[str] | None) -> int:
     if match is None or not is_whole or len(match["rating"]) > 3 or not 1 <= int(match["rating"]) <= HIGHEST_RATING:
         raise UnparsableReplyError(f"the rating is no integer from 1 to {HIGHEST_RATING}")
     return int(match["rating"])
-
-
-__all__ = [
-    "HIGHEST_RATING",
-    "LABELS",
-    "YES_NO",
-    "UnparsableReplyError",
-    "json_values",
-    "read_coded_label",
-    "read_coded_object",
-    "read_coded_rating",
-    "read_decision",
-    "read_label",
-    "read_rating",
-    "read_statements",
-    "read_support",
-    "read_yes_no",
-]

@@ -290,6 +290,3 @@ class JudgeIdk:
     def _detect(self, response: Response) -> IdkLabel:
         label, reason = self._labels.get(response, (None, "this response was not judged"))
         return IdkLabel(None if label is None else IdkVerdict(label), reason)
-
-
-__all__ = ["CLARIFICATION", "IDK", "Coverage", "JudgeIdk", "Verdict", "VerdictOutcome", "Verdicts"]

@@ -1,29 +1,54 @@
 """The one reader of what an evaluation left behind."""
 
-from ragtasks.logs._answer_contexts import OWN_CONTEXTS, contexts_of_answers
-from ragtasks.logs._evaluations import Evaluation, evaluation_of, gold_model, has_own_history, read_evaluations
-from ragtasks.logs._given_answers import AnswerReader, GivenAnswer, Note, read_answers
-from ragtasks.logs._merging import Group, comparable_evaluations, group_of, merge_evaluations, model_names
-from ragtasks.logs._origin import Kind, model_of, own_history
-from ragtasks.logs._predictions import answers_evaluation, read_predictions
+from ragtasks.logs._evaluations import (
+    Evaluation,
+    Kind,
+    evaluation_of,
+    gold_model,
+    has_own_history,
+    model_of,
+    own_history,
+    read_evaluations,
+)
+from ragtasks.logs._given_answers import (
+    OWN_CONTEXTS,
+    AnswerReader,
+    GivenAnswer,
+    Note,
+    answers_evaluation,
+    contexts_of_answers,
+    read_answers,
+    read_predictions,
+)
 from ragtasks.logs._provenance import (
     ASKED,
     CAUSES,
     DECISIVE,
     UNKNOWN,
+    Group,
     asked_otherwise,
     causes_of,
+    comparable_evaluations,
     files_of,
+    group_of,
     heading,
+    merge_evaluations,
+    model_names,
     provenance_of,
     scored_on,
     shortened_prompts,
 )
 from ragtasks.logs._rows import Row
-from ragtasks.logs._sample_lines import samples_of
-from ragtasks.logs._saved_answers import DEFAULT_SUITE, SavedEvaluation, SavedTask, evaluation_files, read_results
-from ragtasks.logs._saved_results import value_at
-from ragtasks.logs._saved_settings import say_unused
+from ragtasks.logs._saved import (
+    DEFAULT_SUITE,
+    SavedEvaluation,
+    SavedTask,
+    evaluation_files,
+    read_results,
+    samples_of,
+    say_unused,
+    value_at,
+)
 
 __all__ = [
     "ASKED",

@@ -1,21 +1,154 @@
-"""Answers of a system of one's own: records with an id and a text, and with passages where it retrieved for itself.
-
-Files and Python programs bring the same records, so there is one reader. It looks at every record before anything is
-said, and says everything at once.
-"""
+"""Answers of a system of one's own, from a file or as records, as if the harness had logged them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ragtasks.benchmarks import Benchmark
-from ragtasks.errors import close_matches
-from ragtasks.files import Violations, contexts_in, json_lines
-from ragtasks.ids import normalise_task_id
-from ragtasks.records import Passage
+from ragtasks.benchmarks import Benchmark, build_doc, contexts_for, response_of
+from ragtasks.config import EvaluationConfig
+from ragtasks.errors import ConfigurationError, RagtasksError, clear_error, close_matches
+from ragtasks.files import OFFICIAL, Violations, contexts_in, json_lines
+from ragtasks.logs._saved import SavedEvaluation, SavedTask, unusable
+from ragtasks.metrics import answer_text
+from ragtasks.records import Answerability, Contexts, Passage, Setting, normalise_task_id
+from ragtasks.suites import suite_with
+
+_FILTER, _SAMPLE_FILTER = "none", "sample"
+
+
+def answers_evaluation(
+    given: Mapping[str, GivenAnswer],
+    benchmark: Benchmark,
+    contexts: Contexts,
+    *,
+    config: EvaluationConfig,
+    source: Path,
+    folder: Path,
+    name: str,
+    time: str,
+) -> SavedEvaluation:
+    """Return the answers of a system of one's own, as if the harness had logged them.
+
+    Conversational tasks are left out unless the configuration counts them, as in a run of the harness.
+
+    Args:
+        given: task id -> answer.
+        benchmark: where targets and labels come from.
+        contexts: the setting, and the passages that each answer rests on (`contexts_of_answers`).
+        config: what to score with.
+        source: the file that the answers come from.
+        folder: where they belong below an output folder.
+        name: the system's name in tables.
+        time: what stands in the names of the files that are written, in the place of a time.
+
+    Raises:
+        BenchmarkFileError: no answer is left.
+    """
+    setting, config = contexts.setting, config.model_copy(update={"run": contexts.run})
+    rows = [
+        _row(
+            build_doc(benchmark, task, setting, config.run, contexts.passages[task.task_id]),
+            given[task.task_id],
+            config.end_of_thinking,
+        )
+        for task in benchmark.tasks
+        if task.task_id in given and (config.conversational or task.answerability is not Answerability.CONVERSATIONAL)
+    ]
+    if not rows:
+        raise unusable("answers", source, "an answer to a task that counts", "none: all tasks are conversational")
+    provenance = {
+        "benchmark": benchmark.label,
+        "suite": suite_with(benchmark.suite, config.metrics),
+        "revision": benchmark.revision,
+        "setting_tasks": {setting.value: _tasks_to_answer(benchmark, setting, config, rows)},
+        "fingerprint": None,
+    }
+    tasks = tuple(_tasks_of(rows, benchmark, setting, config, provenance))
+    return SavedEvaluation(source, folder, time, _results_of(name, benchmark, setting, tasks), tasks, {})
+
+
+def read_predictions(
+    file: Path, folder: Path, benchmark: Benchmark, setting: Setting, *, config: EvaluationConfig, store: Path
+) -> SavedEvaluation:
+    """Return the answers in a file, as if the harness had logged them; the system has the file's name.
+
+    Args:
+        file: answers, as `read_answers` reads them; those without passages were given the setting's.
+        folder: where they belong below an output folder.
+        benchmark: what was answered.
+        setting: in which setting.
+        config: what to score with; names the run that gave the setting's passages.
+        store: folder of the stored runs.
+
+    Raises:
+        BenchmarkFileError: all errors of the file by line.
+        ConfigurationError, CacheError: as `contexts_of_answers`.
+    """
+    given = read_answers(file, benchmark)
+    contexts = contexts_of_answers(given, benchmark, setting, config.run, store)
+    time = file.stem.replace("_", "-")
+    return answers_evaluation(
+        given, benchmark, contexts, config=config, source=file, folder=folder, name=file.stem, time=time
+    )
+
+
+def _row(doc: dict[str, Any], answer: GivenAnswer, end_of_thinking: str) -> dict[str, Any]:
+    """Return an answer as a logged sample; its prompt is not known."""
+    kind = _SAMPLE_FILTER if doc["is_sample"] else _FILTER
+    return {
+        "doc": {**doc, "no_answer": answer.no_answer} if answer.no_answer else doc,
+        "target": doc["target"],
+        "arguments": {},
+        "resps": [[answer.text]],
+        "filtered_resps": [answer_text(answer.text, end_of_thinking)],
+        "filter": kind,
+        "metrics": [],
+    }
+
+
+def _tasks_of(
+    rows: Sequence[dict[str, Any]],
+    benchmark: Benchmark,
+    setting: Setting,
+    config: EvaluationConfig,
+    provenance: Mapping[str, Any],
+) -> Iterator[SavedTask]:
+    """Yield the rows of each domain as a harness task."""
+    for domain in dict.fromkeys(row["doc"]["domain"] for row in rows):
+        chosen = [row for row in rows if row["doc"]["domain"] == domain]
+        numbered = tuple({"doc_id": number, **row} for number, row in enumerate(chosen))
+        responses = tuple(response_of(row["doc"], row["filtered_resps"][0]) for row in chosen)
+        name = f"{benchmark.name}_{setting.value}_{domain}"
+        yield SavedTask(name, benchmark.name, config, provenance, {}, numbered, responses)
+
+
+def _tasks_to_answer(
+    benchmark: Benchmark, setting: Setting, config: EvaluationConfig, rows: Sequence[dict[str, Any]]
+) -> dict[str, int]:
+    domains = {row["doc"]["domain"] for row in rows}
+    return benchmark.count_tasks(setting, domains, conversational=config.conversational)
+
+
+def _results_of(name: str, benchmark: Benchmark, setting: Setting, tasks: Sequence[SavedTask]) -> dict[str, Any]:
+    """Return what the harness would say of the origin of answers, as far as it is known."""
+    names = [task.name for task in tasks]
+    sizes = {task.name: {"original": len(task.rows), "effective": len(task.rows)} for task in tasks}
+    return {
+        "group_subtasks": {f"{benchmark.name}_{setting.value}": names},
+        "configs": {name: {"task": name} for name in names},
+        "n-samples": sizes,
+        "config": {"model": "answers", "model_args": {"model": name}},
+        "model_source": "answers",
+        "model_name": name,
+    }
+
+
+# Answers of a system of one's own: records with an id and a text, and with passages where it retrieved for itself.
+# Files and Python programs bring the same records, so there is one reader. It looks at every record before anything
+# is said, and says everything at once.
 
 ANSWER_KEYS = {
     "id": ("id", "task_id"),
@@ -168,4 +301,73 @@ def _only_text(predictions: list[Any]) -> object:
     return predictions[0].get("text", predictions) if is_one else predictions
 
 
-__all__ = ["ANSWER_KEYS", "AnswerReader", "GivenAnswer", "Note", "read_answers"]
+# Which passages given answers rest on: those that the system says it used, else those of the setting.
+
+OWN_CONTEXTS = "file"
+"""Stands for the run where the answers themselves say which passages they rest on."""
+
+_MOST_SHOWN = 5
+
+
+def contexts_of_answers(
+    given: Mapping[str, GivenAnswer], benchmark: Benchmark, setting: Setting, run: str, store: Path
+) -> Contexts:
+    """Return the passages that each task of a setting was given, as far as its answer does not say otherwise.
+
+    Its run is `OWN_CONTEXTS` where every answer has passages of its own, and they are not those of the setting.
+
+    Args:
+        given: task id -> answer.
+        benchmark: what was answered.
+        setting: whose passages answers without their own were given; decides which tasks there are.
+        run: the run that gave them.
+        store: folder of the stored runs.
+
+    Raises:
+        BenchmarkFileError, CacheError: as `ragtasks.benchmarks.contexts_for`.
+        ConfigurationError: the setting has no passages and an answer has none either, or an answer to a task that is
+            not one of the setting.
+    """
+    own = {task_id: answer.passages for task_id, answer in given.items() if answer.passages is not None}
+    is_own = bool(own) and all(item.passages is not None or item.no_answer for item in given.values())
+    try:
+        published = contexts_for(benchmark, setting, run, store).passages
+    except RagtasksError as error:
+        if not is_own or run != OFFICIAL or setting is Setting.REFERENCE_RAG:
+            raise _no_passages(benchmark, setting, len(given) - len(own), error) if not is_own else error from error
+        published = {task.task_id: () for task in benchmark.tasks}
+    if outside := [task_id for task_id in given if task_id not in published]:
+        raise _outside(benchmark, setting, outside)
+    differs = any(_key(passages) != _key(published[task_id]) for task_id, passages in own.items())
+    return Contexts(OWN_CONTEXTS if is_own and differs else run, setting, {**published, **own})
+
+
+def _key(passages: Sequence[Passage]) -> list[tuple[str, str]]:
+    return [(passage.passage_id, passage.text) for passage in passages]
+
+
+def _no_passages(benchmark: Benchmark, setting: Setting, n: int, error: RagtasksError) -> RagtasksError:
+    if not isinstance(error, ConfigurationError):
+        return error
+    return ConfigurationError(
+        clear_error(
+            "answers",
+            where=f"to {benchmark.label} in setting {setting.value}",
+            expected="`contexts` in every answer, as the setting has no passages of its own",
+            found=f"{n} answers without ({str(error).splitlines()[0]})",
+            next_step="write what each answer rests on as `contexts`, or name a stored run with --run",
+        )
+    )
+
+
+def _outside(benchmark: Benchmark, setting: Setting, ids: Sequence[str]) -> ConfigurationError:
+    more = f" and {len(ids) - _MOST_SHOWN} more" if len(ids) > _MOST_SHOWN else ""
+    return ConfigurationError(
+        clear_error(
+            "answers",
+            where=f"to {benchmark.label}",
+            expected=f"tasks of the setting {setting.value}",
+            found=f"{len(ids)} answers to others: {', '.join(ids[:_MOST_SHOWN])}{more}",
+            next_step="name the setting that was answered; `ragtasks export-tasks` lists its tasks",
+        )
+    )

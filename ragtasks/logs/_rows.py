@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ragtasks.judges import VerdictOutcome
-from ragtasks.logs._logged_samples import require_sample
-from ragtasks.logs._sample_lines import sample_lines
-from ragtasks.logs._saved_results import LoggedSamples
+from ragtasks.logs._saved import LoggedSamples, require_sample, sample_lines
 
 _ONCE = "each task once in a setting (harness tasks over the same questions need calls of their own)"
 
@@ -110,6 +108,3 @@ def _number(value: Any) -> float | None:
     if math.isinf(value):
         raise ValueError("a score that is not finite")
     return float(value)
-
-
-__all__ = ["Row", "read_rows", "row_of"]

@@ -14,15 +14,17 @@ from ragtasks.metrics._agreement import (
 from ragtasks.metrics._answer_text import answer_text, is_error_text, is_no_answer, language_of
 from ragtasks.metrics._answerability import (
     ANS_ACC,
+    LEFT_OUT,
     NO_VERDICT,
     EncoderIdk,
     IdkDetector,
     IdkLabel,
     RuleBasedIdk,
     answerability_accuracy,
+    condition_paper,
+    ibm_visible_answerability,
 )
 from ragtasks.metrics._answers import METRICS, IbmJudged, Judged, Semantics, score_responses
-from ragtasks.metrics._conditioning import LEFT_OUT, condition_paper, ibm_visible_answerability
 from ragtasks.metrics._metric import COUNT, PERCENT, RESCALED, Metric, Pair, Scores
 from ragtasks.metrics._multihop import accuracy, accuracy_official, null_accuracy
 from ragtasks.metrics._rewriting import (

@@ -275,17 +275,3 @@ _DISAGREEMENTS: Mapping[Level, Callable[[Counter[float]], _Disagreement]] = {
     Level.ORDINAL: _ordinal,
     Level.INTERVAL: _interval,
 }
-
-__all__ = [
-    "NOTHING_VARIES",
-    "TOO_FEW",
-    "Level",
-    "RaterAgreement",
-    "cohen_kappa",
-    "inverse_frequency",
-    "krippendorff_alpha",
-    "pairwise_spearman",
-    "rater_agreement",
-    "spearman",
-    "spearman_repeated",
-]

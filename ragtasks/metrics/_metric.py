@@ -48,6 +48,3 @@ class Metric:
     def is_given(self, *, judges: bool, official_prompts: bool) -> bool:
         """Return whether the score exists where there are judges or none, asked in the official words or in ours."""
         return (judges or not self.needs_judges) and (official_prompts or not self.needs_official_prompts)
-
-
-__all__ = ["COUNT", "PERCENT", "RESCALED", "Metric", "Pair", "Scores"]

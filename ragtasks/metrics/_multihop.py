@@ -85,6 +85,3 @@ def normalised(text: str) -> str:
     """Return a text in lower case, without punctuation and articles, with single blanks."""
     plain = text.lower().translate(_INSIDE_WORDS).translate(_TO_BLANK)
     return " ".join(_ARTICLES.sub(" ", plain).split())
-
-
-__all__ = ["INSUFFICIENT", "accuracy", "accuracy_official", "answer_in", "normalised", "null_accuracy"]

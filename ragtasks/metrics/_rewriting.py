@@ -99,6 +99,3 @@ def length_ratio(rewrite: str, question: str) -> float:
 def is_changed(rewrite: str, question: str) -> bool:
     """Return whether the rewrite has other words than the question; case, blanks and punctuation aside."""
     return _WORD.findall(rewrite.casefold()) != _WORD.findall(question.casefold())
-
-
-__all__ = ["QUERY_METRICS", "Search", "Searched", "is_changed", "length_ratio", "n_query_words", "query_scores"]

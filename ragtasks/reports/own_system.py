@@ -33,6 +33,3 @@ def _notes(done: OwnScores) -> Iterator[str]:
         yield f"contexts: {done.n_without} of {done.n_answers} answers rest on none; nothing there can be faithful"
     if n_bare := done.n_answers - done.n_own_contexts:
         yield f"contexts: {n_bare} of {done.n_answers} answers have none and are scored against the setting's"
-
-
-__all__ = ["describe_scores"]

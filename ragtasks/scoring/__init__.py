@@ -1,10 +1,8 @@
 """Responses to scores, in one pass over all of them; it knows no harness."""
 
-from ragtasks.scoring._asking import System, ask_endpoint, asked_of
 from ragtasks.scoring._failures import record_checked, record_failure, take_checked, take_failures
 from ragtasks.scoring._judge import Place, parsed_metadata, rescore
-from ragtasks.scoring._live_retrieval import LiveRetrieval
-from ragtasks.scoring._own_system import OwnScores, OwnSystem, score_own
+from ragtasks.scoring._own_system import OwnScores, OwnSystem, System, ask_endpoint, asked_of, score_own
 from ragtasks.scoring._picking import Picked, pick_best
 from ragtasks.scoring._plausibility import (
     CHECKS,
@@ -19,10 +17,9 @@ from ragtasks.scoring._plausibility import (
     replies_in,
     require_plausible,
 )
-from ragtasks.scoring._ready_judge import ready_judge
 from ragtasks.scoring._results_layout import scored_row
-from ragtasks.scoring._scored_response import ScoredResponse
-from ragtasks.scoring._scoring import ResponseScorer, given_metrics, shared_scorer
+from ragtasks.scoring._retrieval import LiveRetrieval
+from ragtasks.scoring._scoring import ResponseScorer, ScoredResponse, given_metrics, ready_judge, shared_scorer
 
 __all__ = [
     "CHECKS",

@@ -28,10 +28,8 @@ from ragtasks.logs import (
 from ragtasks.records import Setting
 from ragtasks.scoring._failures import take_failures
 from ragtasks.scoring._plausibility import CheckedAnswers, require_plausible
-from ragtasks.scoring._ready_judge import LocalJudge
 from ragtasks.scoring._results_layout import write_results
-from ragtasks.scoring._scored_response import ScoredResponse
-from ragtasks.scoring._scoring import ResponseScorer, shared_scorer
+from ragtasks.scoring._scoring import LocalJudge, ResponseScorer, ScoredResponse, shared_scorer
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -241,6 +239,3 @@ def _other_data(task: SavedTask, benchmark: Benchmark) -> str:
         found=f"{benchmark.label} in {benchmark.root}",
         next_step="give its folder as `data` in the metadata",
     )
-
-
-__all__ = ["Place", "open_named", "parsed_metadata", "require_leave", "rescore", "score_tasks"]

@@ -77,6 +77,3 @@ def _picked(responses: Sequence[Response], ratings: Sequence[float | None]) -> P
         return not responses[index].no_answer, -1.0 if rating is None else rating
 
     return Picked(max(range(len(responses)), key=merit), tuple(ratings))
-
-
-__all__ = ["Picked", "pick_best"]

@@ -621,19 +621,3 @@ CHECKS: Mapping[str, Check] = {
 """Name -> check, in the order in which they are shown."""
 
 _OF_ORIGIN = ("foreign_passages", "unknown_passages", "other_setting")  # checks that read the benchmark's files
-
-__all__ = [
-    "CHECKS",
-    "EXEMPT",
-    "IMPLAUSIBLE",
-    "Answers",
-    "Check",
-    "CheckedAnswers",
-    "Plausibility",
-    "check_together",
-    "checked_again",
-    "find_implausible",
-    "plausibility_of",
-    "replies_in",
-    "require_plausible",
-]

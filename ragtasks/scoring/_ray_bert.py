@@ -101,6 +101,3 @@ class _Worker:
             return {"violation": str(error), "start": row["start"], "scores": "[]"}
         values = [(score.precision, score.recall, score.f1) for score in scores]
         return {"violation": "", "start": row["start"], "scores": json.dumps(values)}
-
-
-__all__ = ["RayBertScorer"]

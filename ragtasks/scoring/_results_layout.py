@@ -16,8 +16,7 @@ from ragtasks.logs import DEFAULT_SUITE, OWN_CONTEXTS, SavedEvaluation, SavedTas
 from ragtasks.metrics import Metric
 from ragtasks.records import Setting
 from ragtasks.scoring._plausibility import EXEMPT, CheckedAnswers, check_together, plausibility_of, replies_in
-from ragtasks.scoring._scored_response import ScoredResponse
-from ragtasks.scoring._scoring import ResponseScorer
+from ragtasks.scoring._scoring import ResponseScorer, ScoredResponse
 from ragtasks.suites import suite_named
 
 _PER_TASK = ("configs", "versions", "n-shot", "n-samples", "task_hashes")
@@ -174,6 +173,3 @@ def _config(
         "metric_list": metrics,
         "metadata": {**(saved.get("metadata") or {}), "ragtasks": dict(provenance)},
     }
-
-
-__all__ = ["scored_row", "write_results"]

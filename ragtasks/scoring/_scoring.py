@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from ragtasks.benchmarks import Benchmark, open_benchmark
-from ragtasks.clients import check_reply_cache
-from ragtasks.config import DEFAULT_ENCODER, NO_ENCODER, SAMPLE_ENCODER, EvaluationConfig
+from ragtasks.clients import Client, Endpoint, check_reply_cache, credentials_for
+from ragtasks.config import DEFAULT_ENCODER, NO_ENCODER, SAMPLE_ENCODER, EvaluationConfig, HarnessModel, Judge
 from ragtasks.environment import (
     embedding_cache_bytes,
     embedding_cache_file,
@@ -18,8 +20,8 @@ from ragtasks.environment import (
     run_store,
     secret,
 )
-from ragtasks.errors import JudgeError, RagtasksError
-from ragtasks.judges import IDK, Verdicts, judge_responses
+from ragtasks.errors import ConfigurationError, JudgeError, MissingExtraError, RagtasksError
+from ragtasks.judges import IDK, JudgeIdk, Verdicts, judge_responses
 from ragtasks.metrics import (
     BertScorer,
     EmbeddingCache,
@@ -39,10 +41,7 @@ from ragtasks.progress import progress_bars
 from ragtasks.records import Response, Score
 from ragtasks.scoring._failures import record_failure, survive
 from ragtasks.scoring._ray_bert import RayBertScorer
-from ragtasks.scoring._ready_judge import LocalJudge, ready_judge
-from ragtasks.scoring._refusals import refusal_labels
-from ragtasks.scoring._scored_response import ScoredResponse, notes_of, verdict_rows
-from ragtasks.scoring._search import CorpusSearch
+from ragtasks.scoring._retrieval import CorpusSearch
 from ragtasks.suites import ScoringInputs, Suite, suite_named
 from retrieval_cache.engines import encoding_workers
 
@@ -292,4 +291,95 @@ def _shared_bert(name: str, device: str | None, workers: str | None) -> BertScor
     return BertScorer(spec, device=device) if workers is None else RayBertScorer(spec, workers, device=device)
 
 
-__all__ = ["ResponseScorer", "given_metrics", "shared_scorer"]
+# The scores of one response, and what a log notes beside them.
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredResponse:
+    """All scores of one response, and what a reader of the logs wants beside them."""
+
+    scores: Scores
+    """Metric name -> score."""
+    notes: dict[str, Any]
+    """IDK verdict with its reason; metric name -> reason for what is unscored."""
+
+
+def notes_of(scores: Scores, label: IdkLabel, verdicts: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "idk": label.verdict.value if label.verdict else None,
+        "idk_reason": label.reason,
+        "unscored": {name: score.reason for name, score in scores.items() if score.value is None},
+        **({"verdicts": verdicts} if verdicts else {}),
+    }
+
+
+def verdict_rows(verdicts: Verdicts | None, n_responses: int) -> list[list[dict[str, Any]]]:
+    """Return every verdict on each response as JSON values: judge, label, reason, raw replies, tokens."""
+    if verdicts is None:
+        return [[] for _ in range(n_responses)]
+    return [
+        [
+            {**asdict(row), "outcome": row.outcome.value, "replies": list(row.replies)}
+            for rubric in verdicts.rubrics
+            for row in (verdicts.verdict(index, rubric, name) for name in verdicts.judges)
+        ]
+        for index in range(n_responses)
+    ]
+
+
+# Who says that a response does not know: the judges, and rules where no judge says anything.
+# Scores that rest on it would else be unscored wherever a weak judge gave no verdict, because of that judge alone.
+
+
+@dataclass(frozen=True, slots=True)
+class RefusalLabels:
+    """One label a response, and who gave them."""
+
+    labels: Sequence[IdkLabel]
+    """In the order of the responses; one of the rules that stands in says so in its reason."""
+    n_by_judges: int = 0
+    """Labels that judges gave."""
+    n_stand_ins: int = 0
+    """Labels of the rules in the place of a judge's."""
+
+
+def refusal_labels(responses: Sequence[Response], verdicts: Verdicts | None, rules: IdkDetector) -> RefusalLabels:
+    """Return who refuses to answer.
+
+    Args:
+        responses: what was answered.
+        verdicts: of judges that were asked about it; None: the rules decide.
+        rules: decide where there are no verdicts, and on each response that no judge gave one on. Judges that are split
+            gave some, and leave the response without a label.
+    """
+    if verdicts is None:
+        return RefusalLabels(rules.detect(responses))
+    labels = JudgeIdk(verdicts).detect(responses)
+    unsaid = [index for index in range(len(responses)) if verdicts.score(index, IDK).value is None]
+    for index, label in zip(unsaid, rules.detect([responses[index] for index in unsaid]), strict=True):
+        why = labels[index].reason
+        labels[index] = replace(label, reason=f"{rules.name} stand in ({why}): {label.reason}")
+    return RefusalLabels(labels, len(labels) - len(unsaid), len(unsaid))
+
+
+# Judges before anything is asked: what is missing is said before a model answers.
+
+LocalJudge = Callable[[HarnessModel], Client]
+"""Loads a judge that is a model of this process: handed in by who may import the harness."""
+
+
+def ready_judge(judge: Judge, local_judge: LocalJudge | None) -> Endpoint | Client:
+    """Return what can be asked: an endpoint as it is, a model of this process as a client.
+
+    Raises:
+        RagtasksError: a library or a key is missing, or nothing loads a model of this process.
+    """
+    if isinstance(judge, Endpoint):
+        for library in ("openai", "aiohttp"):
+            if find_spec(library) is None:
+                raise MissingExtraError(library, "judge", f"the judge {judge.model}")
+        credentials_for(judge, secret)  # a key that is not set is said before the model answers
+        return judge
+    if local_judge is None:
+        raise ConfigurationError(f"judges: {judge.model} is a model of this process, and nothing here loads one")
+    return local_judge(judge)

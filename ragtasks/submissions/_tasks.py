@@ -14,6 +14,3 @@ class SubmissionTask(str, Enum):
     """Answers from the reference passages."""
     C = "C"
     """Retrieval and answers."""
-
-
-__all__ = ["SubmissionTask"]

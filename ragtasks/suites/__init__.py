@@ -1,8 +1,6 @@
 """Suites: the metrics that score a kind of benchmark, declared once and found by the suite's name."""
 
-from ragtasks.suites._added import SuiteMetric
-from ragtasks.suites._registry import added_metric_names, suite_named, suite_with
-from ragtasks.suites._suite import ScoringInputs, Suite
+from ragtasks.suites._suite import ScoringInputs, Suite, SuiteMetric, added_metric_names, suite_named, suite_with
 
 __all__ = [
     "ScoringInputs",

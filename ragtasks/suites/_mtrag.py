@@ -86,5 +86,3 @@ SUITE = Suite(
     metrics=METRICS, score=score, rubrics=lambda: rubrics_named(RUBRICS), official_rubrics=official, uses_encoder=True
 )
 """What MTRAG and its kin are scored with."""
-
-__all__ = ["RUBRICS", "SUITE", "judged", "official", "score"]

@@ -75,5 +75,3 @@ SUITE = Suite(
     uses_encoder=True,
 )
 """What MTRAG-S is scored with."""
-
-__all__ = ["METRIC_NAMES", "SUITE", "score"]

@@ -132,5 +132,3 @@ def _bert_scores(semantic: SemanticScore | None, reason: str) -> Scores:
 
 SUITE = Suite(metrics=METRICS, score=score, known_refusals=KNOWN_REFUSALS, uses_encoder=True)
 """What the benchmarks on the Doc2Dial documents are scored with."""
-
-__all__ = ["CANNOT_ANSWER", "KNOWN_REFUSALS", "LEFT_OUT", "METRICS", "SUITE", "is_token", "refusal_label", "score"]

@@ -67,5 +67,3 @@ def rubrics() -> Sequence[Rubric]:
 
 SUITE = Suite(metrics=METRICS, score=score, rubrics=rubrics, uses_encoder=False)
 """What MultiHop-RAG is scored with."""
-
-__all__ = ["KINDS", "METRICS", "SUITE", "rubrics", "score"]

@@ -11,8 +11,7 @@ from functools import partial
 from ragtasks.judges import CLARIFICATION, CONTEXT_PRECISION, CONTEXT_RECALL, RL_MTB, RL_R, Rubric, rubrics_named
 from ragtasks.metrics import COUNT, Metric, condition_paper, extractiveness
 from ragtasks.records import Score
-from ragtasks.suites._added import SuiteMetric, verdict_scores
-from ragtasks.suites._suite import ScoringInputs
+from ragtasks.suites._suite import ScoringInputs, SuiteMetric, verdict_scores
 
 
 def _conditioned(rubric: str, inputs: ScoringInputs) -> Sequence[Score]:
@@ -71,14 +70,3 @@ LENGTH = SuiteMetric(
     Metric("length", "characters of the answer, as the official scripts count", higher_is_better=None, bounds=COUNT),
     _length,
 )
-
-__all__ = [
-    "EXTRACTIVENESS",
-    "LENGTH",
-    "MTB",
-    "MTB_RAW",
-    "PRECISION",
-    "RECALL",
-    "RELEVANCE",
-    "RELEVANCE_RAW",
-]

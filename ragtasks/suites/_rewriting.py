@@ -125,5 +125,3 @@ SUITE = Suite(
     metrics=METRICS, score=partial(score_rewrites, contract=JSON_CONTRACT), uses_encoder=False, uses_retriever=True
 )
 """What a rewriting model that replies in JSON is scored with."""
-
-__all__ = ["METRICS", "SUITE", "score_rewrites"]

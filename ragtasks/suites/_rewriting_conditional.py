@@ -39,5 +39,3 @@ def _saved(response: Response) -> Scores:
 
 SUITE = Suite(metrics=METRICS, score=score, uses_encoder=False, uses_retriever=True)
 """What a rewriting model that may decline is scored with."""
-
-__all__ = ["METRICS", "SUITE", "score"]

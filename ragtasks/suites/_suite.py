@@ -6,14 +6,17 @@ for all and hands over what it found as `ScoringInputs`.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 from ragtasks.benchmarks import Benchmark
 from ragtasks.errors import ConfigurationError
-from ragtasks.judges import Rubric, Verdicts
+from ragtasks.judges import Rubric, Verdicts, added_rubric_names, rubrics_named
 from ragtasks.metrics import IdkLabel, Metric, Scores, Search, Semantics
-from ragtasks.records import Response
+from ragtasks.plugins import ExtensionPoint
+from ragtasks.records import Response, Score
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,4 +89,154 @@ class Suite:
         return self.official_rubrics(benchmark)
 
 
-__all__ = ["ScoringInputs", "Suite", "no_rubrics"]
+# One metric with its computation: how a metric joins a suite that is there, from this package or from another.
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteMetric:
+    """A metric that can be added to a suite; `--metadata '{"metrics": [NAME]}'` does.
+
+    Raises:
+        ConfigurationError: a field of another kind.
+    """
+
+    metric: Metric
+    """Its declaration."""
+    score: Callable[[ScoringInputs], Sequence[Score]]
+    """Scoring inputs -> one score a response, in order. Called only where there are verdicts if it needs judges."""
+    suites: tuple[str, ...] = ()
+    """Suites that it makes sense in; none: any."""
+    rubrics: Callable[[], Sequence[Rubric]] = no_rubrics
+    """What judges are asked for it beside what its suite asks, in our words: there are no others."""
+
+    def __post_init__(self) -> None:
+        callables = callable(self.score) and callable(self.rubrics)
+        if not isinstance(self.metric, Metric) or not callables or not isinstance(self.suites, tuple):
+            fields = "metric: Metric, score: callable, suites: tuple of names, rubrics: callable"
+            raise ConfigurationError(f"SuiteMetric({fields})")
+
+
+def verdict_scores(rubric: str, inputs: ScoringInputs) -> Sequence[Score]:
+    """Return what judges said under a rubric as one score a response."""
+    assert inputs.verdicts is not None
+    return inputs.verdicts.scores(rubric)
+
+
+def metric_of_rubric(rubric: Rubric) -> SuiteMetric:
+    """Return the metric that a rubric is by itself: what judges said of each response, not conditioned."""
+    metric = Metric(rubric.name, f"{rubric.description}, by LLM judges", needs_judges=True)
+    return SuiteMetric(metric, partial(verdict_scores, rubric.name), rubrics=lambda: [rubric])
+
+
+def with_metric(suite: Suite, name: str, added: SuiteMetric) -> Suite:
+    """Return a suite with one more metric.
+
+    Args:
+        suite: which stays as it is.
+        name: of the suite.
+        added: what joins it.
+
+    Raises:
+        ConfigurationError: the suite has a metric of that name, or is none that it makes sense in.
+    """
+    metric = added.metric.name
+    if metric in {own.name for own in suite.metrics}:
+        raise ConfigurationError(f"metric {metric!r} stands in the suite {name!r} already; leave it out")
+    if added.suites and name not in added.suites:
+        raise ConfigurationError(f"metric {metric!r} is none of the suite {name!r}, only of {', '.join(added.suites)}")
+    official = suite.official_rubrics
+    return replace(
+        suite,
+        metrics=(*suite.metrics, added.metric),
+        score=partial(_score, suite, added),
+        rubrics=lambda: _joined(suite.rubrics(), added.rubrics()),
+        official_rubrics=(lambda benchmark: _joined(official(benchmark), added.rubrics())) if official else None,
+    )
+
+
+def _joined(own: Sequence[Rubric], more: Sequence[Rubric]) -> list[Rubric]:
+    """Return rubrics of different names: one that is asked already is not asked twice."""
+    names = {rubric.name for rubric in own}
+    return [*own, *(rubric for rubric in more if rubric.name not in names)]
+
+
+def _score(suite: Suite, added: SuiteMetric, inputs: ScoringInputs) -> list[Scores]:
+    scores = suite.score(inputs)
+    if added.metric.needs_judges and inputs.verdicts is None:
+        return scores
+    own = list(added.score(inputs))
+    if len(own) != len(scores) or not all(isinstance(score, Score) for score in own):
+        raise ConfigurationError(f"metric {added.metric.name!r}: not one Score for each of {len(scores)} responses")
+    return [{**others, added.metric.name: score} for others, score in zip(scores, own, strict=True)]
+
+
+# Which suites there are, and which metrics other packages add to them.
+# The name of a suite with added metrics says so, `mtrag+reading_ease`: results hold that name, so whoever reads
+# them later knows the metrics again.
+
+SUITES = ExtensionPoint(
+    "ragtasks.suites",
+    "suite",
+    Suite,
+    {
+        "mtrag": "ragtasks.suites._mtrag:SUITE",
+        "mtrag_s": "ragtasks.suites._mtrag_s:SUITE",
+        "multidoc2dial": "ragtasks.suites._multidoc2dial:SUITE",
+        "multihop_rag": "ragtasks.suites._multihop_rag:SUITE",
+        "rewriting": "ragtasks.suites._rewriting:SUITE",
+        "rewriting_conditional": "ragtasks.suites._rewriting_conditional:SUITE",
+        "trec_rag24": "ragtasks.suites.trec_rag:TREC_RAG24",
+        "trec_rag25": "ragtasks.suites.trec_rag:TREC_RAG25",
+    },
+)
+"""Every suite."""
+
+METRICS = ExtensionPoint(
+    "ragtasks.metrics",
+    "added metric",
+    SuiteMetric,
+    {
+        "context_precision": "ragtasks.suites._paper_metrics:PRECISION",
+        "context_recall": "ragtasks.suites._paper_metrics:RECALL",
+        "extractiveness": "ragtasks.suites._paper_metrics:EXTRACTIVENESS",
+        "length": "ragtasks.suites._paper_metrics:LENGTH",
+        "rl_mtb": "ragtasks.suites._paper_metrics:MTB",
+        "rl_mtb_raw": "ragtasks.suites._paper_metrics:MTB_RAW",
+        "rl_r": "ragtasks.suites._paper_metrics:RELEVANCE",
+        "rl_r_raw": "ragtasks.suites._paper_metrics:RELEVANCE_RAW",
+    },
+)
+"""Metrics that can be added to a suite; those of the suites themselves stand in them."""
+
+_PLUS = "+"
+
+
+@functools.lru_cache(maxsize=16)
+def suite_named(name: str) -> Suite:
+    """Return the suite of a name, with the metrics that the name adds behind `+`.
+
+    Raises:
+        ConfigurationError: there is no such suite or metric; or what another package adds cannot be used.
+    """
+    own, *added = name.split(_PLUS)
+    suite = SUITES.get(own)
+    for metric in added:
+        suite = with_metric(suite, own, _added(metric))
+    return suite
+
+
+def _added(name: str) -> SuiteMetric:
+    """Return the metric of a name; a rubric of another package is one by itself."""
+    if name not in METRICS.names() and name in added_rubric_names():
+        return metric_of_rubric(*rubrics_named([name]))
+    return METRICS.get(name)
+
+
+def added_metric_names() -> list[str]:
+    """Return the names of the metrics that can be added to a suite, ours and others'; nothing is imported."""
+    return sorted({*METRICS.names(), *added_rubric_names()})
+
+
+def suite_with(name: str, metrics: Sequence[str]) -> str:
+    """Return the name of a suite with exactly these metrics added; what the name adds before is taken off."""
+    return _PLUS.join([name.partition(_PLUS)[0], *metrics])

@@ -201,5 +201,3 @@ TREC_RAG25 = Suite(
     uses_encoder=False,
 )
 """What TREC RAG 2025 is scored with."""
-
-__all__ = ["TREC_RAG24", "TREC_RAG25", "judged_part_scores", "judged_scores"]

@@ -5,8 +5,7 @@ model writes is read, checked against the documents and counted; nothing is fill
 """
 
 from ragtasks.synthesis._folder import Outcome
-from ragtasks.synthesis._pipeline import synthesize
-from ragtasks.synthesis._settings import POOLS, UNITS, Settings
+from ragtasks.synthesis._pipeline import POOLS, UNITS, Settings, synthesize
 from ragtasks.synthesis.documents import Cut
 from ragtasks.synthesis.multihop import MultihopSettings, synthesize_multihop
 from ragtasks.synthesis.quality import PAPER_FORMS, QRelScore, quality_section

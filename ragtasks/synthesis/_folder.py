@@ -19,8 +19,7 @@ from ragtasks.benchmarks.custom import CONVERSATIONS, PASSAGES, check_folder
 from ragtasks.clients import Usage
 from ragtasks.errors import CacheError, ConfigurationError, clear_error
 from ragtasks.files import canonical_hash
-from ragtasks.ids import task_id
-from ragtasks.records import Answerability, Passage
+from ragtasks.records import Answerability, Passage, task_id
 from ragtasks.synthesis.dialogues import Dialogue, Pool, Turn
 from ragtasks.synthesis.documents import LeftOut
 from ragtasks.synthesis.propositions import Unit
@@ -217,18 +216,3 @@ def _details(dialogue: Dialogue) -> dict[str, Any]:
         "turns": turns,
         "removed": removed,
     }
-
-
-__all__ = [
-    "DETAILS",
-    "DIALOGUES",
-    "MANIFEST",
-    "QRELS",
-    "Outcome",
-    "Synthesis",
-    "is_made",
-    "lines_of",
-    "prompt_hashes",
-    "publish_folder",
-    "write_synthesis",
-]

@@ -1,18 +1,24 @@
 """Corpora: passages streamed and checked, repeated ones found, documents cut."""
 
-from retrieval_cache.corpora._corpora import DEFAULT_FIELDS, passage_of, read_corpus
+from retrieval_cache.corpora._corpora import DEFAULT_FIELDS, PassageSource, open_source, passage_of, read_corpus
 from retrieval_cache.corpora._near_duplicates import near_duplicates
-from retrieval_cache.corpora._passage_sources import PassageSource, open_source
-from retrieval_cache.corpora._segmenting import WORD, Tokenizer, encoder_tokenizer, plain_tokenizer, segment
-from retrieval_cache.corpora._sentence_segments import sentence_spans, sentence_windows
+from retrieval_cache.corpora._segmenting import (
+    WORD,
+    Tokenizer,
+    encoder_tokenizer,
+    plain_tokenizer,
+    segment,
+    sentence_spans,
+    sentence_windows,
+)
 from retrieval_cache.corpora._service import (
+    corpora_tables,
     deduplicate_corpus,
     describe_corpus,
     describe_duplicates,
     segment_corpus,
     segment_corpus_by_sentences,
 )
-from retrieval_cache.corpora._tables import corpora_tables
 
 __all__ = [
     "DEFAULT_FIELDS",

@@ -1,14 +1,285 @@
-"""What the readers of all containers share: a corpus's fields, placed rows, and what a corrupt container raises."""
+"""Rows of a corpus, whatever container they are in: one pass, a bounded piece at a time.
+
+The container is chosen by name alone, never by a look at the content:
+
+- `hf:NAME[#CONFIG][:SPLIT]`: a dataset of the Hugging Face hub, streamed (split `train` where none is named);
+- `*.jsonl` or `*.json`, plain or with `.gz`, `.zst` or `.zip` (a zip with one file) behind it: JSON lines;
+- `*.parquet`;
+- a folder with `state.json`: one split that `datasets` saved to disk;
+- a folder with `corpus.jsonl` (or `.gz`, `.zst`, `.zip`): BEIR, whose queries and qrels beside it are not looked at;
+- any other folder: all its files of the kinds above, in the order of their names, as the shards of one corpus.
+
+Lines of retrieval results (`query` and `candidates`) are the passages of their candidates, each once.
+
+A broken line is handed on as a reason in place of a row, and so is the place where a corrupt file stops.
+"""
 
 from __future__ import annotations
 
+import io
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from itertools import chain
+from pathlib import Path
+from typing import IO, Any, TypeAlias, cast
 
-from ragtasks.errors import clear_error
+import orjson
+
+from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error
+from ragtasks.files import bounded_lines, has_candidates, retrieved_topic
+
+# Rows of JSON lines, plain or compressed.
+
+COMPRESSION = {"": None, ".gz": "gzip", ".zst": "zstd", ".zip": "zip"}
+
+
+def json_rows(path: Path) -> Iterator[Placed]:
+    """Yield the objects of a file of JSON lines, and in the place of retrieval results their passages."""
+    source = f"{path}, line"
+    seen: set[str] = set()
+    for number, line in raw_lines(path):
+        row = line if isinstance(line, str) else parsed(line)
+        if has_candidates(row):
+            yield from ((source, number, found) for found in _candidate_rows(cast("dict[str, Any]", row), seen))
+        else:
+            yield source, number, row
+
+
+def _candidate_rows(row: dict[str, Any], seen: set[str]) -> Iterator[Row]:
+    """Yield the passages of a topic's candidates that no topic before it had; they are noted in `seen`."""
+    try:
+        candidates = retrieved_topic(row).candidates
+    except ValueError as error:
+        yield f"retrieval results need {error}"
+        return
+    for candidate in candidates:
+        if candidate.passage_id not in seen:
+            seen.add(candidate.passage_id)
+            yield {**candidate.doc, "docid": candidate.passage_id}
+
+
+def raw_lines(path: Path) -> Iterator[tuple[int, bytes | str]]:
+    """Yield number and bytes of each line of a file that is not blank, and where it stops to be readable, the reason.
+
+    Args:
+        path: JSON lines, plain or compressed; blank lines are passed over, as at the end of many files.
+    """
+    number = 0
+    try:
+        with _opened(path) as stream:
+            for number, line in enumerate(bounded_lines(stream), start=1):
+                if not line.isspace():
+                    yield number, line
+    except CORRUPT as error:
+        yield number + 1, f"the file cannot be read on from here: {error}"
+
+
+def parsed(line: bytes) -> Row:
+    """Return the object on a line, or why there is none."""
+    try:
+        row = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        return f"not JSON ({error}): {_start(line.decode(errors='replace'))}"
+    return row if isinstance(row, dict) else f"not a JSON object: {_start(repr(row))}"
+
+
+def _start(text: str) -> str:
+    return repr(text[:57] + "..." if len(text) > 60 else text.rstrip())
+
+
+def _opened(path: Path) -> AbstractContextManager[IO[bytes]]:
+    compression = COMPRESSION.get(path.suffix)
+    return _zip_member(path) if compression == "zip" else _stream(path, compression)
+
+
+@contextmanager
+def _stream(path: Path, compression: str | None) -> Iterator[IO[bytes]]:
+    """Open a file through pyarrow: unlike other readers of zstd it notices a stream that was cut off."""
+    import pyarrow
+
+    with pyarrow.input_stream(str(path), compression=compression) as raw:
+        yield io.BufferedReader(raw, BLOCK)
+
+
+@contextmanager
+def _zip_member(path: Path) -> Iterator[IO[bytes]]:
+    with zipfile.ZipFile(path) as archive:
+        names = [info.filename for info in archive.infolist() if not info.is_dir()]
+        if len(names) != 1:
+            raise ValueError(f"expected a zip with one file, found {len(names)}: {', '.join(names[:3])}")
+        with archive.open(names[0]) as member:
+            yield io.BufferedReader(cast(io.RawIOBase, member), BLOCK)
+
+
+_BEIR = "corpus.jsonl"
+_JSON_LINES = tuple(stem + ending for stem in (".jsonl", ".json") for ending in COMPRESSION)
+_KINDS = (*_JSON_LINES, ".parquet")
+
+
+def placed_rows(location: str, fields: Fields) -> Iterator[Placed]:
+    """Yield the rows of a corpus with their places, in its own order, in constant memory.
+
+    Args:
+        location: as listed in the module's description.
+        fields: columns that a columnar container reads; others are left on the disk.
+
+    Raises:
+        BenchmarkFileError: nothing is there.
+        ConfigurationError: the name is of no known kind, or a folder does not say which of its files to read.
+    """
+    if location.startswith(HUB):
+        yield from hub_rows(location, fields)
+        return
+    path = Path(location)
+    if not path.exists():
+        raise BenchmarkFileError(unusable(location, "a file or folder", "nothing", "check the path"))
+    if path.is_dir() and (path / SPLIT_FILE).is_file():
+        yield from saved_rows(path, fields)
+        return
+    for file in _files(path):
+        yield from parquet_rows(file, fields) if file.suffix == ".parquet" else json_rows(file)
+
+
+def _files(path: Path) -> list[Path]:
+    if path.is_file():
+        if _kind(path):
+            return [path]
+        raise ConfigurationError(unusable(str(path), f"a name that ends in {', '.join(_KINDS)}", path.name, "rename"))
+    beir = [path / f"{_BEIR}{ending}" for ending in COMPRESSION if (path / f"{_BEIR}{ending}").is_file()]
+    files = beir or sorted(file for file in path.iterdir() if file.is_file() and _kind(file))
+    if not files:
+        found = ", ".join(sorted(entry.name for entry in path.iterdir())[:5]) or "an empty folder"
+        expected = f"{_BEIR}, a dataset split saved to disk, or shards ({', '.join(_KINDS)})"
+        raise BenchmarkFileError(unusable(str(path), expected, found, "name the file or the split's folder"))
+    if len(beir) > 1 or len({_kind(file) for file in files}) > 1:
+        found = ", ".join(file.name for file in files[:5])
+        raise ConfigurationError(unusable(str(path), "one corpus, its shards of one kind", found, "name the file"))
+    return files
+
+
+def _kind(path: Path) -> str:
+    """Return the known ending of a name, the longest that fits, or nothing."""
+    return max((kind for kind in _KINDS if path.name.endswith(kind)), key=len, default="")
+
+
+def shards_of(location: str) -> list[Path]:
+    """Return the files of a folder of JSON-lines shards, in the order of their names; [] for any other corpus."""
+    path = Path(location)
+    if location.startswith(HUB) or not path.is_dir() or (path / SPLIT_FILE).is_file():
+        return []
+    if any((path / f"{_BEIR}{ending}").is_file() for ending in COMPRESSION):
+        return []
+    files = _files(path)
+    return files if _kind(files[0]) in _JSON_LINES else []
+
+
+# Rows of columnar containers: Parquet, splits that datasets saved to disk, datasets of the hub.
+
+HUB = "hf:"
+_ROWS_AT_ONCE = 512
+
+
+def parquet_rows(path: Path, fields: Fields) -> Iterator[Placed]:
+    """Yield the rows of a Parquet file."""
+    import pyarrow.parquet
+
+    source, number = f"{path}, row", 0
+    try:
+        # Without these two, whole row groups are fetched ahead, and a file may be a single one.
+        with pyarrow.parquet.ParquetFile(path, buffer_size=BLOCK, pre_buffer=False) as file:
+            columns = _columns(file.schema_arrow.names, fields)
+            batches = file.iter_batches(batch_size=_ROWS_AT_ONCE, columns=columns)
+            rows = chain.from_iterable(batch.to_pylist() for batch in batches)
+            for number, row in enumerate(rows, start=1):
+                yield source, number, row
+    except CORRUPT as error:
+        yield source, number + 1, f"the file cannot be read on from here: {error}"
+
+
+def saved_rows(path: Path, fields: Fields) -> Iterator[Placed]:
+    """Yield the rows of a saved split, as plain values of its Arrow files.
+
+    `datasets` itself would open whatever file the folder names, and, for a column of pictures, whatever address.
+    """
+    import pyarrow
+
+    source, number = f"{path}, row", 0
+    files = _saved_files(path)
+    try:
+        for file in files:
+            with pyarrow.memory_map(str(file)) as mapped, pyarrow.ipc.open_stream(mapped) as batches:
+                columns = _columns(batches.schema.names, fields) or batches.schema.names
+                for row in chain.from_iterable(batch.select(columns).to_pylist() for batch in batches):
+                    number += 1
+                    yield source, number, row
+    except CORRUPT as error:
+        yield source, number + 1, f"the dataset cannot be read on from here: {error}"
+
+
+def _saved_files(path: Path) -> list[Path]:
+    """Return the Arrow files of a saved split, which lie in its folder."""
+    try:
+        names = [item["filename"] for item in orjson.loads((path / SPLIT_FILE).read_bytes())["_data_files"]]
+        outside = [name for name in names if Path(name).name != name]
+        if outside:
+            raise ValueError(f"a file outside of the folder, {outside[0]!r:.120}")
+        files = [path / name for name in names]
+        missing = [file.name for file in files if not file.is_file()]
+        if missing or not files:
+            raise ValueError(f"no {missing[0]}" if missing else "no file")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        message = unusable(str(path), "a split as `datasets` saves it", str(error), "save it again")
+        raise BenchmarkFileError(message) from error
+    return files
+
+
+def hub_rows(location: str, fields: Fields) -> Iterator[Placed]:
+    """Yield the rows of a dataset of the hub, streamed; `location` is `hf:NAME[#CONFIG][:SPLIT]`."""
+    from datasets import load_dataset
+
+    rest, _, split = location.removeprefix(HUB).partition(":")
+    name, _, config = rest.partition("#")
+    try:
+        dataset = load_dataset(name, config or None, split=split or "train", streaming=True)
+    except (*CORRUPT, ImportError) as error:
+        message = unusable(
+            location, "hf:NAME[#CONFIG][:SPLIT] of a reachable dataset", str(error), "check name, split and network"
+        )
+        raise BenchmarkFileError(message) from error
+    yield from dataset_rows(dataset, f"{location}, row", fields)
+
+
+def dataset_rows(dataset: Any, source: str, fields: Fields) -> Iterator[Placed]:
+    number = 0
+    try:
+        if dataset.column_names:
+            dataset = dataset.select_columns(_columns(dataset.column_names, fields) or dataset.column_names)
+        # Row by row, `datasets` is several times slower.
+        rows = chain.from_iterable(_turned(batch) for batch in dataset.iter(batch_size=_ROWS_AT_ONCE))
+        for number, row in enumerate(rows, start=1):
+            yield source, number, row
+    except CORRUPT as error:
+        yield source, number + 1, f"the dataset cannot be read on from here: {error}"
+
+
+def _turned(columns: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a batch that is held as columns."""
+    for values in zip(*columns.values(), strict=True):
+        yield dict(zip(columns, values, strict=True))
+
+
+def _columns(names: Iterable[str], fields: Fields) -> list[str] | None:
+    """Return the columns to read; all of them (None) where a needed one is not there, so that errors can name them."""
+    known = list(names)
+    has_text = not {fields.text, fields.segment, fields.body}.isdisjoint(known)
+    whole = has_text and any(name in known for name in fields.passage_id)
+    return [name for name in known if name in fields.names()] if whole else None
+
+
+# What the readers of all containers share: a corpus's fields, placed rows, and what a corrupt container raises.
 
 Row: TypeAlias = "Mapping[str, Any] | str"
 """Field -> value, or why there is no row at this place."""
@@ -47,6 +318,3 @@ class Fields:
 def unusable(where: str, expected: str, found: str, next_step: str) -> str:
     """Return the message for a corpus that cannot be read."""
     return clear_error("corpus", where=where, expected=expected, found=found, next_step=next_step)
-
-
-__all__ = ["BLOCK", "CORRUPT", "SPLIT_FILE", "Fields", "Placed", "Row", "unusable"]

@@ -235,6 +235,3 @@ class _Pairing:
     def _join(self, left: int, right: int) -> None:
         roots = sorted((self._root(left), self._root(right)))
         self._parent[roots[1]] = roots[0]
-
-
-__all__ = ["SHINGLE_WORDS", "THRESHOLD", "Group", "NearDuplicates", "jaccard", "near_duplicates", "shingles"]

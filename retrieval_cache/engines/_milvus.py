@@ -7,17 +7,45 @@ Search is exact (FLAT, or an inverted index), never an approximation that a comp
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import io
+import itertools
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cached_property
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast
+from urllib.parse import urlsplit, urlunsplit
 
-from ragtasks.errors import CacheError, ConfigurationError, clear_error, close_matches
-from ragtasks.files import Ranked, Run, in_rank_order
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from ragtasks.errors import CacheError, ConfigurationError, MissingExtraError, clear_error, close_matches
+from ragtasks.files import Ranked, Run, canonical_hash, in_rank_order
 from ragtasks.records import Passage
-from retrieval_cache.engines._milvus_collection import MOST_HITS, Collection, Server, without_secrets
-from retrieval_cache.engines._term_weights import TermWeights
-from retrieval_cache.engines._vectors_of import DenseVectors, Vector, Vectors
-from retrieval_cache.retrievers import DenseRetriever, Fill, HybridRetriever, Place, Progress, canonical, no_progress
+from retrieval_cache.retrievers import (
+    ANALYSERS,
+    K1,
+    NAMES,
+    B,
+    DenseRetriever,
+    Encoded,
+    Fill,
+    Filled,
+    HybridRetriever,
+    Place,
+    Progress,
+    ShardFolder,
+    canonical,
+    indexed_text,
+    no_progress,
+    term_lister,
+)
 from retrieval_cache.spec import parse
 
 MODES = ("dense", "bm25", "hybrid")
@@ -191,4 +219,474 @@ def _encoder(encoder: DenseRetriever | str | None, mode: str) -> DenseRetriever 
     return cast("DenseRetriever", parse(f"dense:{encoder}")) if isinstance(encoder, str) else encoder
 
 
-__all__ = ["MODES", "MilvusRetriever"]
+# One Milvus collection: a row number and a vector a passage, searched exactly by inner product.
+# The same calls run on the embedded file, a standalone server and a cluster. Rows go in by upsert, in order and
+# batch by batch, each acknowledged before the next: what a killed call leaves is a prefix, and its last batch is
+# sent again. Whatever pymilvus says is shown without the token and the address's user and password.
+
+MOST_HITS = 16_384
+"""Hits of one query that Milvus gives at most."""
+
+_EMBEDDED = ".db"
+_BATCH = 1000
+_QUERIES = 256
+_ROW, _VECTOR = "row", "vector"
+
+
+class Server:
+    """A connection to Milvus, opened when it is first used."""
+
+    def __init__(self, uri: str, token: str | None, timeout_seconds: float) -> None:
+        """Name the place: a path that ends in `.db` is the embedded engine, an address a server or cluster."""
+        self._uri, self._token, self._timeout = uri, token, timeout_seconds
+        self.place = without_secrets(uri)
+        """The address as it may be shown."""
+        self._client: Any = None
+
+    @property
+    def client(self) -> Any:
+        """The open client.
+
+        Raises:
+            MissingExtraError: pymilvus, or milvus-lite for an embedded file, is not installed.
+            CacheError: nobody answers, or the embedded file is in use by another process.
+        """
+        if self._client is None:
+            self._client = self._connected()
+        return self._client
+
+    def _connected(self) -> Any:
+        try:
+            from pymilvus import MilvusClient
+        except ModuleNotFoundError as error:
+            raise MissingExtraError("pymilvus", "scale", "the milvus engine") from error
+        if self._uri.endswith(_EMBEDDED):
+            if find_spec("milvus_lite") is None:
+                raise MissingExtraError("milvus-lite", "scale", "the embedded milvus engine")
+            Path(self._uri).parent.mkdir(parents=True, exist_ok=True)
+        expected = "a path that ends in .db and that no other process holds, or http(s)://host:port of a running Milvus"
+        with self.reporting("connect to Milvus", expected, "start the server, or check address and token"):
+            return MilvusClient(uri=self._uri, token=self._token or "", timeout=self._timeout)
+
+    @contextmanager
+    def reporting(self, what: str, expected: str, next_step: str) -> Iterator[None]:
+        """Turn whatever pymilvus raises into one error without secrets."""
+        from pymilvus.exceptions import MilvusException
+
+        try:
+            yield
+        except (MilvusException, OSError) as error:
+            # `from None`: the cause's text and its arguments may hold the address with its password.
+            found = self._scrubbed(str(getattr(error, "message", error)))
+            message = clear_error(what, where=self.place, expected=expected, found=found, next_step=next_step)
+            raise CacheError(message) from None
+
+    def _scrubbed(self, text: str) -> str:
+        user_info = urlsplit(self._uri).netloc.rpartition("@")[0]
+        secrets = {self._token or "", user_info, *user_info.split(":")[1:], *(self._token or "").split(":")[1:]}
+        for secret in sorted(secrets - {""}, key=len, reverse=True):
+            text = text.replace(secret, "***")
+        return text
+
+    def close(self) -> None:
+        """Close the connection, and the embedded engine behind it, so that another process may open the file."""
+        if self._client is None:
+            return
+        self._client.close()
+        self._client = None
+        if self._uri.endswith(_EMBEDDED):
+            from milvus_lite.server_manager import server_manager_instance
+
+            server_manager_instance.release_server(self._uri)
+
+
+def without_secrets(uri: str) -> str:
+    """Return an address without user, password, query and fragment; a path as it is."""
+    parts = urlsplit(uri)
+    if not parts.netloc:
+        return uri
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+class Collection:
+    """The vectors of one corpus."""
+
+    def __init__(self, server: Server, name: str, dimension: int | None) -> None:
+        """Open a collection, or create it.
+
+        Raises:
+            CacheError: another collection has this name, or vectors of another width; nobody answers.
+        """
+        self._server, self._name, self._dimension = server, name, dimension
+        with self._reporting("open the collection"):
+            if server.client.has_collection(name):
+                self._check(server.client.describe_collection(name)["fields"])
+            else:
+                self._create()
+            server.client.load_collection(name)
+
+    def _reporting(self, what: str) -> Any:
+        return self._server.reporting(
+            f"Milvus: {what} {self._name!r}", "an answer", "look at the server, then call again: it goes on from here"
+        )
+
+    def _check(self, fields: Sequence[dict[str, Any]]) -> None:
+        found = {field["name"]: field for field in fields}
+        expected = f"{_ROW} and {_VECTOR} ({'sparse' if self._dimension is None else f'{self._dimension} dimensions'})"
+        width = found.get(_VECTOR, {}).get("params", {}).get("dim")
+        if set(found) != {_ROW, _VECTOR} or (None if width is None else int(width)) != self._dimension:
+            message = clear_error(
+                f"Milvus collection {self._name!r}",
+                where=self._server.place,
+                expected=f"none yet, or one that holds {expected}",
+                found=f"another collection of this name, with {', '.join(sorted(found))} ({width} dimensions)",
+                next_step="drop it, or choose another prefix with collection=NAME",
+            )
+            raise CacheError(message)
+
+    def _create(self) -> None:
+        from pymilvus import DataType, MilvusClient
+
+        schema = MilvusClient.create_schema(auto_id=False, enable_dynamic_field=False)
+        schema.add_field(_ROW, DataType.INT64, is_primary=True)
+        index = MilvusClient.prepare_index_params()
+        if self._dimension is None:
+            schema.add_field(_VECTOR, DataType.SPARSE_FLOAT_VECTOR)
+            index.add_index(_VECTOR, index_type="SPARSE_INVERTED_INDEX", metric_type="IP")
+        else:
+            schema.add_field(_VECTOR, DataType.FLOAT_VECTOR, dim=self._dimension)
+            index.add_index(_VECTOR, index_type="FLAT", metric_type="IP")
+        self._server.client.create_collection(self._name, schema=schema, index_params=index, consistency_level="Strong")
+
+    def fill(
+        self, n_rows: int, stored: Callable[[int], Iterator[tuple[int, Vector]]], told: Callable[[int], None]
+    ) -> None:
+        """Store the rows that are not there yet.
+
+        Args:
+            n_rows: rows of the whole corpus.
+            stored: yields (row, vector) from the n-th on.
+            told: called with the number of rows that are there.
+
+        Raises:
+            CacheError: nobody answers, or there are not `n_rows` rows in the end.
+        """
+        done = self._n_rows()
+        if done != n_rows:
+            # One row fewer, because the batch that was under way may be there in part.
+            done = max(0, done - 1) // _BATCH * _BATCH
+            rows = stored(done)
+            while batch := [{_ROW: row, _VECTOR: vector} for row, vector in itertools.islice(rows, _BATCH)]:
+                with self._reporting("store rows in"):
+                    self._server.client.upsert(self._name, batch)
+                done += len(batch)
+                told(done)
+            with self._reporting("flush"):
+                self._server.client.flush(self._name)
+            done = self._n_rows()
+        told(done)
+        if done != n_rows:
+            message = clear_error(
+                f"Milvus collection {self._name!r}",
+                where=self._server.place,
+                expected=f"{n_rows} rows",
+                found=f"{done} rows",
+                next_step="drop the collection and index again; nothing is encoded twice",
+            )
+            raise CacheError(message)
+
+    def _n_rows(self) -> int:
+        with self._reporting("count"):
+            found = self._server.client.query(
+                self._name, filter="", output_fields=["count(*)"], consistency_level="Strong"
+            )
+        return int(found[0]["count(*)"])
+
+    def search(self, queries: Sequence[Vector], limit: int) -> Iterator[list[tuple[int, float]]]:
+        """Yield the best `limit` (row, score) of each query, best first."""
+        for start in range(0, len(queries), _QUERIES):
+            with self._reporting("search"):
+                answers = self._server.client.search(
+                    self._name,
+                    data=list(queries[start : start + _QUERIES]),
+                    limit=limit,
+                    anns_field=_VECTOR,
+                    output_fields=[_ROW],
+                    search_params={"metric_type": "IP", "params": {}},
+                    consistency_level="Strong",
+                )
+            for hits in answers:
+                yield [(int(hit[_ROW]), float(hit["distance"])) for hit in hits]
+
+
+# What the engines store for a passage: a dense vector or BM25 term weights, made on the client and kept as shards.
+# An engine only multiplies and sorts. What it multiplies is the same, bit for bit, as in the embedded retrievers,
+# so a run does not depend on the engine that made it; and a lost collection is loaded again without encoding
+# anything.
+
+Vector = NDArray[np.float32] | dict[int, float]
+"""A dense vector, or dimension -> weight."""
+
+
+class Vectors(Protocol):
+    """Makes the vectors of one corpus and of the queries to it."""
+
+    @property
+    def dimension(self) -> int | None:
+        """Width of the vectors; None where they are sparse. Loads an encoder."""
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return what decides the rankings."""
+
+    def prepare(self, passages: Iterable[Passage], folder: Path, progress: Progress) -> Filled:
+        """Return the shards of a corpus, made where they are not in `folder` yet."""
+
+    def key(self) -> str:
+        """Return the hash of everything that is stored in an engine; after `prepare`."""
+
+    def rows(self) -> Sequence[int]:
+        """Return the places in the corpus of the passages that are stored, ascending."""
+
+    def stored(self, first: int) -> Iterator[tuple[int, Vector]]:
+        """Yield (place in the corpus, vector) of what is stored, from the `first`-th of `rows` on."""
+
+    def queries(self, texts: Sequence[str], progress: Progress) -> list[Vector]:
+        """Return the vectors of queries; an empty dict for one that can match nothing."""
+
+    def scores(self, query: Vector, rows: Sequence[int], found: Sequence[float]) -> list[float]:
+        """Return the scores of a query's candidates, by one fixed arithmetic where the engine's is not."""
+
+
+class DenseVectors:
+    """The vectors of a dense retriever, in its own shards."""
+
+    def __init__(self, retriever: DenseRetriever) -> None:
+        """Take the encoder, prompts and lengths of a dense retriever; nothing is loaded yet."""
+        self.retriever = retriever
+        self._shards: list[NDArray[np.float16]] = []
+        self._filled = Filled((), (), 0)
+
+    @property
+    def dimension(self) -> int:
+        """Width of the vectors."""
+        return self.retriever._dimension
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return what the dense retriever says of itself."""
+        return self.retriever.describe()
+
+    def prepare(self, passages: Iterable[Passage], folder: Path, progress: Progress) -> Filled:
+        """Return the shards of a corpus, encoding those that are missing.
+
+        Raises:
+            RagtasksError: as `DenseRetriever.index`.
+        """
+        self._filled = self.retriever.fill(passages, folder, progress)
+        self._shards = [np.load(path, mmap_mode="r", allow_pickle=False) for path in self._filled.paths]
+        return self._filled
+
+    def key(self) -> str:
+        """Return the hash of the vectors."""
+        return canonical_hash({"vectors": "dense", "shards": seals(self._filled.paths)})
+
+    def rows(self) -> Sequence[int]:
+        """Return every place: each passage has a vector."""
+        return range(len(self._filled.ids))
+
+    def stored(self, first: int) -> Iterator[tuple[int, Vector]]:
+        """Yield (place, vector) from the `first` place on, a shard in memory at a time."""
+        start = 0
+        for shard in self._shards:
+            for offset in range(max(0, first - start), len(shard)):
+                yield start + offset, shard[offset].astype(np.float32)
+            start += len(shard)
+
+    def queries(self, texts: Sequence[str], progress: Progress) -> list[Vector]:
+        """Return one vector a text."""
+        vectors, _ = self.retriever._encode(texts, "query", lambda n: progress("encode queries", n, len(texts)))
+        return list(vectors)
+
+    def scores(self, query: Vector, rows: Sequence[int], found: Sequence[float]) -> list[float]:
+        """Return inner products summed in float64 and held in float32, as exact search has them."""
+        size = len(self._shards[0])
+        vectors = np.array([self._shards[row // size][row % size] for row in rows], np.float64)
+        products = np.einsum("qcd,qd->qc", vectors[None], np.asarray(query, np.float64)[None])[0]
+        scores: list[float] = products.astype(np.float32).tolist()
+        return scores
+
+
+def seals(paths: Sequence[Path]) -> list[list[str]]:
+    """Return, for each shard, the hashes of the passages that went in and of the bytes that came out."""
+    contents = (orjson.loads(path.with_suffix(".json").read_bytes()) for path in paths)
+    return [[content["passages"], content["sha256"]] for content in contents]
+
+
+# BM25 as an inner product of sparse vectors, so that any engine with sparse vectors ranks as `bm25` does.
+# Engines have a BM25 of their own, but with other analysers, and with statistics of a part of the corpus at a time
+# (milvus-lite: of each segment), so that scores move with how the corpus happened to be cut. Here terms come from
+# our analyser, statistics from the whole corpus, and the engine only adds up: a passage holds the saturated
+# frequency of each term, a query the term's rarity.
+#     passage: tf (k1 + 1) / (tf + k1 (1 - b + b length / average))
+#     query:   times it stands there * ln(1 + (N - n + .5) / (n + .5)), n of N passages holding the term
+# with k1, b and the one-byte lengths of Lucene and tantivy (Robertson and Zaragoza, 2009; `bm25`). A term's
+# dimension is the CRC-32 of its bytes: no vocabulary to keep or to agree on between machines. Two terms share one
+# with a chance of 1 in 4.3 billion a pair, and then count as one term.
+
+_SHARD_SIZE = 8192
+# Milvus reserves the largest 32-bit number.
+_DIMENSIONS = 2**32 - 1
+_STORED_LENGTHS = np.array(
+    [*range(40), *(24 + ((8 + step) << shift) for shift in range(1, 27) for step in range(8))], np.int64
+)
+"""The passage lengths that one byte can say in Lucene and tantivy: exact below 40, then eight to a doubling."""
+
+
+class TermWeights:
+    """The BM25 vectors of one corpus under one analyser."""
+
+    def __init__(self, analyser: str) -> None:
+        """Choose an analyser by the name of the BM25 retriever that has it: `bm25` or `bm25-standard`.
+
+        Raises:
+            ConfigurationError: unknown name.
+        """
+        if analyser not in NAMES:
+            raise ConfigurationError(f"unknown analyser {analyser!r}: {close_matches(analyser, NAMES)}")
+        self._analyser = NAMES[analyser]
+        self._filled = Filled((), (), 0)
+        self._rows: NDArray[np.int64] = np.empty(0, np.int64)
+        self._average = 0.0
+        self._n_passages: tuple[NDArray[np.uint32], NDArray[np.int64]] = (
+            np.empty(0, np.uint32),
+            np.empty(0, np.int64),
+        )
+
+    @property
+    def dimension(self) -> None:
+        """Nothing: sparse vectors have no width."""
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return analyser, parameters and the analyser's version."""
+        return {"analyser": ANALYSERS[self._analyser], "k1": K1, "b": B, "tantivy": version("tantivy")}
+
+    @cached_property
+    def _terms(self) -> Callable[[str], list[str]]:
+        return term_lister(self._analyser)
+
+    def prepare(self, passages: Iterable[Passage], folder: Path, progress: Progress) -> Filled:
+        """Return the shards of counted terms, and gather the statistics of the corpus.
+
+        Raises:
+            MissingExtraError: tantivy is not installed.
+            CacheError: the disk is full; finished shards are kept.
+        """
+        counted_as = canonical_hash({"analyser": ANALYSERS[self._analyser], "tantivy": version("tantivy")})
+        shards = ShardFolder(folder, "npz", counted_as, 0, _SHARD_SIZE)
+        self._filled = shards.fill(map(_with_text, passages), self._count_shard, progress)
+        dimensions, n_passages = self._n_passages[0][:0], self._n_passages[1][:0]
+        all_lengths = [np.empty(0, np.int64)]
+        for path in self._filled.paths:
+            lengths, _, in_shard, _ = _read(path)
+            all_lengths.append(lengths)
+            dimensions, n_passages = _added(dimensions, n_passages, in_shard)
+        lengths = np.concatenate(all_lengths)
+        self._n_passages = (dimensions, n_passages)
+        self._average = float(lengths.mean()) if len(lengths) else 0.0
+        self._rows = np.flatnonzero(lengths)
+        return self._filled
+
+    def _count_shard(self, passages: Sequence[Passage], done: Callable[[int], None]) -> Encoded:
+        """Return the terms of a shard's passages: their number, and how often each stands there."""
+        counts = [self._counts(indexed_text(passage)) for passage in passages]
+        file = io.BytesIO()
+        np.savez(
+            file,
+            lengths=np.array([sum(terms.values()) for terms in counts], np.int64),
+            ends=np.cumsum([len(terms) for terms in counts], dtype=np.int64),
+            dimensions=np.array([dimension for terms in counts for dimension in sorted(terms)], np.uint32),
+            frequencies=np.array([terms[dimension] for terms in counts for dimension in sorted(terms)], np.uint32),
+        )
+        done(len(passages))
+        return Encoded(file.getvalue())
+
+    def _counts(self, text: str) -> Counter[int]:
+        return Counter(zlib.crc32(term.encode()) % _DIMENSIONS for term in self._terms(text))
+
+    def key(self) -> str:
+        """Return the hash of the weights."""
+        return canonical_hash({"vectors": "bm25", "k1": K1, "b": B, "shards": seals(self._filled.paths)})
+
+    def rows(self) -> Sequence[int]:
+        """Return the places of the passages that have a term; engines refuse empty vectors, and they match nothing."""
+        rows: list[int] = self._rows.tolist()
+        return rows
+
+    def stored(self, first: int) -> Iterator[tuple[int, Vector]]:
+        """Yield (place, dimension -> weight) from the `first`-th of `rows` on, a shard in memory at a time."""
+        if first >= len(self._rows):
+            return
+        start = int(self._rows[first])
+        for number in range(start // _SHARD_SIZE, len(self._filled.paths)):
+            lengths, ends, dimensions, frequencies = _read(self._filled.paths[number])
+            n_terms = np.diff(ends, prepend=0)
+            weights = saturated(frequencies, np.repeat(lengths, n_terms), self._average)
+            for offset in range(max(0, start - number * _SHARD_SIZE), len(lengths)):
+                span = slice(int(ends[offset] - n_terms[offset]), int(ends[offset]))
+                if lengths[offset]:
+                    pairs = zip(dimensions[span].tolist(), weights[span].tolist(), strict=True)
+                    yield number * _SHARD_SIZE + offset, dict(pairs)
+
+    def queries(self, texts: Sequence[str], progress: Progress) -> list[Vector]:
+        """Return dimension -> weight of each text; terms that the corpus does not hold are left out."""
+        return [self._query(text) for text in texts]
+
+    def _query(self, text: str) -> dict[int, float]:
+        dimensions, n_passages = self._n_passages
+        weights = {}
+        for dimension, times in sorted(self._counts(text).items()):
+            place = int(np.searchsorted(dimensions, dimension))
+            if place < len(dimensions) and dimensions[place] == dimension:
+                weights[dimension] = times * rarity(len(self._filled.ids), int(n_passages[place]))
+        return weights
+
+    def scores(self, query: Vector, rows: Sequence[int], found: Sequence[float]) -> list[float]:
+        """Return the engine's own sums."""
+        return list(found)
+
+
+def _with_text(passage: Passage) -> Passage:
+    """Return the passage with a dash, which is no term, for no text: shards refuse none, and `bm25` counts such in."""
+    return passage if passage.text.strip() else replace(passage, text="-")
+
+
+def saturated(frequencies: NDArray[Any], lengths: NDArray[np.int64], average: float) -> NDArray[np.float32]:
+    """Return what each term of a passage weighs, up to k1 + 1.
+
+    Args:
+        frequencies: how often the term stands in the passage.
+        lengths: terms of that passage.
+        average: mean length over the corpus.
+    """
+    stored = _STORED_LENGTHS[np.searchsorted(_STORED_LENGTHS, lengths, side="right") - 1]
+    tf = frequencies.astype(np.float64)
+    return (tf * (K1 + 1) / (tf + K1 * (1 - B + B * stored / average))).astype(np.float32)
+
+
+def rarity(n_corpus: int, n_holding: int) -> float:
+    """Return Lucene's idf of a term that `n_holding` of `n_corpus` passages hold; above 0."""
+    return float(np.log1p((n_corpus - n_holding + 0.5) / (n_holding + 0.5)))
+
+
+def _read(path: Path) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint32], NDArray[np.uint32]]:
+    with np.load(path, allow_pickle=False) as arrays:
+        return arrays["lengths"], arrays["ends"], arrays["dimensions"], arrays["frequencies"]
+
+
+def _added(
+    dimensions: NDArray[np.uint32], n_passages: NDArray[np.int64], more: NDArray[np.uint32]
+) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    """Return (dimensions, ascending; passages that hold each) with those of another shard counted in."""
+    found, counts = np.unique(more, return_counts=True)
+    merged, places = np.unique(np.concatenate((dimensions, found)), return_inverse=True)
+    total = np.bincount(places, weights=np.concatenate((n_passages, counts)), minlength=len(merged))
+    return merged, total.astype(np.int64)

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from ragtasks.benchmarks import Benchmark, RetrievalSide
 from ragtasks.benchmarks.mtrag import NO_LABELS, StandaloneLabels
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, clear_error, close_matches
 from ragtasks.files import Run
-from ragtasks.metrics import RETRIEVAL_METRICS, score_run, score_run_ibm
+from ragtasks.metrics import DEPTH, EVIDENCE_METRICS, RETRIEVAL_METRICS, mean_evidence_scores, score_run, score_run_ibm
 from ragtasks.records import Qrel, Score, Task
+from ragtasks.tables import Table
+from retrieval_cache.corpora import read_corpus
 
 TIE_TOLERANCE = 1e-9
 """Values of one query that differ by no more are a tie: they come from the same few divisions."""
@@ -280,16 +284,102 @@ def _check_metric(metric: str) -> None:
         raise ConfigurationError(f"unknown metric {metric!r}: {close_matches(metric, known)}")
 
 
-__all__ = [
-    "TIE_TOLERANCE",
-    "Evaluation",
-    "Paired",
-    "QueryResult",
-    "Slice",
-    "check_overlap",
-    "check_same_queries",
-    "compare",
-    "evaluate",
-    "mean",
-    "slices",
-]
+# The scores of benchmarks that count evidence instead of judged passages: a table below those of a run's
+# evaluation.
+# A passage is found by what it says, so a published ranking of foreign passages is scored as well as a run over our
+# own.
+
+_OTHER_CORPUS = "it ranks passages that the benchmark's corpus does not have"
+
+
+def foreign_passages(benchmark: Benchmark, side: RetrievalSide, run: Run) -> str:
+    """Return why a run cannot be judged by passage: it ranks others than the corpus has; "" where it can.
+
+    Only asked of benchmarks that count evidence: their judgements are of passages that are cut here.
+
+    Raises:
+        RagtasksError: the corpus is missing or broken.
+    """
+    if side.load_facts is None:
+        return ""
+    ranked = {item.passage_id for ranking in run.values() for item in ranking}
+    files = [str(side.corpus_file(benchmark.root, domain)) for domain in side.domains]
+    known = {passage.passage_id for file in files for passage in read_corpus(file, blank="skip")}
+    return _OTHER_CORPUS if ranked - known else ""
+
+
+def evidence_table(benchmark: Benchmark, side: RetrievalSide, runs: Mapping[str, Run | None]) -> Table | None:
+    """Return the evidence scores of runs, None for a benchmark that counts none.
+
+    Args:
+        benchmark: whose tasks were searched for.
+        side: how its files are read.
+        runs: name -> rankings; None means those that the benchmark publishes.
+
+    Raises:
+        RagtasksError: a file of the benchmark is missing or broken.
+    """
+    if side.load_facts is None:
+        return None
+    facts = {key: own for domain in side.domains for key, own in side.load_facts(benchmark.root, domain).items()}
+    texts = _passage_texts(benchmark, side, [run for run in runs.values() if run is not None])
+    scores = {name: _scores(benchmark, side, run, facts, texts) for name, run in runs.items()}
+    reasons = dict.fromkeys(f"{name}: {s.reason}" for name, own in scores.items() for s in own.values() if s.reason)
+    return Table(
+        title=f"Evidence found (over the {len(facts)} queries that have some)",
+        columns=("run", "n", *(metric.name for metric in EVIDENCE_METRICS)),
+        rows=tuple((name, str(len(facts)), *map(_cell, own.values())) for name, own in scores.items()),
+        legend=(*(f"{metric.name}: {metric.description}" for metric in EVIDENCE_METRICS), *reasons),
+    )
+
+
+def result_files_table(side: RetrievalSide, files: Sequence[Path]) -> Table | None:
+    """Return the evidence scores of result files of the official script, None where there are none.
+
+    Each is counted over its own items and by its own gold lists, as the script does; no other file is read.
+
+    Raises:
+        RagtasksError: a file is missing or broken.
+    """
+    if side.load_results is None or not files:
+        return None
+    read = {path: side.load_results(path) for path in files}
+    return Table(
+        title="Evidence found, by the gold lists of result files (n: the file's queries that have some)",
+        columns=("file", "n", *(metric.name for metric in EVIDENCE_METRICS)),
+        rows=tuple(
+            (path.name, str(len(facts)), *map(_cell, mean_evidence_scores(rankings, facts).values()))
+            for path, (rankings, facts) in read.items()
+        ),
+        legend=tuple(f"{metric.name}: {metric.description}" for metric in EVIDENCE_METRICS),
+    )
+
+
+def _passage_texts(benchmark: Benchmark, side: RetrievalSide, runs: Sequence[Run]) -> dict[str, str]:
+    """Return passage id -> text of what stands on the first ranks of any run, as far as the corpus has it."""
+    wanted = {item.passage_id for run in runs for ranking in run.values() for item in ranking[:DEPTH]}
+    if not wanted:
+        return {}
+    files = [str(side.corpus_file(benchmark.root, domain)) for domain in side.domains]
+    passages = (passage for file in files for passage in read_corpus(file, blank="skip"))
+    return {passage.passage_id: passage.text for passage in passages if passage.passage_id in wanted}
+
+
+def _scores(
+    benchmark: Benchmark,
+    side: RetrievalSide,
+    run: Run | None,
+    facts: Mapping[str, Sequence[str]],
+    texts: Mapping[str, str],
+) -> dict[str, Score]:
+    if run is None:
+        published = side.load_rankings(benchmark.root) if side.load_rankings else {}
+        return mean_evidence_scores({key: [p.text for p in own] for key, own in published.items()}, facts)
+    if any(item.passage_id not in texts for ranking in run.values() for item in ranking[:DEPTH]):
+        return {metric.name: Score(None, _OTHER_CORPUS) for metric in EVIDENCE_METRICS}
+    ranked = {key: [texts[item.passage_id] for item in ranking[:DEPTH]] for key, ranking in run.items()}
+    return mean_evidence_scores(ranked, facts)
+
+
+def _cell(score: Score) -> str:
+    return "-" if score.value is None else f"{score.value:.4f}"

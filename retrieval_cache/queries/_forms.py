@@ -189,20 +189,3 @@ def _official_rewrites(benchmark: Benchmark, tasks: Sequence[Task]) -> Queries:
     fallbacks = {task.task_id: "not in the official file" for task in tasks if task.task_id not in official}
     texts = {task.task_id: official.get(task.task_id, task.question) for task in tasks}
     return Queries(REWRITE, texts, fallbacks, len(tasks))
-
-
-__all__ = [
-    "FORMS",
-    "LLM_REWRITE",
-    "REWRITE",
-    "SEPARATOR",
-    "Queries",
-    "all_questions",
-    "build_queries",
-    "full_conversation",
-    "fused_queries",
-    "last_k_turns",
-    "last_turn",
-    "select_queries",
-    "selecting_form",
-]

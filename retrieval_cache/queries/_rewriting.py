@@ -154,6 +154,3 @@ def _rewrite(task: Task, reply: Reply) -> Rewrite:
     except ValueError as error:
         return Rewrite(task.task_id, task.question, None, f"invalid reply: {error}", reply.outcome)
     return Rewrite(task.task_id, query, question_class, outcome=reply.outcome)
-
-
-__all__ = ["MIN_REWRITTEN", "TEMPLATE", "Rewrite", "Rewrites", "rewrite_queries"]

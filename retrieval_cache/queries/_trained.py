@@ -21,7 +21,7 @@ from ragtasks.clients import Outcome, Progress, no_progress
 from ragtasks.errors import ConfigurationError, MissingExtraError, clear_error
 from ragtasks.metrics import check_device, whole_weights
 from ragtasks.records import Role, Task
-from ragtasks.weights import NO_CODE, loading
+from ragtasks.untrusted import NO_CODE, loading
 from retrieval_cache.queries._forms import LLM_REWRITE
 from retrieval_cache.queries._rewriting import Rewrite, Rewrites
 
@@ -207,16 +207,3 @@ def _no_model(where: str, found: str) -> str:
         found=found,
         next_step=_NEXT_STEP,
     )
-
-
-__all__ = [
-    "RECIPE",
-    "REWRITE",
-    "Recipe",
-    "TrainedRewriter",
-    "best_device",
-    "encoded",
-    "load_language_model",
-    "source_text",
-    "write_recipe",
-]

@@ -1,7 +1,7 @@
 """Rerankers: a first retriever names candidates, a slower and better model orders them."""
 
 from retrieval_cache.rerankers._cross_encoder import CrossEncoderReranker, RerankedRetriever
-from retrieval_cache.rerankers._listwise_retriever import Connect, listwise_retriever
+from retrieval_cache.rerankers._listwise import Connect, listwise_retriever
 
 __all__ = [
     "Connect",

@@ -1,34 +1,46 @@
-"""Listwise reranking: a language model orders windows of the candidates, from the end of the list to its front.
+"""A first retriever and a listwise reranker as one retriever.
 
-A window slides up by less than its size, so the best passages of each one meet those of the next and can climb to the
-top (RankZephyr, Pradeep, Sharifymoghaddam and Lin 2023; Ragnarök's pipeline for TREC RAG). Windows of one query follow
-each other; the current windows of all queries go to the client in one call. With a client that keeps its replies, a
-killed call goes on where it was.
-
-`ListwiseRetriever` (in `retrieval_cache.rerankers`) turns the order into a run.
+A model that orders gives no scores: the passage at each rank gets the score that the first retriever had given at that
+rank, so scores only say the order. Where these are equal, they are parted by the smallest step that trec_eval sees,
+since equal scores would be ordered by id.
 """
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import Enum
 from functools import partial
+from pathlib import Path
 from typing import Any
 
-from ragtasks.clients import Client, Prompt, Reply
+from ragtasks.clients import Client, Decoding, Endpoint, Prompt, Reply
 from ragtasks.errors import ConfigurationError, JudgeError, clear_error
+from ragtasks.files import Ranked, Run
 from ragtasks.records import Passage
 from ragtasks.templates import PromptTemplate, shipped_template
-from retrieval_cache.rerankers._listwise_replies import (
-    names_any,
-    read_order,
-    reply_form,
-    shown_text,
-    windows,
-    without_numbers,
+from retrieval_cache.rerankers._cross_encoder import Candidates
+from retrieval_cache.retrievers import (
+    Fill,
+    Place,
+    Progress,
+    Retriever,
+    Value,
+    canonical,
+    encode_with,
+    no_progress,
+    wanted_passages,
 )
-from retrieval_cache.retrievers import Progress, no_progress
+
+# Listwise reranking: a language model orders windows of the candidates, from the end of the list to its front.
+# A window slides up by less than its size, so the best passages of each one meet those of the next and can climb to
+# the top (RankZephyr, Pradeep, Sharifymoghaddam and Lin 2023; Ragnarök's pipeline for TREC RAG). Windows of one
+# query follow each other; the current windows of all queries go to the client in one call. With a client that keeps
+# its replies, a killed call goes on where it was.
+# `ListwiseRetriever` (in `retrieval_cache.rerankers`) turns the order into a run.
 
 _KIND = "listwise"
 """What the prompts are called in a reply cache."""
@@ -180,4 +192,256 @@ def _counted_on(progress: Progress, n_before: int, total: int) -> Progress:
     return lambda what, done, _: progress(what, n_before + done, total)
 
 
-__all__ = ["DEFAULT_OPTIONS", "READER_VERSION", "TEMPLATE", "ListwiseOptions", "ListwiseReranker"]
+Connect = Callable[[Endpoint, Decoding], Client]
+"""(endpoint, decoding) -> who answers there; the caller adds the key and the file that keeps replies."""
+
+
+class ListwiseRetriever:
+    """Ranks the candidates of a first retriever by a listwise reranker."""
+
+    def __init__(self, first: Retriever, reranker: ListwiseReranker, *, depth: int = 100, name: str = "") -> None:
+        """Put a listwise reranker behind a retriever.
+
+        Args:
+            first: names the candidates.
+            reranker: orders them.
+            depth: candidates a query.
+            name: the part of the name that says the reranker; default: `listwise:` and the model.
+
+        Raises:
+            ConfigurationError: `depth` is below 1.
+        """
+        self._candidates = Candidates(first, depth)
+        self._reranker = reranker
+        self._name = name or f"listwise:{reranker.describe()['client'].get('model', 'model')}"
+
+    @property
+    def name(self) -> str:
+        """`rerank(FIRST,listwise:MODEL,depth=N)`, with the options that are not the default."""
+        return f"rerank({self._candidates.first.name},{self._name},depth={self._candidates.depth})"
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return what decides the rankings: both parts and the depth."""
+        return {
+            "retriever": "rerank",
+            "first": dict(self._candidates.first.describe()),
+            "reranker": dict(self._reranker.describe()),
+            "depth": self._candidates.depth,
+        }
+
+    def statistics(self) -> Mapping[str, Any]:
+        """Return how the replies were, see `ListwiseReranker.statistics`."""
+        return self._reranker.statistics()
+
+    def wanted_passages(self, queries: Mapping[str, str]) -> frozenset[str] | None:
+        """Return the ids that the first retriever names without a corpus, if it can."""
+        return wanted_passages(self._candidates.first, queries)
+
+    def encode_with(self, fill: Fill | None = None, place: Place | None = None) -> bool:
+        """Let `fill` make the vectors of the first retriever; False where it has none."""
+        return encode_with(self._candidates.first, fill, place)
+
+    def index(self, passages: Iterable[Passage], folder: Path, progress: Progress = no_progress) -> None:
+        """Index the first retriever, and keep the passages.
+
+        Raises:
+            RagtasksError: what the first retriever raises.
+            CacheError: the disk is full.
+        """
+        self._candidates.index(passages, folder, progress)
+
+    def search(self, queries: Mapping[str, str], k: int, progress: Progress = no_progress) -> Run:
+        """Return the best `k` of the first `depth` candidates of each query.
+
+        Raises:
+            CacheError: called before `index`.
+            ConfigurationError: `k` is above `depth`, so that ranks beyond it would have no score.
+            JudgeError: as `ListwiseReranker.order`.
+            RagtasksError: what the first retriever raises.
+        """
+        first = self._candidates.search(self.name, queries, k, progress)
+        lists = [
+            (queries[query_id], self._candidates.passages(item.passage_id for item in ranking))
+            for query_id, ranking in first.items()
+        ]
+        ordered = zip(first.items(), self._reranker.order(lists, progress), strict=True)
+        return {query_id: _ranked(passages, ranking)[:k] for (query_id, ranking), passages in ordered}
+
+
+def _ranked(passages: Sequence[Passage], before: Sequence[Ranked]) -> tuple[Ranked, ...]:
+    """Return passages with the scores that the ranks had before."""
+    scores = falling_scores([item.score for item in before])
+    return tuple(Ranked(passage.passage_id, score) for passage, score in zip(passages, scores, strict=True))
+
+
+def falling_scores(scores: Iterable[float]) -> list[float]:
+    """Return scores that fall from each to the next as 32-bit floats, changed only where they did not.
+
+    Args:
+        scores: finite, never rising.
+    """
+    import numpy as np
+
+    falling: list[float] = []
+    for score in scores:
+        if falling and np.float32(score) >= np.float32(falling[-1]):
+            falling.append(float(np.nextafter(np.float32(falling[-1]), np.float32(-np.inf))))
+        else:
+            falling.append(score)
+    return falling
+
+
+_DEFAULT = ListwiseOptions()
+_UNNAMED = frozenset({"model", "price"})
+
+
+def listwise_retriever(
+    first: Retriever,
+    endpoint: Endpoint,
+    connect: Connect,
+    *,
+    window: int = _DEFAULT.window,
+    stride: int = _DEFAULT.stride,
+    passes: int = _DEFAULT.passes,
+    words: int = _DEFAULT.words,
+    max_unanswered: float = _DEFAULT.max_unanswered,
+    depth: int = 100,
+) -> ListwiseRetriever:
+    """Return the retriever that the line `rerank(FIRST,listwise:ENDPOINT[,option=value])` chooses.
+
+    Args:
+        first: names the candidates.
+        endpoint: the model that orders.
+        connect: who answers at an endpoint.
+        window: see `ListwiseOptions`, as the next four.
+        stride: ranks between two windows.
+        passes: how often the list is gone through.
+        words: words shown of a passage.
+        max_unanswered: share of windows that may stay without a reply.
+        depth: candidates a query.
+
+    Raises:
+        ConfigurationError: a value that does not fit.
+    """
+    options = ListwiseOptions(window, stride, passes, words, max_unanswered)
+    client = connect(endpoint, Decoding())
+    changed: dict[str, Value] = {
+        name: value for name, value in asdict(options).items() if value != getattr(_DEFAULT, name)
+    }
+    given = endpoint.model_fields_set - _UNNAMED
+    changed |= {name: getattr(endpoint, name) for name in given if getattr(endpoint, name) is not None}
+    name = canonical("listwise", endpoint.model, **changed)
+    return ListwiseRetriever(first, ListwiseReranker(client, options), depth=depth, name=name)
+
+
+# How a list of passages is cut into windows, shown to a language model, and read back from its reply.
+# A reply is meant to be `[2] > [3] > [1]`. What comes instead is repaired so that a window always keeps all its
+# passages: the reading is that of rank_llm (castorini/rank_llm, `response_utils.py` and `listwise_rankllm.py` at
+# 1b3cabb), so a stray number counts ("the 4 passages: [2] > [1]" puts 4 first). How often a reply was not as asked
+# is another matter: `reply_form` holds it against the strict grammar and repairs nothing.
+
+_END_OF_THINKING = "</think>"
+_STRICT = re.compile(r"\[[0-9]+\](?: > \[[0-9]+\])*")
+_NUMBERED = re.compile(r"\[(\d+)\]")
+_NUMBER = re.compile(r"[0-9]+")
+
+
+class ReplyForm(str, Enum):
+    """What a reply is by the strict grammar."""
+
+    OK = "ok"
+    """Every number of the window once, and nothing else."""
+    WRONG_FORMAT = "wrong_format"
+    """Not numbers in brackets with ` > ` between them."""
+    REPETITION = "repetition"
+    """More numbers than passages, or one of them more than once."""
+    MISSING_DOCUMENTS = "missing_documents"
+    """Fewer numbers than passages, or one that no passage has in the place of one that has."""
+
+
+def windows(n_candidates: int, size: int, stride: int) -> Iterator[tuple[int, int]]:
+    """Yield the windows of a list as (start, end), places from 0, from the end of the list to its front.
+
+    100 candidates with size 20 and stride 10 give (80, 100), (70, 90), ..., (0, 20); 25 give (5, 25) and (0, 15). A
+    list with less than two candidates has no window: there is nothing to order.
+
+    Args:
+        n_candidates: length of the list.
+        size: most candidates in a window, at least 2.
+        stride: places between two windows, 1 to `size`.
+    """
+    start, end = max(n_candidates - size, 0), n_candidates
+    while end - start > 1:
+        yield start, end
+        if start == 0:
+            return
+        start, end = max(start - stride, 0), end - stride
+
+
+def without_numbers(text: str) -> str:
+    """Return a text in which nothing looks like a passage's number: `[12]` becomes `(12)`, white space one blank."""
+    return _NUMBERED.sub(r"(\1)", " ".join(text.split()))
+
+
+def shown_text(passage: Passage, n_words: int) -> str:
+    """Return what a model sees of a passage: title, if there is one, and text, cut after `n_words` words."""
+    whole = f"Title: {passage.title} Content: {passage.text}" if passage.title.strip() else passage.text
+    return without_numbers(" ".join(whole.split()[:n_words]))
+
+
+def read_order(reply: str, n_passages: int) -> list[int]:
+    """Return the order that a reply gives to a window: each place 0 to `n_passages` - 1 once, best first.
+
+    Read are the runs of digits after the last end of thinking, digits of any script and of any style (superscript,
+    circled, full-width) taken as such. A number that stands twice counts once, at its first place; a number that no
+    passage has is passed over; passages that are not named follow in their old order. So a reply without any number
+    leaves the order as it was.
+
+    Args:
+        reply: what the model wrote; anything.
+        n_passages: passages of the window, numbered from 1 in the prompt.
+    """
+    return list(dict.fromkeys([*_named(reply, n_passages), *range(n_passages)]))
+
+
+def names_any(reply: str, n_passages: int) -> bool:
+    """Return whether a reply names any passage of a window: one that names none says nothing about their order."""
+    return any(True for _ in _named(reply, n_passages))
+
+
+def _named(reply: str, n_passages: int) -> Iterator[int]:
+    """Yield the places that a reply names, in its order, some of them more than once."""
+    digits = "".join(map(_ascii_digit, reply.rpartition(_END_OF_THINKING)[2]))
+    longest = len(str(n_passages))
+    numbers = (match.lstrip("0") for match in _NUMBER.findall(digits))
+    places = (int(number) - 1 for number in numbers if 0 < len(number) <= longest)
+    return (place for place in places if place < n_passages)
+
+
+def _ascii_digit(sign: str) -> str:
+    value = unicodedata.digit(sign, None)
+    return " " if value is None else str(value)
+
+
+def reply_form(reply: str, n_passages: int) -> ReplyForm:
+    """Return what a reply is by the strict grammar `[2] > [3] > [1]`, blanks around it apart.
+
+    A reply with several errors counts once, by the first of: wrong format, too few numbers, too many or repeated ones,
+    numbers that no passage has (rank_llm's `response_analysis.py`).
+
+    Args:
+        reply: what the model wrote; thinking text before it does not count.
+        n_passages: passages of the window.
+    """
+    answer = reply.rpartition(_END_OF_THINKING)[2].strip()
+    if not _STRICT.fullmatch(answer):
+        return ReplyForm.WRONG_FORMAT
+    numbers = [number.lstrip("0") for number in _NUMBER.findall(answer)]
+    if len(numbers) < n_passages:
+        return ReplyForm.MISSING_DOCUMENTS
+    if len(set(numbers)) < len(numbers):
+        return ReplyForm.REPETITION
+    expected = {str(number) for number in range(1, n_passages + 1)}
+    if len(numbers) > n_passages:
+        return ReplyForm.REPETITION
+    return ReplyForm.OK if set(numbers) == expected else ReplyForm.MISSING_DOCUMENTS

@@ -1,31 +1,10 @@
 """Retrievers: each in a module of its own, all behind the protocol in `protocol`."""
 
-from retrieval_cache.retrievers._canonical import Value, canonical, refused, value_of
-from retrieval_cache.retrievers._fusion import DEPTH as FUSION_DEPTH
-from retrieval_cache.retrievers._fusion import HybridRetriever, reciprocal_rank_fusion
-from retrieval_cache.retrievers._protocol import (
-    Progress,
-    Retriever,
-    RetrieverFactory,
-    no_progress,
-    searched,
-    statistics_of,
-    wanted_passages,
-)
-from retrieval_cache.retrievers._run_file import LEFT_OUT
-from retrieval_cache.retrievers.bm25 import ANALYSERS, K1, NAMES, B, indexed_text, term_lister
-from retrieval_cache.retrievers.encoded import (
+from retrieval_cache.retrievers._dense import DenseRetriever
+from retrieval_cache.retrievers._encoders import (
     BATCH_TOKENS,
-    DenseRetriever,
-    Encoded,
-    Fill,
-    Filled,
-    Place,
-    ShardFolder,
-    chunks,
     count_truncated,
     described_name,
-    encode_with,
     length_batches,
     library_versions,
     load_model,
@@ -35,6 +14,24 @@ from retrieval_cache.retrievers.encoded import (
     set_max_length,
     token_lengths,
 )
+from retrieval_cache.retrievers._fusion import DEPTH as FUSION_DEPTH
+from retrieval_cache.retrievers._fusion import HybridRetriever, reciprocal_rank_fusion
+from retrieval_cache.retrievers._protocol import (
+    Progress,
+    Retriever,
+    RetrieverFactory,
+    Value,
+    canonical,
+    no_progress,
+    refused,
+    searched,
+    statistics_of,
+    value_of,
+    wanted_passages,
+)
+from retrieval_cache.retrievers._run_file import LEFT_OUT
+from retrieval_cache.retrievers._vectors import Encoded, Fill, Filled, Place, ShardFolder, chunks, encode_with
+from retrieval_cache.retrievers.bm25 import ANALYSERS, K1, NAMES, B, indexed_text, term_lister
 
 __all__ = [
     "ANALYSERS",

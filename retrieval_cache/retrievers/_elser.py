@@ -27,9 +27,8 @@ from ragtasks.errors import (
 )
 from ragtasks.files import Ranked, Run, canonical_hash, in_rank_order, write_atomically
 from ragtasks.records import Passage
-from retrieval_cache.retrievers._canonical import canonical
-from retrieval_cache.retrievers._protocol import Progress, no_progress
-from retrieval_cache.retrievers.encoded import passage_text
+from retrieval_cache.retrievers._encoders import passage_text
+from retrieval_cache.retrievers._protocol import Progress, canonical, no_progress
 
 _FIELD = "tokens"
 _WINDOW = 10_000
@@ -269,6 +268,3 @@ def _next_step(status: int | None) -> str:
     if status in {400, 404}:
         return "check the index and the model id; for a cluster before 8.15, query_type=text_expansion"
     return "check the address, and whether the cluster is up"
-
-
-__all__ = ["ElserRetriever"]

@@ -17,7 +17,7 @@ from ragtasks.errors import CacheError, ConfigurationError, clear_error
 from ragtasks.files import Ranked, Run, in_rank_order
 from ragtasks.records import Passage
 from retrieval_cache.retrievers._protocol import Progress, Retriever, no_progress, searched, wanted_passages
-from retrieval_cache.retrievers.encoded import Fill, Place, encode_with
+from retrieval_cache.retrievers._vectors import Fill, Place, encode_with
 
 K = 60
 """The constant of the paper."""
@@ -214,6 +214,3 @@ class _Replayed:
 
     def _unwritable(self, error: OSError) -> CacheError:
         return CacheError(f"cannot write {self._path}: {error.strerror or error}; free some space, then call again")
-
-
-__all__ = ["DEPTH", "HybridRetriever", "K", "reciprocal_rank_fusion"]

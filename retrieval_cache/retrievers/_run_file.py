@@ -55,7 +55,7 @@ class RunFileRetriever:
     @property
     def name(self) -> str:
         """`run:` and the path as given, quoted where a line of retrievers would take it apart."""
-        from retrieval_cache.retrievers._canonical import written
+        from retrieval_cache.retrievers._protocol import written
 
         return f"run:{written(str(self._path))}"
 
@@ -127,6 +127,3 @@ class RunFileRetriever:
                 next_step="give the run that was made over this corpus and these queries",
             )
         )
-
-
-__all__ = ["LEFT_OUT", "RunFileRetriever"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ragtasks.benchmarks import Benchmark, Doc, benchmark_folder, build_doc, build_docs, open_benchmark, response_of
-from ragtasks.benchmarks.mtrag._benchmark import DOMAINS
+from ragtasks.benchmarks.mtrag._rows import DOMAINS
 from ragtasks.records import Answerability, Contexts, Passage, Setting
 
 

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from ragtasks.benchmarks.custom._benchmark import read_folder
+from ragtasks.benchmarks.custom import read_folder
 from ragtasks.errors import RagtasksError
 from ragtasks.files import Manifest, Violations, json_lines, read_run, write_manifest
 from ragtasks.files._runs import read_contexts
 from ragtasks.records import Setting
 from ragtasks.submissions import SubmissionTask
 from ragtasks.submissions.mtrageval._check import Against, check_file
-from ragtasks.submissions.mtrageval._documents import document_ids
+from ragtasks.submissions.mtrageval._inputs import document_ids
 from ragtasks.submissions.trec_rag import check_answers
-from retrieval_cache.corpora._json_rows import raw_lines
+from retrieval_cache.corpora._containers import raw_lines
 from tests.files.test_runs import SPEC
 
 LINE = '{"_id": "' + "a" * 300 + '"}'

@@ -21,7 +21,7 @@ from ragtasks import __version__
 from ragtasks.benchmarks import benchmark_folder
 from ragtasks.benchmarks.mtrag._benchmark import SOURCE, load
 from ragtasks.cli import app, main
-from ragtasks.cli._groups import GROUPS
+from ragtasks.cli.app import GROUPS
 from ragtasks.config import EvaluationConfig
 from ragtasks.harness.link import task_folder
 
@@ -71,7 +71,7 @@ def test_every_command_has_a_group_and_an_example_with_options_that_there_are() 
     grouped = {name: example for commands in GROUPS.values() for name, example in commands.items()}
     root = typer.main.get_command(app)
     visible = {words[0] for words in COMMANDS if not root.commands[words[0]].hidden}
-    assert visible <= grouped.keys(), "say in ragtasks/cli/_groups.py where the command belongs"
+    assert visible <= grouped.keys(), "say in ragtasks/cli/app.py where the command belongs"
     for name in visible - {"run"}:
         assert grouped[name] in " ".join(in_process(name, "--help")[1].split()).replace("│", "")
     for example in filter(None, (grouped[name] for name in visible)):

@@ -11,7 +11,7 @@ import pytest
 
 from ragtasks.arena.battles import read_answers
 from ragtasks.arena.forms import read_form
-from ragtasks.arena.votes import Queue, VoteStore
+from ragtasks.arena.store import Queue, VoteStore
 from ragtasks.benchmarks.mtrag import FANC, load_human_evaluation
 from ragtasks.cli import main
 from tests.arena._made import vote

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ragtasks.arena.votes import VoteStore
+from ragtasks.arena.store import VoteStore
 from ragtasks.cli import main
 from ragtasks.synthesis import decide, read_pairs
 from tests.cli.test_retrieve import printed

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from ragtasks.harness._system_role import WORD
+from ragtasks.harness.run import WORD
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ragtasks.clients.openai_api._rate_hints import rate_hints
-from ragtasks.clients.openai_api._throttle import Throttle, Ticket
+from ragtasks.clients._limits import Throttle, Ticket, rate_hints
 from tests.clients._limits import STYLES, Bucket, FixedWindow, Limit, SlidingWindow, State, refusal_body
 
 MINUTE, N_SLOTS, TOKENS = 60.0, 64, 100

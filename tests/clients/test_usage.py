@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtasks.clients import OpenAIClient, Outcome, Reply, Usage, endpoint_of, usage_of
-from ragtasks.clients._usage import known
+from ragtasks.clients._protocol import known
 from ragtasks.errors import ConfigurationError
 
 MINI = (0.15, 0.60)

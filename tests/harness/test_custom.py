@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from ragtasks.benchmarks import benchmark_folder, open_benchmark
-from ragtasks.benchmarks.custom import _benchmark as custom
-from ragtasks.benchmarks.custom import _search as _custom_search
+from ragtasks.benchmarks import benchmark_folder, custom, open_benchmark
+from ragtasks.benchmarks import custom as _custom_search
 from ragtasks.cli import main
 from ragtasks.harness.conversation_task import ConversationTask
 from ragtasks.records import Setting

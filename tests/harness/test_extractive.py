@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.harness._extractive import N_SENTENCES, extract_answer
+from ragtasks.harness.models import N_SENTENCES, extract_answer
 
 PASSAGES = [
     "Permits are issued on Mondays. The fee for a permit is twelve crowns. Dogs are welcome.",
@@ -57,7 +57,7 @@ def test_answers_are_the_same_in_every_process() -> None:
     code = (
         "from pathlib import Path\n"
         "from ragtasks.benchmarks._registry import benchmark_folder, open_benchmark\n"
-        "from ragtasks.harness._extractive import extract_answer\n"
+        "from ragtasks.harness.models import extract_answer\n"
         "from ragtasks.records import Setting\n"
         "sample = open_benchmark('mtrag', benchmark_folder('mtrag', 'sample', Path('unused')))\n"
         "passages = sample.read_contexts(Setting.FULL_RAG).passages\n"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ragtasks.clients.openai_api._transport import _certificates
+from ragtasks.clients._openai_client import _certificates
 from ragtasks.scoring import record_failure
 from tests.harness._endpoint import Endpoint, Request
 from tests.harness.conftest import CommandResult

@@ -11,7 +11,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 from ragtasks.clients import Client, Decoding, Outcome, Prompt, Reply
 from ragtasks.clients._protocol import ChatMessage
 from ragtasks.errors import ConfigurationError
-from ragtasks.harness._model_client import ModelClient, load_model_client
+from ragtasks.harness.judge_model import ModelClient, load_model_client
 
 CONTEXT = 64
 TEMPLATE = (

@@ -10,8 +10,8 @@ from lm_eval.api.registry import get_model
 
 from ragtasks.errors import ConfigurationError
 from ragtasks.harness.conversation_task import ConversationTask
-from ragtasks.harness.conversation_task._chat import REFUSAL
 from ragtasks.harness.models import Oracle, extractive, oracle, refuse, refuse_on_empty
+from ragtasks.harness.prompts import REFUSAL
 
 NAMES = ("ragtasks-extractive", "ragtasks-oracle", "ragtasks-refuse", "ragtasks-refuse-on-empty")
 

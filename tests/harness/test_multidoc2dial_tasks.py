@@ -54,7 +54,7 @@ def test_one_command_runs_it_offline(
     has_wordnet: bool, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not has_wordnet:
-        monkeypatch.setattr("ragtasks.metrics.lexical._meteor.open_wordnet", lambda: None)
+        monkeypatch.setattr("ragtasks.metrics.lexical.open_wordnet", lambda: None)
     done = command("--model", "ragtasks-oracle", "--tasks", "multidoc2dial_reference", "--limit", "4")
     assert done.status == 0, done.err
     # The harness drops the decimals of a whole column where all its values are integers or missing.

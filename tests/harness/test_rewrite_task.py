@@ -17,7 +17,7 @@ from ragtasks.environment import reply_cache_file
 from ragtasks.errors import CacheError, ConfigurationError, MissingExtraError
 from ragtasks.harness.rewrite_task import RewriteTask
 from ragtasks.scoring import shared_scorer
-from ragtasks.scoring._search import CorpusSearch
+from ragtasks.scoring._retrieval import CorpusSearch
 from retrieval_cache.evaluation._evaluation import mean
 from retrieval_cache.service import Place, evaluate_stored, retrieve
 from retrieval_cache.store import RunStore

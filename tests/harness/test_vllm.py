@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from ragtasks.clients import Decoding, Outcome, Prompt
-from ragtasks.harness._model_client import load_model_client
 from ragtasks.harness.conversation_task import ConversationTask
+from ragtasks.harness.judge_model import load_model_client
 from tests.harness._vllm import BOS, LLM, ModelFolder, model_folder, vllm
 from tests.harness.conftest import CHATML, CommandResult
 

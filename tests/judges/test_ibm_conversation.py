@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perf.official_scripts import load_scripts
-from ragtasks.judges._ibm_conversation import ibm_conversation, ibm_split_conversation
+from ragtasks.judges.official import ibm_conversation, ibm_split_conversation
 from ragtasks.records import Message, Role
 
 TEXTS = ("Hello?", "Yes.", "two\nlines", "a\u2028b\x0cc", "user: not me", "agent: not me\nuser: me", " \n", "x user: y")

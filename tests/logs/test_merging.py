@@ -19,8 +19,7 @@ from ragtasks.logs import (
     read_evaluations,
     scored_on,
 )
-from ragtasks.reports.page._logged import read_logged
-from ragtasks.reports.page._naming import name_evaluations
+from ragtasks.reports.page_parts import name_evaluations, read_logged
 from tests.reports._saved import TASKS, facts_of, save
 
 Change = Callable[[dict[str, Any]], None]

@@ -20,7 +20,7 @@ from ragtasks.metrics import (
     condition_paper,
     score_responses,
 )
-from ragtasks.metrics._conditioning import condition_ibm
+from ragtasks.metrics._answerability import condition_ibm
 from ragtasks.records import Answerability, IdkVerdict, Message, Passage, Response, Role, Score, Task
 
 NAMES = [metric.name for metric in METRICS]

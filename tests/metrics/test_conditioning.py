@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtasks.metrics import LEFT_OUT, NO_VERDICT, condition_paper, ibm_visible_answerability
-from ragtasks.metrics._conditioning import NO_CLARIFICATION, condition_ibm
+from ragtasks.metrics._answerability import NO_CLARIFICATION, condition_ibm
 from ragtasks.records import Answerability, IdkVerdict, Score
 
 YES, PARTIAL, NO = IdkVerdict.YES, IdkVerdict.PARTIAL, IdkVerdict.NO

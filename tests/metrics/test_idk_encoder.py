@@ -15,7 +15,7 @@ from perf.idk_agreement import Labelled, agreement_of, confusion, read_labelled,
 from perf.idk_training import labelled, read_answers
 from ragtasks.errors import ConfigurationError, MissingExtraError
 from ragtasks.metrics import EncoderIdk, IdkDetector, RuleBasedIdk
-from ragtasks.metrics.idk_encoder._reader import LEAST_YES, verdict_of
+from ragtasks.metrics.idk_encoder import LEAST_YES, verdict_of
 from ragtasks.records import Answerability, IdkVerdict, Response
 from tests.conftest import REAL_DATA
 
@@ -149,7 +149,7 @@ def test_short_replies_that_nothing_was_learned_from() -> None:
 def test_what_is_learned_is_what_the_detector_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from safetensors.torch import load_file, save_file
 
-    from ragtasks.metrics.idk_encoder._reader import WEIGHTS
+    from ragtasks.metrics.idk_encoder import WEIGHTS
 
     monkeypatch.setattr(idk_encoder_training, "N_EPOCHS", 1)
     answers = [answer for answer in read_answers() if len(answer.sentences) <= 3][:32]

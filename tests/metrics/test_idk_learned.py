@@ -18,9 +18,15 @@ from ragtasks.metrics import RuleBasedIdk
 from ragtasks.metrics.idk_rules import classify
 from ragtasks.metrics.idk_rules._classifying import refuses_by_rule
 from ragtasks.metrics.idk_rules._clauses import sentences_of
-from ragtasks.metrics.idk_rules._features import Features, features_of, tokens_of
-from ragtasks.metrics.idk_rules._learned import answer_probabilities, gap_probability
-from ragtasks.metrics.idk_rules._word_classes import FUNCTION_WORDS, WORDS
+from ragtasks.metrics.idk_rules._learned import (
+    FUNCTION_WORDS,
+    WORDS,
+    Features,
+    answer_probabilities,
+    features_of,
+    gap_probability,
+    tokens_of,
+)
 from ragtasks.records import IdkVerdict
 
 WEIGHTS = Path(__file__).parents[2] / "ragtasks" / "metrics" / "idk_rules" / "weights.json"

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from ragtasks.metrics import answerability_accuracy, condition_paper
-from ragtasks.metrics._conditioning import condition_ibm
-from ragtasks.metrics._rb_alg import rb_agg_ibm, rb_alg_raw
+from ragtasks.metrics._answerability import condition_ibm
+from ragtasks.metrics._answers import rb_agg_ibm, rb_alg_raw
 from ragtasks.records import Answerability, IdkVerdict, Score
 
 REFUSABLE = (Answerability.UNANSWERABLE, Answerability.CONVERSATIONAL)

@@ -20,9 +20,17 @@ from hypothesis import strategies as st
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.logs import Evaluation, Group, Row, read_evaluations
 from ragtasks.reports.page import write_page
-from ragtasks.reports.page._blocks import Stream, packed
-from ragtasks.reports.page._failures import FAILURES, NO_VERDICT, UNSCORED, explained, failures_of
-from ragtasks.reports.page._naming import group_labels, name_evaluations
+from ragtasks.reports.page_parts import (
+    FAILURES,
+    NO_VERDICT,
+    UNSCORED,
+    Stream,
+    explained,
+    failures_of,
+    group_labels,
+    name_evaluations,
+    packed,
+)
 from ragtasks.reports.tables import ANSWERED, MISSED, NOT_USED, REFUSED
 from ragtasks.tables import Section, Table, Value
 from tests.reports._pages import HOSTILE, SVG, TURNS, always, blocks_of, known_results, poison, write
@@ -316,7 +324,7 @@ def test_the_content_policy_lets_only_our_own_style_and_script_run(page: Path) -
 
 
 def test_our_own_files_parse_no_markup_and_load_nothing() -> None:
-    folder = resources.files("ragtasks.reports.page")
+    folder = resources.files("ragtasks.reports").joinpath("assets")
     script, style, template = (folder.joinpath(f"page.{end}").read_text() for end in ("js", "css", "html.jinja"))
     assert not re.search(r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(|Function\(|fetch\(|</", script)
     assert not re.search(r"url\(|@import|</", style)

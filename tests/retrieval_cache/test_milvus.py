@@ -21,12 +21,10 @@ from hypothesis import strategies as st
 from ragtasks.errors import CacheError, ConfigurationError
 from ragtasks.files import Run
 from ragtasks.records import Passage
-from retrieval_cache.engines._milvus import MilvusRetriever
-from retrieval_cache.engines._milvus_collection import Collection, without_secrets
-from retrieval_cache.engines._term_weights import TermWeights, rarity, saturated
+from retrieval_cache.engines._milvus import Collection, MilvusRetriever, TermWeights, rarity, saturated, without_secrets
 from retrieval_cache.retrievers import DenseRetriever, HybridRetriever, no_progress
-from retrieval_cache.retrievers.bm25._bm25 import Bm25Retriever
-from retrieval_cache.retrievers.encoded._exact import ExactIndex
+from retrieval_cache.retrievers._dense import ExactIndex
+from retrieval_cache.retrievers.bm25 import Bm25Retriever
 from retrieval_cache.spec import parse
 from tests.benchmarks.mtrag._official import official_passages, official_queries
 

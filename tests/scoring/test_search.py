@@ -13,7 +13,7 @@ from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark
 from ragtasks.clients import no_secrets
 from ragtasks.errors import CacheError, ConfigurationError
 from ragtasks.scoring import take_failures
-from ragtasks.scoring._search import CorpusSearch
+from ragtasks.scoring._retrieval import CorpusSearch
 from tests.clients._server import chat_server
 from tests.retrieval_cache.rerankers.test_listwise import by_overlap
 

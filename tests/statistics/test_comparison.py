@@ -9,9 +9,7 @@ import pytest
 from scipy import stats
 
 from ragtasks.errors import ConfigurationError
-from ragtasks.statistics import Column, compare_columns
-from ragtasks.statistics._holm import holm
-from ragtasks.statistics._means import NOTHING_SCORED, NOTHING_VARIES
+from ragtasks.statistics import NOTHING_SCORED, NOTHING_VARIES, Column, compare_columns, holm
 
 ITEMS = {f"c{n:02}<::>{turn}": f"c{n:02}" for n in range(20) for turn in (1, 2, 3)}
 

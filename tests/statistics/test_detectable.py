@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ragtasks.statistics import Clustered, Estimate, cluster, estimate_means
-from ragtasks.statistics._detectable import detectable_difference
+from ragtasks.statistics import Clustered, Estimate, cluster, detectable_difference, estimate_means
 
 
 def estimate(error: float | None, n_clusters: int) -> Estimate:

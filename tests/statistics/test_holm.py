@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.statistics._holm import holm
+from ragtasks.statistics import holm
 
 P_VALUES = st.lists(st.none() | st.floats(0, 1), max_size=12)
 

@@ -11,8 +11,17 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
-from ragtasks.statistics import MIN_CLUSTERS, UNBOUNDED, Clustered, Estimate, cluster, estimate_means
-from ragtasks.statistics._means import NOTHING_SCORED, NOTHING_VARIES, TOO_FEW_CLUSTERS
+from ragtasks.statistics import (
+    MIN_CLUSTERS,
+    NOTHING_SCORED,
+    NOTHING_VARIES,
+    TOO_FEW_CLUSTERS,
+    UNBOUNDED,
+    Clustered,
+    Estimate,
+    cluster,
+    estimate_means,
+)
 
 N_BENCHMARKS = 400
 DIFFERENCES = (-1.0, 1.0)

@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 
 from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark
-from ragtasks.benchmarks.doc2dial._dialogues import read_dialogues
-from ragtasks.benchmarks.doc2dial._documents import read_documents
-from ragtasks.benchmarks.doc2dial._tasks import tasks_of
+from ragtasks.benchmarks.doc2dial import tasks_of
+from ragtasks.benchmarks.doc2dial_files import read_dialogues, read_documents
 from ragtasks.config import EvaluationConfig
 from ragtasks.metrics import IdkLabel, RuleBasedIdk, Scores, Semantics, SemanticScore
-from ragtasks.metrics.lexical._meteor import open_wordnet
+from ragtasks.metrics.lexical import open_wordnet
 from ragtasks.records import Answerability, IdkVerdict, Response, Task
 from ragtasks.scoring._scoring import ResponseScorer
 from ragtasks.suites import ScoringInputs

@@ -17,7 +17,7 @@ from ragtasks.metrics import IdkLabel, Semantics
 from ragtasks.records import Answerability, IdkVerdict, Score
 from ragtasks.scoring import given_metrics
 from ragtasks.suites import ScoringInputs, Suite, suite_named
-from ragtasks.suites._registry import SUITES
+from ragtasks.suites._suite import SUITES
 from tests.judges._scripted import ScriptedClient, response
 
 JUDGED = ["rb_llm", "idk"]

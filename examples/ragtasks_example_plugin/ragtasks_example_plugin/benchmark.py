@@ -9,8 +9,7 @@ from typing import Any
 from ragtasks.benchmarks import Benchmark, BenchmarkDefinition, RetrievalSide
 from ragtasks.benchmarks.download import Source
 from ragtasks.files import Violations, json_lines
-from ragtasks.ids import task_id
-from ragtasks.records import Answerability, Contexts, Message, Passage, Qrel, Role, Setting, Task
+from ragtasks.records import Answerability, Contexts, Message, Passage, Qrel, Role, Setting, Task, task_id
 
 SAMPLE = Path(__file__).parent / "sample"
 SOURCE = Source("harbour_faq", "harbour-faq", "questions.jsonl", "", "", "", files=())

@@ -204,20 +204,3 @@ def settings(app: Application, **more: Any) -> uvicorn.Config:
     """Return how an application is served."""
     known: dict[str, Any] = {"log_level": "warning", "server_header": False, "date_header": False, "ws": "none"}
     return uvicorn.Config(app, http=PatientProtocol, proxy_headers=False, **{**known, **more})
-
-
-__all__ = [
-    "BODY_SECONDS",
-    "BURST",
-    "HEADERS",
-    "MOST_BYTES",
-    "RATE",
-    "SLOWEST_SECONDS",
-    "Application",
-    "Guard",
-    "PatientProtocol",
-    "Receive",
-    "Scope",
-    "Send",
-    "settings",
-]

@@ -14,12 +14,11 @@ from fastapi import APIRouter, Depends, HTTPException, Request
 from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, ConfigDict, Field
 
-from ragtasks.arena._vote import LONGEST_REASON, Preference, View
 from ragtasks.arena.ratings import rate
-from ragtasks.arena.votes import LONGEST_NAME, VoteRefusedError, clean_name
-from ragtasks.arena.web._arena import Arena
+from ragtasks.arena.store import LONGEST_NAME, VoteRefusedError, clean_name
+from ragtasks.arena.votes import LONGEST_REASON, Preference, View
+from ragtasks.arena.web._comparing import Arena, ShownAnswer, trec_of
 from ragtasks.arena.web._pipelines import Pipeline, ask_pipeline
-from ragtasks.arena.web._shown import ShownAnswer, trec_of
 from ragtasks.arena.web._site import Site
 from ragtasks.errors import ModelError
 from ragtasks.records import Message, Passage, Response, Role
@@ -298,6 +297,3 @@ def _saved_response(arena: Arena, topic: TopicRecord, rater: str | None) -> Resp
 
 def _estimate_record(estimate: Estimate) -> EstimateRecord:
     return EstimateRecord(value=estimate.value, low=estimate.low, high=estimate.high)
-
-
-__all__ = ["interface"]

@@ -154,6 +154,3 @@ async def _ask(pipeline: Pipeline, messages: Sequence[Message], passages: Sequen
     if not text:
         raise ModelError("an empty answer")
     return Response(task_of(messages), tuple(found), text)
-
-
-__all__ = ["NO_ANSWER", "Pipeline", "Search", "Stream", "ask_pipeline", "live_systems", "pipeline_of", "task_of"]

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import hmac
+import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from functools import wraps
+from functools import cache, wraps
+from importlib import resources
 from typing import Annotated, Any, ParamSpec, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, FastAPI, Form, HTTPException, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from jinja2 import Environment, FunctionLoader, StrictUndefined
 from starlette.exceptions import HTTPException as AnyHTTPException
 
-from ragtasks.arena.votes import LONGEST_NAME, Standing, clean_name
+from ragtasks.arena.store import LONGEST_NAME, Standing, VoteStore, clean_name
 from ragtasks.arena.web._guard import Application, Guard, Scope
-from ragtasks.arena.web._identity import Identity, Session
-from ragtasks.arena.web._render import page, static
+from ragtasks.tables import Value, fixed
 
 COOKIE = "arena"
 """Name of the cookie."""
@@ -192,4 +197,119 @@ def guarded(app: FastAPI, site: Site, hosts: frozenset[str] | None) -> Applicati
     return Guard(app, hosts, client_of)
 
 
-__all__ = ["COOKIE", "Site", "Wording", "entrance", "guarded"]
+# Pages from templates: every text is escaped, and an unknown field is an error.
+
+
+def page(name: str, **fields: Any) -> str:
+    """Return the page of a template of `pages/`, filled in."""
+    return _environment().get_template(f"{name}.html.jinja").render(**fields)
+
+
+@cache
+def static(name: str) -> bytes:
+    """Return one of our own style and script."""
+    return resources.files("ragtasks.arena.web").joinpath("static", name).read_bytes()
+
+
+@cache
+def _environment() -> Environment:
+    made = Environment(
+        loader=FunctionLoader(_source),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.globals.update(fixed=fixed, is_score=lambda cell: isinstance(cell, Value))
+    return made
+
+
+def _source(name: str) -> str:
+    return resources.files("ragtasks.arena.web").joinpath("pages", name).read_text(encoding="utf-8")
+
+
+# Who a request is from: a signed cookie with the rater's name, and the token that forms must carry.
+# Both are signed with the secret beside the database. The cookie is shown to no script and sent by no other site; a
+# form's token follows from the session in the cookie, so that no other site can know it. Raters come in by
+# invitation; their cookies end with it. Where names are typed instead, anybody may take any name.
+
+_SESSION_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One browser's log-in."""
+
+    rater: str
+    """The rater's name."""
+    number: str
+    """Drawn when the rater came in."""
+
+
+class Identity:
+    """Signs and reads what browsers bring."""
+
+    def __init__(self, secret: bytes, token: str | None = None, invitations: VoteStore | None = None) -> None:
+        """Take what lets raters in.
+
+        Args:
+            secret: signs cookies.
+            token: what raters with typed names must show; None: nothing.
+            invitations: who is invited; None: names are typed.
+        """
+        self._secret, self._token, self._invitations = secret, token, invitations
+
+    @property
+    def types_names(self) -> bool:
+        """Whether raters come in under any name that they type."""
+        return self._invitations is None
+
+    @property
+    def needs_token(self) -> bool:
+        """Whether raters who type their names must show a token."""
+        return self.types_names and self._token is not None
+
+    def invited(self, token: str) -> str | None:
+        """Return the rater whom a token invites; None for nobody."""
+        return self._invitations.invited(token) if self._invitations else None
+
+    def admits(self, token: str) -> bool:
+        """Return whether a token lets in who types a name, in a time that says nothing about it."""
+        if self._token is None:
+            return self.types_names
+        return hmac.compare_digest(token.encode(errors="replace"), self._token.encode())
+
+    def cookie(self, rater: str) -> str:
+        """Return the cookie of a rater who came in now."""
+        text = f"{secrets.token_hex(_SESSION_BYTES)}:{self._invitation(rater)}:{rater}"
+        body = base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")  # cookies with `=` come back in quotes
+        return f"{body}.{self._signed('cookie', body)}"
+
+    def session(self, cookie: str | None) -> Session | None:
+        """Return who a cookie is of; None for none, or one that was not signed here."""
+        body, _, signature = (cookie or "").rpartition(".")
+        if not body or not hmac.compare_digest(
+            signature.encode(errors="replace"), self._signed("cookie", body).encode()
+        ):
+            return None
+        try:
+            parts = base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)).decode().split(":", 2)
+            number, invitation, rater = parts
+        except ValueError:  # not base64, not a text, or a cookie of another version
+            return None
+        return Session(rater, number) if invitation == self._invitation(rater) else None
+
+    def _invitation(self, rater: str) -> str | None:
+        """Return what a cookie holds of a rater's invitation; None, which no cookie holds, without one."""
+        return self._invitations.invitation(rater) if self._invitations else ""
+
+    def form_token(self, session: Session) -> str:
+        """Return what the forms of a session carry."""
+        return self._signed("form", f"{session.number}:{session.rater}")
+
+    def is_own_form(self, session: Session, token: str) -> bool:
+        """Return whether a form is one that we gave this session."""
+        return hmac.compare_digest(token.encode(errors="replace"), self.form_token(session).encode())
+
+    def _signed(self, purpose: str, text: str) -> str:
+        return hmac.new(self._secret, f"{purpose}\n{text}".encode(errors="replace"), hashlib.sha256).hexdigest()

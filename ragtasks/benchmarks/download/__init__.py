@@ -1,8 +1,7 @@
 """Official files: where they come from, fetched whole, proved by checksum."""
 
 from ragtasks.benchmarks.download._fetch import DEFAULT_GROUPS, FileStatus, adopt, fetch, verify
-from ragtasks.benchmarks.download._files import storing
-from ragtasks.benchmarks.download._sources import Source, SourceFile, listing, locate
+from ragtasks.benchmarks.download._files import Source, SourceFile, listing, locate, storing
 
 __all__ = [
     "DEFAULT_GROUPS",

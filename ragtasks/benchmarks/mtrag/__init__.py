@@ -1,6 +1,5 @@
 """MTRAG, MTRAG-UN and MTRAG-S: tasks, retrieval files, human evaluation, questions to rewrite."""
 
-from ragtasks.benchmarks.mtrag._counts import Counts, edition_of
 from ragtasks.benchmarks.mtrag._human_evaluation import (
     FANC,
     HUMAN_EVALUATION_FILE,
@@ -10,9 +9,8 @@ from ragtasks.benchmarks.mtrag._human_evaluation import (
     RatedResponse,
     load_human_evaluation,
 )
-from ragtasks.benchmarks.mtrag._rewriting_tasks import rewriting_tasks
-from ragtasks.benchmarks.mtrag._rows import domain_of, unique_rows
-from ragtasks.benchmarks.mtrag._standalone import NO_LABELS, StandaloneLabels, read_standalone_labels
+from ragtasks.benchmarks.mtrag._rewriting import NO_LABELS, StandaloneLabels, read_standalone_labels, rewriting_tasks
+from ragtasks.benchmarks.mtrag._rows import Counts, domain_of, edition_of, unique_rows
 
 __all__ = [
     "FANC",

@@ -7,18 +7,21 @@ each for exactly the tasks that belong to it.
 from __future__ import annotations
 
 import functools
+import re
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ragtasks.benchmarks._benchmark import Benchmark
-from ragtasks.benchmarks._definition import BenchmarkDefinition
-from ragtasks.benchmarks._retrieval_side import RetrievalSide
-from ragtasks.benchmarks.mtrag._counts import Counts, edition_of
-from ragtasks.benchmarks.mtrag._repairs import tables
-from ragtasks.benchmarks.mtrag._retrieval import corpus_file, document_of, load_qrels, load_rewrites
+from pydantic import BaseModel, ValidationError
+
+from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, RetrievalSide
+from ragtasks.benchmarks.download import Source, SourceFile
 from ragtasks.benchmarks.mtrag._rows import (
     DOMAINS,
+    Counts,
     domain_of,
+    edition_of,
     identity_of,
     passages_of,
     read_tasks,
@@ -26,9 +29,381 @@ from ragtasks.benchmarks.mtrag._rows import (
     rows_of,
     unique_rows,
 )
-from ragtasks.benchmarks.mtrag._source import MTRAG_SOURCE
-from ragtasks.files import Run, Violations, read_run
-from ragtasks.records import Contexts, Passage, Setting, Task
+from ragtasks.errors import ConfigurationError, close_matches
+from ragtasks.files import Misfit, Run, Violations, json_lines, parse_json, qrel_lines, read_run, read_whole
+from ragtasks.records import Contexts, Passage, Qrel, Setting, Task, normalise_task_id
+from ragtasks.tables import Table, Value
+
+# MTRAG's retrieval side: where its corpora lie, rewritten questions, relevance judgements.
+
+_OFFSETS = re.compile(r"-\d+-\d+$")
+_SECTION = re.compile(r"_\d+-\d+$")
+_SPEAKER_MARK = "|user|: "
+_NEXT_STEP = "delete the file and run `ragtasks fetch mtrag`"
+
+
+def load_rewrites(root: Path, domain: str) -> dict[str, str]:
+    """Return query id -> rewritten question of one domain.
+
+    Raises:
+        BenchmarkFileError: the file is missing or broken.
+        ConfigurationError: unknown domain.
+    """
+    _known(domain)
+    return read_queries(root / "mtrag-human/retrieval_tasks" / domain / f"{domain}_rewrite.jsonl")
+
+
+def read_queries(path: Path) -> dict[str, str]:
+    """Return query id -> text of an official file of queries, speaker marks removed, in the order of the file.
+
+    Raises:
+        BenchmarkFileError: the file is missing or broken.
+    """
+    violations = Violations(required_file(path), "MTRAG queries", _NEXT_STEP)
+    queries: dict[str, str] = {}
+    for line, row in json_lines(violations):
+        query_id, text = _query_id(row.get("_id")), row.get("text")
+        if query_id is None or not isinstance(text, str) or not text.strip():
+            violations.add(line, "`_id` such as <conversation><::><turn>, and `text`", row)
+        elif query_id in queries:
+            violations.add(line, "each query once", "this query again", query_id)
+        else:
+            queries[query_id] = "\n".join(part.removeprefix(_SPEAKER_MARK) for part in text.split("\n"))
+    violations.raise_if_any()
+    return queries
+
+
+def load_qrels(root: Path, domain: str) -> tuple[Qrel, ...]:
+    """Return the relevance judgements of one domain, in the order of the file (2,128 over the official four).
+
+    Raises:
+        BenchmarkFileError: the file is missing, or a line is not query, passage and a whole number.
+        ConfigurationError: unknown domain.
+    """
+    _known(domain)
+    return read_qrels(root / "mtrag-human/retrieval_tasks" / domain / "qrels" / "dev.tsv", "mtrag")
+
+
+def read_qrels(path: Path, benchmark: str) -> tuple[Qrel, ...]:
+    """Return the relevance judgements in a file of MTRAG's or MTRAG-UN's, in its order.
+
+    Raises:
+        BenchmarkFileError: the file is missing, or a line is not query, passage and a whole number.
+    """
+    violations = Violations(
+        required_file(path, benchmark), "MTRAG qrels", f"delete the file and run `ragtasks fetch {benchmark}`"
+    )
+    qrels: dict[tuple[str, str], Qrel] = {}
+    lines = (line.decode("utf-8", errors="replace") for line in read_whole(violations).splitlines())
+    for number, judged in qrel_lines(enumerate(lines, start=1), {3}, separator="\t"):
+        query_id = _query_id(judged.query_id) if isinstance(judged, Qrel) else None
+        if isinstance(judged, Misfit) or query_id is None or not judged.passage_id:
+            found = judged.found if isinstance(judged, Misfit) else (judged.query_id, judged.passage_id)
+            violations.add(number, "query id, passage id and a whole number, separated by tabs", found)
+        elif (query_id, judged.passage_id) in qrels:
+            violations.add(number, "each judgement once", judged.passage_id, query_id)
+        else:
+            qrels[query_id, judged.passage_id] = Qrel(query_id, judged.passage_id, judged.relevance)
+    violations.raise_if_any()
+    return tuple(qrels.values())
+
+
+def _query_id(text: object) -> str | None:
+    """Return a query id in the one form in use, or None where it is none."""
+    try:
+        return normalise_task_id(text) if isinstance(text, str) else None
+    except ValueError:
+        return None
+
+
+def corpus_file(root: Path, domain: str) -> Path:
+    """Return the file that holds the corpus of a domain.
+
+    Raises:
+        BenchmarkFileError: it is not there.
+        ConfigurationError: unknown domain.
+    """
+    _known(domain)
+    return required_file(root / "corpora/passage_level" / f"{domain}.jsonl.zip")
+
+
+def document_of(passage_id: str) -> str:
+    """Return the id of the document that a passage was cut from: without its offsets, and those of its section.
+
+    `822086267_6698-7277-0-579` is of the document 822086267, `ibmcld_00007-7-2159` of ibmcld_00007.
+    """
+    document = _OFFSETS.sub("", passage_id)
+    return _SECTION.sub("", document)
+
+
+def _known(domain: str) -> None:
+    if domain not in DOMAINS:
+        raise ConfigurationError(f"unknown domain {domain!r}: {close_matches(domain, DOMAINS)}")
+
+
+# The official files of MTRAG and MTRAG-UN, pinned to one commit of IBM/mt-rag-benchmark.
+# Checksums and sizes are of the bytes in that commit. Six files are too large for the copies at hand when this
+# table was made, so their official checksums are not known here: the two task files with retrieved passages and the
+# four corpora.
+
+_COMMIT = "cc5b1d481b391181b89f7ced860308482e785463"
+
+_FILES = (
+    SourceFile(
+        "mtrag-human/conversations/conversations.json",
+        "1a30baf5e025b4915e87556c64de37d7fe96e98f9f4ea9f3cf9322199e538f89",
+        10032290,
+        "tasks",
+    ),
+    SourceFile("mtrag-human/generation_tasks/RAG.jsonl", None, None, "tasks"),
+    SourceFile("mtrag-human/generation_tasks/reference+RAG.jsonl", None, None, "tasks"),
+    SourceFile(
+        "mtrag-human/generation_tasks/reference.jsonl",
+        "b3dde4076f9f692a99513e424a0a39f57591dbe45600a4c1017aaa7a7edcfaac",
+        7608375,
+        "tasks",
+    ),
+    SourceFile(
+        "mtrag-human/retrieval_tasks/clapnq/clapnq_lastturn.jsonl",
+        "df1313e94929f32d8c3b9b70b2e045a129db2f2fc7bec0adb5d20828b112178e",
+        24356,
+        "tasks",
+    ),
+    SourceFile(
+        "mtrag-human/retrieval_tasks/clapnq/clapnq_questions.jsonl",
+        "59ca817c12bcd13059fa675a9ee47cd76b6cba9b33eb3495907711d523cbd763",
+        68367,
+        "tasks",
+    ),
+    SourceFile(
+        "mtrag-human/retrieval_tasks/clapnq/clapnq_rewrite.jsonl",
+        "7e510ceae50c1897797c79c51c6002b56d11c252843282b5c62ccfe88baab44e",
+        25301,
+        "tasks",
+    ),
+    SourceFile(
+        "mtrag-human/retrieval_tasks/clapnq/qrels/dev.tsv",
+        "0766bc3e8fb6f515c34b33a97e568394303214915a2f835533705979b2303d97",
+        38895,
+        "tasks",
+    ),
+    SourceFile(
+        "mtrag-human/retrieval_tasks/cloud/cloud_lastturn.jsonl",
+        "85851a3d24fd09d07b6817ad023604f42ed3313af34dc95431c039890ddda1cb",
+        20870,
+        "tasks",
+    ),
+    SourceFile(
+        "mtrag-human/retrieval_tasks/cloud/cloud_questions.jsonl",
+        "8c38d26821b2ef81de4b8fc9d1683391c063394a46bc7cd949bfa1b09ea1498e",
+        58395,
+        "tasks",
+    ),
+    SourceFile(
+        "mtrag-human/retrieval_tasks/cloud/cloud_rewrite.jsonl",
+        "f999821b4179bd900a8c06fcf849a895f2a1eb56adb6ae10b5bc95bb468c6a4c",
+        22896,
+        "tasks",
+    ),
+    SourceFile(
+        "mtrag-human/retrieval_tasks/cloud/qrels/dev.tsv",
+        "925635635bf0e60b20d8ea0b18160cff878897acf8e0bf54e7096cc0ade8bd3b",
+        30951,
+        "tasks",
+    ),
+    SourceFile(
+        "mtrag-human/retrieval_tasks/fiqa/fiqa_lastturn.jsonl",
+        "c491ac98e0ae1bc9f5db26e42fdcbb815ef7111b1fcf26794a7481d6c19ee2e6",
+        20220,
+        "tasks",
+    ),
+    SourceFile(
+        "mtrag-human/retrieval_tasks/fiqa/fiqa_questions.jsonl",
+        "d9a883e115e4412738f4ea01ce961e77cecc9b85039e6d351cd67d7e4e75fb8d",
+        56288,
+        "tasks",
+    ),
+    SourceFile(
+        "mtrag-human/retrieval_tasks/fiqa/fiqa_rewrite.jsonl",
+        "88706f60953539e3927b05e3e6c20b39e4d9211df9247cd7de4035ae50ac5f15",
+        22207,
+        "tasks",
+    ),
+    SourceFile(
+        "mtrag-human/retrieval_tasks/fiqa/qrels/dev.tsv",
+        "a10ec0b5cba634d6c4ad02dd86de715a258ebd313dbcf5fa2d0a77bb0e121abc",
+        28598,
+        "tasks",
+    ),
+    SourceFile(
+        "mtrag-human/retrieval_tasks/govt/govt_lastturn.jsonl",
+        "d24b26f4488f3416a84db8bb150b01095d0894b4274e3750f193ab4c38b09a75",
+        22682,
+        "tasks",
+    ),
+    SourceFile(
+        "mtrag-human/retrieval_tasks/govt/govt_questions.jsonl",
+        "29a956a20878d03d62d95108c6c51f7b27a2864a63acb7b066c48f6e8ad7e67f",
+        64633,
+        "tasks",
+    ),
+    SourceFile(
+        "mtrag-human/retrieval_tasks/govt/govt_rewrite.jsonl",
+        "d84cf9f1598875a5cd28616a6648155948072c27363a31c85a51050cf4078835",
+        25031,
+        "tasks",
+    ),
+    SourceFile(
+        "mtrag-human/retrieval_tasks/govt/qrels/dev.tsv",
+        "46acb9b882297b6ff68978a56fd4ec57ea1c340cd604c62787a9ad69ac880d34",
+        34901,
+        "tasks",
+    ),
+    SourceFile(
+        "mtrag-human/evaluations/reference_subset_with_human_evaluations.json",
+        "ba8518617eca8dd31cadfcbbec1e3b38464e3c6cea33d902865e4acd05e8673e",
+        2190566,
+        "evaluations",
+    ),
+    SourceFile("corpora/passage_level/clapnq.jsonl.zip", None, None, "corpora"),
+    SourceFile("corpora/passage_level/cloud.jsonl.zip", None, None, "corpora"),
+    SourceFile("corpora/passage_level/fiqa.jsonl.zip", None, None, "corpora"),
+    SourceFile("corpora/passage_level/govt.jsonl.zip", None, None, "corpora"),
+    SourceFile(
+        "scripts/evaluation/judge_utils.py",
+        "222bd11dc06fcf63144aa09a23ecd7ce8ef2f2bab90bf2943ecabc3e4fd23669",
+        12388,
+        "judge_prompts",
+    ),
+    SourceFile(
+        "scripts/evaluation/underspecified_eval.py",
+        "bc8fdbf6e5bfcfc25afd0ab3faa8de0258cbf4b6a77f22c86b40032f68aa1127",
+        2028,
+        "judge_prompts",
+    ),
+    SourceFile(
+        "mtragun-human/generation_tasks/reference.jsonl",
+        "68053f709c928570718fd2c88455eccf974746f5bfa2206d7fd39b969acb21d4",
+        3836136,
+        "mtrag_un",
+    ),
+    SourceFile(
+        "mtragun-human/retrieval_tasks/qrels/clapnq.tsv",
+        "880a583ceaaea10f55eafa02f1a3964a12d48ec06fe396861277dedd2c5c892c",
+        12161,
+        "mtrag_un",
+    ),
+    SourceFile(
+        "mtragun-human/retrieval_tasks/qrels/cloud.tsv",
+        "4c9e5903b0c1a702ade78f3f3bb826712614d31095f40c91121a214de6d248bf",
+        15719,
+        "mtrag_un",
+    ),
+    SourceFile(
+        "mtragun-human/retrieval_tasks/qrels/fiqa.tsv",
+        "8a224221b72f4b93b5c068be5f7cfff668d50ecf6ec4971ef22f2f183ef54c21",
+        8468,
+        "mtrag_un",
+    ),
+    SourceFile(
+        "mtragun-human/retrieval_tasks/qrels/govt.tsv",
+        "59903b16cbd28bd62910b1cde7dc325320a989f02f50c150c7a4ef3e96bdc691",
+        17453,
+        "mtrag_un",
+    ),
+)
+
+MTRAG_SOURCE = Source(
+    name="mtrag",
+    folder="mt-rag-benchmark",
+    marker="mtrag-human",
+    repository="https://github.com/IBM/mt-rag-benchmark",
+    commit=_COMMIT,
+    base_url=f"https://raw.githubusercontent.com/IBM/mt-rag-benchmark/{_COMMIT}/",
+    files=_FILES,
+)
+"""Groups: `tasks` (generation tasks, conversations, retrieval tasks with qrels), `evaluations` (human evaluation),
+`corpora` (passage level), `judge_prompts` (the scripts that hold them, read and never run), `mtrag_un`."""
+
+MTRAG_UN_SOURCE = replace(
+    MTRAG_SOURCE,
+    name="mtrag_un",
+    marker="mtragun-human",
+    # `tasks` is what `ragtasks fetch mtrag_un` fetches unasked.
+    files=tuple(replace(file, group="tasks") for file in MTRAG_SOURCE.in_groups(["mtrag_un"])),
+)
+"""MTRAG-UN alone: the same repository, commit and folder, so that either benchmark's fetch serves both."""
+
+
+# How many of MTRAG's answers people repaired (MTRAG paper, Table 8 and appendix B.3), from its conversations.
+
+CONVERSATION_FILE = "mtrag-human/conversations/conversations.json"
+"""Where the file lies in a checkout of IBM/mt-rag-benchmark."""
+
+
+class _Message(BaseModel):
+    speaker: str
+    text: str
+    original_text: str | None = None
+
+
+class _Conversation(BaseModel):
+    domain: str
+    messages: list[_Message]
+
+
+class _File(BaseModel):
+    conversations: list[_Conversation]
+
+
+def tables(benchmark: Benchmark) -> Sequence[Table]:
+    """Return one table of repaired answers by domain; () where the conversations are not there.
+
+    An answer counts as repaired where the file keeps what the model wrote first.
+
+    Raises:
+        BenchmarkFileError: the file is no list of conversations.
+    """
+    path = benchmark.root / CONVERSATION_FILE
+    if not path.is_file():
+        return ()
+    found = _read(Violations(path, "MTRAG conversations", "delete the file and run `ragtasks fetch mtrag`"))
+    domains = sorted({_domain(item) for item in found})
+    parts = [(name, [item for item in found if _domain(item) == name]) for name in domains]
+    columns = ("domain", "answers", "repaired", "share", "repaired a conversation")
+    return (Table("Repaired answers", columns, tuple((name, *_row(own)) for name, own in [*parts, ("all", found)])),)
+
+
+def _read(violations: Violations) -> list[_Conversation]:
+    try:
+        return _File.model_validate({"conversations": parse_json(read_whole(violations))}).conversations
+    except ValidationError as error:
+        for violation in error.errors():
+            violations.add(
+                0, f"at `{'.'.join(map(str, violation['loc'][1:]))}`: {violation['msg']}", violation["input"]
+            )
+    except ValueError as error:
+        violations.add(0, "one JSON list", str(error))
+    violations.raise_if_any()
+    raise AssertionError("an error was noted")
+
+
+def _domain(conversation: _Conversation) -> str:
+    return domain_of(conversation.domain) or conversation.domain
+
+
+def _row(conversations: Sequence[_Conversation]) -> tuple[int, int, Value, Value]:
+    answers = [message for item in conversations for message in item.messages if message.speaker == "agent"]
+    n_repaired = sum(message.original_text is not None for message in answers)
+    n = len(conversations)
+    share = n_repaired / len(answers) if answers else None
+    return (
+        len(answers),
+        n_repaired,
+        Value(share, len(answers), len(answers)),
+        Value(n_repaired / n if n else None, n, n),
+    )
+
 
 SOURCE = MTRAG_SOURCE
 """The official files and the commit that they are pinned to."""
@@ -111,16 +486,3 @@ def _check_coverage(found: Any, expected: set[str], violations: Violations) -> N
 
 DEFINITION = BenchmarkDefinition(SOURCE, load, RETRIEVAL, tables=tables)
 """What the registry lists."""
-
-__all__ = [
-    "DEFINITION",
-    "DOMAINS",
-    "MAX_REFERENCES_FOR_RAG",
-    "OFFICIAL_COUNTS",
-    "RETRIEVAL",
-    "SOURCE",
-    "Counts",
-    "domain_of",
-    "load",
-    "required_file",
-]

@@ -14,10 +14,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
-from ragtasks.benchmarks.mtrag._benchmark import domain_of
+from ragtasks.benchmarks.mtrag._rows import domain_of
 from ragtasks.files import Violations, parse_json, read_whole
-from ragtasks.ids import normalise_task_id, split_task_id
-from ragtasks.records import Answerability, Message, Passage, Response, Role, Task
+from ragtasks.records import Answerability, Message, Passage, Response, Role, Task, normalise_task_id, split_task_id
 
 HUMAN_EVALUATION_FILE = "mtrag-human/evaluations/reference_subset_with_human_evaluations.json"
 """Where the file lies in a checkout of IBM/mt-rag-benchmark."""
@@ -234,14 +233,3 @@ def _score(row: _Evaluation, key: str, violations: Violations) -> float:
         violations.add(0, f"`{key}` of {row.model_id} from 0 to 1", item.value if item else "no score", row.task_id)
         return 0.0
     return float(item.value)
-
-
-__all__ = [
-    "FANC",
-    "HUMAN_EVALUATION_FILE",
-    "PUBLISHED_METRICS",
-    "REFERENCE_MODEL",
-    "WIN_RATE",
-    "RatedResponse",
-    "load_human_evaluation",
-]

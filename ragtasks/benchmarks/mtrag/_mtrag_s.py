@@ -15,12 +15,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ragtasks.benchmarks._benchmark import Benchmark
-from ragtasks.benchmarks._definition import BenchmarkDefinition
+from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition
 from ragtasks.benchmarks.download import SourceFile
-from ragtasks.benchmarks.mtrag._counts import Counts, edition_of
-from ragtasks.benchmarks.mtrag._rows import DOMAINS, read_tasks, reference_contexts
-from ragtasks.benchmarks.mtrag._source import MTRAG_SOURCE
+from ragtasks.benchmarks.mtrag._benchmark import MTRAG_SOURCE
+from ragtasks.benchmarks.mtrag._rows import Counts, edition_of, read_tasks, reference_contexts
 from ragtasks.files import labels_of
 
 _TASK_FILE = "mtrag-synthetic/generation_tasks/synthetic.jsonl"
@@ -65,5 +63,3 @@ def _once(contexts: list[Any]) -> list[Any]:
 
 DEFINITION = BenchmarkDefinition(SOURCE, load)
 """What the registry lists."""
-
-__all__ = ["DEFINITION", "DOMAINS", "OFFICIAL_COUNTS", "SOURCE", "load"]

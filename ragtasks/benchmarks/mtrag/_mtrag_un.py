@@ -12,13 +12,10 @@ from __future__ import annotations
 import functools
 from pathlib import Path
 
-from ragtasks.benchmarks._benchmark import Benchmark
-from ragtasks.benchmarks._definition import BenchmarkDefinition
-from ragtasks.benchmarks._retrieval_side import RetrievalSide
-from ragtasks.benchmarks.mtrag import _retrieval as mtrag_retrieval
-from ragtasks.benchmarks.mtrag._counts import Counts, edition_of
-from ragtasks.benchmarks.mtrag._rows import DOMAINS, read_tasks, reference_contexts
-from ragtasks.benchmarks.mtrag._source import MTRAG_UN_SOURCE
+from ragtasks.benchmarks._definition import Benchmark, BenchmarkDefinition, RetrievalSide
+from ragtasks.benchmarks.mtrag import _benchmark as mtrag_retrieval
+from ragtasks.benchmarks.mtrag._benchmark import MTRAG_UN_SOURCE
+from ragtasks.benchmarks.mtrag._rows import DOMAINS, Counts, edition_of, read_tasks, reference_contexts
 from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.records import Qrel
 
@@ -79,5 +76,3 @@ RETRIEVAL = RetrievalSide(DOMAINS, corpus_file, load_qrels, document_of=mtrag_re
 
 DEFINITION = BenchmarkDefinition(SOURCE, load, RETRIEVAL)
 """What the registry lists."""
-
-__all__ = ["DEFINITION", "DOMAINS", "OFFICIAL_COUNTS", "RETRIEVAL", "SOURCE", "corpus_file", "load", "load_qrels"]

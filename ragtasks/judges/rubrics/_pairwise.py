@@ -73,6 +73,3 @@ def _places(own: list[str], every: list[str]) -> str:
     if not own:
         return "no passage"
     return "passages " + ", ".join(str(every.index(passage) + 1) for passage in own)
-
-
-__all__ = ["PAIRWISE", "PREFERENCES", "pair_of", "pairwise"]

@@ -87,6 +87,3 @@ def judge_passages(
         else:
             qrels.append(Qrel(query_id, passage_id, int(label)))
     return JudgedPassages(tuple(qrels), tuple(unjudged), verdicts)
-
-
-__all__ = ["RELEVANCE", "JudgedPassages", "judge_passages", "relevance"]

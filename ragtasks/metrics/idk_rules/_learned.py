@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
-
-from ragtasks.metrics.idk_rules._features import Features, content_of, features_of, has_sign, is_of_others, tokens_of
 
 GAP = 0.75
 """From this probability on, a sentence says that information is missing."""
@@ -113,3 +112,365 @@ def answer_features(read: Sentences, gaps: Sequence[bool]) -> list[dict[str, flo
 @cache
 def _learned() -> Learned:
     return Learned.of(json.loads(Path(__file__).with_name("weights.json").read_text("utf-8")))
+
+
+# The words that refusals and answers are made of, by what they do; in lower case, without contractions.
+# A plural that is not listed counts as its singular. A word may do more than one thing.
+
+WORDS: dict[str, str] = {
+    # What was retrieved, and what it consists of.
+    "SOURCE": (
+        "archive archives article articles author authors base catalog catalogue chapter comment comments content "
+        "contents context contexts conversation corpus coverage data database description descriptions details "
+        "document documentation documents entries entry excerpt excerpts extract extracts faq faqs file files "
+        "guide guides handbook history index info information input knowledge library listing listings literature "
+        "manual manuals material materials note notes page pages passage passages policies policy post posts "
+        "record records reference references report reports resource resources result results search section "
+        "sections site sites snippet snippets source sources summaries summary table tables text texts thread "
+        "threads transcript website"
+    ),
+    # Who answers.
+    "SPEAKER": ("assistant bot i me my our system us we"),
+    # Negations.
+    "NOT": (
+        "barely bupkis cannot hardly nada nah neither never no nobody none noone nope nor not nothing nowhere "
+        "without zilch"
+    ),
+    # Words that say by themselves that something is not there.
+    "LACK": (
+        "absence absent aside beyond blank confined dunno elsewhere empty fail failed fails gap gaps idk "
+        "incomplete inconclusive insufficient lack lacked lacking lacks limited missing omit omits omitted open "
+        "outside scant short silence silent stumped thin unable unaddressed unanswerable unanswered unavailable "
+        "uncatalogued uncertain unclear unconfirmed uncovered undefined undescribed undetermined undisclosed "
+        "undocumented unknown unlisted unmentioned unreadable unrecorded unseen unspecified unstated unsupported "
+        "unsure untouched"
+    ),
+    # What a source does with information, in the forms that occur.
+    "SAY": (
+        "address addressed addresses addressing answer answered answering answers appear appeared appears attempt "
+        "attempts attribute attributes bear bears break breaks carried carries carry catalogue catalogued "
+        "clarified clarifies clarify come comes compare compared compares confirm confirmed confirms connect "
+        "connects contain contained containing contains cover covered covering covers deal deals dealt define "
+        "defined defines describe described describes describing detail detailed detailing details disclose "
+        "disclosed discloses discuss discussed discusses discussing document documented documents draw draws "
+        "elaborate elaborates establish establishes explain explained explaining explains extend extends feature "
+        "features get gets give given gives giving go goes held help helps hold holds identified identifies "
+        "identify include included includes including index indexed indicate indicated indicates list listed "
+        "listing lists make makes mention mentioned mentioning mentions name named names naming note noted notes "
+        "occur occurs offer offered offers outline outlined outlines point pointed points provide provided "
+        "provides providing publish published publishes put puts quantifies quantify quote quoted quotes raise "
+        "raised raises rank ranking ranks reach recommend recommends record recorded records refer referred "
+        "refers report reported reporting reports resolve resolves reveal reveals said say saying says set sets "
+        "settle settles shed show showed shown shows speak speaks specified specifies specify specifying spell "
+        "spelled spells state stated states stating store stored stores suggest suggests supplied supplies supply "
+        "support supported supports talk talks tell telling tells told touch touches track tracked tracks venture "
+        "ventures verified verify"
+    ),
+    # What one who answers does with it.
+    "FIND": (
+        "access accessed advise answer ascertain assess came check come comment compare conclude confirm "
+        "determine determined determining establish estimate figure find finding finds found gauge give guess "
+        "help identify judge know knowing known knows list locate located look name offer pin pinpoint point "
+        "predict promise provide pull quote recall recommend resolve retrieve retrieved return returned returns "
+        "rule saw say see seeing seen sees settle share speak speculate spot surface surfaced tell turn turned "
+        "verify vouch work"
+    ),
+    # What is asked for.
+    "INFORMATION": (
+        "answer answers basis breakdown clarity clue comparison confirmation cost costs coverage data date dates "
+        "definition description detail details documentation entry estimate evidence example examples explanation "
+        "figure figures guidance hint hit hits idea indication info information insight instructions list lists "
+        "luck match matches material mention name names number numbers particulars price prices pricing ranking "
+        "recommendation recommendations record records reference result results schedule specifics statistic "
+        "statistics step steps timeline trace way word"
+    ),
+    # How what was retrieved is said to be at hand.
+    "AT_HAND": (
+        "above access attached available current front given hand here indexed material provided retrieved "
+        "returned shared supplied"
+    ),
+    # Where to look instead, and how one is told to.
+    "ADVICE": (
+        "accurate advise adviser advisor agency agent ask attorney best better browse call check confirm consider "
+        "consult contact current department desk directly doctor email help helpful latest lawyer local look "
+        "office official please professional reach recommend recommended refer review search see speak specialist "
+        "start suggest support team ticket try verify visit website worth"
+    ),
+    # Offers and requests.
+    "OFFER": (
+        "another can could else feel free further glad happy know let like more need question questions share "
+        "tell want would"
+    ),
+    # Turns to something else.
+    "CONTRAST": (
+        "although apart beyond but however instead nevertheless nonetheless only otherwise said still that though "
+        "whereas while yet"
+    ),
+    # Words that open an indirect question.
+    "WHICH": ("how if what when where whether which who whom whose why"),
+    # Words that narrow down what is missing.
+    "EXACT": ("actual definitive directly exact exactly explicit explicitly particular precise specific specifically"),
+    # Forms of to be.
+    "BE": ("am are be been being is was were"),
+}
+"""What words do -> the words, apart by blanks."""
+
+FUNCTION_WORDS = (
+    "the a an of to in on for from by with as at this that these those it they there you your he she his her "
+    "its their and or so than then any some all do does did has have had having will would can could may "
+    "might must should shall about into up out if because since just also very more most much many one two "
+    "other another each every both either own same such even already too quite rather"
+)
+"""Words of grammar, which stand for themselves."""
+
+WHO_LACKS: dict[str, str] = {
+    # Where another subject may begin.
+    "START": ", : but however although though while whereas because since",
+    # Verbs whose "not" is about what the subject does; without an object ("the file is not found") it is not.
+    "AUXILIARY": "do does did can could will would may might has have had unable",
+    # Verbs whose subject is the topic: "prices do not come up".
+    "COME_UP": "appear appears appeared come came turn turned occur feature figure show surface surfaced",
+    # Verbs of there being something.
+    "EXIST": "exist exists existed survive survives survived",
+    # Signs that are objects: "the letters give no date".
+    "NO": "no nothing neither none",
+    # What stands before such a sign where it is no object.
+    "NO_VERB": "is are was were be been there and or with of in on for to by from that",
+    # What opens a clause about something that its noun lacks: "a claim for which no papers were given".
+    "OF_WHICH": "which whom whose",
+    # What stands before it.
+    "OF": "about at for from in of on to under with",
+    # Who searches and tells, and is neither a source nor the speaker.
+    "PERSON": "he she",
+    # What dates the end of an absence: "no mention of it before 1871".
+    "UNTIL": "before until till",
+    # What is done with information by those who have it.
+    "GIVEN": "given provided released disclosed shared",
+    # What opens who does it, or how.
+    "WITHHELD": "by over to unless until without",
+    # What nobody but the one who asked is said to have.
+    "READER": "you your yours yourself",
+    # What a thing of the world has not been; what was retrieved has not been "provided".
+    "HANDED": "provided given shared supplied included listed mentioned offered specified stated",
+    # Pronouns of what was named before, be it what was retrieved.
+    "IT": "it they this that these those which either both one",
+    # People, and sources that may as well be what an answer is about.
+    "OTHERS": "he she author authors policy policies library history report reports",
+}
+"""Words by which is told who lacks what a sentence says is lacking, as `WORDS`."""
+
+
+# What the learned part of the detector sees of a sentence: its words of grammar and of the word classes, in order.
+# All other words are one and the same to it, so that what was learned on one topic holds on another.
+
+_TOKEN = re.compile(r"[a-z]+(?:[-'][a-z]+)*|\d+(?:[.,]\d+)*|[?:,]")
+_GRAMMAR = frozenset(FUNCTION_WORDS.split())
+_CLASSES: dict[str, tuple[str, ...]] = {}
+for _name, _words in WORDS.items():
+    for _word in _words.split():
+        _CLASSES[_word] = (*_CLASSES.get(_word, ()), _name)
+_SIGNS = frozenset({"NOT", "LACK"})
+_WORDS = _GRAMMAR.union(_CLASSES, ("0", "?", ":", ","))
+"""Words and marks that stand for themselves; any other is the same as another."""
+_OTHER = "_"
+_START, _END = "^", "$"
+_NO_FEATURES = frozenset({_OTHER, _START, _END})
+_LINK = re.compile(r" |\+|\.\.|(?<=<)>")
+"""What stands in a feature between its words or classes."""
+_AROUND = 8
+"""Words before and after a sign whose classes are noted."""
+_WHO = {name: frozenset(words.split()) for name, words in WHO_LACKS.items()}
+_LACKERS = frozenset({"SOURCE", "SPEAKER", "INFORMATION", "WHICH", "EXACT"})
+"""Classes of what may lack information, or be lacking."""
+_N_WORDS = 1 << 16
+"""Words whose classes are remembered."""
+
+Step = tuple[str, ...]
+"""What a word is to the learned part: itself, its classes, or nothing."""
+
+
+def tokens_of(sentence: str) -> list[str]:
+    """Return the words and marks of a sentence of `sentences_of`; every number is 0."""
+    return ["0" if token[0].isdigit() else token for token in _TOKEN.findall(sentence)]
+
+
+def has_sign(tokens: Sequence[str]) -> bool:
+    """Return whether a negation or a word such as "unclear" is among the tokens."""
+    return not SIGNS.isdisjoint(tokens)
+
+
+def is_of_others(tokens: Sequence[str]) -> bool:
+    """Return whether all that a sentence negates is what others do, or the world lacks: no source, no speaker.
+
+    "The witness could not describe him" is an answer about a witness, "our pages could not" is none.
+    """
+    start, of_others, n_signs = 0, False, 0
+    if _is_told_to_reader(tokens):
+        return True
+    for place, token in enumerate(tokens):
+        if token in _WHO["START"]:
+            start = place + 1
+        elif token in SIGNS:
+            subject, after = tokens[start:place], tokens[place + 1 :]
+            of_others = (
+                _is_of_world(token, after)
+                or _is_of_noun(subject)
+                or (of_others and subject[:2] == ["and", "there"])
+                or (
+                    _is_active(subject, token, after)
+                    and ((of_others and subject[0] in _WHO["IT"]) or _names_others(subject))
+                )
+            )
+            if not of_others:
+                return False
+            n_signs += 1
+    return n_signs > 0
+
+
+def _is_told_to_reader(tokens: Sequence[str]) -> bool:
+    """Return whether a sentence tells its reader what not to do: "never give your number"."""
+    return (tokens[:1] == ["never"] or tokens[:2] == ["do", "not"]) and not _WHO["READER"].isdisjoint(tokens)
+
+
+def _is_of_noun(subject: Sequence[str]) -> bool:
+    """Return whether what comes is said of a noun before: "a claim for which no papers were given"."""
+    return bool(subject) and subject[-1] in _WHO["OF_WHICH"] and not _WHO["OF"].isdisjoint(subject[-2:-1])
+
+
+def _is_of_world(sign: str, after: Sequence[str]) -> bool:
+    """Return whether a sign says what was never done, or that there is none in the world."""
+    if sign == "never":
+        return after[:1] == ["been"]
+    near, ends_in_year = after[:_AROUND], after[-2:-1] and after[-2] in _WHO["UNTIL"] and after[-1] == "0"
+    is_there = not _WHO["EXIST"].isdisjoint(near)
+    return sign == "no" and bool(ends_in_year or is_there or _has_not_been(near) or _is_withheld(near))
+
+
+def _is_withheld(after: Sequence[str]) -> bool:
+    """Return whether it is told who or what gives nothing away: "no information is given by telephone"."""
+    return any(
+        verb in _WHO["GIVEN"] and how in _WHO["WITHHELD"] and _LACKERS.isdisjoint(_classes(by))
+        for verb, how, by in zip(after, after[1:], after[2:], strict=False)
+    )
+
+
+def _has_not_been(after: Sequence[str]) -> bool:
+    """Return whether nothing of a kind has been found, or made, or proved, by anybody."""
+    place = next((place for place, token in enumerate(after) if token == "been"), 0)
+    has = not {"has", "have"}.isdisjoint(after[max(0, place - 2) : place])
+    named = after[:place] and "INFORMATION" in {name for token in after[:place] for name in _classes(token)}
+    return has and not named and _WHO["HANDED"].isdisjoint(after[place : place + 3])
+
+
+def _is_active(subject: Sequence[str], sign: str, after: Sequence[str]) -> bool:
+    """Return whether the verb that a sign negates is an active one, and none of those by which a subject comes up."""
+    verbs = [token for token in subject if not token.endswith("ly")][-1:]
+    if sign in _WHO["NO"]:
+        return _WHO["NO_VERB"].isdisjoint(verbs) and bool(verbs)
+    return not _WHO["AUXILIARY"].isdisjoint(verbs) and _WHO["COME_UP"].isdisjoint(after[:2])
+
+
+def _names_others(subject: Sequence[str]) -> bool:
+    if subject[0] in _WHO["PERSON"] or _searched(subject):
+        return True
+    others = [token in _WHO["OTHERS"] or not _step(token) for token in subject]
+    lacks = (token in _WHO["IT"] or not _LACKERS.isdisjoint(_classes(token)) for token in subject)
+    return any(others) and not any(lacking and not other for lacking, other in zip(lacks, others, strict=True))
+
+
+def _searched(subject: Sequence[str]) -> bool:
+    """Return whether "they" did what no source does."""
+    return subject[0] == "they" and any(token.endswith("ed") and not _step(token) for token in subject[1:2])
+
+
+def content_of(tokens: Sequence[str]) -> set[str]:
+    """Return the beginnings of the words that are neither grammar nor of a class: what a sentence is about."""
+    return {token[:6] for token in tokens if len(token) > 2 and not _step(token)}
+
+
+class Features:
+    """Reads the features of sentences: one to three words in a row, classes in a row, classes around a sign."""
+
+    def __init__(self, wanted: Collection[str] | None = None) -> None:
+        """Take the features that are wanted; None: all."""
+        self._wanted = None if wanted is None else frozenset(wanted)
+        self._begun = frozenset(name[: end.start()] for name in wanted or () for end in _LINK.finditer(name))
+
+    def of(self, tokens: Sequence[str]) -> set[str]:
+        """Return the features of a sentence."""
+        words = [_START]
+        for token in tokens:
+            if token in _WORDS:
+                words.append(token)
+            elif words[-1] != _OTHER:
+                words.append(_OTHER)
+        words += (_END, "", "")
+        steps = [(_START,), *map(_step, tokens), (_END,), (), (), ()]
+        found: list[str] = []
+        self._add_words(words, found)
+        self._add_classes(steps, found)
+        self._add_signs(steps, found)
+        return set(found) if self._wanted is None else set(self._wanted.intersection(found))
+
+    def _begins(self, beginning: str) -> bool:
+        """Return whether a wanted feature begins so and goes on."""
+        return self._wanted is None or beginning in self._begun
+
+    def _add_words(self, words: Sequence[str], found: list[str]) -> None:
+        """Add words in a row, but no row of other words and ends alone."""
+        for one, two, three in zip(words, words[1:], words[2:], strict=False):
+            is_word = one not in _NO_FEATURES
+            if is_word:
+                found.append(one)
+            if two and self._begins(one):
+                row, is_word = f"{one} {two}", is_word or two not in _NO_FEATURES
+                if is_word:
+                    found.append(row)
+                if three and self._begins(row) and (is_word or three not in _NO_FEATURES):
+                    found.append(f"{row} {three}")
+
+    def _add_classes(self, steps: Sequence[Step], found: list[str]) -> None:
+        """Add classes next to each other and those one or two words further."""
+        for here, after, third, fourth in zip(steps, steps[1:], steps[2:], steps[3:], strict=False):
+            for one in here:
+                if self._begins(one):
+                    for two in after:
+                        pair = f"{one}+{two}"
+                        found.append(pair)
+                        if self._begins(pair):
+                            found += [f"{pair}+{three}" for three in third]
+                    found += [f"{one}..{far}" for far in third + fourth]
+
+    def _add_signs(self, steps: Sequence[Step], found: list[str]) -> None:
+        """Add the classes of the words around each sign."""
+        named = list(map(_names, steps))
+        for place, here in enumerate(named):
+            if not _SIGNS.isdisjoint(here):
+                before = set().union(*named[max(0, place - _AROUND) : place])
+                after = set().union(*named[place + 1 : place + 1 + _AROUND])
+                found += [f"{one}<" for one in before]
+                found += [f">{one}" for one in after]
+                found += [f"{one}<>{other}" for one in before if self._begins(f"{one}<") for other in after]
+
+
+features_of = Features().of
+"""All features of a sentence."""
+
+
+def _classes(token: str) -> Step:
+    found = _CLASSES.get(token)
+    return found if found is not None else _CLASSES.get(token[:-1], ()) if token.endswith("s") else ()
+
+
+@lru_cache(_N_WORDS)
+def _step(token: str) -> Step:
+    return _classes(token) or ((token,) if token in _GRAMMAR else ())
+
+
+@lru_cache(_N_WORDS)
+def _names(step: Step) -> Step:
+    return tuple(filter(str.isupper, step))
+
+
+SIGNS = frozenset(token for word in _CLASSES for token in (word, f"{word}s") if not _SIGNS.isdisjoint(_classes(token)))
+"""Negations and words such as "unclear"."""

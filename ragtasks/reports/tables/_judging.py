@@ -160,6 +160,3 @@ def _response(sample: Mapping[str, Any]) -> Response:
 
 def _alone(one: IdkLabel, other: IdkLabel) -> bool:
     return one.verdict is IdkVerdict.YES and other.verdict is not IdkVerdict.YES
-
-
-__all__ = ["detectors_table", "judge_tables"]

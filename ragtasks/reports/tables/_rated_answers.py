@@ -107,6 +107,3 @@ def _human(answer: RatedResponse, name: str) -> float | None:
         return consolidated(answer, name, _CONSOLIDATION)
     except ValueError:
         return None
-
-
-__all__ = ["RATED_KIND", "rated_evaluations", "rated_table"]

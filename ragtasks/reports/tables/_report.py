@@ -8,23 +8,36 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.logs import Evaluation, Row, asked_otherwise, comparable_evaluations, scored_on, shortened_prompts
 from ragtasks.metrics import RANKED_BY, Metric, ranking_score
+from ragtasks.plugins import ExtensionPoint
 from ragtasks.records import Score, Setting
-from ragtasks.reports.tables._added import added_tables
-from ragtasks.reports.tables._baselines import is_baseline, missing_baselines, with_baselines
-from ragtasks.reports.tables._conclusion import conclusion
+from ragtasks.reports.tables._conclusion import conclusion, plausibility_table
 from ragtasks.reports.tables._judging import judge_tables
-from ragtasks.reports.tables._losses import loss_tables
-from ragtasks.reports.tables._own_history import own_history_tables
-from ragtasks.reports.tables._plausibility import plausibility_table
+from ragtasks.reports.tables._losses import loss_tables, own_history_tables
 from ragtasks.reports.tables._rated_answers import RATED_KIND, rated_table
-from ragtasks.reports.tables._scores import EMPTY, Draft, Slot, draft, empty_note, fill, slot
-from ragtasks.reports.tables._slices import ALL, Slice, slices_of
-from ragtasks.reports.tables._uncertainty import error_table
-from ragtasks.reports.tables._whole import as_zero_table, missing_from, offered_tasks
+from ragtasks.reports.tables._scores import (
+    ALL,
+    EMPTY,
+    Draft,
+    Slice,
+    Slot,
+    as_zero_table,
+    draft,
+    empty_note,
+    error_table,
+    fill,
+    is_baseline,
+    missing_baselines,
+    missing_from,
+    offered_tasks,
+    slices_of,
+    slot,
+    with_baselines,
+)
 from ragtasks.statistics import MIN_CLUSTERS
 from ragtasks.tables import Cell, Section, Table, Value
 
@@ -250,4 +263,42 @@ def _has_column(evaluation: Evaluation, rows: Sequence[Row], metric: str) -> boo
     )
 
 
-__all__ = ["ReportOptions", "overview_sections", "report_sections"]
+# Tables that a report has where a user asks for them by name: one of ours, and those that other packages add.
+
+
+@runtime_checkable
+class ReportTable(Protocol):
+    """What makes a table of a report: a function, as a rule."""
+
+    def __call__(self, evaluations: Sequence[Evaluation], /) -> Table:
+        """Return one table.
+
+        Args:
+            evaluations: those of one section, whose scores compare, at least one.
+        """
+
+
+TABLES = ExtensionPoint(
+    "ragtasks.tables",
+    "table",
+    ReportTable,  # type: ignore[type-abstract]  # a protocol: whatever can be called
+    {"idk-detectors": "ragtasks.reports.tables._judging:detectors_table"},
+)
+"""Tables by name."""
+
+
+def added_tables(names: Sequence[str], evaluations: Sequence[Evaluation]) -> list[Table]:
+    """Return the tables of these names, in order.
+
+    Raises:
+        ConfigurationError: an unknown name; or what a package adds cannot be used, or makes no table with rows as long
+            as its heads.
+    """
+    return [_table(name, evaluations) for name in names]
+
+
+def _table(name: str, evaluations: Sequence[Evaluation]) -> Table:
+    table = TABLES.made(name, Table, lambda make: make(evaluations))
+    if any(len(row) != len(table.columns) for row in table.rows):
+        raise TABLES.refused(name, f"{len(table.columns)} cells a row, as there are heads", "rows of another length")
+    return table

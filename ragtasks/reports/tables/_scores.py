@@ -6,13 +6,15 @@ table into a `Value` in one pass.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ragtasks.logs import Row
-from ragtasks.metrics import Metric
+from ragtasks.files import CLOSED_BOOK, OFFICIAL
+from ragtasks.logs import Evaluation, Row, gold_model, value_at
+from ragtasks.metrics import JudgedRun, Metric, RetrievalMetric
+from ragtasks.records import Setting
 from ragtasks.statistics import UNBOUNDED, Clustered, Estimate, cluster, estimate_means
-from ragtasks.tables import Cell, Table, Value
+from ragtasks.tables import Cell, Section, Table, Value, notes_once
 
 EMPTY = "empty"
 """The metric that is the share of responses without text."""
@@ -99,4 +101,296 @@ def _mean(column: Clustered) -> Value:
     return Value(column.mean, column.n_values, column.n_values + column.n_unscored)
 
 
-__all__ = ["EMPTY", "Draft", "Slot", "draft", "empty_note", "fill", "slot"]
+# Parts of the tasks: one value of one dimension each, as in the MTRAG paper's Table 16 and Figures 3, 9 and 10.
+
+_MOST_TURNS = 30  # longer dialogues would make a table of turns that nobody reads
+
+ALL = "all"
+"""The dimension of the one slice that has every task."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """A part of the tasks: one value of one dimension."""
+
+    dimension: str
+    """Such as `domain`."""
+    value: str
+    """Such as `fiqa`; empty for all tasks."""
+    holds: Callable[[Row], bool]
+    """Whether a row belongs to it."""
+
+
+def slices_of(rows: Sequence[Row]) -> Iterator[Slice]:
+    """Yield all tasks, then every slice of each dimension in which the rows differ.
+
+    The split by whether any passage is given matters where a benchmark gives none to exactly its unanswerable tasks:
+    there an empty list alone tells what to refuse.
+    """
+    yield Slice(ALL, "", lambda _: True)
+    yield from _labelled("answerability", rows, lambda row: (row.answerability,))
+    yield from _turns(rows)
+    yield from _labelled("domain", rows, lambda row: (row.domain,))
+    yield from _labelled("question type", rows, lambda row: row.question_types)
+    yield from _labelled("multi-turn type", rows, lambda row: (row.multi_turn,))
+    yield from _labelled("passages", rows, lambda row: ("some" if row.n_passages else "none",))
+
+
+def turn_slices(rows: Sequence[Row]) -> Iterator[Slice]:
+    """Yield all tasks, first and later turns, then each turn."""
+    yield Slice(ALL, "", lambda _: True)
+    yield from _turns(rows)
+
+
+def _turns(rows: Sequence[Row]) -> Iterator[Slice]:
+    yield from _labelled("turn", rows, lambda row: ("first" if row.turn == 1 else "later",))
+    if len({row.turn for row in rows}) <= _MOST_TURNS:
+        yield from _numbered("turn by turn", rows, lambda row: row.turn)
+
+
+def _labelled(dimension: str, rows: Sequence[Row], labels: Callable[[Row], tuple[str, ...]]) -> Iterator[Slice]:
+    """Yield one slice for each label, none where all rows have the same; a row with several labels is in several."""
+
+    def having(label: str) -> Slice:
+        return Slice(dimension, label, lambda row: label in labels(row))
+
+    found = sorted({label for row in rows for label in labels(row)})
+    yield from (having(label) for label in found if len(found) > 1)
+
+
+def _numbered(dimension: str, rows: Sequence[Row], number: Callable[[Row], int]) -> Iterator[Slice]:
+    def at(place: int) -> Slice:
+        return Slice(dimension, str(place), lambda row: number(row) == place)
+
+    found = sorted({number(row) for row in rows})
+    yield from (at(place) for place in found if len(found) > 1)
+
+
+# Which evaluations are over fewer tasks than their setting has.
+# Leaving tasks out moves a mean: without its unanswerable tasks a model that never refuses leads. Such an
+# evaluation stands after the whole ones, says at each score how many tasks it has, and what it would be if the
+# missing ones had 0.
+
+_NOTE = (
+    "Some evaluations have fewer tasks than their setting. They stand after the others and are not to be ranked with "
+    "them; here each task that is missing counts as 0."
+)
+
+
+def offered_tasks(evaluations: Sequence[Evaluation]) -> dict[tuple[str, str], int]:
+    """Return (model, setting) -> tasks that the setting has, as far as it is known.
+
+    What follows from labels says nothing of it itself: it has what the largest of the others has.
+
+    Args:
+        evaluations: of one kind, one a model.
+    """
+    known = {(item.model, setting): n for item in evaluations for setting, n in item.n_tasks.items()}
+    largest: dict[str, int] = {}
+    for (_, setting), n in known.items():
+        largest[setting] = max(n, largest.get(setting, 0))
+    return {
+        (item.model, setting): known.get((item.model, setting), n)
+        for item in evaluations
+        for setting, n in largest.items()
+    }
+
+
+def missing_from(rows: Sequence[Row], n_offered: int | None) -> int | None:
+    """Return how many tasks the setting has, where the rows are fewer; None where they are all, or nobody knows."""
+    return n_offered if n_offered is not None and len(rows) < n_offered else None
+
+
+def as_zero_table(overview: Table, metrics: Sequence[Metric]) -> list[Table]:
+    """Return the scores of the first table that lack tasks, with these as 0; none where none does.
+
+    Args:
+        overview: settings side by side, its scores filled in.
+        metrics: those of which 0 is the worst are shown.
+    """
+    shown = {metric.name for metric in metrics if metric.higher_is_better and metric.bounds[0] == 0}
+    places = [place for place, name in enumerate(overview.columns) if name in shown]
+    rows = []
+    for row in overview.rows:
+        cells = [cell for place in places if isinstance(cell := row[place], Value)]
+        if cells and cells[0].missing:
+            worst = [Value(cell.with_missing_as_zero, cell.n_scored, cell.n_scored) for cell in cells]
+            rows.append((row[0], row[1], cells[0].missing.removesuffix(" tasks"), *worst))
+    if not rows:
+        return []
+    columns = ("setting", "model", "tasks", *(overview.columns[place] for place in places))
+    return [Table("Fewer tasks than the setting has", columns, tuple(rows), _NOTE)]
+
+
+# The two standard errors of a mean side by side: over conversations, and by the harness's own formula.
+
+_COLUMNS = ("setting", "model", "metric", "mean", "stderr", "harness stderr", "conversations", "no interval because")
+_UNCERTAINTY_NOTE = (
+    "stderr: over conversations. harness stderr: by the formula of lm_eval, which takes tasks for independent: too "
+    "small where the tasks of one conversation are alike."
+)
+
+
+def error_table(evaluations: Sequence[Evaluation], metrics: Sequence[str]) -> Table:
+    """Return setting, model and metric by mean and standard errors; what has no value is left out.
+
+    Args:
+        evaluations: of one kind, one a model.
+        metrics: names.
+    """
+    places = []
+    columns = []
+    missing = []
+    offered = offered_tasks(evaluations)
+    for setting in Setting:
+        for evaluation in evaluations:
+            rows = [row for row in evaluation.rows if row.setting == setting.value]
+            for metric in metrics:
+                if any(row.values.get(metric) is not None for row in rows):
+                    places.append((setting.value, evaluation.model, metric))
+                    values = [row.values.get(metric) for row in rows]
+                    missing.append(missing_from(rows, offered.get((evaluation.model, setting.value))))
+                    columns.append(cluster(values, [row.conversation_id for row in rows]))
+    known = zip(places, estimate_means(columns), missing, strict=True)
+    lines = [(*place, *_cells(found, n_tasks)) for place, found, n_tasks in known]
+    return Table("Standard errors", _COLUMNS, tuple(lines), _UNCERTAINTY_NOTE)
+
+
+def _cells(found: Estimate, n_tasks: int | None) -> tuple[Value, Value, Value, int, str]:
+    n = found.n_values
+    mean = Value(found.value, n, n + found.n_unscored, n_tasks=n_tasks)
+    over_conversations, harness = (Value(value, n, n) for value in (found.standard_error, found.independent_error))
+    return mean, over_conversations, harness, found.n_clusters, found.reason
+
+
+# Null baselines: what a score is worth that a system without any skill would reach.
+# Models of ours (`ragtasks-...`) among the evaluations stand last in every table. What follows from the labels
+# alone needs no run: a system that always refuses, and one that refuses where it is given no passage and answers
+# elsewhere.
+
+CONDITIONED = ("rb_alg", "rb_llm", "rl_f", "ans_acc")
+"""Metrics whose value for a refusal follows from the task's label (MTRAG paper, section 6.3.3)."""
+
+_PREFIX = "ragtasks-"
+_UNDERSPECIFIED = "UNDERSPECIFIED"
+_RIGHT_REFUSAL = {"UNANSWERABLE": 1.0, "ANSWERABLE": 0.0, "PARTIAL": 0.0, _UNDERSPECIFIED: 0.0}
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """A system that is described by its labels."""
+
+    name: str
+    """For the tables."""
+    model: str
+    """The model of ours that does the same in an evaluation; in a setting that it ran in, the rule is not needed."""
+    values: Callable[[Row], dict[str, float | None]]
+    """Row -> metric -> value."""
+    reads_passages: bool = False
+    """Whether it depends on the passages: then nothing follows from rows of a run without any."""
+
+
+def _always(row: Row) -> dict[str, float | None]:
+    refusal = _RIGHT_REFUSAL.get(row.answerability)
+    asked = None if row.answerability == _UNDERSPECIFIED else refusal  # accuracy is not defined there
+    return {**dict.fromkeys(CONDITIONED, refusal), "ans_acc": asked}
+
+
+def _on_empty(row: Row) -> dict[str, float | None]:
+    """Return how often refusing without passages is right; how good the answers to the rest are nobody knows."""
+    if row.answerability not in _RIGHT_REFUSAL or row.answerability == _UNDERSPECIFIED:
+        return {}
+    return {"ans_acc": float((row.n_passages == 0) == (row.answerability == "UNANSWERABLE"))}
+
+
+_RULES = (
+    _Rule("refuse always (from the labels)", "ragtasks-refuse", _always),
+    _Rule("refuse on empty (from the labels)", "ragtasks-refuse-on-empty", _on_empty, reads_passages=True),
+)
+
+
+def is_baseline(model: str) -> bool:
+    """Return whether a model is one of our baselines, or a rule."""
+    return model.startswith(_PREFIX) or any(rule.name == model for rule in _RULES)
+
+
+def with_baselines(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
+    """Return evaluations of one kind with the rules that nobody ran, models first, baselines last.
+
+    Rules are made only where the metrics are conditioned on answerability.
+    """
+    models = [item for item in evaluations if not is_baseline(item.model)]
+    given = [item for item in evaluations if is_baseline(item.model)]
+    return [*models, *given, *_ruled(evaluations)]
+
+
+def _ruled(evaluations: Sequence[Evaluation]) -> Iterator[Evaluation]:
+    first = evaluations[0]
+    if not any(metric.name == CONDITIONED[0] for metric in first.metrics):
+        return
+    retrieved = [item for item in evaluations if CLOSED_BOOK not in _runs(item)]
+    ran = {(gold_model(item), row.setting) for item in retrieved for row in item.rows}
+    tasks, with_passages = _tasks(evaluations), _tasks(retrieved)
+    shown = {name for item in evaluations for row in item.rows[:1] for name in row.values}
+    for rule in _RULES:
+        own = with_passages if rule.reads_passages else tasks
+        rows = tuple(_as(row, rule, shown) for row in own.values() if (rule.model, row.setting) not in ran)
+        if rows:
+            yield replace(first, model=rule.name, rows=rows, provenance={}, samples={})
+
+
+def _tasks(evaluations: Sequence[Evaluation]) -> dict[tuple[str, str], Row]:
+    """Return setting and task id -> a row of it: with the benchmark's own passages where any evaluation has them."""
+    by_run = sorted(evaluations, key=lambda item: (CLOSED_BOOK not in _runs(item), OFFICIAL in _runs(item)))
+    return {(row.setting, row.task_id): row for item in by_run for row in item.rows}
+
+
+def _runs(evaluation: Evaluation) -> set[str]:
+    """Return the names of the runs that its passages come from."""
+    return {value_at(provenance, "configuration", "run") or OFFICIAL for provenance in evaluation.provenance.values()}
+
+
+def _as(row: Row, rule: _Rule, shown: set[str]) -> Row:
+    known = {name: value for name, value in rule.values(row).items() if name in shown}
+    return replace(row, values=known, unscored={}, verdicts={}, idk=None)
+
+
+def missing_baselines(evaluations: Sequence[Evaluation]) -> str:
+    """Return a line that says which null baselines need a run, and how; empty where none is missing."""
+    names = {item.model for item in evaluations}
+    commands = []
+    if f"{_PREFIX}oracle" not in map(gold_model, evaluations):
+        commands.append("the ceiling: `ragtasks run --model ragtasks-oracle ...`")
+    if not any("closed_book" in name for name in names):
+        commands.append('a model without passages: its own command with `"run": "closed_book"` in the metadata')
+    return f"Not given: {'; '.join(commands)}." if commands else ""
+
+
+# The scores of rankings by the measures that are asked for: over all judged queries, by domain, and by query.
+
+
+def ranking_section(title: str, runs: Sequence[JudgedRun], metrics: Sequence[RetrievalMetric]) -> Section:
+    """Return what must be known before the scores, the means over all queries, and by domain where there are some."""
+    notes = notes_once(((run.name, f"{note}.") for run in runs for note in run.notes), len(runs))
+    before = [Table("Before the scores", (), (), legend=notes)] if notes else []
+    columns = ("run", "n", *(metric.title for metric in metrics))
+    tables = [*before, Table("All queries", columns, tuple((one.name, *_rankings_cells(one, metrics)) for one in runs))]
+    domains = dict.fromkeys(domain for run in runs for domain in run.domain_of.values())
+    if domains:
+        rows = tuple((domain, run.name, *_rankings_cells(run, metrics, domain)) for domain in domains for run in runs)
+        tables.append(Table("By domain", ("domain", *columns), rows))
+    return Section(title, {"runs": ", ".join(run.name for run in runs)}, tuple(tables))
+
+
+def _rankings_cells(run: JudgedRun, metrics: Sequence[RetrievalMetric], domain: str | None = None) -> tuple[Cell, ...]:
+    n = run.n_queries(domain)
+    means = (run.mean(metric.name, domain).value for metric in metrics)
+    return (n, *(Value(mean, n if mean is not None else 0, n) for mean in means))
+
+
+def query_rows(runs: Sequence[JudgedRun], metrics: Sequence[RetrievalMetric]) -> Iterator[dict[str, object]]:
+    """Yield the scores of each run and judged query in full precision, under the names of the table's columns."""
+    for run in runs:
+        for query_id, row in run.values.items():
+            domain = {"domain": run.domain_of[query_id]} if run.domain_of else {}
+            yield {"run": run.name, "query_id": query_id, **domain, **{m.title: row[m.name] for m in metrics}}

@@ -5,17 +5,22 @@ What is not official input, a ranking or an answer does not get in: no targets, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import orjson
 
-from ragtasks.records import Passage
+from ragtasks.benchmarks import Benchmark, contexts_of_run, published_passages
+from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, clear_error
+from ragtasks.files import OFFICIAL, Ranked, read_manifest, read_trec, run_folder
+from ragtasks.logs import SavedEvaluation, SavedTask, evaluation_files, own_history, read_results
+from ragtasks.records import Passage, Setting
 from ragtasks.submissions._tasks import SubmissionTask
-from ragtasks.submissions.mtrageval._inputs import Inputs, InputTask
+from ragtasks.submissions.mtrageval._inputs import Inputs, InputTask, official_scores, rank_scores
 from ragtasks.submissions.mtrageval._rules import MAX_CONTEXTS
-from ragtasks.submissions.mtrageval._scores import official_scores, rank_scores
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,4 +101,142 @@ def _context(passage: Passage, score: float, with_text: bool) -> dict[str, Any]:
     return context
 
 
-__all__ = ["Built", "Entry", "build"]
+# Where a submission's contexts and answers come from: a stored run, the published passages, or logged answers.
+
+_SCORE_FIRST = (
+    "a file of predictions is scored first: `ragtasks judge {path} --benchmark mtrag --setting reference --output "
+    "DIR --metadata '{{\"conversational\": true}}'` (task C: --setting full_rag); then name DIR as --results. A file "
+    "that is a submission already: `ragtasks check {path} --task B`"
+)
+_SETTINGS = {
+    SubmissionTask.A: Setting.FULL_RAG,
+    SubmissionTask.B: Setting.REFERENCE,
+    SubmissionTask.C: Setting.FULL_RAG,
+}
+
+
+def entries_of_run(store: Path, name: str, benchmark: Benchmark) -> dict[str, Entry]:
+    """Return task id -> ranking, of a stored run of this very benchmark; tasks without a passage are left out.
+
+    Args:
+        store: folder of the precompute stage's runs.
+        name: the run; `official` is the benchmark's published passages, whose order is their ranking.
+        benchmark: what the run must have been made for.
+
+    Raises:
+        CacheError: no such run, one that was made for other data, or a corrupt one.
+        ConfigurationError: the benchmark publishes no retrieved passages.
+    """
+    if name == OFFICIAL:
+        return {task_id: Entry(passages) for task_id, passages in published_passages(benchmark).items() if passages}
+    contexts_of_run(store, name, benchmark, Setting.FULL_RAG)  # refuses a run of other data
+    folder = run_folder(store, name)
+    rankings: dict[str, tuple[Ranked, ...]] = {}
+    for file, sha256 in read_manifest(folder).files.items():
+        if file.endswith(".trec"):
+            rankings |= read_trec(_whole(folder / file, sha256))
+    return {
+        task_id: Entry(tuple(Passage(item.passage_id, "") for item in ranking), tuple(item.score for item in ranking))
+        for task_id, ranking in rankings.items()
+        if ranking
+    }
+
+
+def _whole(path: Path, sha256: str) -> Path:
+    """Return the path of a file that has the bytes that were written.
+
+    Raises:
+        CacheError: it has not, or is missing.
+    """
+    if path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == sha256:
+        return path
+    raise CacheError(f"{path} is missing or has other bytes than were written; remove the run and make it again")
+
+
+def answered(path: Path) -> SavedEvaluation:
+    """Return the one evaluation at a path: a results file of the harness, or a folder that holds one.
+
+    Raises:
+        BenchmarkFileError: there is none, there are several, or a file is broken.
+    """
+    files, predictions = evaluation_files(path)
+    if len(files) == 1:
+        return read_results(files[0], path, {})
+    message = clear_error(
+        "results to submit",
+        where=str(path),
+        expected="one results_*.json, of one model",
+        found=", ".join(map(str, files or predictions)),
+        next_step="name the results file itself" if files else _SCORE_FIRST.format(path=predictions[0]),
+    )
+    raise BenchmarkFileError(message)
+
+
+def entries_of_answers(saved: SavedEvaluation, task: SubmissionTask, benchmark: Benchmark) -> dict[str, Entry]:
+    """Return task id -> answer and the contexts that the model was shown, of the setting that the task is about.
+
+    Args:
+        saved: answers that the harness logged; those of other settings, and of live conversations, are left alone.
+        task: B takes the reference setting, A and C full RAG.
+        benchmark: what the answers must be to.
+
+    Raises:
+        BenchmarkFileError: a task is answered twice.
+        ConfigurationError: the answers are to another benchmark or copy of it, or none is of the setting.
+    """
+    setting = _SETTINGS[task]
+    entries: dict[str, Entry] = {}
+    origins: set[tuple[Any, ...]] = set()
+    for part in _with_gold_history(saved):
+        for row, response in zip(part.rows, part.responses, strict=True):
+            doc = row["doc"]
+            if doc.get("setting") != setting.value:
+                continue
+            origins.add((doc.get("benchmark"), doc.get("is_sample"), part.provenance.get("revision")))
+            task_id = response.task.task_id
+            if response.no_answer:
+                continue  # a request that failed: the task is missing, not answered with nothing
+            if task_id in entries:
+                raise BenchmarkFileError(f"{saved.source}: task {task_id} is answered twice in setting {setting.value}")
+            entries[task_id] = Entry(response.passages, None, response.text)
+    _check_origin(saved, setting, origins, benchmark)
+    return entries
+
+
+def _with_gold_history(saved: SavedEvaluation) -> list[SavedTask]:
+    """Return the harness tasks whose questions are those of the track: its conversations have answers of their own."""
+    return [part for part in saved.tasks if not own_history(part.provenance)]
+
+
+def _check_origin(
+    saved: SavedEvaluation, setting: Setting, origins: set[tuple[Any, ...]], benchmark: Benchmark
+) -> None:
+    if origins == {(benchmark.name, benchmark.is_sample, benchmark.revision)}:
+        return
+    message = clear_error(
+        "results to submit",
+        where=str(saved.source),
+        expected=f"answers to {benchmark.label} ({benchmark.revision}) in setting {setting.value}",
+        found=f"answers to {sorted(map(str, origins))}" if origins else "no answers in this setting",
+        next_step="name the benchmark and its files with --benchmark and --data, or other results",
+    )
+    raise ConfigurationError(message)
+
+
+def values_of(saved: SavedEvaluation, task: SubmissionTask, task_ids: Iterable[str], metric: str) -> list[float | None]:
+    """Return a metric's value for each task, None where it is unscored, not in the results, or not answered.
+
+    Args:
+        saved: answers that the harness logged.
+        task: decides the setting, as in `entries_of_answers`.
+        task_ids: tasks that are handed in.
+        metric: name of the metric.
+    """
+    rows = [
+        row
+        for part in _with_gold_history(saved)
+        for row in part.rows
+        if row["doc"].get("setting") == _SETTINGS[task].value
+    ]
+    found = {row["doc"]["task_id"]: row.get(metric) for row in rows if metric in row.get("metrics", ())}
+    return [found.get(task_id) for task_id in task_ids]

@@ -6,17 +6,22 @@ participant is given is kept: no target and no label can get from here into a su
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import ctypes
+import io
+import itertools
+import math
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from ragtasks.benchmarks import Benchmark
+from ragtasks.benchmarks import Benchmark, retrieval_side
 from ragtasks.benchmarks.mtrag import domain_of, unique_rows
-from ragtasks.errors import ConfigurationError, close_matches
-from ragtasks.files import Violations, json_lines, passage_of
-from ragtasks.ids import normalise_task_id
-from ragtasks.records import Passage
+from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error, close_matches
+from ragtasks.files import Violations, bounded_lines, json_lines, parse_json, passage_of
+from ragtasks.records import Passage, normalise_task_id
 
 _TASK_FILES = {
     "mtrag": "mtrag-human/generation_tasks/reference.jsonl",
@@ -44,7 +49,7 @@ class InputTask:
 
 
 Inputs = Mapping[str, InputTask]
-"""Task id in the one form in use (`ragtasks.ids`) -> task, in the order of the file."""
+"""Task id in the one form in use (`ragtasks.records`) -> task, in the order of the file."""
 
 
 def benchmark_inputs(benchmark: Benchmark) -> Inputs:
@@ -110,4 +115,81 @@ def messages_of(value: object) -> tuple[tuple[str, str], ...]:
     return kept if len(kept) == len(pairs) else ()
 
 
-__all__ = ["InputTask", "Inputs", "benchmark_inputs", "messages_of", "read_inputs"]
+# Which documents there are: the ids of a benchmark's corpora, for those that are on this machine.
+
+_BLOCK = 1 << 20  # read ahead: a zip's own reader of bounded lines is slow
+
+Documents = Mapping[str, frozenset[str]]
+"""Short name of a corpus -> ids of its documents."""
+
+
+def known_documents(benchmark: Benchmark) -> Documents:
+    """Return the ids of the documents of every corpus that the benchmark's tasks search.
+
+    Raises:
+        BenchmarkFileError: a corpus is missing or broken.
+        ConfigurationError: the benchmark has no corpora.
+    """
+    side = retrieval_side(benchmark.name)
+    present = {task.domain for task in benchmark.tasks}
+    files = {domain: side.corpus_file(benchmark.root, domain) for domain in side.domains if domain in present}
+    return {domain: frozenset(document_ids(path)) for domain, path in files.items()}
+
+
+def document_ids(path: Path) -> Iterator[str]:
+    """Yield the ids of the documents of a zipped corpus, which is read as a stream.
+
+    Raises:
+        BenchmarkFileError: a broken zip, or a line without an id.
+    """
+    number = 0
+    # `number` outlives the loop: the error below says how far the file could be read.
+    try:
+        with zipfile.ZipFile(path) as archive, archive.open(archive.namelist()[0]) as member:
+            lines = io.BufferedReader(cast(io.RawIOBase, member), _BLOCK)
+            for number, line in enumerate(bounded_lines(lines), start=1):  # noqa: B007
+                if line.strip():
+                    yield str(parse_json(line)["_id"])
+    # A damaged stream shows as one of these; RuntimeError is zipfile's word for a password or an unknown method.
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError, LookupError, TypeError) as e:
+        message = clear_error(
+            "corpus",
+            where=f"{path}, line {number}",
+            expected="a zip with one file of JSON lines with `_id`",
+            found=f"{type(e).__name__}: {e}",
+            next_step="fetch the corpora again, or leave documents unchecked with --no-documents",
+        )
+        raise BenchmarkFileError(message) from e
+
+
+# Scores as the official evaluation reads them: 32-bit floats, equal ones ordered by document id descending.
+# Two scores that differ can be one number there, and the ranking then is not the one that was meant. What is
+# written therefore falls strictly as 32-bit numbers.
+
+
+def single(score: float) -> float:
+    """Return a score as trec_eval holds it: the nearest 32-bit float; infinite beyond their range, NaN for NaN."""
+    try:
+        return ctypes.c_float(score).value
+    except OverflowError:  # a whole number that is too large for any float
+        return math.inf if score > 0 else -math.inf
+
+
+def falls_strictly(scores: Sequence[float]) -> bool:
+    """Return whether every score is finite and smaller than the one before it, as 32-bit floats; True for none."""
+    values = [single(score) for score in scores]
+    return all(map(math.isfinite, values)) and all(first > second for first, second in itertools.pairwise(values))
+
+
+def rank_scores(n: int) -> tuple[float, ...]:
+    """Return n, n - 1, ..., 1: scores that say no more than the rank."""
+    return tuple(float(n - index) for index in range(n))
+
+
+def official_scores(scores: Sequence[float]) -> tuple[float, ...]:
+    """Return scores under which a list ranks officially as it stands: its own where they do, else by rank.
+
+    Args:
+        scores: of a ranked list, best first.
+    """
+    return tuple(map(float, scores)) if falls_strictly(scores) else rank_scores(len(scores))

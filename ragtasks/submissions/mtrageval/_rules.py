@@ -6,10 +6,167 @@ functions in `line_rules` (one line at a time) and `checking` (the file as a who
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from enum import Enum
+from typing import Any
 
 from ragtasks.submissions._tasks import SubmissionTask
-from ragtasks.submissions.mtrageval._findings import Finding, Severity, shown
+
+# What a check has to say of a submission: one finding a violation, graded by what the official checker does with
+# it.
+# The official checker passes much that is wrong. So a violation is what it rejects, a warning what it lets through
+# although it is wrong or costs points, and a note what may be meant so. Violations and warnings fail a file, notes
+# do not.
+
+_LINES_SHOWN = 10
+_LONGEST = 120
+_PLACES = re.compile(r"\[\d+\]")
+
+
+class Words(str):
+    """What a check says in its own words where a value would stand: shown without quotes."""
+
+    __slots__ = ()
+
+
+class Severity(str, Enum):
+    """What a finding means for the file."""
+
+    VIOLATION = "violation"
+    """The official checker rejects it, or stops at it."""
+    WARNING = "warning"
+    """The official checker passes it; it is wrong or costs points."""
+    NOTE = "note"
+    """Allowed, and may be meant so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One violation in a submission."""
+
+    line: int
+    """Line, counted from 1; 0 for the file as a whole."""
+    task_id: str
+    """Task, as the file or the input writes it; empty where there is none."""
+    rule: str
+    """Name in `ragtasks.submissions.mtrageval.RULES`."""
+    severity: Severity
+    """What it means."""
+    expected: str
+    """What would have been right."""
+    found: str
+    """What is there."""
+    consequence: str
+    """What the official side makes of it."""
+
+    def __str__(self) -> str:
+        """Return one line."""
+        place = f"line {self.line}" if self.line else "file"
+        task = f" ({_cut(_plain(self.task_id))})" if self.task_id else ""
+        said = f"expected {self.expected}, found {self.found}"
+        return f"{place}{task}: {self.severity.value} {self.rule}: {said} [{self.consequence}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a check found in one file."""
+
+    name: str
+    """The file."""
+    task: SubmissionTask
+    """What it was checked as."""
+    n_rows: int
+    """Lines that hold an object."""
+    findings: tuple[Finding, ...]
+    """Every violation, in the order of the lines; those of the whole file first."""
+    unchecked: tuple[str, ...]
+    """What was not looked at, and why."""
+
+    @property
+    def passes(self) -> bool:
+        """Whether there is neither a violation nor a warning."""
+        return all(finding.severity is Severity.NOTE for finding in self.findings)
+
+    def count(self, severity: Severity) -> int:
+        """Return the number of findings of a severity."""
+        return sum(finding.severity is severity for finding in self.findings)
+
+
+def shown(value: object) -> str:
+    """Return a value of a JSON line as messages show it: one short line of ASCII, as JSON writes it."""
+    try:
+        text = value if isinstance(value, Words) else json.dumps(value, ensure_ascii=True)
+    except RecursionError:
+        text = "a value that is nested too deeply to be shown"
+    return _cut(text)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+
+
+def _plain(text: str) -> str:
+    """Return a text that keeps to its line and can be printed: as it is, or with escapes."""
+    return text if text.isprintable() else json.dumps(text)[1:-1]
+
+
+def render_text(report: Report, *, every: bool = False) -> Iterator[str]:
+    """Yield a report's lines: the counts, violations and warnings, notes, what was not checked.
+
+    Args:
+        report: what was found.
+        every: a line a violation and warning, in place of one for all that expect the same.
+    """
+    counts = ", ".join(f"{report.count(severity)} {severity.value}s" for severity in Severity)
+    yield f"{_plain(report.name)}: task {report.task.value}, {report.n_rows} tasks: {counts}"
+    notes, others = (
+        [one for one in report.findings if (one.severity is Severity.NOTE) == is_note] for is_note in (True, False)
+    )
+    groups = _alike(others)
+    for same in groups:
+        yield from (f"  {one}" for one in same) if every or len(same) == 1 else [f"  {_together(same)}"]
+    if not every and len(groups) < len(others):
+        yield "  equal ones are put together; --all prints each"
+    yield from (f"  {_together(same)}" for same in _alike(notes))
+    yield from (f"  not checked: {text}" for text in report.unchecked)
+
+
+def _alike(findings: Iterable[Finding]) -> list[list[Finding]]:
+    """Return equal findings together, in the order of the first ones; notes are equal if of one rule.
+
+    Whether a field is of the first context or of the tenth makes no difference.
+    """
+    groups: dict[tuple[str, str, str], list[Finding]] = {}
+    for finding in findings:
+        expected = "" if finding.severity is Severity.NOTE else _PLACES.sub("[]", finding.expected)
+        groups.setdefault((finding.rule, finding.severity.value, expected), []).append(finding)
+    return list(groups.values())
+
+
+def _together(same: Sequence[Finding]) -> str:
+    """Return one line on equal findings: how many, their first lines, and the first of them."""
+    first = same[0]
+    numbers = list(dict.fromkeys(str(finding.line) for finding in same))
+    lines, more = ", ".join(numbers[:_LINES_SHOWN]), ", ..." if len(numbers) > _LINES_SHOWN else ""
+    said = f"expected {first.expected}, found {first.found} [{first.consequence}]"
+    return f"{first.severity.value} {first.rule}: {len(same):,} times (line {lines}{more}); the first: {said}"
+
+
+def render_json(report: Report) -> dict[str, Any]:
+    """Return a report as one JSON object, for scripts."""
+    return {
+        "file": report.name,
+        "task": report.task.value,
+        "n_tasks": report.n_rows,
+        "passes": report.passes,
+        "counts": {severity.value: report.count(severity) for severity in Severity},
+        "findings": [{**asdict(finding), "severity": finding.severity.value} for finding in report.findings],
+        "unchecked": list(report.unchecked),
+    }
+
 
 MAX_CONTEXTS = 10
 """Contexts that a task may have."""
@@ -95,5 +252,3 @@ _TABLE = (
 
 RULES = {rule.name: rule for rule in _TABLE}
 """Rule name -> rule."""
-
-__all__ = ["MAX_BYTES", "MAX_CONTEXTS", "RECOMMENDED_CONTEXTS", "RULES", "Rule"]

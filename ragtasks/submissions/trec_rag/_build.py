@@ -11,9 +11,14 @@ from ragtasks.benchmarks.trec_rag import NARRATIVES
 from ragtasks.errors import BenchmarkFileError, clear_error
 from ragtasks.logs import evaluation_files, read_results
 from ragtasks.records import Response
-from ragtasks.submissions.trec_rag._answers import answer_of, write_rows
-from ragtasks.submissions.trec_rag._check import CheckedFile, check_lines
-from ragtasks.submissions.trec_rag._check_2025 import check_lines_2025, row_2025
+from ragtasks.submissions.trec_rag._check import (
+    CheckedFile,
+    answer_of,
+    check_lines,
+    check_lines_2025,
+    row_2025,
+    write_rows,
+)
 
 
 def benchmark_of(domain: str) -> str:
@@ -92,6 +97,3 @@ def build_answers(
 def _checked(rows: Sequence[Mapping[str, Any]], topics: Mapping[str, str], *, is_2025: bool) -> CheckedFile:
     lines = [json.dumps(row).encode() for row in rows]
     return check_lines_2025(lines, topics) if is_2025 else check_lines(lines, topics)
-
-
-__all__ = ["benchmark_of", "build_answers", "logged_responses"]

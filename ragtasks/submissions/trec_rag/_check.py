@@ -8,16 +8,18 @@ Source: castorini/ragnarok at 7233fa7, `scripts/`, and the track's guidelines.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ragtasks.benchmarks.trec_rag import MAX_WORDS, N_PASSAGES, SEGMENT_ID
-from ragtasks.errors import BenchmarkFileError, clear_error
-from ragtasks.files import bounded_lines, parse_json
-from ragtasks.metrics import CitedSentence, n_words, within
-from ragtasks.submissions.trec_rag._answers import Answer
+from ragtasks.benchmarks.trec_rag import MAX_WORDS, N_PASSAGES
+from ragtasks.benchmarks.trec_rag_files import SEGMENT_ID
+from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error
+from ragtasks.files import bounded_lines, parse_json, write_atomically
+from ragtasks.metrics import CitedSentence, n_words, parse_cited, within
+from ragtasks.records import Response
 
 _KEYS = {"run_id": str, "topic_id": str, "topic": str, "references": list, "response_length": int, "answer": list}
 _MOST_SHOWN = 20
@@ -243,12 +245,257 @@ def _in_order(citations: list[int]) -> list[int]:
     return list(set(once))
 
 
-__all__ = [
-    "CheckedFile",
-    "Remark",
-    "answers_without_errors",
-    "check_answers",
-    "check_lines",
-    "lines_of",
-    "read_answers",
-]
+# What is wrong with an answer file of TREC RAG 2025: what the organisers' checker finds, and what the guidelines
+# ask.
+# The checker looks at one line after the other, and passes longer answers, more references, a narrative that is
+# answered twice or not at all; for these the guidelines' limits are named as warnings that begin with
+# `guidelines:`.
+# Source: castorini/ragnarok at 7233fa7, `scripts/rag25_validation.py`, and the track's guidelines 2.0.
+
+MAX_REFERENCES = 100
+"""Most references of an answer (guidelines)."""
+TYPES = ("manual", "automatic")
+
+_REQUIRED = ("team_id", "run_id", "narrative_id")
+_OPTIONAL = ("type", "narrative", "prompt")
+_GUIDELINES = "guidelines: "
+
+
+def check_answers_2025(path: Path, narratives: Mapping[str, str]) -> CheckedFile:
+    """Return the answers of a file and all that is wrong with it; `topic_id` is the narrative's id.
+
+    Citations may be positions in the references or ids of segments; the file's first one says which.
+
+    Args:
+        path: JSON lines.
+        narratives: narrative id -> text.
+
+    Raises:
+        BenchmarkFileError: the file cannot be read.
+    """
+    return check_lines_2025(lines_of(path), narratives)
+
+
+def read_answers_2025(path: Path, narratives: Mapping[str, str]) -> list[Answer]:
+    """Return the answers of a file, which has no errors; warnings are passed over.
+
+    Raises:
+        BenchmarkFileError: the file cannot be read, or has errors: the first twenty are listed.
+    """
+    return answers_without_errors(path, check_answers_2025(path, narratives))
+
+
+def check_lines_2025(lines: Sequence[bytes], narratives: Mapping[str, str]) -> CheckedFile:
+    """Return the answers in some lines and all that is wrong with them; blank lines are passed over."""
+    checked = CheckedFile()
+    rows = [(number, _row(line)) for number, line in enumerate(lines, start=1) if line.strip()]
+    by_id = _cites_ids([row for _, row in rows])
+    line_of: dict[str, int] = {}
+    for number, row in rows:
+        if not isinstance(row, dict):
+            checked.remarks.append(Remark(number, True, "one JSON object"))
+            continue
+        errors = [*_metadata_errors(row.get("metadata"), narratives), *_content_errors(row, by_id=by_id)]
+        warnings = [*_metadata_warnings(row.get("metadata")), *_reference_warnings(row.get("references"))]
+        limits: list[str] = []
+        if not errors:
+            answer = _answer(row, narratives)
+            first = line_of.setdefault(answer.topic_id, number)
+            limits = list(_limits(answer, row, narratives))
+            if first == number:
+                checked.answers.append(answer)
+            else:
+                limits.append(f"each narrative once, and {answer.topic_id} stands in line {first}")
+        checked.remarks += [Remark(number, True, text) for text in errors]
+        checked.remarks += [Remark(number, False, text) for text in warnings]
+        checked.remarks += [Remark(number, False, f"{_GUIDELINES}{text}") for text in limits]
+    if not rows:
+        checked.remarks.append(Remark(0, True, "at least one answer, not none"))
+    missing = [narrative_id for narrative_id in narratives if narrative_id not in line_of]
+    checked.remarks += [Remark(0, False, f"{_GUIDELINES}no answer to narrative {one}") for one in missing]
+    return checked
+
+
+def row_2025(answer: Answer, team_id: str) -> dict[str, Any]:
+    """Return an answer as the JSON object of its line, citations as positions."""
+    metadata = {
+        "team_id": team_id,
+        "run_id": answer.run_id,
+        "type": "automatic",
+        "narrative_id": answer.topic_id,
+        "narrative": answer.topic,
+    }
+    sentences = [{"text": item.text, "citations": list(item.citations)} for item in answer.sentences]
+    return {"metadata": metadata, "references": list(answer.references), "answer": sentences}
+
+
+def _row(line: bytes) -> Any:
+    try:
+        return parse_json(line)
+    except ValueError:
+        return None
+
+
+def _cites_ids(rows: Sequence[Any]) -> bool:
+    """Return whether the first citation of a file is an id."""
+    items = (item for row in rows if isinstance(row, dict) for item in _list(row.get("answer")))
+    cited = (one for item in items if isinstance(item, dict) for one in _list(item.get("citations")))
+    return isinstance(next(cited, 0), str)
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _metadata_errors(metadata: object, narratives: Mapping[str, str]) -> Iterator[str]:
+    if not isinstance(metadata, dict):
+        yield "`metadata` as an object"
+        return
+    if missing := [key for key in _REQUIRED if key not in metadata]:
+        yield f"metadata with {', '.join(missing)}"
+    elif str(metadata["narrative_id"]) not in narratives:
+        yield f"a known narrative_id, not {metadata['narrative_id']!r}"
+    if "type" in metadata and metadata["type"] not in TYPES:
+        yield f"metadata.type of {' or '.join(TYPES)}, not {metadata['type']!r}"
+
+
+def _metadata_warnings(metadata: object) -> Iterator[str]:
+    if isinstance(metadata, dict):
+        yield from (f"metadata.{key} is missing" for key in _OPTIONAL if key not in metadata)
+
+
+def _reference_warnings(references: object) -> Iterator[str]:
+    for index, one in enumerate(_list(references)):
+        if not isinstance(one, str) or not SEGMENT_ID.fullmatch(one):
+            yield f"references[{index}] as the id of a segment, not {one!r}"
+
+
+def _content_errors(row: Mapping[str, Any], *, by_id: bool) -> Iterator[str]:
+    references = row.get("references")
+    if not isinstance(references, list):
+        yield "a list `references`"
+    if not isinstance(row.get("answer", []), list):
+        yield "a list `answer`"
+    for index, item in enumerate(_list(row.get("answer"))):
+        if not isinstance(item, dict):
+            yield f"answer[{index}] as an object"
+            continue
+        if not isinstance(item.get("text"), str):
+            yield f"answer[{index}] with a `text`"
+        citations = item.get("citations")
+        if not isinstance(citations, list):
+            yield f"answer[{index}] with a list `citations`"
+            continue
+        kind = str if by_id else int
+        if not all(isinstance(one, kind) for one in citations):
+            yield f"answer[{index}]: citations as {'ids of segments' if by_id else 'positions in the references'}"
+            continue
+        known = _list(references) if by_id else range(len(_list(references)))
+        yield from (f"answer[{index}]: a citation of a reference, not {one!r}" for one in citations if one not in known)
+
+
+def _answer(row: Mapping[str, Any], narratives: Mapping[str, str]) -> Answer:
+    """Return the answer of a line without errors."""
+    metadata, references = row["metadata"], [str(one) for one in row["references"]]
+    sentences = tuple(
+        CitedSentence(
+            item["text"],
+            tuple(dict.fromkeys(references.index(one) if isinstance(one, str) else one for one in item["citations"])),
+        )
+        for item in row.get("answer", [])
+    )
+    narrative_id = str(metadata["narrative_id"])
+    return Answer(str(metadata["run_id"]), narrative_id, narratives[narrative_id], tuple(references), sentences)
+
+
+def _limits(answer: Answer, row: Mapping[str, Any], narratives: Mapping[str, str]) -> Iterator[str]:
+    """Yield what the guidelines ask for and the checker lets pass."""
+    if answer.length > MAX_WORDS:
+        yield f"at most {MAX_WORDS} words, not {answer.length}"
+    if len(answer.references) > MAX_REFERENCES:
+        yield f"at most {MAX_REFERENCES} references, not {len(answer.references)}"
+    if len(set(answer.references)) < len(answer.references):
+        yield "each reference once"
+    if not answer.sentences:
+        yield "an answer, not none"
+    if row["metadata"].get("narrative", narratives[answer.topic_id]) != narratives[answer.topic_id]:
+        yield f"metadata.narrative as the text of narrative {answer.topic_id}"
+
+
+# Answers in the track's format: sentences that cite positions in a list of segment ids.
+# Source: guidelines of TREC RAG 2024 and the organisers' validator.
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One line of an answer file."""
+
+    run_id: str
+    """Name of the system's run."""
+    topic_id: str
+    """Topic."""
+    topic: str
+    """Its text."""
+    references: tuple[str, ...]
+    """Segment ids, at most 20, best first."""
+    sentences: tuple[CitedSentence, ...]
+    """What is said; citations are positions in `references`."""
+
+    @property
+    def text(self) -> str:
+        """The sentences joined by blanks, as they are searched for nuggets."""
+        return " ".join(sentence.text for sentence in self.sentences)
+
+    @property
+    def length(self) -> int:
+        """Words, as the track counts them."""
+        return n_words(sentence.text for sentence in self.sentences)
+
+    def row(self) -> dict[str, Any]:
+        """Return the answer as the JSON object of its line."""
+        return {
+            "run_id": self.run_id,
+            "topic_id": self.topic_id,
+            "topic": self.topic,
+            "references": list(self.references),
+            "response_length": self.length,
+            "answer": [{"text": item.text, "citations": list(item.citations)} for item in self.sentences],
+        }
+
+
+def answer_of(response: Response, run_id: str, *, cut: bool = False) -> Answer:
+    """Return a model's free text as an answer; citations that name no passage are left out.
+
+    Args:
+        response: the text, and the passages that the model was shown, which become the references.
+        run_id: name of the run.
+        cut: leave out sentences at the end until the answer has at most 400 words.
+
+    Raises:
+        ConfigurationError: the model was shown more than 20 passages, more than the format takes.
+    """
+    references = tuple(passage.passage_id for passage in response.passages)
+    if len(references) > N_PASSAGES:
+        message = clear_error(
+            "answer for TREC RAG",
+            where=f"topic {response.task.task_id}",
+            expected=f"at most {N_PASSAGES} passages, which become its references",
+            found=f"{len(references)} passages",
+            next_step="evaluate with a run of fewer passages",
+        )
+        raise ConfigurationError(message)
+    # Half a character, which models do write now and then, can stand in no file.
+    text = response.text.encode("utf-8", errors="replace").decode("utf-8")
+    sentences = parse_cited(text, len(references))
+    kept = within(sentences, MAX_WORDS) if cut else sentences
+    return Answer(run_id, response.task.task_id, response.task.question, references, kept)
+
+
+def write_rows(path: Path, rows: Iterable[dict[str, Any]], *, is_ascii: bool = False) -> None:
+    """Write JSON lines, atomically; other characters as escapes where `is_ascii`, as Python's own writer has them.
+
+    Raises:
+        CacheError: the file cannot be written.
+    """
+    lines = "".join(json.dumps(row, ensure_ascii=is_ascii) + "\n" for row in rows)
+    write_atomically(path, lines.encode("utf-8", errors="replace"))

@@ -8,24 +8,38 @@ was. Two metrics files are written. `metrics.jsonl` has no score for an answer t
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from ragtasks.benchmarks.trec_rag import TopicNuggets, nugget_rows
-from ragtasks.judges import NUGGET_ASSIGNMENT, Rubric, Verdicts, citation_support, nugget_assignment, nuggets_of
+from ragtasks.benchmarks.trec_rag_files import Assignment, SupportJudgement, TopicNuggets, nugget_rows
+from ragtasks.errors import JudgeError, clear_error
+from ragtasks.judges import (
+    NUGGET_ASSIGNMENT,
+    NUGGET_CREATION,
+    Rubric,
+    Verdict,
+    Verdicts,
+    citation_support,
+    nugget_assignment,
+    nugget_creation,
+    nuggets_of,
+)
 from ragtasks.metrics import (
     NUGGET_SCORES,
     SUB_NARRATIVE_SCORES,
     SUPPORT_SCORES,
+    nugget_scores,
     nugget_scores_official,
     scores_by_part,
+    support_scores,
 )
-from ragtasks.records import Grade, Nugget, Passage, Response, Score, Task
-from ragtasks.submissions.trec_rag._answers import Answer, write_rows
+from ragtasks.records import Grade, Importance, Nugget, Passage, Qrel, Response, Score, Task
+from ragtasks.submissions.trec_rag._check import Answer, write_rows
 from ragtasks.suites.trec_rag import judged_part_scores, judged_scores
+from ragtasks.tables import Cell, Table, Value
 
 Judge = Callable[[Sequence[Response], Sequence[Rubric]], Verdicts]
 """Asks judges about responses under rubrics."""
@@ -191,11 +205,207 @@ def _official_rows(scored: ScoredAnswers) -> list[dict[str, Any]]:
     return [*rows, {"qid": "all", **means}]
 
 
-__all__ = [
-    "Judge",
-    "ScoredAnswers",
-    "first_cited",
-    "score_answers",
-    "with_nuggets",
-    "write_scores",
-]
+# Scores of runs by labels that are there already: nugget assignments and support judgements of people, or of a
+# judge.
+# No judge, no topics and no texts are needed. A run is scored on the topics that it has labels for; where others
+# have more, its means say so, and what they would be with the missing topics at 0 stands below. Nuggets and support
+# keep to themselves: NIST's two files cover other topics, and name the same runs differently.
+
+_ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledRuns:
+    """What labels of one kind say of runs."""
+
+    names: tuple[str, ...]
+    """The scores; runs are ranked by the first."""
+    values: Mapping[str, Mapping[str, Mapping[str, float | None]]]
+    """Run -> topic -> score -> value, None for no value."""
+    note: str = ""
+    """What of the labels is in no score."""
+
+    @property
+    def n_topics(self) -> int:
+        """Topics that some run has labels for."""
+        return len({topic for rows in self.values.values() for topic in rows})
+
+    def mean(self, run_id: str, name: str, *, missing: float | None = None) -> Value:
+        """Return the mean of a score over a run's topics, and how many of all topics it covers.
+
+        Args:
+            run_id: run.
+            name: score.
+            missing: what a topic without labels of the run counts; None: it is left out.
+        """
+        rows, n_topics = self.values[run_id], self.n_topics
+        known = [value for scores in rows.values() if (value := scores[name]) is not None]
+        known += [missing] * (n_topics - len(rows)) if missing is not None else []
+        return Value(fmean(known) if known else None, len(known), n_topics)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a row a run and topic, in the order of the file, and one (`all`) with the means of each run."""
+        return [
+            {"run_id": run_id, "qid": topic_id, **scores}
+            for run_id, own in self.values.items()
+            for topic_id, scores in [*own.items(), (_ALL, {name: self.mean(run_id, name).value for name in self.names})]
+        ]
+
+
+def assigned_runs(assignments: Sequence[Assignment]) -> LabelledRuns:
+    """Return the six nugget scores of every run."""
+    values: dict[str, dict[str, dict[str, float | None]]] = {}
+    for one in assignments:
+        scores = nugget_scores([nugget.importance for nugget in one.nuggets.nuggets], one.grades)
+        row = {name: score.value for name, score in scores.items()}
+        values.setdefault(one.run_id, {})[one.nuggets.topic_id] = row
+    return LabelledRuns(NUGGET_SCORES, values)
+
+
+def assigned_runs_official(assignments: Sequence[Assignment]) -> LabelledRuns:
+    """Return the four scores of the track's own tool: a nugget without a grade and a score over no nuggets count 0."""
+    values: dict[str, dict[str, dict[str, float | None]]] = {}
+    for one in assignments:
+        scores = nugget_scores_official([nugget.importance for nugget in one.nuggets.nuggets], one.grades)
+        values.setdefault(one.run_id, {})[one.nuggets.topic_id] = {**scores}
+    return LabelledRuns(NUGGET_SCORES[:4], values)
+
+
+def supported_runs(judgements: Sequence[SupportJudgement]) -> LabelledRuns:
+    """Return both scores of support of every run."""
+    values: dict[str, dict[str, dict[str, float | None]]] = {}
+    for one in judgements:
+        scores = support_scores(one.cites, one.levels)
+        values.setdefault(one.run_id, {})[one.topic_id] = {name: score.value for name, score in scores.items()}
+    return LabelledRuns(SUPPORT_SCORES, values, _not_judged(judgements))
+
+
+def _not_judged(judgements: Sequence[SupportJudgement]) -> str:
+    """Return how many citations nobody judged, and of these the first ones of sentences; "" for none."""
+    n = sum(one.n_not_judged for one in judgements)
+    first = sum(
+        cited and level is None for one in judgements for cited, level in zip(one.cites, one.levels, strict=True)
+    )
+    return (
+        f"Citations not judged: {n}. Of these {first} come first in a sentence, which is in neither score." if n else ""
+    )
+
+
+def labelled_tables(what: str, runs: LabelledRuns) -> list[Table]:
+    """Return the table of all runs, whole ones first and best first, and one of those that lack topics.
+
+    Args:
+        what: heading, such as `Nuggets`.
+        runs: their scores.
+    """
+    lacking = {run_id for run_id, rows in runs.values.items() if len(rows) < runs.n_topics}
+    ordered = sorted(
+        runs.values, key=lambda run_id: (run_id in lacking, -(runs.mean(run_id, runs.names[0]).value or 0))
+    )
+
+    def row(run_id: str, missing: float | None) -> tuple[Cell, ...]:
+        n_labelled: Cell = f"{len(runs.values[run_id])} of {runs.n_topics}"
+        return (run_id, n_labelled, *(runs.mean(run_id, name, missing=missing) for name in runs.names))
+
+    columns = ("run", "topics", *runs.names)
+    tables = [Table(what, columns, tuple(row(run_id, None) for run_id in ordered), runs.note)]
+    if lacking:
+        note = "These runs have no labels for some topics. Above they stand last, whatever their scores."
+        chosen = tuple(row(run_id, 0.0) for run_id in ordered if run_id in lacking)
+        tables.append(Table(f"{what}, with the missing topics at 0", columns, chosen, note))
+    return tables
+
+
+def write_labelled(folder: Path, runs: Mapping[str, LabelledRuns]) -> list[Path]:
+    """Write name -> runs as JSON lines, each atomically, and return the paths.
+
+    Raises:
+        CacheError: a file cannot be written.
+    """
+    for name, one in runs.items():
+        write_rows(folder / name, one.rows())
+    return [folder / name for name in runs]
+
+
+# Nuggets for topics that have none, made by one judge from the segments that were found for them.
+# Segments that people judged below 2 are left out, those that nobody judged stay (as castorini/nuggetizer at
+# d00dc3e has it). Nothing is written unless every topic was answered: a list that lacks topics would pass for a
+# whole one.
+
+MIN_GRADE = 2
+"""Least grade of a judged segment that nuggets are made from."""
+
+_MOST_SHOWN = 5
+
+
+def pool(tasks: Sequence[Task], passages: Mapping[str, Sequence[Passage]], qrels: Iterable[Qrel]) -> list[Response]:
+    """Return what nuggets are made from: each topic with its segments, in rank order, without an answer.
+
+    Args:
+        tasks: topics.
+        passages: topic id -> segments that were found for it.
+        qrels: relevance judgements, as far as there are any.
+    """
+    poor = {(qrel.query_id, qrel.passage_id) for qrel in qrels if qrel.relevance < MIN_GRADE}
+    return [
+        Response(
+            task,
+            tuple(item for item in passages.get(task.task_id, ()) if (task.task_id, item.passage_id) not in poor),
+            "",
+        )
+        for task in tasks
+    ]
+
+
+def create_nuggets(pooled: Sequence[Response], judge: Judge) -> tuple[list[TopicNuggets], list[str]]:
+    """Return (nuggets by topic, ids of the topics that no segment answers).
+
+    Raises:
+        JudgeError: the judge gave no nuggets for some topics; they are named. What it replied is cached.
+    """
+    verdicts = judge(pooled, [nugget_creation()])
+    (name,) = verdicts.judges
+    rows = [verdicts.verdict(index, NUGGET_CREATION, name) for index in range(len(pooled))]
+    lost = [row for row in rows if not row.is_answered]
+    if lost:
+        raise JudgeError(_lost(lost, len(rows)))
+    found = [
+        _topic_nuggets(response.task, row.label)
+        for response, row in zip(pooled, rows, strict=True)
+        if row.label is not None
+    ]
+    return found, [row.task_id for row in rows if row.label is None]
+
+
+def _lost(lost: Sequence[Verdict], n_topics: int) -> str:
+    return clear_error(
+        "nuggets",
+        where=lost[0].judge,
+        expected=f"nuggets for all {n_topics} topics",
+        found=f"none for {len(lost)}: " + "; ".join(f"{row.task_id}: {row.reason}" for row in lost[:_MOST_SHOWN]),
+        next_step="run the same again: what was answered is kept. Nothing was written",
+    )
+
+
+def _topic_nuggets(task: Task, label: str) -> TopicNuggets:
+    nuggets = tuple(Nugget(item["text"], Importance(item["importance"])) for item in json.loads(label))
+    return TopicNuggets(task.task_id, task.question, nuggets)
+
+
+def write_nuggets(path: Path, topics: Iterable[TopicNuggets]) -> None:
+    """Write nuggets in the track's format, atomically.
+
+    Raises:
+        CacheError: the file cannot be written.
+    """
+    write_rows(
+        path,
+        (
+            {
+                "query": topic.query,
+                "qid": topic.topic_id,
+                "nuggets": [{"text": item.text, "importance": item.importance.value} for item in topic.nuggets],
+            }
+            for topic in topics
+        ),
+    )

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ragtasks.arena.votes import Queue, VoteStore, write_events, write_votes
+from ragtasks.arena.store import Queue, VoteStore
+from ragtasks.arena.votes import write_events, write_votes
 from ragtasks.errors import CacheError
 from tests.arena._made import vote
 

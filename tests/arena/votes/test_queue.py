@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from ragtasks.arena import Vote
-from ragtasks.arena.votes import Assignment, Queue, VoteRefusedError, VoteStore, _queue
+from ragtasks.arena import store as _queue
+from ragtasks.arena.store import Assignment, Queue, VoteRefusedError, VoteStore
 from tests.arena._made import vote
 
 IDS = ("one", "two", "three")

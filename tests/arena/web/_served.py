@@ -16,10 +16,10 @@ from urllib.parse import urlencode
 import uvicorn
 
 from ragtasks.arena.battles import AnswerPool
-from ragtasks.arena.votes import LEASE_SECONDS, VoteStore
-from ragtasks.arena.web._app import application
-from ragtasks.arena.web._arena import Arena
+from ragtasks.arena.store import LEASE_SECONDS, VoteStore
+from ragtasks.arena.web._comparing import Arena
 from ragtasks.arena.web._guard import Application, settings
+from ragtasks.arena.web._server import application
 from tests.arena._made import answer
 
 LOCAL = frozenset({"127.0.0.1", "localhost"})

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from ragtasks.arena.votes import VoteStore
+from ragtasks.arena.store import VoteStore
 from tests.arena.web._served import Visitor
 
 ROOT = Path(__file__).resolve().parents[3]

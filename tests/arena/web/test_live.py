@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtasks.arena.web import Pipeline, live_systems
-from ragtasks.arena.web.live._battles import steps_of
-from ragtasks.arena.web.live._pages import messages_of
+from ragtasks.arena.web._live import messages_of, steps_of
 from ragtasks.clients import no_secrets
 from ragtasks.errors import ConfigurationError
 from ragtasks.records import Passage, Role

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from ragtasks.arena.battles import AnswerPool, Battle
-from ragtasks.arena.votes import Assignment, VoteStore
+from ragtasks.arena.store import Assignment, VoteStore
 from ragtasks.arena.web import _guard, serve
+from ragtasks.arena.web._comparing import ShownBattle
 from ragtasks.arena.web._guard import BURST, MOST_BYTES
-from ragtasks.arena.web._identity import Identity
-from ragtasks.arena.web._shown import ShownBattle
+from ragtasks.arena.web._site import Identity
 from ragtasks.errors import ConfigurationError
 from tests.arena._made import answer
 from tests.arena.web._served import Served, Visitor, serving, small_pool

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from ragtasks.arena.votes import VoteStore
-from ragtasks.arena.web.review import ReviewDesk, review_application
+from ragtasks.arena.store import VoteStore
+from ragtasks.arena.web._review import ReviewDesk, review_application
 from ragtasks.synthesis import read_pairs
 from tests.arena.web._browser import HOSTILE, SCREENS, Rater, needs_browser
 from tests.arena.web._served import LOCAL, Visitor, running
@@ -62,7 +62,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from ragtasks.arena.votes import VoteStore
-from ragtasks.arena.web.review import ReviewDesk
+from ragtasks.arena.web._review import ReviewDesk
 from ragtasks.synthesis import read_pairs
 folder = Path(sys.argv[1])
 desk = ReviewDesk(VoteStore(folder / "reviews.sqlite"), read_pairs(folder))

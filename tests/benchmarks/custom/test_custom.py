@@ -16,11 +16,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ragtasks.benchmarks import benchmark_folder
-from ragtasks.benchmarks.custom import _benchmark as custom
-from ragtasks.benchmarks.custom import _search as _custom_search
-from ragtasks.benchmarks.custom import check_folder
-from ragtasks.benchmarks.custom._judged import best_first
+from ragtasks.benchmarks import benchmark_folder, custom
+from ragtasks.benchmarks import custom as _custom_search
+from ragtasks.benchmarks.custom import best_first, check_folder
 from ragtasks.benchmarks.download._fetch import fetch
 from ragtasks.cli import main
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError
@@ -513,7 +511,7 @@ def test_the_search_is_that_of_the_retriever_bm25_standard(passages: list[list[s
     pytest.importorskip("tantivy", reason="the oracle needs tantivy (extra: retrieval)")
     import tempfile
 
-    from retrieval_cache.retrievers.bm25._bm25 import Bm25Retriever
+    from retrieval_cache.retrievers.bm25 import Bm25Retriever
 
     corpus = [Passage(f"p{n}", " ".join(words)) for n, words in enumerate(passages)]
     asked = {f"q{n}": ", ".join(words) for n, words in enumerate(queries)}

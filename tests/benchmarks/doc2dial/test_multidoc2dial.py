@@ -16,14 +16,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtasks.benchmarks import Benchmark, benchmark_folder
-from ragtasks.benchmarks._definition import BenchmarkDefinition
-from ragtasks.benchmarks._retrieval_side import RetrievalSide
-from ragtasks.benchmarks.doc2dial import _definitions as definitions
-from ragtasks.benchmarks.doc2dial._collection import load_rewrites, read_propositions
-from ragtasks.benchmarks.doc2dial._dialogues import read_dialogues
-from ragtasks.benchmarks.doc2dial._documents import Document, Span, read_documents
-from ragtasks.benchmarks.doc2dial._files import DOMAINS
-from ragtasks.benchmarks.doc2dial._passages import cut, gold_passages
+from ragtasks.benchmarks import doc2dial as definitions
+from ragtasks.benchmarks._definition import BenchmarkDefinition, RetrievalSide
+from ragtasks.benchmarks.doc2dial import load_rewrites, read_propositions
+from ragtasks.benchmarks.doc2dial_files import (
+    DOMAINS,
+    Document,
+    Span,
+    cut,
+    gold_passages,
+    read_dialogues,
+    read_documents,
+)
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.records import Answerability, Passage, Role, Setting
 from tests.benchmarks.doc2dial._shared_task import paired, read_shared_task, write_references

@@ -23,11 +23,9 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from ragtasks.benchmarks.download import FileStatus, Source, SourceFile, locate, verify
-from ragtasks.benchmarks.download._checksums import RECORD_NAME
-from ragtasks.benchmarks.download._fetch import adopt, fetch
+from ragtasks.benchmarks.download._fetch import RECORD_NAME, adopt, fetch
 from ragtasks.benchmarks.download._files import only_writer
-from ragtasks.benchmarks.download._progress import shown
-from ragtasks.benchmarks.download._transfer import _split_address
+from ragtasks.benchmarks.download._transfer import _split_address, shown
 from ragtasks.errors import ConfigurationError, FetchError
 from tests.benchmarks._server import (
     FileServer,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ragtasks.benchmarks import retrieval_side
-from ragtasks.benchmarks.mtrag._retrieval import read_queries
+from ragtasks.benchmarks.mtrag._benchmark import read_queries
 from ragtasks.records import Passage
 from retrieval_cache.corpora import read_corpus
 

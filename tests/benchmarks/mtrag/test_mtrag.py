@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from ragtasks.benchmarks import Benchmark, benchmark_folder
 from ragtasks.benchmarks.mtrag import domain_of
-from ragtasks.benchmarks.mtrag._benchmark import DOMAINS, OFFICIAL_COUNTS, load
+from ragtasks.benchmarks.mtrag._benchmark import OFFICIAL_COUNTS, load
+from ragtasks.benchmarks.mtrag._rows import DOMAINS
 from ragtasks.errors import BenchmarkFileError
 from ragtasks.records import Answerability, Message, Role, Setting, Task
 

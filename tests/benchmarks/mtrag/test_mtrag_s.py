@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from ragtasks.benchmarks import Benchmark, benchmark_folder
-from ragtasks.benchmarks.mtrag._mtrag_s import DOMAINS, SOURCE, load
+from ragtasks.benchmarks.mtrag._mtrag_s import SOURCE, load
+from ragtasks.benchmarks.mtrag._rows import DOMAINS
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.records import Answerability, Setting
 from tests.benchmarks.mtrag._official import official_passages

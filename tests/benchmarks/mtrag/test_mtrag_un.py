@@ -19,8 +19,7 @@ from ragtasks.config import EvaluationConfig
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.harness.models import refuse_on_empty
 from ragtasks.metrics import RuleBasedIdk
-from ragtasks.metrics._answerability import answerability_correct
-from ragtasks.metrics._conditioning import NO_CLARIFICATION
+from ragtasks.metrics._answerability import NO_CLARIFICATION, answerability_correct
 from ragtasks.records import Answerability, Response, Role, Setting
 from ragtasks.scoring import ScoredResponse
 from ragtasks.scoring._scoring import ResponseScorer

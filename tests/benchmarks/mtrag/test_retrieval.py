@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ragtasks.benchmarks import benchmark_folder
-from ragtasks.benchmarks.mtrag._benchmark import DOMAINS, load
-from ragtasks.benchmarks.mtrag._retrieval import corpus_file, load_qrels, load_rewrites
+from ragtasks.benchmarks.mtrag._benchmark import corpus_file, load, load_qrels, load_rewrites
+from ragtasks.benchmarks.mtrag._rows import DOMAINS
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.records import Qrel
 from tests.benchmarks.mtrag._official import QUERY_FORMS, official_passages, official_queries

@@ -17,8 +17,8 @@ from ragtasks.benchmarks import (
     read_reply,
 )
 from ragtasks.benchmarks.mtrag import rewriting_tasks
-from ragtasks.benchmarks.mtrag._benchmark import DOMAINS
-from ragtasks.benchmarks.mtrag._retrieval import load_qrels, load_rewrites
+from ragtasks.benchmarks.mtrag._benchmark import load_qrels, load_rewrites
+from ragtasks.benchmarks.mtrag._rows import DOMAINS
 from ragtasks.errors import ConfigurationError
 from ragtasks.records import Setting
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from ragtasks.benchmarks import Benchmark, benchmark_folder
-from ragtasks.benchmarks.mtrag._benchmark import DOMAINS, load
-from ragtasks.benchmarks.mtrag._retrieval import load_qrels
+from ragtasks.benchmarks.mtrag._benchmark import load, load_qrels
+from ragtasks.benchmarks.mtrag._rows import DOMAINS
 from ragtasks.records import Answerability, Setting
 from tests.benchmarks.mtrag._official import QUERY_FORMS, official_passages, official_queries
 

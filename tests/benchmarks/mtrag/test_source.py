@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ragtasks.benchmarks.download import FileStatus, verify
-from ragtasks.benchmarks.mtrag._source import MTRAG_SOURCE
+from ragtasks.benchmarks.mtrag._benchmark import MTRAG_SOURCE
 
 SCRIPTS = MTRAG_SOURCE.in_groups(["judge_prompts"])
 PINNED = [file for file in MTRAG_SOURCE.files if file.sha256 is not None and file not in SCRIPTS]

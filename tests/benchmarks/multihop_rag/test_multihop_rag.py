@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 
 from ragtasks.benchmarks import Benchmark, benchmark_folder
-from ragtasks.benchmarks.multihop_rag._benchmark import (
+from ragtasks.benchmarks.multihop_rag import (
     N_PASSAGES,
     OFFICIAL_COUNTS,
     SOURCE,
@@ -26,9 +26,7 @@ from ragtasks.benchmarks.multihop_rag._benchmark import (
     load_qrels,
     load_rankings,
 )
-from ragtasks.benchmarks.multihop_rag._chunks import CHUNK_TOKENS, chunk_rows, spans
-from ragtasks.benchmarks.multihop_rag._fact_search import holds
-from ragtasks.benchmarks.multihop_rag._rows import Article
+from ragtasks.benchmarks.multihop_rag_files import CHUNK_TOKENS, Article, chunk_rows, holds, spans
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, FetchError
 from ragtasks.records import Answerability, Setting
 from tests.conftest import REAL_DATA

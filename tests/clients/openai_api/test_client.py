@@ -279,7 +279,7 @@ def test_nobody_at_the_address_is_said_within_seconds(monkeypatch: pytest.Monkey
         shares.append(high)
         return 0.0
 
-    monkeypatch.setattr("ragtasks.clients.openai_api._call.random.uniform", without_waiting)
+    monkeypatch.setattr("ragtasks.clients._openai_client.random.uniform", without_waiting)
     first = Endpoint(model="openai/m").backoff_seconds
     with pytest.raises(JudgeError, match="nobody answers"):
         OpenAIClient({"model": "m", "base_url": f"http://127.0.0.1:{closed_port()}/v1"}, KEY).answer([Prompt.of("q")])
@@ -342,8 +342,8 @@ def test_a_minute_without_a_server_that_answered_is_outlived_by_default(monkeypa
         waits.append(seconds)
         await sleep(0)
 
-    monkeypatch.setattr("ragtasks.clients.openai_api._call.asyncio.sleep", without_waiting)
-    monkeypatch.setattr("ragtasks.clients.openai_api._call.random.uniform", lambda low, _high: low)
+    monkeypatch.setattr("ragtasks.clients._openai_client.asyncio.sleep", without_waiting)
+    monkeypatch.setattr("ragtasks.clients._openai_client.random.uniform", lambda low, _high: low)
     with pytest.raises(JudgeError, match="nobody answers"):
         client.answer([Prompt.of("q")])
     assert sum(waits) >= 60
@@ -388,7 +388,7 @@ def test_key_shows_nowhere(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_requests_a_minute_hold(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ragtasks.clients.openai_api._limiter.WINDOW_SECONDS", 1.0)
+    monkeypatch.setattr("ragtasks.clients._limits.WINDOW_SECONDS", 1.0)
     with chat_server(lambda *_: completion()) as server:
         client_for(server, requests_per_minute=2).answer([Prompt.of(str(number)) for number in range(5)])
     begin = server.times[0]
@@ -399,8 +399,8 @@ def test_requests_a_minute_hold(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def notes_while(monkeypatch: pytest.MonkeyPatch, script: Script, **options: Any) -> list[str]:
     """Return what the progress line says while a server keeps a call waiting."""
-    monkeypatch.setattr("ragtasks.clients.openai_api._holdups._LOOK_SECONDS", 0.05)
-    monkeypatch.setattr("ragtasks.clients.openai_api._holdups._QUIET_SECONDS", 0.1)
+    monkeypatch.setattr("ragtasks.clients._openai_client._LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("ragtasks.clients._openai_client._QUIET_SECONDS", 0.1)
     told: list[str] = []
     with chat_server(script) as server:
         client_for(server, **options).answer([Prompt.of("q")], lambda name, *_: told.append(name))

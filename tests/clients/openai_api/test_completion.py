@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtasks.clients import Outcome, read_completion, read_text
-from ragtasks.clients.openai_api._completion import split_thinking
+from ragtasks.clients._openai_dialect import split_thinking
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 9) | st.text(st.characters(codec="utf-8"), max_size=5),

@@ -5,9 +5,7 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.clients.openai_api._limiter import WINDOW_SECONDS, Limiter
-from ragtasks.clients.openai_api._rate_hints import RateHints
-from ragtasks.clients.openai_api._throttle import Throttle
+from ragtasks.clients._limits import WINDOW_SECONDS, Limiter, RateHints, Throttle
 
 
 class Clock:

@@ -7,14 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from ragtasks.clients.openai_api._rate_hints import (
-    NO_HINTS,
-    RateHints,
-    rate_hints,
-    reset_seconds,
-    retry_after_seconds,
-    wait_in,
-)
+from ragtasks.clients._limits import NO_HINTS, RateHints, rate_hints, reset_seconds, retry_after_seconds, wait_in
 
 NOW = 1_767_225_600.0
 """2026-01-01, midnight in Greenwich."""
@@ -22,7 +15,7 @@ NOW = 1_767_225_600.0
 
 @pytest.fixture(autouse=True)
 def _now(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ragtasks.clients.openai_api._rate_hints.time.time", lambda: NOW)
+    monkeypatch.setattr("ragtasks.clients._limits.time.time", lambda: NOW)
 
 
 OPENAI = {

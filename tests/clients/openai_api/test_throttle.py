@@ -9,8 +9,7 @@ from typing import cast
 
 import pytest
 
-from ragtasks.clients.openai_api._rate_hints import NO_HINTS, RateHints
-from ragtasks.clients.openai_api._throttle import Throttle
+from ragtasks.clients._limits import NO_HINTS, RateHints, Throttle
 from tests.clients._simulation import KINDS, MINUTE, simulated
 
 LIMIT, N_PROMPTS = 500, 1000

@@ -29,7 +29,7 @@ from ragtasks.clients import (
     check_reply_cache,
     no_progress,
 )
-from ragtasks.clients.replies._reply_cache import Claim
+from ragtasks.clients._reply_cache import Claim
 from ragtasks.errors import CacheError
 from ragtasks.files import canonical_hash
 from tests.clients._server import Action, ChatServer, chat_server, completion

@@ -10,15 +10,14 @@ from pathlib import Path
 import pytest
 
 from ragtasks.clients import ReplyCache
-from ragtasks.clients.replies._claims import Claims
-from ragtasks.clients.replies._owners import begin_owner, end_owner, is_gone
-from ragtasks.clients.replies._reply_cache import Claim
+from ragtasks.clients._cached_client import Claims, begin_owner, end_owner, is_gone
+from ragtasks.clients._reply_cache import Claim
 
 _TAKE = """
 import os, sys
 from pathlib import Path
 from ragtasks.clients import ReplyCache
-from ragtasks.clients.replies._claims import Claims
+from ragtasks.clients._cached_client import Claims
 claims = Claims(ReplyCache(Path(sys.argv[1])))
 claims.__enter__()
 claims.take("k", lambda _: True)

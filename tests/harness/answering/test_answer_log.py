@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ragtasks.errors import CacheError
-from ragtasks.harness.answering._answer_log import AnswerLog
+from ragtasks.harness.answering import AnswerLog
 
 ARGUMENTS = {"model": "m", "base_url": "http://user:secret@host:1/v1?key=secret", "auth_token": "secret", "timeout": 5}
 ASKED = ("generate_until", ("prompt", {"temperature": 0.0}))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lm_eval.models.api_models import JsonChatStr
 
 from ragtasks.errors import ConfigurationError
-from ragtasks.harness.conversation_task._chat import (
+from ragtasks.harness.prompts import (
     REFUSAL,
     ChatMessages,
     ChatRenderer,

@@ -14,8 +14,7 @@ from lm_eval.utils import make_table
 
 from ragtasks.benchmarks import Benchmark
 from ragtasks.errors import ConfigurationError, RagtasksError
-from ragtasks.harness.conversation_task import ConversationTask
-from ragtasks.harness.conversation_task._checks import _warn
+from ragtasks.harness.conversation_task import ConversationTask, _warn
 from ragtasks.records import Role, Task
 from tests.harness._endpoint import Endpoint, Request
 from tests.harness.conftest import CHATML, NO_SYSTEM, QUESTION_ONLY

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ragtasks.harness._system_role import WORD
+from ragtasks.harness.run import WORD
 from ragtasks.logs import read_evaluations
 from ragtasks.reports.rendering import Format, render
 from ragtasks.reports.tables import report_sections

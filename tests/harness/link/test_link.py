@@ -16,9 +16,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtasks.errors import ConfigurationError
-from ragtasks.harness.link import LinkState, harness_tasks_folder, link, link_state, task_folder, unlink
-from ragtasks.harness.link import _folders as folders_module
-from ragtasks.harness.link._stubs import MARK, stub_target, stub_text
+from ragtasks.harness import link as folders_module
+from ragtasks.harness.link import (
+    MARK,
+    LinkState,
+    harness_tasks_folder,
+    link,
+    link_state,
+    stub_target,
+    stub_text,
+    task_folder,
+    unlink,
+)
 
 NOBODY = 65534
 AWKWARD = "it's # a: 'folder' \"x\" {é} -- 😀 %s"

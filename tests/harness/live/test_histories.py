@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.harness.live._histories import OwnHistories, whole_conversations
+from ragtasks.harness.live import OwnHistories, whole_conversations
 
 
 def doc(conversation: str, turn: int) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from pathlib import Path
 import lm_eval.tasks
 import pytest
 
+from ragtasks.harness._run_output import take_verbose
 from ragtasks.harness.link import task_folder
-from ragtasks.harness.run._output import take_verbose
 from tests.harness._endpoint import Endpoint
 from tests.harness.conftest import CommandResult
 
@@ -78,7 +78,7 @@ def test_stubs_that_share_our_names_are_no_news_and_a_task_of_the_users_own_is(
     assert "overrides existing task" in done.err
     index = logging.getLogger("lm_eval.tasks._index")
     stub = Path(lm_eval.tasks.__file__).parent / "ragtasks" / "a.yaml"
-    from ragtasks.harness.run._output import told_in_stages
+    from ragtasks.harness._run_output import told_in_stages
 
     with told_in_stages(verbose=False):
         told = [

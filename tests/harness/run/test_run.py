@@ -19,9 +19,7 @@ from lm_eval.tasks import TaskManager
 from ragtasks.errors import ConfigurationError, RagtasksError
 from ragtasks.harness.link import task_folder
 from ragtasks.harness.models import Oracle
-from ragtasks.harness.run import run_harness
-from ragtasks.harness.run._own_options import take_own
-from ragtasks.harness.run._run import _OwnTasksFirst
+from ragtasks.harness.run import _OwnTasksFirst, run_harness, take_own
 from tests.harness._endpoint import Endpoint
 from tests.harness.conftest import CommandResult
 

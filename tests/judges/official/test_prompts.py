@@ -20,8 +20,7 @@ from perf.official_scripts import Scripts, load_scripts
 from ragtasks.errors import ConfigurationError
 from ragtasks.judges import VerdictOutcome
 from ragtasks.judges._panel import judge
-from ragtasks.judges.official import official_rubrics
-from ragtasks.judges.official._prompts import FOLDER
+from ragtasks.judges.official import FOLDER, official_rubrics
 from ragtasks.records import Answerability
 from tests.judges._scripted import response
 

@@ -15,7 +15,7 @@ from ragtasks.judges import VerdictOutcome, citation_support, nugget_assignment,
 from ragtasks.judges._panel import judge
 from ragtasks.judges._parsers import UnparsableReplyError
 from ragtasks.judges._question import Finding, Question
-from ragtasks.judges.rubrics._nuggets import MOST_NUGGETS, WINDOW
+from ragtasks.judges.rubrics._cited import MOST_NUGGETS, WINDOW
 from ragtasks.records import Grade, Passage, Response
 from tests.judges._scripted import ScriptedClient, code_in, response
 from tests.submissions.trec_rag._judge import listed, parts_of

@@ -22,8 +22,7 @@ from ragtasks.judges._parsers import (
     read_support,
 )
 from ragtasks.judges._question import Finding, Question
-from ragtasks.judges.rubrics._faithfulness import rl_f
-from ragtasks.judges.rubrics._named import RUBRICS, idk, rb_llm
+from ragtasks.judges.rubrics._answers import RUBRICS, idk, rb_llm, rl_f
 from ragtasks.records import Answerability
 from ragtasks.templates import PromptTemplate, shipped_template
 from tests.judges._scripted import code_in, obedient, response

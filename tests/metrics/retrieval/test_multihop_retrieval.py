@@ -10,7 +10,7 @@ import pytrec_eval
 from hypothesis import given
 
 from ragtasks.metrics import EVIDENCE_METRICS, mean_evidence_scores
-from ragtasks.metrics.retrieval._multihop_retrieval import average_precision_official, evidence_scores, hits
+from ragtasks.metrics.retrieval import average_precision_official, evidence_scores, hits
 from ragtasks.records import Score
 
 FACTS = ("alpha one", "beta two", "gamma three", "delta four", "epsilon five")

@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
-from ragtasks.benchmarks.mtrag._benchmark import DOMAINS
-from ragtasks.benchmarks.mtrag._retrieval import load_qrels
+from ragtasks.benchmarks.mtrag._benchmark import load_qrels
+from ragtasks.benchmarks.mtrag._rows import DOMAINS
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError
 from ragtasks.files import Ranked, Run, in_rank_order
 from ragtasks.metrics import CUTOFFS, RETRIEVAL_METRICS, retrieval_metric, score_run
-from ragtasks.metrics.retrieval._retrieval import RunScores
+from ragtasks.metrics.retrieval import RunScores
 from ragtasks.records import Qrel
 from tests.benchmarks.mtrag._official import official_passages, official_queries
 

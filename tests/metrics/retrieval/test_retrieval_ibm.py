@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 
-from ragtasks.benchmarks.mtrag._benchmark import DOMAINS, load
-from ragtasks.benchmarks.mtrag._retrieval import load_qrels
+from ragtasks.benchmarks.mtrag._benchmark import load, load_qrels
+from ragtasks.benchmarks.mtrag._rows import DOMAINS
 from ragtasks.files import Ranked, Run
 from ragtasks.metrics import IBM_METRICS, score_run, score_run_ibm
-from ragtasks.metrics.retrieval._retrieval import (
+from ragtasks.metrics.retrieval import (
     ibm_last_score,
     ibm_predicted_only,
     ibm_rounded_mean,

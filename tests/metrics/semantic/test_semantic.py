@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 
 from ragtasks.errors import ConfigurationError
 from ragtasks.metrics import BertScorer, resolve_encoder, semantic_scores
-from ragtasks.metrics.semantic import _encoders, _specs
+from ragtasks.metrics.semantic import _encoders
+from ragtasks.metrics.semantic import _encoders as _specs
 from ragtasks.metrics.semantic import _semantic as semantic
-from ragtasks.metrics.semantic._semantic import EncoderSpec, bert_k_precision
+from ragtasks.metrics.semantic._encoders import EncoderSpec
+from ragtasks.metrics.semantic._semantic import bert_k_precision
 
 TOLERANCE = 1e-5
 BASELINE = (0.3, 0.25, 0.2)

@@ -9,7 +9,7 @@ import pytest
 
 from ragtasks.metrics import BertScorer
 from ragtasks.metrics.semantic import _encoders
-from ragtasks.metrics.semantic._semantic import EncoderSpec
+from ragtasks.metrics.semantic._encoders import EncoderSpec
 from tests.metrics._deberta import write_deberta
 
 LAYER = 2

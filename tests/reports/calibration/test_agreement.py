@@ -20,11 +20,22 @@ from ragtasks.errors import ConfigurationError, MissingExtraError
 from ragtasks.metrics import RuleBasedIdk
 from ragtasks.metrics._agreement import NOTHING_VARIES, TOO_FEW
 from ragtasks.records import Answerability, IdkVerdict, Message, Response, Role, Task
-from ragtasks.reports.calibration import ALL, HUMAN, PAPER_TABLE_6, Consolidation, consolidated
-from ragtasks.reports.calibration._agreement import calibrate
-from ragtasks.reports.calibration._plot import PICTURE_FORMATS, plot_calibration
-from ragtasks.reports.calibration._records import PAPER_AGREEMENT, PAPER_TABLE_7, Calibration, Column, Weighting
-from ragtasks.reports.calibration._tables import render_calibration
+from ragtasks.reports.calibration import (
+    ALL,
+    HUMAN,
+    PAPER_AGREEMENT,
+    PAPER_TABLE_6,
+    PAPER_TABLE_7,
+    PICTURE_FORMATS,
+    Calibration,
+    Column,
+    Consolidation,
+    Weighting,
+    calibrate,
+    consolidated,
+    plot_calibration,
+    render_calibration,
+)
 
 MODELS = ("reference", "gpt-4o", "llama-3.1-405b-instruct")
 

@@ -10,8 +10,7 @@ import pytest
 
 from ragtasks.errors import ConfigurationError
 from ragtasks.logs import CAUSES, DECISIVE, causes_of
-from ragtasks.reports.history import diff_entries, read_file
-from ragtasks.reports.history._diff import Difference
+from ragtasks.reports.history import Difference, diff_entries, read_file
 from tests.reports._saved import TASKS, facts_of, save
 from tests.reports.history.test_history import command
 

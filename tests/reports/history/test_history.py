@@ -17,15 +17,15 @@ from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.logs import DECISIVE, UNKNOWN
 from ragtasks.reports.history import (
     History,
+    Mean,
     read_file,
     read_history,
     render_entries,
     render_list,
     render_skipped,
     select_entries,
-    write_leaderboard,
 )
-from ragtasks.reports.history._entries import Mean
+from ragtasks.reports.leaderboard import write_leaderboard
 from tests._evaluations import LIMIT
 from tests.reports._saved import facts_of, save
 

@@ -14,9 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.reports.history import History, read_history, write_leaderboard
-from ragtasks.reports.history._history import Skipped
-from ragtasks.reports.history._leaderboard import Table, leaderboard_tables
+from ragtasks.reports.history import History, Skipped, read_history
+from ragtasks.reports.leaderboard import Table, leaderboard_tables, write_leaderboard
 from ragtasks.reports.page import content_policy
 from tests.reports._saved import TASKS, facts_of, save
 from tests.reports.history.test_history import command

@@ -14,9 +14,7 @@ from hypothesis import strategies as st
 
 from ragtasks.errors import ConfigurationError
 from ragtasks.logs import read_evaluations
-from ragtasks.reports.inspector import export_inspector
-from ragtasks.reports.inspector._choice import Key, ScoreTable, choose
-from ragtasks.reports.inspector._export import Exported
+from ragtasks.reports.inspector import Exported, Key, ScoreTable, choose, export_inspector
 from tests.reports._inspector_format import dropped, migrated, refusals
 from tests.reports._saved import TASKS, facts_of, save
 from tests.reports.history.test_history import command

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ragtasks.logs import Evaluation, Row
-from ragtasks.reports.tables._uncertainty import error_table
+from ragtasks.reports.tables._scores import error_table
 from ragtasks.tables import Value
 
 

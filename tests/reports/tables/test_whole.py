@@ -14,7 +14,7 @@ from ragtasks.logs import read_evaluations
 from ragtasks.records import Answerability, Setting, Task
 from ragtasks.reports.comparison import compare_evaluations, render_comparisons
 from ragtasks.reports.history import read_history, render_entries, render_list
-from ragtasks.reports.history._leaderboard import leaderboard_tables
+from ragtasks.reports.leaderboard import leaderboard_tables
 from ragtasks.reports.rendering import Format, render
 from ragtasks.reports.tables import report_sections
 from ragtasks.tables import Value

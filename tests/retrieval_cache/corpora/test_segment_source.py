@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from ragtasks.benchmarks import Benchmark, retrieval_side
 from ragtasks.errors import BenchmarkFileError, CacheError
 from ragtasks.records import Passage
-from retrieval_cache.corpora import _segment_source as segment_source
+from retrieval_cache.corpora import _corpora as segment_source
 from retrieval_cache.corpora import read_corpus
-from retrieval_cache.corpora._segment_source import SegmentSource
+from retrieval_cache.corpora._corpora import SegmentSource
 from retrieval_cache.queries import build_queries
 from retrieval_cache.spec import parse
 from retrieval_cache.stage import Request, build_run, read_run

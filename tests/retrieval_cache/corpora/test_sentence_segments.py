@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.benchmarks.trec_rag._files import read_segments
+from ragtasks.benchmarks.trec_rag_files import read_segments
 from ragtasks.cli import main
 from ragtasks.errors import ConfigurationError
 from ragtasks.records import Passage
-from retrieval_cache.corpora._sentence_segments import segment_lines
+from retrieval_cache.corpora._segmenting import segment_lines
 
 BODY = "One is. Two is.\n\nThree is. Four é is. Five is. Six is. Seven is."
 SENTENCES = st.lists(st.sampled_from(["Rain fell.", "Was it?", "Dr. Li came.", "\n\n", "3.5 é.", "  ", "no stop"]))

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtasks.benchmarks.mtrag import StandaloneLabels, read_standalone_labels
-from ragtasks.benchmarks.mtrag._benchmark import DOMAINS, load
-from ragtasks.benchmarks.mtrag._retrieval import load_qrels
+from ragtasks.benchmarks.mtrag._benchmark import load, load_qrels
+from ragtasks.benchmarks.mtrag._rows import DOMAINS
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError
 from ragtasks.files import Ranked, Run
 from ragtasks.metrics import RETRIEVAL_METRICS

@@ -6,15 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from ragtasks.benchmarks.mtrag._benchmark import DOMAINS, load
-from ragtasks.benchmarks.mtrag._retrieval import load_qrels
+from ragtasks.benchmarks.mtrag._benchmark import load, load_qrels
+from ragtasks.benchmarks.mtrag._rows import DOMAINS
 from ragtasks.errors import ConfigurationError
 from ragtasks.metrics import RETRIEVAL_METRICS
 from ragtasks.records import Score
 from retrieval_cache.evaluation import Evaluation, evaluate, render_report, report_evaluations
 from retrieval_cache.evaluation._evaluation import QueryResult
-from retrieval_cache.evaluation._paper import OFFICIAL_CORPUS_SIZES, OFFICIAL_QUERIES, PAPER_ROWS, PAPER_SUBSETS
-from retrieval_cache.evaluation._tables import not_comparable
+from retrieval_cache.evaluation._tables import (
+    OFFICIAL_CORPUS_SIZES,
+    OFFICIAL_QUERIES,
+    PAPER_ROWS,
+    PAPER_SUBSETS,
+    not_comparable,
+)
 
 N_FIRST = 102
 

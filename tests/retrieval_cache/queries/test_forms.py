@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark
 from ragtasks.benchmarks._registry import SAMPLE
-from ragtasks.benchmarks.mtrag._benchmark import DOMAINS
+from ragtasks.benchmarks.mtrag._rows import DOMAINS
 from ragtasks.errors import ConfigurationError
 from ragtasks.records import Answerability, Message, Role, Task
 from retrieval_cache.queries import build_queries

@@ -17,8 +17,7 @@ from ragtasks.errors import CacheError, ConfigurationError, JudgeError
 from ragtasks.files import Ranked, in_rank_order
 from ragtasks.files._runs import read_contexts
 from ragtasks.records import Passage, Setting
-from retrieval_cache.rerankers._listwise import ListwiseOptions, ListwiseReranker
-from retrieval_cache.rerankers._listwise_retriever import ListwiseRetriever, falling_scores
+from retrieval_cache.rerankers._listwise import ListwiseOptions, ListwiseReranker, ListwiseRetriever, falling_scores
 from retrieval_cache.service import Place, retrieve
 from retrieval_cache.spec import parse
 from retrieval_cache.stage import read_run

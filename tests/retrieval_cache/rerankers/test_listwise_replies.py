@@ -9,14 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtasks.records import Passage
-from retrieval_cache.rerankers._listwise_replies import (
-    ReplyForm,
-    read_order,
-    reply_form,
-    shown_text,
-    windows,
-    without_numbers,
-)
+from retrieval_cache.rerankers._listwise import ReplyForm, read_order, reply_form, shown_text, windows, without_numbers
 
 # Reply to a window of five -> order (numbers as in the prompt), form. Worked out by hand from the rules of rank_llm.
 GOLDEN = [

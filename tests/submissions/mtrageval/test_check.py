@@ -19,10 +19,8 @@ from ragtasks.submissions import SubmissionTask
 from ragtasks.submissions.mtrageval import render_json, render_text
 from ragtasks.submissions.mtrageval._build import Entry, build
 from ragtasks.submissions.mtrageval._check import Against, check_file, check_lines
-from ragtasks.submissions.mtrageval._documents import known_documents
-from ragtasks.submissions.mtrageval._findings import Report, Severity
-from ragtasks.submissions.mtrageval._inputs import benchmark_inputs, read_inputs
-from ragtasks.submissions.mtrageval._rules import MAX_BYTES, RULES
+from ragtasks.submissions.mtrageval._inputs import benchmark_inputs, known_documents, read_inputs
+from ragtasks.submissions.mtrageval._rules import MAX_BYTES, RULES, Report, Severity
 from tests.submissions.mtrageval._files import lines_of, sample
 from tests.submissions.mtrageval._official import rejections
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ragtasks.errors import BenchmarkFileError
-from ragtasks.submissions.mtrageval._documents import known_documents
+from ragtasks.submissions.mtrageval._inputs import known_documents
 from tests.benchmarks.mtrag._official import official_passages
 from tests.submissions.mtrageval._files import sample
 

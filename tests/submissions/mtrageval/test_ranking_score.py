@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from ragtasks.benchmarks.mtrag._retrieval import load_qrels
+from ragtasks.benchmarks.mtrag._benchmark import load_qrels
 from ragtasks.metrics import ranking_score
 from ragtasks.records import Qrel, Score
 from ragtasks.submissions import SubmissionTask
 from ragtasks.submissions.mtrageval._build import Entry, build
 from ragtasks.submissions.mtrageval._inputs import benchmark_inputs
-from ragtasks.submissions.mtrageval._ranking_score import dataset_mean, describe_answers, describe_ranking
+from ragtasks.submissions.mtrageval._service import dataset_mean, describe_answers, describe_ranking
 from tests.submissions.mtrageval._files import sample
 from tests.submissions.mtrageval._official import ranking
 
@@ -93,8 +93,9 @@ def test_judgements_of_tasks_that_are_not_handed_in_do_not_count() -> None:
 
 
 def test_the_published_passages_of_mtrag_have_the_scores_of_their_evaluation(mtrag_root: Path) -> None:
-    from ragtasks.benchmarks.mtrag._benchmark import DOMAINS, load
-    from ragtasks.submissions.mtrageval._sources import entries_of_run
+    from ragtasks.benchmarks.mtrag._benchmark import load
+    from ragtasks.benchmarks.mtrag._rows import DOMAINS
+    from ragtasks.submissions.mtrageval._build import entries_of_run
 
     benchmark = load(mtrag_root)
     entries = entries_of_run(mtrag_root, "official", benchmark)

@@ -17,8 +17,7 @@ from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, 
 from ragtasks.files import Ranked, Run, in_rank_order
 from ragtasks.records import Answerability, Role, Setting
 from ragtasks.submissions import SubmissionTask
-from ragtasks.submissions.mtrageval._documents import known_documents
-from ragtasks.submissions.mtrageval._inputs import benchmark_inputs, read_inputs
+from ragtasks.submissions.mtrageval._inputs import benchmark_inputs, known_documents, read_inputs
 from ragtasks.submissions.mtrageval._service import Request, check, submit
 from tests.submissions.mtrageval._files import lines_of, sample, store_run, write_answers
 from tests.submissions.mtrageval._official import ranking, rejections

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from ragtasks.cli import app
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
-from ragtasks.harness.run._for_submission import submission_arguments
+from ragtasks.harness.run import submission_arguments
 from ragtasks.submissions import SubmissionTask
 from ragtasks.submissions.mtrageval import render_text
 from ragtasks.submissions.mtrageval._service import Request, check, submit

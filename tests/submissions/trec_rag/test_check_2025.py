@@ -12,13 +12,12 @@ from typing import Any
 
 import pytest
 
-from ragtasks.benchmarks.trec_rag import read_narratives, read_nuggets
-from ragtasks.benchmarks.trec_rag._files import read_topics
+from ragtasks.benchmarks.trec_rag_files import read_narratives, read_nuggets, read_topics
 from ragtasks.cli import main
 from ragtasks.errors import BenchmarkFileError
 from ragtasks.files import read_qrels
 from ragtasks.submissions.trec_rag import read_answers, read_answers_2025, row_2025
-from ragtasks.submissions.trec_rag._check_2025 import check_lines_2025
+from ragtasks.submissions.trec_rag._check import check_lines_2025
 from tests.clients._server import ChatServer, completion
 from tests.conftest import MTRAG_CHECKOUT, REAL_DATA
 from tests.submissions.trec_rag._judge import verdict

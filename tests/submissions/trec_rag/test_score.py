@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark, retrieval_side
-from ragtasks.benchmarks.trec_rag import load_segments, read_nuggets
-from ragtasks.benchmarks.trec_rag._nuggets import read_assignments
+from ragtasks.benchmarks.trec_rag import load_segments
+from ragtasks.benchmarks.trec_rag_files import read_assignments, read_nuggets
 from ragtasks.errors import JudgeError
 from ragtasks.judges import Rubric, Verdicts
 from ragtasks.judges._panel import judge
@@ -27,7 +27,7 @@ from ragtasks.submissions.trec_rag import (
     write_nuggets,
     write_scores,
 )
-from ragtasks.submissions.trec_rag._answers import Answer
+from ragtasks.submissions.trec_rag._check import Answer
 from ragtasks.submissions.trec_rag._score import Judge
 from tests.judges._scripted import ScriptedClient, response
 from tests.submissions.trec_rag._judge import overlap, verdict

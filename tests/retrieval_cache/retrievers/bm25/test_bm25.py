@@ -18,8 +18,7 @@ from ragtasks.errors import CacheError, ConfigurationError
 from ragtasks.files import Ranked, in_rank_order
 from ragtasks.records import Passage
 from retrieval_cache.retrievers import K1, B, indexed_text, term_lister
-from retrieval_cache.retrievers.bm25._bm25 import Bm25Retriever
-from retrieval_cache.retrievers.bm25._bm25s import Bm25sRetriever
+from retrieval_cache.retrievers.bm25 import Bm25Retriever, Bm25sRetriever
 from retrieval_cache.spec import parse
 from tests.benchmarks.mtrag._official import official_passages, official_queries
 
@@ -143,7 +142,7 @@ def test_threads_and_segments_do_not_show(tmp_path: Path, mtrag_root: Path, monk
     queries = dict(itertools.islice(official_queries(mtrag_root, "cloud", "all_questions").items(), 60))
     runs = []
     for heap in (128_000_000, 32_000_000, 32_000_001):
-        monkeypatch.setattr("retrieval_cache.retrievers.bm25._bm25._HEAP_BYTES", heap)
+        monkeypatch.setattr("retrieval_cache.retrievers.bm25._HEAP_BYTES", heap)
         retriever = Bm25Retriever()
         retriever.index(passages, tmp_path / str(heap))
         runs.append(retriever.search(queries, 100))

@@ -15,14 +15,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragtasks.benchmarks.mtrag._retrieval import load_qrels
+from ragtasks.benchmarks.mtrag._benchmark import load_qrels
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError
 from ragtasks.files import Ranked, in_rank_order
 from ragtasks.records import Passage
-from retrieval_cache.retrievers import DenseRetriever
-from retrieval_cache.retrievers.encoded import _vectors
-from retrieval_cache.retrievers.encoded._exact import Engine, ExactIndex
-from retrieval_cache.retrievers.encoded._prompts import default_prompts
+from retrieval_cache.retrievers import DenseRetriever, _vectors
+from retrieval_cache.retrievers._dense import Engine, ExactIndex, default_prompts
 from retrieval_cache.spec import parse
 from tests._shared import KILLS
 from tests.benchmarks.mtrag._official import official_passages, official_queries
@@ -323,7 +321,7 @@ def test_engines_agree_on_random_vectors_to_the_last_bit() -> None:
 
 
 def test_blocks_cover_the_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("retrieval_cache.retrievers.encoded._exact._BLOCK_VALUES", 2 * 10 * 8)
+    monkeypatch.setattr("retrieval_cache.retrievers._dense._BLOCK_VALUES", 2 * 10 * 8)
     generator = np.random.default_rng(4)
     passages = generator.standard_normal((57, 8)).astype(np.float16)
     ids = [f"p{number}" for number in range(57)]
@@ -341,8 +339,8 @@ _KILLS = """
 import os, random, signal, sys, time
 from pathlib import Path
 from ragtasks.records import Passage
-from retrieval_cache.retrievers.encoded._dense import DenseRetriever
-from retrieval_cache.retrievers.encoded import _vectors
+from retrieval_cache.retrievers._dense import DenseRetriever
+from retrieval_cache.retrievers._dense import _vectors
 import sentence_transformers  # once, before the children: it takes most of a start
 
 _vectors._SAVE_SECONDS = 0.0

@@ -1,0 +1,763 @@
+"""What `import ragtasks` gives: the command line's work as functions, for notebooks and for programs of one's own."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragtasks.benchmarks import (
+    Benchmark,
+    Doc,
+    benchmark_folder,
+    build_docs,
+    contexts_for,
+    open_benchmark,
+    response_of,
+    retrieval_side,
+)
+from ragtasks.clients import Client
+from ragtasks.config import EvaluationConfig, HarnessModel, config_from_options
+from ragtasks.environment import data_folder, run_store, secret
+from ragtasks.errors import CacheError, ConfigurationError, MissingExtraError, RagtasksError, clear_error, close_matches
+from ragtasks.files import (
+    MANIFEST,
+    OFFICIAL,
+    Ranked,
+    Run,
+    canonical_hash,
+    in_rank_order,
+    read_manifest,
+    read_qrels,
+    read_run,
+)
+from ragtasks.logs import (
+    OWN_CONTEXTS,
+    AnswerReader,
+    Evaluation,
+    GivenAnswer,
+    Row,
+    contexts_of_answers,
+    evaluation_of,
+    merge_evaluations,
+    read_evaluations,
+)
+from ragtasks.metrics import COUNT, RETRIEVAL_METRICS, answer_text, by_query, retrieval_metric, score_run
+from ragtasks.records import Answerability, Contexts, Passage, Qrel, Setting, Task, split_task_id
+from ragtasks.reports.comparison import compare_evaluations, render_comparisons
+from ragtasks.reports.rendering import Format, render
+from ragtasks.reports.tables import overview_sections
+from ragtasks.scoring import (
+    CheckedAnswers,
+    Plausibility,
+    ResponseScorer,
+    check_together,
+    checked_again,
+    scored_row,
+    take_failures,
+)
+from ragtasks.statistics import Column, Comparison, Comparisons, cluster, compare_columns, estimate_means
+from ragtasks.tables import Cell, Section, Table, Value
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+
+    from retrieval_cache.store import StoredRun
+
+
+# Scored responses, of this process or of results files: a table to print, rows to compute with.
+
+_LABELS = ("task_id", "conversation_id", "turn", "domain", "setting", "answerability")
+_MORE_LABELS = ("multi_turn", "n_passages", "n_references", "n_found", "idk")
+
+
+@dataclass(frozen=True, repr=False)
+class Results:
+    """Responses with their scores; printed, they are the report's first table."""
+
+    evaluations: tuple[Evaluation, ...]
+    """One a model and kind of scoring."""
+    missing: tuple[str, ...] = ()
+    """Ids of the tasks that `score` was given no answer to: they are rows without a score."""
+    left_out: tuple[str, ...] = ()
+    """Ids of the conversational tasks whose answers `score` left out, as the paper does."""
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """One dictionary a response: model, benchmark, labels of the task, scores (None where unscored), and why."""
+        return [_as_dict(item, row) for item in merge_evaluations(self.evaluations) for row in item.rows]
+
+    @property
+    def by_task(self) -> Mapping[str, Mapping[str, float | None]]:
+        """Task id -> metric -> score, None where unscored.
+
+        Raises:
+            ConfigurationError: a task has several responses, of other models or settings: `rows` has them all.
+        """
+        rows = [row for item in self.evaluations for row in item.rows]
+        found = {row.task_id: row.values for row in rows}
+        if len(found) != len(rows):
+            raise ConfigurationError(f"{self!r} holds several responses to a task. Next step: take `rows`")
+        return found
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return `rows` as a data frame of pandas.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+        """
+        try:
+            import pandas
+        except ImportError as error:
+            raise MissingExtraError("pandas", "frames", "to_pandas()") from error
+        return pandas.DataFrame(self.rows).astype(dict.fromkeys(self._metrics, float))
+
+    def to_polars(self) -> polars.DataFrame:
+        """Return `rows` as a data frame of polars.
+
+        Raises:
+            MissingExtraError: polars is not installed.
+        """
+        try:
+            import polars
+        except ImportError as error:
+            raise MissingExtraError("polars", "frames", "to_polars()") from error
+        floats = dict.fromkeys(self._metrics, polars.Float64)  # a metric without any value has no type of its own
+        return polars.DataFrame(self.rows, schema_overrides=floats, infer_schema_length=None)
+
+    @property
+    def plausibility(self) -> Mapping[tuple[str, str], tuple[Plausibility, ...]]:
+        """(Model, setting) -> what the checks found among its answers; () where each looks like an answer."""
+        found: dict[tuple[str, str], list[tuple[str, Mapping[str, str]]]] = {}
+        for item in merge_evaluations(self.evaluations):
+            for row in item.rows:
+                if row.implausible is not None:
+                    found.setdefault((item.model, row.setting), []).append((row.task_id, row.implausible))
+        return {key: tuple(CheckedAnswers("", tuple(own)).summary) for key, own in found.items()}
+
+    @property
+    def _metrics(self) -> list[str]:
+        return list(dict.fromkeys(name for item in self.evaluations for row in item.rows for name in row.values))
+
+    def __repr__(self) -> str:
+        """Return whose responses these are, and how many."""
+        models = ", ".join(dict.fromkeys(item.model for item in self.evaluations))
+        return f"<{type(self).__name__} of {models}: {sum(len(item.rows) for item in self.evaluations)} responses>"
+
+    def __str__(self) -> str:
+        """Return the settings side by side, a line a model, and how many tasks have no answer."""
+        n = sum(len(item.rows) for item in self.evaluations)
+        notes = {
+            "missing": f"{len(self.missing)} of {n} tasks have no answer and no score" if self.missing else "",
+            "left out": f"answers to {len(self.left_out)} conversational tasks" if self.left_out else "",
+        }
+        for (model, setting), checks in self.plausibility.items():
+            notes[f"implausible ({model} in {setting})"] = "; ".join(map(str, checks))
+        notes = {name: text for name, text in notes.items() if text}
+        sections = [
+            replace(item, provenance={**item.provenance, **notes}) for item in overview_sections(self.evaluations)
+        ]
+        return render(sections, Format.MARKDOWN)
+
+
+def read_results(path: str | Path | Sequence[str | Path]) -> Results:
+    """Return what lm_eval, `ragtasks run` or `ragtasks judge` saved.
+
+    Args:
+        path: a folder that was written with `--output_path --log_samples`, a results file in it, or several of these.
+
+    Raises:
+        BenchmarkFileError: no results there, logged samples that are not all there, or a broken file.
+    """
+    paths = [path] if isinstance(path, (str, Path)) else path
+    return Results(tuple(checked_again(item) for item in read_evaluations([Path(item) for item in paths])))
+
+
+def _as_dict(evaluation: Evaluation, row: Row) -> dict[str, Any]:
+    return {
+        "model": evaluation.model,
+        "benchmark": evaluation.kind[0],
+        **{name: getattr(row, name) for name in _LABELS},
+        "question_types": list(row.question_types),
+        **{name: getattr(row, name) for name in _MORE_LABELS},
+        **row.values,
+        "unscored": "; ".join(f"{name}: {reason}" for name, reason in row.unscored.items()),
+    }
+
+
+# Answers of one's own system, scored in the one pass that every evaluation is scored in.
+
+Answers = Mapping[str, str | Mapping[str, Any]] | Iterable[Mapping[str, Any]]
+"""Task id -> text or record, or records."""
+
+_NOT_GIVEN = "none was given"
+_MOST_SHOWN = 20
+
+
+class ScoringError(RagtasksError):
+    """A part of the scoring failed, or judges gave too few verdicts; what was scored is kept in `results`."""
+
+    def __init__(self, message: str, results: Results) -> None:
+        super().__init__(message)
+        self.results = results
+
+
+def score(
+    benchmark: LoadedBenchmark,
+    answers: Answers,
+    *,
+    setting: str | None = None,
+    run: str = OFFICIAL,
+    judges: str | Sequence[Any] = (),
+    encoder: str | None = None,
+    name: str = "answers",
+    **options: Any,
+) -> Results:
+    """Return the scores of a system's answers, a row a task; tasks without an answer are rows without a score.
+
+    `Results.plausibility` says which of them cannot be answers; no share of these is an error here.
+
+    Args:
+        benchmark: what was answered.
+        answers: task id -> text; or records with `id` (or `task_id`), `answer` (or `text`) and, where the system
+            retrieved for itself, `contexts` (or `passages`): texts, or objects with `text`, `id` and `title`. The lines
+            of an answers file (docs/score-your-system.md) are such records.
+        setting: `reference`, `reference_rag` or `full_rag`: whose passages answers without their own were given. It can
+            be left out where every answer has its own, and is then `full_rag`.
+        run: the stored run that gave the passages of the setting; default: the benchmark's own.
+        judges: LLM judges, as in `--metadata`: `openai/NAME`, or objects with `model` and `base_url`.
+        encoder: encoder of BERTScore, or `none`.
+        name: the system's name in tables.
+        options: other keys of `--metadata`, such as `idk`, `prompts` and `conversational`.
+
+    Raises:
+        ConfigurationError: an option that cannot be used, or answers with errors: all of them are listed.
+        ScoringError: a part of the scoring failed; it holds the scores that there are.
+        RagtasksError: files, a run, a library or a key that is not there.
+    """
+    given = _read(benchmark, answers)
+    chosen = _setting_of(given, setting)
+    config = config_from_options(dict(data=benchmark.data, run=run, judges=judges, encoder=encoder, **options))
+    contexts = contexts_of_answers(given, benchmark.source, chosen, config.run, run_store())
+    config = config.model_copy(update={"run": contexts.run})
+    docs = _docs(benchmark, contexts, config, given)
+    texts = [given[doc["task_id"]].text if doc["task_id"] in given else "" for doc in docs]
+    take_failures()  # what an earlier evaluation left in this process
+    scorer = ResponseScorer(benchmark.source, config, local_judge=_local_judge(config))
+    responses = [
+        response_of(doc, answer_text(text, config.end_of_thinking)) for doc, text in zip(docs, texts, strict=True)
+    ]
+    scored = scorer.score(responses)
+    check_together(
+        f"{benchmark.label} in {chosen.value}",
+        responses,
+        texts,
+        [result.notes for result in scored],
+        setting=chosen,
+        benchmark=benchmark.source if config.run in {OFFICIAL, OWN_CONTEXTS} else None,
+    )
+    samples = [scored_row({"doc": doc}, result) for doc, result in zip(docs, scored, strict=True)]
+    provenance = _provenance(benchmark, config, scorer)
+    evaluation = evaluation_of(_label(name, config), provenance, f"{benchmark.name}_{chosen.value}", samples)
+    ids = [doc["task_id"] for doc in docs]
+    missing = tuple(task_id for task_id in ids if task_id not in given)
+    results = Results((evaluation,), missing, tuple(sorted(given.keys() - set(ids))))
+    if failures := take_failures():
+        raise ScoringError(
+            "scoring failed; `results` of this error has what there is:\n" + "\n".join(failures), results
+        )
+    return results
+
+
+def _setting_of(given: Mapping[str, GivenAnswer], name: str | None) -> Setting:
+    if name is not None:
+        return setting_named(name)
+    bare = [task_id for task_id, answer in given.items() if answer.passages is None]
+    if bare or not given:
+        message = clear_error(
+            "setting",
+            where=f"{len(bare)} of {len(given)} answers",
+            expected="the setting whose passages they were given",
+            found="answers without passages of their own, and no setting",
+            next_step=f"give `setting`: {', '.join(setting.value for setting in Setting)}; or records with `contexts`",
+        )
+        raise ConfigurationError(message)
+    return Setting.FULL_RAG
+
+
+def _docs(
+    benchmark: LoadedBenchmark, contexts: Contexts, config: EvaluationConfig, given: Mapping[str, GivenAnswer]
+) -> list[Doc]:
+    """Return the docs of a setting's tasks, each with the passages that its answer was given."""
+    docs = build_docs(benchmark.source, contexts.setting, None, conversational=config.conversational, contexts=contexts)
+    return [doc if doc["task_id"] in given else {**doc, "no_answer": _NOT_GIVEN} for doc in docs]
+
+
+def _provenance(benchmark: LoadedBenchmark, config: EvaluationConfig, scorer: ResponseScorer) -> dict[str, Any]:
+    """Return what results files say of scored answers."""
+    source = benchmark.source
+    return {
+        "benchmark": source.label,
+        "suite": source.suite,
+        "revision": source.revision,
+        "fingerprint": None,
+        "configuration": json.loads(config.model_dump_json()),
+        "scoring": scorer.provenance(),
+    }
+
+
+def _label(name: str, config: EvaluationConfig) -> str:
+    """Return the system's name with the run that it was given, where that is a stored one, as `read_results` has it."""
+    return name if config.run in {OFFICIAL, OWN_CONTEXTS} else f"{name} (run {config.run})"
+
+
+def _local_judge(config: EvaluationConfig) -> Callable[[HarnessModel], Client] | None:
+    """Return what loads judges of this process, which needs the harness, where there are any."""
+    if not any(isinstance(judge, HarnessModel) for judge in config.judges):
+        return None
+    from ragtasks.harness.judge_model import JudgeModel
+
+    return JudgeModel
+
+
+def _read(benchmark: LoadedBenchmark, answers: Answers) -> dict[str, GivenAnswer]:
+    """Return task id -> answer.
+
+    Raises:
+        ConfigurationError: unknown tasks, tasks that stand twice, records of another form: all of them.
+    """
+    rows = [_record(*item) for item in answers.items()] if isinstance(answers, Mapping) else list(answers)
+    violations: list[str] = []
+
+    def note(number: int, expected: str, found: object, task_id: str) -> None:
+        task = f" ({task_id})" if task_id else ""
+        violations.append(f"answer {number}{task}: expected {expected}, found {found!r}")
+
+    reader = AnswerReader(benchmark.source, note, "answer")
+    given = dict(item for number, row in enumerate(rows, start=1) if (item := reader.read(number, row)))
+    if violations:
+        raise _refused(benchmark, violations)
+    return given
+
+
+def _record(task_id: str, value: object) -> Mapping[str, Any]:
+    return {**value, "id": task_id} if isinstance(value, Mapping) else {"id": task_id, "answer": value}
+
+
+def _refused(benchmark: LoadedBenchmark, violations: Sequence[str]) -> ConfigurationError:
+    more = [f"and {len(violations) - _MOST_SHOWN} more"] if len(violations) > _MOST_SHOWN else []
+    return ConfigurationError(
+        clear_error(
+            "answers",
+            where=f"to {benchmark.label}",
+            expected="task id -> text, or records with `id`, `answer` and maybe `contexts`, each task once",
+            found="; ".join([*violations[:_MOST_SHOWN], *more]),
+            next_step="fix these; the ids are those of the benchmark's `tasks`",
+        )
+    )
+
+
+# A benchmark to hold in one's hands: tasks, the passages of each setting, relevance judgements.
+
+
+@dataclass(frozen=True, repr=False)
+class LoadedBenchmark:
+    """A benchmark whose files were read; printed, it is a table of its tasks."""
+
+    source: Benchmark
+    """What its module read."""
+    data: str | None = None
+    """`sample`, a folder, or None for the data folder."""
+
+    @property
+    def name(self) -> str:
+        """Short name, such as `mtrag`."""
+        return self.source.name
+
+    @property
+    def label(self) -> str:
+        """Name for tables; says `sample` where it is one."""
+        return self.source.label
+
+    @property
+    def is_sample(self) -> bool:
+        """Whether this is the small benchmark that ships with ragtasks: its scores are not benchmark scores."""
+        return self.source.is_sample
+
+    @property
+    def tasks(self) -> tuple[Task, ...]:
+        """Every task, in the order of the file."""
+        return self.source.tasks
+
+    @cached_property
+    def qrels(self) -> Mapping[str, Mapping[str, int]]:
+        """Query id -> passage id -> relevance (relevant from 1 on), read when first asked for.
+
+        Raises:
+            BenchmarkFileError: the judgements are missing or broken.
+            ConfigurationError: the benchmark has none.
+        """
+        side, root = retrieval_side(self.name), self.source.root
+        return by_query(qrel for domain in side.domains_of(self.tasks) for qrel in side.load_qrels(root, domain))
+
+    def passages(self, setting: str, run: str = OFFICIAL) -> Mapping[str, tuple[Passage, ...]]:
+        """Return task id -> the passages that the tasks of a setting are given, in order.
+
+        Args:
+            setting: `reference`, `reference_rag` or `full_rag`.
+            run: name of a stored run; default: the passages that the benchmark publishes.
+
+        Raises:
+            BenchmarkFileError: the published passages are missing or broken.
+            CacheError: no such run, or one that was made for other data.
+            ConfigurationError: an unknown setting, or one that the benchmark does not have.
+        """
+        return contexts_for(self.source, setting_named(setting), run, run_store()).passages
+
+    def __repr__(self) -> str:
+        """Return its label and how many tasks it has."""
+        return f"<{type(self).__name__} {self.label}: {len(self.tasks)} tasks>"
+
+    def __str__(self) -> str:
+        """Return a table of its tasks by domain and answerability."""
+        counts = Counter((task.domain, task.answerability) for task in self.tasks)
+        labels = [label for label in Answerability if any(own is label for _, own in counts)]
+        rows: tuple[tuple[Cell, ...], ...] = tuple(
+            (domain, *(counts[domain, label] for label in labels), sum(counts[domain, label] for label in labels))
+            for domain in dict.fromkeys(task.domain for task in self.tasks)
+        )
+        table = Table("Tasks", ("domain", *(label.value for label in labels), "all"), rows)
+        n_conversations = len({task.conversation_id for task in self.tasks})
+        provenance = {"tasks": str(len(self.tasks)), "conversations": str(n_conversations)}
+        return render([Section(self.label, provenance, (table,))], Format.MARKDOWN)
+
+
+def load_benchmark(name: str, data: str | Path | None = None) -> LoadedBenchmark:
+    """Return a benchmark, with its tasks read.
+
+    Args:
+        name: such as `mtrag`; the README lists them.
+        data: `sample`, or a folder with the files; default: the data folder (RAGTASKS_DATA, or where `ragtasks fetch`
+            puts them).
+
+    Raises:
+        BenchmarkFileError: the files are missing or broken.
+        ConfigurationError: an unknown benchmark.
+    """
+    named = None if data is None else str(data)
+    folder = benchmark_folder(name, named, data_folder()).resolve()
+    return LoadedBenchmark(open_benchmark(name, folder), named)
+
+
+def setting_named(name: str) -> Setting:
+    """Return the setting of a name.
+
+    Raises:
+        ConfigurationError: there is none.
+    """
+    known = [setting.value for setting in Setting]
+    if name not in known:
+        raise ConfigurationError(f"unknown setting {name!r}: {close_matches(name, known)}")
+    return Setting(name)
+
+
+# Retrieval runs: made and stored, or brought along, and evaluated without a corpus.
+
+Rankings = Mapping[str, Mapping[str, float]]
+"""Query id -> passage id -> score, higher is better."""
+
+_SHORT = 12
+
+
+@dataclass(frozen=True, repr=False)
+class RetrievedRun:
+    """A stored run; `benchmark.passages(setting, run.name)` gives its passages, and `score(..., run=run.name)`."""
+
+    stored: StoredRun
+    """Where it is and what it was made of."""
+
+    @property
+    def name(self) -> str:
+        """Name in the run store."""
+        return self.stored.folder.name
+
+    @cached_property
+    def rankings(self) -> Rankings:
+        """Query id -> passage id -> score, best first, read when first asked for.
+
+        Raises:
+            CacheError: a file is missing or was changed.
+        """
+        from retrieval_cache.stage import read_run as read_stored
+
+        run = read_stored(self.stored)
+        return {query_id: {item.passage_id: item.score for item in items} for query_id, items in run.items()}
+
+    def __repr__(self) -> str:
+        """Return its name and folder."""
+        return f"<{type(self).__name__} {self.name} in {self.stored.folder}>"
+
+    def __str__(self) -> str:
+        """Return its line in `ragtasks runs list`."""
+        from retrieval_cache.store import list_runs
+
+        return "\n".join(list_runs([self.stored]))
+
+
+def retrieve(
+    benchmark: LoadedBenchmark,
+    retriever: str = "bm25",
+    queries: str = "rewrite",
+    *,
+    name: str | None = None,
+    depth: int = 100,
+    corpora: Mapping[str, str] | None = None,
+) -> RetrievedRun:
+    """Return the run of a retriever over a benchmark's queries, made and stored now, or found.
+
+    Args:
+        benchmark: whose queries and corpora.
+        retriever: one line such as `bm25` or `hybrid(bm25,dense:minilm)`.
+        queries: query form: `last_turn`, `rewrite`, `all_questions`, ...
+        name: name of the run; default: retriever, query form and data.
+        depth: passages kept for each query.
+        corpora: domain -> corpus to search in the place of the benchmark's own.
+
+    Raises:
+        RagtasksError: unknown names, missing files or libraries, a full disk.
+    """
+    from retrieval_cache.service import Place
+    from retrieval_cache.service import retrieve as make
+
+    place = Place(benchmark.name, benchmark.data, data_folder(), run_store(), secret)
+    return RetrievedRun(make(place, retriever, queries, name=name, depth=depth, corpora=corpora))
+
+
+@dataclass(frozen=True, repr=False)
+class RunEvaluation:
+    """A run judged; printed, it is a table of means with 95 % intervals over conversations."""
+
+    name: str
+    """Name of the run."""
+    context: str
+    """What it was judged with: the benchmark's label, or where the judgements come from."""
+    judgements: str
+    """Start of a hash of the judgements: only runs that share it compare."""
+    values: Mapping[str, Mapping[str, float]]
+    """Query id -> measure -> value, for every judged query."""
+    omitted: tuple[str, ...]
+    """Judged queries that the run leaves out: they count 0."""
+    unjudged: tuple[str, ...]
+    """Queries of the run without a judgement: ignored."""
+    conversation_of: Mapping[str, str]
+    """Query id -> the conversation that it is of; a query of no conversation is its own."""
+
+    @property
+    def means(self) -> dict[str, float]:
+        """Measure -> mean over all judged queries."""
+        first = next(iter(self.values.values()), {})
+        return {name: sum(row[name] for row in self.values.values()) / len(self.values) for name in first}
+
+    def __repr__(self) -> str:
+        """Return its name and how many queries were judged."""
+        return f"<{type(self).__name__} of {self.name}: {len(self.values)} judged queries>"
+
+    def __str__(self) -> str:
+        """Return the means as a table, and what was left out."""
+        conversations = [self.conversation_of[query_id] for query_id in self.values]
+        columns = [
+            cluster([row[name] for row in self.values.values()], conversations, bounds_of(name)) for name in self.means
+        ]
+        n = len(self.values)
+        estimates = [Value(found.value, n, n, found.low, found.high) for found in estimate_means(columns)]
+        provenance = {
+            "run": self.name,
+            "judged queries": f"{n}, of which the run omits {len(self.omitted)} (they count 0)",
+        }
+        provenance["judgements"] = self.judgements
+        provenance |= {"ignored": f"{len(self.unjudged)} queries without a judgement"} if self.unjudged else {}
+        table = Table("Means", ("measure", "mean"), tuple(zip(self.means, estimates, strict=True)))
+        return render([Section(f"Retrieval on {self.context}", provenance, (table,))], Format.MARKDOWN)
+
+
+def evaluate_run(
+    run: Rankings | RetrievedRun | str | Path,
+    qrels: LoadedBenchmark | Mapping[str, Mapping[str, int]] | str | Path,
+    *,
+    measures: Sequence[str] = (),
+    name: str | None = None,
+) -> RunEvaluation:
+    """Return a run's scores for every judged query; no corpus is needed.
+
+    Args:
+        run: query id -> passage id -> score; a run from `retrieve`; a TREC file; or the name or folder of a stored run.
+        qrels: a benchmark; query id -> passage id -> relevance; or a file of lines with three cells (as BEIR) or four
+            (as TREC).
+        measures: such as `recall_5` and `ndcg_5`, or in the notation of ir-measures, `nDCG@20` and `R@100`; default:
+            all of `ragtasks evaluate-run`.
+        name: name of the run in tables; default: as it is called where it comes from.
+
+    Raises:
+        BenchmarkFileError: judgements that are missing, broken, or none.
+        CacheError: a run that is missing, broken, or has none of the judged queries.
+        ConfigurationError: an unknown measure.
+        MissingExtraError: the extra `retrieval` is not installed.
+    """
+    own_name, rankings = _run(run)
+    judgements, context = _judgements(qrels)
+    metrics = [retrieval_metric(measure) for measure in dict.fromkeys(measures)] or RETRIEVAL_METRICS
+    found = score_run(rankings, judgements, metrics)
+    if len(found.omitted) == len(found.values):
+        shown = f"queries such as {next(iter(rankings), 'none')!r}"
+        message = clear_error(
+            "run",
+            where=name or own_name,
+            expected=f"at least one of the judged queries, such as {next(iter(found.values), 'none')!r}",
+            found=shown,
+            next_step="evaluate a run with the judgements of its own queries",
+        )
+        raise CacheError(message)
+    known = {task.task_id: task.conversation_id for task in qrels.tasks} if isinstance(qrels, LoadedBenchmark) else {}
+    conversations = {query_id: known.get(query_id) or _conversation(query_id) for query_id in found.values}
+    key = canonical_hash([[item.query_id, item.passage_id, item.relevance] for item in judgements])[:_SHORT]
+    return RunEvaluation(name or own_name, context, key, found.values, found.omitted, found.unjudged, conversations)
+
+
+def _run(run: Rankings | RetrievedRun | str | Path) -> tuple[str, Run]:
+    """Return the name and the rankings of a run."""
+    if isinstance(run, (str, Path)):
+        path = Path(run)
+        if path.is_file():
+            return path.stem, read_run(path)
+        run = _stored(run)
+    name, rankings = (run.name, run.rankings) if isinstance(run, RetrievedRun) else ("run", run)
+    return name, {
+        query_id: in_rank_order(Ranked(passage_id, float(score)) for passage_id, score in items.items())
+        for query_id, items in rankings.items()
+    }
+
+
+def _stored(run: str | Path) -> RetrievedRun:
+    from retrieval_cache.store import RunStore, StoredRun
+
+    path = Path(run)
+    if (path / MANIFEST).is_file():
+        return RetrievedRun(StoredRun(path, read_manifest(path)))
+    if path.name != str(run):
+        raise CacheError(f"no run at {run}: neither a file nor the folder of a stored run. Next step: check the path")
+    return RetrievedRun(RunStore(run_store()).named(str(run)))
+
+
+def _judgements(qrels: LoadedBenchmark | Mapping[str, Mapping[str, int]] | str | Path) -> tuple[list[Qrel], str]:
+    """Return the judgements and what tables call them."""
+    if isinstance(qrels, (str, Path)):
+        return list(read_qrels(Path(qrels))), Path(qrels).name
+    own, context = (qrels.qrels, qrels.label) if isinstance(qrels, LoadedBenchmark) else (qrels, "judgements given")
+    found = list(_flat(own))
+    if not found:
+        raise ConfigurationError(
+            f"judgements: {context} holds none. Next step: give query id -> passage id -> relevance"
+        )
+    return found, context
+
+
+def _flat(qrels: Mapping[str, Mapping[str, int]]) -> Iterator[Qrel]:
+    for query_id, judged in qrels.items():
+        for passage_id, relevance in judged.items():
+            yield Qrel(query_id, passage_id, int(relevance))
+
+
+def bounds_of(measure: str) -> tuple[float, float]:
+    """Return the smallest and the largest value of a measure of trec_eval; those that count have no largest."""
+    return COUNT if measure.startswith("Num") else (0.0, 1.0)
+
+
+def _conversation(query_id: str) -> str:
+    try:
+        return split_task_id(query_id)[0]
+    except ValueError:
+        return query_id
+
+
+# Two systems, or two runs, compared: differences with intervals and tests over conversations.
+
+
+@dataclass(frozen=True, repr=False)
+class Differences:
+    """What two systems, or two runs, differ by; printed, it is what `ragtasks compare` prints."""
+
+    comparisons: Comparisons
+    """Means and pairs."""
+    of_runs: bool
+    """Whether runs were compared, not answers."""
+
+    @property
+    def pairs(self) -> tuple[Comparison, ...]:
+        """One a metric and setting: `difference` (second less first, with `low` and `high`), `p`, `adjusted_p`."""
+        return self.comparisons.pairs
+
+    def __repr__(self) -> str:
+        """Return each metric with its difference."""
+        found = ", ".join(f"{pair.first.metric} {pair.difference.value}" for pair in self.pairs)
+        return f"<{type(self).__name__}: {found}>"
+
+    def __str__(self) -> str:
+        """Return means, differences, and how to read them."""
+        group, name, items = ("queries", "run", "queries") if self.of_runs else ("setting", "model", "tasks")
+        return render_comparisons(self.comparisons, group=group, name=name, items=items)
+
+
+Side = Results | RunEvaluation | str | Path
+"""Scores, an evaluated run, or where results lie."""
+
+
+def compare(a: Side, b: Side, *, metric: str | Sequence[str] = ()) -> Differences:
+    """Return how the second differs from the first, on the tasks or queries that both scored.
+
+    Args:
+        a: from `score` or `read_results`, or the path of results; or from `evaluate_run`.
+        b: the same of another system or run. Where both have one name they are told apart as first and second.
+        metric: one or several; default: the paper's that both have, or of runs every measure that both have.
+
+    Raises:
+        ConfigurationError: an unknown metric, or nothing that was scored alike.
+        BenchmarkFileError: results that cannot be read.
+    """
+    metrics = [metric] if isinstance(metric, str) else list(metric)
+    if isinstance(a, RunEvaluation) and isinstance(b, RunEvaluation):
+        return Differences(compare_columns([*_columns(a, b, metrics)]), of_runs=True)
+    if isinstance(a, RunEvaluation) or isinstance(b, RunEvaluation):
+        raise ConfigurationError("comparison: expected two of a kind, found a run and answers")
+    first, second = ((side if isinstance(side, Results) else read_results(side)).evaluations for side in (a, b))
+    shared = {item.model for item in first} & {item.model for item in second}
+    named = [*_told_apart(first, shared, "first"), *_told_apart(second, shared, "second")]
+    return Differences(compare_evaluations(named, metrics=metrics), of_runs=False)
+
+
+def _told_apart(evaluations: Sequence[Evaluation], shared: set[str], place: str) -> Iterator[Evaluation]:
+    for item in evaluations:
+        yield replace(item, model=f"{item.model} ({place})") if item.model in shared else item
+
+
+def _columns(a: RunEvaluation, b: RunEvaluation, metrics: Sequence[str]) -> Iterator[Column]:
+    known = [name for name in a.means if name in b.means]
+    for name in metrics:
+        if name not in known:
+            raise ConfigurationError(f"unknown measure {name!r}: {close_matches(name, known)}")
+    names = (a.name, b.name) if a.name != b.name else (f"{a.name} (first)", f"{b.name} (second)")
+    for item, name in zip((a, b), names, strict=True):
+        for measure in metrics or known:
+            yield Column(
+                context=f"{item.context}; judgements: {item.judgements}",
+                group="all",
+                metric=measure,
+                name=name,
+                values={query_id: row[measure] for query_id, row in item.values.items()},
+                cluster_of=item.conversation_of,
+                bounds=bounds_of(measure),
+            )

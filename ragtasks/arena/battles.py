@@ -1,0 +1,439 @@
+"""Pairs of answers to one task, and judges that compare them."""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import itertools
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from pathlib import Path
+
+from ragtasks.arena.votes import Preference, Side, Vote
+from ragtasks.benchmarks import Benchmark
+from ragtasks.clients import Usage
+from ragtasks.config import config_from_options
+from ragtasks.errors import ConfigurationError, JudgeError, close_matches
+from ragtasks.files import OFFICIAL, canonical_hash
+from ragtasks.judges import PAIRWISE, Rubric, Verdicts, pair_of, pairwise
+from ragtasks.logs import SavedTask, evaluation_files, model_of, read_predictions, read_results
+from ragtasks.metrics import RuleBasedIdk, n_words
+from ragtasks.records import IdkVerdict, Response, Setting
+from ragtasks.scoring import EXEMPT, CheckedAnswers, find_implausible
+
+# Battles by judges: every pair is asked in both orders, and only what is the same in both is a win.
+
+AskJudges = Callable[[Sequence[Response], Sequence[Rubric]], Verdicts]
+"""Asks all judges about responses: `judge_responses` with everything else given."""
+
+_N_ROUNDS = 8
+_PREFERRED: dict[float, Preference] = {1.0: "first", 0.5: "tie", 0.0: "second"}
+_TURNED: dict[Preference, Preference] = {"first": "second", "second": "first", "tie": "tie"}
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedBattles:
+    """What judges made of battles."""
+
+    votes: tuple[Vote, ...]
+    """A vote of each judge for each battle that it gave both verdicts on."""
+    n_battles: int
+    """Battles that were asked about."""
+    n_left: int
+    """Battles that the budget left out."""
+    n_unvoted: int
+    """Votes that are missing, since a judge gave no verdict in one order or both."""
+    usage: dict[str, Usage]
+    """Judge -> what was asked of it, was known, failed, and cost."""
+    shortfalls: tuple[str, ...]
+    """What judges left out, where it is more than the limit; a message a round."""
+
+    def require_coverage(self) -> None:
+        """Return where every judge gave enough verdicts.
+
+        Raises:
+            JudgeError: some gave too few; the message says why.
+        """
+        if self.shortfalls:
+            raise JudgeError(self.shortfalls[0])
+
+
+def judge_battles(
+    battles: Sequence[Battle], ask: AskJudges, *, max_battles: int | None = None, min_coverage: float = 0.95
+) -> JudgedBattles:
+    """Return the votes of judges on battles, in the order fought.
+
+    With a budget the battles come in eight rounds, each where the votes so far say least; without one all are asked
+    at once.
+
+    Args:
+        battles: all that could be fought.
+        ask: who asks the judges.
+        max_battles: budget; None: all battles.
+        min_coverage: share of verdicts that each judge must give for `require_coverage`.
+
+    Raises:
+        JudgeError: no judge answered to the end; replies that came are kept in the cache.
+    """
+    budget = min(len(battles), len(battles) if max_battles is None else max_battles)
+    size = budget if budget == len(battles) else max(1, -(-budget // _N_ROUNDS))
+    votes: list[Vote] = []
+    fought: list[Battle] = []
+    found: list[Verdicts] = []
+    unvoted = 0
+    while len(fought) < budget:
+        taken = {battle.battle_id for battle in fought}
+        left = [battle for battle in battles if battle.battle_id not in taken]
+        chosen = next_battles(left, votes, min(size, budget - len(fought)))
+        verdicts = ask([pair for battle in chosen for pair in _both_orders(battle)], [pairwise()])
+        own = [vote for place, battle in enumerate(chosen) for vote in _votes(battle, place, verdicts)]
+        unvoted += len(chosen) * len(verdicts.judges) - len(own)
+        votes += own
+        fought += chosen
+        found.append(verdicts)
+    usage = {judge: reduce(Usage.__add__, (round_.usage[judge] for round_ in found)) for judge in _judges(found)}
+    shortfalls = tuple(text for verdicts in found if (text := _shortfall(verdicts, min_coverage)))
+    return JudgedBattles(tuple(votes), len(fought), len(battles) - len(fought), unvoted, usage, shortfalls)
+
+
+def _both_orders(battle: Battle) -> tuple[Response, Response]:
+    first, second = battle.first.response, battle.second.response
+    return pair_of(first, second), pair_of(second, first)
+
+
+def _judges(found: Sequence[Verdicts]) -> tuple[str, ...]:
+    return found[0].judges if found else ()
+
+
+def _votes(battle: Battle, place: int, verdicts: Verdicts) -> list[Vote]:
+    """Return the vote of each judge that gave a verdict in both orders."""
+    votes = []
+    for judge in verdicts.judges:
+        values = [verdicts.verdict(2 * place + turn, PAIRWISE, judge).value for turn in (0, 1)]
+        if None not in values:
+            straight, turned = (_PREFERRED[value] for value in values if value is not None)
+            votes.append(_vote(battle, judge, (straight, _TURNED[turned])))
+    return votes
+
+
+def _vote(battle: Battle, judge: str, orders: tuple[Preference, Preference]) -> Vote:
+    task = battle.first.response.task
+    return Vote(
+        vote_id=canonical_hash(["judge", judge, battle.battle_id])[:16],
+        battle_id=battle.battle_id,
+        benchmark=battle.first.benchmark,
+        setting=battle.first.setting,
+        task_id=task.task_id,
+        conversation_id=task.conversation_id,
+        answerability=task.answerability.value,
+        first=battle.first.side,
+        second=battle.second.side,
+        preference=orders[0] if orders[0] == orders[1] else "tie",
+        rater=judge,
+        kind="judge",
+        orders=orders,
+    )
+
+
+def _shortfall(verdicts: Verdicts, limit: float) -> str:
+    try:
+        verdicts.require_coverage(limit)
+    except JudgeError as error:
+        return str(error)
+    return ""
+
+
+# The answers that battles are fought with: every system's answer to a task in a setting, from logs or predictions.
+
+REFERENCE = "reference"
+"""The system that gives the benchmark's own answers."""
+
+ItemKey = tuple[str, str, str]
+"""(Label of the benchmark, setting, task id)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One system's answer to one task."""
+
+    system: str
+    """Who answered."""
+    benchmark: str
+    """Label of the benchmark, which says `sample` where it is one."""
+    setting: str
+    """Where its passages came from."""
+    response: Response
+    """Task, passages, text."""
+    refuses: bool
+    """Whether it says that it does not know, by rules."""
+    scores: Mapping[str, float]
+    """Metric -> score in the logs; () for answers that were never scored."""
+
+    @property
+    def item(self) -> ItemKey:
+        """What it answers."""
+        return self.benchmark, self.setting, self.response.task.task_id
+
+    @property
+    def version(self) -> str:
+        """Hash of the text and its passages."""
+        shown = [[passage.title, passage.text] for passage in self.response.passages]
+        return canonical_hash([self.response.text, shown])[:16]
+
+    @property
+    def side(self) -> Side:
+        """What a vote keeps of it."""
+        return Side(
+            system=self.system, version=self.version, n_words=n_words([self.response.text]), refuses=self.refuses
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Battle:
+    """Two systems' answers to one task; the first system comes first by name, whatever order is shown."""
+
+    first: Answer
+    """One answer."""
+    second: Answer
+    """The other one."""
+
+    @property
+    def battle_id(self) -> str:
+        """Hash of what is compared."""
+        sides = [[answer.system, answer.version] for answer in (self.first, self.second)]
+        return canonical_hash([list(self.first.item), sides])[:16]
+
+    @property
+    def systems(self) -> tuple[str, str]:
+        """Their names."""
+        return self.first.system, self.second.system
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether both texts are the same: a tie, about which nobody need be asked."""
+        return self.first.response.text == self.second.response.text
+
+    @property
+    def conversation_id(self) -> str:
+        """The conversation of the task."""
+        return self.first.response.task.conversation_id
+
+
+class AnswerPool:
+    """The answers of all systems."""
+
+    def __init__(self, answers: Iterable[Answer]) -> None:
+        """Take answers; those without a text that a request gave (failed ones) are left out and counted.
+
+        Raises:
+            ConfigurationError: a system answers a task of a setting twice, or there are not two systems on one task.
+        """
+        self.n_failed = 0
+        self._items: dict[ItemKey, dict[str, Answer]] = {}
+        for answer in answers:
+            if answer.response.no_answer:
+                self.n_failed += 1
+            elif self._items.setdefault(answer.item, {}).setdefault(answer.system, answer) is not answer:
+                raise ConfigurationError(
+                    f"{answer.system} answers {answer.item[2]} in {answer.item[1]} twice: name results of one "
+                    "evaluation of each model"
+                )
+        if not any(len(found) > 1 for found in self._items.values()):
+            raise ConfigurationError(
+                f"no task was answered by two systems in one setting; there: {', '.join(self.systems) or 'no answer'}. "
+                "Next step: name the results of another model on the same tasks"
+            )
+
+    @property
+    def systems(self) -> tuple[str, ...]:
+        """Names, sorted."""
+        return tuple(sorted({system for found in self._items.values() for system in found}))
+
+    @property
+    def items(self) -> tuple[ItemKey, ...]:
+        """Tasks that two systems answered at least, in the order read."""
+        return tuple(key for key, found in self._items.items() if len(found) > 1)
+
+    def implausible(self) -> list[str]:
+        """Return a line for each kind of answers that cannot be answers: battles with these say little of a system."""
+        groups: dict[tuple[str, str, str], list[Response]] = {}
+        for (benchmark, setting, _), found in self._items.items():
+            for system, answer in found.items():
+                groups.setdefault((system, benchmark, setting), []).append(answer.response)
+        lines = []
+        for (system, benchmark, setting), responses in groups.items():
+            if system not in {REFERENCE, *EXEMPT}:
+                found_in = find_implausible(responses)
+                pairs = zip(responses, found_in, strict=True)
+                checked = CheckedAnswers("", tuple((item.task.task_id, own) for item, own in pairs))
+                lines += [f"{system}, {benchmark} in {setting}: {item}" for item in checked.summary]
+        return lines
+
+    def answers_to(self, item: ItemKey) -> Mapping[str, Answer]:
+        """Return system -> its answer; {} for an unknown item."""
+        return dict(sorted(self._items.get(item, {}).items()))
+
+    @cached_property
+    def battles(self) -> tuple[Battle, ...]:
+        """Every two answers to one item."""
+        return tuple(
+            Battle(found[one], found[other])
+            for found in map(self.answers_to, self.items)
+            for one, other in itertools.combinations(found, 2)
+        )
+
+
+def shuffled(texts: Iterable[str], seed: str = "") -> list[str]:
+    """Return texts in an order that only they and the seed decide."""
+    return sorted(texts, key=lambda text: hashlib.sha256(f"{seed}\n{text}".encode(errors="replace")).digest())
+
+
+def read_answers(
+    paths: Sequence[Path],
+    *,
+    benchmark: Benchmark | None = None,
+    setting: str | None = None,
+    with_reference: bool = False,
+) -> AnswerPool:
+    """Return the answers in results of the harness (with logged samples) and predictions files.
+
+    Systems have the names of reports: the model, with the run where it is not the benchmark's own; predictions that of
+    their file.
+
+    Args:
+        paths: files or folders.
+        benchmark: of predictions, which do not say it.
+        setting: of predictions; of results, the one to take (default: all).
+        with_reference: whether the benchmark's own answers take part, as the system `reference`.
+
+    Raises:
+        BenchmarkFileError: a file cannot be read, or has errors: all of them, by line.
+        ConfigurationError: as `AnswerPool`, or predictions without benchmark and setting.
+    """
+    answers = [answer for path in paths for answer in _at(path.resolve(), benchmark, setting)]
+    if with_reference:
+        answers += _references(answers)
+    return AnswerPool(answers)
+
+
+def _at(path: Path, benchmark: Benchmark | None, setting: str | None) -> Iterator[Answer]:
+    results, predictions = evaluation_files(path)
+    for file in results:
+        saved = read_results(file, Path(), {})
+        model = model_of(saved.results)
+        for task in saved.tasks:
+            run = str(task.recorded.get("run", OFFICIAL))
+            system = model if run == OFFICIAL else f"{model} (run {run})"
+            yield from (answer for answer in _of_task(task, system) if setting in {None, answer.setting})
+    if not predictions:
+        return
+    if benchmark is None or setting is None:
+        raise ConfigurationError(
+            f"{predictions[0]}: predictions do not say what they answer: give --benchmark and --setting"
+        )
+    known = [item.value for item in Setting]
+    if setting not in known:
+        raise ConfigurationError(f"unknown setting {setting!r}: {close_matches(setting, known)}")
+    config = config_from_options({})
+    for file in predictions:
+        saved = read_predictions(file, Path(), benchmark, Setting(setting), config=config, store=Path())
+        for task in saved.tasks:
+            yield from _of_task(task, file.stem)
+
+
+def _of_task(task: SavedTask, system: str) -> Iterator[Answer]:
+    refusals = RuleBasedIdk().detect(task.responses)
+    for row, response, label in zip(task.rows, task.responses, refusals, strict=True):
+        found = {name: row[name] for name in row.get("metrics", ()) if isinstance(row.get(name), (int, float))}
+        yield Answer(
+            system=system,
+            benchmark=str(task.provenance["benchmark"]),
+            setting=str(row["doc"]["setting"]),
+            response=response,
+            refuses=label.verdict is IdkVerdict.YES,
+            scores={name: float(value) for name, value in found.items()},
+        )
+
+
+def _references(answers: Sequence[Answer]) -> list[Answer]:
+    """Return the benchmark's own answer to every item, with the passages that the first system was shown."""
+    firsts: dict[ItemKey, Answer] = {}
+    for answer in answers:
+        if answer.response.task.target:
+            firsts.setdefault(answer.item, answer)
+    responses = [
+        Response(answer.response.task, answer.response.passages, answer.response.task.target)
+        for answer in firsts.values()
+    ]
+    refusals = RuleBasedIdk().detect(responses)
+    return [
+        Answer(REFERENCE, answer.benchmark, answer.setting, response, label.verdict is IdkVerdict.YES, {})
+        for answer, response, label in zip(firsts.values(), responses, refusals, strict=True)
+    ]
+
+
+# Which battle is fought next where there is no budget for all: the one of the pair whose win rate is least certain.
+# A pair's uncertainty is the standard error of its win rate with one vote added for either side. Within a pair,
+# conversations take turns, since battles of one conversation are alike. The choice depends on votes and names
+# alone, so that the same command asks the same questions again.
+
+Systems = tuple[str, str]
+"""Two systems, in the order of their names."""
+
+
+def next_battles(battles: Sequence[Battle], votes: Sequence[Vote], n: int) -> list[Battle]:
+    """Return up to `n` battles that nobody voted on, those of the least certain pairs first; fewer where none is left.
+
+    Args:
+        battles: all that could be fought.
+        votes: what is known.
+        n: how many are wanted; pairs take turns as they would if each battle were a typical one.
+    """
+    fought = {vote.battle_id for vote in votes}
+    waiting = {pair: _queue(own, fought) for pair, own in _by_pair(battles).items()}
+    known = {pair: _share(pair, votes) for pair in waiting}
+    heap = [(-_uncertainty(share, n_votes), pair) for pair, (share, n_votes) in known.items()]
+    heapq.heapify(heap)
+    chosen: list[Battle] = []
+    n_more: Counter[Systems] = Counter()
+    while heap and len(chosen) < n:
+        _, pair = heapq.heappop(heap)
+        battle = next(waiting[pair], None)
+        if battle is not None:
+            chosen.append(battle)
+            n_more[pair] += 1
+            share, n_votes = known[pair]
+            heapq.heappush(heap, (-_uncertainty(share, n_votes + n_more[pair]), pair))
+    return chosen
+
+
+def _by_pair(battles: Sequence[Battle]) -> dict[Systems, list[Battle]]:
+    pairs: dict[Systems, list[Battle]] = {}
+    for battle in battles:
+        pairs.setdefault(battle.systems, []).append(battle)
+    return pairs
+
+
+def _queue(battles: Sequence[Battle], fought: set[str]) -> Iterator[Battle]:
+    """Yield the battles of a pair that nobody voted on, the conversations with fewest battles so far first."""
+    seen = Counter(battle.conversation_id for battle in battles if battle.battle_id in fought)
+    turns: list[tuple[int, int, Battle]] = []
+    by_id = {battle.battle_id: battle for battle in battles if battle.battle_id not in fought}
+    for place, battle_id in enumerate(shuffled(by_id)):
+        battle = by_id[battle_id]
+        turns.append((seen[battle.conversation_id], place, battle))
+        seen[battle.conversation_id] += 1
+    return (battle for *_, battle in sorted(turns, key=lambda turn: turn[:2]))
+
+
+def _share(pair: Systems, votes: Sequence[Vote]) -> tuple[float, int]:
+    """Return the share of the first system, one vote for either side added, and the number of votes."""
+    own = [vote.value_of(pair[0]) for vote in votes if {vote.first.system, vote.second.system} == set(pair)]
+    return (math.fsum(own) + 1) / (len(own) + 2), len(own)
+
+
+def _uncertainty(share: float, n_votes: int) -> float:
+    return math.sqrt(share * (1 - share) / (n_votes + 2))

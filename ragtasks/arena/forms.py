@@ -1,0 +1,391 @@
+"""Human evaluation as in the MTRAG paper: four properties and a comparison, several raters a task."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from ragtasks.arena.battles import Answer, AnswerPool, ItemKey, shuffled
+from ragtasks.benchmarks.mtrag import FANC, HUMAN_EVALUATION_FILE, PUBLISHED_METRICS, WIN_RATE, domain_of
+from ragtasks.errors import ConfigurationError, RagtasksError
+from ragtasks.files import write_atomically
+from ragtasks.metrics import Level, krippendorff_alpha, rater_agreement
+from ragtasks.records import Answerability, Role
+from ragtasks.statistics import MIN_CLUSTERS, cluster, estimate_means
+from ragtasks.tables import Cell, Section, Table, Value, fixed
+
+# One rater's form on one task: four properties of every answer, and which of every two is better.
+# The properties, their scale from 1 to 4 and the comparison are those of MTRAG's human evaluation (paper, sections
+# 3.2 and 7); several raters see the same answers without names, in an order of their own.
+
+QUESTIONS: Mapping[str, str] = {
+    "faithfulness": "Everything that it says is in the passages or the conversation.",
+    "appropriateness": "It gives what the user asked for, and nothing beside it.",
+    "naturalness": "It reads like a helpful person in this conversation.",
+    "completeness": "It holds all that the user needs, as far as the passages hold it.",
+}
+"""Property -> the statement that raters agree with."""
+SCALE: Mapping[int, str] = {1: "no", 2: "mostly no", 3: "mostly yes", 4: "yes"}
+"""Rating -> its word, as in the official file."""
+
+_Choice = Literal["first", "second", "tie"]
+
+
+class FormError(RagtasksError):
+    """A form that leaves something out, or holds what was not asked."""
+
+
+class Form(BaseModel):
+    """What one rater said of one item."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    ratings: dict[str, dict[str, int]]
+    """System -> each property -> 1 to 4."""
+    preferences: list[tuple[str, str, _Choice]]
+    """Every two systems, and which is better."""
+    versions: dict[str, str]
+    """System -> hash of the answer that was rated."""
+    seconds: float
+    """How long the form was open."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rated:
+    """A form with who filled it in."""
+
+    rater: str
+    """Who."""
+    item: ItemKey
+    """What about."""
+    form: Form
+    """What was said."""
+    time: float
+    """Seconds since 1970."""
+
+
+def distinct_answers(pool: AnswerPool, item: ItemKey) -> dict[str, tuple[str, ...]]:
+    """Return the first system of each answer to an item -> all that gave it, passages included."""
+    systems: dict[str, list[str]] = {}
+    for system, answer in pool.answers_to(item).items():
+        systems.setdefault(answer.version, []).append(system)
+    return {own[0]: tuple(own) for own in systems.values()}
+
+
+def order_for(pool: AnswerPool, item: ItemKey, rater: str, secret: bytes) -> list[str]:
+    """Return the systems whose answers one rater's form shows, in its order; of equal answers the first system's."""
+    return shuffled(distinct_answers(pool, item), f"{secret.hex()} {rater} {item}")
+
+
+def compared(pool: AnswerPool, item: ItemKey, systems: Sequence[str]) -> list[tuple[int, int]]:
+    """Return the places of every two systems whose texts differ: equal ones are a tie, and nobody is asked."""
+    texts = [pool.answers_to(item)[system].response.text for system in systems]
+    return [(one, other) for one, other in itertools.combinations(range(len(texts)), 2) if texts[one] != texts[other]]
+
+
+def read_form(
+    pool: AnswerPool, item: ItemKey, systems: Sequence[str], fields: Mapping[str, str], seconds: float
+) -> Form:
+    """Return the form of what a page sent; what was said of an answer is said of every system that gave it.
+
+    Args:
+        pool: the answers.
+        item: what was rated.
+        systems: in the order shown, as `order_for` gives them: field names count them from 0.
+        fields: `rating-PLACE-PROPERTY` -> 1 to 4, `pair-PLACE-PLACE` -> first, second or tie.
+        seconds: how long it took.
+
+    Raises:
+        FormError: something is left out; the message names all of it by the letters shown.
+    """
+    letters = "ABCDEFGH"
+    missing = [
+        f"{name} of {letters[place]}"
+        for place, name in itertools.product(range(len(systems)), FANC)
+        if fields.get(f"rating-{place}-{name}") not in {str(value) for value in SCALE}
+    ]
+    pairs = compared(pool, item, systems)
+    missing += [
+        f"{letters[one]} or {letters[other]}"
+        for one, other in pairs
+        if fields.get(f"pair-{one}-{other}") not in {"first", "second", "tie"}
+    ]
+    if missing:
+        raise FormError(f"still to be said: {', '.join(missing)}")
+    answers, givers = pool.answers_to(item), distinct_answers(pool, item)
+    place_of = {giver: place for place, system in enumerate(systems) for giver in givers[system]}
+    choices = {(a, b): fields[f"pair-{a}-{b}"] for a, b in pairs}
+    return Form.model_validate(
+        {
+            "ratings": {
+                system: {name: int(fields[f"rating-{place}-{name}"]) for name in FANC}
+                for system, place in place_of.items()
+            },
+            "preferences": [
+                (one, other, choices.get((place_of[one], place_of[other]), "tie"))
+                for one, other in itertools.combinations(place_of, 2)
+            ],
+            "versions": {system: answers[system].version for system in place_of},
+            "seconds": seconds,
+        }
+    )
+
+
+def read_forms(pool: AnswerPool, rows: Sequence[tuple[str, str, str, float]]) -> tuple[list[Rated], int]:
+    """Return the forms on these very answers, and how many were about others.
+
+    Args:
+        pool: the answers.
+        rows: (rater, item, content, time), as `VoteStore.forms` gives them.
+    """
+    found: list[Rated] = []
+    for rater, item, content, time in rows:
+        key = tuple(item.split("\t"))
+        try:
+            form = Form.model_validate_json(content)
+        except ValidationError:
+            continue
+        if len(key) == 3 and _is_about(pool, (key[0], key[1], key[2]), form):
+            found.append(Rated(rater, (key[0], key[1], key[2]), form, time))
+    return found, len(rows) - len(found)
+
+
+def _is_about(pool: AnswerPool, item: ItemKey, form: Form) -> bool:
+    answers = pool.answers_to(item)
+    return {system: answer.version for system, answer in answers.items()} == form.versions
+
+
+# What forms say: means of the four properties and the win rate by system, and how far raters agree.
+
+_NAMES = (*FANC, WIN_RATE)
+_STEPS = {WIN_RATE: 50.0}
+_Ratings = Mapping[tuple[str, str], Mapping[str, Sequence[float]]]
+
+
+def form_sections(pool: AnswerPool, forms: Sequence[Rated]) -> list[Section]:
+    """Return a section a benchmark and setting: means by system, agreement of raters."""
+    sections = []
+    for benchmark, setting in sorted({rated.item[:2] for rated in forms}):
+        own = [rated for rated in forms if rated.item[:2] == (benchmark, setting)]
+        ratings = _collected(own)
+        conversation_of = {
+            rated.item[2]: next(iter(pool.answers_to(rated.item).values())).response.task.conversation_id
+            for rated in own
+        }
+        provenance = {
+            "raters": ", ".join(sorted({rated.rater for rated in own})),
+            "forms": str(len(own)),
+            "tasks": str(len(conversation_of)),
+        }
+        shown = {(name, rated.item[2]) for rated in own for name in distinct_answers(pool, rated.item)}
+        once = {key: found for key, found in ratings.items() if key in shown}
+        tables = (_means(ratings, conversation_of), _agreement(once))
+        sections.append(Section(f"{benchmark}, {setting}: human evaluation", provenance, tables))
+    return sections
+
+
+def _collected(forms: Sequence[Rated]) -> _Ratings:
+    """Return (system, task id) -> property -> ratings, one a rater."""
+    found: dict[tuple[str, str], dict[str, list[float]]] = {}
+    for rated in forms:
+        shares = win_rates(rated)
+        for system, ratings in rated.form.ratings.items():
+            own = found.setdefault((system, rated.item[2]), {name: [] for name in _NAMES})
+            for name in FANC:
+                own[name].append(float(ratings[name]))
+            own[WIN_RATE].append(shares[system])
+    return found
+
+
+def _means(ratings: _Ratings, conversation_of: Mapping[str, str]) -> Table:
+    rows = []
+    for system in sorted({system for system, _ in ratings}):
+        own = {task_id: found for (name, task_id), found in ratings.items() if name == system}
+        clusters = [conversation_of[task_id] for task_id in own]
+        columns = [cluster([median(found[name]) for found in own.values()], clusters) for name in _NAMES]
+        cells: list[Cell] = [
+            Value(item.value, item.n_values, item.n_values, item.low, item.high) for item in estimate_means(columns)
+        ]
+        rows.append((system, len(own), *cells))
+    note = (
+        "Medians over raters, means over tasks. Properties are from 1 to 4; a win rate is the share of other answers "
+        "that are not preferred, in %, so that a tie counts for both. "
+    )
+    n = len(set(conversation_of.values()))
+    few = f"Conversations: {n}, fewer than {MIN_CLUSTERS}, so no intervals."
+    note += few if n < MIN_CLUSTERS else "Intervals over conversations."
+    return Table("Ratings", ("system", "tasks", *_NAMES), tuple(rows), note)
+
+
+def _agreement(ratings: _Ratings) -> Table:
+    rows: list[tuple[Cell, ...]] = []
+    for name in _NAMES:
+        items = [found[name] for found in ratings.values()]
+        alpha = krippendorff_alpha(items, Level.ORDINAL)
+        shares = rater_agreement(items, _STEPS.get(name, 1.0))
+        percents = (
+            ["-"] * 3
+            if shares is None
+            else [_percent(shares.absolute), _percent(shares.high), _percent(shares.majority)]
+        )
+        rows.append((name, "-" if alpha.value is None else fixed(alpha.value), *percents, shares.n if shares else 0))
+    heads = ("property", "alpha", "absolute", "absolute or high", "two of the raters", "answers")
+    note = (
+        "Absolute: all raters gave one score; high: two did, and every other is a step away (MTRAG paper, appendix E). "
+        "alpha: Krippendorff's, ordinal, chance taken out."
+    )
+    return Table("Agreement of raters", heads, tuple(rows), note)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+# Forms in the layout of MTRAG's human-evaluation file, so that `ragtasks calibrate` reads them as the official one.
+# A win rate is the share of the other answers that a rater did not like better: in the official file two answers
+# that are held equal both count as preferred (three ties give 100, 100, 100).
+
+_WIN_RATE = "win-rate"
+_SPEAKERS = {Role.USER: "user", Role.ASSISTANT: "agent"}
+_FILTERS = ("Question Type", "Multi-Turn", "Answerability", "Turn", "Collection")
+
+
+def win_rates(rated: Rated) -> dict[str, float]:
+    """Return system -> share of the other answers that are not preferred to it, 0 to 100."""
+    systems = list(rated.form.ratings)
+    wins = dict.fromkeys(systems, 0)
+    for first, second, choice in rated.form.preferences:
+        wins[first] += choice != "second"
+        wins[second] += choice != "first"
+    return {system: 100 * wins[system] / (len(systems) - 1) for system in systems}
+
+
+def write_human_evaluation(folder: Path, pool: AnswerPool, forms: Sequence[Rated]) -> Path:
+    """Write the forms where `ragtasks calibrate --data FOLDER` looks for them, and return the file.
+
+    Raises:
+        ConfigurationError: no form, forms on several settings, or on a benchmark whose corpora are not MTRAG's.
+        CacheError: the file cannot be written.
+    """
+    items = list(dict.fromkeys(rated.item for rated in forms))
+    settings = sorted({item[1] for item in items})
+    if not settings:
+        raise ConfigurationError(
+            "human evaluation: there is no form on these answers, so no file is written. Next step: `ragtasks arena "
+            "serve` with the same results; people fill in forms under its tab Evaluate"
+        )
+    if len(settings) > 1:
+        raise ConfigurationError(
+            f"human evaluation: the file holds one setting, found forms on {', '.join(settings)}. Next step: give "
+            "--setting"
+        )
+    for item in items:
+        domain = _any(pool, item).response.task.domain
+        if domain_of(domain) is None:
+            raise ConfigurationError(
+                f"human evaluation: the file knows MTRAG's corpora only, and {item[2]} is of {domain!r}"
+            )
+    path = folder / HUMAN_EVALUATION_FILE
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, json.dumps(_content(pool, items, forms), ensure_ascii=False, indent=1).encode())
+    return path
+
+
+def _content(pool: AnswerPool, items: Sequence[ItemKey], forms: Sequence[Rated]) -> dict[str, Any]:
+    evaluated = [(item, answer) for item in items for answer in pool.answers_to(item).values()]
+    scored = [name for name in PUBLISHED_METRICS if all(name in answer.scores for _, answer in evaluated)]
+    documents = {
+        passage.passage_id: {"document_id": passage.passage_id, "text": passage.text, "title": passage.title}
+        for _, answer in evaluated
+        for passage in answer.response.passages
+    }
+    return {
+        "name": f"Human evaluation ({items[0][0]}, {items[0][1]})",
+        "filters": list(_FILTERS),
+        "models": [{"model_id": name, "name": name, "owner": ""} for name in sorted({a.system for _, a in evaluated})],
+        "metrics": [*_human_metrics(), *_algorithmic_metrics(scored)],
+        "documents": list(documents.values()),
+        "tasks": [_task(pool, item) for item in items],
+        "evaluations": [
+            _evaluation(answer, [rated for rated in forms if rated.item == item], scored) for item, answer in evaluated
+        ],
+    }
+
+
+def _human_metrics() -> list[dict[str, Any]]:
+    values = [{"value": str(number), "display_value": word, "numeric_value": number} for number, word in SCALE.items()]
+    shared = {"author": "human", "aggregator": "median"}
+    rated = [
+        {
+            "name": name,
+            "display_name": name.capitalize(),
+            "description": text,
+            **shared,
+            "type": "categorical",
+            "values": values,
+        }
+        for name, text in QUESTIONS.items()
+    ]
+    text = "Share of the other answers to the task that are not preferred to this one"
+    won = {"name": _WIN_RATE, "display_name": "Win rate", "description": text, **shared}
+    return [*rated, {**won, "type": "numerical", "range": [0, 100, 10]}]
+
+
+def _algorithmic_metrics(scored: Sequence[str]) -> list[dict[str, Any]]:
+    names = ["conditional_idk", *(PUBLISHED_METRICS[name] for name in scored)]
+    shared = {"author": "algorithm", "type": "numerical", "aggregator": "average", "range": [0, 1, 0.1]}
+    return [{"name": name, "display_name": name, "description": name, **shared} for name in names]
+
+
+def _any(pool: AnswerPool, item: ItemKey) -> Answer:
+    return next(iter(pool.answers_to(item).values()))
+
+
+def _task(pool: AnswerPool, item: ItemKey) -> dict[str, Any]:
+    """Return the task with every passage that any of its answers was given."""
+    task = _any(pool, item).response.task
+    shown = [passage.passage_id for answer in pool.answers_to(item).values() for passage in answer.response.passages]
+    return {
+        "task_id": task.task_id,
+        "task_type": "rag",
+        "input": [{"speaker": _SPEAKERS[message.role], "text": message.text} for message in task.messages],
+        "contexts": [{"document_id": passage_id} for passage_id in dict.fromkeys(shown)],
+        "targets": [{"speaker": "agent", "text": task.target}],
+        "Question Type": list(task.question_types),
+        "Multi-Turn": [] if task.multi_turn == "N/A" else [task.multi_turn],
+        "Answerability": [task.answerability.value],
+        "Turn": str(task.turn),
+        "Collection": f"mt-rag-{task.domain}",
+    }
+
+
+def _evaluation(answer: Answer, forms: Sequence[Rated], scored: Sequence[str]) -> dict[str, Any]:
+    task = answer.response.task
+    annotations: dict[str, Any] = {name: {} for name in (*FANC, _WIN_RATE)}
+    for rated in forms:
+        note = {"timestamp": rated.time, "duration": rated.form.seconds}
+        for name in FANC:
+            annotations[name][rated.rater] = {**note, "value": str(rated.form.ratings[answer.system][name])}
+        annotations[_WIN_RATE][rated.rater] = {**note, "value": win_rates(rated)[answer.system]}
+    scores: Mapping[str, float] = {PUBLISHED_METRICS[name]: answer.scores[name] for name in scored}
+    composite = {"conditional_idk": int(_refuses_where_it_should(answer)), **scores}
+    annotations |= {name: {"composite": {"value": value}} for name, value in composite.items()}
+    return {
+        "task_id": task.task_id,
+        "model_id": answer.system,
+        "model_response": answer.response.text,
+        "annotations": annotations,
+    }
+
+
+def _refuses_where_it_should(answer: Answer) -> bool:
+    """Return whether an answer refuses exactly where the corpus has none, by rules; conversational ones count so."""
+    label = answer.response.task.answerability
+    return label is Answerability.CONVERSATIONAL or answer.refuses == (label is Answerability.UNANSWERABLE)

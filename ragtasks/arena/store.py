@@ -1,0 +1,911 @@
+"""Where votes are kept: files of JSON lines, the database of a server, and who votes on what next."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import math
+import os
+import re
+import secrets
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ragtasks.arena.votes import Vote
+from ragtasks.errors import CacheError, ConfigurationError, RagtasksError, clear_error
+from ragtasks.files import written_aside
+
+# What a server's database holds: votes, who is invited, live battles, forms, reviews, and everything that happened.
+
+LONGEST_NAME = 60
+"""Characters of a rater's name."""
+_TOKEN_BYTES = 24
+
+
+class VoteStore:
+    """The database; may be used by several threads, and its file by several servers."""
+
+    def __init__(self, path: Path, *, is_read_only: bool = False) -> None:
+        """Open a database, or make one.
+
+        Args:
+            path: the file.
+            is_read_only: whether it is only read: then nothing of it is changed, whatever its version.
+
+        Raises:
+            CacheError: the file cannot be used.
+        """
+        self.database = Database(path, is_read_only=is_read_only)
+
+    def close(self) -> None:
+        """Close the file."""
+        self.database.close()
+
+    @property
+    def secret(self) -> bytes:
+        """What cookies are signed with; stays beside the file, so that a server that starts again knows its raters."""
+        return self.database.secret
+
+    def invite(self, name: str) -> tuple[str, str]:
+        """Return a rater's name in one line, and the token that lets this rater in; an earlier one does no longer.
+
+        Raises:
+            ConfigurationError: the name is empty.
+        """
+        rater = clean_name(name)
+        if not rater:
+            raise ConfigurationError(f"a rater needs a name: {name!r} is none")
+        token = secrets.token_urlsafe(_TOKEN_BYTES)
+        with self.database.transaction() as connection:
+            row = (rater, _hash(token), time.time())
+            connection.execute("INSERT OR REPLACE INTO invitations VALUES (?, ?, ?)", row)
+        return rater, token
+
+    def invited(self, token: str) -> str | None:
+        """Return whose token it is; None for nobody's."""
+        rows = self.database.rows("SELECT rater FROM invitations WHERE hash = ?", _hash(token))
+        return str(rows[0][0]) if rows else None
+
+    def invitation(self, rater: str) -> str | None:
+        """Return the hash of the token that lets a rater in; None for nobody who is invited."""
+        rows = self.database.rows("SELECT hash FROM invitations WHERE rater = ?", rater)
+        return str(rows[0][0]) if rows else None
+
+    @property
+    def has_invitations(self) -> bool:
+        """Whether anybody is invited."""
+        return bool(self.database.rows("SELECT 1 FROM invitations LIMIT 1"))
+
+    def votes(self) -> list[Vote]:
+        """Return all votes that count, in the order in which they came."""
+        query = "SELECT vote FROM votes WHERE undone IS NULL ORDER BY place"
+        return self.database.parsed(query, lambda row: _vote(row[0]))
+
+    def import_votes(self, votes: Sequence[Vote]) -> int:
+        """Keep votes that came from elsewhere, and return how many of them were new."""
+        with self.database.transaction() as connection:
+            before = connection.total_changes
+            rows = [(vote.vote_id, vote.rater, vote.model_dump_json()) for vote in votes]
+            connection.executemany("INSERT OR IGNORE INTO votes (vote_id, rater, vote) VALUES (?, ?, ?)", rows)
+            return connection.total_changes - before
+
+    def events(self) -> list[dict[str, Any]]:
+        """Return everything that happened on pairs and forms, in order, a vote that was undone with what it said.
+
+        `given`: a rater got it, or got it again after its time was over; `names_shown`: the rater learnt which systems
+        they are; `voted`, `skipped`, and `undone` of either.
+        """
+        query = (
+            "SELECT e.time, e.event, e.rater, e.battle_id, e.assignment_id, a.view, e.vote_id, v.vote FROM events e "
+            "LEFT JOIN assignments a USING (assignment_id) "
+            "LEFT JOIN votes v ON v.vote_id = e.vote_id AND e.event = 'voted' "
+            "ORDER BY e.time, e.place"
+        )
+        return self.database.parsed(query, _event)
+
+    def keep_live(self, battle_id: str, content: str) -> None:
+        """Keep the answers of a live battle, which are in no file."""
+        with self.database.transaction() as connection:
+            connection.execute("INSERT OR REPLACE INTO live VALUES (?, ?)", (battle_id, content))
+
+    def live(self, battle_id: str) -> str | None:
+        """Return what was kept of a live battle; None for an unknown one."""
+        rows = self.database.rows("SELECT content FROM live WHERE battle_id = ?", battle_id)
+        return str(rows[0][0]) if rows else None
+
+    def forms(self) -> list[tuple[str, str, str, float]]:
+        """Return (rater, item, content, time) of all forms, oldest first."""
+        query = "SELECT rater, item, content, time FROM forms ORDER BY time, rater, item"
+        return self.database.parsed(query, _signed)
+
+    def keep_review(self, reviewer: str, pair: str, content: str, at: float) -> None:
+        """Keep one reviewer's decision on a pair; earlier ones stay in the file. On disk when this returns."""
+        with self.database.transaction() as connection:
+            query = "INSERT INTO reviews (reviewer, pair, content, time) VALUES (?, ?, ?, ?)"
+            connection.execute(query, (reviewer, pair, content, at))
+
+    def reviews(self) -> list[tuple[str, str, str, float]]:
+        """Return (reviewer, pair, content, time) of all decisions, in the order in which they came."""
+        query = "SELECT reviewer, pair, content, time FROM reviews ORDER BY place"
+        return self.database.parsed(query, _signed)
+
+
+def clean_name(name: str) -> str:
+    """Return a rater's name on one line without control characters, at most 60 characters; empty for none."""
+    return re.sub(r"\s+", " ", "".join(c if c.isprintable() else " " for c in name)).strip()[:LONGEST_NAME]
+
+
+def _vote(text: object) -> Vote:
+    return Vote.model_validate_json(str(text))
+
+
+def _event(row: tuple[Any, ...]) -> dict[str, Any]:
+    at, *fields, text = row
+    names = ("event", "rater", "battle_id", "assignment_id", "view", "vote_id")
+    event: dict[str, Any] = {"time": float(at)}
+    event |= {name: None if value is None else str(value) for name, value in zip(names, fields, strict=True)}
+    if text is not None:
+        vote = _vote(text)
+        event |= {"view": vote.view, "preference": vote.preference, "reason": vote.reason}
+    return event
+
+
+def _signed(row: tuple[Any, ...]) -> tuple[str, str, str, float]:
+    """Return the row of a form or a review: who, on what, the content, when."""
+    who, what, content, at = row
+    return str(who), str(what), str(content), float(at)
+
+
+def _hash(token: str) -> str:
+    """Return what is kept of a token: enough to know it again, too little to come in with."""
+    return hashlib.sha256(token.encode(errors="replace")).hexdigest()
+
+
+# The SQLite file behind a server: a write-ahead log, one transaction a change, on disk before it is acknowledged.
+# Several servers may use one file. What signs cookies stands in a file of its own beside it, so that who gets the
+# votes cannot come in as a rater. Files of the older version are brought up to date in one transaction when a
+# server opens them; whoever only reads works on a copy in memory, and changes nothing.
+
+_APPLICATION = 0x41524E41  # "ARNA"
+_VERSION = 2
+_TABLES = """
+CREATE TABLE IF NOT EXISTS assignments (
+    assignment_id TEXT PRIMARY KEY, rater TEXT NOT NULL, battle_id TEXT NOT NULL, view TEXT NOT NULL,
+    is_turned INTEGER NOT NULL, state TEXT NOT NULL, time REAL NOT NULL, until REAL NOT NULL DEFAULT 0,
+    UNIQUE (rater, battle_id, view)
+);
+CREATE TABLE IF NOT EXISTS votes (
+    place INTEGER PRIMARY KEY, vote_id TEXT NOT NULL UNIQUE, assignment_id TEXT, rater TEXT NOT NULL,
+    vote TEXT NOT NULL, undone REAL
+);
+CREATE TABLE IF NOT EXISTS events (
+    place INTEGER PRIMARY KEY, time REAL NOT NULL, event TEXT NOT NULL, assignment_id TEXT NOT NULL,
+    rater TEXT NOT NULL, battle_id TEXT NOT NULL, vote_id TEXT
+);
+CREATE TABLE IF NOT EXISTS invitations (rater TEXT PRIMARY KEY, hash TEXT NOT NULL UNIQUE, time REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS live (battle_id TEXT PRIMARY KEY, content TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS forms (
+    rater TEXT NOT NULL, item TEXT NOT NULL, content TEXT NOT NULL, time REAL NOT NULL, PRIMARY KEY (rater, item)
+);
+CREATE TABLE IF NOT EXISTS reviews (
+    place INTEGER PRIMARY KEY, reviewer TEXT NOT NULL, pair TEXT NOT NULL, content TEXT NOT NULL, time REAL NOT NULL
+)
+"""
+_INDEXES = """
+CREATE UNIQUE INDEX IF NOT EXISTS one_vote ON votes (assignment_id) WHERE undone IS NULL;
+CREATE INDEX IF NOT EXISTS who_has ON assignments (battle_id, state, until, rater);
+CREATE INDEX IF NOT EXISTS has_what ON assignments (rater, battle_id, view, state);
+CREATE INDEX IF NOT EXISTS what_happened ON events (rater, battle_id, event)
+"""
+_COPY = "CREATE TABLE a_copy (time REAL NOT NULL)"
+_SECRET_BYTES = 32
+_T = TypeVar("_T")
+
+
+class Database:
+    """One file that is open; may be used by several threads."""
+
+    def __init__(self, path: Path, *, is_read_only: bool = False) -> None:
+        """Open a file, or make one.
+
+        Args:
+            path: the file.
+            is_read_only: whether it is read into memory, where it may be changed without any trace in the file.
+
+        Raises:
+            CacheError: the file cannot be used, is another program's, of a newer version, or a copy to read only.
+        """
+        self.path = path
+        self._log: Log | None = None
+        self._writing, self._reading = threading.Lock(), threading.Lock()
+        try:
+            if is_read_only:
+                self._writer = self._reader = _in_memory(path)
+                has_log = False
+            else:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                self._writer, self._reader = _opened(str(path)), _opened(str(path))
+                has_log = self._prepared()
+            with self.transaction() as connection:
+                is_changed = _bring_up_to_date(connection)
+            if is_changed and has_log:  # so that it is on disk, and nothing of what was dropped stays in either file
+                self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            self._log = Log(path) if has_log else None
+        except (OSError, sqlite3.Error, ValueError) as error:  # ValueError: bytes of a damaged file that are no text
+            raise CacheError(_unusable(path, str(error))) from error
+
+    def _prepared(self) -> bool:
+        """Check whose file it is, and return whether the file system can have a log beside it."""
+        _require_ours(self._writer)
+        if _has_table(self._writer, "a_copy"):
+            raise sqlite3.Error("it is a copy to read, not to vote in")
+        self._writer.execute("PRAGMA secure_delete = ON")
+        has_log = self._writer.execute("PRAGMA journal_mode = WAL").fetchone()[0] == "wal"
+        self._writer.execute(f"PRAGMA synchronous = {'NORMAL' if has_log else 'FULL'}")
+        return bool(has_log)
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._writing, self._reading:
+            self._reader.close()
+            self._writer.close()
+            if self._log:
+                self._log.close()
+
+    @contextmanager
+    def transaction(self, *, is_on_disk: bool = True) -> Iterator[sqlite3.Connection]:
+        """Hold the database against everybody else for one transaction, which no later kill undoes.
+
+        Args:
+            is_on_disk: whether it is on disk, and those before it, when the block ends: then a power cut undoes nothing
+                either. Those that wait at once share one write.
+        """
+        with self._writing:
+            self._writer.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._writer
+            except BaseException:
+                self._writer.execute("ROLLBACK")
+                raise
+            self._writer.execute("COMMIT")
+            number = self._log.committed() if self._log else 0
+        if self._log and is_on_disk:
+            self._log.put_on_disk(number)
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """Yield what reads the database, and waits for no transaction."""
+        with self._reading:
+            yield self._reader
+
+    def rows(self, query: str, *values: object) -> list[tuple[object, ...]]:
+        """Return the rows of a query.
+
+        Raises:
+            CacheError: the file is damaged.
+        """
+        return self.parsed(query, lambda row: row, *values)
+
+    def parsed(self, query: str, parse: Callable[[tuple[Any, ...]], _T], *values: object) -> list[_T]:
+        """Return what `parse` makes of each row of a query.
+
+        Raises:
+            CacheError: the file is damaged, or `parse` raised a ValueError or TypeError.
+        """
+        try:
+            with self.reading() as connection:
+                return [parse(row) for row in connection.execute(query, values).fetchall()]
+        except (sqlite3.Error, ValueError, TypeError) as error:
+            found = str(error).partition("\n")[0]
+            raise CacheError(_unusable(self.path, f"a damaged file: {found}")) from error
+
+    @property
+    def secret(self) -> bytes:
+        """What cookies are signed with: of the file beside this one, which is made where there is none."""
+        path = self.path.with_name(f"{self.path.name}.secret")
+        with self.transaction(is_on_disk=False):  # so that two servers make one
+            try:
+                found = path.read_bytes() if path.exists() else b""
+                if len(found) < _SECRET_BYTES:
+                    found = secrets.token_bytes(_SECRET_BYTES)
+                    with written_aside(path) as file:
+                        Path(file.name).chmod(0o600)
+                        file.write(found)
+            except OSError as error:
+                raise CacheError(f"cannot use {path}: {error.strerror or error}") from error
+        return found
+
+    def copy_to(self, path: Path) -> None:
+        """Write a copy without invitations that no server votes in.
+
+        Raises:
+            CacheError: the file is there, or cannot be written.
+        """
+        part = path.with_name(f"{path.name}.{os.getpid()}.part")
+        try:
+            if path.exists():
+                raise FileExistsError(17, "there is a file already")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with closing(_in_memory(self.path)) as connection:
+                _bring_up_to_date(connection)
+                connection.execute("DELETE FROM invitations")
+                if not _has_table(connection, "a_copy"):
+                    connection.execute(_COPY)
+                connection.execute("INSERT INTO a_copy VALUES (?)", (time.time(),))
+                connection.execute("VACUUM INTO ?", (str(part),))
+            part.chmod(0o444)
+            part.replace(path)
+        except (OSError, sqlite3.Error, ValueError) as error:
+            part.unlink(missing_ok=True)
+            raise CacheError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from error
+
+
+class Log:
+    """The write-ahead log of a file; may be used by several threads."""
+
+    def __init__(self, database: Path) -> None:
+        """Open the log of a database, which has one while it is open.
+
+        Raises:
+            OSError: there is none.
+        """
+        self._file = os.open(f"{database}-wal", os.O_RDWR)
+        self._lock = threading.Lock()
+        self._n_committed = self._n_on_disk = 0
+
+    def committed(self) -> int:
+        """Count a transaction, once it is committed and before another one is, and return its number."""
+        self._n_committed += 1
+        return self._n_committed
+
+    def put_on_disk(self, number: int) -> None:
+        """Return once a transaction is on disk, with all that were committed before it.
+
+        Raises:
+            OSError: the disk takes no more.
+        """
+        with self._lock:
+            if self._n_on_disk < number:
+                n_committed = self._n_committed
+                os.fsync(self._file)
+                self._n_on_disk = n_committed
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            os.close(self._file)
+
+
+def _opened(name: str, *, uri: bool = False) -> sqlite3.Connection:
+    return sqlite3.connect(name, isolation_level=None, check_same_thread=False, timeout=10, uri=uri)
+
+
+def _in_memory(path: Path) -> sqlite3.Connection:
+    """Return a copy in memory of a file as it is now, which is not changed."""
+    made = _opened(":memory:")
+    try:
+        with closing(_opened(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as source:
+            _require_ours(source)
+            source.backup(made)
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
+def _has_table(connection: sqlite3.Connection, name: str) -> bool:
+    return bool(connection.execute("SELECT count(*) FROM sqlite_master WHERE name = ?", (name,)).fetchone()[0])
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _require_ours(connection: sqlite3.Connection) -> None:
+    application = connection.execute("PRAGMA application_id").fetchone()[0]
+    tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    if tables and application != _APPLICATION:
+        raise sqlite3.DatabaseError("it is no database of votes")
+    if _version(connection) > _VERSION:
+        raise sqlite3.DatabaseError(f"it was made by a newer ragtasks (version {_version(connection)} of the file)")
+
+
+def _bring_up_to_date(connection: sqlite3.Connection) -> bool:
+    """Give a file the tables of this version, and return whether it had others; no vote of the older one is lost."""
+    if _version(connection) == _VERSION:
+        for statement in _INDEXES.split(";"):  # those that came later
+            connection.execute(statement)
+        return False
+    is_older = _has_table(connection, "assignments")
+    if is_older:
+        connection.execute("ALTER TABLE assignments ADD COLUMN until REAL NOT NULL DEFAULT 0")
+    for statement in f"{_TABLES};{_INDEXES}".split(";"):
+        connection.execute(statement)
+    if is_older:
+        _from_first_version(connection)
+    connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+    connection.execute(f"PRAGMA user_version = {_VERSION}")
+    return True
+
+
+def _from_first_version(connection: sqlite3.Connection) -> None:
+    """Write down what happened before events were kept, mark the votes that came after names, drop the secret."""
+    connection.execute("DROP TABLE IF EXISTS secret")
+    made = (
+        "INSERT INTO assignments SELECT lower(hex(randomblob(12))), rater, item, 'form', 0, 'voted', time, 0 FROM forms"
+    )
+    connection.execute(made)
+    given: list[Any] = connection.execute(
+        "SELECT time, assignment_id, rater, battle_id, view, state FROM assignments"
+    ).fetchall()
+    votes = """
+        SELECT json_extract(v.vote, '$.time'), v.undone, a.assignment_id, a.rater, a.battle_id, v.vote_id
+        FROM votes v JOIN assignments a USING (assignment_id) ORDER BY v.place
+    """
+    rows: list[tuple[Any, ...]] = [(at, "given", *ids, None) for at, *ids, _, _ in given]
+    rows += [(at, "names_shown", *ids, None) for at, *ids, view, state in given if _saw_names(view, state)]
+    rows += [(at, "skipped", *ids, None) for at, *ids, _, state in given if state == "skipped"]
+    rows += [(at, "voted", *ids, None) for at, *ids, view, _ in given if view == "form"]
+    voted: list[Any] = connection.execute(votes).fetchall()
+    for at, undone, *ids in voted:
+        rows += [(at, "voted", *ids), (at, "names_shown", *ids[:-1], None)]
+        rows += [(undone, "undone", *ids)] if undone is not None else []
+    query = "INSERT INTO events (time, event, assignment_id, rater, battle_id, vote_id) VALUES (?, ?, ?, ?, ?, ?)"
+    rows.sort(key=lambda row: float(row[0]))
+    connection.executemany(query, rows)
+    after_names = """
+        SELECT v.place, v.vote FROM votes v JOIN assignments a USING (assignment_id)
+        WHERE a.view = 'blinded' AND EXISTS (
+            SELECT 1 FROM events e WHERE e.event = 'names_shown' AND e.rater = a.rater AND e.battle_id = a.battle_id
+            AND e.time < json_extract(v.vote, '$.time')
+        )
+    """
+    for place, text in connection.execute(after_names).fetchall():
+        revealed = Vote.model_validate_json(text).model_copy(update={"view": "revealed"})
+        connection.execute("UPDATE votes SET vote = ? WHERE place = ?", (revealed.model_dump_json(), place))
+
+
+def _saw_names(view: str, state: str) -> bool:
+    """Return whether the first version showed a pair's names without a vote: on the page of a pair that was skipped."""
+    return view == "side_by_side" or state == "skipped"
+
+
+def _unusable(path: Path, found: str) -> str:
+    return clear_error(
+        "votes",
+        where=str(path),
+        expected="a database of votes that this process may use, or no file",
+        found=found,
+        next_step="name another file with --database",
+    )
+
+
+# Who votes on what next: every pair goes to as many raters as wanted, for a limited time each.
+# An assignment is a lease: whoever votes or skips in time closes it, and after that the pair may go to somebody
+# else. Who comes late may still vote where nobody took the place. Whoever gets an item is counted in the database,
+# in the transaction that gives it, so that several servers share one queue. Pairs that somebody began come first:
+# agreement needs the same pair by several raters.
+# A rater votes on a pair once. Whether the names were shown before is noted for good, and a vote after that says
+# so. A name that is shown names the same answer in other pairs too: these are noted with it, and come last.
+
+LEASE_SECONDS = 30 * 60.0
+"""How long a pair that was opened waits for its vote, unless said otherwise."""
+_COLUMNS = "assignment_id, rater, battle_id, view, is_turned, state, until"
+_TAKEN = "(state = 'voted' OR (state = 'open' AND until > ?))"
+
+
+def _none(battle_id: str) -> Sequence[str]:
+    """Return no pairs, whatever the pair."""
+    return ()
+
+
+class VoteRefusedError(RagtasksError):
+    """A vote that cannot be taken: the pair has it already, was skipped, or went to others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """One pair, or form, for one rater."""
+
+    assignment_id: str
+    """Drawn by chance, so that it says nothing."""
+    rater: str
+    """Who votes."""
+    battle_id: str
+    """What about."""
+    view: str
+    """`blinded`, `side_by_side` or `form`."""
+    is_turned: bool
+    """Whether the second answer of the pair is shown first."""
+    state: str
+    """`open`, `voted` or `skipped`."""
+    until: float
+    """When it goes to others, if it is still open; seconds since 1970."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How far a rater has come."""
+
+    n_done: int
+    """Items that this rater is done with."""
+    n_left: int
+    """Items that this rater may still be given."""
+    n_skipped: int = 0
+    """Items that this rater skipped."""
+
+
+class Queue:
+    """Hands out the pairs, or forms, of one server."""
+
+    def __init__(
+        self,
+        store: VoteStore,
+        items: Sequence[str],
+        raters_per_item: int,
+        *,
+        lease_seconds: float = LEASE_SECONDS,
+        view: str = "blinded",
+        related: Callable[[str], Sequence[str]] = _none,
+    ) -> None:
+        """Take what there is to hand out.
+
+        Args:
+            store: where assignments are.
+            items: numbers of the pairs, in the order in which they are to be voted on; others may be assigned, and
+                those have no limit.
+            raters_per_item: how many raters each of them gets.
+            lease_seconds: how long each has for it.
+            view: what raters see where nothing else is said.
+            related: number of a pair -> other pairs with one of its answers, which its names give away.
+        """
+        self._database, self._view, self._related = store.database, view, related
+        self._items = {item: place for place, item in enumerate(dict.fromkeys(items))}
+        self._wanted, self._lease = raters_per_item, lease_seconds
+        self._takers = Takers(self._items, raters_per_item)
+
+    def next_for(self, rater: str) -> Assignment | None:
+        """Return a rater's open assignment, or the next one; None where nothing is left for this rater."""
+        with self._database.transaction(is_on_disk=False) as connection:
+            now, own = time.time(), self._own(connection, rater)
+            waiting = self._waiting(connection, own, now)
+            in_turn = _in_turn(waiting, _named(connection, rater))
+            for item in itertools.chain(self._begun(connection, rater, own, now), in_turn):
+                if self._has_room(connection, rater, item, now):
+                    return self._assign(connection, rater, item, self._view)
+            return None
+
+    def _begun(
+        self, connection: sqlite3.Connection, rater: str, own: dict[str, set[tuple[str, str]]], now: float
+    ) -> list[str]:
+        """Return what a rater has open and may still vote on."""
+        opened = [item for item, found in own.items() if found == {(self._view, "open")} and item in self._items]
+        free = [item for item in opened if self._has_room(connection, rater, item, now)]
+        return sorted(free, key=self._items.__getitem__)
+
+    def _waiting(
+        self, connection: sqlite3.Connection, own: dict[str, set[tuple[str, str]]], now: float
+    ) -> dict[str, int]:
+        """Return what else a rater may get, with the number of others that have it."""
+        free = self._takers.free(connection, now)
+        return {item: n for item, n in free.items() if item not in own}
+
+    @staticmethod
+    def _own(connection: sqlite3.Connection, rater: str) -> dict[str, set[tuple[str, str]]]:
+        """Return (view, state) of a rater's assignments by item."""
+        found: dict[str, set[tuple[str, str]]] = {}
+        query = "SELECT battle_id, view, state FROM assignments WHERE rater = ?"
+        for battle_id, view, state in connection.execute(query, (rater,)):
+            found.setdefault(battle_id, set()).add((view, state))
+        return found
+
+    def standing(self, rater: str) -> Standing:
+        """Return how far a rater has come."""
+        with self._database.reading() as connection:
+            now, own = time.time(), self._own(connection, rater)
+            n_left = len(self._begun(connection, rater, own, now)) + len(self._waiting(connection, own, now))
+        states = [{state for _, state in found} for one, found in own.items() if one in self._items]
+        n_done = sum("voted" in found for found in states)
+        return Standing(n_done, n_left, sum(found == {"skipped"} for found in states))
+
+    def assign(self, rater: str, battle_id: str, view: str, *, is_turned: bool | None = None) -> Assignment:
+        """Return a rater's assignment of a pair that was chosen or asked for; names are noted as shown side by side.
+
+        Args:
+            rater: who votes.
+            battle_id: what about.
+            view: what the rater sees; who has seen the names does not see the pair blinded again.
+            is_turned: the order that was shown; None: it is drawn.
+
+        Raises:
+            VoteRefusedError: the pair has all the raters that it gets.
+        """
+        with self._database.transaction(is_on_disk=False) as connection:
+            return self._assign(connection, rater, battle_id, view, is_turned=is_turned)
+
+    def _assign(
+        self,
+        connection: sqlite3.Connection,
+        rater: str,
+        battle_id: str,
+        view: str,
+        *,
+        is_turned: bool | None = None,
+    ) -> Assignment:
+        found = _first(connection, "rater = ? AND battle_id = ? ORDER BY state != 'voted', view DESC", rater, battle_id)
+        if found and found.state == "voted":
+            return found
+        now = time.time()
+        self._require_room(connection, rater, battle_id, now)
+        if found is None:
+            turned = secrets.randbelow(2) if is_turned is None else int(is_turned)
+            made = (secrets.token_hex(12), rater, battle_id, view, turned, "open", now, 0.0)
+            connection.execute("INSERT INTO assignments VALUES (?, ?, ?, ?, ?, ?, ?, ?)", made)
+            found = Assignment(made[0], rater, battle_id, view, bool(turned), "open", 0.0)
+        shown = "side_by_side" if "side_by_side" in {view, found.view} else view
+        turned = found.is_turned if is_turned is None else is_turned
+        query = "UPDATE assignments SET view = ?, is_turned = ? WHERE assignment_id = ?"
+        connection.execute(query, (shown, int(turned), found.assignment_id))
+        self._open(connection, found, now)
+        if shown == "side_by_side":
+            self._note_names(connection, found, now)
+        return _assignment(connection, found.assignment_id)
+
+    def _require_room(self, connection: sqlite3.Connection, rater: str, battle_id: str, now: float) -> None:
+        """Check that fewer others than wanted have an item.
+
+        Raises:
+            VoteRefusedError: they have it.
+        """
+        if battle_id in self._items and not self._has_room(connection, rater, battle_id, now):
+            raise VoteRefusedError("this pair went to as many other raters as it needs")
+
+    def _has_room(self, connection: sqlite3.Connection, rater: str, battle_id: str, now: float) -> bool:
+        query = f"SELECT count(DISTINCT rater) FROM assignments WHERE battle_id = ? AND rater != ? AND {_TAKEN}"
+        return bool(connection.execute(query, (battle_id, rater, now)).fetchone()[0] < self._wanted)
+
+    def _open(self, connection: sqlite3.Connection, assignment: Assignment, now: float) -> None:
+        query = "UPDATE assignments SET state = 'open', until = ? WHERE assignment_id = ?"
+        connection.execute(query, (now + self._lease, assignment.assignment_id))
+        if assignment.until <= now:
+            _note(connection, "given", assignment, now)
+
+    def look(self, assignment_id: str, rater: str) -> Assignment | None:
+        """Return a rater's assignment, with its time from now on where it is open; None where it is not this rater's.
+
+        Raises:
+            VoteRefusedError: its time is over, and the pair went to others.
+        """
+        with self._database.transaction(is_on_disk=False) as connection:
+            found = _first(connection, "assignment_id = ? AND rater = ?", assignment_id, rater)
+            if found and found.state == "open":
+                self._require_time(connection, found)
+                self._open(connection, found, time.time())
+            return found
+
+    def _require_time(self, connection: sqlite3.Connection, assignment: Assignment) -> None:
+        now = time.time()
+        if assignment.until <= now:
+            self._require_room(connection, assignment.rater, assignment.battle_id, now)
+
+    def vote(self, assignment: Assignment, vote: Vote) -> Vote:
+        """Keep the vote of an assignment, and return it with what the rater knew; on disk when this returns.
+
+        Raises:
+            VoteRefusedError: the assignment is not open any more, or the pair went to others.
+        """
+        with self._database.transaction() as connection:
+            found = self._close(connection, assignment, "voted")
+            knew = "side_by_side" if found.view == "side_by_side" else "revealed" if _knows(connection, found) else None
+            kept = vote.model_copy(update={"view": knew or "blinded"})
+            row = (kept.vote_id, found.assignment_id, kept.rater, kept.model_dump_json())
+            connection.execute("INSERT INTO votes (vote_id, assignment_id, rater, vote) VALUES (?, ?, ?, ?)", row)
+            _note(connection, "voted", found, time.time(), kept.vote_id)
+            self._note_names(connection, found, time.time())
+        return kept
+
+    def _note_names(self, connection: sqlite3.Connection, assignment: Assignment, now: float) -> None:
+        """Note that a rater learnt the names of a pair, and with them those of its answers in other pairs."""
+        _note(connection, "names_shown", assignment, now)
+        named = _named(connection, assignment.rater)
+        for battle_id in self._related(assignment.battle_id):
+            if battle_id not in named:
+                _note(connection, "names_shown", _assignment_on(connection, assignment.rater, battle_id), now)
+
+    def skip(self, assignment: Assignment) -> None:
+        """Close an assignment without a vote.
+
+        Raises:
+            VoteRefusedError: it is not open any more.
+        """
+        with self._database.transaction() as connection:
+            _note(connection, "skipped", self._close(connection, assignment, "skipped"), time.time())
+
+    def keep_form(self, rater: str, item: str, content: str) -> None:
+        """Keep one rater's form on an item; a second one takes the place of the first. On disk when this returns.
+
+        Raises:
+            VoteRefusedError: the item went to others.
+        """
+        with self._database.transaction() as connection:
+            found = self._assign(connection, rater, item, self._view)
+            if found.state == "open":
+                self._close(connection, found, "voted")
+            now = time.time()
+            connection.execute("INSERT OR REPLACE INTO forms VALUES (?, ?, ?, ?)", (rater, item, content, now))
+            _note(connection, "voted", found, now)
+
+    def _close(self, connection: sqlite3.Connection, assignment: Assignment, state: str) -> Assignment:
+        """Close an assignment, and return it as it was."""
+        found = _assignment(connection, assignment.assignment_id)
+        if found.state != "open":
+            raise VoteRefusedError("this pair has your vote already, or was skipped")
+        if state == "voted":
+            self._require_time(connection, found)
+        connection.execute("UPDATE assignments SET state = ? WHERE assignment_id = ?", (state, found.assignment_id))
+        return found
+
+    def undo(self, rater: str) -> Assignment:
+        """Undo a rater's last vote or skip, and return its assignment, open again.
+
+        Raises:
+            VoteRefusedError: there is none, or the pair that was skipped went to others.
+        """
+        with self._database.transaction() as connection:
+            query = (
+                "SELECT a.assignment_id, e.vote_id FROM events e JOIN assignments a USING (assignment_id) "
+                "WHERE e.rater = ? AND a.rater = e.rater AND e.event = a.state AND a.view != 'form' "
+                "ORDER BY e.place DESC LIMIT 1"
+            )
+            row = connection.execute(query, (rater,)).fetchone()
+            if row is None:
+                raise VoteRefusedError("there is no vote or skip of yours to undo")
+            found, now = _assignment(connection, row[0]), time.time()
+            if found.state == "skipped":
+                self._require_room(connection, rater, found.battle_id, now)
+            undone = "UPDATE votes SET undone = ? WHERE assignment_id = ? AND rater = ? AND undone IS NULL"
+            connection.execute(undone, (now, found.assignment_id, rater))
+            _note(connection, "undone", found, now, row[1])
+            self._open(connection, found, now)
+            return _assignment(connection, found.assignment_id)
+
+    def note_names(self, rater: str, battle_ids: Sequence[str]) -> None:
+        """Note that a rater learnt the names of pairs in another way than by voting on them."""
+        with self._database.transaction() as connection:
+            for battle_id in battle_ids:
+                _note(connection, "names_shown", _assignment_on(connection, rater, battle_id), time.time())
+
+    def knows_names(self, assignment: Assignment) -> bool:
+        """Return whether a rater was shown the names of a pair before."""
+        with self._database.reading() as connection:
+            return _knows(connection, assignment)
+
+    def vote_of(self, assignment: Assignment) -> Vote | None:
+        """Return the vote that counts for an assignment; None without one."""
+        query = "SELECT vote FROM votes WHERE assignment_id = ? AND undone IS NULL"
+        rows = self._database.parsed(query, lambda row: Vote.model_validate_json(str(row[0])), assignment.assignment_id)
+        return rows[0] if rows else None
+
+
+def _in_turn(waiting: Mapping[str, int], named: Collection[str]) -> Iterator[str]:
+    """Yield items, begun by others before fresh ones, and last those that the rater knows the names of."""
+    for is_named, is_fresh in itertools.product((False, True), (False, True)):
+        for item, n in waiting.items():
+            if (n == 0) is is_fresh and (item in named) is is_named:
+                yield item
+
+
+def _first(connection: sqlite3.Connection, condition: str, *values: object) -> Assignment | None:
+    row = connection.execute(f"SELECT {_COLUMNS} FROM assignments WHERE {condition} LIMIT 1", values).fetchone()
+    if row is None:
+        return None
+    assignment_id, rater, battle_id, view, is_turned, state, until = row
+    return Assignment(assignment_id, rater, battle_id, view, bool(is_turned), state, until)
+
+
+def _assignment(connection: sqlite3.Connection, assignment_id: str) -> Assignment:
+    found = _first(connection, "assignment_id = ?", assignment_id)
+    assert found
+    return found
+
+
+def _assignment_on(connection: sqlite3.Connection, rater: str, battle_id: str) -> Assignment:
+    """Return a rater's assignment of a pair, or one without a number where the rater was not given the pair."""
+    unasked = Assignment("", rater, battle_id, view="", is_turned=False, state="", until=0)
+    return _first(connection, "rater = ? AND battle_id = ?", rater, battle_id) or unasked
+
+
+def _note(
+    connection: sqlite3.Connection, event: str, assignment: Assignment, at: float, vote_id: str | None = None
+) -> None:
+    query = "INSERT INTO events (time, event, assignment_id, rater, battle_id, vote_id) VALUES (?, ?, ?, ?, ?, ?)"
+    connection.execute(query, (at, event, assignment.assignment_id, assignment.rater, assignment.battle_id, vote_id))
+
+
+def _knows(connection: sqlite3.Connection, assignment: Assignment) -> bool:
+    query = "SELECT 1 FROM events WHERE rater = ? AND battle_id = ? AND event = 'names_shown' LIMIT 1"
+    return connection.execute(query, (assignment.rater, assignment.battle_id)).fetchone() is not None
+
+
+def _named(connection: sqlite3.Connection, rater: str) -> set[str]:
+    """Return the pairs whose names a rater was shown."""
+    query = "SELECT DISTINCT battle_id FROM events WHERE rater = ? AND event = 'names_shown'"
+    return {battle_id for (battle_id,) in connection.execute(query, (rater,))}
+
+
+# Who has which item, kept in memory so that 30,000 pairs are not counted again for every page.
+# What changed since the last look is read from the database's events: each change of an assignment but a longer
+# lease leaves one. So this is where to look for a free item, and no more: whoever hands one out counts again, in
+# the database.
+
+_CHANGED = "SELECT DISTINCT battle_id FROM events WHERE place > ?"
+_END = "max(CASE state WHEN 'voted' THEN 9e999 ELSE until END)"  # of a vote: never
+_TAKERS_TAKEN = "FROM assignments WHERE state != 'skipped'"
+_ENDS = f"SELECT battle_id, {_END} {_TAKERS_TAKEN} AND battle_id IN ({_CHANGED}) GROUP BY battle_id, rater"
+_ENDS_OF = f"SELECT {_END} {_TAKERS_TAKEN} AND battle_id = ? GROUP BY rater"
+
+
+class Takers:
+    """The raters that have each item, by vote or by lease; may be used by several threads."""
+
+    def __init__(self, items: Collection[str], wanted: int) -> None:
+        """Know of nobody yet.
+
+        Args:
+            items: what is handed out.
+            wanted: raters that each of them gets.
+        """
+        self._items, self._wanted = items, wanted
+        self._n: dict[str, int] = {}
+        self._free: dict[str, int] | None = None  # as it is returned; None: to be made from what is above
+        self._leased: dict[str, float] = {}
+        self._n_read = 0
+        self._lock = threading.Lock()
+
+    def free(self, connection: sqlite3.Connection, now: float) -> dict[str, int]:
+        """Return item -> raters that have it now, of the items that may have one more, in their order."""
+        with self._lock:
+            self._read(connection)
+            for item in [item for item, end in self._leased.items() if end <= now]:
+                self._keep(item, _ends_after(connection, item, now))
+            if self._free is None:
+                n_of, wanted = self._n, self._wanted
+                self._free = {item: n for item in self._items if (n := n_of.get(item, 0)) < wanted}
+            return self._free.copy()
+
+    def _read(self, connection: sqlite3.Connection) -> None:
+        """Read the items that anything happened to since the last time."""
+        (newest,) = connection.execute("SELECT coalesce(max(place), 0) FROM events").fetchone()
+        if newest <= self._n_read:
+            return
+        ends_of: dict[str, list[float]] = {item: [] for (item,) in connection.execute(_CHANGED, (self._n_read,))}
+        for item, end in connection.execute(_ENDS, (self._n_read,)):
+            ends_of.setdefault(item, []).append(end)
+        for item, ends in ends_of.items():
+            self._keep(item, ends)
+        self._n_read = newest
+
+    def _keep(self, item: str, ends: list[float]) -> None:
+        """Keep the times at which the raters of an item lose it."""
+        n = self._n[item] = len(ends)
+        if self._free is not None and item in self._free:
+            if n < self._wanted:
+                self._free[item] = n
+            else:
+                del self._free[item]
+        elif n < self._wanted and item in self._items:
+            self._free = None  # it is free again, and has its place in the order
+        self._leased.pop(item, None)
+        if ends and not math.isinf(first := min(ends)):
+            self._leased[item] = first
+
+
+def _ends_after(connection: sqlite3.Connection, item: str, now: float) -> list[float]:
+    """Return the ends of one item's votes and leases that are not over: a longer lease leaves no event."""
+    return [end for (end,) in connection.execute(_ENDS_OF, (item,)) if end > now]

@@ -1,0 +1,287 @@
+"""The arena behind pages and interface: who compares what, what a vote becomes, what is shown after it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ragtasks.arena.battles import Answer, AnswerPool, Battle, shuffled
+from ragtasks.arena.store import LEASE_SECONDS, Assignment, Queue, VoteStore
+from ragtasks.arena.votes import LONGEST_REASON, Preference, Side, Vote
+from ragtasks.benchmarks import response_of
+from ragtasks.errors import ConfigurationError
+from ragtasks.files import canonical_hash
+from ragtasks.metrics import CitedSentence, parse_cited
+from ragtasks.records import Message, Passage, Response
+from ragtasks.submissions.trec_rag import answer_of
+
+
+@dataclass(frozen=True, slots=True)
+class Revealed:
+    """What a rater learns after the vote."""
+
+    systems: tuple[str, str]
+    """In the order shown."""
+    vote: Vote
+    """The vote."""
+
+
+class Arena:
+    """One server's battles and votes; may be used by several threads."""
+
+    def __init__(
+        self,
+        store: VoteStore,
+        pool: AnswerPool | None,
+        raters_per_battle: int = 1,
+        *,
+        lease_seconds: float = LEASE_SECONDS,
+    ) -> None:
+        """Take up where the database stands.
+
+        Args:
+            store: where votes are.
+            pool: saved answers to compare; None where only pipelines are asked.
+            raters_per_battle: how many raters each battle gets.
+            lease_seconds: how long a pair that was opened waits for its vote.
+        """
+        self.store, self.pool = store, pool
+        self.raters_per_battle, self.lease_seconds = raters_per_battle, lease_seconds
+        battles = pool.battles if pool else ()
+        self._battles = {battle.battle_id: battle for battle in battles}
+        self._of_item: dict[tuple[str, ...], list[Battle]] = {}
+        for battle in battles:
+            self._of_item.setdefault(tuple(battle.first.item), []).append(battle)
+        open_questions = shuffled(battle_id for battle_id, battle in self._battles.items() if not battle.is_equal)
+        self.queue = Queue(
+            store, open_questions, raters_per_battle, lease_seconds=lease_seconds, related=self._with_an_answer_of
+        )
+
+    def _with_an_answer_of(self, battle_id: str) -> tuple[str, ...]:
+        """Return the other battles that show one of the answers of a battle."""
+        named = self._battles.get(battle_id)
+        texts = _texts(named) if named else set()
+        others = self.battles_of(named.first.item) if named else ()
+        return tuple(one.battle_id for one in others if one.battle_id != battle_id and texts & _texts(one))
+
+    @property
+    def systems(self) -> tuple[str, ...]:
+        """Systems with saved answers."""
+        return self.pool.systems if self.pool else ()
+
+    def battle(self, battle_id: str) -> Battle | None:
+        """Return a battle of saved answers, or one that was fought live; None for an unknown one."""
+        found = self._battles.get(battle_id)
+        if found is None and (text := self.store.live(battle_id)) is not None:
+            return battle_of(text)
+        return found
+
+    def open_for(self, rater: str, assignment_id: str) -> tuple[Assignment, Battle] | None:
+        """Return an assignment of this rater with its battle; None where there is no such one.
+
+        Raises:
+            VoteRefusedError: it was open for too long, and went to others.
+        """
+        assignment = self.queue.look(assignment_id, rater)
+        battle = self.battle(assignment.battle_id) if assignment else None
+        return (assignment, battle) if assignment and battle else None
+
+    def chosen_by_hand(self, rater: str, battle_id: str) -> Assignment | None:
+        """Return the assignment of a battle that the rater chose with the names in view; None for an unknown one.
+
+        Raises:
+            VoteRefusedError: the pair has all the raters that it gets.
+        """
+        return self.queue.assign(rater, battle_id, "side_by_side") if self.battle(battle_id) else None
+
+    def keep_live(self, battle: Battle, rater: str, view: str, *, is_turned: bool) -> Assignment:
+        """Keep a battle that pipelines fought, and return its assignment in the order that was shown."""
+        self.store.keep_live(battle.battle_id, battle_text(battle))
+        return self.queue.assign(rater, battle.battle_id, view, is_turned=is_turned)
+
+    def vote(self, assignment: Assignment, battle: Battle, preference: Preference, reason: str) -> Revealed:
+        """Keep a vote, and return the names.
+
+        Raises:
+            VoteRefusedError: the assignment is not open any more.
+        """
+        first, second = self._sides(assignment, battle)
+        task = battle.first.response.task
+        at = time.time()
+        vote = Vote(
+            vote_id=canonical_hash([assignment.assignment_id, at])[:16],
+            battle_id=battle.battle_id,
+            benchmark=battle.first.benchmark,
+            setting=battle.first.setting,
+            task_id=task.task_id,
+            conversation_id=task.conversation_id,
+            answerability="" if battle.first.setting == "live" else task.answerability.value,
+            first=first,
+            second=second,
+            preference=preference,
+            rater=assignment.rater,
+            kind="human",
+            reason=reason.strip()[:LONGEST_REASON],
+            time=at,
+        )
+        return Revealed((first.system, second.system), self.queue.vote(assignment, vote))
+
+    def revealed(self, assignment: Assignment, battle: Battle) -> Revealed | None:
+        """Return the names of an assignment that has its vote; None for one that has none."""
+        vote = self.queue.vote_of(assignment)
+        first, second = self._sides(assignment, battle)
+        return Revealed((first.system, second.system), vote) if vote else None
+
+    @staticmethod
+    def names(assignment: Assignment, battle: Battle) -> tuple[str, str]:
+        """Return the systems in the order shown: for pages that show them before the vote."""
+        return (battle.systems[1], battle.systems[0]) if assignment.is_turned else battle.systems
+
+    @staticmethod
+    def shown(assignment: Assignment, battle: Battle) -> ShownBattle:
+        """Return a battle in the order of its assignment."""
+        return show(battle, is_turned=assignment.is_turned)
+
+    @staticmethod
+    def _sides(assignment: Assignment, battle: Battle) -> tuple[Side, Side]:
+        sides = battle.first.side, battle.second.side
+        return (sides[1], sides[0]) if assignment.is_turned else sides
+
+    def battles_of(self, item: Sequence[str]) -> tuple[Battle, ...]:
+        """Return the battles of saved answers to one item."""
+        return tuple(self._of_item.get(tuple(item), ()))
+
+
+def _texts(battle: Battle) -> set[str]:
+    return {battle.first.response.text, battle.second.response.text}
+
+
+# What a rater sees of a battle: two answers by sentence with what they cite, in the order drawn, without names.
+
+LABELS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+"""Names of answers while their systems are hidden."""
+_MOST_KEPT = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class ShownAnswer:
+    """One answer."""
+
+    label: str
+    """Its letter."""
+    response: Response
+    """What its system was asked and shown, and said."""
+
+    @property
+    def lines(self) -> tuple[tuple[CitedSentence, ...], ...]:
+        """Paragraphs of sentences with what each cites."""
+        return _lines(self.response.text, len(self.response.passages))
+
+    @property
+    def passages(self) -> tuple[Passage, ...]:
+        """What its system was shown."""
+        return self.response.passages
+
+    @property
+    def trec(self) -> str:
+        """The answer as JSON in the format of TREC RAG, under its letter; or why it cannot be written so."""
+        return trec_of(self.response, self.label)
+
+
+@dataclass(frozen=True, slots=True)
+class ShownBattle:
+    """A conversation and answers to its last message."""
+
+    conversation: tuple[Message, ...]
+    """The last message is the question."""
+    answers: tuple[ShownAnswer, ...]
+    """In the order drawn."""
+
+
+def show(battle: Battle, *, is_turned: bool) -> ShownBattle:
+    """Return a battle as raters see it; nothing in it depends on the systems' names."""
+    answers = (battle.second, battle.first) if is_turned else (battle.first, battle.second)
+    shown = tuple(ShownAnswer(label, answer.response) for label, answer in zip(LABELS, answers, strict=False))
+    return ShownBattle(battle.first.response.task.messages, shown)
+
+
+def trec_of(response: Response, name: str) -> str:
+    """Return an answer as indented JSON in the format of TREC RAG, or why it cannot be written so."""
+    try:
+        row = answer_of(response, name).row()
+    except ConfigurationError as error:
+        return str(error)
+    return json.dumps(row, indent=2, ensure_ascii=False)
+
+
+@lru_cache(maxsize=_MOST_KEPT)
+def _lines(text: str, n_passages: int) -> tuple[tuple[CitedSentence, ...], ...]:
+    """Return the paragraphs of an answer; a line of citations alone belongs to the one before it."""
+    lines: list[tuple[CitedSentence, ...]] = []
+    pending = ""
+    for line in text.splitlines():
+        if line.strip() and parse_cited(line, 0):
+            lines.append(parse_cited(pending + line, n_passages))
+            pending = ""
+        elif line.strip() and lines:
+            lines[-1] = parse_cited(_last_text(lines[-1]) + " " + line, n_passages) or lines[-1]
+        elif line.strip():
+            pending = line
+    return tuple(lines)
+
+
+def _last_text(line: tuple[CitedSentence, ...]) -> str:
+    return " ".join(item.text + "".join(f" [{number + 1}]" for number in item.citations) for item in line)
+
+
+def battle_text(battle: Battle) -> str:
+    """Return a live battle as JSON, for the database."""
+    return json.dumps({"first": _answer_fields(battle.first), "second": _answer_fields(battle.second)})
+
+
+def battle_of(text: str) -> Battle:
+    """Return the live battle of a JSON text that `battle_text` wrote."""
+    found = json.loads(text)
+    return Battle(_answer(found["first"]), _answer(found["second"]))
+
+
+def _answer_fields(answer: Answer) -> Mapping[str, object]:
+    task = answer.response.task
+    return {
+        "system": answer.system,
+        "refuses": answer.refuses,
+        "benchmark": answer.benchmark,
+        "text": answer.response.text,
+        "doc": {
+            "task_id": task.task_id,
+            "conversation_id": task.conversation_id,
+            "turn": task.turn,
+            "domain": task.domain,
+            "history": [{"role": m.role.value, "content": m.text} for m in task.messages[:-1]],
+            "question": task.question,
+            "target": "",
+            "answerability": task.answerability.value,
+            "question_types": [],
+            "multi_turn": task.multi_turn,
+            "references": [],
+            "passages": [
+                {"passage_id": p.passage_id, "title": p.title, "text": p.text} for p in answer.response.passages
+            ],
+        },
+    }
+
+
+def _answer(fields: Mapping[str, object]) -> Answer:
+    doc = fields["doc"]
+    assert isinstance(doc, dict)
+    return Answer(
+        system=str(fields["system"]),
+        benchmark=str(fields["benchmark"]),
+        setting="live",
+        response=response_of(doc, str(fields["text"])),
+        refuses=bool(fields["refuses"]),
+        scores={},
+    )

@@ -1,0 +1,275 @@
+"""Battles between systems that are asked now, and their pages."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import secrets
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import APIRouter, Form, HTTPException, Request
+from fastapi.responses import HTMLResponse, RedirectResponse, StreamingResponse
+from fastapi.responses import Response as HttpResponse
+
+from ragtasks.arena.battles import Answer, Battle
+from ragtasks.arena.store import Assignment
+from ragtasks.arena.web._comparing import Arena
+from ragtasks.arena.web._pipelines import NO_ANSWER, Pipeline, ask_pipeline
+from ragtasks.arena.web._site import Site
+from ragtasks.errors import ConfigurationError, ModelError
+from ragtasks.metrics import RuleBasedIdk
+from ragtasks.records import IdkVerdict, Message, Response, Role
+
+# Battles between systems that are asked now: both at once, their answers shown once both are there.
+# How an answer comes says who gives it: its speed, its thinking, the words of a server that fails. So nothing is
+# shown before both are whole, then both appear from beginning to end in the same steps. Of a failure raters learn
+# that there was one, and nobody can vote on it; the log has the system and the reason.
+
+_LOGGER = logging.getLogger(__name__)
+_STEP_SECONDS = 0.05
+_STEP_CHARACTERS = 12
+_MOST_STEPS = 40
+_MOST_KEPT = 500
+_MOST_RUNNING = 64
+_LABELS = "AB"
+
+
+@dataclass
+class LiveBattle:
+    """One battle that is being fought, or was."""
+
+    rater: str
+    """Who asked."""
+    view: str
+    """`blinded` or `side_by_side`."""
+    messages: tuple[Message, ...]
+    """The conversation."""
+    names: tuple[str, str]
+    """The systems, in the order shown."""
+    texts: tuple[str, ...] = ()
+    """Both answers, without thinking, once both are there."""
+    failure: str = ""
+    """Why there is nothing to vote on; empty where there is, or may be."""
+    assignment: Assignment | None = None
+    """What the rater votes on, once both answers are there."""
+    work: asyncio.Task[None] | None = None
+    """What asks the systems."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more comes."""
+        return bool(self.failure) or self.assignment is not None
+
+
+class LiveBattles:
+    """The battles of one server's pipelines; lives on the server's event loop."""
+
+    def __init__(self, arena: Arena, pipelines: Mapping[str, Pipeline], patience_seconds: float) -> None:
+        """Take the systems, and how long each may take for an answer."""
+        self._arena, self.pipelines, self._patience = arena, dict(pipelines), patience_seconds
+        self._battles: OrderedDict[str, LiveBattle] = OrderedDict()
+
+    def begin(self, rater: str, messages: Sequence[Message], names: Sequence[str]) -> str:
+        """Ask two systems, and return the number of the battle.
+
+        Args:
+            rater: who asks.
+            messages: the conversation, its last message the user's.
+            names: two systems in the order to be shown; none: two are drawn, and hidden.
+
+        Raises:
+            ConfigurationError: unknown systems, or too many battles at once.
+        """
+        running = [battle for battle in self._battles.values() if not battle.is_over]
+        if len(running) >= _MOST_RUNNING or any(battle.rater == rater for battle in running):
+            raise ConfigurationError(
+                "answers to your last question, or to others', are still being written: wait a little"
+            )
+        if names and (len(set(names)) != 2 or not set(names) <= self.pipelines.keys()):
+            raise ConfigurationError("choose two different systems, or none")
+        one, other = names or secrets.SystemRandom().sample(sorted(self.pipelines), 2)
+        battle = LiveBattle(rater, "side_by_side" if names else "blinded", tuple(messages), (one, other))
+        number = secrets.token_hex(12)
+        self._battles[number] = battle
+        while len(self._battles) > _MOST_KEPT:
+            self._battles.popitem(last=False)
+        battle.work = asyncio.get_running_loop().create_task(self._fight(battle))
+        return number
+
+    def find(self, rater: str, number: str) -> LiveBattle | None:
+        """Return a battle of this rater; None where there is no such one."""
+        battle = self._battles.get(number)
+        return battle if battle and battle.rater == rater else None
+
+    async def _fight(self, battle: LiveBattle) -> None:
+        try:
+            found = await asyncio.gather(*(self._answer(battle, name) for name in battle.names), return_exceptions=True)
+            for name, item in zip(battle.names, found, strict=True):
+                if isinstance(item, BaseException) and not isinstance(item, ModelError):
+                    _LOGGER.error("live system %s failed", name, exc_info=item)
+            answers = [item for item in found if isinstance(item, Answer)]
+            if len(answers) < len(battle.names):
+                battle.failure = NO_ANSWER
+                return
+            fought = Battle(*sorted(answers, key=lambda answer: answer.system))
+            battle.texts = tuple(answer.response.text for answer in answers)
+            battle.assignment = await asyncio.to_thread(
+                self._arena.keep_live,
+                fought,
+                battle.rater,
+                battle.view,
+                is_turned=answers[0].system != fought.first.system,
+            )
+        except Exception:
+            battle.failure = "the battle could not be kept"
+            raise
+
+    async def _answer(self, battle: LiveBattle, name: str) -> Answer:
+        response = await ask_pipeline(self.pipelines[name], battle.messages, patience_seconds=self._patience)
+        return live_answer(name, response)
+
+    async def events(self, battle: LiveBattle) -> AsyncIterator[str]:
+        """Yield server-sent events: `begin`, then `text` of both sides, then `done` with an address, or `failed`."""
+        yield _event("begin", {})
+        if battle.work is not None:
+            await asyncio.wait([battle.work])
+        if battle.assignment is None:
+            yield _event("failed", {"why": battle.failure})
+            return
+        for parts in steps_of(battle.texts):
+            yield _event("text", dict(zip(_LABELS, parts, strict=True)))
+            await asyncio.sleep(_STEP_SECONDS)
+        yield _event("done", {"next": f"/battles/{battle.assignment.assignment_id}"})
+
+
+def steps_of(texts: Sequence[str]) -> Iterator[list[str]]:
+    """Yield the next part of each text, so that all begin in the first step and end in the last."""
+    n = min(_MOST_STEPS, -(-max(map(len, texts)) // _STEP_CHARACTERS))
+    for step in range(n):
+        yield [text[len(text) * step // n : len(text) * (step + 1) // n] for text in texts]
+
+
+def live_answer(name: str, response: Response) -> Answer:
+    """Return what a system answered now as an answer that can be compared."""
+    (label,) = RuleBasedIdk().detect([response])
+    return Answer(name, "live", "live", response, label.verdict is IdkVerdict.YES, {})
+
+
+def _event(name: str, content: Mapping[str, str]) -> str:
+    return f"event: {name}\ndata: {json.dumps(content)}\n\n"
+
+
+# The pages of live battles: ask a question or continue a conversation, watch both answers come, then vote.
+
+LONGEST_TEXT = 20_000
+"""Characters of a conversation."""
+_MOST_OFFERED = 400
+_FormText = Annotated[str, Form()]
+
+
+def live_pages(
+    site: Site, arena: Arena, live: LiveBattles, conversations: Mapping[str, Sequence[Message]]
+) -> APIRouter:
+    """Return the routes of live battles.
+
+    Args:
+        site: what all pages need.
+        arena: battles and votes.
+        live: the battles.
+        conversations: name -> a conversation that may be continued, such as a benchmark's.
+    """
+    router = APIRouter(include_in_schema=False)
+    offered = dict(list(conversations.items())[:_MOST_OFFERED])
+
+    @router.get("/live")
+    def ask(request: Request) -> HTMLResponse:
+        site.session(request)
+        return site.page(request, "ask", systems=sorted(live.pipelines), conversations=offered, problem="")
+
+    @router.post("/live")
+    async def begin(  # noqa: PLR0917 (one parameter a field)
+        request: Request,
+        question: _FormText = "",
+        earlier: _FormText = "",
+        conversation: _FormText = "",
+        follow: _FormText = "",
+        side: _FormText = "first",
+        first: _FormText = "",
+        second: _FormText = "",
+        form_token: _FormText = "",
+    ) -> HttpResponse:
+        session = site.own_form(request, form_token)
+        try:
+            before = _followed(arena, session.rater, follow, side) if follow else messages_of(earlier)
+            messages = list(offered[conversation]) if conversation in offered else _asked(before, question)
+            number = live.begin(session.rater, messages, [name for name in (first, second) if name])
+        except ConfigurationError as error:
+            shown = {"systems": sorted(live.pipelines), "conversations": offered, "problem": str(error)}
+            return site.page(request, "ask", 422, **shown)
+        return RedirectResponse(f"/live/{number}", 303)
+
+    def found(request: Request, number: str) -> LiveBattle:
+        battle = live.find(site.session(request).rater, number)
+        if battle is None:
+            raise HTTPException(404, "There is no such battle among yours. Ask again.")
+        return battle
+
+    @router.get("/live/{number}")
+    def watch(request: Request, number: str) -> HttpResponse:
+        battle = found(request, number)
+        if battle.assignment is not None:
+            return RedirectResponse(f"/battles/{battle.assignment.assignment_id}", 303)
+        names = battle.names if battle.view == "side_by_side" else ("", "")
+        return site.page(
+            request, "watch", conversation=battle.messages, number=number, names=names, failure=battle.failure
+        )
+
+    @router.get("/live/{number}/events")
+    async def events(request: Request, number: str) -> HttpResponse:
+        return StreamingResponse(live.events(found(request, number)), media_type="text/event-stream")
+
+    return router
+
+
+def messages_of(text: str) -> list[Message]:
+    """Return the messages of a text whose paragraphs are spoken in turns, the user first; [] for none."""
+    parts = [part.strip() for part in text.replace("\r\n", "\n").split("\n\n") if part.strip()]
+    roles = (Role.USER, Role.ASSISTANT)
+    return [Message(roles[place % 2], part) for place, part in enumerate(parts)]
+
+
+def _asked(before: list[Message], question: str) -> list[Message]:
+    """Return a conversation with a question at its end.
+
+    Raises:
+        ConfigurationError: no question, too long a text, or earlier turns that end with the user.
+    """
+    if not question.strip():
+        raise ConfigurationError("Ask a question, or choose a conversation.")
+    if len(before) % 2:
+        raise ConfigurationError(
+            "The earlier conversation ends with the user: add the assistant's reply, after a blank line."
+        )
+    messages = [*before, Message(Role.USER, question.strip())]
+    if sum(len(message.text) for message in messages) > LONGEST_TEXT:
+        raise ConfigurationError(f"The conversation is longer than {LONGEST_TEXT:,} characters.")
+    return messages
+
+
+def _followed(arena: Arena, rater: str, assignment_id: str, side: str) -> list[Message]:
+    """Return the conversation of a battle with the answer of one side as its last message.
+
+    Raises:
+        ConfigurationError: no such battle with a vote.
+    """
+    opened = arena.open_for(rater, assignment_id)
+    if opened is None or opened[0].state != "voted":
+        raise ConfigurationError("Vote first, then continue the conversation.")
+    assignment, battle = opened
+    is_first = (side == "first") != assignment.is_turned
+    response = (battle.first if is_first else battle.second).response
+    return [*response.task.messages, Message(Role.ASSISTANT, response.text)]

@@ -1,0 +1,207 @@
+"""The review of a benchmark's pairs: decisions and pages."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+from typing import Annotated
+
+from fastapi import APIRouter, FastAPI, Form, HTTPException, Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+
+from ragtasks._version import __version__
+from ragtasks.arena.store import Standing, VoteStore
+from ragtasks.arena.web._guard import Application
+from ragtasks.arena.web._site import Identity, Site, Wording, entrance, guarded
+from ragtasks.synthesis import (
+    LONGEST_NOTE,
+    LONGEST_TEXT,
+    DecisionError,
+    Pair,
+    Review,
+    decide,
+    read_reviews,
+    review_section,
+)
+
+# The desk behind the pages of a review: who decided what, and what comes next.
+
+
+class ReviewDesk:
+    """One server's pairs and decisions; may be used by several threads."""
+
+    def __init__(self, store: VoteStore, pairs: Sequence[Pair]) -> None:
+        """Take up where the database stands."""
+        self.store, self.pairs = store, tuple(pairs)
+        self._lock = threading.Lock()
+        found, self.n_others = read_reviews(pairs, store.reviews())
+        self._of: dict[str, dict[str, Review]] = {}
+        for review in found:
+            self._of.setdefault(review.reviewer, {})[review.pair_id] = review
+
+    def pair(self, number: int) -> Pair | None:
+        """Return a pair by its place, from 1; None for an unknown one."""
+        return self.pairs[number - 1] if 0 < number <= len(self.pairs) else None
+
+    def decisions_of(self, reviewer: str) -> Mapping[str, Review]:
+        """Return pair id -> a reviewer's last decision on it."""
+        with self._lock:
+            return dict(self._of.get(reviewer, {}))
+
+    def reviews(self) -> list[Review]:
+        """Return everybody's last decisions, in the order of the pairs."""
+        with self._lock:
+            known = [dict(own) for own in self._of.values()]
+        return [own[pair.pair_id] for pair in self.pairs for own in known if pair.pair_id in own]
+
+    def standing(self, reviewer: str) -> Standing:
+        """Return how far a reviewer has come."""
+        n_done = len(self.decisions_of(reviewer))
+        return Standing(n_done, len(self.pairs) - n_done)
+
+    def next_for(self, reviewer: str, after: int = 0) -> Pair | None:
+        """Return the next pair that a reviewer has not decided on, after a place first; None where none is left."""
+        own = self.decisions_of(reviewer)
+        in_turn = (*self.pairs[after:], *self.pairs[:after])
+        return next((pair for pair in in_turn if pair.pair_id not in own), None)
+
+    def decide(self, reviewer: str, pair: Pair, choice: str, texts: Mapping[str, str], note: str) -> Review:
+        """Keep a decision; on disk when this returns.
+
+        Raises:
+            DecisionError: no choice, or a text that is empty or too long.
+        """
+        decision, at = decide(pair, choice, texts, note), time.time()
+        review = Review(reviewer, pair.pair_id, decision, at)
+        with self._lock:
+            self.store.keep_review(reviewer, pair.pair_id, decision.model_dump_json(exclude_defaults=True), at)
+            self._of.setdefault(reviewer, {})[pair.pair_id] = review
+        return review
+
+
+# The pages of a review: a pair to accept, edit or reject in its conversation, all pairs, how far reviewers agree.
+
+_WORDING = Wording(
+    "Review",
+    "Is this pair right?",
+    "You will see questions with their answers, one after the other in their conversations, and the passages that the "
+    "answers rest on. Accept a pair, edit it, or reject it; every decision is saved at once, and you can change it.",
+    "reviewed",
+)
+_TABS = (("/pairs", "Review"), ("/all", "All pairs"), ("/agreement", "Agreement"))
+_A_PAGE = 100
+_FormText = Annotated[str, Form()]
+
+
+def review_application(
+    desk: ReviewDesk,
+    *,
+    title: str,
+    token: str | None = None,
+    types_names: bool = False,
+    hosts: frozenset[str] | None = None,
+) -> Application:
+    """Return the application of a review.
+
+    Args:
+        desk: pairs and decisions.
+        title: stands above every page.
+        token: what reviewers who type their names must show; None: nothing.
+        types_names: whether anybody comes in under any name, not only who is invited.
+        hosts: names under which the server may be addressed; None: any.
+    """
+    identity = Identity(desk.store.secret, token, None if types_names else desk.store)
+    site = Site(identity, _TABS, title, _WORDING, desk.standing)
+    app = FastAPI(title="ragtasks review", version=__version__, docs_url=None, redoc_url=None, openapi_url=None)
+    app.include_router(entrance(site))
+    app.include_router(_review_pages(site, desk))
+    return guarded(app, site, hosts)
+
+
+def _review_pages(site: Site, desk: ReviewDesk) -> APIRouter:
+    router = APIRouter(include_in_schema=False)
+
+    def found(number: int) -> Pair:
+        pair = desk.pair(number)
+        if pair is None:
+            raise HTTPException(404, "There is no such pair.")
+        return pair
+
+    @router.get("/pairs")
+    @site.in_turn
+    def next_pair(request: Request, after: int = 0) -> Response:
+        session = site.session(request)
+        pair = desk.next_for(session.rater, min(max(after, 0), len(desk.pairs)))
+        if pair is None:
+            text = f"You decided on all {len(desk.pairs)} pairs. Each decision can still be changed."
+            return site.page(request, "message", heading="All done", text=text, onward=("/all", "All pairs"))
+        return RedirectResponse(f"/pairs/{pair.number}", 303)
+
+    def shown(request: Request, pair: Pair, status: int = 200, **fields: object) -> HTMLResponse:
+        own = desk.decisions_of(site.session(request).rater).get(pair.pair_id)
+        texts = own.decision.texts or pair.texts if own else pair.texts
+        known = {
+            "pair": pair,
+            "texts": texts,
+            "own": own,
+            "when": _when(own) if own else "",
+            "n_pairs": len(desk.pairs),
+            "note": own.decision.note if own else "",
+            "is_edited": False,
+            "problem": "",
+            "longest_text": LONGEST_TEXT,
+            "longest_note": LONGEST_NOTE,
+        }
+        return site.page(request, "pair", status, **{**known, **fields})
+
+    @router.get("/pairs/{number}")
+    @site.in_turn
+    def look(request: Request, number: int, edit: int = 0) -> HTMLResponse:
+        site.session(request)
+        return shown(request, found(number), is_edited=bool(edit))
+
+    @router.post("/pairs/{number}")
+    def decide(  # noqa: PLR0917 (one parameter a field)
+        request: Request,
+        number: int,
+        choice: _FormText = "",
+        version: _FormText = "",
+        question: _FormText = "",
+        standalone: _FormText = "",
+        answer: _FormText = "",
+        note: _FormText = "",
+        form_token: _FormText = "",
+    ) -> Response:
+        session, pair = site.own_form(request, form_token), found(number)
+        if version != pair.version:
+            raise HTTPException(409, "This pair has changed since you opened it. Go back and load the page again.")
+        texts = {"question": question, "standalone": standalone, "answer": answer}
+        try:
+            desk.decide(session.rater, pair, choice, texts, note)
+        except DecisionError as error:
+            is_edited = choice == "edit"
+            given = {"texts": texts} if is_edited else {}
+            return shown(request, pair, 422, problem=str(error), note=note, is_edited=is_edited, **given)
+        return RedirectResponse(f"/pairs?after={number}", 303)
+
+    @router.get("/all")
+    def everything(request: Request, start: int = 1) -> HTMLResponse:
+        session = site.session(request)
+        first = min(max(start, 1), len(desk.pairs))
+        own = desk.decisions_of(session.rater)
+        rows = [(pair, own.get(pair.pair_id)) for pair in desk.pairs[first - 1 : first - 1 + _A_PAGE]]
+        return site.page(request, "all_pairs", rows=rows, first=first, a_page=_A_PAGE, n_pairs=len(desk.pairs))
+
+    @router.get("/agreement")
+    def agreement(request: Request) -> HTMLResponse:
+        site.session(request)
+        section = review_section(site.title, desk.pairs, desk.reviews())
+        return site.page(request, "tables", heading="Agreement", sections=[section])
+
+    return router
+
+
+def _when(review: Review) -> str:
+    return datetime.fromtimestamp(review.time, timezone.utc).strftime("%Y-%m-%d %H:%M UTC")

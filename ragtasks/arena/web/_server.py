@@ -1,0 +1,255 @@
+"""Starts the server: on this machine only unless told otherwise, raters by invitation or under names that they type."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+
+from fastapi import FastAPI
+
+from ragtasks._version import __version__
+from ragtasks.arena.battles import AnswerPool
+from ragtasks.arena.store import LEASE_SECONDS, Standing, VoteRefusedError, VoteStore
+from ragtasks.arena.web._comparing import Arena
+from ragtasks.arena.web._guard import Application
+from ragtasks.arena.web._interface import interface
+from ragtasks.arena.web._live import LiveBattles, live_pages
+from ragtasks.arena.web._pages import form_pages, pages, pair_pages, refused
+from ragtasks.arena.web._pipelines import Pipeline
+from ragtasks.arena.web._site import Identity, Site, Wording, entrance, guarded
+from ragtasks.errors import ConfigurationError, MissingExtraError, clear_error
+from ragtasks.records import Message
+from ragtasks.synthesis import Pair
+
+_SHORTEST_TOKEN = 12
+
+
+def serve(
+    pool: AnswerPool | None,
+    database: Path,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8765,
+    token: str | None = None,
+    types_names: bool = False,
+    raters_per_battle: int = 1,
+    lease_seconds: float = LEASE_SECONDS,
+    title: str = "",
+    pipelines: Sequence[Pipeline] = (),
+    conversations: Mapping[str, Sequence[Message]] = MappingProxyType({}),
+    patience_seconds: float = 120.0,
+    say: Callable[[str], object] = print,
+) -> None:
+    """Serve the arena until the process is told to end.
+
+    Args:
+        pool: saved answers.
+        database: file of votes; made where there is none.
+        host: address to listen on.
+        port: port to listen on; 0: a free one.
+        token: what raters who type their names must show.
+        types_names: whether anybody comes in under any name, not only who is invited.
+        raters_per_battle: how many raters each battle gets.
+        lease_seconds: how long a pair that was opened waits for its vote, before it goes to others.
+        title: stands above every page; default: the benchmark.
+        pipelines: systems that are asked live.
+        conversations: name -> a conversation that may be continued live.
+        patience_seconds: longest wait for a pipeline's answer.
+        say: is told the address, once the server answers there.
+
+    Raises:
+        ConfigurationError: typed names outside this machine without a token, or an address that cannot be had.
+        CacheError: the database cannot be used.
+        MissingExtraError: the extra `arena` is not installed.
+    """
+    try:
+        from ragtasks.arena.web._comparing import Arena
+    except ImportError as error:
+        raise MissingExtraError(str(error.name), "arena", "the web arena") from error
+
+    def made(store: VoteStore, hosts: frozenset[str] | None) -> Application:
+        return application(
+            Arena(store, pool, raters_per_battle, lease_seconds=lease_seconds),
+            title=title or _title(pool),
+            token=token,
+            types_names=types_names,
+            hosts=hosts,
+            pipelines=pipelines,
+            conversations=conversations,
+            patience_seconds=patience_seconds,
+        )
+
+    if types_names:
+        _check_token(host, token)
+    _serve(made, database, host, port, say, types_names=types_names)
+
+
+def serve_review(
+    pairs: Sequence[Pair],
+    database: Path,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8765,
+    token: str | None = None,
+    types_names: bool = False,
+    title: str = "",
+    say: Callable[[str], object] = print,
+) -> None:
+    """Serve the review of a benchmark until the process is told to end.
+
+    Args:
+        pairs: what is reviewed.
+        database: file of decisions; made where there is none.
+        host: address to listen on.
+        port: port to listen on; 0: a free one.
+        token: what reviewers who type their names must show.
+        types_names: whether anybody comes in under any name, not only who is invited.
+        title: stands above every page.
+        say: is told the address, once the server answers there.
+
+    Raises:
+        ConfigurationError: as `serve`.
+        CacheError: the database cannot be used.
+        MissingExtraError: the extra `arena` is not installed.
+    """
+    try:
+        from ragtasks.arena.web._review import ReviewDesk, review_application
+    except ImportError as error:
+        raise MissingExtraError(str(error.name), "arena", "the pages of a review") from error
+
+    def made(store: VoteStore, hosts: frozenset[str] | None) -> Application:
+        desk = ReviewDesk(store, pairs)
+        return review_application(desk, title=title, token=token, types_names=types_names, hosts=hosts)
+
+    if types_names:
+        _check_token(host, token)
+    _serve(made, database, host, port, say, types_names=types_names)
+
+
+def _serve(
+    make: Callable[[VoteStore, frozenset[str] | None], Application],
+    database: Path,
+    host: str,
+    port: int,
+    say: Callable[[str], object],
+    *,
+    types_names: bool,
+) -> None:
+    """Serve what is made of a database and the names under which it may be addressed."""
+    import uvicorn
+
+    from ragtasks.arena.web._guard import settings
+
+    store = VoteStore(database)
+    listening = _listening(host, port)
+    app = make(store, frozenset({"127.0.0.1", "localhost", "[::1]", host}) if is_loopback(host) else None)
+    shown = f"[{host}]" if ":" in host else host
+    say(f"http://{shown}:{listening.getsockname()[1]}")
+    if types_names:
+        say("names are typed: everybody who reaches this address can vote under any name")
+    elif not store.has_invitations:
+        say(f"nobody is invited yet: ragtasks arena invite NAME --database {database}")
+    try:
+        uvicorn.Server(settings(app)).run(sockets=[listening])
+    finally:
+        store.close()
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether nobody outside this machine reaches an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _check_token(host: str, token: str | None) -> None:
+    if token is not None and len(token) < _SHORTEST_TOKEN:
+        raise ConfigurationError(f"the arena's token has at least {_SHORTEST_TOKEN} characters; make another one")
+    if not is_loopback(host) and token is None:
+        message = clear_error(
+            "arena",
+            where=f"--typed-names --host {host}",
+            expected="a token, since others reach this address",
+            found="none",
+            next_step="invite raters (`ragtasks arena invite`), or set RAGTASKS_ARENA_TOKEN to a long random text",
+        )
+        raise ConfigurationError(message)
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family, backlog=512)
+    except (OSError, OverflowError) as error:
+        next_step = "name another --port (0 takes a free one)"
+        found = getattr(error, "strerror", None) or str(error)
+        raise ConfigurationError(
+            clear_error("arena", where=f"{host}:{port}", expected="a free address", found=found, next_step=next_step)
+        ) from error
+
+
+def _title(pool: AnswerPool | None) -> str:
+    return ", ".join(sorted({item[0] for item in pool.items})) if pool else "live"
+
+
+# Puts the server of battles together: pages, interface, errors, and the guard around them.
+
+_WORDING = Wording(
+    "Arena",
+    "Which answer is better?",
+    "You will see a conversation and two answers to its last message. Say which serves the user better; the names of "
+    "the systems are shown after your vote.",
+    "voted",
+)
+
+
+def application(
+    arena: Arena,
+    *,
+    title: str,
+    token: str | None = None,
+    types_names: bool = False,
+    hosts: frozenset[str] | None = None,
+    pipelines: Sequence[Pipeline] = (),
+    conversations: Mapping[str, Sequence[Message]] = MappingProxyType({}),
+    patience_seconds: float = 120.0,
+) -> Application:
+    """Return the server's application.
+
+    Args:
+        arena: battles and votes.
+        title: stands above every page.
+        token: what raters who type their names must show; None: nothing.
+        types_names: whether anybody comes in under any name, not only who is invited.
+        hosts: names under which the server may be addressed; None: any.
+        pipelines: systems that are asked live.
+        conversations: name -> a conversation that may be continued live.
+        patience_seconds: longest wait for a pipeline's answer.
+    """
+    named = {pipeline.name: pipeline for pipeline in pipelines}
+    tabs = [("/battles", "Blinded"), ("/side-by-side", "Side by side"), ("/forms", "Evaluate")] if arena.pool else []
+    tabs += [("/live", "Ask")] if len(named) > 1 else []
+
+    def standing(rater: str) -> Standing | None:
+        return arena.queue.standing(rater) if arena.pool else None
+
+    identity = Identity(arena.store.secret, token, None if types_names else arena.store)
+    site = Site(identity, (*tabs, ("/ratings", "Ratings")), title, _WORDING, standing)
+    app = FastAPI(
+        title="ragtasks arena", version=__version__, docs_url=None, redoc_url=None, openapi_url="/api/openapi.json"
+    )
+    app.include_router(pages(site, arena))  # first what is asked for most: routes are tried in order
+    app.include_router(entrance(site))
+    if arena.pool:
+        app.include_router(pair_pages(site, arena, arena.pool))
+        app.include_router(form_pages(site, arena, arena.pool))
+    app.include_router(live_pages(site, arena, LiveBattles(arena, named, patience_seconds), conversations))
+    app.include_router(interface(site, arena, named, patience_seconds))
+    app.add_exception_handler(VoteRefusedError, refused(site))
+    return guarded(app, site, hosts)

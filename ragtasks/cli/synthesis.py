@@ -1,0 +1,425 @@
+"""`ragtasks synthesize`: one's own documents made into a benchmark."""
+
+from __future__ import annotations
+
+import math
+import shlex
+import time
+from collections.abc import Iterator
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ragtasks.cli.app import TableFormat, app, put, say
+from ragtasks.cli.options import (
+    ADDRESS,
+    HOST,
+    NAMES,
+    PORT,
+    REWRITER,
+    REWRITER_ADDRESS,
+    TYPED_NAMES,
+    invited,
+    named_benchmark,
+)
+from ragtasks.errors import ConfigurationError
+
+
+class Kind(str, Enum):
+    """What is made."""
+
+    DIALOGUES = "dialogues"
+    MULTIHOP = "multihop"
+    MTRAG_S = "mtrag-s"
+
+
+_DOCUMENTS = Annotated[Path, typer.Argument(help="Folder with .txt, .md, .html and .pdf files, at any depth.")]
+_OUT = Annotated[Path, typer.Option("--output", help="Folder for the benchmark; not there, or empty.")]
+_MODEL = Annotated[
+    str, typer.Option(help="Who writes: openai/NAME, NAME with --base-url, or a JSON object (docs/endpoints.md).")
+]
+_BASE_URL = Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")]
+_JSON_MODE = Annotated[bool, typer.Option("--json-mode", help="Ask the server for JSON objects, where it can.")]
+
+
+@app.command()
+def synthesize(  # noqa: PLR0917 (one parameter an option)
+    documents: _DOCUMENTS,
+    out: _OUT,
+    model: _MODEL,
+    base_url: _BASE_URL = None,
+    kind: Annotated[
+        Kind,
+        typer.Option(help="dialogues; multihop: questions over several articles, as MultiHop-RAG has them; mtrag-s."),
+    ] = Kind.DIALOGUES,
+    cut_by: Annotated[str, typer.Option(help="Unit of --size and --overlap: tokens or sentences.")] = "tokens",
+    size: Annotated[int | None, typer.Option(help="Largest passage; default: 512 tokens, 10 sentences.")] = None,
+    overlap: Annotated[
+        int | None, typer.Option(help="Shared by neighbouring passages; default: 100 tokens, 5 sentences.")
+    ] = None,
+    tokenizer: Annotated[str, typer.Option(help="An encoder's tokeniser; default: words and signs.")] = "",
+    unit: Annotated[
+        str, typer.Option(help="What dialogues are written from: propositions or sentences.")
+    ] = "propositions",
+    list_size: Annotated[
+        int, typer.Option(min=1, help="Propositions or sentences for one dialogue, each used once.")
+    ] = 30,
+    turns: Annotated[int, typer.Option(min=1, help="Largest number of turns in a dialogue.")] = 8,
+    dialogues: Annotated[
+        int | None, typer.Option(min=1, help="Largest number of dialogues, or of sets of claims.")
+    ] = None,
+    types: Annotated[str | None, typer.Option(help="Question types, separated by commas; default: MTRAG's.")] = None,
+    unanswerable: Annotated[
+        float, typer.Option(min=0, max=1, help="Share of questions that lose their passages.")
+    ] = 0.0,
+    pool: Annotated[str, typer.Option(help="What is searched: passages or propositions.")] = "passages",
+    domains: Annotated[
+        bool, typer.Option("--domains", help="Make each folder in DOCUMENTS a corpus of its own.")
+    ] = False,
+    most_megabytes: Annotated[float, typer.Option(min=0, help="Largest file that is read.")] = 50.0,
+    collection: Annotated[str, typer.Option(help="mtrag-s: the corpus of MTRAG that DOCUMENTS stand for.")] = "govt",
+    json_mode: _JSON_MODE = False,
+) -> None:
+    """Make conversations with reference answers out of documents: a folder for `check` and the tasks custom_*."""
+    from ragtasks.progress import progress_bars
+    from ragtasks.synthesis import MultihopSettings, Settings, synthesize_multihop
+    from ragtasks.synthesis import synthesize as make
+
+    more: dict[str, Any] = {"question_types": tuple(part.strip() for part in types.split(","))} if types else {}
+    settings = Settings(
+        cut=_cut(cut_by, size, overlap, tokenizer),
+        unit="passages" if kind is Kind.MTRAG_S else unit,
+        mtrag_s=collection if kind is Kind.MTRAG_S else "",
+        list_size=list_size,
+        turns=turns,
+        unanswerable=unanswerable,
+        pool=pool,
+        folders_are_domains=domains,
+        most_bytes=int(most_megabytes * 1_000_000),
+        most_dialogues=dialogues,
+        **more,
+    )
+    client, price = named_writer(model, base_url, json_mode=json_mode)
+    begin = time.monotonic()
+    with progress_bars() as progress:
+        if kind is Kind.MULTIHOP:
+            outcome = synthesize_multihop(
+                documents, out, client, MultihopSettings(most_bridges=dialogues), price=price, progress=progress
+            )
+        else:
+            outcome = make(documents, out, client, settings, price=price, progress=progress)
+    say(*outcome.lines, f"replies: {outcome.usage.note(time.monotonic() - begin, whole=True)}")
+    say(_next(kind, out))
+
+
+def _next(kind: Kind, out: Path) -> str:
+    if kind is Kind.MULTIHOP:
+        return f"next: ragtasks retrieve --benchmark multihop_rag --data {out} --retriever bm25 --name mine"
+    if kind is Kind.MTRAG_S:
+        return f"next: ragtasks run --model MODEL --tasks mtrag_s --data {shlex.quote(str(out))}"
+    return f"next: ragtasks check {out}"
+
+
+def _cut(cut_by: str, size: int | None, overlap: int | None, tokenizer: str) -> Any:
+    from ragtasks.synthesis import Cut
+
+    usual_size, usual_overlap = (10, 5) if cut_by == "sentences" else (512, 100)
+    size = usual_size if size is None else size
+    overlap = min(usual_overlap, size // 2) if overlap is None else overlap
+    return Cut(cut_by, size, size - overlap, tokenizer)
+
+
+def named_writer(model: str, base_url: str | None, *, json_mode: bool) -> tuple[Any, Any]:
+    """Return a client that keeps replies, and its price."""
+    from ragtasks.clients import Decoding, KeptReplies, OpenAIClient, credentials_for, endpoint_of
+    from ragtasks.environment import reply_cache_file, secret
+
+    named = {"base_url": base_url} if base_url else {}
+    endpoint = endpoint_of(model, **named)
+    if json_mode:
+        fields = endpoint.model_dump(exclude_unset=True)
+        body = {**fields.get("extra_body", {}), "response_format": {"type": "json_object"}}
+        endpoint = endpoint_of({**fields, "extra_body": body})
+    client = OpenAIClient(endpoint, credentials_for(endpoint, secret), Decoding(max_tokens=4096))
+    return KeptReplies(client, reply_cache_file()), endpoint.price
+
+
+# `ragtasks review`: people accept, edit or reject the pairs of a benchmark.
+
+review_commands = typer.Typer(help="Accept, edit or reject the pairs of a benchmark.", no_args_is_help=True)
+app.add_typer(review_commands, name="review")
+
+_FOLDER = Annotated[Path, typer.Argument(help="Folder that `ragtasks synthesize` made, or one's own conversations.")]
+_DATABASE = Annotated[Path | None, typer.Option(help="File of decisions (SQLite). Default: reviews.sqlite in FOLDER.")]
+_REVIEWER = Annotated[str | None, typer.Option(help="Take one reviewer's decisions. Default: everybody's.")]
+
+
+@review_commands.command()
+def serve(
+    folder: _FOLDER,
+    database: _DATABASE = None,
+    host: HOST = "127.0.0.1",
+    port: PORT = 8765,
+    *,
+    typed_names: TYPED_NAMES = False,
+) -> None:
+    """Serve pages on which people review pairs, saved as they go, until Ctrl-C."""
+    from ragtasks.arena.web import serve_review
+    from ragtasks.environment import ARENA_TOKEN_VARIABLE, secret
+
+    serve_review(
+        _pairs(folder),
+        _file(folder, database),
+        host=host,
+        port=port,
+        token=secret(ARENA_TOKEN_VARIABLE),
+        types_names=typed_names,
+        title=folder.resolve().name,
+        say=say,
+    )
+
+
+@review_commands.command()
+def invite(
+    folder: _FOLDER, names: NAMES, database: _DATABASE = None, address: ADDRESS = "http://127.0.0.1:8765"
+) -> None:
+    """Print a link for each reviewer, which lets in this reviewer only."""
+    say(*invited(_file(folder, database), names, address))
+
+
+@review_commands.command()
+def export(
+    folder: _FOLDER,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder for the pairs that were kept, as a benchmark.")
+    ] = None,
+    output: Annotated[Path | None, typer.Option(help="File for the decisions, .jsonl.")] = None,
+    database: _DATABASE = None,
+    reviewer: _REVIEWER = None,
+) -> None:
+    """Write the decisions as JSON lines, and what everybody keeps as a benchmark; one rejection removes a pair."""
+    from ragtasks.synthesis import export_reviewed, write_reviews
+
+    if out is None and output is None:
+        raise ConfigurationError("nothing to write: name a folder with --out, a file with --output, or both")
+    found = _reviews(folder, database, reviewer)
+    if output is not None:
+        write_reviews(output, found)
+        say(f"wrote {output}: {len(found)} decisions")
+    if out is not None:
+        say(*export_reviewed(folder, out, found), f"next: ragtasks check {out}")
+
+
+@review_commands.command()
+def agreement(
+    folder: _FOLDER,
+    database: _DATABASE = None,
+    form: Annotated[TableFormat, typer.Option("--format", help="Form of the tables.")] = TableFormat.MARKDOWN,
+    output: Annotated[Path | None, typer.Option(help="File to write; default: print.")] = None,
+) -> None:
+    """Print what each reviewer decided, and how far they agree: kappa of two, alpha of all."""
+    from ragtasks.reports.rendering import Format, render
+    from ragtasks.synthesis import review_section
+
+    section = review_section(folder.resolve().name, _pairs(folder), _reviews(folder, database, None))
+    put(render([section], Format(form.value)), output)
+
+
+def _pairs(folder: Path) -> Any:
+    from ragtasks.synthesis import read_pairs
+
+    return read_pairs(folder)
+
+
+def _file(folder: Path, database: Path | None) -> Path:
+    return database or folder / "reviews.sqlite"
+
+
+def _reviews(folder: Path, database: Path | None, reviewer: str | None) -> Any:
+    """Return the decisions of a database on the pairs of a folder, and say how many are on other texts."""
+    from ragtasks.arena.store import VoteStore
+    from ragtasks.errors import close_matches
+    from ragtasks.synthesis import read_reviews
+
+    file, pairs = _file(folder, database), _pairs(folder)
+    if not file.is_file():
+        raise ConfigurationError(f"--database {file}: there is no such file. Next step: name the one that was served")
+    found, n_others = read_reviews(pairs, VoteStore(file, is_read_only=True).reviews())
+    if n_others:
+        typer.echo(f"{n_others} decisions are on other texts than these", err=True)
+    names = sorted({review.reviewer for review in found})
+    if reviewer is not None and reviewer not in names:
+        raise ConfigurationError(f"--reviewer {reviewer!r}: {close_matches(reviewer, names)}")
+    return [review for review in found if reviewer in {None, review.reviewer}]
+
+
+# `ragtasks quality`: what can be counted of synthetic dialogues, and QRelScore.
+
+
+@app.command()
+def quality(  # noqa: PLR0917 (one parameter an option)
+    folder: Annotated[Path, typer.Argument(help="Folder that `ragtasks synthesize` made.")],
+    encoder: Annotated[str, typer.Option(help="Encoder of QRelScore: minilm, name on the hub, or folder.")] = "minilm",
+    language_model: Annotated[
+        str | None,
+        typer.Option(
+            help="Language model of QRelScore: name on the hub, such as gpt2, or folder. Default: no QRelScore."
+        ),
+    ] = None,
+    retriever: Annotated[
+        list[str] | None,
+        typer.Option(help="Search with it, such as hybrid(bm25,dense:minilm); repeatable."),
+    ] = None,
+    queries: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Query form of --retriever, llm_rewrite or llm_rewrite:FOLDER; FORM/FORM fuses several; repeatable. "
+            "Default: context, contextualized, decontextualized."
+        ),
+    ] = None,
+    rewriter: REWRITER = None,
+    base_url: REWRITER_ADDRESS = None,
+    min_rewritten: Annotated[
+        float, typer.Option(min=0, max=1, help="Share of the questions that must be rewritten, else it stops.")
+    ] = 0.95,
+    form: Annotated[TableFormat, typer.Option("--format", help="How the tables are written.")] = TableFormat.MARKDOWN,
+    output: Annotated[Path | None, typer.Option(help="File for the tables, in place of the screen.")] = None,
+) -> None:
+    """Print turns, passages, lengths, rewriting and repetition of synthetic dialogues, beside published ones."""
+    from ragtasks.environment import run_store, secret
+    from ragtasks.progress import progress_bars
+    from ragtasks.reports.rendering import Format, render
+    from ragtasks.synthesis import PAPER_FORMS, QRelScore, quality_section
+    from retrieval_cache.queries import LLM_REWRITE, SEPARATOR
+    from retrieval_cache.service import Rewriter
+
+    forms = queries or PAPER_FORMS
+    if not retriever and (queries or rewriter or base_url):
+        raise ConfigurationError("--queries, --rewriter and --base-url are for a search: add --retriever, such as bm25")
+    if (rewriter or base_url) and not any(LLM_REWRITE in form.split(SEPARATOR) for form in forms):
+        raise ConfigurationError(
+            f"--rewriter and --base-url are for the query form {LLM_REWRITE}: add --queries {LLM_REWRITE}"
+        )
+    relevance = QRelScore(encoder, language_model) if language_model else None
+    with progress_bars() as progress:
+        section = quality_section(
+            folder,
+            relevance,
+            retriever or [],
+            forms,
+            progress,
+            store=run_store(),
+            rewriter=Rewriter(rewriter, base_url, min_rewritten),
+            secrets=secret,
+        )
+    put(render([section], Format(form.value)), output)
+
+
+# `ragtasks train`: a light query rewriter and a bi-encoder, trained on synthetic dialogues.
+
+train_commands = typer.Typer(help="Train a query rewriter or a retriever on dialogues.", no_args_is_help=True)
+app.add_typer(train_commands, name="train")
+
+_DATA = Annotated[Path, typer.Argument(help="Folder that `ragtasks synthesize` made, or one's own conversations.")]
+_TRAIN_OUT = Annotated[Path, typer.Option("--output", help="Folder for the model; not there, or empty.")]
+_EPOCHS = Annotated[int, typer.Option(min=1, help="Largest number of passes over the training dialogues.")]
+_BATCH = Annotated[int, typer.Option(min=1, help="Examples per step.")]
+_RATE = Annotated[float, typer.Option(min=0, help="Learning rate.")]
+_PATIENCE = Annotated[int, typer.Option(min=1, help="Stop after so many epochs without improvement.")]
+_SEEDS = Annotated[
+    str, typer.Option(help="Separated by commas: one model for each, on its own split, in OUTPUT/seed-N if several.")
+]
+
+
+@train_commands.command()
+def rewriter(  # noqa: PLR0917 (one parameter an option)
+    data: _DATA,
+    out: _TRAIN_OUT,
+    base: Annotated[str, typer.Option(help="T5, GPT-2, Mamba and their like: name on the hub, or folder.")],
+    seeds: _SEEDS = "0",
+    epochs: _EPOCHS = 100,
+    batch_size: _BATCH = 8,
+    learning_rate: _RATE = 1e-4,
+    patience: _PATIENCE = 15,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="Train without the first word that says whether to rewrite.")
+    ] = False,
+) -> None:
+    """Train a model to write questions so that they can be understood alone."""
+    from ragtasks.progress import progress_bars
+    from ragtasks.synthesis import Fitting, train_rewriter
+
+    benchmark, numbers = named_benchmark("custom", str(data)), _numbers(seeds)
+    for number, folder in _places(out, numbers):
+        fitting = Fitting(epochs, batch_size, learning_rate, patience, number)
+        with progress_bars() as progress:
+            made = train_rewriter(benchmark, base, folder, fitting, is_conditional=not plain, progress=progress)
+        scores = made.scores
+        say(f"{folder}: {_course(made.statistics)}")
+        say(
+            f"held out, {scores.n} questions: token F1 with the standalone question {scores.f1:.3f} "
+            f"(unchanged {scores.f1_unchanged:.3f}), rewritten or not as it should {scores.right_decision:.3f}, "
+            f"{scores.seconds_a_question:.3f} s a question"
+        )
+        say(f"next: ragtasks retrieve --benchmark custom --data {data} --retriever bm25 --queries llm_rewrite:{folder}")
+
+
+@train_commands.command()
+def retriever(  # noqa: PLR0917 (one parameter an option)
+    data: _DATA,
+    out: _TRAIN_OUT,
+    base: Annotated[str, typer.Option(help="minilm, name on the hub, or folder.")] = "minilm",
+    queries: Annotated[str, typer.Option(help="Query form that questions are read in.")] = "context",
+    seeds: _SEEDS = "0",
+    epochs: _EPOCHS = 100,
+    batch_size: _BATCH = 16,
+    learning_rate: _RATE = 1e-5,
+    patience: _PATIENCE = 15,
+) -> None:
+    """Train an encoder to find what a question in its conversation rests on."""
+    from ragtasks.progress import progress_bars
+    from ragtasks.synthesis import Fitting, train_retriever
+
+    benchmark, numbers = named_benchmark("custom", str(data)), _numbers(seeds)
+    for number, folder in _places(out, numbers):
+        fitting = Fitting(epochs, batch_size, learning_rate, patience, number)
+        with progress_bars() as progress:
+            made = train_retriever(benchmark, base, folder, fitting, form=queries, progress=progress)
+        say(f"{folder}: {_course(made.statistics)}")
+        say(
+            "held out: "
+            + ", ".join(f"{name} {made.scores_before[name]:.3f} -> {made.scores[name]:.3f}" for name in made.scores)
+        )
+        say(f"next: ragtasks retrieve --benchmark custom --data {data} --retriever dense:{folder} --queries {queries}")
+
+
+def _numbers(text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise ConfigurationError(f"--seeds: expected whole numbers with commas between, found {text!r}") from None
+
+
+def _places(out: Path, seeds: list[int]) -> Iterator[tuple[int, Path]]:
+    """Yield where each seed's model goes; those that are there already are left."""
+    if len(seeds) == 1:
+        yield seeds[0], out
+        return
+    for seed in seeds:
+        folder = out / f"seed-{seed}"
+        if folder.is_dir() and any(folder.iterdir()):
+            say(f"{folder}: there already")
+            continue
+        out.mkdir(parents=True, exist_ok=True)
+        yield seed, folder
+
+
+def _course(statistics: dict[str, Any]) -> str:
+    loss = statistics["best_validation_loss"]
+    shown = f", best validation loss {loss:.4f}" if loss is not None and math.isfinite(loss) else ""
+    return (
+        f"{statistics['train']} dialogues trained on, {statistics['validation']} stopped by, "
+        f"{statistics['test']} held out, {statistics['epochs']:g} epochs{shown}"
+    )

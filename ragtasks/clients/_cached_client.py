@@ -1,0 +1,420 @@
+"""Replies that are kept: the cache, who is asking for which, and what is in it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import platform
+import random
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, runtime_checkable
+
+from ragtasks.clients._openai_client import ServedModels
+from ragtasks.clients._protocol import FINAL, Client, Journal, Outcome, Progress, Prompt, Reply, known, no_progress
+from ragtasks.clients._reply_cache import Claim, Kept, ReplyCache, check_reply_cache
+from ragtasks.errors import CacheError
+from ragtasks.files import canonical_hash
+
+# A client that asks another one only what a reply cache does not hold, and each distinct prompt once.
+# What another process asks at the same time is waited for. Kept are answers, refusals and what a content filter
+# stopped. A reply that is cut off, empty, corrupt or cannot be read by who asked is none of these: the next call
+# asks again.
+
+_LOGGER = logging.getLogger(__name__)
+_ELSEWHERE = Reply(Outcome.ELSEWHERE, reason="another call asks this prompt", from_cache=True)
+_SHORTEST_LOOK_SECONDS, _LONGEST_LOOK_SECONDS = 0.02, 0.5
+_SILENT_SECONDS = 10.0
+
+
+@runtime_checkable
+class Located(Protocol):
+    """A client whose replies depend on where they come from."""
+
+    @property
+    def origin(self) -> str:
+        """The address without secrets; empty where it is not to matter."""
+
+
+class CachedClient:
+    """A client with a reply cache before it."""
+
+    def __init__(self, client: Client, cache: ReplyCache, served: ServedModels | None = None) -> None:
+        """Put a cache before a client.
+
+        Args:
+            client: who is asked.
+            cache: what is known.
+            served: which models have answered so far, where this client is one of several for the same work.
+        """
+        self._client, self._cache = client, cache
+        self._served = served or ServedModels(client.name)
+
+    @property
+    def name(self) -> str:
+        """The name of the client behind."""
+        return self._client.name
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return what the client behind describes: a cache changes no reply."""
+        return self._client.describe()
+
+    def answer(
+        self, prompts: Sequence[Prompt], progress: Progress = no_progress, journal: Journal | None = None
+    ) -> list[Reply]:
+        """Return one reply a prompt, in order (see `Client.answer`); progress counts distinct prompts.
+
+        Raises:
+            CacheError: as `ReplyCache`.
+            RagtasksError: as the client behind; what came before is stored.
+        """
+        entries = self._entries(prompts)
+        call = _Call(self.name, self._cache, journal, self._served)
+        missing = [entry for entry in entries if not call.find(entry)]
+        self._say_what_older_versions_kept(missing)
+        n_known = len(entries) - len(missing)
+        if n_known:
+            progress(f"{self.name}\t{n_known:,} cached", n_known, len(entries))
+        if missing:
+            # From a place of its own: processes that begin together then rarely meet at a prompt. The order stays,
+            # since neighbours may begin alike, which a server with a prefix cache reads once.
+            start = random.randrange(len(missing))
+            missing = missing[start:] + missing[:start]
+            with Claims(self._cache) as claims:
+                call.ask(self._client, missing, claims, _Counted(progress, n_known, len(entries)))
+        return [call.replies[index] for index in range(len(prompts))]
+
+    def _entries(self, prompts: Sequence[Prompt]) -> list[_Entry]:
+        """Return the distinct requests, in the order of the prompts."""
+        described, origin = dict(self.describe()), _origin(self._client)
+        entries: dict[str, _Entry] = {}
+        for index, prompt in enumerate(prompts):
+            entry = _Entry.of(prompt, described, origin)
+            entries.setdefault(entry.key, entry).indexes.append(index)
+        return list(entries.values())
+
+    def _say_what_older_versions_kept(self, missing: Sequence[_Entry]) -> None:
+        if not missing or not _origin(self._client) or not self._cache.has_replies_without_address():
+            return
+        n_found = sum(self._cache.get(entry.key_without_address) is not None for entry in missing)
+        if n_found:
+            _LOGGER.warning(
+                "%s: %d of %d prompts that are asked now have replies in %s that were kept without the address that "
+                'gave them (by an older version, or with shared replies). To use them, set "shared_replies": true for '
+                "this model",
+                self.name,
+                n_found,
+                len(missing),
+                self._cache.path,
+            )
+
+
+def _origin(client: Client) -> str:
+    return client.origin if isinstance(client, Located) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """One distinct request and the prompts that make it."""
+
+    key: str
+    request: Mapping[str, Any]
+    prompt: Prompt
+    indexes: list[int]
+
+    @classmethod
+    def of(cls, prompt: Prompt, described: Mapping[str, Any], origin: str) -> _Entry:
+        request: dict[str, Any] = {"client": described, "messages": prompt.payload()}
+        if prompt.key_parts:
+            request["key_parts"] = list(prompt.key_parts)
+        if prompt.body:
+            request["body"] = dict(prompt.body)
+        if origin:
+            request["address"] = origin
+        return cls(canonical_hash(request), request, prompt, [])
+
+    @property
+    def key_without_address(self) -> str:
+        return canonical_hash({name: value for name, value in self.request.items() if name != "address"})
+
+    def is_usable(self, kept: Kept) -> bool:
+        """Return whether a stored reply spares the question."""
+        return kept.is_history or self.is_final(kept.reply)
+
+    def is_final(self, reply: Reply) -> bool:
+        """Return whether a reply is one to keep: the prompt's own reader decides about texts."""
+        if reply.text is None or self.prompt.is_readable is None:
+            return reply.outcome in FINAL
+        return self.prompt.is_readable(reply.text)
+
+    def kept(self, reply: Reply) -> list[Kept]:
+        """Return a final reply with the attempts before it, as they are stored."""
+        described, origin = self.request["client"], self.request.get("address", "")
+        earlier = [(_Entry.of(prompt, described, origin), reply) for prompt, reply in self.prompt.earlier]
+        history = [Kept(entry.key, entry.request, reply, entry.prompt.kind, True) for entry, reply in earlier]
+        return [*history, Kept(self.key, self.request, reply, self.prompt.kind)]
+
+
+class _Call:
+    """The state of one `answer`."""
+
+    def __init__(self, name: str, cache: ReplyCache, journal: Journal | None, served: ServedModels) -> None:
+        self._name, self._cache, self._journal, self._served = name, cache, journal, served
+        self.replies: dict[int, Reply] = {}
+
+    def find(self, entry: _Entry) -> bool:
+        """Deliver a stored reply, if there is one that can be used."""
+        kept = self._cache.get(entry.key)
+        if kept is None or not entry.is_usable(kept):
+            return False
+        self.deliver(entry, kept.reply)
+        return True
+
+    def deliver(self, entry: _Entry, reply: Reply) -> None:
+        """Give a reply to every prompt that is the same."""
+        self._served.note(reply)
+        for index in entry.indexes:
+            self.replies[index] = reply
+            if self._journal is not None:
+                self._journal.record(index, reply)
+            reply = known(reply)  # asked once: the same prompt again costs nothing
+
+    def ask(self, client: Client, missing: list[_Entry], claims: Claims, progress: _Counted) -> None:
+        """Ask what nobody else asks, then wait for the others, and ask what they leave."""
+        while missing:
+            keeper = _Keeper(self, missing, claims)
+            client.answer([entry.prompt for entry in missing], progress.without(keeper.elsewhere), keeper)
+            progress.n_before += len(missing) - len(keeper.elsewhere)
+            missing = self._left_by_others(keeper.elsewhere, claims, progress)
+
+    def _left_by_others(self, entries: list[_Entry], claims: Claims, progress: _Counted) -> list[_Entry]:
+        """Return once every reply that others asked for is there, or some are to be asked by this call after all."""
+        begin, is_said, look_seconds = time.monotonic(), False, _SHORTEST_LOOK_SECONDS
+        while entries:
+            claims.free_the_dead()
+            found = {entry.key: claims.take(entry.key, entry.is_usable) for entry in entries}
+            for entry in entries:
+                kept = found[entry.key]
+                if isinstance(kept, Kept):
+                    self.deliver(entry, kept.reply)
+                    progress.advance(f"{self._name}\tasked by another process")
+            left = [entry for entry in entries if found[entry.key] is Claim.OURS]
+            entries = [entry for entry in entries if found[entry.key] is Claim.THEIRS]
+            if left:
+                return left + entries
+            self._may_end(entries)
+            if entries and not is_said and time.monotonic() - begin > _SILENT_SECONDS:
+                is_said = True
+                _LOGGER.warning("%s: waiting for %d replies that another process asks for", self._name, len(entries))
+            time.sleep(look_seconds if entries else 0)
+            look_seconds = min(2 * look_seconds, _LONGEST_LOOK_SECONDS)
+        return []
+
+    def _may_end(self, entries: Sequence[_Entry]) -> None:
+        """Give the caller's journal its turn, which is where a caller that is to end says so."""
+        if entries and self._journal is not None:
+            self._journal.recall(entries[0].indexes[0])
+
+
+class _Keeper:
+    """The journal of the client behind: claims what is about to be sent, and stores replies as they come."""
+
+    def __init__(self, call: _Call, asked: Sequence[_Entry], claims: Claims) -> None:
+        self._call, self._asked, self._claims = call, asked, claims
+        self.elsewhere: list[_Entry] = []
+
+    def recall(self, index: int) -> Reply | None:
+        entry = self._asked[index]
+        found = self._claims.take(entry.key, entry.is_usable)
+        if found is Claim.THEIRS:
+            self.elsewhere.append(entry)
+            return _ELSEWHERE
+        if not isinstance(found, Kept):
+            return None
+        self._call.deliver(entry, found.reply)
+        return found.reply
+
+    def record(self, index: int, reply: Reply) -> None:
+        entry = self._asked[index]
+        if reply.from_cache:
+            return  # recalled: delivered then, or still to come
+        if entry.is_final(reply):
+            self._claims.keep(*entry.kept(reply))
+        else:
+            self._claims.release(entry.key)
+        self._call.deliver(entry, reply)
+
+
+class _Counted:
+    """The progress of one call over several calls of the client behind it."""
+
+    def __init__(self, progress: Progress, n_before: int, total: int) -> None:
+        self.n_before, self._progress, self._total = n_before, progress, total
+
+    def without(self, elsewhere: Sequence[_Entry]) -> Progress:
+        """Return a progress that counts on, without the prompts that the client was told to leave out."""
+        return lambda what, done, _: self._progress(what, self.n_before + done - len(elsewhere), self._total)
+
+    def advance(self, what: str) -> None:
+        """Count one more."""
+        self.n_before += 1
+        self._progress(what, self.n_before, self._total)
+
+
+# A client whose replies are kept in a file that is open only while something is asked.
+# A retriever has no end that anybody announces, so a client inside of one cannot hold a file open until then.
+
+
+class KeptReplies:
+    """A client that asks another one only what a file of replies does not hold."""
+
+    def __init__(self, client: Client, file: Path) -> None:
+        """Put a file of replies before a client.
+
+        Raises:
+            CacheError: the file cannot be used, or the disk is full; said now, since what is asked comes after a
+                search.
+        """
+        self._client, self._file = client, file
+        self._served = ServedModels(client.name)
+        check_reply_cache(file)
+
+    @property
+    def name(self) -> str:
+        """The name of the client behind."""
+        return self._client.name
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return what the client behind describes: a kept reply is the one that it gave."""
+        return self._client.describe()
+
+    def answer(
+        self, prompts: Sequence[Prompt], progress: Progress = no_progress, journal: Journal | None = None
+    ) -> list[Reply]:
+        """Return one reply a prompt, in order, see `CachedClient.answer`.
+
+        Raises:
+            CacheError: the file cannot be used.
+            RagtasksError: as the client behind; what came before is kept.
+        """
+        with ReplyCache(self._file) as cache:
+            return CachedClient(self._client, cache, self._served).answer(prompts, progress, journal)
+
+
+# What one call is asking, as the other calls on the same reply cache see it.
+# The claims of a call end with it: with its replies, when it lets go, when its process is seen to have ended, or
+# when it has been silent for too long. A call that waits for others holds no claim itself, so no two can wait for
+# each other.
+
+_SIGNS_OF_LIFE = 8  # within the time after which an owner counts as gone: a busy machine may miss some
+
+
+class Claims(AbstractContextManager["Claims"]):
+    """The claims of one call, from the beginning of a `with` to its end."""
+
+    def __init__(self, cache: ReplyCache) -> None:
+        self._cache, self._owner = cache, begin_owner()
+        self._ended = threading.Event()
+        self._life = threading.Thread(target=self._live, name="claims", daemon=True)
+
+    def __enter__(self) -> Claims:
+        self._cache.show_life(self._owner)
+        self.free_the_dead()
+        self._life.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._life.join()
+        # A file that cannot be written has its own error already; the claims run out.
+        with suppress(CacheError):
+            self._cache.leave(self._owner)
+        end_owner(self._owner)
+
+    def take(self, key: str, is_usable: Callable[[Kept], bool]) -> Kept | Claim:
+        """Return the reply to a prompt, or whose it is to ask, see `ReplyCache.take`."""
+        return self._cache.take(key, self._owner, is_usable)
+
+    def free_the_dead(self) -> None:
+        """End the claims of calls whose process has ended, as far as this machine knows."""
+        for owner in filter(is_gone, self._cache.owners()):
+            self._cache.leave(owner)
+
+    def keep(self, *kept: Kept) -> None:
+        """Store replies, which ends the claims on them."""
+        self._cache.put(kept, self._owner)
+
+    def release(self, key: str) -> None:
+        """Let others ask."""
+        self._cache.release(key, self._owner)
+
+    def _live(self) -> None:
+        while not self._ended.wait(self._cache.life_seconds / _SIGNS_OF_LIFE):
+            with suppress(CacheError):
+                self._cache.show_life(self._owner)
+
+
+# Who holds claims in a reply cache: an owner's name says which process it is, so that nobody waits for the dead.
+# A process that was killed cannot let go of what it claims. Where it ran on this machine the system knows that it
+# is gone; elsewhere, and where the system cannot tell, its silence does (`LIFE_SECONDS`).
+
+_HERE: set[str] = set()
+"""The owners of this process that hold claims now."""
+_ENDED = {"Z", "X"}
+"""How Linux marks a process that has ended and whose parent has not asked for its status."""
+
+
+def begin_owner() -> str:
+    """Return the name of a new owner of this process: machine, process and a unique part."""
+    name = f"{_machine()}/{os.getpid()}/{uuid.uuid4().hex}"
+    _HERE.add(name)
+    return name
+
+
+def end_owner(name: str) -> None:
+    """Say that an owner holds nothing any more, also where the cache could not be told."""
+    _HERE.discard(name)
+
+
+def is_gone(name: str) -> bool:
+    """Return whether an owner is known to have ended; False where nobody here can know."""
+    machine, _, rest = name.rpartition("/")[0].rpartition("/")
+    if machine != _machine() or not rest.isdecimal():
+        return False
+    return name not in _HERE if int(rest) == os.getpid() else not _runs(int(rest))
+
+
+def _runs(process: int) -> bool:
+    if os.name != "posix":
+        return True  # signal 0 ends a process on Windows
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True  # another user's
+    try:
+        line = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
+        state = line.rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return True  # a system without such files
+    return state not in _ENDED
+
+
+@cache
+def _machine() -> str:
+    """Return what processes share that see each other: this boot of the machine, this space of process numbers."""
+    parts = [platform.node()]
+    with suppress(OSError):
+        parts.append(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip())
+        parts.append(str(Path("/proc/self/ns/pid").readlink()))
+    return " ".join(parts).replace("/", " ")

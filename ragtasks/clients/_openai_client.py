@@ -1,0 +1,613 @@
+"""OpenAI-compatible endpoints: one client over requests, dialects, limits, failures and streams."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import import_module
+from typing import Any, TypeVar
+
+from ragtasks.clients._endpoint import Credentials, Endpoint, endpoint_of, is_open_to_others
+from ragtasks.clients._failures import Failure, Verdict, failure_in_body, failure_of, unreadable
+from ragtasks.clients._limits import Limiter, rate_hints
+from ragtasks.clients._openai_dialect import CHAT, Dialect, Wire
+from ragtasks.clients._protocol import (
+    ChatMessage,
+    Decoding,
+    Journal,
+    Outcome,
+    Progress,
+    Prompt,
+    Reply,
+    Tally,
+    no_progress,
+)
+from ragtasks.errors import JudgeError, MissingExtraError, ModelError, clear_error
+
+# Any OpenAI-compatible endpoint as a client: OpenAI, Azure, a vLLM server.
+# Requests run concurrently through the `openai` SDK on aiohttp, whose overhead at 64 open requests is far below
+# that of the SDK's default transport. The SDK's own retries are off: limits, pauses and attempts are counted in one
+# place. Replies come in at any time and requests go out one a round of the event loop (see `Limiter`), so that work
+# on one reply holds back no other slot's next request.
+
+_LOGGER = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+
+class OpenAIClient:
+    """Answers prompts through one endpoint; holds no connection between calls."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint | str | Mapping[str, Any],
+        credentials: Credentials | str | None = None,
+        decoding: Decoding | None = None,
+        wire: Wire = CHAT,
+    ) -> None:
+        """Name who is asked.
+
+        Args:
+            endpoint: address, model, limits; what it says of temperature and longest reply goes before `decoding`.
+            credentials: what the endpoint is shown, see `credentials_for`; a text is its key.
+            decoding: how replies are generated.
+            wire: what travels, where it is no chat completion.
+
+        Raises:
+            ConfigurationError: an endpoint that cannot be read.
+        """
+        self._endpoint = endpoint if isinstance(endpoint, Endpoint) else endpoint_of(endpoint)
+        given = credentials if isinstance(credentials, Credentials) else Credentials(credentials)
+        self._credentials = given
+        self._decoding = _decoding_of(self._endpoint, decoding or Decoding())
+        self._wire = wire
+        self._has_answered = False
+
+    def __repr__(self) -> str:
+        return f"OpenAIClient({self.name!r})"
+
+    @property
+    def name(self) -> str:
+        """The model, as the endpoint was named."""
+        return self._endpoint.model
+
+    @property
+    def origin(self) -> str:
+        """What replies are kept by beside the description: the address, or nothing where they are shared."""
+        return self._endpoint.origin
+
+    def describe(self) -> dict[str, Any]:
+        """Return model, decoding and what else is sent; neither key nor address, so that a server may move."""
+        endpoint = self._endpoint
+        further = {"reasoning_effort": endpoint.reasoning_effort, "extra_body": endpoint.extra_fields}
+        sent: dict[str, Any] = {name: value for name, value in further.items() if value}
+        if endpoint.thinking_tokens != Endpoint.model_fields["thinking_tokens"].default:
+            sent["thinking_tokens"] = endpoint.thinking_tokens
+        if endpoint.structured:
+            sent["structured"] = True
+        return {"model": self.name, "decoding": self._decoding.describe(), **sent}
+
+    def answer(
+        self, prompts: Sequence[Prompt], progress: Progress = no_progress, journal: Journal | None = None
+    ) -> list[Reply]:
+        """Return one reply a prompt, in order (see `Client.answer`).
+
+        A prompt gives up, as FAILED, after `attempts` transport errors or `patience_seconds`; every other outcome is
+        the server's word. A refusal because of a rate is no attempt: all requests go slower until it is let pass.
+
+        Raises:
+            JudgeError: wrong key, unknown model, no credit, a redirect, nothing but refusals because of a rate for
+                `rate_limit_patience_seconds`, nobody at the address before anything was answered, nor later while a
+                prompt used up its attempts, or nothing but failures until several did while others were still to be
+                asked. Nothing more is sent then.
+            MissingExtraError: `openai` or `aiohttp` is not installed.
+        """
+        if not prompts:
+            return []
+        _require_libraries()
+        return _run(lambda: self._answer(prompts, progress, journal))
+
+    async def _answer(self, prompts: Sequence[Prompt], progress: Progress, journal: Journal | None) -> list[Reply]:
+        if is_open_to_others(self._endpoint.address):
+            _warn_of_plain_http(self._endpoint.address)
+        async with Transport(self._endpoint, self._credentials, self._wire) as transport:
+            tally = Tally(self.name, len(prompts), progress)
+            call = Call(
+                transport,
+                self._endpoint,
+                self._decoding,
+                self._wire,
+                journal=journal,
+                tally=tally,
+                has_answered=self._has_answered,
+            )
+            try:
+                return await call.answer(prompts)
+            finally:
+                self._has_answered = call.has_answered
+
+
+def _decoding_of(endpoint: Endpoint, decoding: Decoding) -> Decoding:
+    """Return how replies are generated where the endpoint says more than its caller."""
+    if endpoint.max_tokens is not None:
+        decoding = replace(decoding, max_tokens=endpoint.max_tokens)
+    if endpoint.temperature is None:
+        return decoding
+    return replace(decoding, temperature=None if endpoint.temperature == "server" else endpoint.temperature)
+
+
+@cache
+def _warn_of_plain_http(address: str) -> None:
+    """Warn once a process of an address whose requests others can read."""
+    _LOGGER.warning("%s: prompts, and a key where there is one, go there unencrypted; use https", address)
+
+
+def _require_libraries() -> None:
+    for library in ("openai", "aiohttp"):
+        try:
+            __import__(library)
+        except ImportError as error:
+            raise MissingExtraError(library, "judge", "an OpenAI-compatible endpoint") from error
+
+
+def _run(work: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
+    """Return what `work` does on an event loop, in a thread of its own where this one has a loop (notebooks)."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        has_loop = False
+    else:
+        has_loop = True
+    if not has_loop:  # outside of the handler, whose exception would show as the cause of every later one
+        return asyncio.run(work())
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        return pool.submit(lambda: asyncio.run(work())).result()
+
+
+# One call of an endpoint: limits, pauses and attempts of all its prompts, counted in one place.
+
+_CHARACTERS_PER_TOKEN = 4
+_ENOUGH_FAILED = 3  # one prompt that a server stumbles over says nothing about the others
+_WAITS_FOR_A_START = 4  # by default 4 to 8 seconds in all: what a small server takes to start listening
+
+
+@dataclass(slots=True)
+class _Patience:
+    """What one prompt has used up so far."""
+
+    n_attempts: int = 0
+    seconds: float = 0.0
+    refused_since: float | None = None
+
+
+class Call:
+    """The state of one `answer`: it ends with the call, so two calls share nothing."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        endpoint: Endpoint,
+        decoding: Decoding,
+        wire: Wire,
+        *,
+        journal: Journal | None,
+        tally: Tally,
+        has_answered: bool = False,
+    ) -> None:
+        self._transport, self._endpoint = transport, endpoint
+        self._decoding, self._journal, self._tally = decoding, journal, tally
+        self._dialect, self._hint = wire.dialect(endpoint, decoding), wire.hint
+        self._limiter = Limiter(endpoint.requests_per_minute, endpoint.tokens_per_minute)
+        self._hold_ups = HoldUps(endpoint)
+        self._replies: dict[int, Reply] = {}
+        self._n_prompts = self._n_begun = self._n_collected = self._n_failed = 0
+        self.has_answered = has_answered
+        """Whether a server was ever there: one that was not is given a few seconds to start, no more."""
+
+    async def answer(self, prompts: Sequence[Prompt]) -> list[Reply]:
+        self._n_prompts = len(prompts)
+        waiting = iter(enumerate(prompts))
+        n_workers = min(self._endpoint.slots, len(prompts))
+        workers = [asyncio.ensure_future(self._work(waiting)) for _ in range(n_workers)]
+        watch = asyncio.ensure_future(self._hold_ups.watch(self._limiter, self._tally))
+        try:
+            await asyncio.gather(*workers)
+        finally:
+            for worker in (*workers, watch):
+                worker.cancel()
+            await asyncio.gather(*workers, watch, return_exceptions=True)
+        return [self._replies[index] for index in range(len(prompts))]
+
+    async def _work(self, waiting: Iterator[tuple[int, Prompt]]) -> None:
+        for index, prompt in waiting:
+            self._n_begun += 1
+            reply = self._journal.recall(index) if self._journal else None
+            if reply is None:
+                reply = await self._ask(prompt)
+                if self._journal:
+                    self._journal.record(index, reply)
+            self._replies[index] = reply
+            self._tally.add(reply)
+
+    async def _ask(self, prompt: Prompt) -> Reply:
+        """Return the reply to one prompt, after as many attempts as it takes and the endpoint's options allow."""
+        used = _Patience()
+        n_collected_before = self._n_collected
+        cut_off: Reply | None = None
+        while True:
+            outcome, sent = await self._attempt(prompt, used)
+            if isinstance(outcome, Reply):
+                self._n_collected += 1
+                if cut_off is None and self._dialect.make_room(outcome, sent):
+                    cut_off = outcome
+                    continue
+                return outcome
+            if self._goes_on(outcome, sent, used):
+                continue
+            is_lost = outcome.nobody_there and not self.has_answered and used.n_attempts >= _WAITS_FOR_A_START
+            if outcome.verdict is Verdict.RETRY and not is_lost and await self._back_off(used, outcome):
+                continue
+            if cut_off is not None and outcome.verdict is not Verdict.FATAL:
+                self._dialect.shrink()
+                return cut_off
+            found = self._end_of_call(outcome, n_collected_before)
+            if found:
+                raise JudgeError(self._fatal(found))
+            return _without_answer(outcome, used.n_attempts)
+
+    def _goes_on(self, failure: Failure, sent: Mapping[str, Any], used: _Patience) -> bool:
+        """Return whether the same prompt is sent again without that being an attempt.
+
+        Raises:
+            JudgeError: the server has refused everything because of its rate for too long.
+        """
+        if failure.verdict is Verdict.SETTING:
+            note = self._dialect.adapt(failure.setting, sent)
+            if note:
+                _LOGGER.warning("endpoint %s: %s (%s)", self._endpoint.model, note, failure.reason)
+            return note is not None
+        if failure.verdict is not Verdict.SLOW_DOWN:
+            return False
+        if found := self._hold_ups.too_long(failure, failure.hints.wait_seconds or self._limiter.pause_seconds()):
+            if self._n_begun < self._n_prompts:
+                raise JudgeError(self._fatal(found))
+            return False
+        used.refused_since = used.refused_since or time.monotonic()
+        return time.monotonic() - used.refused_since < self._endpoint.rate_limit_patience_seconds
+
+    def _end_of_call(self, failure: Failure, n_collected_before: int) -> str:
+        """Return why the last failure of a prompt ends the whole call, empty where it does not; counts the prompt."""
+        if failure.verdict is Verdict.FATAL:
+            return failure.reason
+        if failure.verdict is not Verdict.RETRY:
+            self._n_collected += failure.verdict is not Verdict.SLOW_DOWN
+            return ""
+        self._n_failed += 1
+        # Replies to others since this prompt was first sent say that the endpoint lives.
+        if failure.nobody_there and self._n_collected == n_collected_before:
+            return failure.reason
+        # Where no prompt is left to be sent, ending would spare nobody's time and cost the replies that still come.
+        if not self._n_collected and self._n_failed >= _ENOUGH_FAILED and self._n_begun < self._n_prompts:
+            return f"not one reply; what came last: {failure.reason}"
+        return ""
+
+    async def _attempt(self, prompt: Prompt, used: _Patience) -> tuple[Reply | Failure, Mapping[str, Any]]:
+        """Return what became of one request, and its body."""
+        n_characters = sum(len(message.content) for message in prompt.messages)
+        ticket = await self._limiter.admit(n_characters // _CHARACTERS_PER_TOKEN + self._dialect.longest_reply)
+        sent = self._dialect.request(prompt)
+        begin = self._hold_ups.sent()
+        found = await self._transport.exchange(sent, self._endpoint.longest_prompt_seconds - used.seconds)
+        self._hold_ups.ended(found[0])
+        outcome, headers = found
+        self.has_answered |= isinstance(outcome, Reply) or not outcome.nobody_there
+        if isinstance(outcome, Failure) and outcome.verdict is Verdict.SLOW_DOWN:
+            self._limiter.refused(ticket, outcome.hints)
+        else:
+            used.seconds += time.monotonic() - begin
+            if not isinstance(outcome, Failure):
+                self._limiter.passed(ticket, rate_hints(headers))
+        return outcome, sent
+
+    async def _back_off(self, used: _Patience, failure: Failure) -> bool:
+        """Wait before the next attempt, longer each time and never all at once; False where none is left."""
+        used.n_attempts += 1
+        left = self._endpoint.longest_prompt_seconds - used.seconds
+        if used.n_attempts >= self._endpoint.attempts or left <= 0:
+            return False
+        longest = self._endpoint.backoff_seconds * 2 ** min(used.n_attempts - 1, 30)
+        wait = min(longest, self._endpoint.longest_backoff_seconds) * random.uniform(0.5, 1.0)
+        if wait >= left:
+            return False
+        used.seconds += wait
+        self._hold_ups.failed(failure)
+        await asyncio.sleep(wait)
+        return True
+
+    def _fatal(self, found: str) -> str:
+        return clear_error(
+            "endpoint",
+            where=f"{self._endpoint.model} at {self._endpoint.address}",
+            expected="replies to prompts",
+            found=found,
+            next_step="check address, model and key (docs/endpoints.md), then ask again: stored replies are kept. "
+            f"{self._hint}",
+        )
+
+
+def _without_answer(failure: Failure, n_used: int) -> Reply:
+    if failure.verdict is Verdict.FILTERED:
+        return Reply(Outcome.FILTERED, reason=f"a content filter stopped the prompt ({failure.reason})")
+    gave_up = "; no attempt left" if failure.verdict is Verdict.RETRY and n_used > 1 else ""
+    return Reply(Outcome.FAILED, reason=failure.reason + gave_up)
+
+
+# Says what a call waits for, and when it has waited long enough for a server's rate limit.
+
+_LOOK_SECONDS = 1.0
+_QUIET_SECONDS = 10.0
+_SHOWN = 60
+
+
+class HoldUps:
+    """What came last from one server, and what is open."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._last_word = time.monotonic()
+        self._n_open = 0
+        self._last_failure = ""
+
+    def sent(self) -> float:
+        """Count a request; return when."""
+        self._n_open += 1
+        return time.monotonic()
+
+    def ended(self, outcome: Reply | Failure) -> None:
+        """Count what became of a request."""
+        self._n_open -= 1
+        if isinstance(outcome, Reply):
+            self._last_word, self._last_failure = time.monotonic(), ""
+        elif outcome.verdict in (Verdict.GIVE_UP, Verdict.FILTERED):
+            self._last_word = time.monotonic()
+
+    def failed(self, failure: Failure) -> None:
+        """Remember why a request is tried again."""
+        self._last_failure = failure.reason
+
+    def too_long(self, failure: Failure, pause_seconds: float) -> str:
+        """Return why a rate limit ends the call, empty where it does not yet."""
+        patience = self._endpoint.rate_limit_patience_seconds
+        waited = time.monotonic() - self._last_word
+        if waited + pause_seconds <= patience:
+            return ""
+        return (
+            f"the endpoint asks to come back in {pause_seconds:.0f} seconds, and answered nothing for {waited:.0f}, "
+            f"more than rate_limit_patience_seconds={patience:.0f} ({failure.reason})"
+        )
+
+    async def watch(self, limiter: Limiter, tally: Tally) -> None:
+        """Tell what is being waited for, again and again, until it is cancelled."""
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            tally.hold_up(self._now(limiter.pause_seconds()))
+
+    def _now(self, pause_seconds: float) -> str:
+        quiet = time.monotonic() - self._last_word
+        if pause_seconds >= _LOOK_SECONDS:
+            limit = self._endpoint.rate_limit_patience_seconds
+            return f"rate limit, next request in {pause_seconds:.0f} s; no reply for {quiet:.0f} of {limit:.0f} s"
+        if quiet < _QUIET_SECONDS:
+            return ""
+        last = f"; last: {self._last_failure[:_SHOWN]}" if self._last_failure else ""
+        limit = self._endpoint.longest_prompt_seconds
+        return f"no reply for {quiet:.0f} s, {self._n_open} open, at most {limit:.0f} s a prompt{last}"
+
+
+# Sends one request and reads its reply, through the `openai` SDK on aiohttp; whatever fails on the way is a
+# `Failure`.
+# What the SDK would read from the environment is given, or taken away before a request leaves: a key, a header and
+# an organisation reach the server that they are meant for and no other. No redirect is followed.
+
+_NO_KEY = "no-key"  # servers without keys take any; the SDK refuses to start without one
+_SENT_HEADERS = frozenset(
+    {"host", "accept", "accept-encoding", "connection", "content-type", "content-length", "user-agent"}
+)
+
+
+class Transport:
+    """The connections to one endpoint, while an `async with` lasts."""
+
+    def __init__(self, endpoint: Endpoint, credentials: Credentials, wire: Wire = CHAT) -> None:
+        self._endpoint, self._credentials, self._wire = endpoint, credentials, wire
+        self._sdk = _sdk(endpoint, credentials)
+
+    async def __aenter__(self) -> Transport:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._sdk.close()
+
+    async def exchange(
+        self, sent: Mapping[str, Any], patience_seconds: float
+    ) -> tuple[Reply | Failure, Mapping[str, str]]:
+        """Return the reply to one request, or why there is none, and the headers that came with it.
+
+        Args:
+            sent: the body of the request.
+            patience_seconds: how long to wait at most, where the endpoint's own limit is longer.
+        """
+        try:
+            # `post` instead of `chat.completions.create`: walking over the types of every request is a third of the
+            # SDK's time, and the body is wanted as it came.
+            sending = self._sdk.post(
+                self._wire.path or self._endpoint.address, cast_to=_http_library().Response, body=sent
+            )
+            # The SDK's time limit holds between two bytes; a server that drips would never reach it.
+            async with _time_limit(max(min(self._endpoint.longest_reply_seconds, patience_seconds), 0.001)):
+                response = await sending
+            body, headers = self._credentials.without_key(response.content), response.headers
+        except Exception as error:  # noqa: BLE001 (what fails on the way costs this request, and no other)
+            _LOGGER.debug("endpoint %s: %s", self._endpoint.model, type(error).__name__)
+            return failure_of(error, self._credentials), {}
+        if failure := failure_in_body(body, headers, self._credentials):
+            return failure, headers
+        try:
+            return self._wire.read(body), headers
+        except (ValueError, RecursionError):
+            return unreadable(body, self._credentials), headers
+
+    async def stream(self, sent: Mapping[str, Any]) -> AsyncIterator[str]:
+        """Yield the parts of one reply as they come.
+
+        Raises:
+            Exception: whatever the SDK raises; `failure_of` reads it.
+        """
+        further = {name: value for name, value in sent.items() if name not in {"model", "messages"}}
+        chunks = await self._sdk.chat.completions.create(
+            model=sent["model"], messages=sent["messages"], stream=True, extra_body=further
+        )
+        async for chunk in chunks:
+            text = chunk.choices[0].delta.content if chunk.choices else None
+            if text:
+                yield text
+
+
+def _time_limit(seconds: float) -> AbstractAsyncContextManager[Any]:
+    """Return what ends its block with a TimeoutError; `asyncio.wait_for` would start a task for every request."""
+    if sys.version_info >= (3, 11):
+        return asyncio.timeout(seconds)
+    else:  # noqa: RET505 (type checkers read on after an `if`)
+        import async_timeout  # aiohttp brings it where the standard library has none
+
+        return async_timeout.timeout(seconds)
+
+
+@cache
+def _http_library() -> Any:
+    """Return the SDK's HTTP library: httpx or httpx2, by version."""
+    import openai
+
+    (name,) = {base.__module__.partition(".")[0] for base in openai.DefaultAioHttpClient.__mro__} & {"httpx", "httpx2"}
+    return import_module(name)
+
+
+@cache
+def _certificates() -> Any:
+    """Return the SDK's own TLS settings, read once a process: reading them takes as long as fifty requests."""
+    return _http_library().create_ssl_context()
+
+
+def _sdk(endpoint: Endpoint, credentials: Credentials) -> Any:
+    """Return the SDK's client; everything that it would else read from the environment is given."""
+    import openai
+
+    http_client = openai.DefaultAioHttpClient(
+        verify=_certificates(),
+        follow_redirects=False,  # a redirect would take key and prompts to another host
+        event_hooks={"request": [_only_ours(endpoint, credentials)]},
+    )
+    options: dict[str, Any] = {
+        "api_key": credentials.key or _NO_KEY,
+        "max_retries": 0,
+        "timeout": endpoint.longest_reply_seconds,
+        "http_client": http_client,
+    }
+    if endpoint.api_version is not None:
+        return openai.AsyncAzureOpenAI(
+            azure_endpoint=endpoint.address,
+            api_version=endpoint.api_version,
+            azure_deployment=endpoint.model_there,
+            **options,
+        )
+    return openai.AsyncOpenAI(base_url=endpoint.address, **options)
+
+
+def _only_ours(endpoint: Endpoint, credentials: Credentials) -> Callable[[Any], Coroutine[Any, Any, None]]:
+    """Return a hook that leaves a request our headers only: the SDK adds what variables of its own hold."""
+    key = credentials.key or _NO_KEY
+    ours = {"Authorization": f"Bearer {key}"} if endpoint.api_version is None else {"api-key": key}
+    named = {"OpenAI-Organization": credentials.organization, "OpenAI-Project": credentials.project}
+    ours |= {name: value for name, value in named.items() if value}
+
+    async def clean(request: Any) -> None:
+        for name in set(request.headers.keys()):
+            if name.lower() not in _SENT_HEADERS and not name.lower().startswith("x-stainless-"):
+                del request.headers[name]
+        request.headers.update(ours)
+
+    return clean
+
+
+# One reply as it is written: for people who read along. Nothing is retried, limited or kept.
+
+
+async def stream_reply(
+    endpoint: Endpoint, credentials: Credentials, messages: Sequence[ChatMessage], decoding: Decoding | None = None
+) -> AsyncIterator[str]:
+    """Yield the parts of the reply to a chat as they come; thinking that the server sends apart is left out.
+
+    Raises:
+        ModelError: the reply did not come, or not whole; the message holds no key and no address.
+        MissingExtraError: `openai` or `aiohttp` is not installed.
+    """
+    try:
+        import aiohttp  # noqa: F401
+        import openai  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError(str(error.name), "judge", "an OpenAI-compatible endpoint") from error
+    body = Dialect(endpoint, decoding or Decoding()).request(Prompt(tuple(messages)))
+    async with Transport(endpoint, credentials) as transport:
+        try:
+            async for part in transport.stream(body):
+                yield part
+        except Exception as error:  # noqa: BLE001 (whatever fails on the way is the end of this reply, and no other's)
+            raise ModelError(failure_of(error, credentials).reason) from None
+
+
+# Which models a server says it answered with: behind one name there may be several, also one after the other.
+
+
+class ServedModels:
+    """Counts the models named in the replies to one client; usable from any thread."""
+
+    def __init__(self, client: str) -> None:
+        """Begin with none.
+
+        Args:
+            client: the client's name, for the warning.
+        """
+        self._client, self._lock = client, threading.Lock()
+        self._counts: Counter[str] = Counter()
+
+    def note(self, reply: Reply) -> None:
+        """Count the model of a reply; the first one that differs from those before is warned of, once."""
+        if not reply.served_model:
+            return
+        with self._lock:
+            self._counts[reply.served_model] += 1
+            is_change = len(self._counts) == 2 and self._counts[reply.served_model] == 1
+        if is_change:
+            before = next(name for name in self._counts if name != reply.served_model)
+            _LOGGER.warning(
+                "%s: the server answered with %r before and answers with %r now: verdicts or queries of one run come "
+                "from two models. Each reply keeps the model that gave it",
+                self._client,
+                before,
+                reply.served_model,
+            )
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Model -> replies that name it."""
+        with self._lock:
+            return dict(self._counts)

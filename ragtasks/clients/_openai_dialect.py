@@ -1,0 +1,269 @@
+"""What one server takes: which settings are sent, under which names, and how long a reply may be.
+
+Servers that call themselves compatible refuse a temperature, a seed or the name of a limit. The first refusal is the
+last one: the setting is left out, or renamed, for the rest of the call, and a note says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from ragtasks.clients._endpoint import Endpoint
+from ragtasks.clients._protocol import Decoding, Outcome, Prompt, Reply
+
+# Reads a chat completion: bytes from a server, or text from a model, into a Reply.
+# Servers that call themselves compatible differ in small things: thinking text may stand in a field of its own
+# under two names or between marks in the content, a refusal may be null, token counts may be missing. All of it
+# ends here, and no body whatsoever makes a function of this module fail in a way that is not said below.
+
+_END_OF_THINKING = "</think>"
+_START_OF_THINKING = "<think>"
+_SHOWN = 200
+
+
+def split_thinking(text: str) -> tuple[str, str]:
+    """Return (thinking, answer) of a reply with thinking between marks.
+
+    The answer begins after the last end mark; the start mark may be missing, because some chat templates write it for
+    the model. A thought that never ends leaves no answer.
+    """
+    thinking, mark, answer = text.rpartition(_END_OF_THINKING)
+    if mark:
+        return thinking.strip().removeprefix(_START_OF_THINKING).strip(), answer.strip()
+    stripped = text.strip()
+    if stripped.startswith(_START_OF_THINKING):
+        return stripped.removeprefix(_START_OF_THINKING).strip(), ""
+    return "", stripped
+
+
+def read_text(
+    text: str,
+    *,
+    finish_reason: str = "",
+    thinking: str = "",
+    prompt_tokens: int | None = None,
+    completion_tokens: int | None = None,
+    raw: str = "",
+    served_model: str = "",
+) -> Reply:
+    """Return the reply that a generated text makes: answered, truncated, filtered or empty.
+
+    Args:
+        text: what was generated, thinking between marks included.
+        finish_reason: `length` and `content_filter` take the answer away.
+        thinking: thinking text that came apart from `text`.
+        prompt_tokens: tokens of the prompt.
+        completion_tokens: tokens of the reply.
+        raw: what is kept for the record.
+        served_model: the model that the server names.
+    """
+    marked, answer = split_thinking(text)
+    outcome, reason = _judged(answer, marked or thinking, finish_reason)
+    return Reply(
+        outcome=outcome,
+        text=answer if outcome is Outcome.ANSWERED else None,
+        reason=reason,
+        thinking="\n".join(part for part in (thinking, marked) if part),
+        finish_reason=finish_reason,
+        prompt_tokens=prompt_tokens,
+        completion_tokens=completion_tokens,
+        raw=raw,
+        served_model=served_model,
+    )
+
+
+def _judged(answer: str, thinking: str, finish_reason: str) -> tuple[Outcome, str]:
+    if finish_reason == "length":
+        return Outcome.TRUNCATED, "the reply reached the token limit"
+    if finish_reason == "content_filter":
+        return Outcome.FILTERED, "a content filter stopped the reply"
+    if not answer:
+        return Outcome.EMPTY, "the reply is nothing but thinking" if thinking else "the reply has no content"
+    return Outcome.ANSWERED, ""
+
+
+def read_completion(body: bytes) -> Reply:
+    """Return the reply in the body of a chat completion.
+
+    Raises:
+        ValueError: the body is not JSON: what was sent did not arrive whole.
+    """
+    completion = orjson.loads(body)
+    raw = body.decode("utf-8")
+    try:
+        return _read(completion, raw)
+    except (LookupError, TypeError) as error:
+        reason = f"no chat completion: {type(error).__name__} {error}"[:_SHOWN]
+        return Reply(Outcome.MALFORMED, reason=reason, raw=raw)
+
+
+def _read(completion: Any, raw: str) -> Reply:
+    """Return the reply of a decoded body; LookupError and TypeError say what is wrong with it."""
+    choices = _typed(completion, dict, "the body")["choices"]
+    choice = _typed(_typed(choices, list, "choices")[0], dict, "the choice")
+    message = _typed(choice["message"], dict, "the message")
+    usage = completion.get("usage") or {}
+    prompt_tokens, completion_tokens = (_count(usage, key) for key in ("prompt_tokens", "completion_tokens"))
+    finish_reason = _optional(choice, "finish_reason")
+    named = completion.get("model")
+    served_model = named[:_SHOWN] if isinstance(named, str) else ""
+    if refusal := _optional(message, "refusal"):
+        return Reply(
+            Outcome.REFUSED,
+            reason=f"the model refused: {refusal[:_SHOWN]}",
+            finish_reason=finish_reason,
+            prompt_tokens=prompt_tokens,
+            completion_tokens=completion_tokens,
+            raw=raw,
+            served_model=served_model,
+        )
+    return read_text(
+        _optional(message, "content"),
+        finish_reason=finish_reason,
+        thinking=_optional(message, "reasoning_content") or _optional(message, "reasoning"),
+        prompt_tokens=prompt_tokens,
+        completion_tokens=completion_tokens,
+        raw=raw,
+        served_model=served_model,
+    )
+
+
+def _typed(value: Any, kind: type, what: str) -> Any:
+    if not isinstance(value, kind):
+        raise TypeError(f"{what} is {type(value).__name__}, expected {kind.__name__}")
+    return value
+
+
+def _optional(holder: Mapping[str, Any], key: str) -> str:
+    """Return a text that may be missing or null, then empty."""
+    value = holder.get(key)
+    return "" if value is None else str(_typed(value, str, key))
+
+
+def _count(usage: Any, key: str) -> int | None:
+    value = usage.get(key) if isinstance(usage, dict) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+_FORMAT = "response_format"
+_LIMITS = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """What travels: where requests go, how they are built, how replies are read."""
+
+    path: str
+    """Where requests go, below the address; empty for the address itself."""
+    dialect: Callable[[Endpoint, Decoding], Dialect]
+    """Builds requests."""
+    read: Callable[[bytes], Reply]
+    """Body of a reply -> reply.
+
+    Raises:
+        ValueError: it is not JSON.
+    """
+    hint: str
+    """What helps once nothing can be had any more."""
+
+
+class Dialect:
+    """Builds the requests to one server, and learns what it does not take."""
+
+    def __init__(self, endpoint: Endpoint, decoding: Decoding) -> None:
+        self._endpoint, self._decoding = endpoint, decoding
+        self._left_out: set[str] = set()
+        self._limit_name: str = endpoint.token_limit_there
+        self._makes_room = endpoint.thinks
+
+    @property
+    def longest_reply(self) -> int:
+        """Tokens that a reply may have, thinking included."""
+        return self._decoding.max_tokens + (self._endpoint.thinking_tokens if self._makes_room else 0)
+
+    def request(self, prompt: Prompt) -> dict[str, Any]:
+        """Return the body of a request."""
+        settings = {
+            "temperature": self._decoding.temperature,
+            "seed": self._decoding.seed,
+            self._limit_name: self.longest_reply * prompt.longer,
+            "reasoning_effort": self._endpoint.reasoning_effort,
+            _FORMAT: self._format(prompt),
+        }
+        sent = {name: value for name, value in settings.items() if value is not None and name not in self._left_out}
+        return {
+            "model": self._endpoint.model_there,
+            "messages": prompt.payload(),
+            **sent,
+            **self._endpoint.extra_fields,
+            **prompt.body,
+        }
+
+    def _format(self, prompt: Prompt) -> dict[str, Any] | None:
+        if not self._endpoint.structured or prompt.schema is None:
+            return None
+        return {"type": "json_schema", "json_schema": {"name": "reply", "schema": dict(prompt.schema)}}
+
+    def adapt(self, setting: str, sent: Mapping[str, Any]) -> str | None:
+        """Leave out or rename a setting that was refused.
+
+        Returns:
+            What is to be told, empty where it is known by now; None where nothing can be done about it.
+        """
+        if setting not in sent or setting in self._endpoint.extra_fields:
+            return None
+        if setting in self._left_out or (setting in _LIMITS and setting != self._limit_name):
+            return ""  # refused while another request was on its way
+        if setting in _LIMITS:
+            other = _LIMITS[setting]
+            if other in self._left_out:
+                return None
+            self._left_out.add(setting)
+            self._limit_name = other
+            return f"the server does not take {setting}: {other} is sent instead"
+        self._left_out.add(setting)
+        if setting == _FORMAT:
+            return "the server does not take response_format: replies are free text, read as ever"
+        return f"the server does not take {setting} as {sent[setting]}: it is left out, and the server's own holds"
+
+    def make_room(self, reply: Reply, sent: Mapping[str, Any]) -> bool:
+        """Return whether to ask again with room for thinking, which left none for the answer."""
+        limit = sent.get(self._limit_name)
+        was_small = isinstance(limit, int) and limit < self._decoding.max_tokens + self._endpoint.thinking_tokens
+        if not was_small or self._limit_name in self._endpoint.extra_fields or not _thought_only(reply):
+            return False
+        self._makes_room = True
+        return True
+
+    def shrink(self) -> None:
+        """Send the limit without room for thinking again: the server does not take the larger one."""
+        self._makes_room = False
+
+
+def _thought_only(reply: Reply) -> bool:
+    """Return whether a reply reached its limit before the first word of its answer."""
+    if reply.finish_reason != "length" or reply.outcome not in (Outcome.TRUNCATED, Outcome.EMPTY):
+        return False
+    return not _answer_begun(reply.raw)
+
+
+def _answer_begun(raw: str) -> bool:
+    """Return whether a completion holds the beginning of an answer."""
+    try:
+        content = orjson.loads(raw)["choices"][0]["message"].get("content")
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return True
+    return bool(isinstance(content, str) and split_thinking(content)[1])
+
+
+CHAT = Wire(
+    "/chat/completions",
+    Dialect,
+    read_completion,
+    "Saved answers are scored without their model by `ragtasks judge RESULTS --output FOLDER`",
+)
+"""Chat completions, as language models are asked."""

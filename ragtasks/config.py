@@ -1,0 +1,299 @@
+"""The configuration of one evaluation, resolved once and then passed down as an argument.
+
+It arrives as the harness's `--metadata` (or the same keys on our command line). The harness merges `--model_args` into
+that dictionary, so keys of others are expected there: they are left alone, unless one looks like an error for ours.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_serializer, field_validator, model_validator
+
+from ragtasks.clients import Endpoint, endpoint_of
+from ragtasks.errors import ConfigurationError, close_matches, is_secret_name
+from ragtasks.files import checked_run_name
+
+# Judges as a configuration names them: a model behind a server, or one that the harness loads.
+
+JUDGES_EXAMPLE = '["openai/gpt-4o-mini"]'
+
+
+class HarnessModel(BaseModel):
+    """A model that the harness loads in this process, as a judge."""
+
+    # The other namespace is what keeps pydantic from warning of our `model_args`, the harness's word.
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, protected_namespaces=())
+
+    lm_eval: str = Field(min_length=1, description="the harness's name of the kind of model, such as `hf` or `vllm`")
+    model_args: str = Field(default="{}", description="its arguments, as after `--model_args`; kept as canonical JSON")
+
+    @field_validator("model_args", mode="before")
+    @classmethod
+    def _canonical(cls, value: Any) -> str:
+        if not isinstance(value, Mapping):
+            raise ValueError('must be an object, such as {"pretrained": "Qwen/Qwen2.5-7B-Instruct"}')
+        secrets = sorted(str(key) for key in value if is_secret_name(key))
+        if secrets:
+            raise ValueError(f"must hold no {', '.join(secrets)}: keys come from the environment")
+        try:
+            return json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False)
+        except TypeError as error:
+            raise ValueError("must hold plain JSON values") from error
+
+    @field_serializer("model_args")
+    def _as_object(self, value: str) -> Any:
+        return json.loads(value)
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments as the harness takes them."""
+        found: dict[str, Any] = json.loads(self.model_args)
+        return found
+
+    @property
+    def model(self) -> str:
+        """Name for tables: kind and weights."""
+        return f"{self.lm_eval}/{self.arguments.get('pretrained') or self.arguments.get('model') or 'model'}"
+
+
+Judge = Endpoint | HarnessModel
+"""A judge as the configuration names it."""
+
+
+def judge_of(named: Any, key: str = "judges") -> Judge:
+    """Return what names a judge as a record.
+
+    Raises:
+        ConfigurationError: an unknown key, or a value that does not fit. No value is shown.
+    """
+    if isinstance(named, (Endpoint, HarnessModel)):
+        return named
+    if not isinstance(named, (str, Mapping)):
+        raise ConfigurationError(f"{key}: must be names or objects, such as {JUDGES_EXAMPLE}")
+    if not isinstance(named, Mapping) or "lm_eval" not in named:
+        return endpoint_of(named)
+    violations: list[str] = []
+    try:
+        return HarnessModel.model_validate(dict(named))
+    except ValidationError as error:
+        violations = [f"{'.'.join(map(str, violation['loc']))}: {violation['msg']}" for violation in error.errors()]
+    # Outside the handler, and without the values: the chained error would show what may be a key.
+    raise ConfigurationError(f"{key}: " + "; ".join(violations))
+
+
+def refuse_namesakes(names: Sequence[str]) -> None:
+    """Refuse judges of one name: a judge is known by its model's name.
+
+    Raises:
+        ConfigurationError: a name stands there twice.
+    """
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ConfigurationError(
+            f"judges: named twice: {', '.join(twice)}. Next step: leave one out: a judge is known by its model's name, "
+            "and the same model says the same again"
+        )
+
+
+# The keys of a configuration, and where they are read from.
+
+DEFAULT_ENCODER = "microsoft/deberta-xlarge-mnli"
+"""Encoder of BERTScore where none is named: that of the paper."""
+SAMPLE_ENCODER = "minilm"
+"""The same on a sample: it comes with a package."""
+NO_ENCODER = "none"
+"""Value of `encoder` that leaves the semantic metrics unscored on purpose."""
+
+_NEAR_MISS = 0.84  # similarity from which a foreign key is taken for a misspelt one of ours
+_HARNESS_KEYS = frozenset({"version", "config", "config_source", "think_end_token", "prompt"})
+# What stands in results, or lies near, for what is given as one of our keys.
+_OTHER_NAMES = {"idk_detector": "idk", "judge_prompts": "prompts", "retrieval_run": "run"}
+
+
+class EvaluationConfig(BaseModel):
+    """What an evaluation depends on, beside the model; every field shows in the results."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    data: str | None = Field(
+        default=None, description="`sample`, or a folder with the official files; default: the data folder"
+    )
+    run: str = Field(
+        default="official",
+        description="run that gives the retrieved passages, or `closed_book` for none; default: the benchmark's own",
+    )
+    encoder: str | None = Field(default=None, description="encoder of BERTScore: a name, a path, or `none`")
+    encoder_device: str | None = Field(
+        default=None, description="torch device of the encoder; default: the GPU if there is one"
+    )
+    encode_with: str | None = Field(
+        default=None,
+        description="workers of a Ray cluster that run the encoder, `ray[:ADDRESS]`; default: this process",
+    )
+    retriever: str = Field(
+        default="bm25",
+        min_length=1,
+        description="retriever that searches for rewritten questions and in live conversations (docs/retrieval.md)",
+    )
+    queries: str = Field(
+        default="last_turn",
+        min_length=1,
+        description="query form that live full RAG searches with: last_turn, last_3_turns, llm_rewrite",
+    )
+    rewriter: Endpoint | None = Field(
+        default=None, description="model that rewrites questions of live full RAG where `queries` is `llm_rewrite`"
+    )
+    conversational: bool = Field(
+        default=False, description="count conversational tasks too (the paper leaves them out)"
+    )
+    system_prompt: str | None = Field(default=None, description="path of a Jinja template for the system message")
+    plain_prompt: str | None = Field(
+        default=None, description="path of a Jinja template for models without a chat template"
+    )
+    system_role: Literal["system", "user"] = Field(
+        default="system",
+        description="message that holds the passages: `user` for servers that drop system messages",
+    )
+    too_long: Literal["refuse", "drop_passages"] = Field(
+        default="refuse", description="what to do with prompts that are longer than the model's context"
+    )
+    context_tokens: int | None = Field(
+        default=None, ge=1, description="tokens of the model's context; default: what the model or its server says"
+    )
+    max_words: int | None = Field(
+        default=None, ge=1, description="answer length that the prompt asks for, in words; default: the task's own"
+    )
+    end_of_thinking: str = Field(default="</think>", min_length=1, description="text after which the answer begins")
+    judges: tuple[Judge, ...] = Field(
+        default=(),
+        description="LLM judges: `openai/NAME`, an object with model, base_url, or one with lm_eval, model_args",
+    )
+    idk: Literal["rules", "encoder", "judges"] | None = Field(
+        default=None,
+        description='who decides whether a response is a refusal ("I do not know"); default: judges if there are any, '
+        "else rules (docs/metrics.md)",
+    )
+    prompts: Literal["ours", "official"] = Field(
+        default="ours",
+        description="judge prompts: shipped, or read at run time from the official checkout in the data folder",
+    )
+    metrics: tuple[str, ...] = Field(
+        default=(), description="metrics added to the task's own, ours and those of other packages (docs/extending.md)"
+    )
+    best_of: int = Field(
+        default=1,
+        ge=1,
+        le=64,
+        description="answers sampled a task, of which `picker` picks one; needs --gen_kwargs",
+    )
+    picker: Judge | None = Field(
+        default=None, description="LLM judge that picks the best of several samples, named as one of `judges`"
+    )
+    min_judge_coverage: float = Field(
+        default=0.95, ge=0, le=1, description="share of verdicts below which an evaluation fails"
+    )
+
+    max_implausible: float = Field(
+        default=0.2,
+        ge=0,
+        le=1,
+        description="share of answers that cannot be answers above which a command ends with status 3",
+    )
+
+    @field_validator("run")
+    @classmethod
+    def _run_is_a_name(cls, value: str) -> str:
+        return checked_run_name(value)
+
+    @field_validator("judges", mode="before")
+    @classmethod
+    def _name_judges(cls, value: Any) -> tuple[Judge, ...]:
+        given = [value] if isinstance(value, (str, Mapping)) else [] if value is None else value
+        if not isinstance(given, (list, tuple)):
+            raise ValueError(f"must be a list of judges, such as {JUDGES_EXAMPLE}")
+        judges = tuple(judge_of(item) for item in given)
+        refuse_namesakes([judge.model for judge in judges])
+        return judges
+
+    @field_validator("picker", mode="before")
+    @classmethod
+    def _name_picker(cls, value: Any) -> Judge | None:
+        return None if value is None else judge_of(value, "picker")
+
+    @model_validator(mode="after")
+    def _picker_for_samples(self) -> EvaluationConfig:
+        if (self.best_of > 1) != (self.picker is not None):
+            raise ValueError("best_of, above 1, and picker go together: name both or none")
+        return self
+
+    @field_validator("rewriter", mode="before")
+    @classmethod
+    def _name_rewriter(cls, value: Any) -> Endpoint | None:
+        return None if value is None else endpoint_of(value)
+
+    @model_validator(mode="after")
+    def _judges_for_idk(self) -> EvaluationConfig:
+        if self.idk == "judges" and not self.judges:
+            raise ValueError('idk "judges" needs judges')
+        return self
+
+    @property
+    def idk_by_judges(self) -> bool:
+        """Whether judges decide whether a response says that it does not know."""
+        return bool(self.judges) and self.idk in (None, "judges")
+
+
+KEYS = frozenset(EvaluationConfig.model_fields)
+
+
+def config_from_metadata(metadata: Mapping[str, Any]) -> EvaluationConfig:
+    """Return the configuration in the harness's metadata; keys of the harness and of its models are left alone.
+
+    Raises:
+        ConfigurationError: a value that does not fit, or a key that looks like a misspelt one of ours.
+    """
+    violations = [
+        f"{key!r} (did you mean {meant!r}?)" for key in foreign_keys(metadata) if (meant := _key_meant_by(key))
+    ]
+    if violations:
+        raise ConfigurationError(f"unknown metadata key: {', '.join(violations)}")
+    return _validated({key: metadata[key] for key in KEYS & metadata.keys()})
+
+
+def foreign_keys(metadata: Mapping[str, Any]) -> list[str]:
+    """Return the keys of the metadata that are neither ours nor the harness's own, sorted."""
+    return sorted(str(key) for key in metadata.keys() - KEYS - _HARNESS_KEYS)
+
+
+def _key_meant_by(key: str) -> str | None:
+    """Return the key of ours that a foreign one looks like an error for, or None."""
+    near = difflib.get_close_matches(key.lower(), KEYS, n=1, cutoff=_NEAR_MISS)
+    return near[0] if near else _OTHER_NAMES.get(key.lower())
+
+
+def config_from_options(options: Mapping[str, Any]) -> EvaluationConfig:
+    """Return the configuration in options of our own, where every key must be known.
+
+    Raises:
+        ConfigurationError: an unknown key, or a value that does not fit.
+    """
+    unknown = sorted(str(key) for key in options.keys() - KEYS)
+    if unknown:
+        hints = "; ".join(f"{key!r}, {close_matches(key, KEYS)}" for key in unknown)
+        raise ConfigurationError(f"unknown option: {hints}")
+    return _validated(options)
+
+
+def _validated(options: Mapping[str, Any]) -> EvaluationConfig:
+    try:
+        return EvaluationConfig.model_validate(dict(options))
+    except ValidationError as error:
+        violations = [
+            f"{'.'.join(map(str, violation['loc']))}: {violation['msg']}, found {violation['input']!r}"
+            for violation in error.errors()
+        ]
+        raise ConfigurationError("evaluation options: " + "; ".join(violations)) from error

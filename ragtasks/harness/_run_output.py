@@ -1,0 +1,165 @@
+"""What `ragtasks run` says while it works: a line a stage, in the place of the harness's log of twenty lines a task.
+
+Nothing of the harness is lost: `-v` brings its log and its bars back, and so does `LMEVAL_LOG_LEVEL`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
+import math
+import os
+import platform
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
+from importlib.metadata import distributions, version
+from pathlib import Path
+from typing import Any
+
+import lm_eval.api.task
+import lm_eval.tasks
+import lm_eval.utils
+from lm_eval.loggers.utils import get_commit_from_path
+from lm_eval.utils import make_table, setup_logging
+
+from ragtasks.harness.link import STUB_FOLDER
+
+_VERBOSE = "-v"
+_LEVELS = frozenset({"DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"})
+_LOGGER = logging.getLogger(__name__)
+_HARNESS_LOGGER = logging.getLogger("lm_eval")
+_INDEX_LOGGER = logging.getLogger("lm_eval.tasks._index")
+_STUBS = Path(lm_eval.tasks.__file__).parent / STUB_FOLDER
+
+
+def take_verbose(arguments: Sequence[str]) -> tuple[list[str], bool]:
+    """Return the arguments without a `-v` that has no level behind it, and whether the harness's log is wanted."""
+    kept: list[str] = []
+    verbose = False
+    for argument, following in itertools.zip_longest(arguments, arguments[1:], fillvalue=""):
+        is_verbose = argument in {_VERBOSE, "--verbosity"}
+        verbose = verbose or is_verbose
+        if argument != _VERBOSE or following.upper() in _LEVELS:
+            kept.append(argument)
+    return kept, verbose
+
+
+@contextlib.contextmanager
+def told_in_stages(*, verbose: bool) -> Iterator[None]:
+    """Let the harness log warnings only and draw no bar a task, and print our own lines, unless all is wanted."""
+    before = _HARNESS_LOGGER.level
+    setup_logging(logging.INFO if verbose else logging.WARNING)  # the environment goes before
+    for handler in _HARNESS_LOGGER.handlers:
+        if type(handler) is logging.StreamHandler:
+            handler.stream = sys.stderr  # made once a process, and `setStream` flushes what may be closed
+    if _HARNESS_LOGGER.level <= logging.INFO:
+        try:
+            yield
+        finally:
+            _HARNESS_LOGGER.setLevel(before)
+        return
+    with contextlib.ExitStack() as stack:
+        stack.callback(_HARNESS_LOGGER.setLevel, before)
+        stack.enter_context(_own_lines())
+        stack.enter_context(_filtered(_INDEX_LOGGER, _is_news))
+        stack.enter_context(replaced(lm_eval.api.task, "tqdm", partial(lm_eval.api.task.tqdm, disable=True)))
+        stack.enter_context(replaced(lm_eval.utils, "make_table", _table_of_values))
+        yield
+
+
+@contextlib.contextmanager
+def _own_lines() -> Iterator[None]:
+    """Print what our own code says of its stages."""
+    logger, handler = logging.getLogger("ragtasks"), logging.StreamHandler()
+    before = logger.level
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+        logger.removeHandler(handler)
+
+
+@contextlib.contextmanager
+def _filtered(logger: logging.Logger, passes: Callable[[logging.LogRecord], bool]) -> Iterator[None]:
+    logger.addFilter(passes)
+    try:
+        yield
+    finally:
+        logger.removeFilter(passes)
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Return whether a message is not that a stub of `ragtasks link` and the file that it includes share a name."""
+    paths = record.args[1:] if isinstance(record.args, tuple) else ()
+    return not any(_STUBS in Path(str(path)).parents for path in paths)
+
+
+def _table_of_values(results: Mapping[str, Any], column: str = "results", *arguments: Any) -> str:
+    """Return the harness's table without metrics that have no value anywhere; a line names these."""
+    keys = {key for row in results[column].values() for key in row}
+    without = {key for key in keys if all(_is_missing(row.get(key)) for row in results[column].values())}
+    rows = {
+        name: {key: value for key, value in row.items() if key not in without} for name, row in results[column].items()
+    }
+    table: str = make_table({**results, column: rows}, column, *arguments)
+    names = sorted({key.partition(",")[0] for key in without if "_stderr," not in key})
+    if names and column == "results":
+        _LOGGER.info("without any value, so not in the tables: %s", ", ".join(names))
+    return table
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or value == "N/A" or (isinstance(value, float) and math.isnan(value))
+
+
+# What stands in the place of names of the harness for as long as it runs, its environment report among them.
+
+
+@contextlib.contextmanager
+def replaced(module: Any, name: str, value: Any) -> Iterator[None]:
+    """Put something in the place of a name that the harness looks up while it runs."""
+    before = getattr(module, name)
+    setattr(module, name, value)
+    try:
+        yield
+    finally:
+        setattr(module, name, before)
+
+
+def add_environment(results: dict[str, Any]) -> None:
+    """Add what the harness's `add_env_info` adds, under its keys, without importing torch and starting pip for it."""
+    packages = _packages()
+    machine = [
+        f"Python version: {sys.version}",
+        f"OS: {platform.platform()}",
+        f"CPU: {platform.machine()}, {os.cpu_count()} cores",
+        *_accelerators(),
+    ]
+    results.update(
+        pretty_env_info="\n".join([*machine, "", *(f"{name}=={number}" for name, number in sorted(packages.items()))]),
+        transformers_version=packages.get("transformers", "N/A"),
+        lm_eval_version=version("lm_eval"),
+        upper_git_hash=get_commit_from_path(Path.cwd() / ".."),
+    )
+
+
+@cache
+def _packages() -> dict[str, str]:
+    # What an interrupted installation leaves has no metadata; of two with one name the first is imported.
+    whole = [each for each in distributions() if each.read_text("METADATA")]
+    return {each.name: each.version for each in reversed(whole)}
+
+
+def _accelerators() -> Iterator[str]:
+    """Yield what torch runs on, where a model or an encoder has imported it."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return
+    yield f"CUDA of torch: {torch.version.cuda}"
+    if torch.cuda.is_available():
+        yield from (f"GPU: {torch.cuda.get_device_name(number)}" for number in range(torch.cuda.device_count()))

@@ -1,0 +1,535 @@
+"""The model under test: its answers are kept as they come, and requests without an answer are told apart."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import http.client
+import json
+import logging
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import orjson
+from lm_eval.api.instance import Instance
+from lm_eval.api.model import LM
+
+from ragtasks.clients import Kept, Outcome, Reply, ReplyCache, check_reply_cache, read_completion
+from ragtasks.errors import CacheError, ModelError
+from ragtasks.files import canonical_hash, contexts_in
+from ragtasks.records import Passage
+from ragtasks.scoring import record_failure
+
+# Who keeps what in one evaluation: the model that the harness loads is put behind a log of its answers.
+
+_LOGGER = logging.getLogger(__name__)
+_IN_USE: list[LM] = []
+
+
+def model_in_use() -> LM | None:
+    """Return the model of the evaluation that `ragtasks run` runs in this process; None under the stock command."""
+    return _IN_USE[0] if _IN_USE else None
+
+
+class AnswerKeeper(AbstractContextManager["AnswerKeeper"]):
+    """Keeps the answers of the models of one evaluation, until it is saved or, where a file is named, for good."""
+
+    def __init__(self, output_path: str | None, use_cache: str | None) -> None:
+        """Choose where.
+
+        Args:
+            output_path: as the harness's option; answers that are not saved yet lie in its folder.
+            use_cache: as the harness's option: a file, to which the process's rank is added, that stays.
+        """
+        self._lasting = f"{use_cache}_rank{{rank}}.sqlite" if use_cache else ""
+        folder = Path(output_path or "")
+        folder = folder.parent if folder.suffix == ".json" else folder
+        self._unsaved = str(folder / "unfinished_rank{rank}.sqlite") if output_path else ""
+        self._logs: list[AnswerLog] = []
+        _IN_USE.clear()
+
+    def keep(self, kind: str, model: LM, arguments: dict[str, Any]) -> Any:
+        """Return the model with its answers kept; baselines cost nothing.
+
+        Raises:
+            CacheError: the file cannot be used.
+        """
+        _IN_USE[:] = [model]
+        _LOGGER.info("%s is loaded; building the prompts", kind)
+        if kind == "dummy" or (kind.startswith("ragtasks-") and kind != "ragtasks-endpoint"):
+            return model
+        log = None
+        if name := self._lasting or self._unsaved:
+            path = Path(name.replace("{rank}", str(model.rank)))
+            log = AnswerLog(path, kind, arguments, is_lasting=bool(self._lasting))
+            self._logs.append(log)
+        return KeptAnswers(model, log, survive_failing_requests(model))
+
+    def finish(self) -> None:
+        """Let go of what is saved elsewhere by now."""
+        for log in self._logs:
+            log.finish()
+        self._logs = []
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _IN_USE.clear()
+        for log in self._logs:
+            log.close()
+            if kind is not None and log.n_kept:
+                _LOGGER.warning("%d answers are kept in %s: the same command asks only the rest", log.n_kept, log.path)
+
+
+# A model of the harness whose answers are kept as they come, and that is asked only what is not answered yet.
+
+_SHOWN = 3
+_ASK_AGAIN = "Next step: run the same command again: only these are asked"
+
+
+class KeptAnswers:
+    """Stands for a model where the harness asks it; everything else is the model's own."""
+
+    def __init__(self, model: LM, log: AnswerLog | None, failing: FailingRequests | None = None) -> None:
+        """Put a log before a model.
+
+        Args:
+            model: the harness's model.
+            log: where its answers are kept; None: nowhere.
+            failing: what tells which of its requests failed; None for a model in this process.
+        """
+        self._model, self._log, self._failing = model, log, failing
+        self._reported: set[str] = set()
+        model.set_cache_hook(_Hook(self))
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what the model has under this name."""
+        return getattr(self._model, name)
+
+    def generate_until(self, requests: list[Instance], **options: Any) -> list[Any]:
+        """Return the text that answers each request; `NoAnswer` where none came.
+
+        Raises:
+            ModelError: the server answers nobody any more; what came before is kept.
+        """
+        answers = self._answers("generate_until", requests, options)
+        reasons = Counter(answer.reason for answer in answers if isinstance(answer, NoAnswer))
+        if reasons:
+            shown = "; ".join(f"{reason} ({n} times)" for reason, n in reasons.most_common(_SHOWN))
+            more = f"; {len(reasons) - _SHOWN} other reasons" if len(reasons) > _SHOWN else ""
+            again = f". {_ASK_AGAIN}" if self._log is not None else ""
+            record_failure(f"{reasons.total()} of {len(answers)} requests got no answer: {shown}{more}{again}")
+        return answers
+
+    def loglikelihood(self, requests: list[Instance], **options: Any) -> list[Any]:
+        """Return what the model returns."""
+        return [tuple(answer) for answer in self._answers("loglikelihood", requests, options)]
+
+    def loglikelihood_rolling(self, requests: list[Instance], **options: Any) -> list[Any]:
+        """Return what the model returns."""
+        return self._answers("loglikelihood_rolling", requests, options)
+
+    def _answers(self, method: str, requests: Sequence[Instance], options: dict[str, Any]) -> list[Any]:
+        asked: list[Asked] = [(method, request.args) for request in requests]
+        answers = self._log.look_up(asked) if self._log is not None else [None] * len(asked)
+        missing = [index for index, answer in enumerate(answers) if answer is None]
+        if self._log is not None and len(missing) < len(asked):
+            n_known = len(asked) - len(missing)
+            _LOGGER.info("%d of %d requests are answered in %s; the rest is asked", n_known, len(asked), self._log.path)
+        if not missing:
+            return answers
+        self._reported.clear()
+        _LOGGER.info("asking for %d answers", len(missing))
+        given = getattr(self._model, method)([requests[index] for index in missing], **options)
+        for index, answer in zip(missing, given, strict=True):
+            answers[index] = answer
+            if repr(asked[index]) not in self._reported:  # models that other people made may tell no hook
+                self._keep(asked[index], answer)
+        if self._failing is not None:
+            self._failing.raise_if_ended(len(asked) - sum(isinstance(answer, NoAnswer) for answer in answers))
+        return answers
+
+    def tell(self, asked: Asked, answer: Any) -> None:
+        """Keep an answer that the model has just given."""
+        self._reported.add(repr(asked))
+        self._keep(asked, answer)
+
+    def _keep(self, asked: Asked, answer: Any) -> None:
+        if self._log is not None and not isinstance(answer, NoAnswer):
+            self._log.record(asked, answer)
+
+
+class _Hook:
+    """What the harness's models tell of each answer as it comes."""
+
+    def __init__(self, kept: KeptAnswers) -> None:
+        self._kept = kept
+
+    def add_partial(self, method: str, arguments: Sequence[Any], answer: Any) -> None:
+        self._kept.tell((method, tuple(arguments)), answer)
+
+
+# The answers of an evaluation that is not finished: one SQLite file, written the moment an answer comes.
+# The harness saves nothing before its last request is answered, so a server that fails in the middle, or a kill,
+# would cost every answer. A second command finds here what was answered and asks the rest. What is kept is for that
+# only: it goes once an evaluation is saved whole, so that no later one takes answers of a model that has changed
+# since.
+
+_ANSWERING_ONLY = frozenset(
+    {"api_key", "auth_token", "batch_size", "ca_cert_path", "header", "max_batch_size", "max_retries"}
+    | {"num_concurrent", "timeout", "verify_certificate", "slots", "api_key_env", "attempts", "timeout_seconds"}
+    | {"patience_seconds", "requests_per_minute", "rate_limit_patience_seconds"}
+)
+"""Arguments of models that are secret, or say how requests travel: none changes an answer."""
+
+Asked = tuple[str, Sequence[Any]]
+"""(method of the model, arguments of one request)."""
+
+
+class AnswerLog:
+    """Answers by what decides them: the model, its arguments and address, its local files, prompt and options."""
+
+    def __init__(self, path: Path, kind: str, arguments: Mapping[str, Any], *, is_lasting: bool = False) -> None:
+        """Open the log of one model, and find out that it can be written.
+
+        Args:
+            path: the file; several models and processes may share it.
+            kind: the harness's name of the model's kind.
+            arguments: as after `--model_args`. Nothing of them is written.
+            is_lasting: whether answers stay when the evaluation is saved.
+
+        Raises:
+            CacheError: the file cannot be used.
+        """
+        self.path = path
+        self._model = {"kind": kind, "arguments": _deciding(arguments)}
+        self._is_lasting = is_lasting
+        self._n_of: Counter[str] = Counter()
+        self._keys: list[str] = []
+        self._file: ReplyCache | None = None
+        self._is_broken = False
+        check_reply_cache(path)
+
+    def look_up(self, asked: Sequence[Asked]) -> list[Any]:
+        """Return what was answered before, in order, None where nothing was.
+
+        Requests in the same words are numbered: samples of one prompt are several answers.
+
+        Raises:
+            CacheError: the file is corrupt.
+        """
+        names = [self._name(method, arguments) for method, arguments in asked]
+        n_before: Counter[str] = Counter()
+        known = []
+        with ReplyCache(self.path) as kept:
+            for name in names:
+                key = f"{name}-{n_before[name]}"
+                n_before[name] += 1
+                self._keys.append(key)
+                found = kept.get(key)
+                known.append(
+                    None if found is None or found.reply.text is None else from_kept(json.loads(found.reply.text))
+                )
+        self._n_of = Counter(name for name, answer in zip(names, known, strict=True) if answer is not None)
+        return known
+
+    def record(self, asked: Asked, answer: Any) -> None:
+        """Keep an answer; a disk that is full by now is said once, and the evaluation goes on."""
+        name = self._name(*asked)
+        key = f"{name}-{self._n_of[name]}"
+        self._n_of[name] += 1
+        request = {"method": asked[0], "arguments": _text(asked[1])}
+        kept = Kept(key, request, Reply(Outcome.ANSWERED, text=json.dumps(as_kept(answer))), asked[0])
+        try:
+            # Opened here and not before: an evaluation that ends takes an empty file away.
+            self._file = self._file or ReplyCache(self.path)
+            self._file.put([kept])
+        except CacheError as error:
+            if not self._is_broken:
+                _LOGGER.warning("the answers from here on are kept in memory only. %s", error)
+            self._is_broken = True
+
+    @property
+    def n_kept(self) -> int:
+        """How many of the requests that were looked up have an answer here."""
+        return self._n_of.total()
+
+    def close(self) -> None:
+        """Close the file; safe to repeat."""
+        if self._file is not None:
+            self._file.close()
+        self._file = None
+
+    def finish(self) -> None:
+        """Forget the answers of this evaluation, which is saved whole; a file without any other goes."""
+        self.close()
+        if self._is_lasting:
+            return
+        with ReplyCache(self.path) as kept:
+            kept.forget(self._keys)
+            is_empty = not len(kept)
+        if is_empty:
+            self.path.unlink(missing_ok=True)
+
+    def _name(self, method: str, arguments: Sequence[Any]) -> str:
+        return canonical_hash({"model": self._model, "method": method, "arguments": _text(arguments)})
+
+
+def _text(arguments: Sequence[Any]) -> str:
+    """Return a request's arguments as JSON in ASCII, which holds half a character too.
+
+    The harness wraps the messages of a chat in a type of its own.
+    """
+    return json.dumps([getattr(argument, "prompt", argument) for argument in arguments], sort_keys=True, default=str)
+
+
+def _deciding(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a model that decide its answers, as texts, with the state of local files."""
+    kept = {name: value for name, value in arguments.items() if name not in _ANSWERING_ONLY}
+    return {name: [_without_login(str(value)), _state_of_files(str(value))] for name, value in kept.items()}
+
+
+def _without_login(text: str) -> str:
+    """Return an address without user, password, query and fragment; any other text as it is."""
+    if "://" not in text:
+        return text
+    parts = urlsplit(text)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+def _state_of_files(text: str) -> list[list[Any]]:
+    """Return name, size and time of change of each file in a local folder; empty where a text names none."""
+    folder = Path(text)
+    if not folder.is_dir():
+        return []
+    files = sorted(file for file in folder.iterdir() if file.is_file())
+    return [[file.name, file.stat().st_size, file.stat().st_mtime_ns] for file in files]
+
+
+# Requests to the model under test that fail: each is an answer that did not come, not the end of the evaluation.
+# The harness gives up all requests with the first that used up its attempts, and takes a reply without text for an
+# empty answer. Here a request that failed for good becomes a `NoAnswer` with its reason. Where nothing but failures
+# comes, or the server refuses the caller, the rest is not asked, and the evaluation ends in one line.
+
+_REFUSING_ALL = {
+    401: "the server does not accept the key",
+    402: "the account has no credit left",
+    404: "the server does not know the model, or the address",
+}
+_WORTH_ANOTHER_ATTEMPT = frozenset({408, 409, 425, 429})
+_IN_A_ROW = 20
+"""Failures with no answer between them that end an evaluation."""
+
+_NO_ANSWER_OF_THE_MODEL = frozenset({Outcome.TRUNCATED, Outcome.FILTERED, Outcome.REFUSED, Outcome.MALFORMED})
+_BODIES = frozenset({"choices", "error"})  # what chat completions look like, and errors that come with status 200
+_NOT_ASKED = "not asked: the evaluation ended before"
+
+
+def survive_failing_requests(model: LM) -> FailingRequests | None:
+    """Return what watches a model behind HTTP from now on; None for any other model, which is left alone."""
+    from lm_eval.models.api_models import TemplateAPI
+
+    return FailingRequests(model) if isinstance(model, TemplateAPI) else None
+
+
+class FailingRequests:
+    """Stands before the three methods by which the harness's HTTP models send a request and read the reply."""
+
+    def __init__(self, model: Any) -> None:
+        """Put itself before the model's methods.
+
+        Args:
+            model: a `TemplateAPI` of the harness.
+        """
+        self._send, self._send_async, self._read = model.model_call, model.amodel_call, model.parse_generations
+        self._n_attempts = max(1, model.max_retries)
+        self._failed: dict[int, int] = {}
+        self._in_a_row = 0
+        self._ended = ""
+        model.model_call, model.amodel_call, model.parse_generations = self._call, self._acall, self._parse
+
+    def raise_if_ended(self, n_answered: int) -> None:
+        """Say that the rest was not asked.
+
+        Args:
+            n_answered: how many requests have an answer.
+
+        Raises:
+            ModelError: the server refused the caller, or nothing but failures came.
+        """
+        if self._ended:
+            raise ModelError(f"the model gives no more answers: {self._ended}; {n_answered} requests are answered")
+
+    def _call(self, *args: Any, messages: Sequence[Any], generate: bool = True, **options: Any) -> Any:
+        """Return the reply's body, or the reason why there is none; an error is for the harness to try again."""
+        if not generate:
+            return self._send(*args, messages=messages, generate=False, **options)
+        if self._ended:
+            return NoAnswer(_NOT_ASKED)
+        try:
+            return self._send(*args, messages=messages, generate=True, **options)
+        except Exception as error:  # noqa: BLE001 (`_reason` raises what is no failure of a request)
+            return NoAnswer(self._reason(messages, error))
+
+    async def _acall(
+        self, *, sem: asyncio.Semaphore, messages: Sequence[Any], generate: bool = True, **options: Any
+    ) -> Any:
+        """Return the answers to a batch; an error is for the harness to try again."""
+        async with sem:  # here and not in the harness's method: what waited for its turn may not be worth sending
+            send = functools.partial(self._send_async, sem=asyncio.Semaphore(), messages=messages, **options)
+            if not generate:
+                return await send(generate=False)
+            if self._ended:
+                return [NoAnswer(_NOT_ASKED)] * len(messages)
+            try:
+                answers = await send(generate=True)
+            except Exception as error:  # noqa: BLE001 (`_reason` raises what is no failure of a request)
+                return [NoAnswer(self._reason(messages, error))] * len(messages)
+            return _as_many(answers, len(messages))
+
+    def _parse(self, outputs: Any, contexts: Sequence[Any] | None = None, **options: Any) -> list[str]:
+        """Return the text in each choice of a reply, or why there is none, one for each prompt that was sent."""
+        if isinstance(outputs, NoAnswer):
+            return [outputs] * len(contexts or [""])
+        try:
+            texts = list(self._read(outputs=outputs, contexts=contexts, **options))
+        except (LookupError, TypeError, AttributeError):
+            texts = [None]
+        if any(texts):
+            self._in_a_row = 0
+        n_prompts = len(contexts) if contexts is not None else len(texts)
+        return _as_many([text or _empty(text, outputs) for text in texts], n_prompts)
+
+    def _reason(self, messages: Sequence[Any], error: Exception) -> str:
+        """Return why requests that will not be sent again have no answer.
+
+        Raises:
+            Exception: `error` itself, where the harness should try again, or where it is no failure of a request.
+        """
+        status = _status(error)
+        if status is None and not isinstance(error, _transport_errors()):
+            raise error
+        is_passing = status is None or status >= 500 or status in _WORTH_ANOTHER_ATTEMPT
+        self._failed[id(messages)] = n_failed = self._failed.get(id(messages), 0) + 1
+        if is_passing and n_failed < self._n_attempts:
+            raise error
+        del self._failed[id(messages)]
+        self._in_a_row += 1
+        reason = _reported(error, status)
+        if self._ended:
+            return reason  # what was on its way then says nothing new
+        if status in _REFUSING_ALL:
+            self._ended = f"{_REFUSING_ALL[status]} ({reason})"
+        elif self._in_a_row >= _IN_A_ROW:
+            self._ended = f"{self._in_a_row} requests in a row failed, the last with: {reason}"
+        return reason
+
+
+def _as_many(answers: Sequence[str], n_prompts: int) -> list[str]:
+    """Return one answer a prompt: a server may leave choices out, and the harness would shift all that follow."""
+    missing = [NoAnswer("the reply holds no choice")] * (n_prompts - len(answers))
+    return [*answers[:n_prompts], *missing]
+
+
+def _empty(text: str | None, outputs: Any) -> str:
+    """Return what a reply without text counts as: an empty answer where the model gave one, else no answer."""
+    if not isinstance(outputs, dict) or "text" in _first(outputs.get("choices")) or not _BODIES & outputs.keys():
+        return NoAnswer("the reply has no content") if text is None else text
+    reply = read_completion(orjson.dumps(outputs))
+    if text is None or reply.outcome in _NO_ANSWER_OF_THE_MODEL:
+        return NoAnswer(reply.reason)
+    return text
+
+
+def _first(choices: Any) -> Any:
+    return choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
+
+
+def _status(error: Exception) -> int | None:
+    """Return the HTTP status in an error of any library, None where it has none."""
+    for holder in (error, getattr(error, "response", None)):
+        for name in ("status", "status_code"):
+            if isinstance(status := getattr(holder, name, None), int):
+                return status
+    return None
+
+
+def _transport_errors() -> tuple[type[Exception], ...]:
+    import aiohttp
+    import requests
+
+    unreadable = (json.JSONDecodeError, UnicodeDecodeError)
+    return (aiohttp.ClientError, requests.RequestException, asyncio.TimeoutError, OSError, *unreadable)
+
+
+def _reported(error: Exception, status: int | None) -> str:
+    """Return what happened, without address and the server's words, which may hold a key: the log has those."""
+    if status is not None:
+        return f"HTTP {status} {http.client.responses.get(status, '')}".strip()
+    if isinstance(error, (TimeoutError, asyncio.TimeoutError)) or "Timeout" in type(error).__name__:
+        return "no reply in time"
+    return f"the connection broke ({type(error).__name__})"
+
+
+# What stands in the place of an answer that did not come.
+
+
+class NoAnswer(str):
+    """An empty text that knows why it is empty: the harness carries it like any answer, and no log keeps it."""
+
+    __slots__ = ("reason",)
+
+    reason: str
+    """Why there is no answer; holds no key and no address."""
+
+    def __new__(cls, reason: str) -> NoAnswer:
+        """Return the empty text with its reason."""
+        made = super().__new__(cls, "")
+        made.reason = reason
+        return made
+
+    def __reduce__(self) -> tuple[type[NoAnswer], tuple[str]]:
+        """Return how it is made again in another process."""
+        return NoAnswer, (self.reason,)
+
+
+# An answer of a RAG system: a text, as the harness carries it, that knows the passages it rests on.
+
+
+class SystemAnswer(str):
+    """A text with the passages that its system used; whatever scores it takes those in the place of the setting's."""
+
+    __slots__ = ("passages",)
+
+    passages: tuple[Passage, ...]
+    """What the system says that it used, in order."""
+
+    def __new__(cls, text: str, passages: Sequence[Passage]) -> SystemAnswer:
+        """Return the text with its passages."""
+        made = super().__new__(cls, text)
+        made.passages = tuple(passages)
+        return made
+
+    def __reduce__(self) -> tuple[type[SystemAnswer], tuple[str, tuple[Passage, ...]]]:
+        """Return how it is made again, as the harness's own cache keeps answers."""
+        return SystemAnswer, (str(self), self.passages)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        rows = [{"id": item.passage_id, "title": item.title, "text": item.text} for item in self.passages]
+        return {"answer": str(self), "contexts": rows}
+
+
+def as_kept(answer: Any) -> Any:
+    """Return an answer of any model as JSON values."""
+    return answer.as_json() if isinstance(answer, SystemAnswer) else answer
+
+
+def from_kept(value: Any) -> Any:
+    """Return the answer in JSON values."""
+    return SystemAnswer(value["answer"], contexts_in(value["contexts"])) if isinstance(value, dict) else value

@@ -1,0 +1,401 @@
+"""The harness task of a conversation: what it asks, what came back, what that scored."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import logging
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+from datasets import Dataset, Features, Value
+from datasets import Sequence as ListOf
+from lm_eval.api.task import ConfigurableTask
+from lm_eval.filters import build_filter_ensemble
+
+from ragtasks._version import __version__
+from ragtasks.benchmarks import Benchmark, Doc, benchmark_folder, build_docs, contexts_for, open_benchmark, response_of
+from ragtasks.config import EvaluationConfig, config_from_metadata
+from ragtasks.environment import data_folder, run_store
+from ragtasks.errors import ConfigurationError, clear_error, masked
+from ragtasks.files import run_key
+from ragtasks.harness.answering import model_in_use
+from ragtasks.harness.judge_model import JudgeModel
+from ragtasks.harness.prompts import YAML_KEYS, Fitting, TaskPrompts, refuse_chat_endpoint, room_of
+from ragtasks.harness.scores import BestOf, TaskAnswers, TaskScores, score_together
+from ragtasks.metrics import Metric
+from ragtasks.records import Response, Setting
+from ragtasks.scoring import ScoredResponse, given_metrics, shared_scorer
+from ragtasks.suites import suite_named, suite_with
+
+# The harness task of ragtasks: real chat messages in, batch-scored answers out.
+# `ConfigurableTask` builds one user message and scores one document at a time. `ConversationTask` hands over the
+# conversation turn by turn, scores everything in `apply_filters` (the one place where the harness has all answers
+# at once) and gives each document its scores in `process_results`, so that `--log_samples` holds every one of them.
+
+_BYPASS = "bypass"  # the harness's own stand-in for metrics under --predict_only
+_FILTER = "none"  # what the harness calls the filter that takes a model's first reply
+_SAMPLE_FILTER = "sample"  # the same under a name that stands in every row of the harness's tables
+_OWN_PROCESS_RESULTS = "ConversationTask.process_results"
+
+
+class ConversationTask(ConfigurableTask):
+    """One setting and one domain of a multi-turn RAG benchmark.
+
+    Its YAML gives `dataset_kwargs`: `benchmark` and `setting`, and where they are not the usual ones `domain` (one of
+    several), `max_words`, and `suite` (another than the benchmark's own). Beside them it names the templates of what
+    the model reads: `prompt` (the system text), `closed_book_prompt` (the same where no passages are shown) and
+    `plain_prompt` (all of a prompt without a chat template); `doc_to_text` gives the latter, filled in.
+    `--metadata` gives the keys of `ragtasks.config.EvaluationConfig`.
+    """
+
+    _has_samples_to_pick = True
+    """Whether its replies are answers to a question, of which `best_of` may pick one."""
+
+    def __init__(self, config: Mapping[str, Any] | None = None) -> None:
+        """Read the docs, check every option and template, and that the encoder can be had, before a model runs.
+
+        Raises:
+            RagtasksError: bad data, a bad option or template, or an encoder that was asked for and cannot be had.
+        """
+        own = {key: value for key, value in dict(config or {}).items() if key != "class"}
+        self._foreign_metadata = dict(own.get("metadata") or {})
+        warn_of_secrets(self._foreign_metadata)
+        self.evaluation = config_from_metadata(self._foreign_metadata)
+        options = dict(own.get("dataset_kwargs") or {})
+        self._prompts = TaskPrompts(self.evaluation, own)
+        own = {key: value for key, value in own.items() if key not in YAML_KEYS}
+        self._is_distributed = False
+        self._fitting = Fitting()
+        self._best_of = BestOf(self.evaluation)
+        if self._best_of.n > 1:
+            if not self._has_samples_to_pick:
+                raise ConfigurationError(f"best_of: {own.get('task')} has no answers that a judge could pick from")
+            own["repeats"] = self._best_of.n
+        self._answers = TaskAnswers(self._best_of, self.evaluation.end_of_thinking)
+        self._run_key = run_key(run_store(), self.evaluation.run)
+        root = benchmark_folder(options["benchmark"], self.evaluation.data, data_folder())
+        self.benchmark = open_benchmark(options["benchmark"], root.resolve())
+        self.suite_name = suite_with(options.get("suite", self.benchmark.suite), self.evaluation.metrics)
+        self._metrics = {metric.name: metric for metric in self._declared_metrics()}
+        self._scores = TaskScores(self._metrics)
+        # Any value keeps the harness from looking our metric names up in a hub over the network.
+        own["process_results"] = _OWN_PROCESS_RESULTS
+        own["metric_list"] = self._metric_list(own)
+        super().__init__(config=own)
+        self._filter = _SAMPLE_FILTER if self.benchmark.is_sample else self.benchmark.copy or _FILTER
+        self._filters = [build_filter_ensemble(self._filter, [["take_first", None]])]
+        self.scorer = shared_scorer(
+            self.benchmark.name, self.benchmark.root, self.evaluation, self.suite_name, JudgeModel
+        )
+        self._config.metadata = self._public_metadata()
+
+    def _declared_metrics(self) -> Sequence[Metric]:
+        """Return every metric of this task, in the order of the harness's table."""
+        return suite_named(self.suite_name).metrics
+
+    def _metric_list(self, own: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return what the harness lists: the declared metrics that this configuration can give.
+
+        Raises:
+            ConfigurationError: the YAML has a list of its own that names others.
+        """
+        if own.get("metric_list"):
+            check_metric_list(f"task {own.get('task')}", own["metric_list"], self._metrics)
+        given = given_metrics(self._metrics.values(), self.evaluation)
+        return [self._listed(self._metrics[name]) for name in given]
+
+    def _listed(self, metric: Metric) -> dict[str, Any]:
+        """Return a metric as the harness lists it; it wants a name of its own for the aggregation, and calls ours."""
+        return {"metric": metric.name, "aggregation": "nanmean", "higher_is_better": metric.higher_is_better}
+
+    def download(self, dataset_kwargs: dict[str, Any] | None = None, **_: Any) -> None:
+        """Build this task's docs."""
+        self._take_docs(self.benchmark, dict(dataset_kwargs or {}))
+
+    def _take_docs(self, benchmark: Benchmark, options: dict[str, Any]) -> None:
+        """Build the docs of a benchmark's tasks, and note how many an evaluation that leaves none out has."""
+        docs = self._dataset(benchmark, options)
+        setting, conversational = Setting(options["setting"]), self.evaluation.conversational
+        counts = benchmark.count_tasks(setting, docs.unique("domain"), conversational=conversational)
+        self.dataset, self._setting_tasks = {"test": docs}, {setting.value: counts}
+
+    def _dataset(self, benchmark: Benchmark, options: dict[str, Any]) -> Any:
+        return task_dataset(benchmark, options, self.evaluation, run_store())
+
+    def fewshot_docs(self) -> None:
+        """Return None: the benchmark has no examples, and the conversation itself is the context."""
+        return
+
+    def fewshot_context(  # noqa: PLR0917 (the harness's own signature)
+        self,
+        doc: Doc,
+        num_fewshot: int = 0,
+        system_instruction: str | None = None,
+        apply_chat_template: bool = False,
+        fewshot_as_multiturn: bool = False,
+        chat_template: Callable[..., Any] | None = None,
+        gen_prefix: str | None = None,
+    ) -> Any:
+        """Return the prompt: what the model's chat template makes of the messages, else plain text."""
+        if not apply_chat_template or chat_template is None:
+            return self._fitting.prompt(doc, lambda shown: self._render_plain(shown, system_instruction))
+        return self._fitting.prompt(
+            doc, lambda shown: self._prompts.renderer.render(self._messages(shown, system_instruction), chat_template)
+        )
+
+    def doc_to_text(self, doc: Doc, doc_to_text: Any = None) -> str:
+        """Return what a model without a chat template is sent; the harness asks for the first doc's on loading."""
+        return self._render_plain(doc, None)
+
+    @property
+    def setting(self) -> str:
+        """The setting's name, such as `full_rag`."""
+        return str(self.config.dataset_kwargs["setting"])
+
+    def messages(self, doc: Doc) -> list[dict[str, str]]:
+        """Return what a chat model is sent where the user adds no instruction."""
+        return self._messages(doc, None)
+
+    def _messages(self, doc: Doc, instruction: str | None) -> list[dict[str, str]]:
+        """Return what a chat model is sent."""
+        return self._prompts.messages(doc, instruction)
+
+    def _render_plain(self, doc: Doc, instruction: str | None) -> str:
+        return self._prompts.text(doc, instruction)
+
+    def build_all_requests(self, **options: Any) -> None:
+        """Build the requests; the harness's request cache is kept apart for every other data, prompt and setting.
+
+        That cache's key has the task's name but neither its documents nor its prompts, so a hash of ours goes into a
+        part of the key that we may choose.
+
+        Raises:
+            ConfigurationError: a chat endpoint without `--apply_chat_template`; prompts that do not fit the model.
+        """
+        if not options.get("apply_chat_template"):
+            refuse_chat_endpoint(self._foreign_metadata)
+        self._is_distributed = options.get("world_size", 1) > 1
+        self._prompts.forget_model()
+        self._fitting = Fitting()  # the key is of whole prompts, and of what they are fitted to
+        fitting = self._fitting_to(options.get("chat_template"))
+        key = self._requests_key(options, fitting)
+        options["tokenizer_name"] = f"{options.get('tokenizer_name', '')}-ragtasks-{key}"
+        self._fitting = fitting
+        self._scores.forget()
+        self._best_of.forget()
+        _ANSWERED_TOGETHER.add(self)
+        super().build_all_requests(**options)
+        self._fitting.check(self.task_name, len(self._instances))
+
+    def _fitting_to(self, chat_template: Any) -> Fitting:
+        """Return what makes prompts fit the model that is about to be asked, as far as anybody knows it."""
+        room = room_of(getattr(chat_template, "__self__", None) or model_in_use(), self.evaluation.context_tokens)
+        n_reply = int((self.config.generation_kwargs or {}).get("max_gen_toks", 0))
+        return Fitting(room, self.evaluation.too_long, n_reply)
+
+    def _requests_key(self, options: Mapping[str, Any], fitting: Fitting) -> str:
+        """Return a hash of what the harness's own key leaves out: our fingerprint, `--samples`, and how it renders.
+
+        A tokeniser's name tells nothing of its chat template or of the options to it; one rendered prompt does.
+        """
+        longest = max(self.dataset["test"], key=lambda doc: len(doc["history"]))
+        names = ("system_instruction", "apply_chat_template", "chat_template")
+        rendering: dict[str, Any] = {name: options.get(name) for name in names}
+        prompt = self.fewshot_context(longest, **rendering)
+        parts = [self.fingerprint(), options.get("samples"), getattr(prompt, "prompt", prompt), *fitting.decides()]
+        return hashlib.sha256(orjson.dumps(parts)).hexdigest()[:16]
+
+    def fingerprint(self) -> str:
+        """Return a hash of everything that decides the requests: docs, templates, limits, generation options."""
+        parts = {
+            "docs": [dict(doc) for doc in self.dataset["test"]],
+            **self._prompts.decides(),
+            "generation_kwargs": self.config.generation_kwargs,
+            **({"best_of": self._best_of.n} if self._best_of.n > 1 else {}),
+        }
+        return hashlib.sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
+
+    def apply_filters(self) -> None:
+        """Take the answers out of the raw replies; the first task to do so scores those of all tasks in one pass.
+
+        The harness asks a model for all answers before the first task's filters are applied.
+        """
+        self._answers.settle(self._instances, self._fitting.kept)
+        super().apply_filters()
+        for instance in self._instances:
+            instance.filtered_resps[self._filter] = self._answers.text(instance)
+        if _BYPASS not in self._metric_fn_list and not len(self._scores):
+            score_together([task for task in _ANSWERED_TOGETHER if task.awaits_scores_of(self)])
+        self._config.metadata = self._public_metadata()
+
+    def awaits_scores_of(self, other: ConversationTask) -> bool:
+        """Return whether this task's answers are all there, not scored yet, and scored like those of `other`."""
+        answered = bool(self._instances) and all(instance.resps for instance in self._instances)
+        return answered and not len(self._scores) and self.scorer is other.scorer
+
+    def responses(self) -> list[Response]:
+        """Return the answers to this task's docs."""
+        self._answers.settle(self._instances, self._fitting.kept)
+        return [response_of(self._reported(item.doc), self._answers.text(item)) for item in self._instances]
+
+    def replies(self) -> list[str]:
+        """Return what the model gave to this task's docs, thinking text included."""
+        self._answers.settle(self._instances, self._fitting.kept)
+        return [str(instance.resps[0] or "") for instance in self._instances]
+
+    def _reported(self, doc: Doc) -> Doc:
+        """Return a doc as the model was shown it, with the reason why there is no answer to it, where there is none."""
+        return self._answers.reported(doc, self._fitting.kept)
+
+    def take_results(self, results: Sequence[ScoredResponse], responses: Sequence[Response]) -> None:
+        """Keep the scores of this task's responses until the harness asks for them document by document."""
+        self._scores.take(results, responses)
+
+    def process_results(self, doc: Doc, results: list[str]) -> dict[str, Any]:
+        """Return metric -> value of one document; NaN where it is unscored.
+
+        A score of all responses together has a pair here, the response and its reference answer, where it is scored.
+        """
+        # The harness logs this very dictionary next: the reasons and the verdict go along, and change no hash.
+        doc.update(self._reported(doc), **self._best_of.note(doc["task_id"]))
+        if _BYPASS in self._metric_fn_list:
+            return dict(super().process_results(doc, results))
+        doc["scoring"] = self._scores.notes(doc["task_id"])
+        return self._scores.values(doc["task_id"], (results[0].strip(), doc["target"]))
+
+    def aggregation(self) -> dict[str, Callable[..., float]]:
+        """Return metric -> mean over the scored documents, or what the metric itself makes of all responses."""
+        if _BYPASS in self._metric_fn_list:
+            return dict(super().aggregation())
+        return self._scores.aggregations(self._aggregation_list, is_distributed=self._is_distributed)
+
+    def _public_metadata(self) -> dict[str, Any]:
+        """Return what the results show: our configuration and provenance, none of the model's arguments.
+
+        The harness merges `--model_args` into the metadata, and those may hold a key or a header.
+        """
+        foreign = self._foreign_metadata
+        kept = {key: foreign[key] for key in ("version", "config_source") if key in foreign}
+        return {
+            **kept,
+            "ragtasks": {
+                "benchmark": self.benchmark.label,
+                "suite": self.suite_name,
+                "revision": self.benchmark.revision,
+                "setting_tasks": self._setting_tasks,
+                "configuration": json.loads(self.evaluation.model_dump_json()),
+                "fingerprint": self.fingerprint(),
+                "run_key": self._run_key,
+                "too_long": self._fitting.counts(),
+                "ragtasks_version": __version__,
+                "prompts": self._prompts.provenance(),
+                "scoring": self.scorer.provenance(),
+                **self._scores.plausibility(),
+                **self._best_of.provenance(),
+            },
+        }
+
+
+_ANSWERED_TOGETHER: weakref.WeakSet[ConversationTask] = weakref.WeakSet()
+"""The tasks whose requests were built: one evaluation's, and what an aborted one may have left."""
+
+
+# What is looked at before a harness task asks anything: its YAML's metrics, and keys among the model's arguments.
+
+_LOGGER = logging.getLogger(__name__)
+
+
+def check_metric_list(what: str, listed: Iterable[Mapping[str, Any]], declared: Iterable[str]) -> None:
+    """Refuse a list of metrics that is not the declared one: names that are missing, names that nothing computes.
+
+    Raises:
+        ConfigurationError: it names others.
+    """
+    names, known = {str(item.get("metric")) for item in listed}, set(declared)
+    if names == known:
+        return
+    found = [f"missing {', '.join(sorted(known - names))}"] if known - names else []
+    found += [f"unknown {', '.join(sorted(names - known))}"] if names - known else []
+    raise ConfigurationError(
+        clear_error(
+            f"metric_list of {what}",
+            where="its YAML",
+            expected="no such list: the suite declares the metrics; or exactly these",
+            found="; ".join(found),
+            next_step="take `metric_list` out of the YAML",
+        )
+    )
+
+
+def warn_of_secrets(metadata: Mapping[str, Any]) -> None:
+    """Warn of the model's arguments that hold a key and are not masked: the stock harness merges them in as they are.
+
+    Said once, before the model runs.
+    """
+    _warn(tuple(sorted(str(key) for key, value in metadata.items() if masked({key: value}) != {key: value})))
+
+
+@functools.lru_cache(maxsize=1)
+def _warn(names: tuple[str, ...]) -> None:
+    if names:
+        _LOGGER.warning(
+            "--model_args %s: lm_eval writes this with its results, and prints it. Next step: name keys in the "
+            "environment (OPENAI_API_KEY), or take `ragtasks run`, which masks them",
+            ", ".join(names),
+        )
+
+
+# The docs of one harness task, as the harness's kind of dataset.
+
+_TEXT = Value("string")
+FEATURES = Features(
+    {
+        "benchmark": _TEXT,
+        "is_sample": Value("bool"),
+        "task_id": _TEXT,
+        "conversation_id": _TEXT,
+        "turn": Value("int64"),
+        "domain": _TEXT,
+        "setting": _TEXT,
+        "run": _TEXT,
+        "answerability": _TEXT,
+        "question_types": ListOf(_TEXT),
+        "multi_turn": _TEXT,
+        "history": [{"role": _TEXT, "content": _TEXT}],
+        "question": _TEXT,
+        "passages": [{"passage_id": _TEXT, "title": _TEXT, "text": _TEXT}],
+        "references": ListOf(_TEXT),
+        "target": _TEXT,
+        "extra": _TEXT,
+    }
+)
+"""Types of a doc's fields, stated because a domain whose first tasks have no passages would be typed wrongly."""
+
+
+def task_dataset(benchmark: Benchmark, options: dict[str, Any], config: EvaluationConfig, store: Path) -> Dataset:
+    """Return the docs of one harness task as the harness wants them.
+
+    Args:
+        benchmark: where the tasks come from.
+        options: `setting` of the task's YAML, and `domain` where the task has one only.
+        config: names the run, and decides whether conversational tasks take part.
+        store: folder of the stored runs.
+
+    Raises:
+        BenchmarkFileError: the published passages are missing or broken.
+        CacheError: the run is missing, corrupt, or was made for other data.
+        ConfigurationError: no task is left.
+    """
+    setting = Setting(options["setting"])
+    contexts = contexts_for(benchmark, setting, config.run, store)
+    domain = options.get("domain")
+    docs = build_docs(benchmark, setting, domain, conversational=config.conversational, contexts=contexts)
+    if not docs:
+        where = f"domain {domain!r}, " if domain else ""
+        raise ConfigurationError(f"{benchmark.label} has no task in {where}setting {setting.value}")
+    return Dataset.from_list(docs, features=FEATURES)

@@ -1,0 +1,396 @@
+"""The harness tasks of ragtasks in the stock `lm_eval`: linked, unlinked, and looked after; lm_eval is not imported."""
+
+from __future__ import annotations
+
+import csv
+import io
+import logging
+import os
+import secrets
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum
+from importlib.util import find_spec
+from pathlib import Path
+
+import yaml
+
+from ragtasks.errors import ConfigurationError, clear_error
+from ragtasks.files import written_aside
+from ragtasks.plugins import task_folders
+
+# Stubs that let the stock `lm_eval` find our harness tasks without a flag.
+# lm_eval has no plugin discovery: it walks its own tasks folder and one `--include_path`. `link` writes, for each
+# of our harness task YAMLs, a stub that includes it by absolute path, below `<lm_eval>/tasks/ragtasks/`. The stub
+# holds nothing that could go stale but the path, and no file of the harness is touched.
+# lm_eval itself is never imported here: that takes seconds, and `unlink` has to work where it cannot be imported.
+
+_WITHOUT_LINK = 'use lm_eval ... --include_path "$(ragtasks path)"'
+
+
+class LinkState(str, Enum):
+    """What the stubs in the harness's tasks folder say."""
+
+    NOT_LINKED = "not linked"
+    HERE = "linked to here"
+    ELSEWHERE = "linked elsewhere"
+    """Every stub works, and at least one leads to another copy of ragtasks."""
+    STALE = "stale"
+    """A stub is missing, damaged, left over, or leads to a file that is gone; `link` fixes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkReport:
+    """What `link` or `unlink` did, as sorted absolute paths of stubs."""
+
+    folder: Path
+    """The folder of the stubs, which `unlink` removes with them."""
+    written: tuple[Path, ...] = ()
+    """Stubs that are new or were rewritten."""
+    kept: tuple[Path, ...] = ()
+    """Stubs that were right already."""
+    removed: tuple[Path, ...] = ()
+    """Stubs of harness tasks that no longer exist; for `unlink`, all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkStatus:
+    """What `link_state` found."""
+
+    state: LinkState
+    """The verdict."""
+    folder: Path
+    """Where stubs are looked for."""
+    targets: tuple[Path, ...] = ()
+    """The files that the stubs include, whether or not these exist."""
+
+
+def link(*, harness_folder: Path | None = None, tasks: Path | None = None) -> LinkReport:
+    """Return what was written so that the stock `lm_eval` finds our harness tasks.
+
+    A second call writes nothing. Stubs of harness tasks that are gone are removed. Nothing is changed if any file
+    without our mark is in the way.
+
+    Args:
+        harness_folder: a tasks folder of lm_eval; by default that of the lm_eval that imports here.
+        tasks: a folder of harness task YAMLs; by default ours, and those of packages that add some.
+
+    Raises:
+        ConfigurationError: no lm_eval, no harness tasks, a YAML that cannot be read, a foreign file in the way, or
+            no permission to write.
+    """
+    harness = _harness(harness_folder)
+    folder = harness / STUB_FOLDER
+    planned = planned_stubs(tasks, folder)
+    with _explained_refusal(folder, _WITHOUT_LINK):
+        present = present_stubs(folder)
+        _refuse_foreign(folder, planned, present)
+        written = [stub for stub, text in planned.items() if present.get(stub) != text]
+        removed = sorted(present.keys() - planned.keys())
+        remove(folder, removed)
+        enter_in_record(harness, planned)
+        for stub in written:
+            stub.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(stub, planned[stub].encode())
+    kept = planned.keys() - set(written)
+    return LinkReport(folder, tuple(written), tuple(sorted(kept)), tuple(removed))
+
+
+def unlink(*, harness_folder: Path | None = None) -> LinkReport:
+    """Return which stubs were removed; nothing of ragtasks is left in the harness's install afterwards.
+
+    Files without our mark stay, and so do the folders that hold them. Where nothing is linked, nothing happens.
+
+    Args:
+        harness_folder: a tasks folder of lm_eval; by default that of the lm_eval that imports here.
+
+    Raises:
+        ConfigurationError: no lm_eval, or no permission to delete.
+    """
+    harness = _harness(harness_folder)
+    folder = harness / STUB_FOLDER
+    with _explained_refusal(folder, "run `ragtasks unlink` as the user who may write there"):
+        stubs = sorted(present_stubs(folder))
+        remove(folder, [*stubs, *interrupted_writes(folder)])
+        enter_in_record(harness, ())
+    return LinkReport(folder, removed=tuple(stubs))
+
+
+def link_state(*, harness_folder: Path | None = None, tasks: Path | None = None) -> LinkStatus:
+    """Return whether, and to what, the harness is linked; changes nothing.
+
+    Args:
+        harness_folder: as for `link`.
+        tasks: as for `link`.
+
+    Raises:
+        ConfigurationError: no lm_eval, no harness tasks, or a YAML that cannot be read.
+    """
+    folder = _harness(harness_folder) / STUB_FOLDER
+    homes = [home.resolve() for home in ([tasks] if tasks else [task_folder(), *(path for _, path in task_folders())])]
+    planned = {stub: _real(stub_target(text)) for stub, text in planned_stubs(tasks, folder).items()}
+    with _explained_refusal(folder, "run as a user who may read there"):
+        texts = present_stubs(folder)
+    present = {stub: _real(stub_target(text)) for stub, text in sorted(texts.items())}
+    targets = tuple(target for target in present.values() if target is not None)
+    if not present:
+        state = LinkState.NOT_LINKED
+    elif present == planned:
+        state = LinkState.HERE
+    elif all(target and target.is_file() for target in present.values()) and any(
+        not any(target.is_relative_to(home) for home in homes) for target in targets
+    ):
+        state = LinkState.ELSEWHERE
+    else:
+        state = LinkState.STALE
+    return LinkStatus(state, folder, targets)
+
+
+def _harness(folder: Path | None) -> Path:
+    """Return the harness's tasks folder: the one asked for, or that of the lm_eval that imports here."""
+    return harness_tasks_folder() if folder is None else folder.absolute()
+
+
+def _real(path: Path | None) -> Path | None:
+    """Return a path with its folder resolved; the file stays, as some installers link single files into a cache."""
+    return None if path is None else path.parent.resolve() / path.name
+
+
+def _refuse_foreign(folder: Path, planned: Mapping[Path, str], present: Mapping[Path, str]) -> None:
+    """Raise ConfigurationError that names whatever is not ours and stands where a stub or its folder belongs."""
+    parents = {parent for stub in planned for parent in stub.parents if parent.is_relative_to(folder)}
+    blocked = {path for path in parents if path.is_symlink() or (path.exists() and not path.is_dir())}
+    blocked |= {stub for stub in planned if stub not in present and os.path.lexists(stub)}
+    if blocked:
+        raise ConfigurationError(
+            clear_error(
+                "linking the harness tasks",
+                where=str(folder),
+                expected="no file there but our own stubs",
+                found=", ".join(map(str, sorted(blocked))),
+                next_step=f"move these away, or {_WITHOUT_LINK}",
+            )
+        )
+
+
+@contextmanager
+def _explained_refusal(folder: Path, next_step: str) -> Iterator[None]:
+    """Turn what the file system refuses into a ConfigurationError with the folder and the way out."""
+    try:
+        yield
+    except OSError as error:
+        raise ConfigurationError(
+            clear_error(
+                "the stubs for lm_eval",
+                where=str(folder),
+                expected="a folder that may be read and written",
+                found=str(error),
+                next_step=next_step,
+            )
+        ) from error
+
+
+# The stubs that there should be: one for each YAML of a harness task or group, of ours and of other packages.
+
+_LOGGER = logging.getLogger(__name__)
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_ADDED = "added"
+"""Folder of the stubs for tasks of other packages."""
+
+
+def planned_stubs(tasks: Path | None, folder: Path) -> dict[Path, str]:
+    """Return stub path -> text for every YAML of a folder; None: of ours and of the packages that add some.
+
+    What another package has wrong is its own business: a warning, and none of its tasks.
+    """
+    planned = _stubs_of(tasks or task_folder(), folder)
+    for name, added in () if tasks else task_folders():
+        try:
+            planned |= _stubs_of(added, folder / _ADDED / name)
+        except ConfigurationError as error:
+            _LOGGER.warning("the harness tasks that a package adds as %r are left out. %s", name, error)
+    return planned
+
+
+def _stubs_of(tasks: Path, folder: Path) -> dict[Path, str]:
+    """Return stub path -> text for each YAML below `tasks` that defines a harness task or a group, sorted."""
+    planned: dict[Path, str] = {}
+    violations: list[str] = []
+    for path in sorted(tasks.absolute().rglob("*.yaml")):
+        relative = path.relative_to(tasks.absolute())
+        if path.name.startswith("_") or any(part.startswith(".") for part in relative.parts):
+            continue
+        try:
+            if _top_level_keys(path) & {"task", "group"}:
+                planned[folder / relative] = stub_text(path)
+        except (yaml.YAMLError, UnicodeError) as error:
+            violations.append(f"{relative}: {' '.join(str(error).split())}")
+    # lm_eval skips a broken YAML without a word; a folder without any would make `link` remove every stub.
+    if violations or not planned:
+        raise ConfigurationError(
+            clear_error(
+                "harness task YAMLs",
+                where=str(tasks),
+                expected="YAML in UTF-8, under a path in UTF-8, with a top-level `task` or `group`",
+                found="; ".join(violations) or "no such file",
+                next_step="fix these files, or reinstall ragtasks",
+            )
+        )
+    return planned
+
+
+def _top_level_keys(path: Path) -> set[str]:
+    """Return the top-level keys of a YAML file, with its `!function` tags unresolved."""
+    node = yaml.compose(path.read_text(encoding="utf-8"), Loader=_LOADER)
+    return {key.value for key, _ in node.value} if isinstance(node, yaml.MappingNode) else set()
+
+
+# Stub files in the harness's tasks folder, and the installer's record of them.
+# A stub is a mark and one line, `include: <absolute path>`. Only files with the mark are ever rewritten or deleted.
+# Where lm_eval was installed from a wheel, the stubs are also entered into the installer's list of its files
+# (`lm_eval-*.dist-info/RECORD`). Without that, uninstalling lm_eval leaves a folder `lm_eval/tasks/ragtasks`
+# without any `__init__.py`; Python takes it for a namespace package, and that one shadows an editable install of
+# lm_eval made later: `import lm_eval` then yields an empty module.
+
+MARK = "# Written by `ragtasks link`, rewritten by it, removed by `ragtasks unlink`."
+STUB_FOLDER = "ragtasks"
+_PART_SUFFIX = ".ragtasks-part"
+
+
+def stub_text(target: Path) -> str:
+    """Return the content of a stub; raises UnicodeEncodeError for a path that YAML cannot hold."""
+    str(target).encode()
+    quoted = yaml.safe_dump(str(target), default_style='"', width=float("inf"), allow_unicode=True)
+    return f"{MARK}\ninclude: {quoted}"
+
+
+def stub_target(text: str) -> Path | None:
+    """Return the path that a stub includes, or None for a stub that was tampered with."""
+    try:
+        return Path(yaml.safe_load(text)["include"])
+    except (yaml.YAMLError, KeyError, TypeError, ValueError):
+        return None
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Yield the regular files below `folder`, never through a symbolic link."""
+    if folder.is_symlink():
+        return
+    for parent, _, names in os.walk(folder):
+        yield from (path for name in names if not (path := Path(parent, name)).is_symlink())
+
+
+def interrupted_writes(folder: Path) -> list[Path]:
+    """Return the temporary files below `folder` that a killed `write_whole` left."""
+    return [path for path in _files(folder) if path.name.endswith(_PART_SUFFIX)]
+
+
+def present_stubs(folder: Path) -> dict[Path, str]:
+    """Return path -> text of the files below `folder` that carry our mark."""
+    texts = {path: path.read_bytes().decode(errors="replace") for path in _files(folder) if path.suffix == ".yaml"}
+    return {path: text for path, text in texts.items() if text.startswith(MARK + "\n")}
+
+
+def remove(folder: Path, paths: Collection[Path]) -> None:
+    """Delete `paths` and every folder, `folder` included, that is empty then."""
+    for path in paths:
+        path.unlink(missing_ok=True)
+    if folder.is_symlink():
+        return
+    for parent, _, _ in os.walk(folder, topdown=False):
+        if not any(Path(parent).iterdir()):
+            Path(parent).rmdir()
+
+
+def enter_in_record(harness: Path, stubs: Collection[Path]) -> None:
+    """Make the installer's list of the harness's files name exactly `stubs` of ours, other bytes untouched.
+
+    Our rows stand first, so that removing them restores the file. They have neither hash nor size, which tells them
+    from rows that an installer wrote.
+    """
+    site = harness.parent.parent
+    rows = io.StringIO()
+    csv.writer(rows, lineterminator="\n").writerows([s.relative_to(site).as_posix(), "", ""] for s in stubs)
+    ours = f"{(harness / STUB_FOLDER).relative_to(site).as_posix()}/"
+    for record in site.glob("lm_eval-*.dist-info/RECORD"):
+        before = record.read_bytes()
+        lines = before.decode().splitlines(keepends=True)
+        others = [x for x in lines if not (x.lstrip('"').startswith(ours) and x.rstrip().endswith(",,"))]
+        after = (rows.getvalue() + "".join(others)).encode()
+        if after != before:
+            write_whole(record, after)
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file at once or not at all; the mode is that of the file before, else what the umask leaves.
+
+    A temporary file from `tempfile` would be readable by its owner only, and lm_eval skips what it cannot read.
+    """
+    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}{_PART_SUFFIX}")
+    with written_aside(path, part) as file:
+        if path.exists():
+            part.chmod(path.stat().st_mode & 0o7777)
+        file.write(content)
+
+
+# The two folders that a link joins: that of our harness task YAMLs, and that of the harness's own.
+
+_PACKAGE = Path(__file__).absolute().parents[1]  # not resolved: some installers link single files into a cache
+
+
+def task_folder() -> Path:
+    """Return the folder that holds our harness task YAMLs: the path for lm_eval's `--include_path`.
+
+    A checkout comes first: an editable install copies the YAMLs into the package once, and that copy ages.
+
+    Raises:
+        ConfigurationError: neither the checkout nor the installed package has the folder.
+    """
+    checkout, installed = _PACKAGE.parent, _PACKAGE / "task_yamls"
+    # Beside an installed package any `task_yamls` belongs to somebody else.
+    if (checkout / "pyproject.toml").is_file() and (checkout / "task_yamls").is_dir():
+        return checkout / "task_yamls"
+    if installed.is_dir():
+        return installed
+    raise ConfigurationError(
+        clear_error(
+            "the harness task YAMLs of ragtasks",
+            where=str(_PACKAGE),
+            expected=f"{checkout / 'task_yamls'} (a checkout) or {installed} (an install)",
+            found="neither folder",
+            next_step="reinstall: pip install --force-reinstall --no-deps ragtasks",
+        )
+    )
+
+
+def harness_tasks_folder() -> Path:
+    """Return the tasks folder of the lm_eval that `import lm_eval` would load here, without importing it.
+
+    Raises:
+        ConfigurationError: lm_eval is not installed, is a folder without `__init__.py`, or has no tasks folder.
+    """
+    spec = find_spec("lm_eval")
+    if spec is None:
+        raise _harness_error("no module lm_eval", "pip install 'lm-eval>=0.4.13,<0.4.14'")
+    if spec.origin is None:
+        places = ", ".join(spec.submodule_search_locations or ())
+        remedy = f"delete what is left of an earlier install ({places}), then pip install 'lm-eval>=0.4.13,<0.4.14'"
+        raise _harness_error(f"a folder without __init__.py: {places}", remedy)
+    folder = Path(spec.origin).absolute().parent / "tasks"
+    if not folder.is_dir():
+        raise _harness_error(f"no folder {folder}", "pip install --force-reinstall --no-deps 'lm-eval>=0.4.13,<0.4.14'")
+    return folder
+
+
+def _harness_error(found: str, next_step: str) -> ConfigurationError:
+    """Return the error for an lm_eval that cannot be linked."""
+    return ConfigurationError(
+        clear_error(
+            "the harness's tasks folder",
+            where="import lm_eval",
+            expected="an installed lm_eval with a folder `tasks`",
+            found=found,
+            next_step=next_step,
+        )
+    )

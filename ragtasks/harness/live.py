@@ -1,0 +1,376 @@
+"""Live conversations: each turn is asked with the model's own earlier answers, not with the benchmark's."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from lm_eval.api.instance import Instance
+from lm_eval.api.model import LM, CachingLM
+
+from ragtasks.benchmarks import Benchmark, Doc
+from ragtasks.environment import run_store, secret
+from ragtasks.errors import ConfigurationError
+from ragtasks.files import CLOSED_BOOK, OFFICIAL, canonical_hash
+from ragtasks.harness.answering import KeptAnswers, NoAnswer
+from ragtasks.harness.conversation_task import ConversationTask, task_dataset
+from ragtasks.harness.prompts import Fitting
+from ragtasks.harness.scores import writable
+from ragtasks.metrics import answer_text
+from ragtasks.records import Role, Setting
+from ragtasks.scoring import LiveRetrieval, record_failure
+
+# The harness task of live conversations: the model lives with its own earlier answers, as a deployed system does.
+# Turns of all conversations go out together, one turn at a time (see `_rounds`). In full RAG each question is
+# searched for with the model's own history behind it.
+
+_LOGGER = logging.getLogger(__name__)
+_NOT_ASKED = "not asked: turn {turn} of its conversation got no answer"
+_TOO_LONG = "the prompt and its answer do not fit the model's context"
+_LATER = "(this prompt is made when turn {turn} is answered)"
+_RENDERING = ("system_instruction", "apply_chat_template", "chat_template")
+
+
+class LiveTask(ConversationTask):
+    """One setting and one domain of a multi-turn RAG benchmark, with the model's own history.
+
+    Its YAML is that of a `ConversationTask`. Turns that are not scored (conversational ones, those before the docs of
+    `--samples`) are asked too: their answers belong to the history.
+    """
+
+    def __init__(self, config: Mapping[str, Any] | None = None) -> None:
+        """Read the docs, and check options, templates and the retriever, before a model runs.
+
+        Raises:
+            RagtasksError: as `ConversationTask`; a stored run where passages are searched for live.
+        """
+        self._turns: list[Doc] = []
+        self._asked: dict[str, WaitingRequest] = {}
+        self._replies: dict[str, str] = {}
+        self._docs_as_asked: dict[str, Doc] = {}
+        self._rendering: dict[str, Any] = {}
+        self._is_building = False
+        self._begun: set[int] = set()
+        self._retrieval: LiveRetrieval | None = None
+        self._histories = OwnHistories((), ())
+        super().__init__(config)
+
+    def _take_docs(self, benchmark: Benchmark, options: dict[str, Any]) -> None:
+        if self.evaluation.best_of > 1:
+            raise ConfigurationError(
+                "best_of: a live conversation goes on with one answer a turn. Next step: leave best_of and picker out"
+            )
+        if Setting(options["setting"]) is Setting.FULL_RAG:
+            self._retrieval = self._live_retrieval(benchmark)
+        super()._take_docs(benchmark, options)
+        every_turn = self.evaluation.model_copy(update={"conversational": True})
+        docs = task_dataset(benchmark, options, self._without_run(every_turn), run_store())
+        self._turns = [dict(doc) for doc in docs]
+
+    def _dataset(self, benchmark: Benchmark, options: dict[str, Any]) -> Any:
+        return task_dataset(benchmark, options, self._without_run(self.evaluation), run_store())
+
+    def _without_run(self, evaluation: Any) -> Any:
+        """Return the configuration under which no passages are read that are searched for live."""
+        return evaluation.model_copy(update={"run": CLOSED_BOOK}) if self._retrieval is not None else evaluation
+
+    def _live_retrieval(self, benchmark: Benchmark) -> LiveRetrieval:
+        if self.evaluation.run != OFFICIAL:
+            raise ConfigurationError(
+                f"run {self.evaluation.run!r}: live full RAG searches with the model's own history, and a run was "
+                "searched for before. Next step: leave it out, and choose `retriever` and `queries`"
+            )
+        return LiveRetrieval(benchmark, self.evaluation, run_store(), secret)
+
+    @property
+    def setting(self) -> str:
+        """The setting's name, and whose history it is."""
+        return f"{super().setting}, own history"
+
+    def fingerprint(self) -> str:
+        """Return a hash of everything that decides the requests but the model's own answers."""
+        return canonical_hash([super().fingerprint(), self._history_options()])[:16]
+
+    def _history_options(self) -> dict[str, Any]:
+        return {"answers": "own", **(self._retrieval.options() if self._retrieval is not None else {})}
+
+    def _public_metadata(self) -> dict[str, Any]:
+        public = super()._public_metadata()
+        counted = self._retrieval.counts() if self._retrieval is not None else {}
+        n_unscored = len(self._histories.docs) - len(self._histories.scored)
+        counts = {"turns_not_scored": n_unscored, "turns_not_asked": len(self._not_asked()), **counted}
+        public["ragtasks"]["history"] = {**self._history_options(), "counts": counts}
+        return public
+
+    def doc_iterator(self, *, limit: int | None = None, **options: Any) -> Iterator[tuple[int, Any]]:
+        """Return the docs; a limit is made larger until it holds whole conversations."""
+        found: Iterator[tuple[int, Any]] = super().doc_iterator(limit=self._whole(limit), **options)
+        return found
+
+    def _whole(self, limit: int | None) -> int | None:
+        return whole_conversations(self.dataset["test"]["conversation_id"], limit)
+
+    def construct_requests(self, doc: Doc, ctx: Any, **options: Any) -> WaitingRequest:
+        """Return the request of a turn; its prompt is not known yet, for the first turn neither."""
+        made: Instance = super().construct_requests(doc, _LATER.format(turn=doc["turn"] - 1), **options)
+        return WaitingRequest(
+            made.request_type, doc, made.arguments, made.idx, metadata=made.metadata, conversations=self
+        )
+
+    def build_all_requests(self, **options: Any) -> None:
+        """Make the requests of all turns, and index the corpora that will be searched: what fails, fails now.
+
+        Raises:
+            ConfigurationError: several processes share the evaluation, or as `ConversationTask`.
+        """
+        if options.get("world_size", 1) > 1:
+            raise ConfigurationError(
+                f"{self.config.task}: live conversations run in one process, and the harness was started in "
+                f"{options['world_size']}. Next step: start one (a model over several GPUs: parallelize=True, or vllm)"
+            )
+        if options.get("cache_requests"):
+            _LOGGER.warning("--cache_requests: prompts of live conversations are not known before they are asked")
+        self._rendering = {name: options[name] for name in _RENDERING if name in options}
+        super().build_all_requests(**{**options, "limit": self._whole(options.get("limit")), "cache_requests": False})
+        self._is_building = False
+        self._fitting = self._fitting_to(options.get("chat_template"))
+        self._begin_conversations()
+        if self._retrieval is not None:
+            self._retrieval.prepare(doc["domain"] for doc in self._histories.docs.values())
+
+    def _fitting_to(self, chat_template: Any) -> Fitting:
+        """Return what makes prompts fit; while requests are built there are no prompts yet that could."""
+        return Fitting() if self._is_building else super()._fitting_to(chat_template)
+
+    def _begin_conversations(self) -> None:
+        self._histories = OwnHistories(self._turns, [request.doc for request in self._instances])
+        self._replies, self._docs_as_asked, self._begun = {}, {}, set()
+        scored = {request.doc["task_id"]: request for request in self._instances}
+        unscored = {name: doc for name, doc in self._histories.docs.items() if name not in scored}
+        metadata = (self.config.task, None, 1)
+        others = {name: self.construct_requests(doc, "", metadata=metadata) for name, doc in unscored.items()}
+        self._asked = {**scored, **others}
+        rounds = {turn: place + 1 for place, turn in enumerate(sorted({item.turn for item in scored.values()}))}
+        for request in scored.values():
+            request.request_type = round_type(rounds[request.turn])
+        if others:
+            _LOGGER.info("%s: %d turns are asked for the history only", self.config.task, len(others))
+
+    def turns_until(self, turn: int) -> Sequence[int]:
+        """Return the turns up to this one that were not begun, in order."""
+        return [other for other in self._histories.turns() if other <= turn and other not in self._begun]
+
+    def begin(self, turn: int) -> Sequence[WaitingRequest]:
+        """Return the requests of a turn, with prompts of the own history; none of conversations that ended."""
+        self._begun.add(turn)
+        docs = self._histories.at(turn)
+        self._docs_as_asked |= {doc["task_id"]: doc for doc in docs}
+        going_on = [doc for doc in docs if self._histories.failed_turn(doc) is None]
+        if self._retrieval is not None:
+            going_on = self._retrieval.with_passages(going_on)
+        return [request for doc in going_on if (request := self._ready(doc)) is not None]
+
+    def _ready(self, doc: Doc) -> WaitingRequest | None:
+        """Return the request of a turn with its prompt; None where that does not fit the model: the turn failed."""
+        request = self._asked[doc["task_id"]]
+        self._docs_as_asked[doc["task_id"]] = doc
+        request.doc = doc
+        request.arguments = (self.fewshot_context(doc, **self._rendering), *request.arguments[1:])
+        if self._fitting.kept.get(doc["task_id"], 0) >= 0:
+            return request
+        del self._fitting.kept[doc["task_id"]]
+        self.take(request, NoAnswer(_TOO_LONG))
+        return None
+
+    def take(self, request: WaitingRequest, reply: str) -> None:
+        """Put an answer into the history, without the thinking text before it; a failed request ends it."""
+        self._replies[request.doc["task_id"]] = reply
+        if isinstance(reply, NoAnswer):
+            self._histories.fail(request.doc)
+        else:
+            text = answer_text(str(writable(reply) or ""), self.evaluation.end_of_thinking)
+            self._histories.take(request.doc, text.strip())
+
+    def reply_to(self, request: WaitingRequest) -> str:
+        """Return what a request was answered, or that it was not asked."""
+        ended = self._histories.failed_turn(request.doc)
+        return self._replies[request.doc["task_id"]] if ended is None else NoAnswer(_NOT_ASKED.format(turn=ended))
+
+    def _too_long(self) -> list[str]:
+        return [reply for reply in self._replies.values() if isinstance(reply, NoAnswer) and reply.reason == _TOO_LONG]
+
+    def _not_asked(self) -> list[Doc]:
+        docs = (self._histories.docs[name] for name in self._histories.scored)
+        return [doc for doc in docs if self._histories.failed_turn(doc) is not None]
+
+    def apply_filters(self) -> None:
+        """Score the answers; turns that could not be asked are a failure of the evaluation."""
+        if too_long := self._too_long():
+            record_failure(
+                f"{self.config.task}: {len(too_long)} prompts did not fit the model's context and were not sent. Next "
+                'step: a larger context, or "too_long": "drop_passages" in --metadata'
+            )
+        if skipped := self._not_asked():
+            record_failure(
+                f"{self.config.task}: {len(skipped)} later turns of conversations in which a turn got no answer were "
+                "not asked, and are unscored. Next step: run the same command again"
+            )
+        if self._retrieval is not None and (problem := self._retrieval.problem()):
+            record_failure(f"{self.config.task}: {problem}")
+        super().apply_filters()
+
+    def _reported(self, doc: Doc) -> Doc:
+        """Return a doc as it was asked, with the own history and the passages that were found."""
+        return super()._reported(self._docs_as_asked.get(doc["task_id"], doc))
+
+
+# Requests that wait for earlier answers: the harness asks for one turn of all conversations at a time.
+# The harness puts the requests of all its tasks together by their type and calls a model's method of that name once
+# a type, in the order in which the types came up. So every turn is a type of its own, `generate_round_1` and so on,
+# and models are given a method for each: it makes the prompts of its turn out of the answers before, and hands them
+# to `generate_until`. Nothing of a model is replaced, so this works for every model of the harness, behind its
+# cache and behind our own keeping of answers.
+
+_TYPE = "generate_round_{number}"
+_ASKED = (LM, CachingLM, KeptAnswers)
+"""What the harness may call: a model, or what stands before one. Each keeps its own way of answering."""
+
+
+class Conversations(Protocol):
+    """The conversations of one harness task."""
+
+    def turns_until(self, turn: int) -> Sequence[int]:
+        """Return the turns up to this one that were not begun, in order."""
+
+    def begin(self, turn: int) -> Sequence[WaitingRequest]:
+        """Return the requests of a turn that can be asked, with their prompts."""
+
+    def take(self, request: WaitingRequest, reply: str) -> None:
+        """Keep what a request was answered."""
+
+    def reply_to(self, request: WaitingRequest) -> str:
+        """Return what a request was answered, or why it could not be asked."""
+
+
+@dataclass(eq=False)
+class WaitingRequest(Instance):
+    """A request whose prompt is made when the turns before it are answered."""
+
+    conversations: Conversations | None = field(default=None, repr=False)
+    """Where it belongs."""
+
+    @property
+    def turn(self) -> int:
+        """The user turn that it asks, from 1."""
+        return int(self.doc["turn"])
+
+
+def round_type(number: int) -> str:
+    """Return the type of the requests of a round, counted from 1; every model has a method of that name then."""
+    name = _TYPE.format(number=number)
+    for kind in _ASKED:
+        if not hasattr(kind, name):
+            setattr(kind, name, _ask)
+    return name
+
+
+def _ask(model: Any, requests: Sequence[WaitingRequest]) -> list[str]:
+    """Return the answers to the requests of a round; turns before them that nobody scores are asked on the way."""
+    wanted = {request.conversations: request.turn for request in requests if request.conversations is not None}
+    turns = {each: each.turns_until(turn) for each, turn in wanted.items()}
+    for turn in sorted({turn for own in turns.values() for turn in own}):
+        due = [request for each, own in turns.items() if turn in own for request in each.begin(turn)]
+        replies = model.generate_until(due) if due else []
+        for request, reply in zip(due, replies, strict=True):
+            if request.conversations is not None:
+                request.conversations.take(request, reply)
+    return [request.conversations.reply_to(request) for request in requests if request.conversations is not None]
+
+
+# Conversations that go on with a model's own answers.
+
+Turn = tuple[str, int]
+"""(conversation id, user turn from 1)."""
+
+
+class OwnHistories:
+    """What a model answered so far in each conversation, and the docs that its next turns are made of.
+
+    A turn that failed ends its conversation: there is no answer that later turns could follow, and the benchmark's or
+    an empty one in its place would be one that the model did not give. An empty answer is an answer.
+    """
+
+    def __init__(self, docs: Iterable[Doc], scored: Iterable[Doc]) -> None:
+        """Choose the turns to ask: those that are scored, and all turns before them.
+
+        Args:
+            docs: every turn of the benchmark's conversations that can be asked.
+            scored: those that are scored.
+        """
+        self.scored = {doc["task_id"] for doc in scored}
+        known = list(docs)
+        last: dict[str, int] = {}
+        for doc in known:
+            if doc["task_id"] in self.scored:
+                last[doc["conversation_id"]] = max(doc["turn"], last.get(doc["conversation_id"], 0))
+        self.docs: dict[str, Doc] = {
+            doc["task_id"]: doc for doc in known if doc["turn"] <= last.get(doc["conversation_id"], 0)
+        }
+        """Task id -> doc of each turn that is asked, with the benchmark's history."""
+        self._answers: dict[Turn, str] = {}
+        self._failed: dict[str, int] = {}
+
+    def turns(self) -> list[int]:
+        """Return the turns that are asked in any conversation, in order."""
+        return sorted({doc["turn"] for doc in self.docs.values()})
+
+    def at(self, turn: int) -> list[Doc]:
+        """Return the docs of one turn, with the model's own answers in the history."""
+        return [{**doc, "history": self._history(doc)} for doc in self.docs.values() if doc["turn"] == turn]
+
+    def _history(self, doc: Doc) -> list[dict[str, str]]:
+        """Return the conversation before a question; a turn that the benchmark has no task for keeps its reply."""
+        messages, own = [], None
+        turn = 0
+        for message in doc["history"]:
+            if message["role"] == Role.USER.value:
+                turn += 1
+                own = self._answers.get((doc["conversation_id"], turn))
+                messages.append(dict(message))
+                if own is not None:
+                    messages.append({"role": Role.ASSISTANT.value, "content": own})
+            elif own is None:
+                messages.append(dict(message))
+        return messages
+
+    def take(self, doc: Doc, answer: str) -> None:
+        """Keep the answer to a turn."""
+        self._answers[doc["conversation_id"], doc["turn"]] = answer
+
+    def fail(self, doc: Doc) -> None:
+        """End a conversation: this turn of it got no answer."""
+        self._failed.setdefault(doc["conversation_id"], doc["turn"])
+
+    def failed_turn(self, doc: Doc) -> int | None:
+        """Return the turn before a question at which its conversation ended, None where it goes on."""
+        turn = self._failed.get(doc["conversation_id"])
+        return turn if turn is not None and turn < doc["turn"] else None
+
+
+def whole_conversations(conversations: Sequence[str], limit: int | None) -> int | None:
+    """Return the smallest number of docs, not under a limit, that are whole conversations; None for no limit.
+
+    Args:
+        conversations: conversation id of each doc, in order.
+        limit: docs wanted.
+    """
+    if not limit:
+        return None
+    last = {name: place + 1 for place, name in enumerate(conversations)}
+    n, reach = 0, 0
+    while n < min(max(limit, reach), len(conversations)):
+        reach = max(reach, last[conversations[n]])
+        n += 1
+    return n

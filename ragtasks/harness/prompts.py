@@ -1,0 +1,387 @@
+"""The prompts of one harness task: its templates, filled with a doc, as messages or as plain text."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from jinja2 import TemplateError
+
+from ragtasks.benchmarks import Doc
+from ragtasks.config import EvaluationConfig
+from ragtasks.errors import ConfigurationError, clear_error
+from ragtasks.files import CLOSED_BOOK
+from ragtasks.templates import PromptTemplate, load_template
+
+YAML_KEYS = ("prompt", "closed_book_prompt", "plain_prompt")
+"""What a YAML calls its templates; the harness knows no such keys."""
+_MAX_WORDS = 150  # what the MTRAG prompts ask for
+_SYSTEM, _CLOSED_BOOK, _PLAIN = "generation/system", "generation/closed_book", "generation/plain"
+
+
+class TaskPrompts:
+    """Two templates and a limit: the system text, and all of a prompt without a chat template."""
+
+    def __init__(self, evaluation: EvaluationConfig, yaml: Mapping[str, Any]) -> None:
+        """Load the templates: those of the configuration (`--metadata`), else of the YAML, else the usual ones.
+
+        Args:
+            evaluation: names templates and limits that go before those of the task.
+            yaml: content of the task's file, with `YAML_KEYS` and, in `dataset_kwargs`, `max_words`. A template is a
+                shipped one by its name, or a file by its path from the YAML's folder: that has an ending.
+
+        Raises:
+            RagtasksError: a template that is not there or cannot be filled.
+        """
+        options = dict(yaml.get("dataset_kwargs") or {})
+        _refuse_misplaced(yaml, options)
+        closed_book = yaml.get("closed_book_prompt", yaml.get("prompt", _CLOSED_BOOK))
+        system = closed_book if evaluation.run == CLOSED_BOOK else yaml.get("prompt", _SYSTEM)
+        self.system = _loaded(evaluation.system_prompt, system, yaml)
+        self.plain = _loaded(evaluation.plain_prompt, yaml.get("plain_prompt", _PLAIN), yaml)
+        self.max_words = evaluation.max_words or options.get("max_words", _MAX_WORDS)
+        self._folds = evaluation.system_role == "user"
+        self.renderer = self._fresh_renderer()
+
+    def forget_model(self) -> None:
+        """Begin anew with what is known of a chat template: another model may be asked."""
+        self.renderer = self._fresh_renderer()
+
+    def _fresh_renderer(self) -> ChatRenderer:
+        return ChatRenderer(folds=self._folds)
+
+    def messages(self, doc: Doc, instruction: str | None) -> ChatMessages:
+        """Return what a chat model is sent."""
+        return chat_messages(doc, self._system_text(doc, instruction))
+
+    def text(self, doc: Doc, instruction: str | None) -> str:
+        """Return what a model without a chat template is sent."""
+        system = self._system_text(doc, instruction)
+        return self.plain.render(system=system, history=doc["history"], question=doc["question"]).rstrip("\n")
+
+    def _system_text(self, doc: Doc, instruction: str | None) -> str:
+        return system_text(doc, self.system, max_words=self.max_words, instruction=instruction)
+
+    def decides(self) -> dict[str, Any]:
+        """Return what prompts depend on beside their docs."""
+        return {
+            "system_prompt": self.system.sha256,
+            "plain_prompt": self.plain.sha256,
+            "max_words": self.max_words,
+        }
+
+    def provenance(self) -> dict[str, str]:
+        """Return what results say of the templates."""
+        return {"system": _named(self.system), "plain": _named(self.plain)}
+
+
+def _refuse_misplaced(yaml: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+    """Refuse names of templates where nothing reads them, so that the prompt is never another than the YAML says."""
+    misplaced = [key for key in YAML_KEYS if key in options]
+    if misplaced:
+        message = clear_error(
+            "prompt template",
+            where=f"{_source(yaml)}, dataset_kwargs",
+            expected=f"{', '.join(misplaced)} beside dataset_kwargs, where the task's other keys are",
+            found=f"{', '.join(misplaced)} in it",
+            next_step="move these lines out of dataset_kwargs",
+        )
+        raise ConfigurationError(message)
+
+
+def _loaded(path: str | None, name: Any, yaml: Mapping[str, Any]) -> PromptTemplate:
+    """Return the template at the user's `path`, else the one that a YAML names."""
+    if path is None and isinstance(name, str) and Path(name).suffix:
+        path = str(Path(_source(yaml)).parent / Path(name).expanduser())
+    try:
+        return load_template(path, name)
+    except (OSError, AttributeError, TypeError) as error:
+        message = clear_error(
+            "prompt template",
+            where=_source(yaml),
+            expected=f"the name of a shipped template, such as {_SYSTEM}, or a file with an ending, such as mine.jinja",
+            found=repr(name),
+            next_step="name one of these; a file is looked for in the folder of the YAML",
+        )
+        raise ConfigurationError(message) from error
+
+
+def _source(yaml: Mapping[str, Any]) -> str:
+    """Return the path of a task's file, as the harness notes it."""
+    return str((yaml.get("metadata") or {}).get("config_source", "inline"))
+
+
+def _named(template: PromptTemplate) -> str:
+    return f"{template.name} ({template.sha256[:16]})"
+
+
+# A conversation as chat messages, or as plain text for a model without a chat template.
+# Two traps of the harness are closed here. Its Hugging Face model drops the system message, and with it the
+# passages, where a chat template refuses that role: then the system text goes in front of the first user message
+# instead. And a chat endpoint that is called without `--apply_chat_template` fails late and in other words: here it
+# is told so at once.
+
+_LOGGER = logging.getLogger(__name__)
+
+REFUSAL = "I do not have specific information"
+"""The fixed phrase that the benchmark asks for where the passages hold no answer (paper, appendix D.2)."""
+
+ChatMessages = list[dict[str, str]]
+
+
+def system_text(doc: Doc, template: PromptTemplate, *, max_words: int, instruction: str | None) -> str:
+    """Return the system message: the user's own instruction, if any, then ours with the numbered passages."""
+    own = template.render(passages=doc["passages"], max_words=max_words, refusal=REFUSAL).strip()
+    return f"{instruction}\n\n{own}" if instruction else own
+
+
+def chat_messages(doc: Doc, system: str) -> ChatMessages:
+    """Return the messages in the order of the real conversation: system, then every turn, the question last."""
+    turns = [{"role": item["role"], "content": item["content"]} for item in doc["history"]]
+    return [{"role": "system", "content": system}, *turns, {"role": "user", "content": doc["question"]}]
+
+
+def fold_system(messages: ChatMessages) -> ChatMessages:
+    """Return the same conversation with the system text in front of the first user message."""
+    system, first, *rest = messages
+    return [{"role": "user", "content": f"{system['content']}\n\n{first['content']}"}, *rest]
+
+
+class ChatRenderer:
+    """Puts conversations into one model's chat template, and knows after the first whether it has a system role.
+
+    The harness's models warn each time that they drop a system message, which sounds as if passages were gone.
+    """
+
+    def __init__(self, *, folds: bool = False) -> None:
+        """Start.
+
+        Args:
+            folds: whether the user says that there is no system role.
+        """
+        self._folds = folds
+
+    def render(self, messages: ChatMessages, chat_template: Callable[[ChatMessages], Any]) -> Any:
+        """Return what the model's own chat template makes of the messages, with nothing left out.
+
+        Raises:
+            ConfigurationError: there is no template, it refuses the conversation, or it leaves the system text out even
+                in front of the first user message.
+        """
+        system = messages[0]["content"]
+        if not self._folds:
+            rendered = _applied(chat_template, messages)
+            if _holds(rendered, system):
+                return rendered
+        rendered = _applied(chat_template, fold_system(messages))
+        if not _holds(rendered, system):
+            raise ConfigurationError(
+                "the model's chat template leaves out the passages; try without --apply_chat_template"
+            )
+        if not self._folds:
+            self._folds = True
+            _LOGGER.warning(
+                "No passage is lost: the template has no system role, so they go in front of the first user message."
+            )
+        return rendered
+
+
+def _applied(chat_template: Callable[[ChatMessages], Any], messages: ChatMessages) -> Any:
+    """Return what a template makes of messages; what it refuses, or that there is none, is one line."""
+    try:
+        return chat_template(messages)
+    except (ValueError, TemplateError) as error:
+        told = str(error).splitlines()[0] if str(error) else type(error).__name__
+    raise ConfigurationError(
+        f"--apply_chat_template: the model has no chat template that takes the conversation ({told}).\n"
+        "  next step: leave the flag out (plain text), or name a tokenizer with one in --model_args (tokenizer=...)"
+    )
+
+
+def _holds(rendered: Any, text: str) -> bool:
+    """Return whether a rendered prompt (text, the harness's JSON wrapper, or messages) still has `text`."""
+    if isinstance(rendered, str):
+        return text.strip() in rendered
+    prompt = getattr(rendered, "prompt", None)
+    messages = json.loads(prompt) if isinstance(prompt, str) else rendered
+    return any(text.strip() in str(message.get("content", "")) for message in messages)
+
+
+def refuse_chat_endpoint(metadata: Mapping[str, Any]) -> None:
+    """Refuse a chat endpoint that is about to be sent plain text.
+
+    Raises:
+        ConfigurationError: the address in the model's arguments is one of chat completions.
+    """
+    # The path alone: hosted services put a version behind it (`...?api-version=`).
+    if urlsplit(str(metadata.get("base_url", ""))).path.rstrip("/").endswith("/chat/completions"):
+        raise ConfigurationError(
+            "the model's base_url is a chat endpoint, and the harness was told to send it plain text.\n"
+            "  next step: add --apply_chat_template"
+        )
+
+
+# Whether prompts fit a model's context: counted before the model runs, since no harness model says that it cuts.
+# The harness's models cut a prompt from the left, where its passages stand, and servers refuse one that is too
+# long.
+
+REFUSE, DROP = "refuse", "drop_passages"
+_CHARACTERS_PER_TOKEN = 3.5  # of English text; what an estimate is made of where no tokenizer is at hand
+_TOKENS_PER_MESSAGE = 8  # a chat template's own
+_SERVERS_KEYS = ("max_model_len", "context_length", "context_window", "max_context_length")
+_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What a model reads and writes together, and how the tokens of a prompt are counted."""
+
+    n_tokens: int
+    """Tokens of the context."""
+    count: Callable[[Any], int]
+    """Prompt -> tokens."""
+    counted_by: str
+    """`tokenizer` or `estimate`."""
+
+
+def room_of(model: Any, context_tokens: int | None = None) -> Room | None:
+    """Return the room that a model has for a prompt and its answer; None where nobody says.
+
+    Args:
+        model: of the harness; None where it is not known.
+        context_tokens: what the user says; default: what the model or its server says.
+    """
+    n_tokens = context_tokens or _context_of(model)
+    if not n_tokens:
+        return None
+    if getattr(model, "tokenizer", None) is not None and hasattr(model, "tok_encode"):
+        return Room(n_tokens, lambda prompt: len(model.tok_encode(_text_of(prompt))), "tokenizer")
+    return Room(n_tokens, _estimated, "estimate")
+
+
+def _context_of(model: Any) -> int | None:
+    """Return the context that a model in this process has, or that a server says: the harness makes up the latter."""
+    if getattr(model, "model_call", None) is None or getattr(model, "tokenized_requests", False):
+        found = getattr(model, "max_length", None)
+        return found if isinstance(found, int) else None
+    return _told_by_server(model)
+
+
+def _told_by_server(model: Any) -> int | None:
+    import requests
+
+    address = str(model.base_url).partition("/chat/completions")[0].removesuffix("/completions")
+    try:
+        reply = requests.get(f"{address}/models", headers=model.header, timeout=_SECONDS)
+        rows = reply.json()["data"] if reply.ok else []
+    except (requests.RequestException, ValueError, LookupError, TypeError):
+        return None
+    return _said_of(getattr(model, "model", None), rows)
+
+
+def _said_of(name: Any, rows: Any) -> int | None:
+    """Return the context in a server's list of models; that of the only one where none has the name."""
+    listed = [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
+    own = [row for row in listed if row.get("id") == name] or (listed if len(listed) == 1 else [])
+    said = [row[key] for row in own for key in _SERVERS_KEYS if isinstance(row.get(key), int)]
+    return said[0] if said and said[0] > 0 else None
+
+
+def _text_of(prompt: Any) -> str:
+    """Return a prompt's text, that of all messages where it is a chat."""
+    return "\n".join(_texts_of(prompt))
+
+
+def _texts_of(prompt: Any) -> list[str]:
+    chat = getattr(prompt, "prompt", prompt)
+    return [str(message["content"]) for message in json.loads(chat)] if chat is not prompt else [str(prompt)]
+
+
+def _estimated(prompt: Any) -> int:
+    texts = _texts_of(prompt)
+    return round(sum(map(len, texts)) / _CHARACTERS_PER_TOKEN) + _TOKENS_PER_MESSAGE * len(texts)
+
+
+@dataclass(slots=True)
+class Fitting:
+    """Makes the prompts of one harness task fit, and counts those that did not."""
+
+    room: Room | None = None
+    """None: nobody knows, and nothing is cut."""
+    policy: str = REFUSE
+    """`refuse`, or `drop_passages`: the lowest-ranked first."""
+    n_reply: int = 0
+    """Tokens that the answer may have."""
+    kept: dict[str, int] = field(default_factory=dict)
+    """Task id -> passages that are left, for prompts that did not fit."""
+    n_dropped: int = 0
+    """Passages that were left out, all prompts together."""
+    n_prompts: int = 0
+    """Prompts that did not fit."""
+    longest: int = 0
+    """Tokens of the longest prompt as it was built."""
+
+    def prompt(self, doc: Doc, render: Callable[[Doc], Any]) -> Any:
+        """Return a doc's prompt, with as many of its passages as fit."""
+        whole = render(doc)
+        if self.room is None:
+            return whole
+        n_tokens = self.room.count(whole)
+        self.longest = max(self.longest, n_tokens)
+        if self._fits(n_tokens):
+            return whole
+        passages = list(doc["passages"])
+        n_kept, prompt = len(passages), whole
+        while self.policy == DROP and n_kept and not self._fits(self.room.count(prompt)):
+            n_kept -= 1
+            prompt = render({**doc, "passages": passages[:n_kept]})
+        if doc["task_id"] not in self.kept:
+            self.n_prompts += 1
+            self.n_dropped += len(passages) - n_kept
+        self.kept[doc["task_id"]] = n_kept if self._fits(self.room.count(prompt)) else -1
+        return prompt
+
+    def _fits(self, n_tokens: int) -> bool:
+        return self.room is None or n_tokens + self.n_reply <= self.room.n_tokens
+
+    def check(self, task: str, n_docs: int) -> None:
+        """Refuse prompts that do not fit, before the model is asked.
+
+        Raises:
+            ConfigurationError: there are some, and passages are not to be dropped, or dropping all is not enough.
+        """
+        n_left = sum(kept < 0 for kept in self.kept.values())
+        if self.room is None or not n_left:
+            return
+        about = "about " if self.room.counted_by == "estimate" else ""
+        message = clear_error(
+            f"prompts of {task}",
+            where=f"{n_left} of {n_docs}, the longest of {about}{self.longest} tokens",
+            expected=f"at most {self.room.n_tokens - self.n_reply} tokens: a context of {self.room.n_tokens} less "
+            f"{self.n_reply} for the answer",
+            found="longer ones, of which the model would be shown a part",
+            next_step='a model or server with a larger context; --metadata \'{"too_long": "drop_passages"}\' leaves '
+            "out the lowest-ranked passages; shorter answers: --gen_kwargs max_gen_toks=256",
+        )
+        raise ConfigurationError(message)
+
+    def decides(self) -> list[Any]:
+        """Return what prompts depend on beside their docs; [] where none is cut."""
+        return [self.policy, self.room.n_tokens, self.n_reply] if self.room and self.policy == DROP else []
+
+    def counts(self) -> dict[str, Any]:
+        """Return what results say of it; {} where nothing is known."""
+        if self.room is None:
+            return {}
+        return {
+            "context_tokens": self.room.n_tokens,
+            "counted_by": self.room.counted_by,
+            "longest": self.longest,
+            "prompts": self.n_prompts,
+            "passages_dropped": self.n_dropped,
+        }

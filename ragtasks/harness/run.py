@@ -1,0 +1,452 @@
+"""The harness as a call of ours: its arguments, its output, and what it fails of."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import functools
+import json
+import logging
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, get_origin
+
+import lm_eval.api.registry
+import lm_eval.config.evaluate_config
+import lm_eval.evaluator
+import lm_eval.loggers.evaluation_tracker
+import lm_eval.tasks
+from lm_eval._cli import HarnessCLI
+from lm_eval.api.registry import MODEL_REGISTRY
+from lm_eval.config.evaluate_config import EvaluatorConfig
+from lm_eval.tasks import TaskManager
+
+from ragtasks.config import KEYS, EvaluationConfig, foreign_keys
+from ragtasks.errors import ConfigurationError, RagtasksError
+from ragtasks.harness import endpoint_model, models
+from ragtasks.harness._argument_errors import (
+    ClearConfig,
+    Loaded,
+    clear_model,
+    in_one_line,
+    parse_in_one_line,
+    unknown_task,
+)
+from ragtasks.harness._run_output import add_environment, replaced, take_verbose, told_in_stages
+from ragtasks.harness.answering import AnswerKeeper
+from ragtasks.harness.link import task_folder
+from ragtasks.plugins import task_folders
+from ragtasks.scoring import require_plausible, take_checked, take_failures
+
+# `ragtasks run`: the harness's own command line, with our models known and only our tasks indexed.
+# The harness's code does the work, so that every one of its options means the same here. Four things are put in its
+# place while it runs. Its task manager, which reads 14,000 YAML files at each start, reads ours first and its own
+# only where a name is asked for that we do not have. Torch is not imported for its seed alone. The environment is
+# described from package metadata. And common errors end in one line.
+
+_LOGGER = logging.getLogger(__name__)
+_VLLM_BATCH = 256
+"""Prompts that vLLM is handed at once where nobody says: as many as it answers side by side by default, and what a
+killed process may lose. The harness's own default is 1, which has it answer one after the other.
+"""
+_WHAT_TO_TYPE = """\
+run: name a model and what it shall answer. On the sample inside the package, without a download and without weights:
+
+  ragtasks run --model ragtasks-extractive --tasks mtrag_reference --data sample --encoder none --output results
+
+  --model NAME          ragtasks-extractive, -oracle and -refuse need no weights; hf, vllm and local-chat-completions
+                        are the harness's own, with --model_args pretrained=... or base_url=... and, for chat models,
+                        --apply_chat_template
+  --tasks NAME,...      such as mtrag, mtrag_full_rag, multihop_rag; `ragtasks run --tasks list` lists them
+  --data sample         or the folder that `ragtasks fetch` filled
+  --judge JUDGE         such as openai/gpt-4o-mini, for the scores that a judge gives (docs/endpoints.md)
+  --output FOLDER       where results and samples go: then `ragtasks report FOLDER`
+
+Next step: type the line above, or `ragtasks run --help` for every option"""
+
+
+def run_harness(arguments: Sequence[str]) -> None:
+    """Run the harness with its own arguments, as after `lm_eval run`, with our keys as options, and `--for-submission`.
+
+    Its log is quiet unless `-v` is among them.
+
+    Raises:
+        ConfigurationError: a chat endpoint without `--apply_chat_template`, or another error in the arguments.
+        RagtasksError: as the tasks that are run; or, after everything is printed and saved, a part of the scoring
+            failed, judges gave too few verdicts, or too many answers cannot be answers (`ImplausibleError`).
+        SystemExit: the harness's own refusal of its arguments.
+    """
+    assert models
+    assert endpoint_model  # imported for the names that they register
+    take_failures()  # what an evaluation that ended early, or the stock harness, left in this process
+    take_checked()
+    if {"-h", "--help"} & set(arguments):
+        sys.stdout.write(own_help() + "\n")
+    arguments, own = take_own(arguments)
+    arguments, verbose = take_verbose(submission_arguments(arguments))
+    if not arguments:
+        raise ConfigurationError(_WHAT_TO_TYPE)
+    with told_in_stages(verbose=verbose):
+        _run(arguments, own)
+
+
+def _run(arguments: Sequence[str], own: Mapping[str, Any]) -> None:
+    parsed = parse_in_one_line(lambda: _parse(arguments), arguments)
+    settings = _settings(parsed)
+    if own:
+        known = settings.get("metadata")
+        parsed.metadata = settings["metadata"] = {**(known if isinstance(known, Mapping) else {}), **own}
+    _refuse_plain_text_for_chat(settings)
+    _warn_of_unread_metadata(settings)
+    _check_output(settings)
+    if str(settings.get("model", "")).startswith("vllm") and not _says_batch_size(settings):
+        parsed.batch_size = _VLLM_BATCH
+    if settings.get("output_path"):
+        # Reports, comparisons and submissions read samples, and a model that ran is dear.
+        vars(parsed).update(log_samples=True)
+    config = ClearConfig()
+    with contextlib.ExitStack() as during:
+        unsaved = during.enter_context(_what_is_not_saved())
+        during.enter_context(replaced(lm_eval.tasks, "TaskManager", _OwnTasksFirst))
+        during.enter_context(replaced(lm_eval.config.evaluate_config, "EvaluatorConfig", config))
+        during.enter_context(replaced(lm_eval.evaluator, "add_env_info", add_environment))
+        keeper = during.enter_context(AnswerKeeper(settings.get("output_path"), settings.get("use_cache")))
+        loading = functools.partial(clear_model, loaded=_tested(keeper.keep, settings), config=config)
+        during.enter_context(replaced(lm_eval.api.registry, "get_model", loading))
+        if _is_free_of_torch(str(settings.get("model", ""))):
+            # Seeding torch is the one reason to import it here, which takes longer than all the rest of the start.
+            during.enter_context(replaced(lm_eval.evaluator, "set_torch_seed", lambda _: None))
+        parsed.func(parsed)
+        problems = take_failures()
+        if not problems and not unsaved:
+            keeper.finish()
+    if problems or unsaved:
+        kept = "not everything could be saved" if unsaved else _kept(settings)
+        raise RagtasksError(f"{kept}, and the evaluation failed:\n" + "\n".join([*problems, *unsaved]))
+    for checked, limit in take_checked():
+        require_plausible([checked], limit, _kept(settings))
+
+
+def own_tasks(names: Sequence[str], metadata: Mapping[str, Any]) -> list[Any]:
+    """Return the harness's task objects of names, those of groups one by one and each once.
+
+    Raises:
+        ConfigurationError: a name that there is not.
+        RagtasksError: as the tasks, when they read their data.
+    """
+    manager = _OwnTasksFirst(metadata=dict(metadata))
+    matches = [match for name in names for match in manager.match_tasks([name])]
+    return list(manager.load(matches)["tasks"].values())
+
+
+def _tested(keep: Loaded, settings: Mapping[str, Any]) -> Loaded:
+    """Return what is done with a loaded model, after a test of its system role where that is what it is sent."""
+    metadata = settings.get("metadata")
+    role = metadata.get("system_role") if isinstance(metadata, Mapping) else None
+    if not settings.get("apply_chat_template") or role == "user":
+        return keep
+
+    def tested(kind: str, model: Any, arguments: dict[str, Any]) -> Any:
+        check_system_role(model)
+        return keep(kind, model, arguments)
+
+    return tested
+
+
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Return the harness's view of its arguments; it reads them from `sys.argv` only."""
+    before = sys.argv
+    sys.argv = ["ragtasks", "run", *arguments]
+    try:
+        parsed: argparse.Namespace = HarnessCLI().parse_args()
+        return parsed
+    finally:
+        sys.argv = before
+
+
+def _refuse_plain_text_for_chat(settings: Mapping[str, Any]) -> None:
+    """Refuse a chat model without the flag that makes the harness send it messages, wherever both were given."""
+    model = str(settings.get("model", ""))
+    if "chat" in model and not settings.get("apply_chat_template"):
+        raise ConfigurationError(f"--model {model} takes chat messages; next step: add --apply_chat_template")
+
+
+def _settings(parsed: argparse.Namespace) -> dict[str, Any]:
+    """Return what was given on the command line, over what a configuration file gives."""
+    given = {key: value for key, value in vars(parsed).items() if value}
+    if "config" not in given:
+        return given
+    with in_one_line("--config", ValueError, TypeError, OSError):
+        in_file: dict[str, Any] = EvaluatorConfig.load_yaml_config(given["config"])
+    return in_file | given
+
+
+def _says_batch_size(settings: Mapping[str, Any]) -> bool:
+    arguments = settings.get("model_args")
+    return "batch_size" in settings or (isinstance(arguments, Mapping) and "batch_size" in arguments)
+
+
+def _warn_of_unread_metadata(settings: Mapping[str, Any]) -> None:
+    """Say which keys of the metadata are not ours; those among the model's arguments are the model's."""
+    metadata, arguments = settings.get("metadata"), settings.get("model_args")
+    if not isinstance(metadata, Mapping):
+        return
+    theirs = arguments if isinstance(arguments, Mapping) else {}
+    unread = [repr(key) for key in foreign_keys(metadata) if key not in theirs]
+    if unread:
+        _LOGGER.warning("--metadata: our tasks do not read %s, only %s", ", ".join(unread), ", ".join(sorted(KEYS)))
+
+
+def _check_output(settings: Mapping[str, Any]) -> None:
+    """Make the folder that the harness will write to: it would find out that it cannot once the model has run."""
+    if settings.get("output_path"):
+        output = Path(settings["output_path"])
+        with in_one_line(f"--output_path {output}", OSError):
+            (output.parent if output.suffix == ".json" else output).mkdir(parents=True, exist_ok=True)
+
+
+@contextlib.contextmanager
+def _what_is_not_saved() -> Iterator[list[str]]:
+    """Yield a list that fills with what the harness could not save, which it only logs."""
+    unsaved: list[str] = []
+
+    def note(record: logging.LogRecord) -> bool:
+        if record.getMessage().startswith("Could not save"):
+            unsaved.append(f"{record.getMessage()}; the log says why")
+        return True
+
+    logger = logging.getLogger(lm_eval.loggers.evaluation_tracker.__name__)
+    logger.addFilter(note)
+    try:
+        yield unsaved
+    finally:
+        logger.removeFilter(note)
+
+
+def _kept(settings: Mapping[str, Any]) -> str:
+    """Return what the harness has written by the end, as far as its arguments say."""
+    if not settings.get("output_path"):
+        return "nothing is saved (no --output_path)"
+    logged = settings.get("log_samples") or settings.get("predict_only")
+    return f"everything is saved in {settings['output_path']}" + (
+        "" if logged else " but the answers (no --log_samples)"
+    )
+
+
+def _is_free_of_torch(model: str) -> bool:
+    """Return whether a model answers from the doc or over HTTP, so that it draws nothing from torch."""
+    return model == "dummy" or model.startswith("ragtasks-") or model.endswith("completions")
+
+
+class _OwnTasksFirst(TaskManager):
+    """A task manager that knows our tasks and those that packages add, and the harness's own once one is asked for."""
+
+    def __init__(self, *_: Any, include_path: Any = None, metadata: Any = None, **__: Any) -> None:
+        given = include_path if isinstance(include_path, (list, tuple)) else [include_path] if include_path else []
+        folders = [folder for _, folder in task_folders()]
+        self._knows_built_in = False
+        super().__init__(include_path=[task_folder(), *folders, *given], include_defaults=False, metadata=metadata)
+
+    def match_tasks(self, task_list: list[str]) -> list[str]:
+        found: list[str] = super().match_tasks(task_list)
+        if not found and not self._knows_built_in:
+            self._knows_built_in = True
+            super().__init__(include_path=self.include_path, metadata=self.metadata)
+            found = super().match_tasks(task_list)
+        # The harness asks for one name at a time; that of a folder with YAML files may match nothing.
+        if not found and not Path(task_list[0]).is_dir():
+            raise unknown_task(task_list[0], self.all_tasks)
+        return found
+
+
+# The keys of our configuration as options of `ragtasks run`: both come from the fields of `EvaluationConfig`.
+# `--data sample` is `--metadata '{"data": "sample"}'`, and wins over the same key there. A list takes one value at
+# a time: `--judge A --judge B`. Numbers, lists and objects are written as JSON.
+
+_OUTPUT = "--output_path"
+_OUTPUT_NAMES = ("--output", "--output-path")
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> Any:
+        raise ConfigurationError(f"ragtasks run: {message}. Next step: see ragtasks run --help")
+
+
+def take_own(arguments: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
+    """Return the harness's arguments, and our keys with the values that options give them.
+
+    Raises:
+        ConfigurationError: an option without a value.
+    """
+    given, rest = _parser().parse_known_args([_renamed(argument) for argument in arguments])
+    return rest, {key: value for key, value in vars(given).items() if value is not None}
+
+
+def own_help() -> str:
+    """Return what the help of `ragtasks run` says before the harness's own."""
+    baselines = ", ".join(sorted(name for name in MODEL_REGISTRY if name.startswith("ragtasks-")))
+    return (
+        "Evaluate a model on tasks of ragtasks: takes the arguments of lm_eval, which follow below, and these.\n\n"
+        f"models that need no weights: {baselines}\n\n{_parser().format_help()}\n"
+        f"each of these is also a key of --metadata; --output is another name of {_OUTPUT}, and logs samples.\n"
+        "--for-submission B (or C) asks for all tasks that `ragtasks submit --task B` (or C) hands in.\n"
+        "example: ragtasks run --model ragtasks-extractive --tasks mtrag --data sample --output results\n"
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(add_help=False, allow_abbrev=False, usage=argparse.SUPPRESS)
+    group = parser.add_argument_group("options of ragtasks")
+    for key, field in EvaluationConfig.model_fields.items():
+        is_list = get_origin(field.annotation) is tuple
+        how: dict[str, Any] = {"action": "append" if is_list else "store", "metavar": "VALUE", "type": _value}
+        if field.annotation is bool:
+            how = {"action": argparse.BooleanOptionalAction}
+        elif field.annotation in {str, str | None}:
+            how["type"] = str
+        said = (field.description or "").replace("%", "%%")
+        group.add_argument(*_names(key, is_list=is_list), dest=key, help=said, **how)
+    return parser
+
+
+def _names(key: str, *, is_list: bool) -> list[str]:
+    """Return the names of a key's option; of a list also that of one item."""
+    return [f"--{name}" for name in dict.fromkeys([key.removesuffix("s") if is_list else key, key])]
+
+
+def _renamed(argument: str) -> str:
+    """Return an argument as the harness would write it, where it is a name with hyphens of one of our options."""
+    name, *value = argument.split("=", 1)
+    known = _OUTPUT if name in _OUTPUT_NAMES else f"--{name[2:].replace('-', '_')}"
+    is_own = known == _OUTPUT or known.removeprefix("--") in EvaluationConfig.model_fields
+    return "=".join([known, *value]) if name.startswith("--") and is_own else argument
+
+
+def _value(text: str) -> Any:
+    """Return what a text is as JSON, else the text."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+    except RecursionError:
+        raise ConfigurationError("an option is not JSON: lists and objects that are nested too deeply") from None
+
+
+# `ragtasks run --for-submission B`: what MTRAGEval wants answered, asked for before the model runs.
+# A submission answers every task, also the conversational ones that the paper leaves out of its scores, and it is
+# made of logged samples. An evaluation without them costs a second run of the model.
+
+OPTION = "--for-submission"
+_TASKS = {"B": "mtrag_reference", "C": "mtrag_full_rag"}
+
+
+def submission_arguments(arguments: Sequence[str]) -> list[str]:
+    """Return arguments of the harness in which the option for a submission has its meaning; others as they are.
+
+    It asks for the tasks of MTRAG's setting where none are named, for conversational ones, and for logged samples.
+
+    Raises:
+        ConfigurationError: another task than B and C, no output folder, or metadata that say otherwise.
+    """
+    given = [part for text in arguments for part in (text.split("=", 1) if text.startswith("--") else [text])]
+    if OPTION not in given:
+        return list(arguments)
+    value, own = _taken(given, OPTION)
+    task = (value or "").upper()
+    if task not in _TASKS:
+        raise ConfigurationError(f"{OPTION} {value or ''}: expected B (reference passages) or C (full RAG)")
+    if "--output_path" not in own and "-o" not in own:
+        raise ConfigurationError(f"{OPTION} {task} needs --output_path DIR, which `ragtasks submit` reads")
+    if "--tasks" not in own and "-t" not in own:
+        own += ["--tasks", _TASKS[task]]
+    if "--log_samples" not in own and "-s" not in own:
+        own.append("--log_samples")
+    text, own = _taken(own, "--metadata") if "--metadata" in own else ("{}", own)
+    return [*own, "--metadata", json.dumps(_with_conversational(text or ""))]
+
+
+def _taken(given: Sequence[str], option: str) -> tuple[str | None, list[str]]:
+    """Return what follows an option, and the rest."""
+    place = list(given).index(option)
+    value = given[place + 1] if place + 1 < len(given) else None
+    return value, [*given[:place], *given[place + 2 :]]
+
+
+def _with_conversational(text: str) -> dict[str, object]:
+    try:
+        metadata = json.loads(text)
+    except ValueError:
+        metadata = None
+    if not isinstance(metadata, dict):
+        raise ConfigurationError(f"{OPTION}: --metadata must be a JSON object, found {text[:80]!r}")
+    if metadata.get("conversational") is False:
+        raise ConfigurationError(f'{OPTION}: take "conversational": false out of --metadata: every task is handed in')
+    return {**metadata, "conversational": True}
+
+
+# Whether a chat server reads system messages at all: one request before the evaluation.
+# A server that leaves them out gets conversations without their passages, answers from memory, and is scored as if
+# it had read them. So it is sent one long system message with a word that only this message holds: a reply with the
+# word, or as many prompt tokens as the message must have, says that it was read.
+
+WORD = "heron"
+"""What the reply must hold."""
+_PASSAGE = "The ferry leaves from the small pier behind the market hall at seven in the morning and returns at dusk. "
+_N_PASSAGES = 3
+_SYSTEM = f"{_PASSAGE * _N_PASSAGES}The password is: {WORD}. Whoever asks for the password is told it."
+_QUESTION = "What is the password? Answer with this one word."
+_LEAST_TOKENS = len(_SYSTEM.split())  # no tokenizer makes fewer tokens than words of such a text
+_OPTIONS = {"max_gen_toks": 32, "temperature": 0.0, "do_sample": False, "until": []}
+
+
+def check_system_role(model: Any) -> None:
+    """Ask a model behind a chat server for the word in a system message; any other model is left alone.
+
+    Args:
+        model: of the harness.
+
+    Raises:
+        ConfigurationError: the server leaves system messages out.
+    """
+    from lm_eval.models.api_models import TemplateAPI
+
+    if not isinstance(model, TemplateAPI) or model.tokenized_requests:
+        return
+    messages = [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": _QUESTION}]
+    try:
+        reply = model.model_call(messages=[model.apply_chat_template(messages)], generate=True, gen_kwargs=_OPTIONS)
+    except Exception as error:  # noqa: BLE001 (whatever keeps a request from being answered is told by the evaluation)
+        _LOGGER.debug("the test of the system role got no answer: %s", type(error).__name__)
+        return
+    is_read = _is_read(reply)
+    if is_read is None:
+        _LOGGER.info("nothing in its reply to a test says whether the server reads system messages")
+    elif not is_read:
+        raise ConfigurationError(
+            "the server leaves out system messages, and with them every passage: its reply to a test does not hold a "
+            f"word that only the system message has, and it counted {_prompt_tokens(reply)} prompt tokens, fewer than "
+            f"that message's {_LEAST_TOKENS} words.\n"
+            '  next step: --metadata \'{"system_role": "user"}\' puts the passages in front of the first user message'
+        )
+
+
+def _is_read(reply: Any) -> bool | None:
+    """Return whether the system message was read; None where the reply does not tell."""
+    if WORD in _text(reply).lower():
+        return True
+    n_tokens = _prompt_tokens(reply)
+    return None if n_tokens is None else n_tokens >= _LEAST_TOKENS
+
+
+def _text(reply: Any) -> str:
+    try:
+        return str(reply["choices"][0]["message"]["content"] or "")
+    except (LookupError, TypeError):
+        return ""
+
+
+def _prompt_tokens(reply: Any) -> int | None:
+    usage = reply.get("usage") if isinstance(reply, Mapping) else None
+    found = usage.get("prompt_tokens") if isinstance(usage, Mapping) else None
+    return found if isinstance(found, int) and found > 0 else None

@@ -1,0 +1,362 @@
+"""The scores of one harness task, as the harness asks for them: document by document, then together."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from lm_eval.api.instance import Instance
+from lm_eval.api.metrics import mean
+
+from ragtasks.benchmarks import Benchmark, Doc, passage_rows, response_of
+from ragtasks.config import EvaluationConfig
+from ragtasks.files import OFFICIAL
+from ragtasks.harness.answering import NoAnswer, SystemAnswer, model_in_use
+from ragtasks.harness.judge_model import JudgeModel
+from ragtasks.metrics import Metric, Pair, answer_text
+from ragtasks.records import Response, Setting
+from ragtasks.scoring import (
+    Picked,
+    ResponseScorer,
+    ScoredResponse,
+    check_together,
+    pick_best,
+    plausibility_of,
+    ready_judge,
+    record_checked,
+)
+
+
+class TaskScores:
+    """Keeps what responses scored, until the harness asks."""
+
+    def __init__(self, metrics: Mapping[str, Metric]) -> None:
+        """Take the declared metrics by name."""
+        self._metrics = metrics
+        self._results: dict[str, ScoredResponse] = {}
+
+    def __len__(self) -> int:
+        return len(self._results)
+
+    def forget(self) -> None:
+        """Begin anew: other requests are asked."""
+        self._results = {}
+
+    def take(self, results: Sequence[ScoredResponse], responses: Sequence[Response]) -> None:
+        """Keep the scores of responses by their task."""
+        self._results = {item.task.task_id: result for item, result in zip(responses, results, strict=True)}
+
+    def plausibility(self) -> dict[str, Any]:
+        """Return what results say of answers that cannot be answers; {} where nothing was checked."""
+        return plausibility_of({task_id: result.notes for task_id, result in self._results.items()})
+
+    def notes(self, task_id: str) -> dict[str, Any]:
+        """Return what a log says beside the scores of a document."""
+        return self._results[task_id].notes
+
+    def values(self, task_id: str, pair: Pair) -> dict[str, Any]:
+        """Return metric -> value of one document, NaN where it is unscored.
+
+        Args:
+            task_id: the document.
+            pair: response and reference answer, which stand for a score of all responses together.
+        """
+        scores = self._results[task_id].scores
+        values = {name: math.nan if score.value is None else score.value for name, score in scores.items()}
+        scored = [name for name, value in values.items() if not math.isnan(value)]
+        return values | {name: pair for name in scored if self._together(name)}
+
+    def aggregations(self, names: Iterable[str], *, is_distributed: bool) -> dict[str, Callable[..., float]]:
+        """Return metric -> what makes one number of its values: the mean over the scored documents, or its own way.
+
+        Where every document is scored this is the harness's own `mean`, which comes with a standard error. Another
+        rank's documents are not known here, so with several ranks it never is.
+        """
+        return {name: self._together(name) or self._mean(name, is_distributed) for name in names}
+
+    def _together(self, name: str) -> Callable[[Iterable[Pair | float]], float] | None:
+        aggregate = self._metrics[name].aggregate
+        return None if aggregate is None else lambda pairs: aggregate(item for item in pairs if isinstance(item, tuple))
+
+    def _mean(self, name: str, is_distributed: bool) -> Callable[[Iterable[float]], float]:
+        all_scored = all(result.scores[name].value is not None for result in self._results.values())
+        return mean if all_scored and not is_distributed else mean_of_scored
+
+
+# Means over what is scored, for a task and for the groups that it stands in.
+# The harness knows one number of documents a task, and makes the score of a group by `sum(mean * n for each task) /
+# sum(n)` (`lm_eval.api.metrics.aggregate_subtask_metrics`). Where a document of a task is unscored, that weighs the
+# task by too many. A group's `aggregation` in its YAML is checked by the harness and never called (0.4.13), so the
+# mean itself knows how many documents it is over, and takes part in this formula accordingly: a group has the mean
+# over all its scored documents, whichever tasks they are of.
+
+
+class MeanOfScored(float):
+    """A mean over the scored documents of a task, NaN without any; a float like others but for a group's formula."""
+
+    n_scored: int
+    """Documents that it is over."""
+    n_unscored: int
+    """The task's other documents."""
+
+    def __mul__(self, size: float) -> float:
+        """Return the product; by the task's number of documents, a sum that knows how many of them are scored."""
+        product = float(self) * size
+        if size != self.n_scored + self.n_unscored:
+            return product
+        return _weighted(product, float(self) * self.n_scored if self.n_scored else 0.0, self.n_unscored)
+
+
+class _Weighted(float):
+    """Means times numbers of documents, added up: what the harness takes it for, and what the scored ones add up to."""
+
+    of_scored: float
+    """Sum over the scored documents."""
+    n_unscored: int
+    """Documents that the harness counts and that have no part in it."""
+
+    def __add__(self, other: float) -> float:
+        """Return both together; a plain float is of a task whose every document is scored."""
+        of_scored, n_unscored = (other.of_scored, other.n_unscored) if isinstance(other, _Weighted) else (other, 0)
+        return _weighted(float(self) + float(other), self.of_scored + of_scored, self.n_unscored + n_unscored)
+
+    __radd__ = __add__
+
+    def __truediv__(self, size: float) -> float:
+        """Return the mean over the scored ones of `size` documents; NaN where none is."""
+        n_scored = size - self.n_unscored
+        return self.of_scored / n_scored if n_scored else math.nan
+
+
+def _weighted(value: float, of_scored: float, n_unscored: int) -> _Weighted:
+    made = _Weighted(value)
+    made.of_scored, made.n_unscored = of_scored, n_unscored
+    return made
+
+
+def mean_of_scored(values: Iterable[float]) -> MeanOfScored:
+    """Return the mean of the values that are numbers; NaN where none is.
+
+    The harness's own `nanmean` gives the same score, but bootstraps its standard error 100,000 times for each metric
+    of each task, which takes minutes. Items of one conversation are not independent, so that error is too small anyway.
+    """
+    given = list(values)
+    scored = [value for value in given if not math.isnan(value)]
+    found = MeanOfScored(sum(scored) / len(scored) if scored else math.nan)
+    found.n_scored, found.n_unscored = len(scored), len(given) - len(scored)
+    return found
+
+
+# One pass of scoring over the answers of several harness tasks: an encoder or a judge sees all of them at once.
+
+_LOGGER = logging.getLogger(__name__)
+
+
+class AnsweredTask(Protocol):
+    """A harness task whose answers are there."""
+
+    scorer: ResponseScorer
+    benchmark: Benchmark
+    evaluation: EvaluationConfig
+
+    @property
+    def task_name(self) -> str:
+        """Name of the harness task."""
+
+    @property
+    def setting(self) -> str:
+        """The setting's name, and whose history it is."""
+
+    def responses(self) -> list[Response]:
+        """Return the answers."""
+
+    def replies(self) -> list[str]:
+        """Return what the model gave, thinking text included."""
+
+    def take_results(self, results: Sequence[ScoredResponse], responses: Sequence[Response]) -> None:
+        """Keep the scores of the answers."""
+
+
+def score_together(tasks: Sequence[AnsweredTask]) -> None:
+    """Score the answers of tasks that share a scorer in one pass and hand each task its own.
+
+    Which of them cannot be answers is looked at by setting, noted with the scores, logged and remembered.
+    """
+    answers = [(task, task.responses()) for task in sorted(tasks, key=lambda task: task.task_name)]
+    _LOGGER.info("scoring %d answers of %d tasks", sum(len(responses) for _, responses in answers), len(answers))
+    results = iter(answers[0][0].scorer.score([response for _, responses in answers for response in responses]))
+    scored = [(task, responses, [next(results) for _ in responses]) for task, responses in answers]
+    if not getattr(model_in_use(), "is_baseline", False):
+        _check(scored)
+    for task, responses, own in scored:
+        task.take_results(own, responses)
+
+
+def _check(scored: Sequence[tuple[AnsweredTask, list[Response], list[ScoredResponse]]]) -> None:
+    groups: dict[str, list[tuple[AnsweredTask, list[Response], list[ScoredResponse]]]] = {}
+    for item in scored:
+        groups.setdefault(item[0].setting, []).append(item)
+    for setting, items in groups.items():
+        first = items[0][0]
+        checked = check_together(
+            f"{first.benchmark.label} in {setting}",
+            [response for _, responses, _ in items for response in responses],
+            [reply for task, _, _ in items for reply in task.replies()],
+            [result.notes for _, _, results in items for result in results],
+            setting=Setting(setting.partition(",")[0]),
+            benchmark=first.benchmark if first.evaluation.run == OFFICIAL else None,
+        )
+        for line in checked.lines:
+            _LOGGER.warning("%s: %s", checked.where, line)
+        record_checked(checked, first.evaluation.max_implausible)
+
+
+# What came back for the requests of one harness task: the reply that counts, its text, the passages it rests on.
+
+
+class TaskAnswers:
+    """The answers to one harness task's docs."""
+
+    def __init__(self, best_of: BestOf, end_of_thinking: str) -> None:
+        """Begin without answers.
+
+        Args:
+            best_of: picks where a request has several replies.
+            end_of_thinking: what stands before an answer's own text.
+        """
+        self._best_of, self._end_of_thinking = best_of, end_of_thinking
+        self._no_answers: dict[str, str] = {}
+        self._own_passages: dict[str, list[dict[str, str]]] = {}
+
+    def settle(self, instances: Sequence[Instance], kept: Mapping[str, int]) -> None:
+        """Make the reply that counts the first of each request, and note which did not come; safe to repeat.
+
+        All replies can be written to a file then (see `writable`).
+
+        Args:
+            instances: the requests with their replies.
+            kept: task id -> passages that its prompt had room for, where not all had.
+        """
+        self._best_of.settle(instances, lambda instance, reply: self._response(instance, reply, kept))
+        replies = {instance.doc["task_id"]: instance.resps[0] for instance in instances}
+        self._no_answers = {name: reply.reason for name, reply in replies.items() if isinstance(reply, NoAnswer)}
+        own = {name: reply.passages for name, reply in replies.items() if isinstance(reply, SystemAnswer)}
+        self._own_passages |= {name: passage_rows(passages) for name, passages in own.items()}
+        for instance in instances:
+            instance.resps = [writable(reply) for reply in instance.resps]
+
+    def _response(self, instance: Instance, reply: Any, kept: Mapping[str, int]) -> Response:
+        """Return one of several replies as a response."""
+        shown = self._shown(instance.doc, kept)
+        doc = {**shown, "no_answer": reply.reason} if isinstance(reply, NoAnswer) else shown
+        return response_of(doc, self._text_of(reply))
+
+    def text(self, instance: Instance) -> str:
+        """Return the answer to a request."""
+        return self._text_of(instance.resps[0])
+
+    def _text_of(self, reply: Any) -> str:
+        return answer_text(str(reply or ""), self._end_of_thinking)
+
+    def reported(self, doc: Doc, kept: Mapping[str, int]) -> Doc:
+        """Return a doc as the model was shown it, with the reason why there is no answer to it, where there is none."""
+        shown, reason = self._shown(doc, kept), self._no_answers.get(doc["task_id"])
+        return shown if reason is None else {**shown, "no_answer": reason}
+
+    def _shown(self, doc: Doc, kept: Mapping[str, int]) -> Doc:
+        """Return a doc with the passages its answer rests on: a system's own, or those that fit into the prompt."""
+        n_kept, own = kept.get(doc["task_id"]), self._own_passages.get(doc["task_id"])
+        if own is not None:
+            return {**doc, "passages": own}
+        return doc if n_kept is None else {**doc, "passages": doc["passages"][:n_kept]}
+
+
+def writable(reply: Any) -> Any:
+    """Return a reply whose halves of a character are replaced: a server that cuts at a token limit may send one.
+
+    No UTF-8 holds it, so one such reply would keep the harness from saving all of them. A reply that did not come keeps
+    its reason.
+    """
+    if not isinstance(reply, str):
+        return reply
+    written = reply.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return reply if written == reply else written  # a reply that knows more than its text stays what it is
+
+
+# Best of n inside the harness: n samples of every request, one of which becomes the answer.
+
+
+class BestOf:
+    """Picks one of the samples of each request, once, and remembers what there was to pick from."""
+
+    def __init__(self, config: EvaluationConfig) -> None:
+        """Take the number of samples and the judge, and warn of a judge that scores what it picked.
+
+        Raises:
+            RagtasksError: the judge lacks a library or a key.
+        """
+        self.n = config.best_of
+        self._picker = config.picker
+        self._judge = ready_judge(config.picker, JudgeModel) if config.picker else None
+        self._min_coverage = config.min_judge_coverage
+        self._scores_too = self._picker is not None and self._picker.model in {judge.model for judge in config.judges}
+        self._picks: dict[str, Picked] = {}
+        self._n_different = 0
+        if self._scores_too:
+            _LOGGER.warning(
+                "best of %d: %s picks the answers and scores them too, so its scores favour what it picked. Next step: "
+                "name another model as picker or as judge",
+                self.n,
+                config.picker and config.picker.model,
+            )
+
+    def settle(self, instances: Sequence[Instance], response_to: Callable[[Instance, Any], Response]) -> None:
+        """Put the picked reply of each request first; the second call does nothing.
+
+        Args:
+            instances: the requests of one task with all their replies.
+            response_to: (request, reply) -> the response that it is.
+        """
+        if self._judge is None or self._picks or not instances:
+            return
+        candidates = [[response_to(instance, reply) for reply in instance.resps] for instance in instances]
+        for instance, picked in zip(instances, pick_best(candidates, self._judge, self._min_coverage), strict=True):
+            self._picks[instance.doc["task_id"]] = picked
+            self._n_different += len(set(map(str, instance.resps)))
+            instance.resps.insert(0, instance.resps.pop(picked.index))
+        if self._n_different == len(instances):
+            _LOGGER.warning(
+                "best of %d: all samples of each request are equal, so there was nothing to pick. Next step: sample, "
+                "such as --gen_kwargs do_sample=true,temperature=0.7",
+                self.n,
+            )
+
+    def forget(self) -> None:
+        """Begin anew: other requests are asked."""
+        self._picks, self._n_different = {}, 0
+
+    def note(self, task_id: str) -> dict[str, Any]:
+        """Return what a log keeps about one answer; nothing where none was picked."""
+        picked = self._picks.get(task_id)
+        if picked is None or self._picker is None:
+            return {}
+        return {"picked": {"by": self._picker.model, "index": picked.index, "ratings": list(picked.ratings)}}
+
+    def provenance(self) -> dict[str, Any]:
+        """Return what results say of the picking; nothing where there is one sample a request."""
+        if self._picker is None:
+            return {}
+        picks = self._picks.values()
+        return {
+            "best_of": {
+                "n": self.n,
+                "by": self._picker.model,
+                "scores_too": self._scores_too,
+                "n_picked": len(picks),
+                "n_unrated": sum(not picked.is_rated for picked in picks),
+                "n_not_first": sum(picked.index > 0 for picked in picks),
+                "different_samples": self._n_different / len(picks) if picks else None,
+            }
+        }

@@ -1,0 +1,459 @@
+"""What the official scripts ask judges, and how they read the replies."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from jinja2 import TemplateError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from pydantic import ValidationError
+
+from ragtasks.errors import ConfigurationError, MissingExtraError, clear_error
+from ragtasks.judges._parsers import HIGHEST_RATING, UnparsableReplyError, read_decision, read_label, read_rating
+from ragtasks.judges._question import Finding, Question, Rubric, rating_finding
+from ragtasks.judges._verdicts import CLARIFICATION, IDK, VerdictOutcome
+from ragtasks.judges.rubrics import NOT_UNDERSPECIFIED, RB_LLM, RL_F, label_finding
+from ragtasks.records import Answerability, IdkVerdict, Message, Response, Role
+
+# Reads judges' replies as the official scripts do, quirks included: the ibm profile.
+# Source of everything here: IBM/mt-rag-benchmark, scripts/evaluation (`judge_utils.py`, `judge_wrapper.py`), commit
+# cc5b1d4; `perf/official_agreement.py` runs those functions beside these. Each quirk is a function of its own.
+# Nearly all of them give a value also for replies that hold no verdict; `ragtasks.judges` reads replies right.
+
+IBM = "_ibm"
+"""Ends the names of rubrics and metrics of the ibm profile."""
+UNDECIDED = 0.5
+"""What the official scripts score where they find no verdict."""
+
+_DECIMAL = r"([0-9]*\.?[0-9]+)"
+_SIGNED = r"([-+]?\d*\.?\d+)"
+# In the order in which the scripts try them. `\d` is a digit of any script there, `[0-9]` is not.
+_RATING_PATTERNS = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        r"Rating: \[\[(\d+)\]\]",
+        r"Rating: (\d+)",
+        r"\[\[(\d+)\]\]",
+        r"\[(\d+)\]",
+        rf"Rating: \[\[{_DECIMAL}\]\]",
+        rf"Overall Rating: {_DECIMAL}",
+        rf"Score: {_DECIMAL}/10",
+        rf"Score: {_DECIMAL}",
+        r"\[Rating\]\n(\d+)",
+        r"Rating: \[\[(\d+)/10\]\]",
+        rf"Rating: \[\[{_SIGNED}",
+        rf"{_SIGNED} out of 10",
+    )
+)
+_EXAMPLE = re.compile(r"for example:.*", re.IGNORECASE)
+_FIRST_LETTERS = re.compile(r"\s*([A-Za-z]+)")
+_FENCE = "```json"
+_IN_FENCE = re.compile(r"```json\s*(.*?)\s*```", re.DOTALL)
+_IN_BRACES = re.compile(r"\{\s*(.*?)\s*\}", re.DOTALL)
+_STRAY_ESCAPE = re.compile(r"\\(?![\"\\/bfnrt]|u[0-9a-fA-F]{4})")
+
+
+def ibm_rating(reply: str) -> float:
+    """Return the official score of a rating, 0.01 to 1: the number over 10, or 0.5 where none is found.
+
+    Known differences from the right reading: `ibm_last_pattern` and `ibm_rating_in_range`.
+    """
+    return ibm_rating_in_range(ibm_last_pattern(ibm_without_example(reply)))
+
+
+def ibm_without_example(reply: str) -> str:
+    """Return a reply without what stands between `for example:` and the end of its line, a rating included."""
+    return _EXAMPLE.sub("", reply)
+
+
+def ibm_last_pattern(reply: str) -> float | None:
+    """Return the number that the last matching of twelve patterns finds at its first place, None where none matches.
+
+    So the form decides, not the place: `3 out of 10 claims` beats `Rating: [[9]]`, a reference `[1]` beats
+    `Rating: 4`, a quoted `[[10]]` beats a plain `Rating: 2`, and `Rating: 8.5` is 8.
+    """
+    found = [match[1] for pattern in _RATING_PATTERNS if (match := pattern.search(reply))]
+    return float(found[-1]) if found else None
+
+
+def ibm_rating_in_range(rating: float | None) -> float:
+    """Return a rating over 10; 0.5 where there is none, it is not above 0, or it is more than 10."""
+    share = UNDECIDED if rating is None else rating / HIGHEST_RATING
+    return share if 0 < share <= 1 else UNDECIDED
+
+
+def ibm_idk(reply: str | None) -> IdkVerdict | None:
+    """Return the official IDK label: of the first word only, and `partial` where that is any other word.
+
+    The script's numbers 1, 0.5 and 0 are `yes`, `partial` and `no` here. None means its text "unknown", where a
+    reply begins with no letter (a quote, a star, a digit), and for what is no text.
+    """
+    match = _FIRST_LETTERS.match(reply) if reply is not None else None
+    if match is None:
+        return None
+    return {"yes": IdkVerdict.YES, "no": IdkVerdict.NO}.get(match[1].lower(), IdkVerdict.PARTIAL)
+
+
+def ibm_clarification(reply: str) -> float:
+    """Return the official value of a clarification: 1 for yes, 0 for no, 0.5 for everything else.
+
+    Capitals do not count, blanks around the word do. See `ibm_first_object` for what is read.
+    """
+    try:
+        decision = json.loads(ibm_first_object(reply)).get("decision", "").lower()
+    except (ValueError, AttributeError, RecursionError):
+        return UNDECIDED
+    return {"yes": 1.0, "no": 0.0}.get(decision, UNDECIDED)
+
+
+def ibm_first_object(reply: str) -> str:
+    """Return what the official scripts take for the judge's JSON object; "" where they find none.
+
+    That is the text of the first fence that says json, where any does, else that from the first brace to the next
+    closing one: an object in an object is cut, and one before the judge's own is taken for it. Backslashes that
+    JSON does not know are dropped, and missing braces at either end are added.
+    """
+    match = (_IN_FENCE if _FENCE in reply else _IN_BRACES).search(reply)
+    if match is None:
+        return ""
+    text = _STRAY_ESCAPE.sub("", match[1])
+    return ("" if text.startswith("{") else "{") + text + ("" if text.endswith("}") else "}")
+
+
+def ibm_rating_finding(reply: str) -> Finding:
+    """Return `ibm_rating` as a finding."""
+    value = ibm_rating(reply)
+    return Finding(f"{value * HIGHEST_RATING:g}", value)
+
+
+def ibm_idk_finding(reply: str) -> Finding:
+    """Return `ibm_idk` as a finding; a reply that the scripts call unknown has that label and no value."""
+    verdict = ibm_idk(reply)
+    if verdict is None:
+        return Finding("unknown", None, reason="the official scripts call this reply unknown")
+    return Finding(verdict.value, _IDK_VALUES[verdict])
+
+
+def ibm_clarification_finding(reply: str) -> Finding:
+    """Return `ibm_clarification` as a finding."""
+    value = ibm_clarification(reply)
+    return Finding({1.0: "yes", 0.0: "no"}.get(value, "undecided"), value)
+
+
+_IDK_VALUES = {IdkVerdict.YES: 1.0, IdkVerdict.PARTIAL: UNDECIDED, IdkVerdict.NO: 0.0}
+
+
+# Takes the official wording of judge prompts from the user's own checkout, by reading its source and never running
+# it.
+# None of the wording ships with ragtasks: it knows the file and the name under which each prompt stands, what goes
+# in at its places, and a hash of both. A checkout whose prompt has another hash is another commit, and is refused.
+# The official prompts do not mark where the judged answer ends, so they cannot be kept from obeying it.
+# Source: IBM/mt-rag-benchmark, scripts/evaluation, commit cc5b1d4. What leaves for a judge equals what the scripts
+# build byte by byte (`perf/official_agreement.py`), as one user message: so they send it to a vLLM server; to Azure
+# they add a system message.
+
+FOLDER = "scripts/evaluation"
+"""Where the official scripts are, below the folder of the checkout."""
+
+Fields = Mapping[str, str]
+"""Name of a place -> what goes in."""
+
+# The scripts' own environment is Jinja's default one; this is the same, and lets a template reach nothing else.
+_JINJA = ImmutableSandboxedEnvironment()
+_JINJA_PLACES = {"response": "answer"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Wording:
+    """Where a prompt stands, and what it is known by."""
+
+    file: str
+    holder: str
+    """The function whose longest f-string it is, or the constant that is a Jinja template."""
+    places: Mapping[str, str]
+    """Expression in the source -> name of what goes in; a template's are names."""
+    sha256: str
+    """Of the texts and the names of the places, in order."""
+
+
+_WORDINGS: Mapping[str, _Wording] = {
+    RB_LLM: _Wording(
+        "judge_utils.py",
+        "format_conversation_radbench",
+        {
+            "row['previous_conversation']": "history",
+            "row['current_question']": "question",
+            "row['reference_answer']": "reference",
+            "row['response']": "answer",
+            "document_txt": "passages",
+        },
+        "422bf13d78b37549e6ded90334b811149f7da97e86c504231caee810bceb2f0b",
+    ),
+    IDK: _Wording(
+        "judge_utils.py",
+        "format_idk_judge",
+        {"inquiry": "conversation", "response": "answer"},
+        "895aa2167dae11aaafd387b1fe6d8a6f326d9c38a10c365550b6dca514d4f1f1",
+    ),
+    CLARIFICATION: _Wording(
+        "underspecified_eval.py",
+        "UNDERSPECIFIED_PROMPT",
+        _JINJA_PLACES,
+        "6356596f0a2ee4c52c279b13c3444180431808fd1f9e02936efd0a368dcd498d",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OfficialPrompt:
+    """One prompt as it stands in an official file."""
+
+    source: str
+    """Its words, with the names of its places in braces."""
+    fill: Callable[[Fields], str]
+    """What goes in -> the prompt."""
+
+
+def official_rubrics(root: Path, names: Sequence[str]) -> list[Rubric]:
+    """Return two rubrics with the official prompt for each name, in the order of `names`.
+
+    The one of that name reads the final verdict, or none. The other, called `NAME_ibm`, reads the same reply as the
+    official scripts do, which nearly always gives a value. Both ask the same, so that it is paid for once.
+
+    Args:
+        root: folder of the checkout, which holds `scripts/evaluation`.
+        names: of rb_llm, idk and clarification.
+
+    Raises:
+        ConfigurationError: a prompt is not there, or has another wording than at commit cc5b1d4.
+    """
+    return [rubric for name in names for rubric in _pair(name, official_prompt(root, name))]
+
+
+def _pair(name: str, prompt: OfficialPrompt) -> list[Rubric]:
+    read, read_ibm = _READERS[name]
+    return [
+        Rubric(name, f"{name} by the official prompt", partial(_open, name, prompt, read), (prompt.source,)),
+        Rubric(
+            name + IBM,
+            f"{name} by the official prompt, read as the official scripts do",
+            partial(_open, name, prompt, read_ibm),
+            (prompt.source,),
+        ),
+    ]
+
+
+def official_prompt(root: Path, name: str) -> OfficialPrompt:
+    """Return the official prompt of a rubric out of a checkout.
+
+    Args:
+        root: folder of the checkout.
+        name: rb_llm, idk or clarification.
+
+    Raises:
+        ConfigurationError: no such file, no such text in it, or another wording than at commit cc5b1d4.
+    """
+    wording = _WORDINGS[name]
+    path = root / FOLDER / wording.file
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, SyntaxError, RecursionError, MemoryError) as error:
+        raise _refused(name, path, f"{type(error).__name__}: {error}") from error
+    parts = _function_parts(tree, wording) or _constant_parts(tree, wording)
+    if parts is None:
+        raise _refused(name, path, f"no text under the name {wording.holder}")
+    source = "".join(text if is_text else f"{{{text}}}" for is_text, text in parts)
+    if hashlib.sha256(source.encode()).hexdigest() != wording.sha256:
+        raise _refused(name, path, f"another text under the name {wording.holder}")
+    if len(parts) == 1:
+        return OfficialPrompt(source, partial(_render, name, path, source))
+    return OfficialPrompt(source, partial(_join, parts))
+
+
+def _refused(name: str, path: Path, found: str) -> ConfigurationError:
+    return ConfigurationError(
+        clear_error(
+            f"official prompt of {name}",
+            where=str(path),
+            expected="the file of IBM/mt-rag-benchmark at commit cc5b1d4",
+            found=found,
+            next_step="run `ragtasks fetch mtrag --group judge_prompts` or check that commit out into the data folder, "
+            'or leave "prompts": "official" out to use the shipped prompts',
+        )
+    )
+
+
+Part = tuple[bool, str]
+"""(True, text) or (False, name of what goes in)."""
+
+
+def _function_parts(tree: ast.Module, wording: _Wording) -> list[Part] | None:
+    """Return the parts of the longest f-string in the function of a wording; None where there is none."""
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == wording.holder]
+    texts = [node for function in functions for node in ast.walk(function) if isinstance(node, ast.JoinedStr)]
+    found = [[_part(value, wording.places) for value in text.values] for text in texts]
+    return max(found, key=lambda parts: sum(len(text) for _, text in parts), default=None)
+
+
+def _part(value: ast.expr, places: Mapping[str, str]) -> Part:
+    if isinstance(value, ast.Constant):
+        return True, str(value.value)
+    plain = isinstance(value, ast.FormattedValue) and value.conversion == -1 and value.format_spec is None
+    expression = ast.unparse(value.value) if isinstance(value, ast.FormattedValue) else ast.unparse(value)
+    # An unknown place makes another hash, and with it the error.
+    return False, places.get(expression, expression) if plain else f"?{expression}"
+
+
+def _constant_parts(tree: ast.Module, wording: _Wording) -> list[Part] | None:
+    """Return the one text that is assigned to the constant of a wording; None where there is none."""
+    for node in tree.body:
+        names = [target.id for target in getattr(node, "targets", ()) if isinstance(target, ast.Name)]
+        if isinstance(node, ast.Assign) and wording.holder in names and isinstance(node.value, ast.Constant):
+            return [(True, str(node.value.value))]
+    return None
+
+
+def _join(parts: Sequence[Part], fields: Fields) -> str:
+    return "".join(text if is_text else fields[text] for is_text, text in parts)
+
+
+def _render(name: str, path: Path, source: str, fields: Fields) -> str:
+    try:
+        values = {place: fields[field] for place, field in _JINJA_PLACES.items()}
+        return _JINJA.from_string(source).render(values)
+    except TemplateError as error:
+        raise _refused(name, path, f"{type(error).__name__}: {error}") from error
+
+
+def _open(name: str, prompt: OfficialPrompt, read: Callable[[str], Finding], response: Response) -> Question | Finding:
+    if name == CLARIFICATION and response.task.answerability is not Answerability.UNDERSPECIFIED:
+        return NOT_UNDERSPECIFIED
+    conversation = ibm_conversation(response.task.messages)
+    history, question = ibm_split_conversation(conversation)
+    fields = {
+        "conversation": conversation,
+        "history": history,
+        "question": question,
+        "reference": response.task.target,
+        "passages": "\n\n".join(passage.text for passage in response.passages),
+        "answer": response.text if response.verbatim is None else response.verbatim,
+    }
+    return Question(prompt.fill(fields), read)
+
+
+_READERS: Mapping[str, tuple[Callable[[str], Finding], Callable[[str], Finding]]] = {
+    RB_LLM: (lambda reply: rating_finding(read_rating(reply)), ibm_rating_finding),
+    IDK: (lambda reply: label_finding(read_label(reply)), ibm_idk_finding),
+    CLARIFICATION: (lambda reply: label_finding(read_decision(reply)), ibm_clarification_finding),
+}
+
+
+# RL_F as the official score is made: by the prompts and readers of the `ragas` package, asked through our clients.
+# The package is used for its two prompts and their reply models only; its own runner, and with it LangChain's
+# clients, is not. Its prompts do not mark where the judged answer ends, so they cannot be kept from obeying it.
+# Source: ragas 0.3.3, faithfulness, as called by IBM/mt-rag-benchmark, scripts/evaluation, commit cc5b1d4: the
+# question is the whole conversation as `speaker: text` lines, the passages are joined by a line end. Known
+# differences: a reply that cannot be read is asked for once more by our panel (ragas asks up to three times to
+# repair it), and what ragas calls NaN is a verdict without a value.
+
+_NO_STATEMENTS = Finding(None, None, VerdictOutcome.NO_STATEMENTS, "ragas finds no statement in the answer")
+
+
+def ragas_rl_f() -> Rubric:
+    """Return the rubric `rl_f` with the prompts of ragas: verdicts that are not 0 / verdicts that came back.
+
+    Range 0 to 1, higher is better. No statements: no value. It divides by the verdicts, not by the statements, and
+    counts every number but 0 as support, as ragas does.
+
+    Raises:
+        MissingExtraError: ragas is not installed, or not with libraries that it can be imported with.
+    """
+    try:
+        prompts = importlib.import_module("ragas.metrics._faithfulness")
+        extract_json = importlib.import_module("ragas.prompt.utils").extract_json
+    except ImportError as error:
+        raise MissingExtraError("ragas", "ragas", "RL_F by the prompts of ragas") from error
+    first, second = prompts.StatementGeneratorPrompt(), prompts.NLIStatementPrompt()
+    step = partial(_statements, first, second, extract_json)
+    description = "share of the answer's statements that the passages support, by ragas's prompts"
+    return Rubric(RL_F, description, step, (first.instruction, second.instruction))
+
+
+def unasked_rl_f(reason: str) -> Rubric:
+    """Return the rubric `rl_f` that asks nothing, for where ragas cannot be had: no other wording takes its place."""
+    finding = Finding(None, None, VerdictOutcome.NOT_ASKED, reason)
+    return Rubric(RL_F, "not asked, as ragas is missing", lambda _: finding, ("none",))
+
+
+def _statements(first: Any, second: Any, extract_json: Any, response: Response) -> Question:
+    question = ibm_conversation(response.task.messages)
+    answer = response.text if response.verbatim is None else response.verbatim
+    shown = first.input_model(question=_whole(question), answer=_whole(answer))
+
+    def read(reply: str) -> Question | Finding:
+        statements = _output(first, extract_json(reply)).statements
+        return _verdicts(second, extract_json, response, statements) if statements else _NO_STATEMENTS
+
+    return Question(first.to_string(shown), read)
+
+
+def _verdicts(prompt: Any, extract_json: Any, response: Response, statements: list[str]) -> Question:
+    context = _whole("\n".join(passage.text for passage in response.passages))
+
+    def read(reply: str) -> Finding:
+        verdicts = [bool(item.verdict) for item in _output(prompt, extract_json(reply)).statements]
+        if not verdicts:
+            raise UnparsableReplyError("the list of verdicts is empty")
+        return Finding(f"{sum(verdicts)}/{len(verdicts)}", sum(verdicts) / len(verdicts))
+
+    return Question(prompt.to_string(prompt.input_model(context=context, statements=statements)), read)
+
+
+def _whole(text: str) -> str:
+    """Return a text whose halves of a character are replaced: ragas writes it as JSON, which holds none."""
+    return text.encode("utf-8", errors="replace").decode("utf-8")
+
+
+def _output(prompt: Any, found: str) -> Any:
+    try:
+        return prompt.output_model.model_validate_json(found)
+    except ValidationError as error:
+        raise UnparsableReplyError(f"not the JSON of {prompt.output_model.__name__}") from error
+
+
+# The conversation as the official judges see it: one text, and what the scripts cut it into.
+# Source: IBM/mt-rag-benchmark, scripts/evaluation/judge_utils.py, commit cc5b1d4.
+
+_SPEAKERS = {Role.USER: "user", Role.ASSISTANT: "agent"}
+_USER = "user:"
+_USER_BLANK = "user: "
+
+
+def ibm_conversation(messages: Sequence[Message]) -> str:
+    """Return `speaker: text` lines, the question included; a message with line ends takes several."""
+    return "\n".join(f"{_SPEAKERS[message.role]}: {message.text}" for message in messages)
+
+
+def ibm_split_conversation(conversation: str) -> tuple[str, str]:
+    """Return (previous conversation, question) of an `ibm_conversation`, as the official scripts take it apart.
+
+    The question is the last line that begins with `user:`, from its first `user: ` to the next one, blanks at both ends
+    removed. The rest is all lines but the last, and nothing where only one line begins so. Known differences from the
+    messages: of a question with several lines the first is the question and all but the last go to the rest; such a
+    line in an answer passes for a question; other line separators become line ends. Where the scripts end with an error
+    (a line `user:` with no blank behind), the question is what follows the colon.
+    """
+    lines = conversation.splitlines()
+    asked = [line for line in lines if line.startswith(_USER)]
+    parts = asked[-1].split(_USER_BLANK)
+    question = (parts[1] if len(parts) > 1 else asked[-1].removeprefix(_USER)).strip()
+    return ("" if len(asked) == 1 else "\n".join(lines[:-1])), question

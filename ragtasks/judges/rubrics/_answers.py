@@ -1,0 +1,430 @@
+"""The rubrics that need one question, and all rubrics by name.
+
+A rubric's prompt shows only what its question needs: what is not shown need not be paid for, and makes two models'
+equal answers one prompt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import partial
+from itertools import accumulate
+from typing import Protocol, runtime_checkable
+
+from ragtasks.judges._parsers import (
+    LABELS,
+    YES_NO,
+    UnparsableReplyError,
+    read_coded_label,
+    read_coded_object,
+    read_coded_rating,
+    read_statements,
+    read_support,
+    read_yes_no,
+)
+from ragtasks.judges._question import Finding, Question, Rubric, ask, rating_finding
+from ragtasks.judges._verdicts import CLARIFICATION, IDK, VerdictOutcome
+from ragtasks.plugins import ExtensionPoint
+from ragtasks.records import Answerability, Response
+from ragtasks.templates import PromptTemplate, shipped_template
+
+# The reference-less judges of the MTRAG paper's Table 7 besides RL_F: RL_MTB and RL_R.
+# Both are the paper's own counter-examples: they hardly follow what people prefer. The official repository holds
+# neither prompt, so there is no other wording than ours.
+
+RL_MTB = "rl_mtb"
+RL_R = "rl_r"
+
+N_QUESTIONS = 3
+"""Questions that are derived from an answer, as in RAGAS."""
+
+_ASKED_FORM = '{"id": "CODE", "questions": [QUESTION, QUESTION, QUESTION], "evades": LABEL}'
+_SAME_FORM = '{"id": "CODE", "same": {"1": LABEL, ...}}'
+
+
+def rl_mtb(template: PromptTemplate | None = None) -> Rubric:
+    """Return the rubric `rl_mtb`: the last answer as one rating, 1 to 10, over 10, without a reference answer.
+
+    The judge sees conversation, passages and response. Source: RL_MTB of the MTRAG paper, appendix F.2, which adapts
+    the judge of MT-Bench (Zheng et al. 2023). Higher is better.
+
+    Args:
+        template: the prompt; default: the shipped one.
+    """
+    description = "rating of the last answer without a reference by judges, over 10"
+    return rating_rubric(RL_MTB, description, template)
+
+
+def rl_r(asked: PromptTemplate | None = None, same: PromptTemplate | None = None) -> Rubric:
+    """Return the rubric `rl_r`: the share of three questions, derived from the response, that ask what the user did.
+
+    Range 0 to 1, higher is better. A response that evades, or is empty, is 0. The user's question is the last message
+    alone, as in the paper, which is why the measure suits conversations badly. Source: answer relevance of RAGAS (Es et
+    al. 2024; MTRAG paper, section 8). Known difference: RAGAS compares the questions by the cosine of an embedding
+    model, which the paper does not name; here the judge does.
+
+    Args:
+        asked: template of the first question; default: the shipped one.
+        same: template of the second question; default: the shipped one.
+    """
+    first = asked or shipped_template("judges/asked_questions")
+    second = same or shipped_template("judges/same_question")
+    description = "share of three questions derived from the answer that ask what the user asked, judged"
+    return Rubric(RL_R, description, partial(_open, first, second), (first.source, second.source))
+
+
+def _open(first: PromptTemplate, second: PromptTemplate, response: Response) -> Question | Finding:
+    if not response.text.strip():
+        return Finding("empty", 0.0)
+
+    def read(reply: str, code: str) -> Question | Finding:
+        questions = _questions(reply, code)
+        return _compare(second, response, questions) if questions else Finding("evades", 0.0)
+
+    return ask(first, _ASKED_FORM, read, answer=response.text)
+
+
+def _questions(reply: str, code: str) -> list[str]:
+    """Return the derived questions; [] for a reply that evades.
+
+    Raises:
+        UnparsableReplyError: not three texts, or no yes or no.
+    """
+    found = read_coded_object(reply, code)
+    questions, evades = found.get("questions"), found.get("evades")
+    if evades not in ("yes", "no"):
+        raise UnparsableReplyError('"evades" is neither yes nor no')
+    if evades == "yes":
+        return []
+    texts = (
+        [" ".join(item.split()) for item in questions if isinstance(item, str)] if isinstance(questions, list) else []
+    )
+    if len(texts) != N_QUESTIONS or not all(texts):
+        raise UnparsableReplyError(f'"questions" does not hold {N_QUESTIONS} texts')
+    return texts
+
+
+def _compare(template: PromptTemplate, response: Response, questions: list[str]) -> Question:
+    def read(reply: str, code: str) -> Finding:
+        same = read_yes_no(reply, code, "same", N_QUESTIONS)
+        return Finding(f"{sum(same)}/{len(same)}", sum(same) / len(same))
+
+    return ask(template, _SAME_FORM, read, question=response.task.question, statements=questions)
+
+
+# RL_F: the share of an answer's statements that the passages support, in two questions.
+# The first takes the answer apart into statements, the second asks of each whether the evidence alone makes it
+# true. The measure is RAGAS faithfulness (Es et al. 2024; MTRAG paper, section 6.3.2); prompts and readers are our
+# own. Known differences from ragas 0.3.3, which the official scripts call: a reply must hold exactly one verdict
+# for each statement (ragas divides by the verdicts that came back, and counts any number but 0 as support), and an
+# answer without statements says so instead of being NaN.
+
+RL_F = "rl_f"
+
+# Not JSON as they stand: a judge that only repeats the form has given no verdict.
+_STATEMENTS_FORM = '{"id": "CODE", "statements": [STATEMENT, ...]}'
+_SUPPORT_FORM = '{"id": "CODE", "supported": {"1": LABEL, ...}}'
+_NO_STATEMENTS = Finding(
+    None, None, VerdictOutcome.NO_STATEMENTS, "the answer makes no statement that could be checked"
+)
+
+
+def rl_f(statements: PromptTemplate | None = None, support: PromptTemplate | None = None) -> Rubric:
+    """Return the rubric `rl_f`: the passages that the model was shown are the evidence.
+
+    The value is supported statements / statements, 0 to 1, higher is better. No statements: no value, with that
+    reason. Statements and no passages: 0, without the second question, since nothing can support them.
+
+    Args:
+        statements: template of the first question; default: the shipped one.
+        support: template of the second question; default: the shipped one.
+    """
+    description = "share of the answer's statements that the passages support, judged"
+    first = statements or shipped_template("judges/statements")
+    second = support or shipped_template("judges/support")
+    return Rubric(RL_F, description, partial(_faithfulness_open, first, second), (first.source, second.source))
+
+
+def _faithfulness_open(first: PromptTemplate, second: PromptTemplate, response: Response) -> Question | Finding:
+    if not response.text.strip():
+        return _NO_STATEMENTS
+
+    def read(reply: str, code: str) -> Question | Finding:
+        return _check(second, response, read_statements(reply, code))
+
+    return ask(
+        first,
+        _STATEMENTS_FORM,
+        read,
+        conversation=response.task.messages[:-1],
+        question=response.task.question,
+        answer=response.text,
+    )
+
+
+def _check(template: PromptTemplate, response: Response, statements: list[str]) -> Question | Finding:
+    """Return the second question."""
+    if not statements:
+        return _NO_STATEMENTS
+    passages = [passage.text for passage in response.passages]
+    if not passages:
+        return _share([False] * len(statements))
+
+    def read(reply: str, code: str) -> Finding:
+        return _share(read_support(reply, code, len(statements)))
+
+    return ask(template, _SUPPORT_FORM, read, passages=passages, statements=statements)
+
+
+def _share(supported: list[bool]) -> Finding:
+    return Finding(f"{sum(supported)}/{len(supported)}", sum(supported) / len(supported))
+
+
+# Context precision and recall by a judge: how good the passages are that a model was given, whatever it answered.
+# Only tasks that have an answer are asked about. Source: context precision and context recall of RAGAS 0.3.3 with a
+# reference; prompts and readers are our own. Known difference: the judge sees all passages of a task at once, in
+# their order, where RAGAS asks about one at a time.
+
+CONTEXT_PRECISION = "context_precision"
+CONTEXT_RECALL = "context_recall"
+
+_CONTEXTS_FORM = '{"id": "CODE", "useful": {"1": LABEL, ...}}'
+_NO_ANSWER = Finding(None, None, VerdictOutcome.NOT_ASKED, "only answerable and partial tasks have passages to find")
+_ASKED = frozenset({Answerability.ANSWERABLE, Answerability.PARTIAL})
+
+
+def context_precision(template: PromptTemplate | None = None) -> Rubric:
+    """Return the rubric `context_precision`: the average precision of the passages, by those the judge finds useful.
+
+    The mean, over the useful passages, of the share of useful ones up to their rank. Range 0 to 1, higher is better; 0
+    where none is useful or there is none.
+
+    Args:
+        template: the prompt; default: the shipped one.
+    """
+    prompt = template or shipped_template("judges/context_precision")
+
+    def open_(response: Response) -> Question | Finding:
+        if response.task.answerability not in _ASKED:
+            return _NO_ANSWER
+        if not response.passages:
+            return Finding("0/0", 0.0)
+        return ask(
+            prompt,
+            _CONTEXTS_FORM,
+            lambda reply, code: _precision(read_yes_no(reply, code, "useful", len(response.passages))),
+            conversation=response.task.messages[:-1],
+            passages=[passage.text for passage in response.passages],
+            question=response.task.question,
+            reference=response.task.target,
+        )
+
+    return Rubric(CONTEXT_PRECISION, "average precision of the passages, by judges", open_, (prompt.source,))
+
+
+def _precision(useful: list[bool]) -> Finding:
+    found = list(accumulate(map(int, useful)))
+    shares = [count / rank for rank, (count, is_useful) in enumerate(zip(found, useful, strict=True), 1) if is_useful]
+    return Finding(f"{len(shares)}/{len(useful)}", sum(shares) / len(shares) if shares else 0.0)
+
+
+def context_recall() -> Rubric:
+    """Return the rubric `context_recall`: the share of the reference answer's statements that the passages support.
+
+    Range 0 to 1, higher is better; without passages 0. It asks what `rl_f` asks, of the reference answer: its prompts
+    are the same, and one reply serves all models that were given the same passages.
+    """
+    asked = rl_f()
+
+    def open_(response: Response) -> Question | Finding:
+        if response.task.answerability not in _ASKED:
+            return _NO_ANSWER
+        return asked.open(replace(response, text=response.task.target))
+
+    description = "share of the reference answer's statements that the passages support, judged"
+    return Rubric(CONTEXT_RECALL, description, open_, asked.prompts)
+
+
+RB_LLM = "rb_llm"
+
+LABEL_VALUES = {"yes": 1.0, "partial": 0.5, "no": 0.0}
+"""Label -> number, in the order that a median over judges needs."""
+NOT_UNDERSPECIFIED = Finding(
+    None, None, VerdictOutcome.NOT_ASKED, "only underspecified questions call for a question back"
+)
+
+_LABEL_FORM = "Verdict CODE: LABEL"
+
+
+def rb_llm(template: PromptTemplate | None = None) -> Rubric:
+    """Return the rubric `rb_llm`: faithfulness, appropriateness and completeness as one rating, 1 to 10, over 10.
+
+    The judge sees conversation, passages, reference answer and response. Higher is better. An empty response is rated
+    as any other. Source: RB_llm of the MTRAG paper, section 6.3.2.
+
+    Args:
+        template: the prompt; default: the shipped one.
+    """
+    description = "rating of faithfulness, appropriateness and completeness by judges, over 10"
+    return rating_rubric(RB_LLM, description, template, with_reference=True)
+
+
+def idk(template: PromptTemplate | None = None) -> Rubric:
+    """Return the rubric `idk`: whether the response says that it does not know; yes 1, partial 0.5, no 0.
+
+    The judge sees the user's last message and the response. Labels: MTRAG paper, section 6.3.3 and appendix F.3.
+
+    Args:
+        template: the prompt; default: the shipped one.
+    """
+    prompt = template or shipped_template("judges/idk")
+
+    def read(reply: str, code: str) -> Finding:
+        return label_finding(read_coded_label(reply, code, LABELS))
+
+    def open_(response: Response) -> Question:
+        return ask(prompt, _LABEL_FORM, read, question=response.task.question, answer=response.text)
+
+    return Rubric(IDK, "whether the response says that it does not know", open_, (prompt.source,))
+
+
+def clarification(template: PromptTemplate | None = None) -> Rubric:
+    """Return the rubric `clarification`: whether the response asks what is meant instead of answering; yes 1, no 0.
+
+    Asked of underspecified questions only (MTRAG-UN): elsewhere nothing rests on it.
+
+    Args:
+        template: the prompt; default: the shipped one.
+    """
+    prompt = template or shipped_template("judges/clarification")
+
+    def read(reply: str, code: str) -> Finding:
+        return label_finding(read_coded_label(reply, code, YES_NO))
+
+    def open_(response: Response) -> Question | Finding:
+        if response.task.answerability is not Answerability.UNDERSPECIFIED:
+            return NOT_UNDERSPECIFIED
+        history = response.task.messages[:-1]
+        return ask(
+            prompt, _LABEL_FORM, read, conversation=history, question=response.task.question, answer=response.text
+        )
+
+    return Rubric(CLARIFICATION, "whether the response asks what is meant", open_, (prompt.source,))
+
+
+def label_finding(label: str) -> Finding:
+    """Return the finding of a label."""
+    return Finding(label, LABEL_VALUES[label])
+
+
+@runtime_checkable
+class RubricMaker(Protocol):
+    """What makes a rubric: a function, as a rule."""
+
+    def __call__(self) -> Rubric:
+        """Return the rubric, whose name is that of the entry point."""
+
+
+RUBRICS = ExtensionPoint(
+    "ragtasks.rubrics",
+    "rubric",
+    RubricMaker,  # type: ignore[type-abstract]  # a protocol: whatever can be called
+    {
+        RB_LLM: "ragtasks.judges.rubrics._answers:rb_llm",
+        IDK: "ragtasks.judges.rubrics._answers:idk",
+        CLARIFICATION: "ragtasks.judges.rubrics._answers:clarification",
+        RL_F: "ragtasks.judges.rubrics._answers:rl_f",
+        RL_MTB: "ragtasks.judges.rubrics._answers:rl_mtb",
+        RL_R: "ragtasks.judges.rubrics._answers:rl_r",
+        CONTEXT_PRECISION: "ragtasks.judges.rubrics._answers:context_precision",
+        CONTEXT_RECALL: "ragtasks.judges.rubrics._answers:context_recall",
+    },
+)
+"""What judges can be asked about a response, by name; more come from other packages."""
+
+
+def rubrics_named(names: Iterable[str]) -> list[Rubric]:
+    """Return the rubrics of these names with their shipped prompts, in order; [] for none.
+
+    Raises:
+        ConfigurationError: an unknown name, with close matches; or what another package adds cannot be used.
+    """
+    return [_rubric(name) for name in names]
+
+
+def _rubric(name: str) -> Rubric:
+    rubric = RUBRICS.made(name, Rubric, lambda make: make())
+    if rubric.name != name:
+        raise RUBRICS.refused(name, f"a rubric named {name!r}", f"one named {rubric.name!r}")
+    return rubric
+
+
+def added_rubric_names() -> list[str]:
+    """Return the names of the rubrics that other packages add; nothing is imported."""
+    return RUBRICS.plugin_names()
+
+
+# Rubrics that ask for one rating of the last answer, 1 to 10, over 10.
+
+_RATING_FORM = "Rating CODE: N"
+
+
+def rating_rubric(
+    name: str, description: str, template: PromptTemplate | None = None, *, with_reference: bool = False
+) -> Rubric:
+    """Return a rubric that rates the last answer; the judge sees conversation, passages and response.
+
+    Args:
+        name: of the rubric; its shipped prompt has it too.
+        description: one line for legends.
+        template: the prompt; default: the shipped one.
+        with_reference: whether the judge sees the reference answer as well.
+    """
+    prompt = template or shipped_template(f"judges/{name}")
+
+    def read(reply: str, code: str) -> Finding:
+        return rating_finding(read_coded_rating(reply, code))
+
+    def open_(response: Response) -> Question:
+        reference = {"reference": response.task.target} if with_reference else {}
+        return ask(
+            prompt,
+            _RATING_FORM,
+            read,
+            conversation=response.task.messages[:-1],
+            passages=[passage.text for passage in response.passages],
+            question=response.task.question,
+            **reference,
+            answer=response.text,
+        )
+
+    return Rubric(name, description, open_, (prompt.source,))
+
+
+# MultiHop-RAG's judged accuracy: whether a reply gives the reference answer, however it is worded.
+
+MULTIHOP_ANSWER = "multihop_answer"
+"""Name of the rubric."""
+
+_FORM = "Verdict CODE: LABEL"
+
+
+def multihop_answer(template: PromptTemplate | None = None) -> Rubric:
+    """Return the rubric `multihop_answer`: whether the reply gives the reference answer; yes 1, no 0.
+
+    The judge sees question, reference answer and reply, and no passages: what is true is not the question.
+
+    Args:
+        template: the prompt; default: the shipped one.
+    """
+    prompt = template or shipped_template("judges/multihop_answer")
+
+    def read(reply: str, code: str) -> Finding:
+        return label_finding(read_coded_label(reply, code, YES_NO))
+
+    def open_(response: Response) -> Question:
+        task = response.task
+        return ask(prompt, _FORM, read, question=task.question, reference=task.target, answer=response.text)
+
+    return Rubric(MULTIHOP_ANSWER, "whether the reply gives the reference answer", open_, (prompt.source,))

@@ -1,0 +1,471 @@
+"""Answers that were saved before, as the harness's logged samples.
+
+They are read into the same records as a file of answers (`_predictions`), tasks of the harness with one row an answer,
+so that scoring them again does not care which it was. A file is checked whole before anything is said about it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from ragtasks.benchmarks import response_of
+from ragtasks.config import DEFAULT_ENCODER, NO_ENCODER, SAMPLE_ENCODER, EvaluationConfig, config_from_options
+from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error, misfits
+from ragtasks.files import Violations, json_lines, parse_json
+from ragtasks.records import Response
+from ragtasks.suites import added_metric_names, suite_with
+
+DEFAULT_SUITE = "mtrag"
+"""The suite of evaluations that do not name theirs: they were made when there was only one."""
+
+_ANSWERS = "generate_until"
+
+
+@dataclass(frozen=True, slots=True)
+class SavedTask:
+    """The answers to one harness task."""
+
+    name: str
+    """Name of the harness task."""
+    benchmark: str
+    """Name of the benchmark."""
+    config: EvaluationConfig
+    """What its answers are to be scored with."""
+    provenance: Mapping[str, Any]
+    """What the results say of the task's origin."""
+    recorded: Mapping[str, Any]
+    """What the results say of how its answers were made, where the configuration does not."""
+    rows: tuple[Mapping[str, Any], ...]
+    """Logged samples, in the order of the file."""
+    responses: tuple[Response, ...]
+    """The answers in them, one a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class SavedEvaluation:
+    """One model's answers, as one results file and its samples."""
+
+    source: Path
+    """The file that they were read from."""
+    folder: Path
+    """Where they belong below an output folder."""
+    time: str
+    """What stands in the names of the files that go together."""
+    results: Mapping[str, Any]
+    """Content of the results file."""
+    tasks: tuple[SavedTask, ...]
+    """Our tasks in it."""
+    unused: Mapping[str, Any]
+    """Settings that it names and that are not used, as nobody asked for them (see `ragtasks.logs`)."""
+
+
+def evaluation_files(path: Path) -> tuple[list[Path], list[Path]]:
+    """Return (results files of the harness, predictions files) at a path or below it, in order of their names.
+
+    Raises:
+        BenchmarkFileError: there is neither.
+    """
+    files = [path] if path.is_file() else [file for file in sorted(path.rglob("*")) if file.is_file()]
+    results = [file for file in files if time_of(file)]
+    predictions = [file for file in files if file.suffix == ".jsonl" and not file.name.startswith("samples_")]
+    if results or predictions:
+        return results, predictions
+    raise unusable("saved answers", path, "results_*.json with samples_*.jsonl, or predictions (*.jsonl)", "neither")
+
+
+def provenance_of_answers(configs: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return our harness tasks that ask for answers -> what the results say of them; likelihood tasks have none.
+
+    Args:
+        configs: harness task -> its configuration, as in a results file.
+
+    Raises:
+        ValueError, TypeError, AttributeError: it is no such mapping, or something in it has another type.
+    """
+    asking = {name: config for name, config in configs.items() if config.get("output_type", _ANSWERS) == _ANSWERS}
+    own = {name: (config.get("metadata") or {}).get("ragtasks") for name, config in asking.items()}
+    found = {name: provenance for name, provenance in own.items() if provenance}
+    for name, provenance in found.items():
+        require_origin(name, provenance)
+    return found
+
+
+def read_results(file: Path, folder: Path, given: Mapping[str, Any]) -> SavedEvaluation:
+    """Return the answers in a results file of the harness and the samples beside it.
+
+    Args:
+        file: the results file.
+        folder: where they belong below an output folder.
+        given: options of the new scoring, by the user. Of those in the file only harmless ones are used unasked.
+
+    Raises:
+        BenchmarkFileError: a broken file, with all its errors by line, or logged samples that are not all there.
+        ConfigurationError: an unknown option, or one that would change how the answers were made.
+    """
+    time = time_of(file)
+    assert time, "evaluation_files chose it"
+    try:
+        results = parse_json(file.read_bytes())
+        own = {name: dict(provenance) for name, provenance in provenance_of_answers(results["configs"]).items()}
+        saved = {name: dict(provenance["configuration"]) for name, provenance in own.items()}
+        configs = {name: _merged(file, saved[name], given) for name in own}
+        for name, provenance in own.items():
+            provenance["suite"] = suite_with(provenance.get("suite", DEFAULT_SUITE), configs[name].metrics)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise unusable("results", file, "a results file of the harness", f"{type(error).__name__}: {error}") from error
+    samples = logged_samples(file, results, configs)
+    tasks = tuple(
+        _read_task(name, logged, own[name], configs[name], recorded(saved[name])) for name, logged in samples.items()
+    )
+    unasked = {key: value for settings in saved.values() for key, value in unused(settings, given).items()}
+    return SavedEvaluation(file, folder, time, results, tasks, unasked)
+
+
+def _merged(file: Path, saved: Mapping[str, Any], given: Mapping[str, Any]) -> EvaluationConfig:
+    changed = [key for key in RECORDED if key in given and given[key] != saved.get(key, given[key])]
+    if changed:
+        raise ConfigurationError(
+            f"{file}: its answers were made with other values of {', '.join(changed)} than the metadata gives; "
+            "leave these keys out, or run the evaluation again"
+        )
+    return config_from_options({**harmless(saved), **given})
+
+
+def _read_task(
+    name: str,
+    logged: LoggedSamples,
+    provenance: Mapping[str, Any],
+    config: EvaluationConfig,
+    made_by: Mapping[str, Any],
+) -> SavedTask:
+    rows: list[Mapping[str, Any]] = []
+    responses: list[Response] = []
+    for line in sample_lines(logged):
+        row = line.sample
+        try:
+            text = row["filtered_resps"][0]
+            if not isinstance(text, str):
+                raise TypeError("filtered_resps holds no text")
+            require_sample(row)
+            responses.append(response_of(row["doc"], text))
+            rows.append(row)
+        except (LookupError, TypeError, ValueError, RecursionError) as error:
+            line.refuse(error)
+    benchmarks = sorted({str(row["doc"].get("benchmark")) for row in rows})
+    if len(benchmarks) > 1:
+        raise unusable("logged samples", logged.path, "samples of one benchmark", ", ".join(benchmarks))
+    return SavedTask(name, benchmarks[0], config, provenance, made_by, tuple(rows), tuple(responses))
+
+
+def unusable(what: str, where: Path, expected: str, found: str) -> BenchmarkFileError:
+    """Return the error for answers that cannot be scored again."""
+    return BenchmarkFileError(clear_error(what, where=str(where), expected=expected, found=found, next_step=RUN_AGAIN))
+
+
+# The files of one evaluation of the harness: results, and beside them a file of logged samples for each task.
+# A samples file that is missing or shortened would change every mean without a word, so all of them have to be
+# there, with as many lines as the results say.
+
+RUN_AGAIN = "run the evaluation again with --output_path DIR --log_samples"
+"""The next step where files cannot be fixed."""
+
+_TIME = re.compile(r"results_(?P<time>.+)\.json")
+_BRING_ALL = f"bring all files that the evaluation wrote into one folder, or {RUN_AGAIN}"
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedSamples:
+    """The logged samples of one harness task."""
+
+    path: Path
+    """Their file."""
+    n: int | None
+    """Samples that the results say were logged; None where they do not say."""
+
+    def require(self, n_found: int) -> None:
+        """Refuse a file of more or fewer samples.
+
+        Raises:
+            BenchmarkFileError: it holds another number than was logged.
+        """
+        if self.n not in {None, n_found}:
+            raise _error(self.path, f"{self.n} lines, as its results file says", str(n_found), _BRING_ALL)
+
+
+def time_of(file: Path) -> str | None:
+    """Return what stands in the names of the files of one evaluation; None where this is no results file."""
+    match = _TIME.fullmatch(file.name)
+    return match["time"] if match else None
+
+
+def logged_samples(file: Path, results: Mapping[str, Any], tasks: Iterable[str]) -> dict[str, LoggedSamples]:
+    """Return harness task -> its logged samples beside the results file.
+
+    Args:
+        file: the results file.
+        results: its content.
+        tasks: harness tasks of ours in it.
+
+    Raises:
+        BenchmarkFileError: the samples of any task are missing; all missing ones are named.
+    """
+    time = time_of(file)
+    found = {
+        task: LoggedSamples(file.with_name(f"samples_{task}_{time}.jsonl"), _n_logged(results, task)) for task in tasks
+    }
+    missing = [samples for samples in found.values() if not samples.path.is_file()]
+    if time is None or len(missing) == len(found):
+        raise _error(file, "logged samples of a ragtasks task beside it (samples_*.jsonl)", "none", RUN_AGAIN)
+    if missing:
+        named = ", ".join(f"no {item.path.name} (lines: {item.n or 'unknown'})" for item in missing)
+        raise _error(file, "the logged samples of all its ragtasks tasks beside it", named, _BRING_ALL)
+    return found
+
+
+def value_at(found: Any, *keys: str) -> Any:
+    """Return what stands in nested JSON objects under some keys; None where there is nothing."""
+    for key in keys:
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return found
+
+
+def _n_logged(results: Mapping[str, Any], task: str) -> int | None:
+    number = value_at(results, "n-samples", task, "effective")
+    return number if isinstance(number, int) else None
+
+
+def _error(where: Path, expected: str, found: str, next_step: str) -> BenchmarkFileError:
+    message = clear_error("results", where=str(where), expected=expected, found=found, next_step=next_step)
+    return BenchmarkFileError(message)
+
+
+# Which settings of a results file are used where nobody asked for them: the one list, an explicit one.
+# Results come from other people, and what a file says is data. A judge that it names would be sent the user's key;
+# an encoder, a template, a retriever or a data folder that it names would be loaded or read. So a setting is taken
+# from the user's own command line or environment, unless it stands here with the reason why nobody can do harm by
+# it. The others are shown, so that the user can name them.
+
+HARMLESS: Mapping[str, Callable[[Any], bool]] = {
+    # The sample lies inside the package. A folder is the user's to name; else the data folder is searched.
+    "data": lambda value: value == "sample",
+    # What is loaded anyway where nothing is named, or nothing at all. Any other name makes transformers open a folder
+    # or ask a hub.
+    "encoder": lambda value: value in (NO_ENCODER, SAMPLE_ENCODER, DEFAULT_ENCODER),
+    # Rules and weights of this package. Judges decide only where the user names some, and do so without this.
+    "idk": lambda value: value in ("rules", "encoder"),
+    # Wordings that the package has, or that lie in the user's own data folder; they are sent to the user's judges only.
+    "prompts": lambda value: value in ("ours", "official"),
+    # What the user has installed.
+    "metrics": lambda value: isinstance(value, list) and all(name in added_metric_names() for name in value),
+}
+"""Setting -> whether a value of it may be used unasked. Of every other setting, no value may."""
+
+RECORDED = (
+    *("run", "conversational", "system_prompt", "plain_prompt", "max_words", "end_of_thinking"),
+    *("system_role", "too_long", "context_tokens"),
+    *("best_of", "picker"),
+    *("queries", "rewriter"),
+)
+"""How the answers were made: scoring them again opens and uses none of it, and the new results say it as the old do."""
+
+_DEFAULTS: Mapping[str, Any] = json.loads(EvaluationConfig().model_dump_json())
+_LONGEST_SHOWN = 400
+
+
+def harmless(saved: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a file that are used unasked."""
+    return {key: saved[key] for key, allows in HARMLESS.items() if key in saved and allows(saved[key])}
+
+
+def unused(saved: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a file that would change the scoring, and are not used as nobody asked for them.
+
+    Args:
+        saved: the configuration in the file; it may hold anything.
+        given: what the user named.
+    """
+    kept = harmless(saved)
+    return {
+        key: saved[key]
+        for key, default in _DEFAULTS.items()
+        if key in saved and key not in RECORDED and key not in given and key not in kept and saved[key] != default
+    }
+
+
+def recorded(saved: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a file says of how its answers were made."""
+    return {key: saved[key] for key in RECORDED if key in saved}
+
+
+def say_unused(settings: Mapping[str, Any]) -> str:
+    """Return one line on settings that are not used, safe to print, with what would use them."""
+    # In ASCII: what a file holds could else move the cursor, or look like another name.
+    text = json.dumps(dict(settings))
+    shown = text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}... ({len(text)} characters)"
+    who = "judged" if "judges" in settings else "scored"
+    return f"was {who} by {shown}, which is not used; name them with --metadata to use them"
+
+
+# The shape of a logged sample of our harness tasks: what is read of it has the type that its writer gives it.
+# Files that others wrote, or a program changed, hold labels that are numbers, passages that are texts and lists
+# that are objects. They are refused by line here, so that no reader behind it meets them.
+
+_TASK_NAME = re.compile(r"[^/\\\0\n]{1,180}")
+
+
+class _Part(BaseModel):
+    """A part of what is logged; what else stands there is left alone."""
+
+    model_config = ConfigDict(strict=True, extra="ignore", hide_input_in_errors=True)
+
+
+class _Passage(_Part):
+    passage_id: str
+    title: str = ""
+    text: str = ""
+
+
+class _Message(_Part):
+    role: str
+    content: str
+
+
+class _Verdict(_Part):
+    rubric: str
+    judge: str
+    value: float | None
+    outcome: str | None = None
+
+
+class _Notes(_Part):
+    idk: str | None = None
+    unscored: dict[str, str] = {}
+    implausible: dict[str, str] | None = None
+    verdicts: list[_Verdict] = []
+
+
+class _Doc(_Part):
+    task_id: str
+    conversation_id: str
+    turn: int
+    domain: str
+    setting: str
+    answerability: str
+    question_types: list[str]
+    multi_turn: str
+    passages: list[_Passage]
+    references: list[str]
+    history: list[_Message] = []
+    question: str = ""
+    target: str = ""
+    benchmark: str | None = None
+    is_sample: bool | None = None
+    extra: str = "{}"
+    scoring: _Notes = _Notes()
+
+
+class _Sample(_Part):
+    doc: _Doc
+    metrics: list[str] = []
+    filtered_resps: list[str] = []
+
+
+class _Scoring(_Part):
+    encoder: str = ""
+    idk_detector: str = ""
+    judges: str | None = None
+    judge_prompts: str | None = None
+
+
+class _Configuration(_Part):
+    run: str = "official"
+
+
+class _Origin(_Part):
+    benchmark: str | None = None
+    suite: str = ""
+    revision: str | None = None
+    setting_tasks: dict[str, dict[str, int]] = {}
+    configuration: _Configuration = _Configuration()
+    scoring: _Scoring = _Scoring()
+
+
+def require_sample(row: Mapping[str, Any]) -> None:
+    """Refuse a row that is no logged sample of our harness tasks.
+
+    Raises:
+        ValueError: what does not fit, without the values.
+    """
+    _require(_Sample, row)
+
+
+def require_origin(task: str, said: object) -> None:
+    """Refuse what a results file says of the origin of a harness task's scores, or the name of the task.
+
+    Raises:
+        ValueError: what does not fit, without the values; or a name that no file of samples can bear.
+    """
+    if not _TASK_NAME.fullmatch(task):
+        raise ValueError(f"harness task {task[:80]!r}: no name of a task, as its samples are a file of that name")
+    _require(_Origin, said)
+
+
+def _require(model: type[_Part], value: object) -> None:
+    try:
+        model.model_validate(value)
+    except ValidationError as error:
+        raise ValueError("; ".join(misfits(error))) from error
+
+
+# The one reader of files of logged samples: a line at a time, and one error for all that is wrong in a file.
+
+_SAMPLE = "a sample of a ragtasks task"
+
+
+@dataclass(frozen=True, slots=True)
+class SampleLine:
+    """One line of a file of logged samples."""
+
+    number: int
+    """Its number, from 1."""
+    sample: dict[str, Any]
+    """What stands there; its shape is not checked (`require_sample` does)."""
+    violations: Violations
+    """The errors of the file, raised behind its last line."""
+
+    def refuse(self, error: Exception) -> None:
+        """Note that this is no sample of ours, and why."""
+        said = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        self.violations.add(self.number, _SAMPLE, said)
+
+
+def sample_lines(logged: LoggedSamples) -> Iterator[SampleLine]:
+    """Yield the lines of a file of logged samples; behind the last one, raise all errors that it has.
+
+    Raises:
+        BenchmarkFileError: the file cannot be read, holds a line that is not a JSON object or that was refused, or
+            another number of lines than its results file says.
+    """
+    violations = Violations(logged.path, "logged samples", RUN_AGAIN)
+    n_found = 0
+    for number, sample in json_lines(violations):
+        n_found += 1
+        yield SampleLine(number, sample, violations)
+    violations.raise_if_any()
+    logged.require(n_found)
+
+
+def samples_of(path: Path) -> Iterator[SampleLine]:
+    """Yield the lines of a file that was read before, so that the number of its lines is known to be right.
+
+    Raises:
+        BenchmarkFileError: as `sample_lines`.
+    """
+    return sample_lines(LoggedSamples(path, None))

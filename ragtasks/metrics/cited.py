@@ -1,0 +1,374 @@
+"""Scores of answers that cite: sentences with their citations, support, nuggets."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from ragtasks.records import Grade, Importance, Nugget, Score, Support
+
+# A free text with bracketed citations as sentences that cite: the shape in which TREC RAG takes and judges answers.
+# Brackets number the passages from 1, as the prompt shows them; positions here count from 0, as the track's files
+# do. A bracket belongs to the sentence that it stands in or behind, and is no part of the sentence's text.
+# Format: guidelines of TREC RAG 2024. The splitter is our own rule; the track leaves it to each system.
+
+_DASH = r"[-\u2010-\u2015\u2212]"
+_PART = rf"[0-9]+(?:\s*{_DASH}\s*[0-9]+)?"
+_BRACKET = rf"\[\s*{_PART}(?:\s*[,;]\s*{_PART})*\s*,?\s*\]"
+_GROUP = re.compile(rf"{_BRACKET}(?:\s*(?:,|{_DASH})?\s*{_BRACKET})*")
+_BRACKET_RANGE = re.compile(rf"\]\s*({_DASH})\s*\[")
+_ONE_PART = re.compile(rf"([0-9]+)(?:\s*{_DASH}\s*([0-9]+))?")
+_LONGEST_RANGE = 100
+_MOST_DIGITS = 9
+
+
+@dataclass(frozen=True, slots=True)
+class CitedSentence:
+    """One sentence of an answer."""
+
+    text: str
+    """The sentence without its citations, not blank."""
+    citations: tuple[int, ...] = ()
+    """Positions in the references, from 0, in the order of the text, each once."""
+    invalid: tuple[int, ...] = ()
+    """Numbers in brackets, as written, that name no reference."""
+
+
+def parse_cited(text: str, n_references: int) -> tuple[CitedSentence, ...]:
+    """Return the sentences of an answer with what each cites; () for a text without a letter or digit.
+
+    `[1]`, `[1, 3]`, `[1][3]`, `[1-3]` and `[1]-[3]` are read, before or after the full stop. A bracket that opens a
+    line belongs to the sentence after it, one on a line of its own to the sentence before it. Brackets that hold
+    anything but numbers are text.
+
+    Args:
+        text: what a model wrote.
+        n_references: number of the passages that it was shown.
+    """
+    found: list[tuple[str, list[int]]] = []
+    waiting: list[int] = []
+    for line in text.splitlines():
+        clean, marks = _without_brackets(line)
+        sentences = _sentences(clean)
+        if not sentences:
+            (found[-1][1] if found else waiting).extend(number for _, numbers in marks for number in numbers)
+            continue
+        cited: list[list[int]] = [[] for _ in sentences]
+        cited[0] += waiting
+        waiting = []
+        for place, numbers in marks:
+            index = max((n for n, (start, _) in enumerate(sentences) if start < place), default=0)
+            cited[index] += numbers
+        found += [(sentence, numbers) for (_, sentence), numbers in zip(sentences, cited, strict=True)]
+    return tuple(_cited_sentence(sentence, numbers, n_references) for sentence, numbers in found)
+
+
+def n_words(sentences: Iterable[str]) -> int:
+    """Return the length of an answer as the track counts it: NFKC, split at white space, summed over sentences.
+
+    Source: the organisers' validator for 2024.
+    """
+    return sum(len(unicodedata.normalize("NFKC", sentence.strip()).split()) for sentence in sentences)
+
+
+def within(sentences: Sequence[CitedSentence], limit: int) -> tuple[CitedSentence, ...]:
+    """Return the sentences without those at the end that make the answer longer than `limit` words.
+
+    A first sentence that is too long leaves none, as in the organisers' validator.
+    """
+    kept = list(sentences)
+    while kept and n_words(sentence.text for sentence in kept) > limit:
+        kept.pop()
+    return tuple(kept)
+
+
+def _without_brackets(line: str) -> tuple[str, list[tuple[int, list[int]]]]:
+    """Return a line without its citations, and (place in that line, numbers) of each group of them."""
+    clean, marks, end = "", [], 0
+    for match in _GROUP.finditer(line):
+        clean += _joint(clean, line[end : match.start()])
+        clean = clean.rstrip()
+        marks.append((len(clean), _numbers(match[0])))
+        end = match.end()
+    clean += _joint(clean, line[end:])
+    return clean.rstrip(), marks
+
+
+def _joint(before: str, after: str) -> str:
+    """Return `after` with a blank in front where two words would grow together."""
+    if not before:
+        return after.lstrip()
+    return f" {after}" if after[:1].isalnum() and not before[-1].isspace() else after
+
+
+def _numbers(group: str) -> list[int]:
+    """Return the numbers of a group of brackets; a range that is upside down or endless gives its ends only."""
+    numbers: list[int] = []
+    for first, last in _ONE_PART.findall(_BRACKET_RANGE.sub(r"\1", group)):
+        # `int` refuses thousands of digits.
+        low, high = (int(text[:_MOST_DIGITS]) for text in (first, last or first))
+        in_order = 0 <= high - low < _LONGEST_RANGE
+        numbers += range(low, high + 1) if in_order else [low, high]
+    return numbers
+
+
+def _sentences(line: str) -> list[tuple[int, str]]:
+    """Return (start, sentence) of each part of a line that holds a letter or digit; other parts join the one before."""
+    starts = [0, *sentence_ends(line)]
+    found: list[tuple[int, str]] = []
+    for start, end in zip(starts, [*starts[1:], len(line)], strict=True):
+        part = line[start:end]
+        if any(character.isalnum() for character in part):
+            found.append((start + len(part) - len(part.lstrip()), part.strip()))
+    return found
+
+
+def _cited_sentence(text: str, numbers: list[int], n_references: int) -> CitedSentence:
+    unique = list(dict.fromkeys(numbers))
+    valid = tuple(number - 1 for number in unique if 1 <= number <= n_references)
+    return CitedSentence(text, valid, tuple(number for number in unique if not 1 <= number <= n_references))
+
+
+# Citations: whether they name something that was shown, and whether it supports the sentence that cites it.
+# Support is judged for the first citation of each sentence: full counts 1, partial half. Precision is over the
+# sentences that cite, recall over all sentences, so that what is not cited is not supported.
+# Source: arXiv 2504.15205, sections 3.2 to 3.4 (TREC RAG 2024), as summarised by a third party with its worked
+# example.
+
+SUPPORT_SCORES = ("support_precision", "support_recall")
+"""Names of the scores on support."""
+
+SUPPORT_WEIGHTS = {Support.FULL: 1.0, Support.PARTIAL: 0.5, Support.NO: 0.0}
+"""What a level counts."""
+
+_NOTHING_SAID = "the answer has no sentence"
+_NOTHING_CITED = "no sentence cites"
+
+
+def support_precision(cites: Sequence[bool], levels: Sequence[Support | None]) -> Score:
+    """Return the mean support of the sentences that cite, 0 to 1, higher is better; no value where none does.
+
+    Args:
+        cites: whether each sentence cites a reference.
+        levels: what its first citation gives; None where it was not judged: such a sentence that cites is left out.
+    """
+    judged = [SUPPORT_WEIGHTS[level] for cited, level in zip(cites, levels, strict=True) if cited and level is not None]
+    return Score(sum(judged) / len(judged)) if judged else Score(None, _why_none(cites))
+
+
+def support_recall(cites: Sequence[bool], levels: Sequence[Support | None]) -> Score:
+    """Return the mean support of all sentences, 0 to 1, higher is better; one that does not cite counts 0.
+
+    No sentences, or none that could be judged: no value. Arguments as for `support_precision`.
+    """
+    pairs = zip(cites, levels, strict=True)
+    judged = [SUPPORT_WEIGHTS[level or Support.NO] for cited, level in pairs if not cited or level is not None]
+    return Score(sum(judged) / len(judged)) if judged else Score(None, _why_none(cites))
+
+
+def support_scores(cites: Sequence[bool], levels: Sequence[Support | None]) -> dict[str, Score]:
+    """Return both scores of an answer by their names; arguments as for `support_precision`."""
+    return dict(zip(SUPPORT_SCORES, (support_precision(cites, levels), support_recall(cites, levels)), strict=True))
+
+
+def citation_validity(sentences: Sequence[CitedSentence]) -> Score:
+    """Return the share of an answer's citations that name a reference, 0 to 1; no value without citations."""
+    n_valid = sum(len(sentence.citations) for sentence in sentences)
+    n_invalid = sum(len(sentence.invalid) for sentence in sentences)
+    return Score(n_valid / (n_valid + n_invalid)) if n_valid + n_invalid else Score(None, _NOTHING_CITED)
+
+
+def cited_share(sentences: Sequence[CitedSentence]) -> Score:
+    """Return the share of sentences that cite a reference, 0 to 1; no value without sentences."""
+    if not sentences:
+        return Score(None, _NOTHING_SAID)
+    return Score(sum(bool(sentence.citations) for sentence in sentences) / len(sentences))
+
+
+def _why_none(cites: Sequence[bool]) -> str:
+    if not cites:
+        return _NOTHING_SAID
+    return "no sentence that cites was judged" if any(cites) else _NOTHING_CITED
+
+
+# Nugget recall: how much of what a good answer must say, and may say, an answer does say.
+# A judge assigns every nugget a grade; the scores here are shares over all nuggets or over the vital ones. `strict`
+# counts full support only, the others count a partial one half. The weighted scores count an okay nugget half.
+# Nuggets of 2025 name the part of the narrative that they belong to; how evenly an answer covers the parts is a
+# score of ours.
+# Sources: castorini/nuggetizer at d00dc3e, `core/metrics.py` (the four scores of TREC RAG 2024); the weighted ones
+# as a third party gives them after arXiv 2411.09607, except that a list without vital or okay nuggets is not padded
+# there.
+
+NUGGET_SCORES = (
+    "strict_vital_score",
+    "strict_all_score",
+    "vital_score",
+    "all_score",
+    "weighted_score",
+    "strict_weighted_score",
+)
+"""Names of the scores; the first four are those of the track's metrics files."""
+
+SUB_NARRATIVE_SCORES = ("sub_narrative_score", "sub_narratives_answered")
+"""Names of the scores over the parts of a narrative."""
+
+OKAY_WEIGHT = 0.5
+"""What an okay nugget counts in the weighted scores; a vital one counts 1."""
+
+_PARTIAL = 0.5
+
+
+def nugget_scores(importance: Sequence[Importance], grades: Sequence[Grade | None]) -> dict[str, Score]:
+    """Return the six scores of one answer, 0 to 1, higher is better.
+
+    A nugget without a grade leaves all of them without a value, and so does a list without the nuggets that a score
+    counts: nothing is known of the answer then.
+
+    Args:
+        importance: one item a nugget.
+        grades: one item a nugget, None where no judge gave one.
+    """
+    missing = sum(grade is None for grade in grades)
+    if missing:
+        return dict.fromkeys(NUGGET_SCORES, Score(None, f"{missing} of {len(grades)} nuggets have no grade"))
+    vital = [float(item is Importance.VITAL) for item in importance]
+    every = [1.0] * len(importance)
+    weighted = [1.0 if item is Importance.VITAL else OKAY_WEIGHT for item in importance]
+    return {
+        "strict_vital_score": _share(vital, grades, partial=0.0),
+        "strict_all_score": _share(every, grades, partial=0.0),
+        "vital_score": _share(vital, grades, partial=_PARTIAL),
+        "all_score": _share(every, grades, partial=_PARTIAL),
+        "weighted_score": _share(weighted, grades, partial=_PARTIAL),
+        "strict_weighted_score": _share(weighted, grades, partial=0.0),
+    }
+
+
+def nugget_scores_official(importance: Sequence[Importance], grades: Sequence[Grade | None]) -> dict[str, float]:
+    """Return the four scores of the track's files by its own convention: what is not known counts 0.
+
+    A nugget without a grade counts as not supported, and a score over no nuggets is 0.
+    """
+    known = [grade or Grade.NOT_SUPPORT for grade in grades]
+    return {name: nugget_scores(importance, known)[name].value or 0.0 for name in NUGGET_SCORES[:4]}
+
+
+def scores_by_part(
+    nuggets: Sequence[Nugget], grades: Sequence[Grade | None]
+) -> dict[str, tuple[int, dict[str, Score]]]:
+    """Return sub-narrative -> (number of its nuggets, their six scores), in the order of the nuggets.
+
+    A nugget that names no part is in none.
+
+    Args:
+        nuggets: those of one topic.
+        grades: one item a nugget, None where no judge gave one.
+    """
+    parts: dict[str, list[tuple[Importance, Grade | None]]] = {}
+    for nugget, grade in zip(nuggets, grades, strict=True):
+        if nugget.sub_narrative:
+            parts.setdefault(nugget.sub_narrative, []).append((nugget.importance, grade))
+    return {
+        name: (len(pairs), nugget_scores([item for item, _ in pairs], [grade for _, grade in pairs]))
+        for name, pairs in parts.items()
+    }
+
+
+def sub_narrative_scores(nuggets: Sequence[Nugget], grades: Sequence[Grade | None]) -> dict[str, Score]:
+    """Return two scores of one answer over the parts of its narrative, 0 to 1, higher is better.
+
+    `sub_narrative_score` is the mean over the parts of the `all_score` of their nuggets: a part counts the same however
+    many nuggets it has. `sub_narratives_answered` is the share of the parts of which at least one nugget is stated in
+    full. Neither is the track's: it publishes the parts, and scores over all nuggets. Without parts, or with a nugget
+    that has no grade, there is no value.
+
+    Args:
+        nuggets: those of one topic.
+        grades: one item a nugget, None where no judge gave one.
+    """
+    missing = sum(grade is None for grade in grades)
+    parts = scores_by_part(nuggets, grades)
+    if missing or not parts:
+        reason = f"{missing} of {len(grades)} nuggets have no grade" if missing else "no nugget names a sub-narrative"
+        return dict.fromkeys(SUB_NARRATIVE_SCORES, Score(None, reason))
+    shares = [scores["all_score"].value or 0.0 for _, scores in parts.values()]
+    answered = [bool(scores["strict_all_score"].value) for _, scores in parts.values()]
+    return {"sub_narrative_score": Score(fmean(shares)), "sub_narratives_answered": Score(fmean(answered))}
+
+
+def _share(weights: Sequence[float], grades: Sequence[Grade | None], *, partial: float) -> Score:
+    """Return the weighted mean of the grades' worth."""
+    total = sum(weights)
+    if not total:
+        return Score(None, "the topic has no such nuggets")
+    worth = {Grade.SUPPORT: 1.0, Grade.PARTIAL_SUPPORT: partial}
+    pairs = zip(weights, grades, strict=True)
+    return Score(sum(weight * worth.get(grade, 0.0) for weight, grade in pairs if grade is not None) / total)
+
+
+# Where English sentences end: a small rule that knows abbreviations, initials, decimals and numbered lists.
+
+_CLOSING = "\"'\u201d\u2019)\\]*_"
+_OPENING = "\"'\u201c\u2018(\\[*_"
+_END = re.compile(rf"[.!?\u2026]+[{_CLOSING}]*(?=\s+[{_OPENING}]*(?P<next>\w+))")
+_WORD_BEFORE = re.compile(r"(?:[^\W\d_]\.)*[^\W\d_]+$|[0-9]+$")
+_LIST_NUMBER = re.compile(r"\s*(?:[-*\u2022]\s*)?[0-9]{1,3}$")
+
+
+def _words(*lines: str) -> frozenset[str]:
+    return frozenset(word for line in lines for word in line.split())
+
+
+# Never at the end of a sentence: a name, a number or an example follows.
+_TITLES = _words(
+    "adm al approx capt cf col cmdr dr eds e.g eq fig figs ft gen gov hon i.e lt messrs mr mrs ms mt pp prof rep rev",
+    "sen sgt st ste viz vol vols vs",
+)
+# May end one: then the next sentence opens with a word that seldom follows them otherwise.
+_MAY_END = _words(
+    "a.d a.m assn ave b.c blvd bros co corp d.c dept est etc inc jr ltd m.d no nos p p.m ph.d rd sr u.k u.n u.s univ",
+    "u.s.a jan feb mar apr jun jul aug sep sept oct nov dec",
+)
+_OPENERS = _words(
+    "A After All Also Although An And As At Because Before Both But By Each Every For From He Here How However I If In",
+    "Instead It Its Many Moreover Most No Not On One Other Others Our She Since So Some Such Than That The Their Then",
+    "There These They This Those Thus To Under Until We What When Where While Who With Without You Your",
+)
+
+
+def sentence_ends(line: str) -> Iterator[int]:
+    """Yield the places behind which a further sentence of a line begins, in order; none for a single sentence.
+
+    A full stop, question or exclamation mark ends a sentence where white space and no small letter follows, and where
+    it belongs neither to an abbreviation or initial nor to the number of a list item.
+
+    Args:
+        line: a line, or a whole text: a line end is white space then, and ends no sentence.
+    """
+    start = 0
+    for match in _END.finditer(line):
+        before, following = line[start : match.start()], match["next"]
+        if following[0].islower() or (match[0].startswith(".") and _goes_on(before, match[0], following)):
+            continue
+        start = match.end()
+        yield start
+
+
+def _goes_on(before: str, mark: str, following: str) -> bool:
+    """Return whether the full stop behind `before` is part of a word."""
+    if mark.startswith(".."):
+        return False
+    if _LIST_NUMBER.fullmatch(before):
+        return True
+    found = _WORD_BEFORE.search(before)
+    word = found[0] if found else ""
+    if word.lower() in _TITLES:
+        return True
+    is_initial = len(word) == 1 and word.isupper() and word != "I"
+    if word.lower() in {"no", "nos", "p"}:
+        return following[0].isdigit()
+    return (is_initial or word.lower() in _MAY_END) and following not in _OPENERS

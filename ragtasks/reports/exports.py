@@ -1,0 +1,237 @@
+"""Results in the formats that others read: Every Eval Ever, the model cards of the Hugging Face hub, rows."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from ragtasks.errors import ConfigurationError
+from ragtasks.files import canonical_hash, write_atomically
+from ragtasks.logs import DECISIVE, UNKNOWN
+from ragtasks.metrics import Metric
+from ragtasks.reports.history import Entry
+from ragtasks.tables import csv_text
+
+# Evaluations in the schema of Every Eval Ever: one record for each model and benchmark of a results file.
+# Source of the format: evaleval/every_eval_ever at 9bce413, `every_eval_ever/schemas/eval.schema.json`, version
+# 0.3.0. A metric of which neither direction is better, or whose values have no two bounds, has no place in it and
+# is left out.
+
+SCHEMA_VERSION = "0.3.0"
+_INTERVAL = "over conversations: Wilson's score interval, and Hall's corrected for skewness where it reaches farther"
+_UNSAFE = re.compile(r"[^\w.-]+")
+
+
+def every_eval_ever(entries: Sequence[Entry], organization: str, relationship: str) -> list[dict[str, Any]]:
+    """Return the records.
+
+    Args:
+        entries: as from `read_history`, ranked, so that they have intervals.
+        organization: who ran the evaluation.
+        relationship: of it to the model: first_party, third_party, collaborative or other.
+    """
+    groups: dict[tuple[Path, str, str], list[Entry]] = {}
+    for entry in entries:
+        groups.setdefault((entry.source, entry.model, entry.title), []).append(entry)
+    source = {
+        "source_name": "ragtasks",
+        "source_type": "evaluation_run",
+        "source_organization_name": organization,
+        "evaluator_relationship": relationship,
+    }
+    return [_record(own, source) for own in groups.values()]
+
+
+def write_every_eval_ever(records: Sequence[dict[str, Any]], folder: Path) -> list[Path]:
+    """Write each record below a folder as BENCHMARK/DEVELOPER/MODEL/ID.json, and return the files.
+
+    Raises:
+        CacheError: a file cannot be written.
+    """
+    written = []
+    for record in records:
+        benchmark = record["evaluation_id"].split("/")[0]
+        developer, _, model = record["model_info"]["id"].rpartition("/")
+        name = canonical_hash(record)[:16]
+        path = folder.joinpath(*map(_safe, (benchmark, developer or "unknown", model)), f"{name}.json")
+        write_atomically(path, orjson.dumps(record, option=orjson.OPT_INDENT_2))
+        written.append(path)
+    return written
+
+
+def _record(entries: Sequence[Entry], source: dict[str, str]) -> dict[str, Any]:
+    first = entries[0]
+    results = [result for entry in entries for result in _results(entry)]
+    stamp = str(int(first.time.timestamp())) if first.time else "0"
+    developer, _, _ = first.model.rpartition("/")
+    record: dict[str, Any] = {
+        "schema_version": SCHEMA_VERSION,
+        "evaluation_id": f"{_safe(first.title)}/{first.model}/{stamp}",
+        "retrieved_timestamp": stamp,
+        "source_metadata": source,
+        "eval_library": {
+            "name": "lm_eval",
+            "version": _known(first, "harness version") or "unknown",
+            "additional_details": {
+                "plugin": "ragtasks",
+                "plugin_version": _known(first, "ragtasks version") or "unknown",
+            },
+        },
+        "model_info": {
+            "name": first.model,
+            "id": first.model,
+            **({"developer": developer} if developer else {}),
+            "additional_details": {"deployment_type": "unknown", "model_availability": "unknown"},
+        },
+        "evaluation_results": results,
+    }
+    return record | ({"evaluation_timestamp": stamp} if first.time else {})
+
+
+def _results(entry: Entry) -> Iterator[dict[str, Any]]:
+    rests_on = {name: entry.provenance[name] for name in DECISIVE if entry.provenance[name] != UNKNOWN}
+    for metric in entry.metrics:
+        mean = entry.means[metric.name]
+        if mean.value is None or metric.higher_is_better is None or any(map(math.isinf, metric.bounds)):
+            continue
+        details: dict[str, Any] = {
+            "score": mean.value,
+            "details": {"n_scored": str(mean.n_scored), "n": str(mean.n), "n_tasks": str(entry.n_tasks or entry.n)},
+        }
+        if mean.low is not None and mean.high is not None:
+            ends = {"lower": mean.low, "upper": mean.high, "confidence_level": 0.95, "method": _INTERVAL}
+            details["uncertainty"] = {"confidence_interval": ends, "num_samples": mean.n_scored}
+        yield {
+            "evaluation_name": f"{entry.title}, {entry.setting}: {metric.name}",
+            "source_data": {"dataset_name": entry.benchmark, "source_type": "other", "additional_details": rests_on},
+            "metric_config": _config(metric),
+            "score_details": details,
+        }
+
+
+def _config(metric: Metric) -> dict[str, Any]:
+    low, high = metric.bounds
+    return {
+        "evaluation_description": metric.description,
+        "lower_is_better": not metric.higher_is_better,
+        "score_type": "continuous",
+        "min_score": low,
+        "max_score": high,
+    }
+
+
+def _known(entry: Entry, field: str) -> str:
+    text = entry.provenance.get(field, UNKNOWN)
+    return "" if text == UNKNOWN else text
+
+
+def _safe(text: str) -> str:
+    """Return a text as a name of a folder: no separators, and never `.` or `..`."""
+    return _UNSAFE.sub("-", text).strip(".-") or "unknown"
+
+
+# Scores as `model-index`, the metadata at the head of a model card that the Hugging Face hub shows as results.
+
+_TASK = "text-generation"
+
+
+def model_card(entries: Sequence[Entry]) -> str:
+    """Return the YAML that goes between the `---` lines of a model's README.md: its main scores by setting.
+
+    Args:
+        entries: of one model, as from `read_history`.
+
+    Raises:
+        ConfigurationError: no evaluation, or those of several models.
+    """
+    from huggingface_hub import EvalResult, ModelCardData
+
+    models = list(dict.fromkeys(entry.model for entry in entries))
+    if len(models) != 1:
+        found = ", ".join(models) or "none"
+        raise ConfigurationError(f"a model card is of one model, found {found}. Next step: name one with --model")
+    results = [
+        EvalResult(
+            task_type=_TASK,
+            task_name="Multi-turn retrieval-augmented generation",
+            dataset_type=entry.benchmark,
+            dataset_name=f"{entry.title}, {entry.setting}",
+            dataset_config=entry.setting,
+            dataset_revision=None
+            if entry.provenance["data revision"] == UNKNOWN
+            else entry.provenance["data revision"],
+            metric_type=metric.name,
+            metric_name=metric.name,
+            metric_value=round(mean.value, 4),
+        )
+        for entry in entries
+        for metric in entry.main_metrics
+        if (mean := entry.means[metric.name]).value is not None
+    ]
+    return str(ModelCardData(model_name=models[0], eval_results=results).to_yaml()) + "\n"
+
+
+# One row for each score of each evaluation: what a table of pandas, a spreadsheet or a database takes.
+
+_PROVENANCE = ("data revision", "encoder", "judges", "run", "harness version", "ragtasks version")
+
+
+def rows_of(entries: Sequence[Entry]) -> list[dict[str, Any]]:
+    """Return a row for each metric that has a value: names, mean, ends of its interval, counts and provenance.
+
+    Args:
+        entries: as from `read_history`, ranked, so that they have intervals.
+    """
+    return [
+        {
+            "model": entry.model,
+            "benchmark": entry.benchmark,
+            "setting": entry.setting,
+            "metric": metric.name,
+            "value": mean.value,
+            "low": mean.low,
+            "high": mean.high,
+            "n_scored": mean.n_scored,
+            "n": mean.n,
+            "n_tasks": entry.n_tasks or entry.n,
+            "higher_is_better": metric.higher_is_better,
+            "time": entry.time.isoformat() if entry.time else None,
+            **{name.replace(" ", "_"): _rows_known(entry.provenance.get(name)) for name in _PROVENANCE},
+        }
+        for entry in entries
+        for metric in entry.metrics
+        if (mean := entry.means[metric.name]).value is not None
+    ]
+
+
+def written(rows: Sequence[Mapping[str, Any]], ending: str) -> str:
+    """Return rows as text: `.csv`, `.json` (a list) or `.jsonl` (an object a line).
+
+    Raises:
+        ConfigurationError: another ending.
+    """
+    if ending == ".jsonl":
+        return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    if ending == ".json":
+        return json.dumps(rows, ensure_ascii=False, indent=1) + "\n"
+    if ending != ".csv":
+        raise ConfigurationError(f"rows are written as .csv, .json or .jsonl, found {ending or 'no ending'}")
+    text = io.StringIO()
+    table = csv.DictWriter(text, fieldnames=list(dict.fromkeys(name for row in rows for name in row)))
+    table.writeheader()
+    table.writerows(
+        {name: csv_text(cell) if isinstance(cell, str) else cell for name, cell in row.items()} for row in rows
+    )
+    return text.getvalue()
+
+
+def _rows_known(text: str | None) -> str | None:
+    return None if text == UNKNOWN else text

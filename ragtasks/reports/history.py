@@ -1,0 +1,610 @@
+"""A folder of results: listed, shown, compared, ranked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from ragtasks.benchmarks import benchmark_names
+from ragtasks.errors import BenchmarkFileError, ConfigurationError, RagtasksError, clear_error, close_matches
+from ragtasks.files import parse_json
+from ragtasks.logs import ASKED, CAUSES, UNKNOWN, Evaluation, Row, causes_of, provenance_of, read_evaluations, value_at
+from ragtasks.metrics import Metric
+from ragtasks.records import Setting
+from ragtasks.reports.tables import EMPTY, missing_from
+from ragtasks.statistics import Column, cluster, estimate_means
+from ragtasks.tables import fixed, markdown_table, plain
+
+# The evaluations that lie in a folder: one entry for each model, benchmark and setting of a results file.
+# An entry keeps means and provenance and lets the responses go, so that a folder of many evaluations is listed in
+# little memory. A file that cannot be read is no reason to see none of the others: it is kept with the reason.
+
+_RESULTS = re.compile(r"results_(?P<time>.+)\.json")
+_SAMPLES = re.compile(r"samples_.+_(?P<time>[^_]+)\.jsonl")
+_READ = (".json", ".jsonl")
+_LONGEST_REASON = 300
+# JSON that is not what it should be can fail anywhere in its reading: in a listing that is a reason, not an end.
+_BROKEN = (RagtasksError, OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError)
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A file that holds no evaluation that could be read."""
+
+    path: Path
+    """The file."""
+    reason: str
+    """Why it was left out, in one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What lies in a folder."""
+
+    entries: tuple[Entry, ...]
+    """By time, then file, then setting as in the file; those without a time first."""
+    skipped: tuple[Skipped, ...]
+    """The other files that look like results or logged samples, by name."""
+
+
+def read_history(folder: Path, *, is_ranked: bool = False) -> History:
+    """Return the evaluations below a folder (or in one results file), and what there is beside them.
+
+    Args:
+        folder: where they lie.
+        is_ranked: whether entries come with intervals and the scores that rank them, as a leaderboard needs.
+
+    Raises:
+        BenchmarkFileError: there is no such folder or file.
+    """
+    files = _files(folder)
+    entries: list[Entry] = []
+    skipped: list[Skipped] = []
+    used: set[Path] = set()
+    for path in files:
+        if _RESULTS.fullmatch(path.name) is None:
+            continue
+        try:
+            found, samples = entries_of(path, is_ranked=is_ranked)
+        except _BROKEN as error:
+            skipped.append(Skipped(path, _reason(error, folder)))
+        else:
+            entries += found
+            used |= samples | {path}
+    skipped += _foreign(files, used, {item.path for item in skipped})
+    return History(tuple(sorted(entries, key=_order)), tuple(sorted(skipped, key=lambda item: str(item.path))))
+
+
+def read_file(path: Path) -> tuple[Entry, ...]:
+    """Return the entries of one results file, or of a folder with one.
+
+    Raises:
+        BenchmarkFileError: there is none, or several, or it cannot be read; the message says why.
+    """
+    files = [file for file in _files(path) if _RESULTS.fullmatch(file.name)]
+    if len(files) != 1:
+        raise _nothing(path, f"{len(files)} of them: {', '.join(map(str, files))}" if files else "none")
+    try:
+        return tuple(entries_of(files[0])[0])
+    except RagtasksError:
+        raise
+    except _BROKEN as error:
+        raise _nothing(files[0], f"{type(error).__name__}: {error}") from error
+
+
+def _files(folder: Path) -> list[Path]:
+    """Return the files in a folder that may belong to an evaluation, by name; or the one that is given."""
+    if not folder.exists():
+        raise _nothing(folder, "nothing")
+    files = [folder] if folder.is_file() else sorted(path for path in folder.rglob("*") if path.is_file())
+    return [path for path in files if path.suffix in _READ]
+
+
+def select_entries(
+    entries: Iterable[Entry],
+    *,
+    benchmark: str | None = None,
+    model: str | None = None,
+    setting: str | None = None,
+    since: str | None = None,
+) -> list[Entry]:
+    """Return the entries that fit everything that is given, in order.
+
+    Args:
+        entries: as from `read_history`.
+        benchmark: name, with or without ` (sample)`.
+        model: part of the name, upper or lower case.
+        setting: name.
+        since: day or time (ISO 8601; UTC unless it says otherwise). Entries without a time do not fit.
+
+    Raises:
+        ConfigurationError: `since` is no day or time, or a benchmark or setting that is neither known nor in an entry.
+    """
+    entries = list(entries)
+    _check("benchmark", benchmark, {*benchmark_names(), *(entry.benchmark for entry in entries)})
+    _check("setting", setting, {*(item.value for item in Setting), *(entry.setting for entry in entries)})
+    start = None if since is None else _start(since)
+    return [
+        entry
+        for entry in entries
+        if benchmark in {None, entry.benchmark, entry.benchmark.removesuffix(SAMPLE)}
+        and (model is None or model.casefold() in entry.model.casefold())
+        and setting in {None, entry.setting}
+        and (start is None or (entry.time is not None and entry.time >= start))
+    ]
+
+
+def _check(what: str, name: str | None, known: set[str]) -> None:
+    if name is not None and name not in {*known, *(other.removesuffix(SAMPLE) for other in known)}:
+        raise ConfigurationError(f"unknown {what} {name!r}: {close_matches(name, known)}")
+
+
+def _start(text: str) -> datetime:
+    try:
+        given = datetime.fromisoformat(text)
+    except ValueError as error:
+        message = f"--since {text!r}: no day or time; write 2026-01-31 or 2026-01-31T09:00"
+        raise ConfigurationError(message) from error
+    return given if given.tzinfo else given.replace(tzinfo=timezone.utc)
+
+
+def _order(entry: Entry) -> tuple[str, str]:
+    return (entry.time.isoformat() if entry.time else "", str(entry.source))
+
+
+def _foreign(files: Iterable[Path], used: set[Path], named: set[Path]) -> Iterator[Skipped]:
+    """Yield the files that belong to no results file: neither to one that was used nor to one that was named."""
+    for path in files:
+        match = _SAMPLES.fullmatch(path.name)
+        results = path.with_name(f"results_{match['time']}.json") if match else None
+        if path in used or path in named or results in named:
+            continue
+        if results is None:
+            yield Skipped(path, "no results file of the harness (results_*.json)")
+        elif results in used:
+            yield Skipped(path, "logged samples of a task that is not of ragtasks")
+        else:
+            yield Skipped(path, "logged samples without their results file")
+
+
+def _reason(error: Exception, folder: Path) -> str:
+    """Return an error in one line of bounded length, which is the same wherever the folder lies."""
+    text = " ".join(str(error).replace(f"{folder}/", "").split())
+    line = text if isinstance(error, RagtasksError) else f"broken: {type(error).__name__}: {text}"
+    return line if len(line) <= _LONGEST_REASON else line[: _LONGEST_REASON - 3] + "..."
+
+
+def _nothing(path: Path, found: str) -> BenchmarkFileError:
+    next_step = "name the folder that was given as --output_path, or one results file in it"
+    return BenchmarkFileError(
+        clear_error(
+            "results", where=str(path), expected="a results file of the harness", found=found, next_step=next_step
+        )
+    )
+
+
+# One results file as entries: means and provenance of each model, benchmark and setting, without the responses.
+# Where entries are to be ranked they come with intervals, and with the scores by the one metric that ranks them.
+
+_PAPER_METRICS = ("rl_f", "rb_llm", "rb_alg", "ans_acc")  # of the MTRAG paper's Table 5
+SAMPLE = " (sample)"
+"""How a benchmark's label ends where it is the shipped sample."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """The mean of one metric over the responses that it could score."""
+
+    value: float | None
+    """The mean; None where no response is scored, or where it cannot be had from what was logged."""
+    n_scored: int
+    """Responses with a value."""
+    n: int
+    """Responses."""
+    n_tasks: int | None = None
+    """Tasks that the setting has, where fewer were evaluated; None where none is missing."""
+    low: float | None = None
+    """Lower end of its 95 % interval over conversations; None where there is none, or none was asked for."""
+    high: float | None = None
+    """Upper end of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One model on one benchmark in one setting."""
+
+    source: Path
+    """The results file."""
+    time: datetime | None
+    """When the evaluation began; None where the results do not say."""
+    model: str
+    """Name for the tables."""
+    metrics: tuple[Metric, ...]
+    """The metrics that it has, in the order of their suite."""
+    means: Mapping[str, Mean]
+    """Metric -> its mean."""
+    unscored: Mapping[str, Mapping[str, int]]
+    """Metric -> reason -> responses without a value for it."""
+    n: int
+    """Responses."""
+    provenance: Mapping[str, str]
+    """What the scores rest on: the fields of `ragtasks.logs.provenance_of`."""
+    n_tasks: int | None = None
+    """Tasks that the setting has, where fewer were evaluated; None where none is missing, or nobody knows."""
+    ranking: Column | None = None
+    """Task by task, its first metric that has a value and a better direction; None where none was asked for."""
+
+    @property
+    def benchmark(self) -> str:
+        """Label of the benchmark, which says `sample` where it is one."""
+        return self.provenance["benchmark"]
+
+    @property
+    def title(self) -> str:
+        """Label of the benchmark, with the suite where that is no benchmark's: the same tasks, other metrics."""
+        suite = self.provenance["suite"]
+        return self.benchmark if suite in benchmark_names() else f"{self.benchmark}, {suite}"
+
+    @property
+    def setting(self) -> str:
+        """The setting."""
+        return self.provenance["setting"]
+
+    @property
+    def is_sample(self) -> bool:
+        """Whether its scores are not benchmark scores."""
+        return self.benchmark.endswith(SAMPLE)
+
+    @property
+    def has_empty(self) -> bool:
+        """Whether any response is without text."""
+        return EMPTY in self.means and bool(self.means[EMPTY].value)
+
+    @property
+    def main_metrics(self) -> tuple[Metric, ...]:
+        """The paper's metrics that it has, else its suite's first; and `empty` where any response is."""
+        own = tuple(metric for metric in self.metrics if metric.name in _PAPER_METRICS) or self.metrics[:1]
+        return (*own, *(metric for metric in self.metrics if metric.name == EMPTY and self.has_empty))
+
+
+def entries_of(path: Path, *, is_ranked: bool = False) -> tuple[list[Entry], set[Path]]:
+    """Return the entries of a results file, settings in its order, and the sample files that they were read from.
+
+    Args:
+        path: the results file.
+        is_ranked: whether entries come with intervals and with the scores that rank them.
+
+    Raises:
+        RagtasksError: it is broken, is not of ragtasks, or has a task more than once in a setting.
+        OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError: JSON of another shape.
+    """
+    evaluations = read_evaluations([path])
+    results = parse_json(path.read_bytes())
+    entries = [entry for item in evaluations for entry in _entries(item, results, is_ranked=is_ranked)]
+    return entries, {sample for evaluation in evaluations for sample in evaluation.samples.values()}
+
+
+def _entries(evaluation: Evaluation, results: Mapping[str, Any], *, is_ranked: bool) -> Iterator[Entry]:
+    rows_of: dict[str, list[Row]] = {}
+    for row in evaluation.rows:
+        rows_of.setdefault(row.setting, []).append(row)
+    for setting, rows in rows_of.items():
+        tasks = _tasks(evaluation, setting, results)
+        n_tasks = missing_from(rows, evaluation.n_tasks.get(setting))
+        means = {metric.name: _mean(metric, rows, tasks, results) for metric in evaluation.metrics}
+        kept = {name: replace(mean, n_tasks=n_tasks) for name, mean in means.items() if mean is not None}
+        if is_ranked:
+            kept = _with_intervals(kept, evaluation.metrics, rows)
+        yield Entry(
+            source=evaluation.source,
+            time=_time(results),
+            model=evaluation.model,
+            metrics=tuple(metric for metric in evaluation.metrics if metric.name in kept),
+            means=kept,
+            unscored={name: _reasons(name, rows) for name in kept},
+            n=len(rows),
+            provenance=provenance_of(evaluation, tasks, rows, results),
+            n_tasks=n_tasks,
+            ranking=_ranking(evaluation, kept, rows) if is_ranked else None,
+        )
+
+
+def _with_intervals(means: Mapping[str, Mean], metrics: Sequence[Metric], rows: Sequence[Row]) -> dict[str, Mean]:
+    """Return the means, those that are of tasks with their intervals."""
+    conversations = [row.conversation_id for row in rows]
+    own = [metric for metric in metrics if metric.name in means and metric.aggregate is None]
+    columns = [cluster([row.values.get(metric.name) for row in rows], conversations, metric.bounds) for metric in own]
+    ends = {metric.name: found for metric, found in zip(own, estimate_means(columns), strict=True)}
+    return {
+        name: replace(mean, low=ends[name].low, high=ends[name].high) if name in ends else mean
+        for name, mean in means.items()
+    }
+
+
+def _ranking(evaluation: Evaluation, means: Mapping[str, Mean], rows: Sequence[Row]) -> Column | None:
+    directed = (item for item in evaluation.metrics if item.higher_is_better is not None and item.aggregate is None)
+    metric = next((item for item in directed if item.name in means and means[item.name].value is not None), None)
+    if metric is None:
+        return None
+    return Column(
+        context="",
+        group="",
+        metric=metric.name,
+        name=evaluation.model,
+        values={row.task_id: row.values.get(metric.name) for row in rows},
+        cluster_of={row.task_id: row.conversation_id for row in rows},
+        bounds=metric.bounds,
+        higher_is_better=metric.higher_is_better,
+    )
+
+
+def _tasks(evaluation: Evaluation, setting: str, results: Mapping[str, Any]) -> list[str]:
+    """Return the harness tasks of a setting; where the results do not say which, all of the evaluation."""
+    setting_of = {task: value_at(results, "configs", task, "dataset_kwargs", "setting") for task in evaluation.samples}
+    return [task for task, value in setting_of.items() if value == setting] or list(evaluation.samples)
+
+
+def _mean(metric: Metric, rows: Sequence[Row], tasks: Sequence[str], results: Mapping[str, Any]) -> Mean | None:
+    """Return the mean of a metric, None where the rows do not know it.
+
+    The harness's own means of groups weigh with all documents instead of the scored ones, so they are not used.
+    """
+    if metric.aggregate is not None:
+        return _of_all(metric.name, len(rows), tasks, results)
+    values = [row.values[metric.name] for row in rows if metric.name in row.values]
+    scored = [value for value in values if value is not None]
+    return Mean(sum(scored) / len(scored) if scored else None, len(scored), len(values)) if values else None
+
+
+def _of_all(name: str, n: int, tasks: Sequence[str], results: Mapping[str, Any]) -> Mean | None:
+    """Return a score of all responses together, as the harness computed it; of several harness tasks there is none."""
+    scores = [value_at(results, "results", task) or {} for task in tasks]
+    found = [value for own in scores for key, value in own.items() if key.partition(",")[0] == name]
+    if not found:
+        return None
+    value = found[0] if len(tasks) == 1 and isinstance(found[0], float | int) else None
+    return Mean(value, n if value is not None else 0, n)
+
+
+def _reasons(name: str, rows: Iterable[Row]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for row in rows:
+        if row.values.get(name, 0) is None:
+            reason = str(row.unscored.get(name, UNKNOWN))
+            counts[reason] = counts.get(reason, 0) + 1
+    return counts
+
+
+def _time(results: Mapping[str, Any]) -> datetime | None:
+    began = results.get("date")
+    try:
+        return datetime.fromtimestamp(began, timezone.utc).replace(microsecond=0) if began else None
+    except (TypeError, ValueError, OverflowError, OSError):
+        return None
+
+
+# What differs between two evaluations: their provenance first, then their means.
+# A difference of means says something only where both rest on the same data, encoder, judges and prompts; where
+# they do not, the causes are named. What else answers were asked with may be what a comparison is about: it is
+# named too.
+
+
+@dataclass(frozen=True, slots=True)
+class FieldDifference:
+    """A field of provenance that differs."""
+
+    name: str
+    """Field."""
+    first: str
+    """What it is in the first evaluation."""
+    second: str
+    """What it is in the second."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeanDifference:
+    """The means of one metric."""
+
+    metric: str
+    """Name."""
+    first: Mean | None
+    """In the first evaluation; None where it does not have the metric."""
+    second: Mean | None
+    """In the second."""
+
+    @property
+    def difference(self) -> float | None:
+        """Second minus first; None unless both have a value."""
+        if self.first is None or self.second is None or self.first.value is None or self.second.value is None:
+            return None
+        return self.second.value - self.first.value
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What differs between two entries."""
+
+    first: Entry
+    """One."""
+    second: Entry
+    """The other."""
+    fields: tuple[FieldDifference, ...]
+    """The fields of provenance that differ."""
+    means: tuple[MeanDifference, ...]
+    """Every metric that either has."""
+
+    @property
+    def causes(self) -> list[str]:
+        """Why the scores do not compare: `data`, `encoder`, `retriever`, `judges`, `prompts`; empty where they do."""
+        return causes_of(field.name for field in self.fields)
+
+    @property
+    def asked(self) -> list[str]:
+        """The fields of `ASKED` that differ: the scores compare, but their answers were asked for otherwise."""
+        return [field.name for field in self.fields if field.name in ASKED]
+
+
+@dataclass(frozen=True, slots=True)
+class Differences:
+    """What differs between two results files."""
+
+    pairs: tuple[Difference, ...]
+    """Benchmarks and settings that both have; if each has one only, these two."""
+    only_first: tuple[Entry, ...]
+    """What the second file lacks."""
+    only_second: tuple[Entry, ...]
+    """What the first file lacks."""
+
+    @property
+    def comparable(self) -> bool:
+        """Whether every score compares with its counterpart."""
+        return not any(pair.causes for pair in self.pairs)
+
+
+def diff_entries(first: Sequence[Entry], second: Sequence[Entry]) -> Differences:
+    """Return what differs between the entries of two results files.
+
+    Raises:
+        ConfigurationError: they have no benchmark and setting in common, and more than one each could be meant.
+    """
+    ours, theirs = ({_place(entry): entry for entry in entries} for entries in (first, second))
+    shared = [place for place in ours if place in theirs]
+    if len(ours) == len(theirs) == 1:
+        return Differences((_difference(first[0], second[0]),), (), ())
+    if not shared:
+        raise ConfigurationError(f"no benchmark and setting in common: {_places(first)} against {_places(second)}")
+    return Differences(
+        tuple(_difference(ours[place], theirs[place]) for place in shared),
+        tuple(entry for place, entry in ours.items() if place not in theirs),
+        tuple(entry for place, entry in theirs.items() if place not in ours),
+    )
+
+
+def _place(entry: Entry) -> tuple[str, str, str]:
+    return (entry.benchmark, entry.provenance["suite"], entry.setting)
+
+
+def _places(entries: Iterable[Entry]) -> str:
+    return ", ".join(f"{entry.title} {entry.setting}" for entry in entries)
+
+
+def _difference(first: Entry, second: Entry) -> Difference:
+    fields = [FieldDifference(name, first.provenance[name], second.provenance[name]) for name in first.provenance]
+    names = dict.fromkeys([*first.means, *second.means])
+    means = [MeanDifference(name, first.means.get(name), second.means.get(name)) for name in names]
+    return Difference(first, second, tuple(field for field in fields if field.first != field.second), tuple(means))
+
+
+# What lies in a folder of results as text for a terminal: a list, one evaluation in full, and what differs.
+# Names come from files that anyone may have written, so what a terminal would act on is shown as an escape.
+
+SAMPLE_NOTE = "Scores on a sample are not benchmark scores."
+_INTERVALS = "Differences without intervals: `ragtasks compare` gives them, over conversations."
+_SHORT = 8
+_CAUSE_OF = {field: cause for cause, fields in CAUSES.items() for field in fields}
+
+
+def render_list(entries: Sequence[Entry], folder: Path) -> str:
+    """Return one line an evaluation, with the files named below the folder."""
+    header = ["time", "model", "benchmark", "setting", "run", "n", "scores", "encoder", "judges", "requests", "file"]
+    table = markdown_table(header, [_line(entry, folder) for entry in entries])
+    notes = [SAMPLE_NOTE] if any(entry.is_sample for entry in entries) else []
+    return "\n".join([*table, "", f"evaluations: {len(entries)}", *notes])
+
+
+def render_skipped(skipped: Sequence[Skipped], folder: Path) -> str:
+    """Return one line a file that was left out, with the reason; empty where none was."""
+    lines = [f"  {plain(below(item.path, folder))}: {plain(item.reason)}" for item in skipped]
+    return "\n".join([f"skipped files: {len(lines)}", *lines]) if lines else ""
+
+
+def render_entries(entries: Iterable[Entry]) -> str:
+    """Return scores and full provenance of each entry."""
+    return "\n\n".join("\n".join(_entry(entry)) for entry in entries)
+
+
+def render_differences(found: Differences) -> str:
+    """Return what differs, pair by pair, and whether the scores compare."""
+    parts = ["\n".join(_pair(pair)) for pair in found.pairs]
+    for which, entries in (("first", found.only_first), ("second", found.only_second)):
+        parts += [f"only in the {which}: {_title(entry)}" for entry in entries]
+    return "\n\n".join([*parts, _INTERVALS])
+
+
+def below(path: Path, folder: Path) -> str:
+    """Return a path as seen from a folder, unchanged where it is not in it."""
+    return path.relative_to(folder).as_posix() if path != folder and path.is_relative_to(folder) else str(path)
+
+
+def mean_text(mean: Mean | None) -> str:
+    """Return a mean, with what it covers where a response is not scored or a task is missing; a dash where none is."""
+    if mean is None or mean.value is None:
+        return UNKNOWN
+    covered = "" if mean.n_scored == mean.n else f" ({mean.n_scored}/{mean.n})"
+    if mean.n_tasks is not None:
+        as_zero = mean.value * mean.n_scored / (mean.n_scored + mean.n_tasks - mean.n)
+        covered += f" ({mean.n} of {mean.n_tasks} tasks; {fixed(as_zero)} with the missing as 0)"
+    return fixed(mean.value) + covered
+
+
+def time_text(entry: Entry) -> str:
+    """Return when an evaluation began, in UTC, to the minute."""
+    return entry.time.strftime("%Y-%m-%d %H:%M") if entry.time else UNKNOWN
+
+
+def _line(entry: Entry, folder: Path) -> list[str]:
+    own = entry.provenance
+    scores = ", ".join(f"{metric.name} {mean_text(entry.means[metric.name])}" for metric in entry.main_metrics)
+    names = [time_text(entry), entry.model, entry.title, entry.setting, own["run"], str(entry.n), scores]
+    return [*names, own["encoder"], own["judges"], own["requests"][:_SHORT], below(entry.source, folder)]
+
+
+def _entry(entry: Entry) -> Iterator[str]:
+    yield f"# {_title(entry)}"
+    yield f"{time_text(entry)} UTC, {plain(str(entry.source))}"
+    if entry.is_sample:
+        yield SAMPLE_NOTE
+    yield ""
+    yield from markdown_table(
+        ["metric", "mean", "n"], [[name, mean_text(m), str(m.n)] for name, m in entry.means.items()]
+    )
+    reasons = [f"  {name}: {n} {reason}" for name, own in entry.unscored.items() for reason, n in own.items()]
+    yield from ["", "unscored:", *map(plain, reasons)] if reasons else []
+    yield ""
+    widest = max(map(len, entry.provenance))
+    yield from (f"{name.ljust(widest)}  {plain(value)}" for name, value in entry.provenance.items())
+
+
+def _pair(pair: Difference) -> Iterator[str]:
+    yield f"# {_title(pair.first)}  ->  {_title(pair.second)}"
+    yield ""
+    rows = [[_CAUSE_OF.get(field.name, ""), field.name, field.first, field.second] for field in pair.fields]
+    yield from markdown_table(["decides", "field", "first", "second"], rows) if rows else ["provenance: no difference"]
+    yield ""
+    means = [
+        [item.metric, mean_text(item.first), mean_text(item.second), _signed(item.difference)] for item in pair.means
+    ]
+    yield from markdown_table(["metric", "first", "second", "second - first"], means)
+    yield ""
+    yield _verdict(pair)
+
+
+def _verdict(pair: Difference) -> str:
+    if pair.causes:
+        return f"not comparable: other {', '.join(pair.causes)}"
+    return f"comparable, but asked with other {', '.join(pair.asked)}" if pair.asked else "comparable"
+
+
+def _title(entry: Entry) -> str:
+    return plain(f"{entry.model}: {entry.title}, {entry.setting}")
+
+
+def _signed(value: float | None) -> str:
+    if value is None:
+        return UNKNOWN
+    text = fixed(value)
+    return f"+{text}" if float(text) > 0 else text

@@ -1,0 +1,263 @@
+"""A leaderboard of the evaluations in a folder, as one page that needs nothing else.
+
+Only evaluations that compare share a table: same data, encoder, judges and prompts, as in `ragtasks results compare`.
+Scores have intervals, and who cannot be told from the best is marked. What else they were asked with stands below a
+model's name where it differs in a table. The page asks nothing of the network, names no clock and no folder of a
+machine, escapes every text, and lets only its own style and script run: the same results give the same bytes.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from markupsafe import Markup
+
+from ragtasks.files import write_atomically
+from ragtasks.logs import ASKED, DECISIVE, UNKNOWN
+from ragtasks.metrics import Metric
+from ragtasks.reports.history import SAMPLE_NOTE, Entry, History, below, mean_text, time_text
+from ragtasks.reports.page import content_policy, own_text
+from ragtasks.reports.rendering import coded
+from ragtasks.reports.tables import EMPTY, empty_note, is_baseline, p_text
+from ragtasks.statistics import LEVEL, Comparison, compare_columns
+from ragtasks.tables import fixed
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+
+_HIDDEN = {"configuration", "judge usage"}  # paths and addresses of a machine are for `ragtasks results show`
+# An absolute path, as a whole text, a member of a list, or a value of JSON: its folders are of a machine.
+_FOLDERS = re.compile(r"""(^|[;,:]\s|["'(=:])(?:/(?!/)|[A-Za-z]:[\\/])(?:[^"',;()]*[\\/])?(?=[^\s"',;()\\/])""")
+_N_MAIN = 4  # columns that are shown before the reader asks for all of them
+_TITLE = ("benchmark", "setting", "encoder", "judges", "idk detector")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The evaluations that compare with each other."""
+
+    title: str
+    """Benchmark, with the suite where it is not the benchmark's."""
+    shared: dict[str, str]
+    """What all of them rest on: the fields of `DECISIVE`."""
+    asked: tuple[str, ...]
+    """The fields of `ASKED` in which they differ."""
+    metrics: tuple[Metric, ...]
+    """What any of them was scored with: the first one ranks, next to it stands the share of empty responses."""
+    best: Mapping[str, float]
+    """Metric -> the best score, to the digits that are shown, where scores differ."""
+    has_empty: bool
+    """Whether any response is empty."""
+    missing: str
+    """How many tasks of how many it is about, where some are missing: then nobody has a rank."""
+    standings: tuple[Standing, ...]
+    """Best first."""
+
+
+def leaderboard_tables(entries: Sequence[Entry]) -> list[Table]:
+    """Return a table for everything that makes scores comparable, by benchmark, setting, encoder and judges.
+
+    Tables over fewer tasks than their setting has come after the whole ones.
+    """
+    groups: dict[tuple[str, ...], list[Entry]] = {}
+    for entry in entries:
+        groups.setdefault(tuple(entry.provenance[field] for field in (*_TITLE, *DECISIVE)), []).append(entry)
+    return [_table(groups[key]) for key in sorted(groups, key=lambda key: (key[:2], _missing(groups[key]), key))]
+
+
+def write_leaderboard(history: History, folder: Path, path: Path) -> None:
+    """Write the page, atomically.
+
+    Args:
+        history: as from `read_history`, ranked.
+        folder: what files on the page are named below.
+        path: where to write it.
+
+    Raises:
+        CacheError: the page cannot be written.
+    """
+    style, script = (_own(f"leaderboard.{kind}") + own_text(f"tips.{kind}") for kind in ("css", "js"))
+    tables = leaderboard_tables(history.entries)
+    page = _template().render(
+        tables=tables,
+        benchmarks=list(dict.fromkeys(table.title for table in tables)),
+        settings=list(dict.fromkeys(table.shared["setting"] for table in tables)),
+        skipped=[(_public(below(item.path, folder)), _public(item.reason)) for item in history.skipped],
+        sample_note=SAMPLE_NOTE,
+        n_main=_N_MAIN,
+        main_of=lambda table: {metric.name for metric in table.metrics[:_N_MAIN]},
+        mean_text=mean_text,
+        is_best=_is_best,
+        is_baseline=is_baseline,
+        fixed=fixed,
+        p_text=p_text,
+        sort_value=_sort_value,
+        time_text=time_text,
+        rests_on=_rests_on,
+        below=lambda source: _public(below(source, folder)),
+        public=_public,
+        coded=coded,
+        style=Markup(style),
+        script=Markup(script),
+        policy=Markup(content_policy(style, script)),
+        empty_note=empty_note,
+        unknown=UNKNOWN,
+    )
+    # Halves of surrogate pairs, as JSON may hold them, have no UTF-8.
+    write_atomically(path, page.encode("utf-8", errors="replace"))
+
+
+def _best(found: Sequence[Standing], metric: Metric) -> float | None:
+    """Return the best score of those that have a rank; None where no direction is better, or all are equal."""
+    values = [value for item in found if item.rank is not None and (value := value_of(item.entry, metric)) is not None]
+    shown = {float(fixed(value)) for value in values}
+    if metric.higher_is_better is None or len(shown) < 2:
+        return None
+    return (max if metric.higher_is_better else min)(shown)
+
+
+def _is_best(table: Table, standing: Standing, metric: Metric) -> bool:
+    value = value_of(standing.entry, metric)
+    return standing.rank is not None and value is not None and table.best.get(metric.name) == float(fixed(value))
+
+
+def _table(entries: Sequence[Entry]) -> Table:
+    metrics = {metric.name: metric for entry in entries for metric in entry.metrics}
+    offered = list(metrics.values())
+    scored = [m for m in offered if any(e.means[m.name].value is not None for e in entries if m.name in e.means)]
+    first = next((metric for metric in scored if metric.higher_is_better is not None), None)
+    has_empty = any(entry.has_empty for entry in entries)
+    main = {metric.name for entry in entries for metric in entry.main_metrics}
+
+    def place(metric: Metric) -> tuple[bool, ...]:
+        is_empty = has_empty and metric.name == EMPTY
+        return (metric is not first, not is_empty, metric not in scored, metric.name not in main)
+
+    order = sorted(offered, key=place)
+    shared = {field: entries[0].provenance[field] for field in DECISIVE}
+    asked = tuple(field for field in ASKED if len({entry.provenance[field] for entry in entries}) > 1)
+    found = standings(entries, order[0], is_partial=bool(_missing(entries))) if order else []
+    best = {metric.name: value for metric in order if (value := _best(found, metric)) is not None}
+    return Table(entries[0].title, shared, asked, tuple(order), best, has_empty, _missing(entries), tuple(found))
+
+
+def _missing(entries: Sequence[Entry]) -> str:
+    """Return how many tasks of how many these evaluations have, which are the same for all; empty where all."""
+    return next((f"{entry.n} of {entry.n_tasks} tasks" for entry in entries if entry.n_tasks is not None), "")
+
+
+def _sort_value(entry: Entry, metric: Metric) -> str:
+    """Return a score in full, as the page sorts by it; empty where there is none."""
+    value = value_of(entry, metric)
+    return "" if value is None else repr(value)
+
+
+def _rests_on(entry: Entry) -> dict[str, str]:
+    """Return the provenance that is not shared by the whole table."""
+    return {name: text for name, text in entry.provenance.items() if name not in DECISIVE and name not in _HIDDEN}
+
+
+def _public(text: str) -> str:
+    """Return a text with only the last part of each absolute path in it."""
+    return _FOLDERS.sub(r"\1", text)
+
+
+@functools.lru_cache(maxsize=1)
+def _template() -> Template:
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    return environment.from_string(_own("leaderboard.html.jinja"))
+
+
+def _own(name: str) -> str:
+    return resources.files("ragtasks.reports").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+# Who stands where in a table of evaluations that compare, and who cannot be told from the best.
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """An entry with its place in a table."""
+
+    rank: int | None
+    """From 1; equal scores share one. None for a baseline beside models, and where what ranks has no value."""
+    entry: Entry
+    """The evaluation."""
+    is_best: bool = False
+    """Whether the others are compared with it."""
+    difference: float | None = None
+    """Its mean less the best's, over the tasks that both scored; None where they were not compared."""
+    p: float | None = None
+    """That it is as good as the best, by Holm over the table; None where they were not compared or not tested."""
+    untested: str = ""
+    """Why a difference has no p."""
+
+    @property
+    def is_tie(self) -> bool:
+        """Whether it cannot be told from the best."""
+        return self.p is not None and self.p > LEVEL
+
+
+def standings(entries: Sequence[Entry], metric: Metric, *, is_partial: bool) -> list[Standing]:
+    """Return the entries best first, baselines and those without a score last; ties by model, then time, then file.
+
+    By a metric of which neither direction is better, and where tasks are missing, nobody has a rank. Baselines have
+    one only where there is nothing else.
+
+    Args:
+        entries: those of one table.
+        metric: what ranks.
+        is_partial: whether tasks are missing.
+    """
+    sign = -1 if metric.higher_is_better else 1
+    models = [entry for entry in entries if not is_baseline(entry.model)] or list(entries)
+    last = {id(entry) for entry in entries} - {id(entry) for entry in models}
+    values = {id(entry): None if metric.higher_is_better is None else value_of(entry, metric) for entry in entries}
+    signed = [sign * value for key, value in values.items() if value is not None and key not in last]
+
+    def order(entry: Entry) -> tuple[bool, bool, float, str, str, str]:
+        value = values[id(entry)]
+        own = (value is None, id(entry) in last, sign * (value or 0.0))
+        return (*own, entry.model, time_text(entry), str(entry.source))
+
+    def rank(entry: Entry) -> int | None:
+        value = None if is_partial or id(entry) in last else values[id(entry)]
+        return None if value is None else 1 + sum(other < sign * value for other in signed)
+
+    found = [Standing(rank(entry), entry) for entry in sorted(entries, key=order)]
+    return _compared(found, metric)
+
+
+def value_of(entry: Entry, metric: Metric) -> float | None:
+    """Return the mean of an entry by a metric, None where it has none."""
+    mean = entry.means.get(metric.name)
+    return None if mean is None else mean.value
+
+
+def _compared(found: Sequence[Standing], metric: Metric) -> list[Standing]:
+    """Return the standings with what sets them apart from the first, where they have a rank and scores to compare."""
+    columns = {
+        str(place): replace(item.entry.ranking, name=str(place))
+        for place, item in enumerate(found)
+        if item.rank is not None and item.entry.ranking is not None and item.entry.ranking.metric == metric.name
+    }
+    if len(columns) < 2 or "0" not in columns:
+        return list(found)
+    pairs = {pair.second.name: pair for pair in compare_columns(list(columns.values()), "0").pairs}
+    return [_told_apart(item, str(place), pairs) for place, item in enumerate(found)]
+
+
+def _told_apart(standing: Standing, name: str, pairs: dict[str, Comparison]) -> Standing:
+    if name not in pairs:
+        return replace(standing, is_best=name == "0")
+    found, p = pairs[name].difference, pairs[name].adjusted_p
+    return replace(standing, difference=found.value, p=p, untested=found.reason if p is None else "")

@@ -1,0 +1,445 @@
+"""One HTML page of a report: tables that sort, plots, and every conversation with all that was said and scored."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from importlib import resources
+from multiprocessing import get_context, parent_process
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from ragtasks.errors import ConfigurationError, clear_error
+from ragtasks.files import write_atomically
+from ragtasks.logs import Evaluation, files_of, model_names, shortened_prompts
+from ragtasks.metrics import Metric
+from ragtasks.reports.page_parts import Failure, Part, TextStore, collect_parts, explained, group_labels, packed
+from ragtasks.reports.plots import plot_sections
+from ragtasks.reports.rendering import coded
+from ragtasks.reports.tables import CLASSES, NO_LOSS, is_baseline
+from ragtasks.tables import Section, Table, Value, fixed
+
+# Puts a page together: our HTML, style and script, the tables, the plots, and the packed texts and scores.
+# A content policy with the hashes of our own style and script lets nothing else run, load or leave the page. No
+# clock is read: the same results give the same bytes.
+
+Plot = tuple[str, bytes]
+"""Caption, with what the picture shows on a second line where that is known; and picture (SVG or PNG)."""
+
+_TIME = re.compile(r"results_(\d{4}-\d{2}-\d{2})T(\d{2})-(\d{2})")
+_UNKNOWN = "-"
+_COLUMNS = ("model", "benchmark", "settings", "responses", "run", "encoder", "refusals found by", "judges")
+_MORE_COLUMNS = ("prompts that did not fit", "judge prompts", "profiles", "data revision", "ragtasks", "made", "file")
+
+
+def write_page(
+    evaluations: Sequence[Evaluation],
+    tables: Sequence[Section],
+    path: Path,
+    plots: Sequence[Plot] | Callable[[], Sequence[Plot]] = (),
+    *,
+    metrics: Sequence[str] = (),
+) -> str:
+    """Write the page, whole or not at all, and return the sha256 of its bytes.
+
+    Args:
+        evaluations: as from `read_evaluations`; their logged samples are read again for the texts.
+        tables: the tables of the report.
+        path: the file to write.
+        plots: captions and pictures; or a function that returns them, called when all texts are packed, so that
+            another process may draw them meanwhile.
+        metrics: names of those that losses may be of, the first that has values; empty: the first of the suite.
+
+    Raises:
+        BenchmarkFileError: logged samples that are broken or have changed since.
+        CacheError: the file cannot be written.
+        ConfigurationError: a plot that is neither SVG nor PNG.
+    """
+    parts, text_stores = collect_parts(evaluations, metrics)
+    failures = explained(_measured_by(parts))
+    drawn = plots() if callable(plots) else plots
+    metrics_of = {metric.name: metric for evaluation in evaluations for metric in evaluation.metrics}
+    style, script = (own_text(f"page.{kind}") + own_text(f"tips.{kind}") for kind in ("css", "js"))
+    template = _environment().from_string(own_text("page.html.jinja"))
+    page = template.render(
+        title=" and ".join(dict.fromkeys(evaluation.kind[0] for evaluation in evaluations)),
+        is_sample=any(evaluation.kind[0].endswith("(sample)") for evaluation in evaluations),
+        made=max((_made(evaluation) for evaluation in evaluations), default=_UNKNOWN),
+        sections=tables,
+        provenance=_provenance(evaluations),
+        is_score=lambda cell: isinstance(cell, Value),
+        fixed=fixed,
+        opening=opening,
+        kinds_of=lambda drawn: {piece.name: piece.kind for pieces in drawn.bars.values() for piece in pieces},
+        best_cells=lambda table: best_cells(table, metrics_of),
+        described={name: metric.description.replace("`", "") for name, metric in metrics_of.items()},
+        coded=coded,
+        plots=[(caption, _picture(caption, content)) for caption, content in drawn],
+        failures=failures,
+        style=Markup(style),
+        script=Markup(script),
+        policy=Markup(content_policy(style, script)),
+        blocks=_blocks(evaluations, parts, text_stores, failures),
+    )
+    return write_atomically(path, page.encode("utf-8", errors="replace"))  # halves of surrogate pairs have no UTF-8
+
+
+def _measured_by(parts: Sequence[Part]) -> str:
+    """Return the metric that losses are of, in words: with what it is of, where parts have several."""
+    labels = group_labels([part.group for part in parts])
+    metrics = {part.group: part.metric for part in parts if part.metric}
+    names = list(dict.fromkeys(metrics.values())) or ["the metric of the tables"]
+    return names[0] if len(names) == 1 else " or ".join(f"{metrics[group]} ({labels[group]})" for group in metrics)
+
+
+def _blocks(
+    evaluations: Sequence[Evaluation],
+    parts: Sequence[Part],
+    text_stores: Mapping[str, TextStore],
+    failures: Sequence[Failure],
+) -> list[str]:
+    """Return the packed blocks; the first one says what the others are."""
+    blocks: list[str] = [""]
+
+    def place(block: str | None) -> int | None:
+        if block is None:
+            return None
+        blocks.append(block)
+        return len(blocks) - 1
+
+    metrics = {metric.name: metric for evaluation in evaluations for metric in evaluation.metrics}
+    benchmarks = {
+        name: {
+            "tasks": place(text_store.pack_tasks()),
+            "texts": {domain: place(block) for domain, block in text_store.pack_texts().items()},
+        }
+        for name, text_store in text_stores.items()
+    }
+    labels = group_labels([part.group for part in parts])
+    places = {group: place for place, group in enumerate(labels)}
+    described = [
+        {
+            "label": f"{part.model} · {labels[part.group]}" if labels[part.group] else part.model,
+            "differs": labels[part.group],
+            "benchmark": part.group[0][0],
+            "setting": part.setting,
+            "group": places[part.group],
+            "scores": place(part.pack_scores(list(metrics))),
+            "verdicts": place(part.pack_verdicts()),
+        }
+        for part in parts
+    ]
+    blocks[0] = packed(
+        {
+            "id": hashlib.sha256("".join(blocks).encode()).hexdigest()[:16],
+            "benchmarks": benchmarks,
+            "parts": described,
+            "metrics": {name: [item.description, item.higher_is_better] for name, item in metrics.items()},
+            "failures": [asdict(failure) for failure in failures],
+        }
+    )
+    return blocks
+
+
+def _provenance(evaluations: Sequence[Evaluation]) -> Table:
+    """Return what the scores of each evaluation rest on."""
+    rows = tuple(
+        (
+            name,
+            evaluation.kind[0],
+            ", ".join(dict.fromkeys(row.setting for row in evaluation.rows)),
+            len(evaluation.rows),
+            _said(evaluation, "configuration", "run"),
+            evaluation.kind[1],
+            _said(evaluation, "scoring", "idk_detector"),
+            _said(evaluation, "scoring", "judges"),
+            shortened_prompts(evaluation.provenance.values()) or _UNKNOWN,
+            _said(evaluation, "scoring", "judge_prompts"),
+            _said(evaluation, "scoring", "profiles"),
+            _said(evaluation, "revision"),
+            _said(evaluation, "ragtasks_version"),
+            _made(evaluation),
+            files_of(evaluation),
+        )
+        for evaluation, name in zip(evaluations, model_names(evaluations), strict=True)
+    )
+    return Table("What the scores rest on", (*_COLUMNS, *_MORE_COLUMNS), rows)
+
+
+def _said(evaluation: Evaluation, *keys: str) -> str:
+    """Return what the results of all its harness tasks say, each text once; a dash for nothing."""
+    found: dict[str, None] = {}
+    for value in evaluation.provenance.values():
+        item: Any = value
+        for key in keys:
+            item = item.get(key) if isinstance(item, Mapping) else None
+        found[", ".join(map(str, item)) if isinstance(item, list) else str(item or _UNKNOWN)] = None
+    return "; ".join(found)
+
+
+def _made(evaluation: Evaluation) -> str:
+    """Return when the harness wrote an evaluation, from the name of its file."""
+    match = _TIME.match(evaluation.source.name)
+    return f"{match[1]} {match[2]}:{match[3]}" if match else _UNKNOWN
+
+
+def _picture(caption: str, content: bytes) -> str:
+    """Return a picture as an address that holds it; in an image element no script of an SVG runs."""
+    start = content[:512].lstrip().lower()
+    if content.startswith(b"\x89PNG"):
+        kind = "png"
+    elif start.startswith((b"<svg", b"<?xml")):
+        kind = "svg+xml"
+    else:
+        found = f"{len(content)} bytes that start with {content[:16]!r}"
+        raise ConfigurationError(
+            clear_error("plot", where=caption, expected="SVG or PNG", found=found, next_step="draw it as SVG or PNG")
+        )
+    return f"data:image/{kind};base64,{base64.b64encode(content).decode('ascii')}"
+
+
+def _environment() -> Environment:
+    return Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+
+
+# What the page opens with: the conclusion's scores as marks with intervals, and where the loss is as stacked bars.
+# Only what stands in a table is drawn. All places are in percent of one axis, so that a browser draws them as wide
+# as the screen is, in the colours of the theme.
+
+N_COLOURS = 6
+_SETTING, _MODEL, _N, _MAIN = range(4)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One model in one setting."""
+
+    model: str
+    """Name for the tables."""
+    colour: str
+    """Class of its colour: a number, or `grey` for a baseline beside models."""
+    n: int
+    """Responses."""
+    score: Value
+    """The main score, which has a value."""
+    x: float
+    """Its place on the axis, in percent."""
+    low: float
+    """Lower end of its interval there; `x` where it has none."""
+    width: float
+    """How wide the interval is there; 0 where it has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What one class of losses contributes."""
+
+    name: str
+    """The class."""
+    kind: int
+    """Number of its colour."""
+    value: float
+    """Contribution to the mean loss, above 0."""
+    x: float
+    """Where it begins on the axis, in percent."""
+    width: float
+    """How wide it is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """The two pictures of a section."""
+
+    metric: str
+    """The main metric."""
+    axis: tuple[str, str]
+    """What the ends of the first picture's axis are."""
+    groups: Mapping[str, tuple[Mark, ...]]
+    """Setting -> its models."""
+    alt: str
+    """What the first picture shows, in words."""
+    bars: Mapping[str, tuple[Piece, ...]]
+    """Model -> what it loses, class by class; empty where no model has both settings."""
+    loss: str
+    """What the second picture shows, in words."""
+
+
+def opening(section: Section) -> Opening | None:
+    """Return the pictures of a section's conclusion, None where it has none."""
+    table = section.conclusion
+    if table is None:
+        return None
+    groups = _groups(table)
+    values = [one.score for marks in groups.values() for one in marks]
+    ends = _ends([end for one in values for end in (one.value, one.low, one.high) if end is not None])
+    metric = table.columns[_MAIN]
+    placed = {name: tuple(_placed(one, ends) for one in marks) for name, marks in groups.items()}
+    loss = next((line for line in table.legend if line.startswith("Where the loss is")), "")
+    return Opening(metric, (f"{ends[0]:g}", f"{ends[1]:g}"), placed, _finding(metric, placed), _bars(section), loss)
+
+
+def best_cells(table: Table, metrics: Mapping[str, Metric]) -> frozenset[tuple[int, int]]:
+    """Return row and column of the best scores of each setting: equal scores are all best.
+
+    Args:
+        table: any; without a column of settings and one of models nothing is marked.
+        metrics: by name; of one that is not here, or of which neither direction is better, nothing is marked.
+    """
+    if table.columns[:2] != ("setting", "model"):
+        return frozenset()
+    has_models = any(not is_baseline(str(row[_MODEL])) for row in table.rows)
+    found = set()
+    for column, name in enumerate(table.columns):
+        direction = metrics[name].higher_is_better if name in metrics else None
+        sign = 0 if direction is None else 1 if direction else -1
+        by_setting: dict[object, dict[int, float]] = {}
+        for place, row in enumerate(table.rows):
+            cell = row[column]
+            is_ranked = not (has_models and is_baseline(str(row[_MODEL])))
+            if sign and is_ranked and isinstance(cell, Value) and cell.value is not None and not cell.missing:
+                by_setting.setdefault(row[_SETTING], {})[place] = sign * float(fixed(cell.value))
+        for scores in by_setting.values():
+            if len(set(scores.values())) > 1:
+                found |= {(place, column) for place, value in scores.items() if value == max(scores.values())}
+    return frozenset(found)
+
+
+def _groups(table: Table) -> dict[str, list[Mark]]:
+    colours = _colours(list(dict.fromkeys(str(row[_MODEL]) for row in table.rows)))
+    groups: dict[str, list[Mark]] = {}
+    for row in table.rows:
+        score, n = row[_MAIN], row[_N]
+        if isinstance(score, Value) and score.value is not None and isinstance(n, int):
+            model = str(row[_MODEL])
+            groups.setdefault(str(row[_SETTING]), []).append(Mark(model, colours[model], n, score, 0.0, 0.0, 0.0))
+    return groups
+
+
+def _colours(models: Sequence[str]) -> dict[str, str]:
+    """Return model -> colour; baselines are grey where there are models to tell from them."""
+    coloured = [model for model in models if not is_baseline(model)] or list(models)
+    return {model: str(coloured.index(model) % N_COLOURS) if model in coloured else "grey" for model in models}
+
+
+def _ends(values: Sequence[float]) -> tuple[float, float]:
+    """Return the ends of the one axis of all settings: 0 to 1, or as far as scores beyond these reach."""
+    return min(0.0, *values, 0.0), max(1.0, *values, 1.0)
+
+
+def _placed(mark: Mark, ends: tuple[float, float]) -> Mark:
+    low, high = mark.score.low, mark.score.high
+
+    def place(value: float) -> float:
+        return round(100 * (value - ends[0]) / (ends[1] - ends[0]), 2)
+
+    x = place(mark.score.value or 0.0)
+    left, right = (x, x) if low is None or high is None else (place(low), place(high))
+    return Mark(mark.model, mark.colour, mark.n, mark.score, x, left, round(right - left, 2))
+
+
+def _finding(metric: str, groups: Mapping[str, Sequence[Mark]]) -> str:
+    """Return the largest and the smallest score of each setting, in words."""
+    found = []
+    for setting, marks in groups.items():
+        ordered = sorted(marks, key=lambda one: -(one.score.value or 0.0))
+        ends = [ordered[0], *([ordered[-1]] if len(ordered) > 1 else [])]
+        found.append(f"{setting}: {' down to '.join(f'{one.model} {fixed(one.score.value or 0.0)}' for one in ends)}")
+    return f"{metric} by setting. {'; '.join(found)}."
+
+
+def _bars(section: Section) -> dict[str, tuple[Piece, ...]]:
+    lost = dict(_lost(section))
+    longest = max((sum(parts.values()) for parts in lost.values()), default=0.0)
+    return {model: tuple(_pieces(parts, longest)) for model, parts in lost.items()} if longest else {}
+
+
+def _lost(section: Section) -> Iterator[tuple[str, dict[str, float]]]:
+    """Yield each model with what its classes contribute to the loss, those above 0, from the section's own tables."""
+    metric = section.conclusion.columns[_MAIN] if section.conclusion else ""
+    head = f"Where the loss is: {metric}, "
+    for table in section.tables:
+        if table.title.startswith(head) and "contribution" in table.columns:
+            place = table.columns.index("contribution")
+            cells = {str(row[0]): row[place] for row in table.rows}
+            yield (
+                table.title.removeprefix(head),
+                {
+                    name: cell.value
+                    for name in CLASSES
+                    if name != NO_LOSS and isinstance(cell := cells.get(name), Value) and cell.value and cell.value > 0
+                },
+            )
+
+
+def _pieces(parts: Mapping[str, float], longest: float) -> Iterator[Piece]:
+    x = 0.0
+    for name, value in parts.items():
+        width = 100 * value / longest
+        yield Piece(name, CLASSES.index(name), value, round(x, 2), round(width, 2))
+        x += width
+
+
+# Pictures of tables, drawn by another process while this one packs texts, as both take long.
+
+
+@contextmanager
+def drawn_meanwhile(sections: Sequence[Section]) -> Iterator[Callable[[], list[tuple[str, bytes]]]]:
+    """Start to draw, and give a function that waits for the pictures: caption and picture of each, in order.
+
+    The other process ends with this one, also where that is killed: else it would hold the output open for ever.
+    """
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        ProcessPoolExecutor(1, get_context("spawn"), _end_with_parent) as pool,
+    ):
+        drawing = pool.submit(plot_sections, sections, Path(folder))
+        yield lambda: [(caption, path.read_bytes()) for path, caption in drawing.result().items()]
+
+
+def _end_with_parent() -> None:
+    Thread(target=_wait_for_parents_end, daemon=True).start()
+
+
+def _wait_for_parents_end() -> None:
+    """End this process once its parent is gone: a pipe between them closes, whatever ended the parent."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+# Our own style and script, and the content policy of the pages that we write: these by their hashes, nothing else.
+
+
+def content_policy(style: str, script: str) -> str:
+    """Return a content policy that lets nothing but one inline style and one inline script run, load or leave a page.
+
+    Pictures may stand in the page itself, as addresses that hold them.
+
+    Args:
+        style: what stands between `<style>` and its end, to the character.
+        script: what stands between `<script>` and its end, to the character.
+    """
+    own = f"style-src '{_hash(style)}'; script-src '{_hash(script)}'; img-src data:"
+    return f"default-src 'none'; {own}; base-uri 'none'; form-action 'none'"
+
+
+def own_text(name: str) -> str:
+    """Return a style, a script or a template of this folder."""
+    return resources.files("ragtasks.reports").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    """Return a content policy's source for an inline element with this text."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")

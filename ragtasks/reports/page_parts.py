@@ -1,0 +1,381 @@
+"""The responses of one model in one setting, as columns: a browser filters and sorts these without unpacking texts."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from ragtasks.errors import BenchmarkFileError, clear_error
+from ragtasks.judges import VerdictOutcome
+from ragtasks.logs import UNKNOWN, Evaluation, Group, Row, group_of, model_names, samples_of
+from ragtasks.metrics import Metric
+from ragtasks.records import Setting
+from ragtasks.reports.tables import ANSWERED, MISSED, NOT_USED, REFUSED, failure_kind
+
+# What can go wrong with a response, as kinds to filter by: the classes of the tables of losses, and gaps.
+
+UNSCORED = "unscored"
+"""The metric that losses are of has no value."""
+NO_VERDICT = "a judge gave no verdict"
+"""A judge was asked and gave no value; others may have given theirs."""
+
+_NO_VIOLATION = {VerdictOutcome.GIVEN.value, VerdictOutcome.NO_STATEMENTS.value, VerdictOutcome.NOT_ASKED.value}
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A kind of failure."""
+
+    name: str
+    """For people, few words."""
+    meaning: str
+    """When a response has it."""
+
+
+FAILURES = (REFUSED, ANSWERED, MISSED, NOT_USED, UNSCORED, NO_VERDICT)
+"""Names of all kinds, in the order in which they are shown; a response has at most one of the first four."""
+
+
+def explained(metric: str) -> list[Failure]:
+    """Return all kinds, in the order of `FAILURES`.
+
+    Args:
+        metric: what losses are measured by, in words.
+    """
+    meanings = (
+        "the passages have an answer, at least of a part, and the response wholly refuses",
+        "the passages have no answer, and the response does not wholly refuse",
+        "answered, and none of the reference passages was shown",
+        f"answered, a reference passage was shown, and {metric} is worse than in setting reference",
+        f"{metric} has no value: the reason stands beside it",
+        "at least one judge was asked and gave none",
+    )
+    return [Failure(*both) for both in zip(FAILURES, meanings, strict=True)]
+
+
+def failures_of(row: Row, metric: str, loss: float | None, outcomes: Iterable[str]) -> list[str]:
+    """Return the names of the kinds that a response has, in the order of `FAILURES`.
+
+    Args:
+        row: its scores and labels.
+        metric: name of what losses are of; without its value the response is unscored.
+        loss: how much worse it is than the same model's response to the reference passages; None: not known.
+        outcomes: what became of each question to a judge, in the words of `VerdictOutcome`.
+    """
+    found = {failure_kind(row, loss)}
+    if row.values.get(metric) is None:
+        found.add(UNSCORED)
+    if any(outcome not in _NO_VIOLATION for outcome in outcomes):
+        found.add(NO_VERDICT)
+    return [name for name in FAILURES if name in found]
+
+
+_DIGITS = 4  # of a score on the page; the logs have them all
+_VERDICT = ("rubric", "judge", "outcome", "label", "value", "reason", "replies", "attempts")
+_BITS = {name: 1 << place for place, name in enumerate(FAILURES)}
+
+
+class Part:
+    """Collects the responses of one model in one setting."""
+
+    def __init__(self, group: Group, model: str, setting: str, metric: str) -> None:
+        self.group = group
+        self.model = model
+        self.setting = setting
+        self.metric = metric
+        self._columns: dict[str, list[Any]] = {
+            name: [] for name in ("task", "answer", "shown", "idk", "idk_reason", "failures")
+        }
+        self._values: dict[str, list[float | None]] = {}
+        self._reasons: dict[str, dict[str, str]] = {}
+        self._verdicts = Stream()
+        self._has_verdicts = False
+
+    def __len__(self) -> int:
+        """Return the number of responses."""
+        return len(self._columns["task"])
+
+    def add(self, logged: Logged, text_store: TextStore, loss: float | None) -> None:
+        """Append one response; its task and passages go to the store."""
+        row, notes = logged.row, logged.doc.get("scoring", {})
+        verdicts, place = notes.get("verdicts", ()), len(self)
+        failures = sum(
+            _BITS[name] for name in failures_of(row, self.metric, loss, (item["outcome"] for item in verdicts))
+        )
+        shown = text_store.passages(logged.doc)
+        cells = (text_store.task(logged.doc), logged.answer, shown, row.idk, notes.get("idk_reason", ""), failures)
+        for column, cell in zip(self._columns.values(), cells, strict=True):
+            column.append(cell)
+        for name in row.values.keys() - self._values.keys():
+            self._values[name] = [None] * place
+        for name, values in self._values.items():
+            value = row.values.get(name)
+            values.append(None if value is None else round(value, _DIGITS))
+        for name, reason in row.unscored.items():
+            self._reasons.setdefault(name, {})[str(place)] = reason
+        self._verdicts.add([[item.get(key) for key in _VERDICT] for item in verdicts])
+        self._has_verdicts = self._has_verdicts or bool(verdicts)
+
+    def pack_scores(self, order: Sequence[str]) -> str:
+        """Return the block of all columns but the verdicts, with the metrics in the order given, others behind them."""
+        names = [*(name for name in order if name in self._values), *sorted(self._values.keys() - set(order))]
+        values = {name: self._values[name] for name in names}
+        return packed({**self._columns, "values": values, "unscored": self._reasons})
+
+    def pack_verdicts(self) -> str | None:
+        """Return the block of the verdicts on each response, None where there are none at all."""
+        return self._verdicts.finish() if self._has_verdicts else None
+
+
+def collect_parts(
+    evaluations: Sequence[Evaluation], metrics: Sequence[str] = ()
+) -> tuple[list[Part], dict[str, TextStore]]:
+    """Return the parts in order of evaluations and settings, and benchmark -> its tasks and passages.
+
+    Evaluations without logged samples have no part.
+
+    Args:
+        evaluations: as from `read_evaluations`.
+        metrics: names of those that losses may be of, as for `name_evaluations`.
+
+    Raises:
+        BenchmarkFileError: logged samples that are broken or have changed.
+    """
+    parts: dict[tuple[Group, str, str], Part] = {}
+    text_stores: dict[str, TextStore] = {}
+    for named in name_evaluations(evaluations, metrics):
+        text_store = text_stores.setdefault(named.evaluation.kind[0], TextStore())
+        for logged in read_logged(named.evaluation):
+            _part_of(named, logged, parts).add(logged, text_store, named.loss(logged.row))
+    return list(parts.values()), text_stores
+
+
+def _part_of(named: Named, logged: Logged, parts: dict[tuple[Group, str, str], Part]) -> Part:
+    key = (named.group, named.model, logged.row.setting)
+    if key not in parts:
+        parts[key] = Part(*key, named.metric.name if named.metric else "")
+    return parts[key]
+
+
+# Which part of the page each evaluation goes to, under which name, and what its losses are measured from.
+
+_WORDS = {"benchmark": "", "metrics": "suite", "encoder of BERTScore": "encoder", "IDK detector": "refusals found by"}
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """An evaluation with logged samples, and its name on the page."""
+
+    evaluation: Evaluation
+    """As read."""
+    model: str
+    """Name of the model, as in the tables."""
+    group: Group
+    """What it may be compared with."""
+    metric: Metric | None
+    """The score that losses are of: the first asked for, else the suite's first, that any of the group has; None where
+    none has.
+    """
+    references: Mapping[str, float | None]
+    """Task id -> the model's score in the setting `reference`; empty where it was not evaluated there."""
+
+    def loss(self, row: Row) -> float | None:
+        """Return how much worse a response is than that to the reference passages; None where that is not known."""
+        before, after = self.references.get(row.task_id), row.values.get(self.metric.name) if self.metric else None
+        if self.metric is None or self.metric.higher_is_better is None or before is None or after is None:
+            return None
+        return before - after if self.metric.higher_is_better else after - before
+
+
+def name_evaluations(evaluations: Sequence[Evaluation], metrics: Sequence[str] = ()) -> list[Named]:
+    """Return the evaluations that have logged samples, named as in the tables, in the order given.
+
+    See `ragtasks.logs.model_names`.
+
+    Args:
+        evaluations: as from `read_evaluations`.
+        metrics: names of those that losses may be of, the first that a group has; empty, or none of them there: the
+            suite's first.
+    """
+    names_of = zip(evaluations, model_names(evaluations), strict=True)
+    named = [(evaluation, name, group_of(evaluation)) for evaluation, name in names_of if evaluation.samples]
+    members: dict[Group, list[Evaluation]] = {}
+    for evaluation, _, group in named:
+        members.setdefault(group, []).append(evaluation)
+    first = {group: _first_metric(own, metrics) for group, own in members.items()}
+    references: dict[tuple[Group, str], dict[str, float | None]] = {}
+    for evaluation, name, group in named:
+        metric, own = first[group], references.setdefault((group, name), {})
+        if metric is not None:
+            rows = [row for row in evaluation.rows if row.setting == Setting.REFERENCE.value]
+            own.update((row.task_id, row.values.get(metric.name)) for row in rows)
+    return [Named(item, name, group, first[group], references[group, name]) for item, name, group in named]
+
+
+def group_labels(groups: Sequence[Group]) -> dict[Group, str]:
+    """Return what tells groups apart, in words: only where they differ, so nothing for a single one."""
+    provenance = {group: {"benchmark": group[0][0], **dict(group[2])} for group in groups}
+    names = dict.fromkeys(name for own in provenance.values() for name in own)
+    differing = [name for name in names if len({own.get(name) for own in provenance.values()}) > 1]
+    return {
+        group: "; ".join(f"{_WORDS.get(name, name)} {own.get(name, UNKNOWN)}".strip() for name in differing)
+        for group, own in provenance.items()
+    }
+
+
+def _first_metric(evaluations: Sequence[Evaluation], metrics: Sequence[str]) -> Metric | None:
+    rows = [row for evaluation in evaluations for row in evaluation.rows]
+    valued = {name for row in rows for name, value in row.values.items() if value is not None}
+    present = {metric.name: metric for metric in evaluations[0].metrics if metric.name in valued}
+    return next((present[name] for name in (*metrics, *present) if name in present), None)
+
+
+# JSON that travels inside a page: compressed, in base64, and unpacked by the browser when it is looked at.
+# The alphabet of base64 has no `<`, so no text of a model can end the element that holds it.
+
+_LEVEL = 4  # 6 is a tenth smaller and takes twice as long
+
+
+class Stream:
+    """A JSON array that is compressed while it grows: judges' replies are large, and there are many."""
+
+    def __init__(self) -> None:
+        self._packer = zlib.compressobj(_LEVEL)
+        self._chunks: list[bytes] = []
+        self._n = 0
+
+    def add(self, item: Any) -> None:
+        """Append one item of plain JSON values."""
+        self._chunks.append(self._packer.compress((b"," if self._n else b"[") + orjson.dumps(item)))
+        self._n += 1
+
+    def finish(self) -> str:
+        """Return the array as base64 of a zlib stream; nothing can be added any more."""
+        tail = self._packer.compress(b"]" if self._n else b"[]") + self._packer.flush()
+        return base64.b64encode(b"".join([*self._chunks, tail])).decode("ascii")
+
+
+def packed(value: Any) -> str:
+    """Return plain JSON values as base64 of a zlib stream; the same values give the same text."""
+    return base64.b64encode(zlib.compress(orjson.dumps(value), _LEVEL)).decode("ascii")
+
+
+# The tasks and passages of one benchmark, each held once however many models saw it.
+# What a list of tasks needs is one block; the long texts (passages, earlier turns) are a block for each domain.
+
+Passage = tuple[str, str, str]
+"""Id, title and text: an id alone may name other texts in other runs."""
+
+
+@dataclass(slots=True)
+class _Texts:
+    """The long texts of a domain."""
+
+    passages: dict[Passage, int] = field(default_factory=dict)
+    """Passage -> its place."""
+    histories: dict[tuple[tuple[str, str], ...], int] = field(default_factory=dict)
+    """Earlier messages (role, text) of a task -> their place."""
+
+
+class TextStore:
+    """Collects tasks and passages, and packs them."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[tuple[Any, ...], int] = {}
+        self._texts: dict[str, _Texts] = {}
+
+    def task(self, doc: Mapping[str, Any]) -> int:
+        """Return the place of a doc's task; one that is there already, with the same texts, keeps its place."""
+        texts = self._texts.setdefault(doc["domain"], _Texts())
+        history = tuple((message["role"], message["content"]) for message in doc["history"])
+        record = (
+            doc["task_id"],
+            doc["conversation_id"],
+            doc["turn"],
+            doc["domain"],
+            doc["answerability"],
+            tuple(doc["question_types"]),
+            doc["multi_turn"],
+            doc["question"],
+            doc["target"],
+            tuple(doc["references"]),
+            texts.histories.setdefault(history, len(texts.histories)),
+        )
+        return self._tasks.setdefault(record, len(self._tasks))
+
+    def passages(self, doc: Mapping[str, Any]) -> list[int]:
+        """Return the places of the passages that a doc shows, in its order, among those of its domain."""
+        texts = self._texts.setdefault(doc["domain"], _Texts())
+        shown = [(item["passage_id"], item["title"], item["text"]) for item in doc["passages"]]
+        return [texts.passages.setdefault(passage, len(texts.passages)) for passage in shown]
+
+    def pack_tasks(self) -> str:
+        """Return the block of tasks: one array each, in the order of the fields in `task`."""
+        return packed(list(self._tasks))
+
+    def pack_texts(self) -> dict[str, str]:
+        """Return domain -> the block of its passages and histories."""
+        return {
+            domain: packed({"passages": list(texts.passages), "histories": list(texts.histories)})
+            for domain, texts in self._texts.items()
+        }
+
+
+# The logged samples of an evaluation with their texts, one at a time: all of them together would fill the memory.
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """One response with its scores and its texts."""
+
+    row: Row
+    """What was scored."""
+    doc: Mapping[str, Any]
+    """The task as the model saw it, with what the scoring noted."""
+    answer: str
+    """What the model said, thinking text removed; empty where the log has no text."""
+
+
+def read_logged(evaluation: Evaluation) -> Iterator[Logged]:
+    """Yield the responses of an evaluation, in the order of its rows.
+
+    Raises:
+        BenchmarkFileError: a file is broken, or is not the one that the rows were read from.
+    """
+    rows = iter(evaluation.rows)
+    for path in evaluation.samples.values():
+        yield from _file(path, rows)
+    left = next(rows, None)
+    if left is not None:
+        raise _changed(
+            str(evaluation.source), f"task {left.task_id}, as when the rows were read", "a log that ends before"
+        )
+
+
+def _file(path: Path, rows: Iterator[Row]) -> Iterator[Logged]:
+    for line in samples_of(path):
+        row = next(rows, None)
+        doc = line.sample.get("doc")
+        if row is None or not isinstance(doc, dict) or doc.get("task_id") != row.task_id:
+            found = doc.get("task_id") if isinstance(doc, dict) else doc
+            expected = f"task {row.task_id}, as when the rows were read" if row else "no more line"
+            raise _changed(f"{path}: line {line.number}", expected, repr(found))
+        yield Logged(row, doc, _text(line.sample.get("filtered_resps")))
+
+
+def _changed(where: str, expected: str, found: str) -> BenchmarkFileError:
+    message = clear_error(
+        "logged samples", where=where, expected=expected, found=found, next_step="read the results again"
+    )
+    return BenchmarkFileError(message)
+
+
+def _text(replies: object) -> str:
+    """Return the answer; what is no text, such as a likelihood, is no answer."""
+    return replies[0] if isinstance(replies, list) and replies and isinstance(replies[0], str) else ""

@@ -1,0 +1,357 @@
+"""Pictures of a report's tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragtasks.errors import ConfigurationError, MissingExtraError, clear_error
+from ragtasks.reports.tables import is_baseline
+from ragtasks.tables import Cell, Section, Table, Value, fixed
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+# Pictures of a report's tables: settings side by side as bars, every dimension as points, turn by turn as lines.
+# Only what stands in a table is drawn, with its interval, and no mean is computed here. Baselines are grey where
+# there are models. Scores between 0 and 1 share one scale, and no line leads through a score of one task. Drawn on
+# scores of their own, without pyplot, so that no window system and no state of the caller is involved.
+
+# Okabe and Ito's palette, which colour-blind readers can tell apart too; marks tell models apart where colours run out.
+_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
+_GREYS = ("#8a8a8a", "#bbbbbb", "#5a5a5a", "#d5d5d5")
+_MARKS = ("o", "s", "^", "D", "v", "P")
+_HATCHES = ("", "//", "..", "xx")
+_GROUP_WIDTH = 0.8
+_DOTS_PER_INCH = 100
+_WIDTH_INCHES, _ROW_INCHES, _LINE_INCHES = 12.0, 3.2, 0.22
+_PANEL_INCHES, _BELOW_INCHES = 2.4, 0.45  # of a row's height; a panel's own title stands above it
+_SCALE_INCHES, _MARGIN_INCHES = 0.55, 0.1  # left of each panel, and right of the last one
+_LEGEND_COLUMNS = 3
+_STYLE: dict[Any, Any] = {
+    "font.size": 9,
+    "axes.edgecolor": "#444444",
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.6,
+    "hatch.color": "white",
+    "text.parse_math": False,  # a model's name is the user's own text: dollar signs in it are no formula
+}
+_TURNS = "turn by turn"
+_PALENESS = 0.35
+_BEYOND = 0.06  # room that is left above 1, as for points on it
+
+_Looks = Mapping[str, tuple[str, str, str]]
+"""Model -> colour, mark, hatch: the same in all panels of a picture."""
+
+
+def plot_sections(sections: Sequence[Section], folder: Path) -> dict[Path, str]:
+    """Return picture -> caption and finding: the pictures (PNG) that were drawn into a folder; {} without tables.
+
+    One picture a table of settings, one a table of dimensions; other tables are not drawn. The same tables give the
+    same bytes. A caption is one line, the titles of section and table; what the picture shows, for those who cannot see
+    it, is another, which is in the file too. Existing files of these names are replaced.
+
+    Args:
+        sections: as from `report_sections`.
+        folder: where the pictures go; made where it is not there.
+
+    Raises:
+        ConfigurationError: the folder cannot be written to.
+        MissingExtraError: matplotlib is not installed.
+    """
+    try:
+        import matplotlib as mpl
+    except ImportError as error:
+        raise MissingExtraError("matplotlib", "report", "a picture of a report") from error
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        defaults = dict[Any, Any](mpl.rcParamsDefault)
+        defaults.pop("backend", None)  # setting it loads pyplot
+        with mpl.rc_context({**defaults, **_STYLE}):
+            return {
+                _draw(picture, folder): f"{picture.caption}\n{picture.finding}" for picture in pictures_of(sections)
+            }
+    except OSError as error:
+        where, found = str(error.filename or folder), error.strerror or str(error)
+        next_step = "name another folder"
+        message = clear_error("plots", where=where, expected="a folder to write to", found=found, next_step=next_step)
+        raise ConfigurationError(message) from error
+
+
+def _draw(picture: Picture, folder: Path) -> Path:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure as Canvas
+
+    head = _LINE_INCHES * (picture.title.count("\n") + 1.5)
+    foot = _LINE_INCHES * (-(-len(picture.models) // _LEGEND_COLUMNS) + 0.5)
+    height = head + _ROW_INCHES * len(picture.rows) + foot
+    canvas = Canvas(figsize=(_WIDTH_INCHES, height), dpi=_DOTS_PER_INCH, facecolor="white")
+    looks, handles = _looks(picture.models), dict[str, Any]()
+    for number, row in enumerate(picture.rows, start=1):
+        bottom = height - head - number * _ROW_INCHES + _BELOW_INCHES
+        for panel, (left, width) in zip(row, _widths(row), strict=True):
+            box = (left / _WIDTH_INCHES, bottom / height, width / _WIDTH_INCHES, _PANEL_INCHES / height)
+            handles |= _draw_panel(canvas.add_axes(box), panel, looks)
+    _align(canvas.get_axes())
+    canvas.suptitle(picture.title, fontsize=11, y=1 - _LINE_INCHES / 2 / height)
+    # Given by hand: a legend that is made of labels leaves out names that begin with an underscore.
+    shown = [handles[model] for model in picture.models]
+    canvas.legend(shown, picture.models, loc="lower center", ncols=_LEGEND_COLUMNS, frameon=False)
+    path = folder / f"{picture.name}.png"
+    # Not `savefig`, which draws everything once more beforehand: these places are known without a trial.
+    agg: Any = FigureCanvasAgg(canvas)  # no type is known of its method
+    agg.print_png(path, metadata={"Software": "ragtasks", "Description": picture.finding})
+    return path
+
+
+def _widths(row: Sequence[Panel]) -> Iterator[tuple[float, float]]:
+    """Yield left edge and width of each panel in inches: wide as it has bars or points, with room for its scale."""
+    room = _WIDTH_INCHES - _MARGIN_INCHES - _SCALE_INCHES * len(row)
+    left = 0.0
+    for panel in row:
+        left += _SCALE_INCHES
+        width = room * slots(panel) / sum(map(slots, row))
+        yield left, width
+        left += width
+
+
+def _looks(models: Sequence[str]) -> _Looks:
+    """Return how each model looks; colours begin anew with another mark and hatch where they run out."""
+    looks = {}
+    coloured = [model for model in models if not is_baseline(model)] or list(models)
+    for colours, chosen in ((_COLOURS, coloured), (_GREYS, [model for model in models if model not in coloured])):
+        for index, model in enumerate(chosen):
+            again = index // len(colours)
+            looks[model] = (colours[index % len(colours)], _MARKS[again % len(_MARKS)], _HATCHES[again % len(_HATCHES)])
+    return looks
+
+
+def _draw_panel(axes: Axes, panel: Panel, looks: _Looks) -> dict[str, Any]:
+    """Return model -> what the legend shows for it."""
+    handles = {}
+    width = _GROUP_WIDTH / len(panel.series)
+    for index, (model, scores) in enumerate(panel.series.items()):
+        shift = (index + 0.5) * width - _GROUP_WIDTH / 2
+        points = {place + shift: scores[group] for place, group in enumerate(panel.groups) if group in scores}
+        handles[model] = _draw_series(axes, panel, model, points, looks[model])
+    axes.set_title(panel.title, loc="left", fontsize=10)
+    axes.set_xticks(range(len(panel.groups)), panel.groups, fontsize=label_size(panel))
+    axes.set_xlim(-0.5, len(panel.groups) - 0.5)
+    return handles
+
+
+def _draw_series(
+    axes: Axes, panel: Panel, model: str, points: Mapping[float, Value], look: tuple[str, str, str]
+) -> Any:
+    colour, mark, hatch = look
+    places, values = list(points), [score.value or 0.0 for score in points.values()]
+    whiskers: dict[str, Any] = {"elinewidth": 1.0, "capsize": 2.0}
+    reaches = _reaches(points.values())
+    if panel.is_of_settings:
+        width = 0.92 * _GROUP_WIDTH / len(panel.series)
+        axes.errorbar(places, values, yerr=reaches, fmt="none", ecolor="#222222", **whiskers)
+        bars = axes.bar(places, values, width, color=colour, hatch=hatch, label=model)
+        for bar, score in zip(bars, points.values(), strict=True):
+            bar.set_alpha(_PALENESS if score.missing else None)
+        return bars
+    line = "-" if panel.title == _TURNS else "none"
+    style: dict[str, Any] = {"color": colour, "marker": mark, "markersize": 4, "linestyle": line, "linewidth": 1.0}
+    if any(score.missing for score in points.values()):
+        style["alpha"] = _PALENESS
+    own = axes.errorbar(places, values, yerr=reaches, label=model, **style | {"linestyle": "none"}, **whiskers)
+    joined = [place for place, score in points.items() if score.n_scored > 1]
+    if line == "-" and len(joined) > 1:
+        axes.plot(joined, [points[place].value or 0.0 for place in joined], **style | {"marker": ""})
+    return own
+
+
+def _align(panels: Sequence[Axes]) -> None:
+    """Let every axis reach down to 0, and give those of scores between 0 and 1 one scale."""
+    ends = [axes.get_ylim() for axes in panels]
+    for axes, (low, high) in zip(panels, ends, strict=True):
+        is_share = low >= -_BEYOND and high <= 1 + _BEYOND
+        bottom = 0.0 if axes.patches else -_BEYOND / 2  # a point on the axis would be cut in half
+        axes.set_ylim(*((bottom, 1 + _BEYOND) if is_share else (min(0.0, low), high)))
+
+
+def _reaches(scores: Iterable[Value]) -> list[list[float]]:
+    """Return how far each interval reaches below and above its mean; 0 where there is none, which draws nothing."""
+    below, above = [], []
+    for score in scores:
+        value, low, high = score.value, score.low, score.high
+        known = None if value is None or low is None or high is None else (value - low, high - value)
+        below.append(known[0] if known else 0.0)
+        above.append(known[1] if known else 0.0)
+    return [below, above]
+
+
+# What is drawn of a report's tables: panels with groups along an axis and a series of scores a model.
+
+_MANY_GROUPS = 9  # labels below so many groups are printed smaller
+_LABEL_SIZE, _SMALL_LABEL_SIZE = 8.0, 6.5
+_ROW_SLOTS = 80  # bars or points of one row of panels that can still be told apart
+_LETTER_SLOTS = 0.58  # what a letter of a label is wide, capitals included
+_SETTINGS_HEADS, _DIMENSION_HEADS = ("setting", "model", "n"), ("dimension", "value", "n")
+_WHISKERS = "lines: 95 % intervals over conversations"
+_PALE = "pale: over fewer tasks than the setting has, not to be ranked with the others"
+_RESTS_ON = ("encoder of BERTScore", "IDK detector")
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One pair of axes."""
+
+    title: str
+    """A metric, or a dimension."""
+    groups: tuple[str, ...]
+    """Labels along the axis."""
+    series: Mapping[str, Mapping[str, Value]]
+    """Model -> group -> score that has a value; a model may lack a group."""
+    is_of_settings: bool
+    """Whether the groups are settings; else they are the values of a dimension."""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """One file."""
+
+    name: str
+    """Its name, without the ending."""
+    caption: str
+    """Titles of its section and its table."""
+    finding: str
+    """What it shows, in words."""
+    title: str
+    """What stands above the panels: the caption, and what the scores rest on."""
+    rows: tuple[tuple[Panel, ...], ...]
+    """Panels, row by row."""
+    models: tuple[str, ...]
+    """All models of the panels, in the order of the table."""
+
+
+def pictures_of(sections: Sequence[Section]) -> Iterator[Picture]:
+    """Yield every picture; two sections of one title still have names of their own."""
+    for number, section in enumerate(sections, start=1):
+        known = section.provenance
+        provenance = "; ".join(f"{name}: {known[name]}" for name in _RESTS_ON if name in known)
+        for table in section.tables:
+            panels = [panel for panel in _panels(table) if panel.series]
+            if panels:
+                name = re.sub(r"[^a-z0-9]+", "_", f"{number} {section.title} {table.title}".lower()).strip("_")
+                whiskers = _WHISKERS if any(map(_has_interval, panels)) else ""
+                caption = f"{section.title}: {table.title}"
+                pale = _PALE if any(map(_has_missing, panels)) else ""
+                title = "\n".join(line for line in (caption, provenance, whiskers, pale) if line)
+                models = tuple(dict.fromkeys(model for panel in panels for model in panel.series))
+                yield Picture(name, caption, _finding(panels), title, tuple(_rows(panels)), models)
+
+
+def _panels(table: Table) -> Iterator[Panel]:
+    """Yield a panel a metric, or a panel a dimension; nothing for a table of another shape."""
+    if table.columns[:3] == _SETTINGS_HEADS:
+        for place, metric in enumerate(table.columns[3:], start=3):
+            counted = _counted(table)
+            cells = [(f"{row[0]}\nn={counted[str(row[0])]}", str(row[1]), row[place]) for row in table.rows]
+            if not metric.endswith("coverage"):
+                yield _panel(metric, cells, is_of_settings=True)
+    if table.columns[:3] == _DIMENSION_HEADS:
+        models = table.columns[3:]
+        for dimension in dict.fromkeys(str(row[0]) for row in table.rows):
+            rows = [row for row in table.rows if row[0] == dimension]
+            cells = [
+                (f"{row[1] or 'tasks'}\nn={row[2]}", model, cell)
+                for row in rows
+                for model, cell in zip(models, row[3:], strict=True)
+            ]
+            yield _panel(dimension, cells, is_of_settings=False)
+
+
+def _panel(title: str, cells: Sequence[tuple[str, str, Cell]], *, is_of_settings: bool) -> Panel:
+    """Return a panel of (group, model, cell); what has no value leaves a gap: a bar of no height would read as 0."""
+    series: dict[str, dict[str, Value]] = {}
+    for group, model, cell in cells:
+        if isinstance(cell, Value) and cell.value is not None:
+            series.setdefault(model, {})[group] = cell
+    return Panel(title, tuple(dict.fromkeys(group for group, *_ in cells)), series, is_of_settings)
+
+
+def _counted(table: Table) -> dict[str, str]:
+    """Return setting -> responses of each model, the fewest and the most of them where they differ."""
+    counts: dict[str, list[int]] = {}
+    for row in table.rows:
+        if isinstance(row[2], int):
+            counts.setdefault(str(row[0]), []).append(row[2])
+    ends = {setting: (min(own), max(own)) for setting, own in counts.items()}
+    return {setting: f"{low}" if low == high else f"{low} to {high}" for setting, (low, high) in ends.items()}
+
+
+def _finding(panels: Sequence[Panel]) -> str:
+    """Return the highest and the lowest score: of the settings' first metric, or of a dimension by the first model."""
+    first = _without_baselines(panels[0])
+    if first.is_of_settings:
+        found = []
+        for group in first.groups:
+            means = {model: own[group].value or 0.0 for model, own in first.series.items() if group in own}
+            found += [f"{group.split(chr(10))[0]}: {_ends(means)}"] if means else []
+        return f"{first.title} by setting. {'; '.join(found)}."
+    model, scores = max(first.series.items(), key=lambda item: max(score.value or 0.0 for score in item[1].values()))
+    said = [f"{model}: {first.title} {fixed(next(iter(scores.values())).value or 0.0)}"]
+    for panel in panels[1:]:
+        own = panel.series.get(model, {})
+        if len(own) > 1:
+            said.append(
+                f"{panel.title}: {_ends({group.split(chr(10))[0]: one.value or 0.0 for group, one in own.items()})}"
+            )
+    return f"{'; '.join(said)}."
+
+
+def _without_baselines(panel: Panel) -> Panel:
+    models = {model: scores for model, scores in panel.series.items() if not is_baseline(model)}
+    return replace(panel, series=models or panel.series)
+
+
+def _ends(scores: Mapping[str, float]) -> str:
+    ordered = sorted(scores, key=lambda name: -scores[name])
+    ends = [ordered[0], *([ordered[-1]] if len(ordered) > 1 else [])]
+    return " down to ".join(f"{name} {fixed(scores[name])}" for name in ends)
+
+
+def _has_interval(panel: Panel) -> bool:
+    return any(score.low is not None for scores in panel.series.values() for score in scores.values())
+
+
+def _has_missing(panel: Panel) -> bool:
+    return any(score.missing for scores in panel.series.values() for score in scores.values())
+
+
+def _rows(panels: Sequence[Panel]) -> list[tuple[Panel, ...]]:
+    """Return the panels in rows, each panel in the first that has room for it."""
+    rows: list[list[Panel]] = []
+    for panel in panels:
+        room = (row for row in rows if sum(map(slots, row)) + slots(panel) <= _ROW_SLOTS)
+        row = next(room, None)
+        if row is None:
+            rows.append(row := [])
+        row.append(panel)
+    return [tuple(row) for row in rows]
+
+
+def slots(panel: Panel) -> float:
+    """Return the room that a panel needs: for its bars or points, and for the labels below them."""
+    longest = max(len(line) for group in panel.groups for line in group.split("\n"))
+    label = (longest + 1) * _LETTER_SLOTS * label_size(panel) / _LABEL_SIZE
+    return len(panel.groups) * max(3, len(panel.series) + 1, label)
+
+
+def label_size(panel: Panel) -> float:
+    """Return the size of a panel's labels: smaller where there are many."""
+    return _LABEL_SIZE if len(panel.groups) < _MANY_GROUPS else _SMALL_LABEL_SIZE

@@ -1,0 +1,227 @@
+"""Passages for conversations that go on while an evaluation runs: each question is searched for as it comes up.
+
+Like the searching of rewrites this calls the precompute stage, here before a model is asked and not after. What is
+missing is an error then: a model that is shown no passages would be another system.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragtasks.benchmarks import Benchmark, Doc, response_of
+from ragtasks.clients import KeptReplies, OpenAIClient, Secrets, credentials_for
+from ragtasks.config import EvaluationConfig
+from ragtasks.errors import ConfigurationError, JudgeError, MissingExtraError, RagtasksError
+from ragtasks.metrics import Searched, score_run
+from ragtasks.progress import progress_bars
+from ragtasks.records import Passage, Task
+from ragtasks.scoring._failures import survive
+
+if TYPE_CHECKING:
+    from retrieval_cache.queries import Queries
+    from retrieval_cache.retrievers import Retriever
+
+
+Search = Callable[[Mapping[str, str]], Mapping[str, tuple[Passage, ...]]]
+"""Task id -> query, to task id -> passages, best first."""
+
+
+class LiveRetrieval:
+    """A retriever, and what of a conversation is sent to it."""
+
+    def __init__(self, benchmark: Benchmark, config: EvaluationConfig, store: Path, secrets: Secrets) -> None:
+        """Choose retriever, query form and rewriter.
+
+        Args:
+            benchmark: whose corpora are searched.
+            config: names `retriever`, `queries` and `rewriter`; a benchmark's own rewrites are of its own history, and
+                are refused.
+            store: the run store, where indexes and the rewriter's replies are kept.
+            secrets: variable -> key of a server.
+
+        Raises:
+            RagtasksError: an unknown retriever or form, a rewriter that is missing or has nothing to do, a library that
+                is not installed.
+        """
+        from retrieval_cache.live import checked_form, searcher_of_many
+        from retrieval_cache.spec import parse
+        from retrieval_cache.store import RunStore
+
+        self._form = checked_form(config.queries, has_rewriter=config.rewriter is not None)
+        self._line = parse(config.retriever, secrets, RunStore(store).replies).name
+        self._open = partial(searcher_of_many, benchmark, line=self._line, store=store, secrets=secrets)
+        self._searches: dict[str, Search] = {}
+        self._rewriter = rewriter = config.rewriter
+        self._client = None
+        if rewriter is not None:
+            self._client = KeptReplies(
+                OpenAIClient(rewriter, credentials_for(rewriter, secrets)), RunStore(store).replies
+            )
+        self._n_asked = 0
+        self._fallbacks: Counter[str] = Counter()
+
+    def options(self) -> dict[str, Any]:
+        """Return what decides the passages beside the conversation."""
+        rewriter = {"rewriter": self._rewriter.model} if self._rewriter is not None else {}
+        return {"retriever": self._line, "queries": self._form, **rewriter}
+
+    def counts(self) -> dict[str, Any]:
+        """Return how many questions were to be rewritten, and reason -> those that are the last turn instead."""
+        return {"rewrites_asked": self._n_asked, "fallbacks": dict(self._fallbacks)} if self._n_asked else {}
+
+    def problem(self) -> str:
+        """Return that too few questions were rewritten, empty where enough were: last turns are no rewrites."""
+        from retrieval_cache.queries import MIN_REWRITTEN
+
+        n_rewritten = self._n_asked - self._fallbacks.total()
+        if n_rewritten >= MIN_REWRITTEN * self._n_asked:
+            return ""
+        reasons = "; ".join(f"{n}: {reason}" for reason, n in self._fallbacks.most_common(3))
+        return f"the rewriter rewrote {n_rewritten} of {self._n_asked} questions, the others are last turns ({reasons})"
+
+    def prepare(self, domains: Iterable[str]) -> None:
+        """Index the corpora of some domains.
+
+        Raises:
+            RagtasksError: a corpus is missing, or the retriever cannot search for new queries.
+        """
+        for domain in dict.fromkeys(domains):
+            if domain not in self._searches:
+                self._searches[domain] = self._open(domain)
+
+    def with_passages(self, docs: Sequence[Doc]) -> list[Doc]:
+        """Return the docs with the passages that their conversations find, and the queries.
+
+        Raises:
+            RagtasksError: as the retriever; the rewriter gave no reply, what it replied before is kept.
+        """
+        if not docs:
+            return []
+        queries = self._queries([response_of(doc, "").task for doc in docs])
+        found: dict[str, tuple[Passage, ...]] = {}
+        for domain in dict.fromkeys(doc["domain"] for doc in docs):
+            self.prepare([domain])
+            own = [doc["task_id"] for doc in docs if doc["domain"] == domain]
+            found |= self._searches[domain]({task_id: queries.texts[task_id] for task_id in own})
+        return [_shown(doc, queries.texts[doc["task_id"]], found[doc["task_id"]]) for doc in docs]
+
+    def _queries(self, tasks: Sequence[Task]) -> Queries:
+        from retrieval_cache.queries import rewrite_queries, select_queries
+
+        if self._client is None:
+            return select_queries(tasks, self._form)
+        with progress_bars() as progress:
+            rewrites = rewrite_queries(tasks, self._client, progress=progress)
+        if rewrites.n_unanswered:
+            raise JudgeError(
+                f"{rewrites.n_unanswered} of {rewrites.n_asked} questions got no reply from the rewriter; what was "
+                "answered is kept. Next step: run the same command again"
+            )
+        self._n_asked += rewrites.n_asked
+        self._fallbacks += rewrites.fallback_counts()
+        return rewrites.queries()
+
+
+def _shown(doc: Doc, query: str, passages: Iterable[Passage]) -> Doc:
+    shown = [{"passage_id": item.passage_id, "title": item.title, "text": item.text} for item in passages]
+    return {**doc, "run": "live", "query": query, "passages": shown}
+
+
+# Searches a benchmark's corpora while an evaluation runs, for queries that the evaluated model wrote.
+# Rewriting is retrieval: its score is what a retriever finds. So this one module of the library calls the
+# precompute stage, which else is met at a file format; the indexes are the stage's own, in the run store, made once
+# a corpus. What is missing is said before a model runs, and its scores are unscored: like an encoder, it costs no
+# answer.
+
+_LOGGER = logging.getLogger(__name__)
+
+
+class CorpusSearch:
+    """A retriever over the corpora of one benchmark; each is indexed when it is first needed, or prepared."""
+
+    def __init__(self, benchmark: Benchmark, line: str, store: Path, secrets: Secrets) -> None:
+        """Choose the retriever.
+
+        Args:
+            benchmark: whose corpora are searched.
+            line: the retriever, as `ragtasks retrieve --retriever` takes it.
+            store: the run store, where indexes and the replies of listwise rerankers are kept.
+            secrets: variable -> key of a server.
+
+        Raises:
+            ConfigurationError: an unknown retriever or option. A missing library is none: it makes `missing`.
+            CacheError: the file of replies is needed and cannot be used.
+        """
+        from retrieval_cache.spec import parse
+        from retrieval_cache.store import RunStore
+
+        self._benchmark = benchmark
+        self._store = RunStore(store)
+        self._make = partial(parse, line, secrets, self._store.replies)
+        self._retrievers: dict[str, Retriever] = {}
+        self._reasons: dict[str, str] = {}
+        self._description: dict[str, Any] = {"line": line}
+        self.missing = ""
+        """Why nothing can be searched at all; empty where that is not known."""
+        try:
+            retriever = self._make()
+            self._description = {"line": retriever.name, **retriever.describe()}
+            score_run({}, ())  # needs libraries of the same extra
+        except MissingExtraError as error:
+            self.missing = f"{error}"
+            _LOGGER.warning("rewrites will not be searched: their retrieval scores will be unscored. %s", error)
+
+    def describe(self) -> dict[str, Any]:
+        """Return retriever, parameters and versions, what it counted, and why anything could not be searched."""
+        from retrieval_cache.retrievers import statistics_of
+
+        counted = {domain: dict(counts) for domain, item in self._retrievers.items() if (counts := statistics_of(item))}
+        unsearched = {"all": self.missing} if self.missing else dict(self._reasons)
+        return {**self._description, **({"statistics": counted} if counted else {}), "unsearched": unsearched}
+
+    def prepare(self, domains: Iterable[str]) -> None:
+        """Index the corpora of some domains; a warning says which cannot be searched, and why.
+
+        Raises:
+            ConfigurationError: a retriever that cannot search for new queries.
+        """
+        for domain in dict.fromkeys(domains):
+            if not self.missing and domain not in self._retrievers and domain not in self._reasons:
+                self._open(domain)
+
+    def _open(self, domain: str) -> None:
+        from retrieval_cache.indexes import domain_retriever
+        from retrieval_cache.stage import DEPTH
+
+        try:
+            with progress_bars() as progress:
+                found = domain_retriever(self._benchmark, domain, self._make, self._store, progress)
+                found.search({}, DEPTH)  # a retriever that does not go as deep is refused before a model runs
+        except ConfigurationError:
+            raise
+        except (RagtasksError, OSError) as error:
+            self._reasons[domain] = f"corpus of {domain}: {error}"
+            _LOGGER.warning("rewrites in %s will not be searched: their scores will be unscored. %s", domain, error)
+        else:
+            self._retrievers[domain] = found
+
+    def __call__(self, domain: str, texts: Collection[str]) -> Searched:
+        """Return what is found for each text in the corpus of a domain, or why nothing can be searched."""
+        return survive(
+            f"search of {domain}", lambda: self._search(domain, texts), lambda reason: Searched(None, reason)
+        )
+
+    def _search(self, domain: str, texts: Collection[str]) -> Searched:
+        from retrieval_cache.stage import DEPTH
+
+        self.prepare([domain])
+        if domain not in self._retrievers:
+            return Searched(None, self.missing or self._reasons[domain])
+        with progress_bars() as progress:
+            # The depth of stored runs: reranking and fusion depend on it, and scores are to be the same.
+            return Searched(self._retrievers[domain].search({text: text for text in texts}, DEPTH, progress))

@@ -1,0 +1,562 @@
+"""What scores of a benchmark let one conclude, where its tasks are not independent."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragtasks.errors import ConfigurationError, clear_error, close_matches
+
+# Means with their standard errors, intervals and tests over clusters, all three by one statistic.
+# A mean over tasks is a ratio of two sums over conversations: values over counts. Its 95 % interval holds the means
+# that the test does not reject at 5 %, so p is at most 0.05 where the interval leaves a mean out, and nowhere else.
+# How far a mean is from another one is the smaller of two distances, both held against Student's quantiles:
+# - the distance in standard errors; where scores have two bounds, as nearly all have, with the standard error that
+# the   other mean would have, as in Wilson's score interval, whose ends never leave the bounds; - where the other
+# mean is on the side of the longer tail, also that distance corrected for skewness by Hall's   transformation. Few
+# conversations often miss a long tail: then their mean is off, and their spread too small. They   show too little
+# skewness for the same reason, so it is taken for larger than it is.
+# The standard error is that of Bell and McCaffrey (CR2), which makes up for large conversations fitting themselves,
+# with their degrees of freedom less two, for skewness and spread are known together. `perf/mean_tests.py` and
+# `perf/interval_coverage.py` print what this gives beside other methods; docs/statistics.md has the tables.
+# Sources: R. M. Bell and D. F. McCaffrey, Bias reduction in standard errors for linear regression with multi-stage
+# samples (2002); E. B. Wilson, Probable inference, the law of succession, and statistical inference (1927); P.
+# Hall, On the removal of skewness by transformation (1992); W. G. Cochran, Sampling Techniques (3rd ed., 1977),
+# section 6.3, for the standard error of a ratio that is reported.
+
+MIN_CLUSTERS = 10
+"""Fewest clusters of an interval: with fewer, none of the methods tried covers what it says."""
+
+NOTHING_SCORED = "nothing is scored"
+"""The reason of a mean without values."""
+TOO_FEW_CLUSTERS = f"fewer than {MIN_CLUSTERS} conversations"
+"""The reason of a mean without an interval: too few clusters."""
+NOTHING_VARIES = "all conversations have the same mean"
+"""The reason of a mean without an interval: the values say nothing about chance."""
+
+# Chosen by simulation with 10 to 110 conversations, between errors where a tail is long and power where there is none.
+_MISSED_SKEWNESS = 100.0  # the skewness of n conversations counts 1 + this / n² times
+_LOST_FREEDOM = 2.0
+_STRAIGHT_FROM = 1.25  # skewness times gap; at 3 Hall's cubic is flat, and an interval would reach far beyond all data
+_SLOPE = (1 - _STRAIGHT_FROM / 3) ** 2
+_NO_SKEWNESS = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean, and how far it may be trusted."""
+
+    value: float | None
+    """Mean over the scored values; None where nothing is scored."""
+    low: float | None
+    """Lower end of the interval, within the column's bounds; None where there is none."""
+    high: float | None
+    """Upper end of the interval; None where there is none."""
+    standard_error: float | None
+    """Standard error over clusters; None for fewer than two clusters."""
+    independent_error: float | None
+    """Standard error as if all values were independent, as the harness's; None for fewer than two values."""
+    n_clusters: int
+    """Clusters with a scored value."""
+    n_values: int
+    """Scored values."""
+    n_unscored: int
+    """Values left out because they are not scored."""
+    reason: str = ""
+    """Why there is no interval; empty where there is one."""
+    p: float | None = None
+    """Two-sided p value of the mean that was asked about: the smallest 1 - level whose interval leaves that mean out.
+    None where none was asked about, or the reason forbids it."""
+
+
+def estimate_means(columns: Sequence[Clustered], *, level: float = 0.95, tested: float | None = None) -> list[Estimate]:
+    """Return each column's mean with its interval; [] for none.
+
+    A column's estimate does not depend on the other columns.
+
+    Args:
+        columns: as from `cluster`; each has its own clusters.
+        level: share of benchmarks whose interval should hold the true mean.
+        tested: a mean to give a p value of, such as 0 for differences; None: no p values.
+
+    Raises:
+        ValueError: the level is not between 0 and 1.
+    """
+    if not 0 < level < 1:
+        raise ValueError(f"an interval needs a level between 0 and 1, not {level}")
+    return [_estimate(column, level, tested) for column in columns]
+
+
+def _estimate(column: Clustered, level: float, tested: float | None) -> Estimate:
+    error, n = _standard_error(column), column.n_values
+    reason = _reason(column, error)
+    low = high = p = None
+    if not reason:
+        pivot = _pivot(column)
+        low, high = pivot.ends(level)
+        p = None if tested is None else pivot.p_value(tested)
+    elif reason == NOTHING_VARIES and tested is not None:
+        p = _p_value_of_alike(column, tested)
+    return Estimate(
+        value=column.mean,
+        low=low,
+        high=high,
+        standard_error=error,
+        independent_error=math.sqrt(column.spread / (n - 1) / n) if n > 1 else None,
+        n_clusters=len(column.ids),
+        n_values=n,
+        n_unscored=column.n_unscored,
+        reason=reason,
+        p=p,
+    )
+
+
+def _standard_error(column: Clustered) -> float | None:
+    """Return the standard error of the mean as a ratio of sums over clusters; exactly 0 where no cluster stands out."""
+    n = len(column.ids)
+    if n < 2:
+        return None
+    gaps = _gaps(column)
+    if np.abs(gaps).max() <= ROUNDING * (1 + np.abs(column.sums).max()):
+        return 0.0
+    return float(np.sqrt(n / (n - 1) * (gaps @ gaps)) / column.counts.sum())
+
+
+def _gaps(column: Clustered) -> Floats:
+    """Return how far each cluster's sum is from what the overall mean would make it; they add up to 0."""
+    return column.sums - (column.mean or 0.0) * column.counts
+
+
+def _reason(column: Clustered, error: float | None) -> str:
+    if not column.n_values:
+        return NOTHING_SCORED
+    if len(column.ids) < MIN_CLUSTERS:
+        return TOO_FEW_CLUSTERS
+    return NOTHING_VARIES if error == 0 else ""
+
+
+def _p_value_of_alike(column: Clustered, tested: float) -> float | None:
+    """Return the p value where all conversations have one mean: how rarely the others were all missed.
+
+    Of all benchmarks whose true mean is the tested one, those hide the rest best that have it in few conversations, at
+    the far bound and as large as the largest one here. None without a far bound, unless the mean is the tested one.
+    """
+    gap = (column.mean or 0.0) - tested
+    if abs(gap) <= ROUNDING:
+        return 1.0
+    far = abs(tested - column.bounds[0 if gap > 0 else 1])
+    if math.isinf(far):
+        return None
+    weight, largest = abs(gap) * float(column.counts.mean()), far * float(column.counts.max())
+    return min(1.0, 2 * (largest / (weight + largest)) ** len(column.ids))
+
+
+@dataclass(frozen=True, slots=True)
+class _Pivot:
+    """What decides which means a column rejects."""
+
+    mean: float
+    error: float
+    freedom: float
+    skewness: float
+    n: int
+    bounds: tuple[float, float]
+
+    def p_value(self, tested: float) -> float:
+        """Return the two-sided p value of a mean."""
+        from scipy.special import stdtr
+
+        distance = self._plain_distance(tested)
+        if (self.mean - tested) * self.skewness < 0:
+            distance = min(distance, max(0.0, self._unskewed_distance(tested)))
+        return float(2 * stdtr(self.freedom, -distance))
+
+    def ends(self, level: float) -> tuple[float, float]:
+        """Return the least and the largest mean, within the bounds, whose p value is above 1 - level."""
+        from scipy.special import stdtrit
+
+        reach = float(stdtrit(self.freedom, (1 + level) / 2))
+        low, high = (
+            self._wilson_ends(reach)
+            if self._has_two_bounds
+            else (self.mean - reach * self.error, self.mean + reach * self.error)
+        )
+        if self.skewness < 0:
+            low = min(low, self.mean - self._unskewed_reach(reach))
+        if self.skewness > 0:
+            high = max(high, self.mean + self._unskewed_reach(reach))
+        smallest, largest = self.bounds
+        # A value beyond its bound is the metric's error: its mean stays within the interval all the same.
+        return min(self.mean, max(low, smallest)), max(self.mean, min(high, largest))
+
+    @property
+    def _has_two_bounds(self) -> bool:
+        lowest, highest = self.bounds
+        return math.isfinite(highest - lowest) and lowest < self.mean < highest
+
+    def _plain_distance(self, tested: float) -> float:
+        distance = abs(self.mean - tested) / self.error
+        if not self._has_two_bounds:
+            return distance
+        own, other = _variance(self.mean, self.bounds), _variance(tested, self.bounds)
+        return distance * math.sqrt(own / other) if other > 0 else math.inf
+
+    def _wilson_ends(self, reach: float) -> tuple[float, float]:
+        """Return the means that are `reach` standard errors away, were the errors theirs."""
+        lowest, highest = self.bounds
+        width = highest - lowest
+        share = (self.mean - lowest) / width
+        pull = (reach * self.error / width) ** 2 / (share * (1 - share))
+        half = math.sqrt(pull * share * (1 - share) + pull**2 / 4)
+        low, high = ((share + pull / 2 + side) / (1 + pull) for side in (-half, half))
+        return lowest + width * low, lowest + width * high
+
+    def _unskewed_distance(self, tested: float) -> float:
+        """Return Hall's statistic of a mean on the side of the longer tail; negative where it is too near."""
+        gap = abs(self.mean - tested) / (self.error * math.sqrt(self.n))
+        tail = max(_NO_SKEWNESS, abs(self.skewness))
+        bend = min(gap, _STRAIGHT_FROM / tail)
+        cubic = bend - tail * bend**2 / 3 + tail**2 * bend**3 / 27
+        return math.sqrt(self.n) * (cubic + (gap - bend) * _SLOPE - tail / (6 * self.n))
+
+    def _unskewed_reach(self, reach: float) -> float:
+        """Return how far the mean is whose `_unskewed_distance` is `reach`."""
+        tail = max(_NO_SKEWNESS, abs(self.skewness))
+        height = tail * (reach / math.sqrt(self.n) + tail / (6 * self.n))
+        bend = 1 - (1 - _STRAIGHT_FROM / 3) ** 3
+        scaled = 3 - 3 * math.exp(math.log1p(-min(height, bend)) / 3) + max(0.0, height - bend) / _SLOPE
+        return scaled / tail * self.error * math.sqrt(self.n)
+
+
+def _pivot(column: Clustered) -> _Pivot:
+    counts, n_values, n = column.counts, float(column.counts.sum()), len(column.ids)
+    gaps = _gaps(column)
+    squares = gaps @ gaps
+    own_share = 1 / (1 - counts / n_values)
+    return _Pivot(
+        mean=column.mean or 0.0,
+        error=math.sqrt(float(own_share @ gaps**2)) / n_values,
+        freedom=max(1.0, _freedom(counts, own_share) - _LOST_FREEDOM),
+        skewness=float((1 + _MISSED_SKEWNESS / n**2) * math.sqrt(n) * (gaps**3).sum() / squares**1.5),
+        n=n,
+        bounds=column.bounds,
+    )
+
+
+def _freedom(counts: Floats, own_share: Floats) -> float:
+    """Return Satterthwaite's degrees of freedom of the CR2 variance of a mean, by the sizes of the clusters."""
+    n = float(counts.sum())
+    weights = own_share * counts**2
+    return float(n**2 / (counts @ counts + (weights.sum() ** 2 - weights @ weights) / n**2))
+
+
+def _variance(mean: float, bounds: tuple[float, float]) -> float:
+    """Return the variance of tasks that are all at one of two bounds; 0 for a mean that is not between them."""
+    return max(0.0, (mean - bounds[0]) * (bounds[1] - mean))
+
+
+# Values summed by cluster: all that the statistics here need of a benchmark's scores.
+# Tasks of one conversation share their subject, their corpus and half their words, so they are no independent
+# items. The conversations are what was drawn, and every interval and test here draws them again: it needs one sum
+# and one count a conversation, and none of the single values.
+
+Floats = NDArray[np.float64]
+"""An array of 64-bit floats."""
+
+UNBOUNDED = (-math.inf, math.inf)
+"""The range of a score that may be any number."""
+
+ROUNDING = 1e-12
+"""Sums that are no farther from 0 are 0: scores lie about between -1 and 1, and their rounding errors far below."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Clustered:
+    """The scored values of one column, summed by cluster."""
+
+    ids: tuple[str, ...]
+    """Clusters with at least one scored value, sorted: so results do not depend on the order of the input."""
+    sums: Floats
+    """Sum of the values of each cluster; shape (clusters,)."""
+    counts: Floats
+    """Number of scored values of each cluster, at least 1; shape (clusters,)."""
+    n_values: int
+    """Scored values of all clusters."""
+    n_unscored: int
+    """Values that were None: in no sum and no count."""
+    spread: float
+    """Sum of the squared distances of the values from their mean, clusters ignored."""
+    bounds: tuple[float, float] = UNBOUNDED
+    """Smallest and largest mean that can be: an interval never reaches beyond."""
+
+    @property
+    def mean(self) -> float | None:
+        """The mean over all scored values, each weighing the same; None without any."""
+        return float(self.sums.sum() / self.counts.sum()) if self.n_values else None
+
+
+def cluster(
+    values: Sequence[float | None], clusters: Sequence[str], bounds: tuple[float, float] = UNBOUNDED
+) -> Clustered:
+    """Return the values summed by cluster.
+
+    Args:
+        values: one score an item, None where it is unscored.
+        clusters: the cluster of each item, such as its conversation id.
+        bounds: smallest and largest value that can be.
+
+    Raises:
+        ValueError: lengths differ, or a value is NaN or infinite.
+    """
+    if len(values) != len(clusters):
+        raise ValueError(f"values and clusters differ in length: {len(values)} and {len(clusters)}")
+    members: dict[str, list[float]] = {}
+    for value, name in zip(values, clusters, strict=True):
+        if value is not None:
+            members.setdefault(name, []).append(value)
+    scored = [value for found in members.values() for value in found]
+    if not all(map(math.isfinite, scored)):
+        raise ValueError("a value is NaN or infinite: write None for a value that is not there")
+    ids = tuple(sorted(members))
+    mean = math.fsum(scored) / len(scored) if scored else 0.0
+    return Clustered(
+        ids=ids,
+        sums=np.array([math.fsum(members[name]) for name in ids], dtype=np.float64),
+        counts=np.array([len(members[name]) for name in ids], dtype=np.float64),
+        n_values=len(scored),
+        n_unscored=len(values) - len(scored),
+        spread=math.fsum((value - mean) ** 2 for value in scored),
+        bounds=bounds,
+    )
+
+
+# Columns of scores compared in pairs, on the items that both have and both scored.
+# A column is one model in one setting by one metric, or one run by one metric: this module does not care. Columns
+# meet only where context, group and metric are the same, so scores of other data or another judge are never set
+# against each other. Holm's correction is over everything that one call compares.
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """The scores of one side of comparisons."""
+
+    context: str
+    """What both sides must share to be compared at all, in words for the report: data, encoder, judges."""
+    group: str
+    """What else they share, such as the setting."""
+    metric: str
+    """What the scores are."""
+    name: str
+    """Who they are of, such as the model."""
+    values: Mapping[str, float | None]
+    """Item, such as a task id -> score, None where unscored."""
+    cluster_of: Mapping[str, str]
+    """Item -> cluster, such as its conversation id."""
+    bounds: tuple[float, float] = UNBOUNDED
+    """Smallest and largest score that can be."""
+    higher_is_better: bool | None = True
+    """Direction of the metric; None where neither is better."""
+    n_offered: int | None = None
+    """Items that there are to score; None where that is not known, or all are here."""
+    note: str = ""
+    """What a reader must know of it, as a sentence without its name; empty for nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """One column's mean over all that it scored."""
+
+    column: Column
+    """The column."""
+    estimate: Estimate
+    """Mean and interval."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two columns on the items that both scored."""
+
+    first: Column
+    """The one compared with."""
+    second: Column
+    """The one compared."""
+    first_mean: float | None
+    """Mean of the first over the shared items; None without any."""
+    second_mean: float | None
+    """Mean of the second over the same."""
+    difference: Estimate
+    """Mean of second less first, with its p value. Its `n_unscored` are items that one or both did not score."""
+    n_unshared: int
+    """Items that only one of the two has."""
+    adjusted_p: float | None
+    """The p value by Holm, over all comparisons of the call; None where there is no p."""
+    detectable: float | None
+    """Smallest true difference that such a benchmark finds four times out of five; None where that is unknown."""
+
+    @property
+    def p(self) -> float | None:
+        """Two-sided, of no difference: at most 5 % where the interval leaves 0 out. None as the difference says."""
+        return self.difference.p
+
+
+@dataclass(frozen=True, slots=True)
+class Comparisons:
+    """Everything that one call compared."""
+
+    means: tuple[Mean, ...]
+    """One a column, in their order."""
+    pairs: tuple[Comparison, ...]
+    """One a pair of columns that may be compared, in the order of the first and then of the second."""
+
+
+def compare_columns(columns: Sequence[Column], baseline: str | None = None) -> Comparisons:
+    """Return all columns' means, and every pair that shares context, group and metric.
+
+    Args:
+        columns: what to compare; in a pair, the one that comes earlier is the first.
+        baseline: name of the column that is the first of every pair; None: every pair.
+
+    Raises:
+        ConfigurationError: an unknown baseline, two columns that nothing tells apart, or no pair at all.
+    """
+    _check(columns, baseline)
+    pairs = list(_pairs(columns, baseline))
+    if not pairs:
+        raise ConfigurationError(_nothing_to_compare(columns))
+    items = [_shared(first, second) for first, second in pairs]
+    differences = [_differences(*pair, shared) for pair, shared in zip(pairs, items, strict=True)]
+    own = [cluster(list(c.values.values()), [c.cluster_of[item] for item in c.values], c.bounds) for c in columns]
+    tested = estimate_means(differences, tested=0.0)
+    known = zip(pairs, items, tested, holm([difference.p for difference in tested]), strict=True)
+    means = zip(columns, estimate_means(own), strict=True)
+    return Comparisons(tuple(Mean(*found) for found in means), tuple(_comparison(*found) for found in known))
+
+
+def _check(columns: Sequence[Column], baseline: str | None) -> None:
+    names = {column.name for column in columns}
+    if baseline is not None and baseline not in names:
+        raise ConfigurationError(f"unknown baseline {baseline!r}: {close_matches(baseline, names)}")
+    seen = set()
+    for column in columns:
+        key = (column.context, column.group, column.metric, column.name)
+        if key in seen:
+            raise ConfigurationError(f"two columns to compare are both called {column.name!r} in {column.group}")
+        seen.add(key)
+
+
+def _pairs(columns: Sequence[Column], baseline: str | None) -> Iterator[tuple[Column, Column]]:
+    groups: dict[tuple[str, str, str], list[Column]] = {}
+    for column in columns:
+        groups.setdefault((column.context, column.group, column.metric), []).append(column)
+    for members in groups.values():
+        if baseline is None:
+            yield from itertools.combinations(members, 2)
+        else:
+            firsts = [column for column in members if column.name == baseline]
+            yield from ((first, second) for first in firsts for second in members if second is not first)
+
+
+def _shared(first: Column, second: Column) -> list[str]:
+    return [item for item in first.values if item in second.values]
+
+
+def _differences(first: Column, second: Column, items: Sequence[str]) -> Clustered:
+    pairs = [(first.values[item], second.values[item]) for item in items]
+    gaps = [None if one is None or other is None else other - one for one, other in pairs]
+    (smallest, largest), (lowest, highest) = first.bounds, second.bounds
+    return cluster(gaps, [first.cluster_of[item] for item in items], (lowest - largest, highest - smallest))
+
+
+def _comparison(
+    pair: tuple[Column, Column], items: Sequence[str], difference: Estimate, adjusted_p: float | None
+) -> Comparison:
+    first, second = pair
+    both = [(a, b) for i in items if (a := first.values[i]) is not None and (b := second.values[i]) is not None]
+    return Comparison(
+        first=first,
+        second=second,
+        first_mean=sum(one for one, _ in both) / len(both) if both else None,
+        second_mean=sum(other for _, other in both) / len(both) if both else None,
+        difference=difference,
+        n_unshared=len(first.values) + len(second.values) - 2 * len(items),
+        adjusted_p=adjusted_p,
+        detectable=detectable_difference(difference),
+    )
+
+
+def _nothing_to_compare(columns: Sequence[Column]) -> str:
+    found = dict.fromkeys(f"{c.name} in {c.group or 'one group'} ({c.context})" for c in columns)
+    return clear_error(
+        "comparison",
+        where=f"{len(columns)} columns of scores",
+        expected="at least two that share data, encoder, judges, setting and metric",
+        found="; ".join(found) or "none",
+        next_step="name results that were scored alike, or score saved answers again with `ragtasks judge`",
+    )
+
+
+# Holm's correction: who looks at many differences finds some by chance.
+
+
+def holm(p_values: Sequence[float | None]) -> list[float | None]:
+    """Return the adjusted p values, in their order, each at least the plain one and at most 1; [] for none.
+
+    Calling a difference real where its adjusted p is at most 5 % errs about even one of those that are not real in at
+    most 5 % of all such families, whatever the differences have to do with one another.
+
+    Source: S. Holm, A simple sequentially rejective multiple test procedure (1979).
+
+    Args:
+        p_values: of everything that was tested together; None where nothing could be tested, which stays None and does
+            not count.
+
+    Raises:
+        ValueError: a p value outside 0 to 1.
+    """
+    tested = sorted((p, index) for index, p in enumerate(p_values) if p is not None)
+    if not all(0 <= p <= 1 for p, _ in tested):
+        raise ValueError("a p value is not between 0 and 1")
+    adjusted: list[float | None] = [None] * len(p_values)
+    largest = 0.0
+    for place, (p, index) in enumerate(tested):
+        largest = max(largest, min(1.0, (len(tested) - place) * p))
+        adjusted[index] = largest
+    return adjusted
+
+
+# What difference a benchmark could have shown: no difference found is not the same as no difference.
+
+LEVEL = 0.05
+"""Chance of calling two equal models different."""
+POWER = 0.8
+"""Chance of finding a difference of the detectable size."""
+_MORE = 45.0
+
+
+def detectable_difference(difference: Estimate) -> float | None:
+    """Return the smallest true difference that a two-sided 5 % test finds in 80 % of such benchmarks; above 0.
+
+    It is (t(97.5 %) + t(80 %)) standard errors, with one degree of freedom less than clusters: about 2.8. That is what
+    a t-test needs; ours, which holds for skewed differences too, needs 1 + 45 / n² times as much with n clusters, by
+    simulation. It says how fine the benchmark is for these two models, from the spread of their differences, and
+    nothing about the difference that was found. None where the standard error is missing or 0, or the clusters are
+    fewer than an interval needs.
+
+    Source: J. Cohen, Statistical Power Analysis for the Behavioral Sciences (2nd ed., 1988), section 2.4; the standard
+    error is that of `Estimate`.
+
+    Args:
+        difference: the mean of paired differences.
+    """
+    from scipy.special import stdtrit
+
+    if not difference.standard_error or difference.n_clusters < MIN_CLUSTERS:
+        return None
+    n = difference.n_clusters
+    reach = stdtrit(n - 1, 1 - LEVEL / 2) + stdtrit(n - 1, POWER)
+    return float(reach * (1 + _MORE / n**2) * difference.standard_error)

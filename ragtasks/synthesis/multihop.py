@@ -1,0 +1,492 @@
+"""Questions over several articles, as MultiHop-RAG builds them, in its official format."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from ragtasks.benchmarks.multihop_rag_files import compact
+from ragtasks.clients import Client, Price, Progress, Usage, no_progress
+from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error
+from ragtasks.files import SAMPLE_STATISTICS, Violations, canonical_hash, json_array
+from ragtasks.records import Passage
+from ragtasks.synthesis._folder import DETAILS, Outcome, is_made, prompt_hashes, publish_folder
+from ragtasks.synthesis.asking import (
+    Asker,
+    Failure,
+    Question,
+    UnreadableReplyError,
+    covered_share,
+    listed_texts,
+    object_with,
+    question_of,
+    text_of,
+)
+from ragtasks.synthesis.documents import LeftOut, read_documents
+from retrieval_cache.corpora import segment
+
+# From articles to MultiHop-RAG's two files, so that its harness tasks run on one's own news.
+
+_VERSION = 1
+"""Raised when the same replies come to other questions."""
+_PROMPTS = ("again", "claims", "multihop", "multihop_check", "null_query")
+_INDENTED = orjson.OPT_INDENT_2
+_MOST_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class MultihopSettings:
+    """How articles become questions."""
+
+    null_share: float = 0.12
+    """Null queries among all questions; MultiHop-RAG has 0.12."""
+    most_bridges: int | None = None
+    """Sets of claims that questions are written from; None for all."""
+
+    def __post_init__(self) -> None:
+        """Refuse shares that cannot be.
+
+        Raises:
+            ConfigurationError: a share below 0, or one that leaves room for nothing else.
+        """
+        if not 0 <= self.null_share < 1:
+            raise ConfigurationError(f"null queries are a share from 0 to below 1, found {self.null_share}")
+
+
+def synthesize_multihop(
+    location: Path,
+    folder: Path,
+    client: Client,
+    settings: MultihopSettings,
+    *,
+    price: Price | None = None,
+    progress: Progress = no_progress,
+) -> Outcome:
+    """Make a benchmark in MultiHop-RAG's format out of articles; otherwise as `synthesize`.
+
+    Args:
+        location: see `read_articles`.
+        folder: where the benchmark goes; not there, or empty.
+        client: who writes.
+        settings: how.
+        price: what the client's tokens cost.
+        progress: told of every step.
+
+    Raises:
+        ConfigurationError: no two articles that speak of the same, or a folder that holds something else.
+        RagtasksError: as `read_articles`, and as the client.
+    """
+    articles, unread = read_articles(location, progress)
+    made_by = {
+        "version": _VERSION,
+        "kind": "multihop",
+        "settings": asdict(settings),
+        "client": dict(client.describe()),
+        "prompts": prompt_hashes(_PROMPTS),
+        "articles": canonical_hash([article.row() for article in articles]),
+    }
+    if is_made(folder, made_by):
+        return Outcome((f"{folder} is there already: the same articles, settings and model made it",), Usage())
+    asker = Asker(client, price, progress)
+    claims, unasked, counts = find_claims(articles, asker)
+    bridges = find_bridges(claims)[: settings.most_bridges]
+    queries, dropped = write_queries(bridges, asker)
+    if not queries:
+        reasons = "; ".join(f"{what}: {n}" for what, n in (counts + dropped).most_common(3)) or "nothing shared"
+        raise ConfigurationError(
+            f"no question over several articles could be made of {len(articles)} articles, {len(claims)} claims and "
+            f"{len(bridges)} bridges ({reasons}). Nothing was written. Next step: more articles about the same things, "
+            "or another model"
+        )
+    n_null = round(len(queries) * settings.null_share / (1 - settings.null_share))
+    null, null_dropped = write_null_queries(articles, claims, n_null, asker)
+    left_out = [*unread, *unasked]
+    everything = [*queries, *null]
+    told = Counter({"articles": len(articles), "claims": len(claims), "bridges": len(bridges)})
+    told.update(query.question_type for query in everything)
+    told += counts + dropped + null_dropped
+    reasons_file = [orjson.dumps({"what": item.what, "reason": item.reason}) + b"\n" for item in left_out]
+    files = {**_official(articles, everything), f"{DETAILS}/left_out.jsonl": reasons_file}
+    publish_folder(folder, files, made_by, counts=dict(told))
+    lines = [f"{folder}: " + ", ".join(f"{n:,} {what}" for what, n in told.items())]
+    lines += [f"left out: {item.what}: {item.reason}" for item in left_out[:_MOST_SHOWN]]
+    return Outcome(tuple(lines), asker.usage)
+
+
+def _official(articles: list[Article], queries: list[MultihopQuery]) -> dict[str, list[bytes]]:
+    """Return the official files, and beside them what tells the loader that these are not the official data."""
+    by_type = Counter(query.question_type for query in queries)
+    rows: list[dict[str, Any]] = [article.row() for article in articles]
+    questions = [query.row() for query in queries]
+    version = canonical_hash([rows, questions])[:12]
+    facts = {"version": version, "counts": {"articles": len(articles), "by_type": dict(by_type)}}
+    return {
+        "dataset/corpus.json": [orjson.dumps(rows, option=_INDENTED)],
+        "dataset/MultiHopRAG.json": [orjson.dumps(questions, option=_INDENTED)],
+        SAMPLE_STATISTICS: [orjson.dumps(facts, option=_INDENTED)],
+    }
+
+
+# Questions over bridges: inference, comparison and temporal ones, and null ones that nothing answers.
+# Each is checked by its answer's form and by a model: all claims used, these alone enough, a short answer, of its
+# kind.
+# Source: MultiHop-RAG paper, section 3.1, steps 4 and 5. The wording of the prompts is ours.
+
+INFERENCE, COMPARISON, TEMPORAL, NULL = "inference_query", "comparison_query", "temporal_query", "null_query"
+INSUFFICIENT = "Insufficient information."
+"""The answer of a null query, as in the official file."""
+
+_ANSWERS = {COMPARISON: ("yes", "no"), TEMPORAL: ("yes", "no", "before", "after")}
+_CHECKS = ("all_used", "only_these", "short", "of_its_kind")
+_MOST_KNOWN = 40
+
+
+@dataclass(frozen=True, slots=True)
+class MultihopQuery:
+    """One question with what it rests on."""
+
+    query: str
+    """The question."""
+    answer: str
+    """`Yes`, `No`, `before`, `after`, an entity, or that information is insufficient."""
+    question_type: str
+    """One of the four."""
+    claims: tuple[Claim, ...]
+    """Its evidence; none for a null query."""
+
+    def row(self) -> dict[str, object]:
+        """Return the question as a row of `MultiHopRAG.json`."""
+        evidence = [
+            {**{key: value for key, value in claim.article.row().items() if key != "body"}, "fact": claim.fact}
+            for claim in self.claims
+        ]
+        return {
+            "query": self.query,
+            "answer": self.answer,
+            "question_type": self.question_type,
+            "evidence_list": evidence,
+        }
+
+
+def write_queries(bridges: Sequence[Bridge], asker: Asker) -> tuple[list[MultihopQuery], Counter[str]]:
+    """Return the questions over bridges that pass, and counts of those that do not, by reason.
+
+    Raises:
+        RagtasksError: as `Asker.ask`.
+    """
+    wanted = [(bridge, kind) for bridge in bridges for kind in _kinds(bridge)]
+    written = asker.ask("questions", [_question(bridge, kind) for bridge, kind in wanted])
+    counts: Counter[str] = Counter()
+    made: dict[str, MultihopQuery] = {}
+    for (bridge, kind), found in zip(wanted, written, strict=True):
+        if isinstance(found, Failure):
+            counts[f"questions without a usable reply: {found.reason}"] += 1
+        elif found[0].casefold() in made:
+            counts["questions that come twice"] += 1
+        else:
+            made[found[0].casefold()] = MultihopQuery(*found, kind, bridge.claims)
+    queries = list(made.values())
+    checks = asker.ask("checks", [_check(query) for query in queries])
+    passed = []
+    for query, check in zip(queries, checks, strict=True):
+        failed = [check.reason] if isinstance(check, Failure) else check
+        if failed:
+            counts[f"questions that fail the check: {', '.join(failed)}"] += 1
+        else:
+            passed.append(query)
+    return passed, counts
+
+
+def _kinds(bridge: Bridge) -> list[str]:
+    """Return the kinds that a bridge allows: an order in time needs several days, an inference an entity."""
+    n_days = len({claim.article.published_at[:10] for claim in bridge.claims})
+    return [*([INFERENCE] if bridge.is_entity else []), COMPARISON, *([TEMPORAL] if n_days > 1 else [])]
+
+
+def _question(bridge: Bridge, kind: str) -> Question[tuple[str, str]]:
+    claims = [
+        {"source": claim.article.source, "date": claim.article.published_at[:10], "text": claim.text}
+        for claim in bridge.claims
+    ]
+    read = partial(_read, bridge, kind)
+    return question_of("multihop", read, {"claims": claims, "bridge": bridge.name}, query_type=kind)
+
+
+def _read(bridge: Bridge, kind: str, reply: str) -> tuple[str, str]:
+    row = object_with(reply, "query")
+    query, answer = text_of(row, "query"), text_of(row, "answer").strip(" .\"'")
+    if kind == INFERENCE:
+        if answer.casefold() != bridge.name.casefold():
+            raise UnreadableReplyError("an answer that is not the entity")
+        if bridge.name.casefold() in query.casefold():
+            raise UnreadableReplyError("a question that names its answer")
+        return query, bridge.name
+    if answer.casefold() not in _ANSWERS[kind]:
+        raise UnreadableReplyError(f"an answer that is none of {', '.join(_ANSWERS[kind])}")
+    return query, answer.capitalize() if answer.casefold() in ("yes", "no") else answer.lower()
+
+
+def _check(query: MultihopQuery) -> Question[list[str]]:
+    shown = {"question": query.query, "answer": query.answer, "claims": [claim.text for claim in query.claims]}
+    return question_of("multihop_check", _read_check, shown, query_type=query.question_type)
+
+
+def _read_check(reply: str) -> list[str]:
+    """Return the points that do not hold."""
+    row = object_with(reply, _CHECKS[0])
+    if not all(isinstance(row.get(name), bool) for name in _CHECKS):
+        raise UnreadableReplyError("a point that is neither true nor false")
+    return [name for name in _CHECKS if not row[name]]
+
+
+def write_null_queries(
+    articles: Sequence[Article], claims: Sequence[Claim], n: int, asker: Asker
+) -> tuple[list[MultihopQuery], Counter[str]]:
+    """Return up to `n` questions about entities and sources that no article names, and counts of what was dropped.
+
+    Raises:
+        RagtasksError: as `Asker.ask`.
+    """
+    topics = list(dict.fromkeys(claim.topic for claim in claims))[:n]
+    names = dict.fromkeys([*(claim.entity for claim in claims), *(article.source for article in articles)])
+    texts = (f"{article.source}\n{article.title}\n{article.body}" for article in articles)
+    text = "\n".join([*texts, *names]).casefold()
+    known = list(names)[:_MOST_KNOWN]
+    questions = [
+        question_of("null_query", partial(_read_null, text), {"known": known, "topic": topic}) for topic in topics
+    ]
+    counts: Counter[str] = Counter()
+    made: dict[str, MultihopQuery] = {}
+    for found in asker.ask("null queries", questions):
+        if isinstance(found, Failure):
+            counts[f"null queries left out: {found.reason}"] += 1
+        else:
+            made.setdefault(found.casefold(), MultihopQuery(found, INSUFFICIENT, NULL, ()))
+    return list(made.values()), counts
+
+
+def _read_null(text: str, reply: str) -> str:
+    row = object_with(reply, "query")
+    query, entity = text_of(row, "query"), text_of(row, "entity")
+    made_up = [entity, *listed_texts(row.get("sources"), '"sources"')]
+    if any(name.casefold() in text for name in made_up):
+        raise UnreadableReplyError("a made-up name that an article holds")
+    if not all(name.casefold() in query.casefold() for name in made_up):
+        raise UnreadableReplyError("a question without the names that were made up for it")
+    return query
+
+
+# Evidence, claims and bridges: what an article says, the same so that it stands alone, and what it is about.
+# A fact counts only if it stands in its article letter by letter: the official scores look for it there.
+
+MOST_CLAIMS = 5
+"""Of one piece of an article."""
+LEAST, MOST = 2, 4
+"""Claims that a question is written from, each of another article."""
+
+_PIECE_TOKENS = 1024
+_LEAST_SHARED = 0.4
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One claim with its evidence."""
+
+    article: Article
+    """Where it stands."""
+    fact: str
+    """The sentence, as it stands there."""
+    text: str
+    """The same in words that stand alone."""
+    entity: str
+    """What it is about."""
+    topic: str
+    """What of it."""
+
+
+_Found = tuple[list[Claim], Counter[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Bridge:
+    """Claims of several articles about the same."""
+
+    name: str
+    """The entity or topic that they share."""
+    is_entity: bool
+    """Which of both."""
+    claims: tuple[Claim, ...]
+    """Two to four, each of another article, by date."""
+
+
+def find_claims(articles: Sequence[Article], asker: Asker) -> tuple[list[Claim], list[LeftOut], Counter[str]]:
+    """Return the claims of all articles, pieces without a usable reply, and counts of what was dropped.
+
+    Raises:
+        RagtasksError: as `Asker.ask`.
+    """
+    pieces = [
+        (article, piece)
+        for article in articles
+        for piece in segment(Passage("p", article.body), _PIECE_TOKENS, 0, title_in_text=False)
+    ]
+    questions: list[Question[_Found]] = [
+        question_of("claims", partial(_claims_read, article), _shown(article, piece), most=MOST_CLAIMS)
+        for article, piece in pieces
+    ]
+    claims: list[Claim] = []
+    left_out: list[LeftOut] = []
+    counts: Counter[str] = Counter()
+    answers = asker.ask("claims", questions)
+    for (article, _), found in zip(pieces, answers, strict=True):
+        if isinstance(found, Failure):
+            left_out.append(LeftOut(article.url, found.reason))
+            continue
+        kept, dropped = found
+        claims += kept
+        counts += dropped
+    return claims, left_out, counts
+
+
+def _shown(article: Article, piece: Passage) -> dict[str, str]:
+    return {"title": article.title, "piece": piece.text}
+
+
+def _claims_read(article: Article, reply: str) -> _Found:
+    rows = object_with(reply, "claims")["claims"]
+    if not isinstance(rows, list):
+        raise UnreadableReplyError('"claims": no list')
+    claims: list[Claim] = []
+    dropped: Counter[str] = Counter()
+    body = compact(article.body)
+    for row in rows[:MOST_CLAIMS]:
+        fact, text, entity, topic = (text_of(row, key) for key in ("fact", "claim", "entity", "topic"))
+        if compact(fact) not in body:
+            dropped["facts that their article does not hold"] += 1
+        elif covered_share(text, f"{fact} {article.title} {article.body}") < _LEAST_SHARED:
+            dropped["claims in words that their article lacks"] += 1
+        elif entity.casefold() not in text.casefold():
+            dropped["claims without their entity"] += 1
+        else:
+            claims.append(Claim(article, fact, text, entity, topic))
+    return claims, dropped
+
+
+def find_bridges(claims: Sequence[Claim]) -> list[Bridge]:
+    """Return what claims of several articles share, entities first; each set of claims once.
+
+    Of an article that says several things about the same, the first stands for it.
+    """
+    groups: dict[tuple[bool, str], dict[str, Claim]] = {}
+    for claim in claims:
+        for is_entity, name in ((True, claim.entity), (False, claim.topic)):
+            groups.setdefault((is_entity, name.casefold()), {}).setdefault(claim.article.url, claim)
+    bridges: dict[frozenset[str], Bridge] = {}
+    for (is_entity, _), by_article in sorted(groups.items(), key=lambda item: not item[0][0]):
+        own = sorted(by_article.values(), key=lambda claim: claim.article.published_at)
+        sets = [own[start : start + MOST] for start in range(0, len(own), MOST)]
+        for part in sets:
+            if len(part) >= LEAST:
+                name = part[0].entity if is_entity else part[0].topic
+                bridges.setdefault(frozenset(one.fact for one in part), Bridge(name, is_entity, tuple(part)))
+    return list(bridges.values())
+
+
+# Articles: one's own, in MultiHop-RAG's `corpus.json`, or documents of a folder with what can be known of them.
+
+_KEYS = ("title", "source", "published_at", "category", "body")
+
+
+@dataclass(frozen=True, slots=True)
+class Article:
+    """One article, as in MultiHop-RAG's corpus."""
+
+    title: str
+    """Headline."""
+    author: str
+    """Who wrote it; may be empty."""
+    source: str
+    """Who published it."""
+    published_at: str
+    """When, in ISO 8601."""
+    category: str
+    """Such as `technology`."""
+    url: str
+    """Where it stands; each article's own."""
+    body: str
+    """What it says."""
+
+    def row(self) -> dict[str, str]:
+        """Return the article as a row of `corpus.json`."""
+        return asdict(self)
+
+
+def read_articles(location: Path, progress: Progress = no_progress) -> tuple[list[Article], list[LeftOut]]:
+    """Return articles and what could not be read.
+
+    Args:
+        location: a file in the format of MultiHop-RAG's `corpus.json`; or a folder of documents, where the folder that
+            a document stands in is its source and category, and the time of its file when it was published.
+        progress: told of every file.
+
+    Raises:
+        BenchmarkFileError: a corpus that breaks the format; every error is named.
+        ConfigurationError: a folder without documents.
+    """
+    if location.is_file():
+        return _of_corpus(location), []
+    found = read_documents(location, folders_are_domains=True, progress=progress)
+    articles = []
+    for document in found.documents:
+        changed = _changed(location, document.document_id)
+        articles.append(
+            Article(document.title, "", document.domain, changed, document.domain, document.document_id, document.text)
+        )
+    return articles, list(found.left_out)
+
+
+def _changed(root: Path, name: str) -> str:
+    """Return when a document's file was changed; of one whose name had white space, when its folder was."""
+    path = root / name
+    stamp = (path if path.exists() else root).stat().st_mtime
+    return datetime.fromtimestamp(stamp, timezone.utc).isoformat(timespec="seconds")
+
+
+def _of_corpus(path: Path) -> list[Article]:
+    violations = Violations(path, "articles", "write each as MultiHop-RAG's corpus.json has it")
+    articles: dict[str, Article] = {}
+    for number, row in enumerate(json_array(violations), start=1):
+        texts = _texts(row)
+        if texts is None:
+            violations.add(0, f"an object with the texts {', '.join(_KEYS)}", row, f"item {number}")
+            continue
+        url = row.get("url") if isinstance(row.get("url"), str) and row["url"] else f"article-{number}"
+        author = row.get("author") if isinstance(row.get("author"), str) else ""
+        if url in articles:
+            violations.add(0, "each url once", url, f"item {number}")
+        articles[url] = Article(author=author, url=url, **texts)
+    violations.raise_if_any()
+    if not articles:
+        message = clear_error(
+            "articles", where=str(path), expected="at least two articles", found="none", next_step="name another file"
+        )
+        raise BenchmarkFileError(message)
+    return list(articles.values())
+
+
+def _texts(row: Any) -> dict[str, str] | None:
+    found = {key: row.get(key) for key in _KEYS} if isinstance(row, dict) else {}
+    if not found or not all(isinstance(value, str) and value.strip() for value in found.values()):
+        return None
+    try:
+        datetime.fromisoformat(str(found["published_at"]).replace("Z", "+00:00"))
+    except ValueError:
+        return None
+    return {key: str(value) for key, value in found.items()}

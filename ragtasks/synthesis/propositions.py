@@ -1,0 +1,176 @@
+"""What dialogues are written from: propositions that a model takes from passages, or the documents' own sentences."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ragtasks.synthesis.asking import (
+    Asker,
+    Failure,
+    Question,
+    UnreadableReplyError,
+    covered_share,
+    listed_texts,
+    object_with,
+    question_of,
+)
+from ragtasks.synthesis.documents import Document, DocumentPassage, LeftOut
+from retrieval_cache.corpora import sentence_spans
+
+# Propositions: stand-alone statements worth asking about, taken from each passage by a model.
+# What a model writes is checked against the passage by its words: a statement that shares too few of them was made
+# up, or is in another language. Both are left out and counted, and so is a reply with more statements than a
+# passage holds.
+# Source: OR-CONVQA paper, section 3.2, step 1. The wording of the prompt is ours.
+
+MOST_IN_A_PASSAGE = 200
+"""Propositions that one passage may give; a reply with more cannot be about it."""
+LEAST_SHARED = 0.4
+"""Share of a proposition's words that its passage or title must hold."""
+
+HELD = 0.9
+"""Share of a proposition's words that an overlapping passage must have to hold it too."""
+
+_KEY = "propositions"
+
+
+@dataclass(frozen=True)
+class Extraction:
+    """The propositions of all passages."""
+
+    units: tuple[Unit, ...]
+    """In the order of the passages, each text once a domain."""
+    left_out: tuple[LeftOut, ...]
+    """Passages without a usable reply."""
+    counts: Counter[str]
+    """What was left out otherwise, by reason."""
+
+
+def extract_propositions(passages: Sequence[DocumentPassage], asker: Asker) -> Extraction:
+    """Return the propositions of passages; one that several passages give stands once, with all of them.
+
+    Raises:
+        RagtasksError: as `Asker.ask`.
+    """
+    found = asker.ask("propositions", [_question(item) for item in passages])
+    counts: Counter[str] = Counter()
+    left_out: list[LeftOut] = []
+    texts: dict[tuple[str, str], str] = {}
+    origins: dict[tuple[str, str], list[DocumentPassage]] = {}
+    for place, (item, statements) in enumerate(zip(passages, found, strict=True)):
+        if isinstance(statements, Failure):
+            left_out.append(LeftOut(item.passage.passage_id, statements.reason))
+            continue
+        if not statements:
+            counts["passages that hold nothing to ask about"] += 1
+        for text in _supported(statements, item, counts):
+            key = (item.domain, text.casefold())
+            texts.setdefault(key, text)
+            known = origins.setdefault(key, [])
+            known += [one for one in _holders(text, place, passages) if one not in known]
+    units = [_unit(number, text, origins[key]) for number, (key, text) in enumerate(texts.items(), start=1)]
+    return Extraction(tuple(units), tuple(left_out), counts)
+
+
+def _question(item: DocumentPassage) -> Question[list[str]]:
+    shown = {"title": item.passage.title, "passage": item.passage.text}
+    return question_of(_KEY, _read, shown)
+
+
+def _read(reply: str) -> list[str]:
+    found = listed_texts(object_with(reply, _KEY)[_KEY], f'"{_KEY}"')
+    if len(found) > MOST_IN_A_PASSAGE:
+        raise UnreadableReplyError(f"{len(found):,} propositions of one passage, more than {MOST_IN_A_PASSAGE}")
+    return found
+
+
+def _supported(statements: Sequence[str], item: DocumentPassage, counts: Counter[str]) -> list[str]:
+    source = f"{item.passage.title}\n{item.passage.text}"
+    kept = [text for text in statements if covered_share(text, source) >= LEAST_SHARED]
+    n_foreign = len(statements) - len(kept)
+    if n_foreign:
+        counts["propositions with words that their passage lacks (made up, or in another language)"] += n_foreign
+    return kept
+
+
+def _holders(text: str, place: int, passages: Sequence[DocumentPassage]) -> list[DocumentPassage]:
+    """Return the passage that gave a proposition, and its neighbours where these share its words: they overlap."""
+    item = passages[place]
+    neighbours = [*passages[max(0, place - 1) : place], *passages[place + 1 : place + 2]]
+    return [item, *(one for one in neighbours if one.document_id == item.document_id and _says(one, text))]
+
+
+def _says(item: DocumentPassage, text: str) -> bool:
+    return covered_share(text, item.passage.text) >= HELD
+
+
+def _unit(number: int, text: str, origins: Sequence[DocumentPassage]) -> Unit:
+    ids = tuple(item.passage.passage_id for item in origins)
+    return Unit(f"p{number}", text, ids, origins[0].document_id, origins[0].domain)
+
+
+# A unit of knowledge, whichever way it came about, and the lists that dialogues are written from.
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """One proposition or sentence."""
+
+    unit_id: str
+    """`p` or `s` and its number, from 1."""
+    text: str
+    """What it says."""
+    passage_ids: tuple[str, ...]
+    """Passages that it was taken from; of overlapping ones each that gave it."""
+    document_id: str
+    """The document of the first of them."""
+    domain: str
+    """The corpus that it belongs to."""
+
+
+def sublists(units: Sequence[Unit], size: int) -> Iterator[tuple[Unit, ...]]:
+    """Yield lists of neighbouring units, `size` at most and each of one domain; every unit stands in one of them.
+
+    Source: OR-CONVQA paper, section 3.2: units of one document stay together, and a list may hold several documents'.
+    """
+    for domain in dict.fromkeys(unit.domain for unit in units):
+        own = [unit for unit in units if unit.domain == domain]
+        for start in range(0, len(own), size):
+            yield tuple(own[start : start + size])
+
+
+def cut_sentences(documents: Sequence[Document], passages: Sequence[DocumentPassage]) -> list[Unit]:
+    """Return the sentences of documents as units, in order, each with the passages that hold all of it.
+
+    A sentence that no passage holds (its passages were near-duplicates, or it was cut in two) is left out.
+
+    Source: OR-CONVQA paper, section 4.2, the comparison with propositions.
+    """
+    by_document: dict[str, list[DocumentPassage]] = {}
+    for passage in passages:
+        by_document.setdefault(passage.document_id, []).append(passage)
+    units: list[Unit] = []
+    for document in documents:
+        held = [(*_span(item), item.passage.passage_id) for item in by_document.get(document.document_id, [])]
+        for start, end in sentence_spans(document.text):
+            ids = tuple(name for first, last, name in held if first <= start and end <= last)
+            if ids:
+                text = " ".join(document.text[start:end].split())
+                units.append(Unit(f"s{len(units) + 1}", text, ids, document.document_id, document.domain))
+    return units
+
+
+def whole_passages(passages: Sequence[DocumentPassage]) -> list[Unit]:
+    """Return each passage as a unit, its text on one line, as MTRAG-S's conversations were written from passages."""
+    return [
+        Unit(f"u{number}", " ".join(one.passage.text.split()), (one.passage.passage_id,), one.document_id, one.domain)
+        for number, one in enumerate(passages, start=1)
+    ]
+
+
+def _span(item: DocumentPassage) -> tuple[int, int]:
+    """Return the offsets that stand at the end of a passage's id."""
+    start, end = item.passage.passage_id.rsplit("-", 2)[-2:]
+    return int(start), int(end)

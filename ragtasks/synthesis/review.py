@@ -1,0 +1,403 @@
+"""People accept, edit or reject the pairs of a benchmark; what they leave is a benchmark again."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Literal, cast, get_args
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ragtasks.benchmarks import open_benchmark, retrieval_side
+from ragtasks.benchmarks.custom import CONVERSATIONS, PASSAGES, check_folder
+from ragtasks.errors import ConfigurationError, RagtasksError
+from ragtasks.files import canonical_hash, write_atomically
+from ragtasks.metrics import Level, cohen_kappa, krippendorff_alpha
+from ragtasks.records import Score, Task, task_id
+from ragtasks.synthesis._folder import DETAILS, DIALOGUES, QRELS, is_made, lines_of, publish_folder
+from ragtasks.tables import Cell, Section, Table, fixed
+
+# What one reviewer said of one pair, and when; a later decision on the same pair takes the place of an earlier one.
+
+Choice = Literal["accept", "edit", "reject"]
+"""What becomes of a pair."""
+CHOICES: tuple[str, ...] = get_args(Choice)
+LONGEST_TEXT = 20_000
+"""Characters of a question or an answer."""
+LONGEST_NOTE = 2_000
+"""Characters of a note."""
+
+_NAMES = {"question": "the question", "standalone": "the standalone question", "answer": "the answer"}
+
+
+class DecisionError(RagtasksError):
+    """A decision that cannot be taken: no choice, or a text that is empty or too long."""
+
+
+class Decision(BaseModel):
+    """What becomes of a pair."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    choice: Choice
+    """`accept`, `edit` or `reject`."""
+    texts: dict[str, str] = Field(default_factory=dict)
+    """`question`, `standalone` and `answer` as they were edited; empty without an edit."""
+    note: str = Field(default="", max_length=LONGEST_NOTE)
+    """Why, in the reviewer's words."""
+    version: str
+    """Hash of the pair that was shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """A decision with who took it."""
+
+    reviewer: str
+    """Who."""
+    pair_id: str
+    """On what."""
+    decision: Decision
+    """What was decided."""
+    time: float
+    """Seconds since 1970."""
+
+    @property
+    def keeps(self) -> bool:
+        """Whether the pair stays, as it is or edited."""
+        return self.decision.choice != "reject"
+
+
+def decide(pair: Pair, choice: str, texts: Mapping[str, str], note: str = "") -> Decision:
+    """Return the decision of what a page sent; an edit that changes nothing accepts the pair.
+
+    Args:
+        pair: what it is about.
+        choice: `accept`, `edit` or `reject`.
+        texts: with an edit: `question`, `standalone` and `answer`.
+        note: why; what is over the limit is cut off.
+
+    Raises:
+        DecisionError: another choice, or a text that is empty or too long.
+    """
+    if choice not in CHOICES:
+        raise DecisionError(f"A decision is one of: {', '.join(CHOICES)}.")
+    edited: dict[str, str] = {}
+    if choice == "edit":
+        edited = {name: texts.get(name, "").replace("\r\n", "\n").strip() for name in _NAMES}
+        for name, text in edited.items():
+            if not 0 < len(text) <= LONGEST_TEXT:
+                problem = f"has more than {LONGEST_TEXT:,} characters" if text else "is empty"
+                raise DecisionError(f"Not saved: {_NAMES[name]} {problem}.")
+        if edited == pair.texts:
+            choice, edited = "accept", {}
+    return Decision(choice=cast(Choice, choice), texts=edited, note=note.strip()[:LONGEST_NOTE], version=pair.version)
+
+
+def read_reviews(pairs: Sequence[Pair], rows: Sequence[tuple[str, str, str, float]]) -> tuple[list[Review], int]:
+    """Return each reviewer's last decision on each of these very pairs, and how many rows are about other texts.
+
+    Args:
+        pairs: those of the benchmark as it is.
+        rows: (reviewer, pair id, content, time), oldest first, as `VoteStore.reviews` gives them.
+    """
+    versions = {pair.pair_id: pair.version for pair in pairs}
+    found: dict[tuple[str, str], Review] = {}
+    n_others = 0
+    for reviewer, pair_id, content, time in rows:
+        try:
+            decision = Decision.model_validate_json(content)
+        except ValidationError:
+            n_others += 1
+            continue
+        if versions.get(pair_id) == decision.version:
+            found[reviewer, pair_id] = Review(reviewer, pair_id, decision, time)
+        else:
+            n_others += 1
+    place = {pair.pair_id: pair.number for pair in pairs}
+    return sorted(found.values(), key=lambda one: (place[one.pair_id], one.time)), n_others
+
+
+def review_row(review: Review) -> dict[str, Any]:
+    """Return a decision as it is exported."""
+    return {
+        "task_id": review.pair_id,
+        "reviewer": review.reviewer,
+        "time": review.time,
+        **review.decision.model_dump(exclude_defaults=True),
+    }
+
+
+def write_reviews(path: Path, reviews: Sequence[Review]) -> None:
+    """Write decisions as JSON lines, the whole file or nothing.
+
+    Raises:
+        CacheError: it cannot be written.
+    """
+    write_atomically(path, b"".join(orjson.dumps(review_row(one)) + b"\n" for one in reviews))
+
+
+# What is reviewed: a question and its answer in their conversation, with the passages that the answer rests on.
+
+_VERSION_LENGTH = 16
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One question with its answer."""
+
+    number: int
+    """Its place in the benchmark, from 1."""
+    task: Task
+    """The question in its conversation, the answer, what it rests on."""
+
+    @property
+    def pair_id(self) -> str:
+        """The id of its task."""
+        return self.task.task_id
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """What may be edited: `question`, `standalone` (the question as it would stand alone) and `answer`."""
+        standalone = str(self.task.extra.get("rewrite") or self.task.question)
+        return {"question": self.task.question, "standalone": standalone, "answer": self.task.target}
+
+    @cached_property
+    def version(self) -> str:
+        """Hash of what is shown of it; a decision on other texts does not count."""
+        shown = {
+            **self.texts,
+            "answerability": self.task.answerability.value,
+            "references": [[item.passage_id, item.text] for item in self.task.references],
+        }
+        return canonical_hash(shown)[:_VERSION_LENGTH]
+
+
+def read_pairs(folder: Path) -> tuple[Pair, ...]:
+    """Return the pairs of a benchmark in the custom format, in the order of its conversations.
+
+    Raises:
+        ConfigurationError: there is no such folder.
+        BenchmarkFileError: its files are broken.
+    """
+    tasks = open_benchmark("custom", folder).tasks
+    return tuple(Pair(number, task) for number, task in enumerate(tasks, start=1))
+
+
+# What reviewers did, and how far they agree.
+
+_EVERYBODY = "all reviewers"
+
+
+def review_section(title: str, pairs: Sequence[Pair], reviews: Sequence[Review]) -> Section:
+    """Return the tables of a review: decisions by reviewer, agreement of every two reviewers and of all.
+
+    Args:
+        title: name of the benchmark.
+        pairs: what is reviewed.
+        reviews: one a reviewer and pair.
+    """
+    by_reviewer: dict[str, dict[str, Review]] = {}
+    for review in reviews:
+        by_reviewer.setdefault(review.reviewer, {})[review.pair_id] = review
+    statistics = {"pairs": str(len(pairs)), "reviewed": str(len({review.pair_id for review in reviews}))}
+    return Section(
+        f"review: {title}", statistics, (_decisions(by_reviewer, len(pairs)), _agreement(by_reviewer, pairs))
+    )
+
+
+def _decisions(by_reviewer: Mapping[str, Mapping[str, Review]], n_pairs: int) -> Table:
+    rows: list[tuple[Cell, ...]] = []
+    for reviewer, own in sorted(by_reviewer.items()):
+        choices = [review.decision.choice for review in own.values()]
+        counts = [choices.count(choice) for choice in ("accept", "edit", "reject")]
+        rows.append((reviewer, *counts, n_pairs - len(own)))
+    return Table("Decisions", ("reviewer", "accepted", "edited", "rejected", "left"), tuple(rows))
+
+
+def _agreement(by_reviewer: Mapping[str, Mapping[str, Review]], pairs: Sequence[Pair]) -> Table:
+    rows: list[tuple[Cell, ...]] = []
+    for one, other in itertools.combinations(sorted(by_reviewer), 2):
+        shared = [pair.pair_id for pair in pairs if pair.pair_id in by_reviewer[one].keys() & by_reviewer[other].keys()]
+        both = [(by_reviewer[one][name], by_reviewer[other][name]) for name in shared]
+        same = sum(a.keeps == b.keeps for a, b in both) / len(both) if both else None
+        kept = cohen_kappa([float(a.keeps) for a, _ in both], [float(b.keeps) for _, b in both])
+        choice = cohen_kappa([_label(a) for a, _ in both], [_label(b) for _, b in both])
+        shown = "-" if same is None else f"{100 * same:.1f} %"
+        rows.append((f"{one}, {other}", "kappa", len(both), shown, _shown(kept), _shown(choice)))
+    if len(by_reviewer) > 1:
+        ratings = [[own.get(pair.pair_id) for own in by_reviewer.values()] for pair in pairs]
+        kept = krippendorff_alpha([[float(one.keeps) for one in row if one] for row in ratings], Level.NOMINAL)
+        choice = krippendorff_alpha([[_label(one) for one in row if one] for row in ratings], Level.NOMINAL)
+        n_shared = sum(sum(one is not None for one in row) > 1 for row in ratings)
+        rows.append((_EVERYBODY, "alpha", n_shared, "-", _shown(kept), _shown(choice)))
+    heads = ("reviewers", "measure", "pairs", "same", "kept or rejected", "accepted, edited or rejected")
+    note = "Cohen's kappa of two reviewers, over the pairs that both decided on; Krippendorff's alpha of all."
+    return Table("Agreement of reviewers", heads, tuple(rows), note)
+
+
+def _label(review: Review) -> float:
+    return float(CHOICES.index(review.decision.choice))
+
+
+def _shown(score: Score) -> str:
+    return "-" if score.value is None else fixed(score.value)
+
+
+# The benchmark that a review leaves: the pairs that everybody who decided on them keeps, in the custom format.
+# A pair that is rejected, or that nobody decided on, is removed as the synthesis removes one: the question after it
+# is put in its standalone form, since what it refers to may be gone.
+
+_VERSION = 1
+_FIRST, _LATER = "N/A", "Follow-up"
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A pair that stays."""
+
+    pair: Pair
+    texts: Mapping[str, str]
+    """As they were edited last, else as they are."""
+    is_bare: bool
+    """Whether the pair before it is gone, so that the question has to stand alone."""
+    turn: int
+    """Its turn in what is left of the conversation."""
+
+    @property
+    def question(self) -> str:
+        return self.texts["standalone" if self.is_bare else "question"]
+
+    @property
+    def task_id(self) -> str:
+        return task_id(self.pair.task.conversation_id, self.turn)
+
+
+def export_reviewed(folder: Path, out: Path, reviews: Sequence[Review]) -> tuple[str, ...]:
+    """Write the benchmark that a review leaves, all of it at once, and return what to say of it.
+
+    Args:
+        folder: the benchmark that was reviewed.
+        out: where the new one goes; not there, or empty.
+        reviews: decisions on it, one a reviewer and pair; where several decided, one rejection removes the pair.
+
+    Raises:
+        ConfigurationError: nothing is kept, or `out` holds something else.
+        BenchmarkFileError: the files of `folder` are broken.
+        CacheError: it cannot be written.
+    """
+    pairs = read_pairs(folder)
+    decisions: dict[str, list[Review]] = {pair.pair_id: [] for pair in pairs}
+    for one in reviews:
+        decisions[one.pair_id].append(one)
+    kept = list(_kept(pairs, decisions))
+    if not kept:
+        raise ConfigurationError(
+            f"review of {folder}: no pair was accepted or edited, so nothing is left to write. Next step: review some "
+            f"with `ragtasks review serve {folder}`"
+        )
+    made_by = {
+        "version": _VERSION,
+        "reviewed": [pair.version for pair in pairs],
+        "reviews": [review_row(one) for one in reviews],
+    }
+    lines = (f"{out}: {_counts(pairs, kept, decisions)}",)
+    if not is_made(out, made_by):
+        publish_folder(out, _files(folder, kept, decisions, reviews), made_by)
+        checked = check_folder(out)
+        assert checked.passes, checked.lines
+    return lines
+
+
+def _counts(pairs: Sequence[Pair], kept: Sequence[_Kept], decisions: Mapping[str, Sequence[Review]]) -> str:
+    n_undecided = sum(not own for own in decisions.values())
+    n_edited = sum(one.texts != one.pair.texts for one in kept)
+    n_rejected = len(pairs) - len(kept) - n_undecided
+    noun = "pair" if len(kept) == 1 else "pairs"
+    return f"{len(kept)} {noun} kept, {n_edited} of them edited; {n_rejected} rejected, {n_undecided} not decided on"
+
+
+def _kept(pairs: Sequence[Pair], decisions: Mapping[str, Sequence[Review]]) -> Iterator[_Kept]:
+    for _, conversation in groupby(pairs, lambda pair: pair.task.conversation_id):
+        is_bare, turn = False, 0
+        for pair in conversation:
+            own = decisions[pair.pair_id]
+            if not own or not all(one.keeps for one in own):
+                is_bare = True
+                continue
+            turn += 1
+            edits = [one for one in own if one.decision.texts]
+            texts = max(edits, key=lambda one: one.time).decision.texts if edits else pair.texts
+            yield _Kept(pair, texts, is_bare, turn)
+            is_bare = False
+
+
+def _files(
+    folder: Path, kept: Sequence[_Kept], decisions: Mapping[str, Sequence[Review]], reviews: Sequence[Review]
+) -> dict[str, Iterable[bytes]]:
+    files: dict[str, Iterable[bytes]] = {
+        CONVERSATIONS: lines_of(_conversations(kept)),
+        PASSAGES: [(folder / PASSAGES).read_bytes()],
+        f"{DETAILS}/reviews.jsonl": lines_of(map(review_row, reviews)),
+    }
+    if (folder / QRELS).is_file():
+        files[QRELS] = _qrels(folder, kept)
+    if (folder / DETAILS / DIALOGUES).is_file():
+        files[f"{DETAILS}/{DIALOGUES}"] = lines_of(_dialogues(folder, kept, decisions))
+    return files
+
+
+def _conversations(kept: Sequence[_Kept]) -> Iterator[dict[str, Any]]:
+    for name, own in groupby(kept, lambda one: one.pair.task.conversation_id):
+        turns = list(own)
+        yield {"conversation_id": name, "domain": turns[0].pair.task.domain, "turns": list(map(_turn, turns))}
+
+
+def _turn(one: _Kept) -> dict[str, Any]:
+    task = one.pair.task
+    references = [item.passage_id for item in task.references]
+    return {
+        "question": one.question,
+        "answer": one.texts["answer"],
+        "answerability": task.answerability.value,
+        **({"references": references} if references else {}),
+        **({"question_types": list(task.question_types)} if task.question_types else {}),
+        "multi_turn": _FIRST if one.turn == 1 else _LATER if task.multi_turn == _FIRST else task.multi_turn,
+        "rewrite": one.texts["standalone"],
+    }
+
+
+def _qrels(folder: Path, kept: Sequence[_Kept]) -> Iterator[bytes]:
+    """Yield the judgements of the pairs that stay, under their new turns."""
+    new = {one.pair.pair_id: one.task_id for one in kept}
+    side, tasks = retrieval_side("custom"), open_benchmark("custom", folder).tasks
+    for domain in side.domains_of(tasks):
+        for qrel in side.load_qrels(folder, domain):
+            if qrel.query_id in new:
+                yield f"{new[qrel.query_id]}\t0\t{qrel.passage_id}\t{qrel.relevance}\n".encode()
+
+
+def _dialogues(
+    folder: Path, kept: Sequence[_Kept], decisions: Mapping[str, Sequence[Review]]
+) -> Iterator[dict[str, Any]]:
+    """Yield what a synthesis says of each dialogue, with what the review took out."""
+    by_id = {one.pair.pair_id: one for one in kept}
+    for line in (folder / DETAILS / DIALOGUES).read_bytes().splitlines():
+        row = orjson.loads(line)
+        turns, removed = [], list(row["removed"])
+        for number, turn in enumerate(row["turns"], start=1):
+            name = task_id(row["dialogue_id"], number)
+            one = by_id.get(name)
+            if one:
+                texts = {"contextualized": one.question, "decontextualized": one.texts["standalone"]}
+                turns.append({**turn, **texts, "answer": one.texts["answer"]})
+            elif decisions.get(name):
+                reason = "rejected in review"
+                removed.append({"question": turn["decontextualized"], "answer": turn["answer"], "reason": reason})
+        if turns:
+            yield {**row, "turns": turns, "removed": removed}

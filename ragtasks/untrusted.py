@@ -1,0 +1,208 @@
+"""What others wrote and nobody here has read: models' weights are numbers that run nothing, other work is bounded.
+
+Weights first: what others' models may bring.
+
+A model's folder can hold Python, which loaders run where they may, and pickles, which run whatever they name. No load
+of ours takes either: `NO_CODE` goes into every call of a loader, and what fails in one is one clear error.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from ragtasks.errors import ConfigurationError, RagtasksError, clear_error
+
+NO_CODE: Mapping[str, bool] = {"trust_remote_code": False}
+"""Said outright: left open, transformers asks on the terminal whether a model's own code may run."""
+
+_PICKLES = frozenset({".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle"})
+_NO_PICKLE = "openvino_model"  # numbers as they are, and no loader of ours opens them
+_WEIGHTS = "*.safetensors"
+_MOST_SHOWN = 200
+
+
+@contextmanager
+def loading(
+    purpose: str, name: str | Path, *, expected: str, next_step: str, has_weights: bool = True
+) -> Iterator[None]:
+    """Load a model or a tokeniser inside of the block; what goes wrong there is one error about it.
+
+    Args:
+        purpose: what it is for, such as "dense retrieval".
+        name: its folder, or its name on the Hugging Face hub.
+        expected: what should be there.
+        next_step: what helps where it is not there.
+        has_weights: whether weights are loaded; a tokeniser has none.
+
+    Raises:
+        ConfigurationError: the folder has weights as pickles, or the loader failed, whatever it raised: a library of
+            ten formats raises all kinds of errors for files that are damaged.
+    """
+    if has_weights:
+        refuse_pickles(purpose, name)
+    try:
+        yield
+    except RagtasksError:
+        raise
+    except Exception as error:
+        raise ConfigurationError(
+            clear_error(
+                purpose, where=f"model {str(name)!r}", expected=expected, found=_reason(error), next_step=next_step
+            )
+        ) from error
+
+
+def refuse_pickles(purpose: str, name: str | Path) -> None:
+    """Refuse a model's folder that has weights as pickles; a name on the hub passes.
+
+    Raises:
+        ConfigurationError: it has; the message names them.
+    """
+    if pickles := _pickles(Path(name)):
+        raise ConfigurationError(
+            clear_error(
+                purpose,
+                where=f"model {str(name)!r}",
+                expected="weights as .safetensors",
+                found=f"{', '.join(pickles)}: a pickle, which can run any program when it is opened",
+                next_step="take a version of the model with .safetensors, or, if you trust the folder, convert it "
+                "(AutoModel.from_pretrained(FOLDER).save_pretrained(NEW))",
+            )
+        )
+
+
+def _pickles(folder: Path) -> list[str]:
+    """Return the files of a folder that hold weights as pickles and have no `.safetensors` beside them."""
+    if not folder.is_dir():
+        return []
+    candidates = (path for path in sorted(folder.rglob("*")) if path.suffix.lower() in _PICKLES)
+    candidates = (path for path in candidates if not path.name.startswith(_NO_PICKLE))
+    return [path.relative_to(folder).as_posix() for path in candidates if not any(path.parent.glob(_WEIGHTS))]
+
+
+def _reason(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    told = next((line.strip() for line in lines if line.strip()), "")
+    if "trust_remote_code" in str(error):
+        return "it asks for Python of its own to be run, which is never done"
+    return f"{told[:_MOST_SHOWN]}" if told and isinstance(error, OSError | ValueError) else _with_kind(error, told)
+
+
+def _with_kind(error: Exception, told: str) -> str:
+    kind = type(error).__name__
+    return f"{kind}: {told[:_MOST_SHOWN]}" if told else kind
+
+
+# Work on what others wrote, done by another process that cannot take all memory or run for ever.
+# No rule inside one process bounds what a template or a file can cost, so the operating system does. A line of JSON
+# goes in for each piece of work, and one comes out.
+
+_CODE = "import sys; from ragtasks.untrusted import serve; serve(*sys.argv[1:])"
+_ABOVE = Path(__file__).resolve().parents[1]  # its folder, so that it imports this very package
+
+
+class OutOfBoundsError(Exception):
+    """A piece of work that took more time or memory than it may, or ended its process."""
+
+
+class BoundedProcess:
+    """The process, started by the first piece of work and again after each that ended it."""
+
+    def __init__(self, worker: str, *, seconds: float, most_bytes: int) -> None:
+        """Name the work.
+
+        Args:
+            worker: `module:function` of the function that does it: JSON object -> JSON object.
+            seconds: computing time for one piece of it: where a machine is busy, it is not the work that takes long.
+            most_bytes: address space of the process.
+        """
+        self._worker, self._seconds, self._most_bytes = worker, seconds, most_bytes
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def ask(self, question: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the worker makes of a JSON object.
+
+        Raises:
+            OutOfBoundsError: it took too much.
+        """
+        asked = json.dumps(dict(question)).encode() + b"\n"
+        with self._lock:
+            line = self._asked(asked)
+            if not line.endswith(b"\n"):
+                self.close()
+                raise OutOfBoundsError(
+                    f"more than {self._seconds:g} seconds or {self._most_bytes >> 20:,} MiB of memory"
+                )
+        reply: dict[str, Any] = json.loads(line)
+        return reply
+
+    def _asked(self, line: bytes) -> bytes:
+        if self._process is None:
+            self._process = self._start()
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin, "a pipe"
+        assert stdout, "a pipe"
+        try:
+            stdin.write(line)
+            stdin.flush()
+        except OSError:  # it ended before
+            return b""
+        return stdout.readline()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        atexit.register(self.close)
+        return subprocess.Popen(
+            [sys.executable, "-c", _CODE, self._worker, str(self._seconds), str(self._most_bytes)],
+            cwd=_ABOVE,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def close(self) -> None:
+        """End the process, if there is one."""
+        process, self._process = self._process, None
+        atexit.unregister(self.close)
+        if process is None:
+            return
+        process.kill()
+        process.communicate()
+
+
+def serve(worker: str, seconds: str, most_bytes: str) -> None:
+    """Answer every line of standard input: what the process runs (see `BoundedProcess`)."""
+    module, _, name = worker.partition(":")
+    work: Callable[[dict[str, Any]], Mapping[str, Any]] = getattr(import_module(module), name)
+    _limit_memory(int(most_bytes))
+    out, sys.stdout = sys.stdout.buffer, sys.stderr  # what a library prints is no reply
+    for line in sys.stdin.buffer:
+        _alarm(float(seconds))
+        reply = work(json.loads(line))
+        _alarm(0)
+        out.write(json.dumps(reply).encode() + b"\n")
+        out.flush()
+
+
+def _limit_memory(most_bytes: int) -> None:
+    with contextlib.suppress(ImportError, OSError, ValueError):  # no such limits on Windows, not this one on macOS
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (most_bytes, most_bytes))
+
+
+def _alarm(seconds: float) -> None:
+    """Have the system kill this process after so much computing, in the middle of a call too; 0 takes that back."""
+    if hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_PROF, seconds)

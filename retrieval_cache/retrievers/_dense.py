@@ -1,0 +1,517 @@
+"""Retrievers by a model's vectors, dense and sparse: encoding, its files, exact search."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragtasks.errors import CacheError, ConfigurationError, clear_error
+from ragtasks.files import Ranked, Run, canonical_hash
+from ragtasks.records import Passage
+from retrieval_cache.retrievers._encoders import (
+    BATCH_TOKENS,
+    TEXT_FORM,
+    count_truncated,
+    described_name,
+    length_batches,
+    library_versions,
+    load_model,
+    model_hash,
+    passage_text,
+    read_lengths,
+    set_max_length,
+    token_lengths,
+)
+from retrieval_cache.retrievers._protocol import Progress, canonical, no_progress
+from retrieval_cache.retrievers._vectors import Fill, Filled, Place, ShardFolder
+
+# Dense retrieval: sentence-transformers encoders, vectors in float16 on disk, exact inner products.
+# Queries and passages get the instructions that the encoder was trained with, and are cut where it stops reading;
+# both are part of `describe`, and what was cut is counted. Nothing is quantised below float16.
+
+
+class DenseRetriever:
+    """Ranks passages by the inner product of their vectors with the query's."""
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        query_prompt: str | None = None,
+        passage_prompt: str | None = None,
+        normalize: bool = True,
+        max_length: int | None = None,
+        batch_tokens: int = BATCH_TOKENS,
+        device: str | None = None,
+        shard_size: int = 8192,
+        engine: Engine | None = None,
+    ) -> None:
+        """Choose an encoder; nothing is loaded before it is needed.
+
+        Args:
+            model: `minilm` (a packaged one), a name on the Hugging Face hub, or a folder.
+            query_prompt: put before each query; None takes what is known of the encoder, else what its configuration
+                says, else nothing.
+            passage_prompt: likewise before each passage.
+            normalize: give all vectors length 1, so that the inner product is the cosine.
+            max_length: tokens that are read of a text, prompt included; None is the encoder's own limit.
+            batch_tokens: tokens encoded together, padding counted; it decides no result but the last bits.
+            device: of the encoder, as torch writes it; None takes a GPU where there is one.
+            shard_size: passages in a file; what is encoded of one is saved every few seconds.
+            engine: `faiss` or `torch`; None takes torch on a GPU, else faiss where it is installed. It decides no
+                result.
+        """
+        self.model = model
+        self.normalize = normalize
+        self.truncated = {"passages": 0, "queries": 0}
+        """Texts that were cut: passages of the corpus, and queries of the last search."""
+        self._prompts = (query_prompt, passage_prompt)
+        self._max_length = max_length
+        self._batch_tokens = batch_tokens
+        self._device = device
+        self._shard_size = shard_size
+        self._engine = engine
+        self._index: tuple[tuple[str, ...], ExactIndex] | None = None
+        self._fill: Fill | None = None
+        self._place: Place | None = None
+
+    @property
+    def name(self) -> str:
+        """`dense:MODEL`, and the options that change rankings where they are set, by name."""
+        options: dict[str, Any] = {
+            "max_length": self._max_length,
+            "normalize": None if self.normalize else False,
+            "passage_prompt": self._prompts[1],
+            "query_prompt": self._prompts[0],
+        }
+        return canonical("dense", self.model, **{name: value for name, value in options.items() if value is not None})
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return what decides the rankings; loads the encoder.
+
+        Raises:
+            MissingExtraError: sentence-transformers is not installed.
+            ConfigurationError: there is no such encoder or device, or no room for `max_length`.
+        """
+        return self._description
+
+    @cached_property
+    def _description(self) -> dict[str, Any]:
+        query_prompt, passage_prompt = self._prompts_in_force
+        return {
+            "retriever": "dense",
+            "model": described_name(self.model),
+            "weights": model_hash(self._encoder),
+            "dimension": self._dimension,
+            "query_prompt": query_prompt,
+            "passage_prompt": passage_prompt,
+            "normalize": self.normalize,
+            "max_length": self._encoder.max_seq_length,
+            "vectors": "float16",
+            "versions": library_versions(),
+        }
+
+    @cached_property
+    def _encoder(self) -> Any:
+        encoder = load_model("SentenceTransformer", self.model, "dense retrieval", device=self._device)
+        set_max_length(encoder, self._max_length)
+        return encoder
+
+    @property
+    def _dimension(self) -> int:
+        return int(self._encoder.get_embedding_dimension())
+
+    @property
+    def _prompts_in_force(self) -> tuple[str, str]:
+        query_default, passage_default = default_prompts(self.model, self._encoder.prompts)
+        query_prompt, passage_prompt = self._prompts
+        return (
+            query_default if query_prompt is None else query_prompt,
+            passage_default if passage_prompt is None else passage_prompt,
+        )
+
+    def index(self, passages: Iterable[Passage], folder: Path, progress: Progress = no_progress) -> None:
+        """Encode a corpus into `folder`, or take what is there of it.
+
+        Raises:
+            MissingExtraError: sentence-transformers is not installed.
+            ConfigurationError: there is no such encoder or device.
+            BenchmarkFileError: a passage without text.
+            CacheError: the vectors in `folder` have another dimension, an encoder that gives no finite numbers, or a
+                full disk; finished shards are kept.
+        """
+        filled = self.fill(passages, folder, progress)
+        # Copy on write: torch refuses to wrap what is read-only, and nothing here writes.
+        vectors = [np.load(path, mmap_mode="c", allow_pickle=False) for path in filled.paths]
+        self.truncated["passages"] = filled.n_truncated
+        self._index = (
+            filled.ids,
+            ExactIndex.of(vectors, filled.ids, self._engine or self._best_engine, self._torch_device),
+        )
+
+    def encode_with(self, fill: Fill | None = None, place: Place | None = None) -> bool:
+        """Let `fill` make the vectors, in the place of this process, in a folder that all retrievers share."""
+        self._fill = fill or self._fill
+        self._place = place or self._place
+        return True
+
+    def fill(self, passages: Iterable[Passage], folder: Path, progress: Progress) -> Filled:
+        """Return the vectors of a corpus, made where they are not in `folder` yet.
+
+        Raises:
+            RagtasksError: as `index`.
+        """
+        place = nullcontext(folder) if self._place is None else self._place(self._made_by)
+        with place as vectors:
+            shards = self.shards_in(vectors)
+            if self._fill is None:
+                return shards.fill(passages, self, progress)
+            return self._fill(self._settings, shards, passages, progress)
+
+    @property
+    def _made_by(self) -> dict[str, Any]:
+        """Return everything beside the corpus that decides the vectors and how they lie."""
+        encoder = {name: value for name, value in self.describe().items() if name != "query_prompt"}
+        return {**encoder, "text": TEXT_FORM, "shard_size": self._shard_size}
+
+    def shards_in(self, folder: Path) -> ShardFolder:
+        """Return the folder of vectors as this retriever opens it; loads the encoder."""
+        return ShardFolder(folder, "npy", canonical_hash(self._made_by), self._dimension, self._shard_size)
+
+    @property
+    def _settings(self) -> dict[str, Any]:
+        """Return what makes this retriever again in another process."""
+        return {
+            "model": self.model,
+            "query_prompt": self._prompts[0],
+            "passage_prompt": self._prompts[1],
+            "normalize": self.normalize,
+            "max_length": self._max_length,
+            "batch_tokens": self._batch_tokens,
+            "device": self._device,
+            "shard_size": self._shard_size,
+        }
+
+    @property
+    def _torch_device(self) -> str:
+        return str(self._encoder.device)
+
+    @property
+    def _best_engine(self) -> Engine:
+        on_gpu = self._torch_device != "cpu"
+        return "torch" if on_gpu or importlib.util.find_spec("faiss") is None else "faiss"
+
+    def search(self, queries: Mapping[str, str], k: int, progress: Progress = no_progress) -> Run:
+        """Return the best `k` passages of each query; an empty ranking for a query without text.
+
+        Scores are inner products, cosines where vectors are normalised. The same whichever engine multiplies.
+
+        Raises:
+            CacheError: called before `index`.
+            ConfigurationError: `k` is below 1.
+        """
+        if self._index is None:
+            raise CacheError(f"{self.name} was asked to search before it had a corpus; call index first")
+        if k < 1:
+            raise ConfigurationError(f"k must be at least 1, found {k}")
+        ids, index = self._index
+        texts = sorted({text for text in queries.values() if text.strip()})
+        vectors, self.truncated["queries"] = self._encode(
+            texts, "query", lambda n: progress("encode queries", n, len(texts))
+        )
+        found = index.search(vectors, k, lambda n: progress("search passages", n, len(ids)))
+        rankings = {
+            text: tuple(
+                Ranked(ids[position], score)
+                for position, score in zip(positions.tolist(), scores.tolist(), strict=True)
+            )
+            for text, (positions, scores) in zip(texts, found, strict=True)
+        }
+        return {query_id: rankings.get(text, ()) for query_id, text in queries.items()}
+
+    def batches(self, passages: Sequence[Passage]) -> tuple[list[list[int]], set[int]]:
+        """Return the places of the passages that are encoded together, longest first, and of those that are cut."""
+        texts = [passage_text(passage) for passage in passages]
+        lengths = token_lengths(self._encoder.tokenizer, [self._prompts_in_force[1] + text for text in texts])
+        batches = length_batches(texts, read_lengths(self._encoder, lengths), self._batch_tokens)
+        return [places for places, _ in batches], {
+            n for n, one in enumerate(lengths) if count_truncated(self._encoder, [one])
+        }
+
+    def encode(self, passages: Sequence[Passage]) -> NDArray[np.float16]:
+        """Return the vectors of a batch.
+
+        Raises:
+            CacheError: the encoder gives numbers that are not finite.
+        """
+        vectors = self._batch([passage_text(passage) for passage in passages], "passage")
+        with np.errstate(over="ignore"):
+            halves = vectors.astype(np.float16)
+        faulty = np.flatnonzero(~np.isfinite(halves).all(axis=1))
+        if faulty.size:
+            message = clear_error(
+                f"vectors of {self.name}",
+                where=f"passage {passages[faulty[0]].passage_id!r} and {faulty.size - 1} more of its batch",
+                expected="finite numbers below 65,504, the largest that float16 holds",
+                found="others",
+                next_step="leave normalize on; if it is on, the model is broken",
+            )
+            raise CacheError(message)
+        return halves
+
+    @staticmethod
+    def stacked(rows: Sequence[NDArray[np.float16]]) -> NDArray[np.float16]:
+        """Return vectors one below the other."""
+        return np.concatenate(rows)
+
+    @staticmethod
+    def written(rows: NDArray[np.float16]) -> bytes:
+        """Return the file of vectors."""
+        file = io.BytesIO()
+        np.lib.format.write_array(file, rows, allow_pickle=False)
+        return file.getvalue()
+
+    @staticmethod
+    def read(path: Path) -> NDArray[np.float16]:
+        """Return the vectors of a file."""
+        vectors: NDArray[np.float16] = np.load(path, allow_pickle=False)
+        return vectors
+
+    def _encode(
+        self, texts: Sequence[str], role: Literal["query", "passage"], done: Callable[[int], None]
+    ) -> tuple[NDArray[np.float32], int]:
+        """Return (texts x dimensions, number of texts that were cut)."""
+        encoder, prompt = self._encoder, self._prompts_in_force[role == "passage"]
+        lengths = token_lengths(encoder.tokenizer, [prompt + text for text in texts])
+        vectors = np.empty((len(texts), self._dimension), np.float32)
+        for positions, batch in length_batches(texts, read_lengths(encoder, lengths), self._batch_tokens, done):
+            vectors[positions] = self._batch(batch, role)
+        return vectors, count_truncated(encoder, lengths)
+
+    def _batch(self, texts: Sequence[str], role: Literal["query", "passage"]) -> NDArray[np.float32]:
+        encoder = self._encoder
+        # Two entries, because asymmetric models route queries and passages through different modules.
+        encode = encoder.encode_query if role == "query" else encoder.encode_document
+        vectors: NDArray[np.float32] = encode(
+            list(texts),
+            prompt=self._prompts_in_force[role == "passage"],
+            batch_size=len(texts),
+            normalize_embeddings=self.normalize,
+            show_progress_bar=False,
+        )
+        return vectors
+
+
+# Exact inner-product search over shards of float16 vectors, a block of them in memory at a time.
+# An engine (faiss, or torch on a GPU or without faiss) names candidates; their scores are then computed again in
+# one fixed way, because engines sum in different orders. Where the last candidate is as good as the k-th best, more
+# are fetched, so that which of many equal passages are returned follows the rule of `ragtasks.files` and not the
+# engine.
+
+Floats = NDArray[np.float32]
+Halves = NDArray[np.float16]
+Positions = NDArray[np.int64]
+Engine = Literal["faiss", "torch"]
+
+_SLACK = 8
+"""Candidates beyond k: enough for chance ties, so that a second pass is for duplicates only."""
+_QUERIES = 1024
+_CANDIDATES = 1 << 24
+"""Scores that are held for one portion of the queries."""
+_RESCORED_VALUES = 1 << 17
+"""Numbers that are scored again at a time: what the cache of a processor core holds."""
+_BLOCK_VALUES = 1 << 25
+"""Numbers in a block, 128 MiB: engines start over at every block, so few large ones are quicker than many small."""
+
+BlockSearch = Callable[[Floats, Floats, int], tuple[Floats, Positions]]
+
+
+@dataclass(frozen=True)
+class ExactIndex:
+    """The vectors of one corpus."""
+
+    shards: Sequence[Halves]
+    """float16, passages x dimensions; memory-mapped where it matters. All but the last have the same length."""
+    id_ranks: Positions
+    """For each passage, in the order of the shards, the place of its id among all ids, ascending."""
+    longest: float
+    """Length of the longest vector, which bounds the rounding of the engines."""
+    engine: Engine
+    """What multiplies; decides no result."""
+    device: str = "cpu"
+    """Where torch multiplies."""
+    _kept: list[Floats] = field(default_factory=list, repr=False)
+
+    @classmethod
+    def of(cls, shards: Sequence[Halves], ids: Sequence[str], engine: Engine, device: str = "cpu") -> ExactIndex:
+        """Return the index of passages with these vectors and ids, both in the same order."""
+        id_ranks = np.empty(len(ids), np.int64)
+        id_ranks[sorted(range(len(ids)), key=ids.__getitem__)] = np.arange(len(ids))
+        index = cls(shards, id_ranks, 0.0, engine, device)
+        squares = [float(np.einsum("pd,pd->p", block, block).max()) for block in index._blocks()] if ids else [0.0]
+        return replace(index, longest=max(squares) ** 0.5)
+
+    def search(
+        self, queries: Floats, k: int, done: Callable[[int], None] = lambda n: None
+    ) -> list[tuple[Positions, Floats]]:
+        """Return the positions and scores of the best `k` passages of each query, in rank order.
+
+        Args:
+            queries: queries x dimensions, float32.
+            k: at least 1; a smaller corpus gives fewer.
+            done: told how many passages are searched.
+        """
+        n_passages = len(self.id_ranks)
+        found: list[tuple[Positions, Floats]] = [(np.empty(0, np.int64), np.empty(0, np.float32))] * len(queries)
+        if not n_passages:
+            return found
+        pending = _portions(np.arange(len(queries)), min(k + _SLACK, n_passages))
+        while pending:
+            rows, width = pending.pop()
+            approximate, positions = self._candidates(queries[rows], width, done)
+            scores = self._scores(queries[rows], positions)
+            order = np.lexsort((-self.id_ranks[positions], -scores), axis=1)
+            positions = np.take_along_axis(positions, order, axis=1)[:, :k]
+            scores = np.take_along_axis(scores, order, axis=1)[:, :k]
+            for row, row_positions, row_scores in zip(rows, positions, scores, strict=True):
+                found[row] = (row_positions, row_scores)
+            if width < n_passages:
+                # A passage that is no candidate scores at most what the last one does, up to the engine's rounding.
+                tied = scores[:, -1] - approximate[:, -1] <= self._rounding(queries[rows])
+                pending += _portions(rows[tied], min(width * 8, n_passages))
+        return found
+
+    def _candidates(self, queries: Floats, width: int, done: Callable[[int], None]) -> tuple[Floats, Positions]:
+        """Return (scores, positions) of the best `width` passages by the engine's arithmetic, best first."""
+        search = _faiss_block if self.engine == "faiss" else _torch_block(self.device)
+        scores = np.empty((len(queries), 0), np.float32)
+        positions = np.empty((len(queries), 0), np.int64)
+        offset = 0
+        for block in self._blocks():
+            block_scores, block_positions = search(queries, block, min(width, len(block)))
+            scores = np.concatenate((scores, block_scores), axis=1)
+            positions = np.concatenate((positions, block_positions + offset), axis=1)
+            if scores.shape[1] > width:
+                best = np.argpartition(-scores, width - 1, axis=1)[:, :width]
+                scores = np.take_along_axis(scores, best, axis=1)
+                positions = np.take_along_axis(positions, best, axis=1)
+            offset += len(block)
+            done(offset)
+        order = np.argsort(-scores, axis=1, kind="stable")
+        return np.take_along_axis(scores, order, axis=1), np.take_along_axis(positions, order, axis=1)
+
+    def _blocks(self) -> Iterator[Floats]:
+        """Yield the vectors in float32, as many whole shards at a time as a block holds; each is gone at the next.
+
+        A corpus that fits in one block is kept, since widening it would be a good part of a search.
+        """
+        if self._kept:
+            yield self._kept[0]
+            return
+        shard_size, dimension = self.shards[0].shape
+        n_shards = max(1, _BLOCK_VALUES // (shard_size * dimension))
+        buffer = np.empty((min(n_shards * shard_size, len(self.id_ranks)), dimension), np.float32)
+        for start in range(0, len(self.shards), n_shards):
+            filled = 0
+            for shard in self.shards[start : start + n_shards]:
+                _widen(shard, buffer[filled : filled + len(shard)])
+                filled += len(shard)
+            if filled == len(self.id_ranks):
+                self._kept.append(buffer)
+            yield buffer[:filled]
+
+    def _scores(self, queries: Floats, positions: Positions) -> Floats:
+        """Return the inner products of queries and their candidates: summed in float64, held in float32."""
+        scores = np.empty(positions.shape, np.float32)
+        step = max(1, _RESCORED_VALUES // (positions.shape[1] * queries.shape[1]))
+        for start in range(0, len(queries), step):
+            rows = slice(start, start + step)
+            vectors = self._gather(positions[rows].ravel()).reshape(*positions[rows].shape, -1)
+            scores[rows] = np.einsum("qcd,qd->qc", vectors, queries[rows].astype(np.float64))
+        return scores
+
+    def _gather(self, positions: Positions) -> NDArray[np.float64]:
+        size = len(self.shards[0])
+        vectors = np.empty((len(positions), self.shards[0].shape[1]), np.float64)
+        order = np.argsort(positions, kind="stable")
+        shard_of = positions[order] // size
+        for number in np.unique(shard_of):
+            rows = order[np.searchsorted(shard_of, number) : np.searchsorted(shard_of, number, side="right")]
+            vectors[rows] = self.shards[number][positions[rows] - number * size]
+        return vectors
+
+    def _rounding(self, queries: Floats) -> Floats:
+        """Return how far a float32 sum may be from the true one, for each query and the longest passage."""
+        relative = np.float32(self.longest * queries.shape[1] * np.finfo(np.float32).eps)
+        bound: Floats = np.linalg.norm(queries, axis=1) * relative
+        return bound
+
+
+def _portions(rows: Positions, width: int) -> list[tuple[Positions, int]]:
+    """Return the queries in portions whose candidates fit in memory, each with the number of candidates."""
+    step = max(1, _CANDIDATES // width)
+    return [(rows[start : start + step], width) for start in range(0, len(rows), step)]
+
+
+def _widen(shard: Halves, target: Floats) -> None:
+    """Write a shard in float32 to `target`; torch converts on all cores, numpy on one."""
+    import torch
+
+    torch.from_numpy(target).copy_(torch.from_numpy(shard))
+
+
+def _faiss_block(queries: Floats, block: Floats, k: int) -> tuple[Floats, Positions]:
+    import faiss
+
+    found: tuple[Floats, Positions] = faiss.knn(queries, block, k, metric=faiss.METRIC_INNER_PRODUCT)
+    return found
+
+
+def _torch_block(device: str) -> BlockSearch:
+    import torch
+
+    def search(queries: Floats, block: Floats, k: int) -> tuple[Floats, Positions]:
+        transposed = torch.from_numpy(block).to(device).T
+        parts: list[tuple[Any, Any]] = []
+        for start in range(0, len(queries), _QUERIES):
+            product = torch.from_numpy(queries[start : start + _QUERIES]).to(device) @ transposed
+            scores, positions = product.topk(k, dim=1)
+            parts.append((scores.cpu().numpy(), positions.cpu().numpy()))
+        return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+
+    return search
+
+
+# What encoders were trained to read before a query and before a passage.
+
+_BGE_QUERY = "Represent this sentence for searching relevant passages: "
+_KNOWN_PROMPTS = (
+    # The BGE and E5 model cards give these; the models' own configuration files do not.
+    (re.compile(r"bge-(small|base|large)-en(-v1\.5)?"), (_BGE_QUERY, "")),
+    (re.compile(r"(multilingual-)?e5-(small|base|large)(-v2)?"), ("query: ", "passage: ")),
+)
+
+
+def default_prompts(model: str, configured: Mapping[str, str]) -> tuple[str, str]:
+    """Return (query prompt, passage prompt) of an encoder: known by its name, else from its configuration, else empty.
+
+    Args:
+        model: name or folder; the last part of it is looked at.
+        configured: prompts by name, from the model's configuration.
+    """
+    last = Path(model).name.lower()
+    for pattern, prompts in _KNOWN_PROMPTS:
+        if pattern.fullmatch(last):
+            return prompts
+    passage_names = ("document", "passage", "corpus")
+    return configured.get("query", ""), next((configured[name] for name in passage_names if configured.get(name)), "")

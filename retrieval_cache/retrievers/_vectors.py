@@ -1,0 +1,372 @@
+"""Shards on disk: what an encoder made of the passages, a fixed number of them to a file.
+
+Encoding a corpus takes hours, so what is finished has to outlive the process. A shard is one numeric file and,
+written after it, a small JSON seal: the hash of the passages that went in, of the encoder, and of the bytes that came
+out. A shard without a seal is corrupt, one whose seal does not fit is stale, and both are encoded again.
+
+A shard can be minutes of work, so its finished batches are saved every few seconds, in sealed parts of the same format
+that become the shard. Batches do not depend on when they are saved or on who encodes them, so a killed call, several
+workers and an undisturbed process leave the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import logging
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import orjson
+
+from ragtasks.errors import BenchmarkFileError, CacheError, clear_error
+from ragtasks.files import write_atomically
+from ragtasks.records import Passage
+from retrieval_cache.retrievers._protocol import Progress
+
+_LOGGER = logging.getLogger(__name__)
+_SAVE_SECONDS = 5.0
+"""Work that a killed call loses at most, and one batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """What an encoder returns for one shard."""
+
+    content: bytes
+    """The numeric file, whole."""
+    n_truncated: int = 0
+    """Passages that were longer than the encoder reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """A corpus whose shards are all on disk."""
+
+    ids: tuple[str, ...]
+    """Passage ids in the order of the corpus, which is the order of the rows over all shards."""
+    paths: tuple[Path, ...]
+    """The shards, in order."""
+    n_truncated: int
+    """Passages that were longer than the encoder reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seal:
+    passages: str
+    encoder: str
+    dimension: int
+    n_truncated: int
+    sha256: str
+    positions: tuple[int, ...] = ()
+    """Of a part: the places in the shard of its rows; () for a whole shard."""
+
+
+Encode = Callable[[Sequence[Passage], Callable[[int], None]], Encoded]
+"""Called with the passages of a shard and a function that is told how many of them are done."""
+
+
+class RowFormat(Protocol):
+    """How rows are stored: an array or a sparse matrix with a row a passage."""
+
+    def stacked(self, rows: Sequence[Any]) -> Any:
+        """Return rows one below the other; at least one."""
+
+    def written(self, rows: Any) -> bytes:
+        """Return the numeric file of rows."""
+
+    def read(self, path: Path) -> Any:
+        """Return the rows of a numeric file."""
+
+
+class BatchEncoder(RowFormat, Protocol):
+    """Encodes a shard batch by batch."""
+
+    def batches(self, passages: Sequence[Passage]) -> tuple[list[list[int]], set[int]]:
+        """Return the places in a shard that are encoded together, and the places of passages that are cut."""
+
+    def encode(self, passages: Sequence[Passage]) -> Any:
+        """Return the rows of a batch.
+
+        Raises:
+            CacheError: the encoder gives numbers that are not finite.
+        """
+
+
+@dataclass(frozen=True)
+class ShardFolder:
+    """The shards of one corpus under one encoder."""
+
+    folder: Path
+    """Holds nothing else."""
+    suffix: str
+    """Of the numeric files, such as `npy`."""
+    encoder: str
+    """Hash of everything that decides the vectors."""
+    dimension: int
+    """Width of the vectors."""
+    size: int
+    """Passages in a shard; the last one may hold fewer."""
+
+    def fill(self, passages: Iterable[Passage], encode: Encode | BatchEncoder, progress: Progress) -> Filled:
+        """Return the shards of a corpus, encoding those that are not on disk yet.
+
+        Args:
+            passages: read once, a shard at a time; an empty corpus has no shards.
+            encode: makes one shard, whole or batch by batch.
+            progress: told of the passages that are done.
+
+        Raises:
+            BenchmarkFileError: a passage has no text.
+            CacheError: the folder holds vectors of another width, or the disk is full.
+        """
+        self.clean()
+        ids: list[str] = []
+        for number, shard in enumerate(chunks(passages, self.size)):
+            if not self.is_finished(number, shard):
+                self.make(number, shard, encode, _from(len(ids), progress))
+            ids.extend(passage.passage_id for passage in shard)
+            progress("encode passages", len(ids), None)
+        return self.filled(ids)
+
+    def is_finished(self, number: int, shard: Sequence[Passage]) -> bool:
+        """Return whether a shard is on disk, whole, and of these passages and this encoder."""
+        seal = self._read_seal(number)
+        if seal is None or (seal.passages, seal.encoder) != (_passages_hash(shard), self.encoder):
+            return False
+        return _whole(seal, self._path(number))
+
+    def make(
+        self, number: int, shard: Sequence[Passage], encode: Encode | BatchEncoder, told: Callable[[int], None]
+    ) -> None:
+        """Encode a shard and write it.
+
+        Raises:
+            CacheError: the disk is full.
+        """
+        if callable(encode):
+            self._seal_path(number).unlink(missing_ok=True)
+            self._write(self._path(number), encode(shard, told), _passages_hash(shard))
+        else:
+            self.save_batches(number, shard, encode, told)
+            self.join(number, shard, encode)
+
+    def save_batches(
+        self,
+        number: int,
+        shard: Sequence[Passage],
+        encoder: BatchEncoder,
+        told: Callable[[int], None] = lambda _: None,
+        share: tuple[int, int] = (0, 1),
+    ) -> None:
+        """Save the parts of a shard that are not on disk yet.
+
+        Args:
+            number: of the shard.
+            shard: its passages.
+            encoder: makes the rows of a batch.
+            told: called with the number of passages that are done.
+            share: (i, n): only every n-th batch, from the i-th on, which is a fair share as batches come longest first.
+
+        Raises:
+            CacheError: the disk is full.
+        """
+        sealed_with = _passages_hash(shard)
+        saved = {position for _, seal in self._parts(number, sealed_with) for position in seal.positions}
+        batches, cut = encoder.batches(shard)
+        # Other batch sizes may have saved a batch in part.
+        missing = ([place for place in batch if place not in saved] for batch in batches[share[0] :: share[1]])
+        waiting = [batch for batch in missing if batch]
+        rows: list[Any] = []
+        positions: list[int] = []
+        last = time.monotonic()
+        for done, batch in enumerate(waiting, start=1):
+            rows.append(encoder.encode([shard[position] for position in batch]))
+            positions += batch
+            if time.monotonic() - last >= _SAVE_SECONDS or done == len(waiting):
+                part = Encoded(encoder.written(encoder.stacked(rows)), len(cut.intersection(positions)))
+                path = self.folder / f"part-{number:06d}-{positions[0]:06d}.{self.suffix}"
+                self._write(path, part, sealed_with, tuple(positions))
+                saved.update(positions)
+                rows, positions, last = [], [], time.monotonic()
+            told(len(saved.union(positions)))
+
+    def join(self, number: int, shard: Sequence[Passage], rows: RowFormat) -> None:
+        """Make a shard of its parts, which go.
+
+        Raises:
+            CacheError: not all of them are there, or the disk is full.
+        """
+        parts = self._parts(number, _passages_hash(shard))
+        places = np.array([place for _, seal in parts for place in seal.positions], np.int64)
+        order = np.argsort(places)
+        if not np.array_equal(places[order], np.arange(len(shard))):
+            message = clear_error(
+                "vectors on disk",
+                where=f"{self.folder}, parts of shard {number}",
+                expected=f"{len(shard)} passages",
+                found=f"{len(places)} of them, in {len(parts)} whole files",
+                next_step="call again: what is missing is encoded",
+            )
+            raise CacheError(message)
+        joined = rows.stacked([rows.read(path) for path, _ in parts])[order]
+        self._seal_path(number).unlink(missing_ok=True)
+        n_truncated = sum(seal.n_truncated for _, seal in parts)
+        self._write(self._path(number), Encoded(rows.written(joined), n_truncated), _passages_hash(shard))
+        for path in self.folder.glob(f"part-{number:06d}-*"):
+            path.unlink(missing_ok=True)
+
+    def _write(self, path: Path, encoded: Encoded, passages: str, positions: tuple[int, ...] = ()) -> None:
+        sha256 = write_atomically(path, encoded.content)
+        seal = _Seal(passages, self.encoder, self.dimension, encoded.n_truncated, sha256, positions)
+        content = {name: value for name, value in asdict(seal).items() if value != ()}
+        write_atomically(path.with_suffix(".json"), orjson.dumps(content, option=orjson.OPT_SORT_KEYS))
+
+    def _parts(self, number: int, passages: str) -> list[tuple[Path, _Seal]]:
+        """Return the parts of a shard, without those that are corrupt or of other passages or another encoder."""
+        found = []
+        for path in sorted(self.folder.glob(f"part-{number:06d}-*.{self.suffix}")):
+            seal = _parse_seal(path.with_suffix(".json"))
+            if seal is not None and (seal.passages, seal.encoder) == (passages, self.encoder) and _whole(seal, path):
+                found.append((path, seal))
+        return found
+
+    def filled(self, ids: Sequence[str]) -> Filled:
+        """Return the shards, all of them finished, of a corpus with these ids; what is behind them goes."""
+        n_shards = math.ceil(len(ids) / self.size)
+        self._remove_after(n_shards)
+        seals = (self._read_seal(number) for number in range(n_shards))
+        n_truncated = sum(seal.n_truncated for seal in seals if seal is not None)
+        return Filled(tuple(ids), tuple(self._path(number) for number in range(n_shards)), n_truncated)
+
+    def clean(self) -> None:
+        """Make the folder, and remove what killed calls left half written.
+
+        Raises:
+            CacheError: it holds vectors of another width.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for part in self.folder.glob("*.part"):
+            part.unlink(missing_ok=True)
+        for path in sorted(self.folder.glob("shard-*.json")):
+            seal = _parse_seal(path)
+            if seal is not None and seal.dimension != self.dimension:
+                message = clear_error(
+                    "vectors on disk",
+                    where=str(path),
+                    expected=f"{self.dimension} dimensions, as the encoder has",
+                    found=f"{seal.dimension} dimensions: another encoder made them",
+                    next_step="name that encoder, or remove the folder and index again",
+                )
+                raise CacheError(message)
+
+    def _remove_after(self, n_shards: int) -> None:
+        """Remove shards that a longer corpus left behind, and parts of finished ones."""
+        for path in self.folder.glob("shard-*"):
+            if int(path.stem.removeprefix("shard-")) >= n_shards:
+                path.unlink(missing_ok=True)
+        for path in self.folder.glob("part-*"):
+            path.unlink(missing_ok=True)
+
+    def _read_seal(self, number: int) -> _Seal | None:
+        return _parse_seal(self._seal_path(number))
+
+    def _path(self, number: int) -> Path:
+        return self.folder / f"shard-{number:06d}.{self.suffix}"
+
+    def _seal_path(self, number: int) -> Path:
+        return self.folder / f"shard-{number:06d}.json"
+
+
+Fill = Callable[[Mapping[str, Any], ShardFolder, Iterable[Passage], Progress], Filled]
+"""Returns the shards of a corpus, as `ShardFolder.fill` does; the first argument makes the same retriever elsewhere."""
+
+
+@runtime_checkable
+class EncodesCorpus(Protocol):
+    """A retriever that encodes passages, or may have one inside."""
+
+    def encode_with(self, fill: Fill | None = None, place: Place | None = None) -> bool:
+        """Take who makes the vectors of the corpus, and where they lie; return False where `fill` makes none."""
+
+
+Place = Callable[[Mapping[str, Any]], AbstractContextManager[Path]]
+"""Called with everything beside the corpus that decides the vectors; gives the folder of these, to one at a time."""
+
+
+def encode_with(retriever: object, fill: Fill | None = None, place: Place | None = None) -> bool:
+    """Return whether a retriever lets `fill` make vectors of its corpus.
+
+    Args:
+        retriever: any; one without vectors takes nothing.
+        fill: who makes them; None leaves who it was.
+        place: where they lie for every retriever; None leaves where it was.
+    """
+    return isinstance(retriever, EncodesCorpus) and retriever.encode_with(fill, place)
+
+
+def _parse_seal(path: Path) -> _Seal | None:
+    try:
+        return _Seal(**orjson.loads(path.read_bytes()))
+    except FileNotFoundError:
+        return None
+    except (orjson.JSONDecodeError, TypeError):
+        _LOGGER.warning("%s: not the seal that was written; its vectors are made again", path)
+        return None
+
+
+def _whole(seal: _Seal, path: Path) -> bool:
+    """Return whether a numeric file has the bytes that were sealed; one that has not is named in a warning."""
+    try:
+        with path.open("rb") as file:
+            is_whole = _file_hash(file.read) == seal.sha256
+    except FileNotFoundError:
+        is_whole = False
+    if not is_whole:
+        _LOGGER.warning("%s: missing, or other bytes than were written; its vectors are made again", path)
+    return is_whole
+
+
+def _file_hash(read: Callable[[int], bytes]) -> str:
+    digest = hashlib.sha256()
+    while block := read(1 << 20):
+        digest.update(block)
+    return digest.hexdigest()
+
+
+def _from(done: int, progress: Progress) -> Callable[[int], None]:
+    return lambda n: progress("encode passages", done + n, None)
+
+
+def chunks(passages: Iterable[Passage], size: int) -> Iterator[list[Passage]]:
+    """Yield the passages of each shard.
+
+    Raises:
+        BenchmarkFileError: a passage has no text.
+    """
+    iterator = iter(passages)
+    while chunk := list(itertools.islice(iterator, size)):
+        for passage in chunk:
+            if not passage.text.strip():
+                message = clear_error(
+                    "corpus",
+                    where=f"passage {passage.passage_id!r}",
+                    expected="a text",
+                    found="none",
+                    next_step="remove the passage from the corpus",
+                )
+                raise BenchmarkFileError(message)
+        yield chunk
+
+
+def _passages_hash(passages: Sequence[Passage]) -> str:
+    digest = hashlib.sha256()
+    for passage in passages:
+        digest.update(orjson.dumps([passage.passage_id, passage.title, passage.text]) + b"\n")
+    return digest.hexdigest()
