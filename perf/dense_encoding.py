@@ -33,8 +33,7 @@ from numpy.typing import NDArray
 
 from ragtasks.errors import RagtasksError
 from ragtasks.records import Passage
-from retrieval_cache.engines import encoding_workers
-from retrieval_cache.retrievers import DenseRetriever
+from retrieval_cache import DenseRetriever, encoding_workers
 
 Vectors = NDArray[np.float32]
 PEER = "sentence-transformers"

@@ -78,10 +78,8 @@ def write_run(path: Path, size: int) -> None:
 def make_run(source: Path, run: Path, store: Path) -> dict[str, float]:
     """Return seconds and peak memory of the stage in this process."""
     from ragtasks.benchmarks import benchmark_folder, open_benchmark
-    from retrieval_cache.queries import Queries
-    from retrieval_cache.spec import parse
+    from retrieval_cache import Queries, RunStore, parse
     from retrieval_cache.stage import Request, build_run
-    from retrieval_cache.store import RunStore
 
     sample = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path("unused")))
     model = next(task for task in sample.tasks if task.domain == DOMAIN)

@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     import pandas
     import polars
 
-    from retrieval_cache.store import StoredRun
+    from retrieval_cache import StoredRun
 
 
 # Scored responses, of this process or of results files: a table to print, rows to compute with.
@@ -493,7 +493,7 @@ class RetrievedRun:
         Raises:
             CacheError: a file is missing or was changed.
         """
-        from retrieval_cache.stage import read_run as read_stored
+        from retrieval_cache import read_run as read_stored
 
         run = read_stored(self.stored)
         return {query_id: {item.passage_id: item.score for item in items} for query_id, items in run.items()}
@@ -504,7 +504,7 @@ class RetrievedRun:
 
     def __str__(self) -> str:
         """Return its line in `ragtasks runs list`."""
-        from retrieval_cache.store import list_runs
+        from retrieval_cache import list_runs
 
         return "\n".join(list_runs([self.stored]))
 
@@ -531,8 +531,8 @@ def retrieve(
     Raises:
         RagtasksError: unknown names, missing files or libraries, a full disk.
     """
-    from retrieval_cache.service import Place
-    from retrieval_cache.service import retrieve as make
+    from retrieval_cache import Place
+    from retrieval_cache import retrieve as make
 
     place = Place(benchmark.name, benchmark.data, data_folder(), run_store(), secret)
     return RetrievedRun(make(place, retriever, queries, name=name, depth=depth, corpora=corpora))
@@ -643,7 +643,7 @@ def _run(run: Rankings | RetrievedRun | str | Path) -> tuple[str, Run]:
 
 
 def _stored(run: str | Path) -> RetrievedRun:
-    from retrieval_cache.store import RunStore, StoredRun
+    from retrieval_cache import RunStore, StoredRun
 
     path = Path(run)
     if (path / MANIFEST).is_file():

@@ -135,6 +135,7 @@ def test_imports_point_one_way(path: Path) -> None:
             assert not part.startswith("ragtasks") or part in READ_BY_RETRIEVAL, f"imports {module}"
         elif part == "retrieval_cache":
             assert own in MAY_CALL_RETRIEVAL, f"imports {module}: the two packages meet at a file format"
+            assert module == "retrieval_cache", f"imports {module}: `retrieval_cache` has one face"
         elif part.startswith("ragtasks") and part != own:
             assert own in LAYERS, f"{own} has no layer: say in this test where it belongs"
             assert part != "ragtasks", "imports the package's face: the version is in ragtasks._version"

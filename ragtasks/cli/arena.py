@@ -143,7 +143,7 @@ def _live(systems: list[str], benchmark: str | None, data: str | None, domain: s
     """Return the pipelines of `--system`, and the conversations of their benchmark that may be continued."""
     from ragtasks.arena.web import live_systems
     from ragtasks.environment import run_store, secret
-    from retrieval_cache.live import searcher
+    from retrieval_cache import searcher
 
     if benchmark is None:
         raise ConfigurationError("--system: give --benchmark, whose corpus is searched")

@@ -33,7 +33,7 @@ DOCUMENTS = Annotated[bool, typer.Option(help="Look documents up in the benchmar
 def retrieval_place(benchmark: str, data: str | None) -> Any:
     """Return where runs of a benchmark are made and judged: a `retrieval_cache.service.Place`."""
     from ragtasks.environment import data_folder, run_store, secret
-    from retrieval_cache.service import Place
+    from retrieval_cache import Place
 
     return Place(benchmark, data, data_folder(), run_store(), secret)
 

@@ -120,7 +120,7 @@ def _of_runs(names: list[str], benchmark: str, data: str | None) -> list[Section
         return []
     from ragtasks.environment import data_folder, run_store
     from ragtasks.tables import Section, Table
-    from retrieval_cache.service import Place, evaluate_runs
+    from retrieval_cache import Place, evaluate_runs
 
     found = evaluate_runs(Place(benchmark, data, data_folder(), run_store()), names)
     notes = [Table("Before the scores", (), (), _sentences(found.notes))] if found.notes else []
@@ -403,7 +403,7 @@ def _compare_results(paths: list[Path], metrics: Sequence[str], by: _By, baselin
 def _compare_runs(  # noqa: PLR0917 (as the options)
     place: Any, names: list[str], metrics: Sequence[str], by: _By, baseline: str | None, form: _Format
 ) -> None:
-    from retrieval_cache.comparison import compare_runs
+    from retrieval_cache import compare_runs
 
     found = compare_runs(place, names, metrics=metrics, by=by.value, baseline=baseline)
     _say(found, form, "domain" if by is _By.DOMAIN else "queries", "run", "queries")

@@ -44,9 +44,8 @@ def retrieve(  # noqa: PLR0917 (one parameter an option)
 ) -> None:
     """Make a run of a retriever over a benchmark's queries, once; an interrupted one resumes where it stopped."""
     from ragtasks.environment import forbid_usage_reports
-    from retrieval_cache.service import Rewriter, has_judgements
-    from retrieval_cache.service import retrieve as make
-    from retrieval_cache.store import SAME_AS, fallbacks_of
+    from retrieval_cache import SAME_AS, Rewriter, fallbacks_of, has_judgements
+    from retrieval_cache import retrieve as make
 
     model, place = Rewriter(rewriter, base_url, min_rewritten), retrieval_place(benchmark, data)
     if encode_with is not None:
@@ -108,7 +107,7 @@ app.add_typer(runs, name="runs")
 
 def _store() -> Any:
     from ragtasks.environment import run_store
-    from retrieval_cache.store import RunStore
+    from retrieval_cache import RunStore
 
     return RunStore(run_store())
 
@@ -116,7 +115,7 @@ def _store() -> Any:
 @runs.command("list")
 def runs_list() -> None:
     """List the stored runs, and those that cannot be read."""
-    from retrieval_cache.store import list_runs
+    from retrieval_cache import list_runs
 
     store = _store()
     stored, unreadable = store.all(), store.unreadable()
@@ -134,7 +133,7 @@ def runs_show(name: str) -> None:
 @runs.command("compare")
 def runs_compare(first: str, second: str) -> None:
     """Print the parts of two runs that differ; exits with 1 if any do."""
-    from retrieval_cache.store import diff_runs
+    from retrieval_cache import diff_runs
 
     store = _store()
     lines = diff_runs(store.named(first).manifest, store.named(second).manifest)
@@ -148,7 +147,7 @@ runs.command("diff", hidden=True)(runs_compare)
 @runs.command("check")
 def runs_check(name: str) -> None:
     """Check a run's files against its manifest; exits with 1 if one is missing or changed."""
-    from retrieval_cache.store import verify_run
+    from retrieval_cache import verify_run
 
     violations = verify_run(_store().named(name))
     say(*violations or ["all files are as they were written"])
@@ -193,16 +192,14 @@ def evaluate_run(  # noqa: PLR0917 (one parameter an option)
     if qrels and domain:
         raise ConfigurationError("--domain: judgements of a file have no domains. Next step: give the files of these")
     if not (qrels or measures or per_query) and form is TableFormat.MARKDOWN:
-        from retrieval_cache.evaluation import render_report
-        from retrieval_cache.service import evaluate_runs
+        from retrieval_cache import evaluate_runs, render_report
 
         put(render_report(evaluate_runs(retrieval_place(benchmark, data), names, domain or ())), output)
         return
     from ragtasks.metrics import RETRIEVAL_METRICS, retrieval_metric
     from ragtasks.reports.rendering import Format, render
     from ragtasks.reports.tables import query_rows, ranking_section
-    from retrieval_cache.judging import judge_files
-    from retrieval_cache.service import judge_runs
+    from retrieval_cache import judge_files, judge_runs
 
     metrics = [retrieval_metric(name) for name in _measure_names(measures or ())] or RETRIEVAL_METRICS
     if qrels:
@@ -236,7 +233,7 @@ _LOCATION = Annotated[str, typer.Argument(help="Zip, BEIR folder, .jsonl[.gz|.zs
 @corpus_commands.command("check")
 def corpus_check(location: _LOCATION) -> None:
     """Read a corpus once: counts, checksum, and every error."""
-    from retrieval_cache.corpora import describe_corpus
+    from retrieval_cache import describe_corpus
 
     say(*describe_corpus(location))
 
@@ -248,7 +245,7 @@ _WIDTH = Annotated[int, typer.Option("--shingle", help="Words in a shingle, the 
 @corpus_commands.command("duplicates")
 def corpus_duplicates(location: _LOCATION, threshold: _THRESHOLD = 0.8, width: _WIDTH = 5) -> None:
     """List near-duplicate passages."""
-    from retrieval_cache.corpora import describe_duplicates
+    from retrieval_cache import describe_duplicates
 
     say(*describe_duplicates(location, threshold, width))
 
@@ -261,7 +258,7 @@ def corpus_deduplicate(
     width: _WIDTH = 9,
 ) -> None:
     """Write a corpus without passages that repeat another: the first of each group stays."""
-    from retrieval_cache.corpora import deduplicate_corpus
+    from retrieval_cache import deduplicate_corpus
 
     say(*deduplicate_corpus(location, target, threshold, width))
 
@@ -279,7 +276,7 @@ def corpus_segment(  # noqa: PLR0917 (one parameter an option)
     stride: Annotated[int | None, typer.Option(help="Sentences from one segment to the next; default: 5.")] = None,
 ) -> None:
     """Cut documents into passages whose ids or records keep their offsets."""
-    from retrieval_cache.corpora import segment_corpus, segment_corpus_by_sentences
+    from retrieval_cache import segment_corpus, segment_corpus_by_sentences
 
     if sentences is None and stride is None:
         n = segment_corpus(
@@ -313,9 +310,7 @@ def judge_passages(  # noqa: PLR0917 (one parameter an option)
     from ragtasks.environment import data_folder, run_store, secret
     from ragtasks.files import write_qrels
     from ragtasks.judges import judge_passages as judge_pairs
-    from retrieval_cache.judging import pairs_of_benchmark, pairs_of_files, ranking_named
-    from retrieval_cache.service import Place
-    from retrieval_cache.store import RunStore
+    from retrieval_cache import Place, RunStore, pairs_of_benchmark, pairs_of_files, ranking_named
 
     ask = asking(judge)
     if benchmark:

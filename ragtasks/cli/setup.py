@@ -81,7 +81,7 @@ def describe(
     from ragtasks.environment import data_folder
     from ragtasks.reports.rendering import Format, render
     from ragtasks.reports.tables import benchmark_section
-    from retrieval_cache.corpora import corpora_tables
+    from retrieval_cache import corpora_tables
 
     opened = open_benchmark(benchmark, benchmark_folder(benchmark, data, data_folder()).resolve())
     section = benchmark_section(opened, corpora_tables(opened) if corpora else ())

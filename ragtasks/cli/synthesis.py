@@ -292,8 +292,7 @@ def quality(  # noqa: PLR0917 (one parameter an option)
     from ragtasks.progress import progress_bars
     from ragtasks.reports.rendering import Format, render
     from ragtasks.synthesis import PAPER_FORMS, QRelScore, quality_section
-    from retrieval_cache.queries import LLM_REWRITE, SEPARATOR
-    from retrieval_cache.service import Rewriter
+    from retrieval_cache import LLM_REWRITE, SEPARATOR, Rewriter
 
     forms = queries or PAPER_FORMS
     if not retriever and (queries or rewriter or base_url):

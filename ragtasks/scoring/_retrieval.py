@@ -23,8 +23,7 @@ from ragtasks.records import Passage, Task
 from ragtasks.scoring._failures import survive
 
 if TYPE_CHECKING:
-    from retrieval_cache.queries import Queries
-    from retrieval_cache.retrievers import Retriever
+    from retrieval_cache import Queries, Retriever
 
 
 Search = Callable[[Mapping[str, str]], Mapping[str, tuple[Passage, ...]]]
@@ -48,9 +47,7 @@ class LiveRetrieval:
             RagtasksError: an unknown retriever or form, a rewriter that is missing or has nothing to do, a library that
                 is not installed.
         """
-        from retrieval_cache.live import checked_form, searcher_of_many
-        from retrieval_cache.spec import parse
-        from retrieval_cache.store import RunStore
+        from retrieval_cache import RunStore, checked_form, parse, searcher_of_many
 
         self._form = checked_form(config.queries, has_rewriter=config.rewriter is not None)
         self._line = parse(config.retriever, secrets, RunStore(store).replies).name
@@ -76,7 +73,7 @@ class LiveRetrieval:
 
     def problem(self) -> str:
         """Return that too few questions were rewritten, empty where enough were: last turns are no rewrites."""
-        from retrieval_cache.queries import MIN_REWRITTEN
+        from retrieval_cache import MIN_REWRITTEN
 
         n_rewritten = self._n_asked - self._fallbacks.total()
         if n_rewritten >= MIN_REWRITTEN * self._n_asked:
@@ -111,7 +108,7 @@ class LiveRetrieval:
         return [_shown(doc, queries.texts[doc["task_id"]], found[doc["task_id"]]) for doc in docs]
 
     def _queries(self, tasks: Sequence[Task]) -> Queries:
-        from retrieval_cache.queries import rewrite_queries, select_queries
+        from retrieval_cache import rewrite_queries, select_queries
 
         if self._client is None:
             return select_queries(tasks, self._form)
@@ -157,8 +154,7 @@ class CorpusSearch:
             ConfigurationError: an unknown retriever or option. A missing library is none: it makes `missing`.
             CacheError: the file of replies is needed and cannot be used.
         """
-        from retrieval_cache.spec import parse
-        from retrieval_cache.store import RunStore
+        from retrieval_cache import RunStore, parse
 
         self._benchmark = benchmark
         self._store = RunStore(store)
@@ -178,7 +174,7 @@ class CorpusSearch:
 
     def describe(self) -> dict[str, Any]:
         """Return retriever, parameters and versions, what it counted, and why anything could not be searched."""
-        from retrieval_cache.retrievers import statistics_of
+        from retrieval_cache import statistics_of
 
         counted = {domain: dict(counts) for domain, item in self._retrievers.items() if (counts := statistics_of(item))}
         unsearched = {"all": self.missing} if self.missing else dict(self._reasons)
@@ -195,8 +191,7 @@ class CorpusSearch:
                 self._open(domain)
 
     def _open(self, domain: str) -> None:
-        from retrieval_cache.indexes import domain_retriever
-        from retrieval_cache.stage import DEPTH
+        from retrieval_cache import DEPTH, domain_retriever
 
         try:
             with progress_bars() as progress:
@@ -217,7 +212,7 @@ class CorpusSearch:
         )
 
     def _search(self, domain: str, texts: Collection[str]) -> Searched:
-        from retrieval_cache.stage import DEPTH
+        from retrieval_cache import DEPTH
 
         self.prepare([domain])
         if domain not in self._retrievers:

@@ -10,7 +10,7 @@ from ragtasks.clients import Client, Outcome, Price, Progress, Prompt, Reply, Us
 from ragtasks.errors import JudgeError
 from ragtasks.judges import UnparsableReplyError, code_of, json_values
 from ragtasks.templates import shipped_template
-from retrieval_cache.corpora import WORD
+from retrieval_cache import WORD
 
 # Asks a model many questions and reads each reply; what cannot be read is asked once more, then left out by name.
 # Replies are kept by the client (`ragtasks.clients.KeptReplies`), so a killed synthesis goes on where it was.

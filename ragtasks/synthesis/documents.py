@@ -20,14 +20,7 @@ from ragtasks.clients import Progress, no_progress
 from ragtasks.errors import ConfigurationError, MissingExtraError, RagtasksError, clear_error
 from ragtasks.records import Passage
 from ragtasks.untrusted import BoundedProcess, OutOfBoundsError
-from retrieval_cache.corpora import (
-    Tokenizer,
-    encoder_tokenizer,
-    near_duplicates,
-    plain_tokenizer,
-    segment,
-    sentence_windows,
-)
+from retrieval_cache import Tokenizer, encoder_tokenizer, near_duplicates, plain_tokenizer, segment, sentence_windows
 
 # One file of text, Markdown, HTML or PDF to a title and a text: the formats, and whoever reads them.
 # A file that cannot be read is an `UnreadableFileError` with a reason for people; the caller goes on with the next

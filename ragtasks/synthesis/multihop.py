@@ -30,7 +30,7 @@ from ragtasks.synthesis.asking import (
     text_of,
 )
 from ragtasks.synthesis.documents import LeftOut, read_documents
-from retrieval_cache.corpora import segment
+from retrieval_cache import segment
 
 # From articles to MultiHop-RAG's two files, so that its harness tasks run on one's own news.
 

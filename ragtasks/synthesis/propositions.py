@@ -17,7 +17,7 @@ from ragtasks.synthesis.asking import (
     question_of,
 )
 from ragtasks.synthesis.documents import Document, DocumentPassage, LeftOut
-from retrieval_cache.corpora import sentence_spans
+from retrieval_cache import sentence_spans
 
 # Propositions: stand-alone statements worth asking about, taken from each passage by a model.
 # What a model writes is checked against the passage by its words: a statement that shares too few of them was made

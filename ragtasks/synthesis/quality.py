@@ -23,11 +23,7 @@ from ragtasks.synthesis.asking import terms
 from ragtasks.synthesis.training import MEASURES, relevant
 from ragtasks.tables import Cell, Section, Table, fixed
 from ragtasks.untrusted import NO_CODE, loading
-from retrieval_cache.queries import LLM_REWRITE, SEPARATOR
-from retrieval_cache.retrievers import load_model
-from retrieval_cache.service import Place, Rewriter, retrieve
-from retrieval_cache.stage import read_run
-from retrieval_cache.store import fallbacks_of
+from retrieval_cache import LLM_REWRITE, SEPARATOR, Place, Rewriter, fallbacks_of, load_model, read_run, retrieve
 
 # Retrieval on synthetic dialogues by query form, in all and per domain.
 # Source: OR-CONVQA paper, Tables 2, 3 and 8 to 10.

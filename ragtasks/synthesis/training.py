@@ -23,18 +23,21 @@ from ragtasks.files import Ranked, canonical_hash
 from ragtasks.metrics import retrieval_metric, score_run, token_f1
 from ragtasks.records import Passage, Qrel, Task
 from ragtasks.untrusted import NO_CODE, loading
-from retrieval_cache.corpora import read_corpus
-from retrieval_cache.queries import (
+from retrieval_cache import (
     REWRITE,
+    DenseRetriever,
     Recipe,
+    Retriever,
     TrainedRewriter,
     build_queries,
     encoded,
     load_language_model,
+    load_model,
+    passage_text,
+    read_corpus,
     source_text,
     write_recipe,
 )
-from retrieval_cache.retrievers import DenseRetriever, Retriever, load_model, passage_text
 
 # What both trainings share: settings, checkpoints that a killed one goes on from, a folder that is whole or absent.
 

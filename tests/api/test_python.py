@@ -275,8 +275,8 @@ def test_a_run_is_made_found_evaluated_and_answered_with(sample: ragtasks.Loaded
     assert str(run).splitlines()[1].split()[:3] == ["bm25.rewrite.sample", "mtrag", "(sample)"]
     assert len(run.rankings) >= 92
     whole = ragtasks.evaluate_run(run, sample)
+    from retrieval_cache import RunStore
     from retrieval_cache.service import evaluate_stored
-    from retrieval_cache.store import RunStore
 
     stored = evaluate_stored(sample.source, RunStore(tmp_path / "store"), run.name)
     assert whole.values == {result.query_id: result.values for result in stored.results}

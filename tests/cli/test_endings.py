@@ -12,7 +12,7 @@ import pytest
 
 from ragtasks.cli import main
 from ragtasks.errors import RagtasksError
-from retrieval_cache.store import RunStore
+from retrieval_cache import RunStore
 
 SAMPLE = Path(__file__).resolve().parents[2] / "ragtasks" / "benchmarks" / "sample" / "custom"
 

@@ -13,7 +13,7 @@ from ragtasks.benchmarks import benchmark_folder, contexts_of_run, open_benchmar
 from ragtasks.cli import main
 from ragtasks.errors import ConfigurationError
 from ragtasks.records import Setting
-from retrieval_cache.service import Place, evaluate_runs
+from retrieval_cache import Place, evaluate_runs
 
 BY_BM25 = ("retrieve", "--retriever", "bm25", "--benchmark", "custom")
 

@@ -19,7 +19,7 @@ from ragtasks.harness.link import STUB_FOLDER, link, link_state
 from ragtasks.judges import rubrics_named
 from ragtasks.reports.tables._report import added_tables
 from ragtasks.suites import added_metric_names, suite_named
-from retrieval_cache.spec import parse
+from retrieval_cache import parse
 from tests.clients._server import chat_server, completion
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -30,7 +30,7 @@ from ragtasks.files import (
 from ragtasks.files._runs import read_contexts
 from ragtasks.records import Setting
 from ragtasks.submissions.mtrageval._build import entries_of_run
-from retrieval_cache.store import RunStore
+from retrieval_cache import RunStore
 
 _IDS = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=8)
 _SCORES = st.floats(-1e6, 1e6, width=32)

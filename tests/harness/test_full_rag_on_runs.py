@@ -11,7 +11,7 @@ import pytest
 from ragtasks.benchmarks import benchmark_folder, open_benchmark
 from ragtasks.submissions import SubmissionTask
 from ragtasks.submissions.mtrageval import Request, submit
-from retrieval_cache.service import Place, retrieve
+from retrieval_cache import Place, retrieve
 from tests.harness.conftest import CommandResult
 
 GROUP = "mtrag_un_full_rag"

@@ -18,9 +18,9 @@ from ragtasks.errors import CacheError, ConfigurationError, MissingExtraError
 from ragtasks.harness.rewrite_task import RewriteTask
 from ragtasks.scoring import shared_scorer
 from ragtasks.scoring._retrieval import CorpusSearch
+from retrieval_cache import RunStore
 from retrieval_cache.evaluation._evaluation import mean
 from retrieval_cache.service import Place, evaluate_stored, retrieve
-from retrieval_cache.store import RunStore
 from tests.clients._server import chat_server
 from tests.retrieval_cache.rerankers.test_listwise import by_overlap
 

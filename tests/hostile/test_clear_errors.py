@@ -26,8 +26,8 @@ from ragtasks.logs import read_answers
 from ragtasks.metrics.semantic import EmbeddingCache
 from ragtasks.records import Passage
 from ragtasks.templates import load_template
+from retrieval_cache import parse
 from retrieval_cache.retrievers import searched
-from retrieval_cache.spec import parse
 
 KEY = "SECRETKEY-4711-abcdef"
 RUN = b"q1 Q0 p1 1 2.0 t\nq1 Q0 p2 2 1.0 t\n"

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from ragtasks.errors import JudgeError
-from retrieval_cache.service import Place, Rewriter, retrieve
-from retrieval_cache.store import fallbacks_of
+from retrieval_cache import Place, Rewriter, fallbacks_of, retrieve
 from tests.harness.conftest import CommandResult
 
 pytestmark = pytest.mark.model

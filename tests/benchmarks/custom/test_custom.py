@@ -421,7 +421,7 @@ def test_a_run_beside_the_files_wins_over_the_search(tmp_path: Path) -> None:
 
 
 def test_tables_call_the_ranking_of_a_folder_by_what_it_is(tmp_path: Path) -> None:
-    from retrieval_cache.service import Place, evaluate_runs
+    from retrieval_cache import Place, evaluate_runs
 
     given = b"c1::1 Q0 p1 1 1 me\nc2::1 Q0 p3 1 1 me\n"
     for name, files in {"retrieved.trec": beside("retrieved.trec", given), "bm25 (built in)": Files()}.items():
@@ -610,8 +610,7 @@ def test_the_command_ends_with_status_1_where_there_is_a_violation(
 
 def test_a_run_is_not_judged_with_the_questions_of_another_folder(tmp_path: Path) -> None:
     pytest.importorskip("tantivy", reason="the retriever needs tantivy (extra: retrieval)")
-    from retrieval_cache.evaluation import render_report
-    from retrieval_cache.service import Place, evaluate_runs, retrieve
+    from retrieval_cache import Place, evaluate_runs, render_report, retrieve
 
     places = {
         name: Place("custom", str(files.write(tmp_path / name)), tmp_path, tmp_path / "store")

@@ -8,7 +8,7 @@ from pathlib import Path
 from ragtasks.benchmarks import retrieval_side
 from ragtasks.benchmarks.mtrag._benchmark import read_queries
 from ragtasks.records import Passage
-from retrieval_cache.corpora import read_corpus
+from retrieval_cache import read_corpus
 
 QUERY_FORMS = {"last_turn": "lastturn", "rewrite": "rewrite", "all_questions": "questions"}
 """Query form -> the word that the official file names use for it."""

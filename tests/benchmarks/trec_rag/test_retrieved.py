@@ -14,7 +14,7 @@ from ragtasks.cli import main
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError
 from ragtasks.files import read_run
 from ragtasks.records import Setting
-from retrieval_cache.corpora import read_corpus
+from retrieval_cache import read_corpus
 from tests.conftest import REAL_DATA
 
 REAL = REAL_DATA / "trec_rag" / "retrieve_results"

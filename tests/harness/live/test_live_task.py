@@ -19,7 +19,7 @@ from ragtasks.harness.link import task_folder
 from ragtasks.logs import read_evaluations
 from ragtasks.submissions import SubmissionTask
 from ragtasks.submissions.mtrageval import Request, submit
-from retrieval_cache.live import searcher
+from retrieval_cache import searcher
 from tests._shared import harness_without_tasks
 from tests.clients._server import Action, chat_server, completion, refusal
 from tests.harness.answering.test_resuming import evaluations

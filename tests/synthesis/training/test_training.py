@@ -12,8 +12,7 @@ from ragtasks.benchmarks import Benchmark, open_benchmark
 from ragtasks.errors import ConfigurationError, JudgeError
 from ragtasks.synthesis import Fitting, train_retriever, train_rewriter
 from ragtasks.synthesis.training import split_by_dialogue
-from retrieval_cache.queries import Recipe, TrainedRewriter, write_recipe
-from retrieval_cache.service import Place, Rewriter, evaluate_runs, retrieve
+from retrieval_cache import Place, Recipe, Rewriter, TrainedRewriter, evaluate_runs, retrieve, write_recipe
 from tests.synthesis.training._tiny import words_of, write_dialogues, write_encoder, write_gpt2, write_mamba, write_t5
 
 SHORT = Fitting(epochs=2, learning_rate=5e-3)
