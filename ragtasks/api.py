@@ -326,11 +326,7 @@ def _local_judge(config: EvaluationConfig) -> Callable[[HarnessModel], Client] |
 
 
 def _read(benchmark: LoadedBenchmark, answers: Answers) -> dict[str, GivenAnswer]:
-    """Return task id -> answer.
-
-    Raises:
-        ConfigurationError: unknown tasks, tasks that stand twice, records of another form: all of them.
-    """
+    """Return task id -> answer."""
     rows = [_record(*item) for item in answers.items()] if isinstance(answers, Mapping) else list(answers)
     violations: list[str] = []
 
@@ -455,11 +451,7 @@ def load_benchmark(name: str, data: str | Path | None = None) -> LoadedBenchmark
 
 
 def setting_named(name: str) -> Setting:
-    """Return the setting of a name.
-
-    Raises:
-        ConfigurationError: there is none.
-    """
+    """Return the setting of a name."""
     known = [setting.value for setting in Setting]
     if name not in known:
         raise ConfigurationError(f"unknown setting {name!r}: {close_matches(name, known)}")
@@ -543,7 +535,6 @@ class RunEvaluation:
     """A run judged; printed, it is a table of means with 95 % intervals over conversations."""
 
     name: str
-    """Name of the run."""
     context: str
     """What it was judged with: the benchmark's label, or where the judgements come from."""
     judgements: str

@@ -65,11 +65,7 @@ Judge = Endpoint | HarnessModel
 
 
 def judge_of(named: Any, key: str = "judges") -> Judge:
-    """Return what names a judge as a record.
-
-    Raises:
-        ConfigurationError: an unknown key, or a value that does not fit. No value is shown.
-    """
+    """Return what names a judge as a record."""
     if isinstance(named, (Endpoint, HarnessModel)):
         return named
     if not isinstance(named, (str, Mapping)):
@@ -86,11 +82,7 @@ def judge_of(named: Any, key: str = "judges") -> Judge:
 
 
 def refuse_namesakes(names: Sequence[str]) -> None:
-    """Refuse judges of one name: a judge is known by its model's name.
-
-    Raises:
-        ConfigurationError: a name stands there twice.
-    """
+    """Refuse judges of one name: a judge is known by its model's name."""
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ConfigurationError(
@@ -251,11 +243,7 @@ KEYS = frozenset(EvaluationConfig.model_fields)
 
 
 def config_from_metadata(metadata: Mapping[str, Any]) -> EvaluationConfig:
-    """Return the configuration in the harness's metadata; keys of the harness and of its models are left alone.
-
-    Raises:
-        ConfigurationError: a value that does not fit, or a key that looks like a misspelt one of ours.
-    """
+    """Return the configuration in the harness's metadata; keys of the harness and of its models are left alone."""
     violations = [
         f"{key!r} (did you mean {meant!r}?)" for key in foreign_keys(metadata) if (meant := _key_meant_by(key))
     ]
@@ -276,11 +264,7 @@ def _key_meant_by(key: str) -> str | None:
 
 
 def config_from_options(options: Mapping[str, Any]) -> EvaluationConfig:
-    """Return the configuration in options of our own, where every key must be known.
-
-    Raises:
-        ConfigurationError: an unknown key, or a value that does not fit.
-    """
+    """Return the configuration in options of our own, where every key must be known."""
     unknown = sorted(str(key) for key in options.keys() - KEYS)
     if unknown:
         hints = "; ".join(f"{key!r}, {close_matches(key, KEYS)}" for key in unknown)

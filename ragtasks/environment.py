@@ -48,11 +48,7 @@ def embedding_cache_file() -> Path:
 
 
 def embedding_cache_bytes() -> int:
-    """Return the bound on the vectors that are kept, in bytes: RAGTASKS_EMBEDDINGS_GB, else 8 GB; 0 keeps none.
-
-    Raises:
-        ConfigurationError: the variable holds no number, or one below 0.
-    """
+    """Return the bound on the vectors that are kept, in bytes: RAGTASKS_EMBEDDINGS_GB, else 8 GB; 0 keeps none."""
     named = os.environ.get(EMBEDDINGS_VARIABLE, "").strip() or "8"
     try:
         size = int(float(named) * 1e9)

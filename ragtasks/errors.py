@@ -62,15 +62,7 @@ class MissingExtraError(RagtasksError):
 
 
 def clear_error(what: str, *, where: str, expected: str, found: str, next_step: str) -> str:
-    """Return one message with the five things a reader needs.
-
-    Args:
-        what: what was being read or done.
-        where: file, line, task id or option.
-        expected: what would have been right.
-        found: what was there.
-        next_step: what to do now.
-    """
+    """Return one message with the five things a reader needs."""
     return f"{what}: {where}\n  expected: {expected}\n  found: {found}\n  next step: {next_step}"
 
 

@@ -30,9 +30,6 @@ def progress_bars(console: Console | None = None) -> Iterator[Callable[[str, int
     What stands after a tab in its first argument is a note on the step, shown in place of a rate, and after a second
     tab what is being waited for. Where the output is no terminal, unfinished steps are shown once a minute, and steps
     with a note once more, at the end or when the work breaks off.
-
-    Args:
-        console: where to; default: standard error.
     """
     console = console or Console(stderr=True)
     lines: dict[str, _Line] = {}

@@ -213,11 +213,7 @@ def task_id(conversation_id: str, turn: int) -> str:
 
 
 def split_task_id(text: str) -> tuple[str, int]:
-    """Return (conversation id, turn) of a task or query id in any of the official spellings.
-
-    Raises:
-        ValueError: `text` has no separator, no conversation, or no positive turn.
-    """
+    """Return (conversation id, turn) of a task or query id in any of the official spellings."""
     match = _TASK_ID.fullmatch(text)
     if match is None or int(match["turn"]) < 1:
         raise ValueError(f"not a task id (expected <conversation>{SEPARATOR}<turn from 1>): {text!r}")
@@ -225,9 +221,5 @@ def split_task_id(text: str) -> tuple[str, int]:
 
 
 def normalise_task_id(text: str) -> str:
-    """Return a task id in the one form in use, whatever separator the file wrote.
-
-    Raises:
-        ValueError: as `split_task_id`.
-    """
+    """Return a task id in the one form in use, whatever separator the file wrote."""
     return task_id(*split_task_id(text))

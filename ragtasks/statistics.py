@@ -372,7 +372,6 @@ class Mean:
     """One column's mean over all that it scored."""
 
     column: Column
-    """The column."""
     estimate: Estimate
     """Mean and interval."""
 
@@ -549,9 +548,6 @@ def detectable_difference(difference: Estimate) -> float | None:
 
     Source: J. Cohen, Statistical Power Analysis for the Behavioral Sciences (2nd ed., 1988), section 2.4; the standard
     error is that of `Estimate`.
-
-    Args:
-        difference: the mean of paired differences.
     """
     from scipy.special import stdtrit
 

@@ -128,15 +128,7 @@ def markdown_table(
     is_padded: bool = True,
     has_colons: bool = True,
 ) -> list[str]:
-    """Return the lines of a table.
-
-    Args:
-        columns: heads.
-        rows: cells, one a column.
-        right: for each column, whether it is flush right; default: those that hold anything but words.
-        is_padded: whether cells are filled up with blanks, so that the table reads as plain text too.
-        has_colons: whether the rule marks the columns that are flush right.
-    """
+    """Return the lines of a table."""
     lines: list[Sequence[Cell]] = [columns, *rows]
     flush = right or [not all(isinstance(row[place], str) for row in lines) for place in range(len(columns))]
     texts = [[plain(shown(cell)).replace("|", "\\|") for cell in row] for row in lines]
@@ -159,12 +151,7 @@ def _placed(text: str, width: int, is_right: bool) -> str:
 
 
 def notes_once(notes: Iterable[tuple[str, str]], n_named: int) -> tuple[str, ...]:
-    """Return notes, each once, behind the names of those that it is about; their order is that of the first of a kind.
-
-    Args:
-        notes: (name, note); a note that begins with the name is about it, another stands for itself.
-        n_named: how many there are in all: what is true of more than one and of all begins with `every run`.
-    """
+    """Return notes, each once, behind the names of those that it is about; their order is that of the first of a kind."""
     about: dict[str, list[str]] = {}
     for name, note in notes:
         text = note.removeprefix(name)

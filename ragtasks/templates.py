@@ -40,15 +40,7 @@ class PromptTemplate:
         return hashlib.sha256(self.source.encode()).hexdigest()
 
     def render(self, **fields: Any) -> str:
-        """Return the filled-in prompt.
-
-        Args:
-            fields: what the template may name; plain JSON values where it is a user's own.
-
-        Raises:
-            ConfigurationError: a syntax error, an unknown field, something that the sandbox forbids, or more memory,
-                time or text than a user's own template may take.
-        """
+        """Return the filled-in prompt."""
         try:
             return USERS.fill_in(self.source, fields) if self.is_own else fill_in(self.source, fields)
         except TemplateProcessError as error:
@@ -74,11 +66,7 @@ def shipped_template(name: str) -> PromptTemplate:
 
 
 def load_template(path: str | None, default: str) -> PromptTemplate:
-    """Return the user's template at `path`, or the shipped one named `default` where `path` is None.
-
-    Raises:
-        ConfigurationError: the file cannot be read, or is no text of up to a million bytes.
-    """
+    """Return the user's template at `path`, or the shipped one named `default` where `path` is None."""
     if path is None:
         return shipped_template(default)
     try:
@@ -121,15 +109,7 @@ class TemplateProcess:
         self._process = BoundedProcess("ragtasks.templates:reply", seconds=seconds, most_bytes=MOST_BYTES)
 
     def fill_in(self, source: str, fields: Mapping[str, Any]) -> str:
-        """Return the filled-in template.
-
-        Args:
-            source: the Jinja text.
-            fields: what it may name; plain JSON values.
-
-        Raises:
-            TemplateProcessError: an error of the template, or more memory, time or text than it may take.
-        """
+        """Return the filled-in template."""
         try:
             reply = self._process.ask({"source": source, "fields": dict(fields)})
         except OutOfBoundsError as error:
@@ -171,11 +151,7 @@ def reply(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def _refuse_half_characters(text: str, fields: Any) -> None:
-    """Refuse a half of a surrogate pair that the template itself made: what was handed over may hold one.
-
-    Raises:
-        UnicodeEncodeError: there is one.
-    """
+    """Refuse a half of a surrogate pair that the template itself made: what was handed over may hold one."""
     try:
         json.dumps(fields, ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -205,15 +181,7 @@ RENDER_ERRORS = (TemplateError, SyntaxError, *_EXPRESSION_ERRORS)
 
 
 def fill_in(source: str, fields: Mapping[str, Any]) -> str:
-    """Return the filled-in prompt; half a character in the fields stays in it, and is its sender's business.
-
-    Args:
-        source: the Jinja text.
-        fields: what it may name.
-
-    Raises:
-        RENDER_ERRORS: a syntax error, an unknown field, or something that the sandbox forbids.
-    """
+    """Return the filled-in prompt; half a character in the fields stays in it, and is its sender's business."""
     return _compiled(source).render(**fields)
 
 

@@ -36,19 +36,7 @@ _MOST_SHOWN = 200
 def loading(
     purpose: str, name: str | Path, *, expected: str, next_step: str, has_weights: bool = True
 ) -> Iterator[None]:
-    """Load a model or a tokeniser inside of the block; what goes wrong there is one error about it.
-
-    Args:
-        purpose: what it is for, such as "dense retrieval".
-        name: its folder, or its name on the Hugging Face hub.
-        expected: what should be there.
-        next_step: what helps where it is not there.
-        has_weights: whether weights are loaded; a tokeniser has none.
-
-    Raises:
-        ConfigurationError: the folder has weights as pickles, or the loader failed, whatever it raised: a library of
-            ten formats raises all kinds of errors for files that are damaged.
-    """
+    """Load a model or a tokeniser inside of the block; what goes wrong there is one error about it."""
     if has_weights:
         refuse_pickles(purpose, name)
     try:
@@ -64,11 +52,7 @@ def loading(
 
 
 def refuse_pickles(purpose: str, name: str | Path) -> None:
-    """Refuse a model's folder that has weights as pickles; a name on the hub passes.
-
-    Raises:
-        ConfigurationError: it has; the message names them.
-    """
+    """Refuse a model's folder that has weights as pickles; a name on the hub passes."""
     if pickles := _pickles(Path(name)):
         raise ConfigurationError(
             clear_error(
@@ -120,23 +104,13 @@ class BoundedProcess:
     """The process, started by the first piece of work and again after each that ended it."""
 
     def __init__(self, worker: str, *, seconds: float, most_bytes: int) -> None:
-        """Name the work.
-
-        Args:
-            worker: `module:function` of the function that does it: JSON object -> JSON object.
-            seconds: computing time for one piece of it: where a machine is busy, it is not the work that takes long.
-            most_bytes: address space of the process.
-        """
+        """Name the work."""
         self._worker, self._seconds, self._most_bytes = worker, seconds, most_bytes
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
 
     def ask(self, question: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what the worker makes of a JSON object.
-
-        Raises:
-            OutOfBoundsError: it took too much.
-        """
+        """Return what the worker makes of a JSON object."""
         asked = json.dumps(dict(question)).encode() + b"\n"
         with self._lock:
             line = self._asked(asked)

@@ -18,18 +18,7 @@ DEFAULT_METRICS = ("recall_5", "ndcg_5")
 def compare_runs(
     place: Place, names: Sequence[str], *, metrics: Sequence[str] = (), by: str = ALL, baseline: str | None = None
 ) -> Comparisons:
-    """Return every run's mean over the judged queries, and the difference of every pair.
-
-    Args:
-        place: benchmark, data and store.
-        names: runs; `official` is the benchmark's own.
-        metrics: names in `RETRIEVAL_METRICS`; none: `DEFAULT_METRICS`.
-        by: `all` compares over all judged queries, `domain` within each domain.
-        baseline: the run that all others are compared with; None: every pair.
-
-    Raises:
-        RagtasksError: an unknown name, a run that is missing or was made for other data, or only one run.
-    """
+    """Return every run's mean over the judged queries, and the difference of every pair."""
     known = [metric.name for metric in RETRIEVAL_METRICS]
     for metric in metrics:
         if metric not in known:

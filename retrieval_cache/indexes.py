@@ -24,12 +24,7 @@ from retrieval_cache.store import RunStore
 def indexed(
     retriever: Retriever, source: PassageSource, store: RunStore, progress: Progress = no_progress
 ) -> Retriever:
-    """Return a fresh retriever with a corpus in it; two processes that want the same index make it once.
-
-    Raises:
-        CacheError: the store cannot be written.
-        RagtasksError: as the corpus, the retriever.
-    """
+    """Return a fresh retriever with a corpus in it; two processes that want the same index make it once."""
     encode_with(retriever, place=_vectors_of(source, store))
     parts = {"name": retriever.name, "corpus": source.describe(), "retriever": dict(retriever.describe())}
     key = canonical_hash(parts)
@@ -63,12 +58,7 @@ def domain_retriever(
     store: RunStore,
     progress: Progress = no_progress,
 ) -> Retriever:
-    """Return a retriever with the corpus of one domain of a benchmark in it, ready for any queries.
-
-    Raises:
-        ConfigurationError: a retriever that only repeats what was found before.
-        RagtasksError: as `indexed`; the benchmark has no such corpus.
-    """
+    """Return a retriever with the corpus of one domain of a benchmark in it, ready for any queries."""
     retriever = make_retriever()
     if retriever.name.startswith("run:"):
         raise ConfigurationError(f"retriever {retriever.name!r} has rankings of its own queries and finds no others")

@@ -46,11 +46,7 @@ class Ranking:
 
 
 def ranking_named(benchmark: Benchmark, store: RunStore, name: str) -> Ranking:
-    """Return a stored run, the benchmark's own (`official`), or that of a file, if no stored run has the name.
-
-    Raises:
-        RagtasksError: no such run or file, a broken one, or a run that was made for other data.
-    """
+    """Return a stored run, the benchmark's own (`official`), or that of a file, if no stored run has the name."""
     if name == OFFICIAL:
         own_name = retrieval_side(benchmark.name).rankings_name
         return Ranking(own_name(benchmark.root) if own_name else name, _official(benchmark))
@@ -87,12 +83,7 @@ def is_result_file(benchmark: str, store: RunStore, name: str) -> bool:
 
 
 def judgements_of(benchmark: Benchmark, domains: Sequence[str] = ()) -> list[Qrel]:
-    """Return the benchmark's judgements, of all its domains or of those that are named.
-
-    Raises:
-        ConfigurationError: an unknown domain.
-        RagtasksError: they are missing or broken.
-    """
+    """Return the benchmark's judgements, of all its domains or of those that are named."""
     side = retrieval_side(benchmark.name)
     known = side.domains_of(benchmark.tasks)
     for domain in domains:
@@ -105,22 +96,14 @@ def judgements_of(benchmark: Benchmark, domains: Sequence[str] = ()) -> list[Qre
 def judge_rankings(
     benchmark: Benchmark, rankings: Sequence[Ranking], metrics: Sequence[RetrievalMetric], domains: Sequence[str] = ()
 ) -> list[JudgedRun]:
-    """Return the scores of rankings by a benchmark's judgements.
-
-    Raises:
-        RagtasksError: as `judgements_of`, `score_run`; a run without any judged query.
-    """
+    """Return the scores of rankings by a benchmark's judgements."""
     qrels, side = judgements_of(benchmark, domains), retrieval_side(benchmark.name)
     domain_of = {task.task_id: task.domain for task in benchmark.tasks}
     return [_judged(one, qrels, metrics, domain_of, foreign_passages(benchmark, side, one.run)) for one in rankings]
 
 
 def judge_files(files: Sequence[Path], qrels: Sequence[Path], metrics: Sequence[RetrievalMetric]) -> list[JudgedRun]:
-    """Return the scores of run files by the judgements in files; no benchmark and no corpus is needed.
-
-    Raises:
-        RagtasksError: a file is missing or broken, a pair is judged twice, or a run has no judged query.
-    """
+    """Return the scores of run files by the judgements in files; no benchmark and no corpus is needed."""
     judgements = [qrel for path in qrels for qrel in read_qrels(path)]
     return [_judged(Ranking(path.name, read_run(path)), judgements, metrics, {}, "") for path in files]
 
@@ -175,9 +158,6 @@ def pairs_of_benchmark(benchmark: Benchmark, runs: Sequence[Run], depth: int) ->
     """Return each task with the passages that a run ranks among its first `depth`, by task, then in rank order.
 
     The benchmark's corpora are read once for the texts.
-
-    Raises:
-        BenchmarkFileError: a corpus is missing or broken, or lacks passages.
     """
     ranked = {
         task.task_id: list(dict.fromkeys(item.passage_id for run in runs for item in run.get(task.task_id, ())[:depth]))
@@ -202,11 +182,7 @@ def pairs_of_benchmark(benchmark: Benchmark, runs: Sequence[Run], depth: int) ->
 
 
 def pairs_of_files(files: Sequence[Path], depth: int) -> list[tuple[Task, Passage]]:
-    """Return each topic of files of retrieval results with its first `depth` candidates; no benchmark is needed.
-
-    Raises:
-        BenchmarkFileError: a file is missing, or has errors: all of them, by line.
-    """
+    """Return each topic of files of retrieval results with its first `depth` candidates; no benchmark is needed."""
     tasks: dict[str, Task] = {}
     found: dict[str, dict[str, Passage]] = {}
     for file in files:

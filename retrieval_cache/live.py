@@ -28,16 +28,6 @@ def searcher(
     """Return what finds passages for a question, best first, as many as the benchmark shows to models.
 
     The corpus is held in memory, so that a question costs a search and nothing else.
-
-    Args:
-        benchmark: whose corpus is searched.
-        domain: which of its corpora; None: the first.
-        line: the retriever, as for `ragtasks retrieve`.
-        store: folder of indexes and replies.
-        secrets: variable -> key of a server.
-
-    Raises:
-        RagtasksError: an unknown domain or retriever, missing files or libraries.
     """
     known = retrieval_side(benchmark.name).domains_of(benchmark.tasks)
     chosen = domain or next(iter(known), "")
@@ -54,16 +44,6 @@ def searcher_of_many(
 
     A ranking is made as deep as that of a stored run, which fusion and reranking depend on, so that the same text finds
     the same passages.
-
-    Args:
-        benchmark: whose corpus is searched.
-        domain: which of its corpora.
-        line: the retriever, as for `ragtasks retrieve`.
-        store: folder of indexes and replies.
-        secrets: variable -> key of a server.
-
-    Raises:
-        RagtasksError: an unknown retriever, missing files or libraries.
     """
     runs = RunStore(store)
     with progress_bars() as progress:
@@ -83,11 +63,7 @@ def searcher_of_many(
 
 
 def checked_form(form: str, *, has_rewriter: bool) -> str:
-    """Return the name of a query form that can be had of a conversation that goes on now.
-
-    Raises:
-        ConfigurationError: an unknown form, a benchmark's own rewrites, a rewriter that is missing or not asked for.
-    """
+    """Return the name of a query form that can be had of a conversation that goes on now."""
     if has_rewriter != (form == LLM_REWRITE):
         raise ConfigurationError(
             f"queries {form!r} and a rewriter: {LLM_REWRITE!r} needs one, and no other form takes one"

@@ -66,11 +66,7 @@ class Place:
     """Variable -> key of a server."""
 
     def open(self) -> Benchmark:
-        """Return the benchmark.
-
-        Raises:
-            RagtasksError: its files are missing or broken.
-        """
+        """Return the benchmark."""
         folder = benchmark_folder(self.benchmark, self.data, self.data_folder)
         return open_benchmark(self.benchmark, folder.resolve())
 
@@ -181,17 +177,7 @@ def _rewritten(place: Place, benchmark: Benchmark, rewriter: Rewriter, progress:
 
 
 def evaluate_runs(place: Place, names: Sequence[str], domains: Sequence[str] = ()) -> RetrievalReport:
-    """Return the tables of several runs side by side.
-
-    Args:
-        place: benchmark and store.
-        names: stored runs, files, `official`; at least one. Result files of the benchmark's own script are scored by
-            what they hold, in a table of their own: only other runs need the benchmark's data.
-        domains: domains to judge; none: all.
-
-    Raises:
-        RagtasksError: a run is missing or was made for other data; the benchmark's judgements are missing.
-    """
+    """Return the tables of several runs side by side."""
     side, store = retrieval_side(place.benchmark), RunStore(place.store)
     files = [name for name in dict.fromkeys(names) if is_result_file(place.benchmark, store, name)]
     if files and domains:
@@ -213,11 +199,7 @@ def _ranked_report(place: Place, names: Sequence[str], domains: Sequence[str]) -
 
 
 def has_judgements(place: Place) -> bool:
-    """Return whether runs of a benchmark can be judged; judgements that are only missing on this machine count.
-
-    Raises:
-        RagtasksError: as `Place.open`.
-    """
+    """Return whether runs of a benchmark can be judged; judgements that are only missing on this machine count."""
     benchmark = place.open()
     side = retrieval_side(benchmark.name)
     try:
@@ -229,11 +211,7 @@ def has_judgements(place: Place) -> bool:
 
 
 def evaluate_stored(benchmark: Benchmark, store: RunStore, name: str, domains: Sequence[str] = ()) -> Evaluation:
-    """Return a stored run, a file's, or the benchmark's own, by the judgements of some domains or all.
-
-    Raises:
-        RagtasksError: the run is missing or was made for other data; the benchmark's judgements are missing.
-    """
+    """Return a stored run, a file's, or the benchmark's own, by the judgements of some domains or all."""
     return _evaluated(benchmark, ranking_named(benchmark, store, name), domains)
 
 
@@ -256,17 +234,7 @@ def _evaluated(benchmark: Benchmark, ranking: Ranking, domains: Sequence[str]) -
 def judge_runs(
     place: Place, names: Sequence[str], metrics: Sequence[RetrievalMetric], domains: Sequence[str] = ()
 ) -> tuple[str, list[JudgedRun]]:
-    """Return the benchmark's label and the scores of runs by any measures, query by query; no corpus is needed.
-
-    Args:
-        place: benchmark and store.
-        names: stored runs, files, `official`.
-        metrics: what to compute.
-        domains: domains to judge; none: all.
-
-    Raises:
-        RagtasksError: as `evaluate_stored`.
-    """
+    """Return the benchmark's label and the scores of runs by any measures, query by query; no corpus is needed."""
     benchmark, store = place.open(), RunStore(place.store)
     rankings = [ranking_named(benchmark, store, name) for name in dict.fromkeys(names)]
     return benchmark.label, judge_rankings(benchmark, rankings, metrics, domains)

@@ -46,19 +46,7 @@ _OPTION = re.compile(r"([A-Za-z][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 
 
 def parse(line: str, secrets: Secrets = no_secrets, replies: Path | None = None) -> Retriever:
-    """Return the retriever that a line chooses.
-
-    Args:
-        line: see the module.
-        secrets: variable -> key of a server, such as ELASTIC_API_KEY. A line is printed and stored, so it may not
-            hold one.
-        replies: file that keeps what the models of listwise rerankers reply; default: none is kept.
-
-    Raises:
-        ConfigurationError: unknown retriever or option, a key in the line, or a line that cannot be read.
-        CacheError: the file of replies is needed and cannot be used.
-        MissingExtraError: a library that it needs is not installed.
-    """
+    """Return the retriever that a line chooses."""
     text = line.strip()
     _refuse_keys(text)
     if text.count("(") > _MOST_NESTED:
@@ -113,11 +101,7 @@ def _secret_option(kind: str, secrets: Secrets) -> dict[str, Any]:
 
 
 def _refuse_keys(line: str) -> None:
-    """Refuse a line that holds a key, wherever it stands: lines are printed and stored.
-
-    Raises:
-        ConfigurationError: it does. The line is not shown.
-    """
+    """Refuse a line that holds a key, wherever it stands: lines are printed and stored."""
     named = next((name for name in _KEY_OPTION.findall(line) if is_secret_name(name)), None)
     if named is None:
         return
@@ -196,11 +180,7 @@ def _members(listed: str, line: str) -> list[str]:
 
 
 def split(text: str, separator: str, line: str) -> list[str]:
-    """Return the parts between separators that stand outside of brackets and quotes.
-
-    Raises:
-        ConfigurationError: a bracket or quote that is not closed; `line` is what the message shows.
-    """
+    """Return the parts between separators that stand outside of brackets and quotes."""
     parts, depth, quoted, start = [], 0, False, 0
     for place, sign in _signs(text):
         if sign == '"':

@@ -78,11 +78,6 @@ def build_run(request: Request, store: RunStore, progress: Progress = no_progres
     """Return the stored run that the request describes, made now or found.
 
     An identical run under another name is given this one too, at no cost.
-
-    Raises:
-        CacheError: the name is taken by a run of other content, or the store cannot be written.
-        ConfigurationError: the name is no name for a run.
-        RagtasksError: as the corpora, the retriever.
     """
     if request.name is not None:
         new_run_name(request.name)
@@ -248,16 +243,7 @@ def _slug(text: str, longest: int) -> str:
 
 
 def read_run(stored: StoredRun, queries: Iterable[str] = ()) -> Run:
-    """Return the rankings of a stored run, all domains together.
-
-    Args:
-        stored: the run.
-        queries: ids of all queries that were searched for. One without a line in the run's files, which cannot hold
-            it, gets an empty ranking, unless the file that the run was made of has no ranking of it either.
-
-    Raises:
-        CacheError: a file is missing, or has other bytes than were written.
-    """
+    """Return the rankings of a stored run, all domains together."""
     run: dict[str, Any] = {}
     for path, sha256 in stored.manifest.files.items():
         if path.endswith(".trec"):
@@ -296,13 +282,6 @@ def contexts_of_setting(
 
     `full_rag`: the first of the ranking. `reference_rag`: the reference passages, then the ranking's best others until
     there are `n_passages`. A task whose query found nothing has no retrieved passage.
-
-    Args:
-        tasks: all tasks of the benchmark.
-        setting: `full_rag` or `reference_rag`.
-        run: rankings.
-        texts: passage id -> passage, for at least `needed_passages(run, n_passages)`.
-        n_passages: how many passages a task is given.
     """
     if setting is Setting.FULL_RAG:
         return {task.task_id: _retrieved(task, run, texts, n_passages) for task in tasks}

@@ -89,15 +89,7 @@ class RunStore:
         return sorted(path.parent for path in self.runs.glob(f"*/{MANIFEST}"))
 
     def named(self, name: str, *, is_no_file: bool = False) -> StoredRun:
-        """Return the run of that name.
-
-        Args:
-            name: of the run.
-            is_no_file: a file of that name was looked for before, which the error says.
-
-        Raises:
-            CacheError: there is none, with the close matches, or its manifest is corrupt.
-        """
+        """Return the run of that name."""
         folder = self._folder(name, is_no_file=is_no_file)
         return StoredRun(folder, read_manifest(folder))
 
@@ -115,11 +107,7 @@ class RunStore:
         return next((run for run in self.all() if run.manifest.key == key), None)
 
     def publish(self, work: Path, name: str) -> StoredRun:
-        """Move a finished work folder to its name, without what killed calls left half-written in it.
-
-        Raises:
-            CacheError: the name is taken, or the folder cannot be moved.
-        """
+        """Move a finished work folder to its name, without what killed calls left half-written in it."""
         folder = run_folder(self.root, new_run_name(name))
         folder.parent.mkdir(parents=True, exist_ok=True)
         for part in work.rglob("*.part"):
@@ -131,15 +119,7 @@ class RunStore:
         return StoredRun(folder, read_manifest(folder))
 
     def linked(self, run: StoredRun, name: str) -> StoredRun:
-        """Return a run under another name too: the same files, which the disk holds once where it can.
-
-        Args:
-            run: a finished run.
-            name: a free one, or that of a run of the same content.
-
-        Raises:
-            CacheError: the store cannot be written.
-        """
+        """Return a run under another name too: the same files, which the disk holds once where it can."""
         folder = run_folder(self.root, new_run_name(name))
         if (folder / MANIFEST).is_file():
             return self.named(name)
@@ -154,11 +134,7 @@ class RunStore:
         return self.publish(work, name)
 
     def remove(self, name: str) -> None:
-        """Delete a run, a corrupt one too; its index stays for other runs.
-
-        Raises:
-            CacheError: there is none of that name, or it cannot be removed: then it is whole, as it was.
-        """
+        """Delete a run, a corrupt one too; its index stays for other runs."""
         folder = self._folder(name)
         leaving = self.root / "building" / f"removed-{folder.name}"
         try:
@@ -174,9 +150,6 @@ class RunStore:
         """Let one process at a time make the run with this key; others wait here and then find it made.
 
         The lock belongs to the process and is gone with it, however it ends.
-
-        Raises:
-            CacheError: the store cannot be written.
         """
         path = self.root / "locks" / f"{key[:32]}.lock"
         lock = FileLock(path)

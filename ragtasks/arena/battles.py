@@ -52,11 +52,7 @@ class JudgedBattles:
     """What judges left out, where it is more than the limit; a message a round."""
 
     def require_coverage(self) -> None:
-        """Return where every judge gave enough verdicts.
-
-        Raises:
-            JudgeError: some gave too few; the message says why.
-        """
+        """Return where every judge gave enough verdicts."""
         if self.shortfalls:
             raise JudgeError(self.shortfalls[0])
 
@@ -68,15 +64,6 @@ def judge_battles(
 
     With a budget the battles come in eight rounds, each where the votes so far say least; without one all are asked
     at once.
-
-    Args:
-        battles: all that could be fought.
-        ask: who asks the judges.
-        max_battles: budget; None: all battles.
-        min_coverage: share of verdicts that each judge must give for `require_coverage`.
-
-    Raises:
-        JudgeError: no judge answered to the end; replies that came are kept in the cache.
     """
     budget = min(len(battles), len(battles) if max_battles is None else max_battles)
     size = budget if budget == len(battles) else max(1, -(-budget // _N_ROUNDS))
@@ -196,9 +183,7 @@ class Battle:
     """Two systems' answers to one task; the first system comes first by name, whatever order is shown."""
 
     first: Answer
-    """One answer."""
     second: Answer
-    """The other one."""
 
     @property
     def battle_id(self) -> str:
@@ -226,11 +211,7 @@ class AnswerPool:
     """The answers of all systems."""
 
     def __init__(self, answers: Iterable[Answer]) -> None:
-        """Take answers; those without a text that a request gave (failed ones) are left out and counted.
-
-        Raises:
-            ConfigurationError: a system answers a task of a setting twice, or there are not two systems on one task.
-        """
+        """Take answers; those without a text that a request gave (failed ones) are left out and counted."""
         self.n_failed = 0
         self._items: dict[ItemKey, dict[str, Answer]] = {}
         for answer in answers:
@@ -302,16 +283,6 @@ def read_answers(
 
     Systems have the names of reports: the model, with the run where it is not the benchmark's own; predictions that of
     their file.
-
-    Args:
-        paths: files or folders.
-        benchmark: of predictions, which do not say it.
-        setting: of predictions; of results, the one to take (default: all).
-        with_reference: whether the benchmark's own answers take part, as the system `reference`.
-
-    Raises:
-        BenchmarkFileError: a file cannot be read, or has errors: all of them, by line.
-        ConfigurationError: as `AnswerPool`, or predictions without benchmark and setting.
     """
     answers = [answer for path in paths for answer in _at(path.resolve(), benchmark, setting)]
     if with_reference:
@@ -385,13 +356,7 @@ Systems = tuple[str, str]
 
 
 def next_battles(battles: Sequence[Battle], votes: Sequence[Vote], n: int) -> list[Battle]:
-    """Return up to `n` battles that nobody voted on, those of the least certain pairs first; fewer where none is left.
-
-    Args:
-        battles: all that could be fought.
-        votes: what is known.
-        n: how many are wanted; pairs take turns as they would if each battle were a typical one.
-    """
+    """Return up to `n` battles that nobody voted on, those of the least certain pairs first; fewer where none is left."""
     fought = {vote.battle_id for vote in votes}
     waiting = {pair: _queue(own, fought) for pair, own in _by_pair(battles).items()}
     known = {pair: _share(pair, votes) for pair in waiting}

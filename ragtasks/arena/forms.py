@@ -62,7 +62,6 @@ class Rated:
     """A form with who filled it in."""
 
     rater: str
-    """Who."""
     item: ItemKey
     """What about."""
     form: Form
@@ -93,18 +92,7 @@ def compared(pool: AnswerPool, item: ItemKey, systems: Sequence[str]) -> list[tu
 def read_form(
     pool: AnswerPool, item: ItemKey, systems: Sequence[str], fields: Mapping[str, str], seconds: float
 ) -> Form:
-    """Return the form of what a page sent; what was said of an answer is said of every system that gave it.
-
-    Args:
-        pool: the answers.
-        item: what was rated.
-        systems: in the order shown, as `order_for` gives them: field names count them from 0.
-        fields: `rating-PLACE-PROPERTY` -> 1 to 4, `pair-PLACE-PLACE` -> first, second or tie.
-        seconds: how long it took.
-
-    Raises:
-        FormError: something is left out; the message names all of it by the letters shown.
-    """
+    """Return the form of what a page sent; what was said of an answer is said of every system that gave it."""
     letters = "ABCDEFGH"
     missing = [
         f"{name} of {letters[place]}"
@@ -139,12 +127,7 @@ def read_form(
 
 
 def read_forms(pool: AnswerPool, rows: Sequence[tuple[str, str, str, float]]) -> tuple[list[Rated], int]:
-    """Return the forms on these very answers, and how many were about others.
-
-    Args:
-        pool: the answers.
-        rows: (rater, item, content, time), as `VoteStore.forms` gives them.
-    """
+    """Return the forms on these very answers, and how many were about others."""
     found: list[Rated] = []
     for rater, item, content, time in rows:
         key = tuple(item.split("\t"))
@@ -268,12 +251,7 @@ def win_rates(rated: Rated) -> dict[str, float]:
 
 
 def write_human_evaluation(folder: Path, pool: AnswerPool, forms: Sequence[Rated]) -> Path:
-    """Write the forms where `ragtasks calibrate --data FOLDER` looks for them, and return the file.
-
-    Raises:
-        ConfigurationError: no form, forms on several settings, or on a benchmark whose corpora are not MTRAG's.
-        CacheError: the file cannot be written.
-    """
+    """Write the forms where `ragtasks calibrate --data FOLDER` looks for them, and return the file."""
     items = list(dict.fromkeys(rated.item for rated in forms))
     settings = sorted({item[1] for item in items})
     if not settings:

@@ -40,13 +40,7 @@ class Elo:
 
 
 def elo(comparisons: Sequence[Comparison], conversations: Sequence[str], *, seed: int = 0) -> dict[str, Elo]:
-    """Return system -> its Elo rating, in order of names; {} for no vote.
-
-    Args:
-        comparisons: the votes.
-        conversations: conversation of each vote.
-        seed: start of the random numbers.
-    """
+    """Return system -> its Elo rating, in order of names; {} for no vote."""
     systems = sorted({system for one, other, _ in comparisons for system in (one, other)})
     place = {system: index for index, system in enumerate(systems)}
     votes = [(place[one], place[other], share) for one, other, share in comparisons]
@@ -131,7 +125,6 @@ class Pair:
     first: str
     """The one whose share is given."""
     second: str
-    """The other one."""
     share: Estimate
     """Share of the votes that the first won, a tie counting half."""
     p: float | None
@@ -169,9 +162,6 @@ def rate(votes: Sequence[Vote]) -> Ratings:
 
     The length-controlled rating is that of answers of equal length: the difference of the logs of their words, in
     standard deviations, takes part in the fit. Source: Y. Dubois et al., Length-controlled AlpacaEval (2024).
-
-    Args:
-        votes: of one benchmark, all by people or all by judges.
     """
     comparisons = [(vote.first.system, vote.second.system, vote.value) for vote in votes]
     conversations = [vote.conversation_id for vote in votes]
@@ -334,10 +324,6 @@ def fit(comparisons: Sequence[Comparison], covariate: Floats | None = None) -> F
 
     A strength is finite only among systems of which each has beaten or tied the next in a circle; the largest such
     group is rated, and the others are named with the reason.
-
-    Args:
-        comparisons: the votes.
-        covariate: one value a vote, for the first system, such as how much longer its answer is.
     """
     systems, unrated = _rated_group(comparisons)
     chosen = [place for place, (one, other, _) in enumerate(comparisons) if {one, other} <= set(systems)]

@@ -32,15 +32,7 @@ class VoteStore:
     """The database; may be used by several threads, and its file by several servers."""
 
     def __init__(self, path: Path, *, is_read_only: bool = False) -> None:
-        """Open a database, or make one.
-
-        Args:
-            path: the file.
-            is_read_only: whether it is only read: then nothing of it is changed, whatever its version.
-
-        Raises:
-            CacheError: the file cannot be used.
-        """
+        """Open a database, or make one."""
         self.database = Database(path, is_read_only=is_read_only)
 
     def close(self) -> None:
@@ -53,11 +45,7 @@ class VoteStore:
         return self.database.secret
 
     def invite(self, name: str) -> tuple[str, str]:
-        """Return a rater's name in one line, and the token that lets this rater in; an earlier one does no longer.
-
-        Raises:
-            ConfigurationError: the name is empty.
-        """
+        """Return a rater's name in one line, and the token that lets this rater in; an earlier one does no longer."""
         rater = clean_name(name)
         if not rater:
             raise ConfigurationError(f"a rater needs a name: {name!r} is none")
@@ -212,15 +200,7 @@ class Database:
     """One file that is open; may be used by several threads."""
 
     def __init__(self, path: Path, *, is_read_only: bool = False) -> None:
-        """Open a file, or make one.
-
-        Args:
-            path: the file.
-            is_read_only: whether it is read into memory, where it may be changed without any trace in the file.
-
-        Raises:
-            CacheError: the file cannot be used, is another program's, of a newer version, or a copy to read only.
-        """
+        """Open a file, or make one."""
         self.path = path
         self._log: Log | None = None
         self._writing, self._reading = threading.Lock(), threading.Lock()
@@ -260,12 +240,7 @@ class Database:
 
     @contextmanager
     def transaction(self, *, is_on_disk: bool = True) -> Iterator[sqlite3.Connection]:
-        """Hold the database against everybody else for one transaction, which no later kill undoes.
-
-        Args:
-            is_on_disk: whether it is on disk, and those before it, when the block ends: then a power cut undoes nothing
-                either. Those that wait at once share one write.
-        """
+        """Hold the database against everybody else for one transaction, which no later kill undoes."""
         with self._writing:
             self._writer.execute("BEGIN IMMEDIATE")
             try:
@@ -285,19 +260,11 @@ class Database:
             yield self._reader
 
     def rows(self, query: str, *values: object) -> list[tuple[object, ...]]:
-        """Return the rows of a query.
-
-        Raises:
-            CacheError: the file is damaged.
-        """
+        """Return the rows of a query."""
         return self.parsed(query, lambda row: row, *values)
 
     def parsed(self, query: str, parse: Callable[[tuple[Any, ...]], _T], *values: object) -> list[_T]:
-        """Return what `parse` makes of each row of a query.
-
-        Raises:
-            CacheError: the file is damaged, or `parse` raised a ValueError or TypeError.
-        """
+        """Return what `parse` makes of each row of a query."""
         try:
             with self.reading() as connection:
                 return [parse(row) for row in connection.execute(query, values).fetchall()]
@@ -322,11 +289,7 @@ class Database:
         return found
 
     def copy_to(self, path: Path) -> None:
-        """Write a copy without invitations that no server votes in.
-
-        Raises:
-            CacheError: the file is there, or cannot be written.
-        """
+        """Write a copy without invitations that no server votes in."""
         part = path.with_name(f"{path.name}.{os.getpid()}.part")
         try:
             if path.exists():
@@ -350,11 +313,7 @@ class Log:
     """The write-ahead log of a file; may be used by several threads."""
 
     def __init__(self, database: Path) -> None:
-        """Open the log of a database, which has one while it is open.
-
-        Raises:
-            OSError: there is none.
-        """
+        """Open the log of a database, which has one while it is open."""
         self._file = os.open(f"{database}-wal", os.O_RDWR)
         self._lock = threading.Lock()
         self._n_committed = self._n_on_disk = 0
@@ -365,11 +324,7 @@ class Log:
         return self._n_committed
 
     def put_on_disk(self, number: int) -> None:
-        """Return once a transaction is on disk, with all that were committed before it.
-
-        Raises:
-            OSError: the disk takes no more.
-        """
+        """Return once a transaction is on disk, with all that were committed before it."""
         with self._lock:
             if self._n_on_disk < number:
                 n_committed = self._n_committed
@@ -554,17 +509,7 @@ class Queue:
         view: str = "blinded",
         related: Callable[[str], Sequence[str]] = _none,
     ) -> None:
-        """Take what there is to hand out.
-
-        Args:
-            store: where assignments are.
-            items: numbers of the pairs, in the order in which they are to be voted on; others may be assigned, and
-                those have no limit.
-            raters_per_item: how many raters each of them gets.
-            lease_seconds: how long each has for it.
-            view: what raters see where nothing else is said.
-            related: number of a pair -> other pairs with one of its answers, which its names give away.
-        """
+        """Take what there is to hand out."""
         self._database, self._view, self._related = store.database, view, related
         self._items = {item: place for place, item in enumerate(dict.fromkeys(items))}
         self._wanted, self._lease = raters_per_item, lease_seconds
@@ -615,17 +560,7 @@ class Queue:
         return Standing(n_done, n_left, sum(found == {"skipped"} for found in states))
 
     def assign(self, rater: str, battle_id: str, view: str, *, is_turned: bool | None = None) -> Assignment:
-        """Return a rater's assignment of a pair that was chosen or asked for; names are noted as shown side by side.
-
-        Args:
-            rater: who votes.
-            battle_id: what about.
-            view: what the rater sees; who has seen the names does not see the pair blinded again.
-            is_turned: the order that was shown; None: it is drawn.
-
-        Raises:
-            VoteRefusedError: the pair has all the raters that it gets.
-        """
+        """Return a rater's assignment of a pair that was chosen or asked for; names are noted as shown side by side."""
         with self._database.transaction(is_on_disk=False) as connection:
             return self._assign(connection, rater, battle_id, view, is_turned=is_turned)
 
@@ -658,11 +593,7 @@ class Queue:
         return _assignment(connection, found.assignment_id)
 
     def _require_room(self, connection: sqlite3.Connection, rater: str, battle_id: str, now: float) -> None:
-        """Check that fewer others than wanted have an item.
-
-        Raises:
-            VoteRefusedError: they have it.
-        """
+        """Check that fewer others than wanted have an item."""
         if battle_id in self._items and not self._has_room(connection, rater, battle_id, now):
             raise VoteRefusedError("this pair went to as many other raters as it needs")
 
@@ -677,11 +608,7 @@ class Queue:
             _note(connection, "given", assignment, now)
 
     def look(self, assignment_id: str, rater: str) -> Assignment | None:
-        """Return a rater's assignment, with its time from now on where it is open; None where it is not this rater's.
-
-        Raises:
-            VoteRefusedError: its time is over, and the pair went to others.
-        """
+        """Return a rater's assignment, with its time from now on where it is open; None where it is not this rater's."""
         with self._database.transaction(is_on_disk=False) as connection:
             found = _first(connection, "assignment_id = ? AND rater = ?", assignment_id, rater)
             if found and found.state == "open":
@@ -695,11 +622,7 @@ class Queue:
             self._require_room(connection, assignment.rater, assignment.battle_id, now)
 
     def vote(self, assignment: Assignment, vote: Vote) -> Vote:
-        """Keep the vote of an assignment, and return it with what the rater knew; on disk when this returns.
-
-        Raises:
-            VoteRefusedError: the assignment is not open any more, or the pair went to others.
-        """
+        """Keep the vote of an assignment, and return it with what the rater knew; on disk when this returns."""
         with self._database.transaction() as connection:
             found = self._close(connection, assignment, "voted")
             knew = "side_by_side" if found.view == "side_by_side" else "revealed" if _knows(connection, found) else None
@@ -719,20 +642,12 @@ class Queue:
                 _note(connection, "names_shown", _assignment_on(connection, assignment.rater, battle_id), now)
 
     def skip(self, assignment: Assignment) -> None:
-        """Close an assignment without a vote.
-
-        Raises:
-            VoteRefusedError: it is not open any more.
-        """
+        """Close an assignment without a vote."""
         with self._database.transaction() as connection:
             _note(connection, "skipped", self._close(connection, assignment, "skipped"), time.time())
 
     def keep_form(self, rater: str, item: str, content: str) -> None:
-        """Keep one rater's form on an item; a second one takes the place of the first. On disk when this returns.
-
-        Raises:
-            VoteRefusedError: the item went to others.
-        """
+        """Keep one rater's form on an item; a second one takes the place of the first. On disk when this returns."""
         with self._database.transaction() as connection:
             found = self._assign(connection, rater, item, self._view)
             if found.state == "open":
@@ -752,11 +667,7 @@ class Queue:
         return found
 
     def undo(self, rater: str) -> Assignment:
-        """Undo a rater's last vote or skip, and return its assignment, open again.
-
-        Raises:
-            VoteRefusedError: there is none, or the pair that was skipped went to others.
-        """
+        """Undo a rater's last vote or skip, and return its assignment, open again."""
         with self._database.transaction() as connection:
             query = (
                 "SELECT a.assignment_id, e.vote_id FROM events e JOIN assignments a USING (assignment_id) "
@@ -855,12 +766,7 @@ class Takers:
     """The raters that have each item, by vote or by lease; may be used by several threads."""
 
     def __init__(self, items: Collection[str], wanted: int) -> None:
-        """Know of nobody yet.
-
-        Args:
-            items: what is handed out.
-            wanted: raters that each of them gets.
-        """
+        """Know of nobody yet."""
         self._items, self._wanted = items, wanted
         self._n: dict[str, int] = {}
         self._free: dict[str, int] | None = None  # as it is returned; None: to be made from what is above

@@ -58,7 +58,6 @@ class Vote(BaseModel):
     setting: str
     """Setting of both answers; `live` where pipelines were asked."""
     task_id: str
-    """Task."""
     conversation_id: str
     """Conversation of the task: intervals draw these again."""
     answerability: str = ""
@@ -66,7 +65,6 @@ class Vote(BaseModel):
     first: Side
     """The answer that was shown first."""
     second: Side
-    """The other one."""
     preference: Preference
     """What the rater preferred."""
     rater: str = Field(min_length=1)
@@ -98,11 +96,7 @@ _NEXT_STEP = "take a file with votes that `ragtasks arena battle` or `ragtasks a
 
 
 def read_votes(paths: Sequence[Path]) -> list[Vote]:
-    """Return the votes of some files, in their order; a vote that stands in several is taken once.
-
-    Raises:
-        BenchmarkFileError: a file is missing or broken, with all its errors by line.
-    """
+    """Return the votes of some files, in their order; a vote that stands in several is taken once."""
     found: dict[str, Vote] = {}
     for path in paths:
         violations = Violations(path, "votes", _NEXT_STEP)
@@ -121,21 +115,13 @@ def read_votes(paths: Sequence[Path]) -> list[Vote]:
 
 
 def write_votes(path: Path, votes: Sequence[Vote]) -> None:
-    """Write votes as JSON lines, atomically.
-
-    Raises:
-        CacheError: the file cannot be written.
-    """
+    """Write votes as JSON lines, atomically."""
     lines = "".join(vote.model_dump_json() + "\n" for vote in votes)
     write_atomically(path, lines.encode("utf-8", errors="replace"))
 
 
 def write_events(path: Path, events: Iterable[Mapping[str, object]]) -> int:
-    """Write what happened in a database as JSON lines, atomically, and return how many lines there are.
-
-    Raises:
-        CacheError: the file cannot be written.
-    """
+    """Write what happened in a database as JSON lines, atomically, and return how many lines there are."""
     lines = [json.dumps(event, ensure_ascii=False) + "\n" for event in events]
     write_atomically(path, "".join(lines).encode("utf-8", errors="replace"))
     return len(lines)

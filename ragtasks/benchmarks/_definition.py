@@ -15,11 +15,7 @@ from ragtasks.tables import Table
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkDefinition:
-    """How one benchmark is found and read.
-
-    Raises:
-        ConfigurationError: a field of another kind.
-    """
+    """How one benchmark is found and read."""
 
     source: Source
     """Its official files; its `name` is what a user types."""

@@ -16,17 +16,7 @@ FOLDER = "derived"
 
 
 def derived_file(root: Path, name: str, make: Callable[[], Iterable[dict[str, Any]]]) -> Path:
-    """Return the derived file of a name, made now where it is not there; it is whole or not there at all.
-
-    Args:
-        root: folder of the benchmark's files.
-        name: file name; it should hold a hash of what the content follows from, so that a stale file is not found.
-        make: gives the rows, which become JSON lines.
-
-    Raises:
-        FetchError: the folder cannot be written.
-        RagtasksError: as `make`.
-    """
+    """Return the derived file of a name, made now where it is not there; it is whole or not there at all."""
     path = root / FOLDER / name
     if path.is_file():
         return path

@@ -23,15 +23,7 @@ Doc = dict[str, Any]
 def build_docs(
     benchmark: Benchmark, setting: Setting, domain: str | None, *, conversational: bool, contexts: Contexts
 ) -> list[Doc]:
-    """Return the docs of one harness task, in the order of the benchmark.
-
-    Args:
-        benchmark: where the tasks come from.
-        setting: decides which tasks take part: those that `contexts` covers.
-        domain: short name of the corpus; None for all.
-        conversational: whether conversational tasks take part.
-        contexts: task id -> passages that the model is shown.
-    """
+    """Return the docs of one harness task, in the order of the benchmark."""
     chosen = [
         task
         for task in benchmark.tasks
@@ -104,18 +96,7 @@ def tasks_checksum(tasks: Iterable[Task]) -> str:
 
 
 def contexts_for(benchmark: Benchmark, setting: Setting, run: str, store: Path) -> Contexts:
-    """Return the passages that the tasks of a setting are given.
-
-    Args:
-        benchmark: where the tasks come from.
-        setting: which tasks, and whether their passages are retrieved ones at all.
-        run: `OFFICIAL`, `CLOSED_BOOK`, or the name of a stored run.
-        store: folder of the stored runs.
-
-    Raises:
-        BenchmarkFileError: the published passages are missing or broken.
-        CacheError: no such run, or one that was made for other data.
-    """
+    """Return the passages that the tasks of a setting are given."""
     if run == CLOSED_BOOK:
         own = [task.task_id for task in benchmark.tasks if benchmark.belongs(task, setting)]
         return Contexts(run, setting, dict.fromkeys(own, ()))
@@ -125,12 +106,7 @@ def contexts_for(benchmark: Benchmark, setting: Setting, run: str, store: Path) 
 
 
 def published_passages(benchmark: Benchmark) -> Mapping[str, tuple[Passage, ...]]:
-    """Return task id -> passages that the benchmark itself publishes as retrieved, best first: the run `OFFICIAL`.
-
-    Raises:
-        BenchmarkFileError: their file is missing or broken.
-        ConfigurationError: it publishes none.
-    """
+    """Return task id -> passages that the benchmark itself publishes as retrieved, best first: the run `OFFICIAL`."""
     try:
         return benchmark.read_contexts(Setting.FULL_RAG).passages
     except ConfigurationError as error:
@@ -146,12 +122,7 @@ def published_passages(benchmark: Benchmark) -> Mapping[str, tuple[Passage, ...]
 
 
 def contexts_of_run(store: Path, name: str, benchmark: Benchmark, setting: Setting) -> Contexts:
-    """Return the passages that a stored run gives to the tasks of a setting of this very benchmark.
-
-    Raises:
-        CacheError: no such run, or one that was made for other data; the message says what differs.
-        ConfigurationError: a name that could be a path.
-    """
+    """Return the passages that a stored run gives to the tasks of a setting of this very benchmark."""
     folder = run_folder(store, name)
     if not (folder / MANIFEST).is_file():
         names = sorted(path.parent.name for path in (store / "runs").glob(f"*/{MANIFEST}"))
@@ -181,12 +152,6 @@ def exported_tasks(
     """Yield one object a task of a setting, in the order of the benchmark: `id`, `domain`, `messages`, `contexts`.
 
     Neither reference answers nor reference passages nor labels are in it, unless the setting gives the passages.
-
-    Args:
-        benchmark: where the tasks come from.
-        contexts: task id -> passages that the setting gives.
-        conversational: whether conversational tasks take part.
-        with_contexts: whether `contexts` is there: not for a system that retrieves for itself.
     """
     for task in benchmark.tasks:
         is_counted = conversational or task.answerability is not Answerability.CONVERSATIONAL
@@ -195,18 +160,7 @@ def exported_tasks(
 
 
 def contexts_to_export(benchmark: Benchmark, setting: Setting, run: str, store: Path, *, is_needed: bool) -> Contexts:
-    """Return the passages of a setting's tasks; a system that retrieves for itself needs none of full RAG.
-
-    Args:
-        benchmark: where the tasks come from.
-        setting: decides which tasks there are.
-        run: the run that gives the passages.
-        store: folder of the stored runs.
-        is_needed: whether the passages are to be exported.
-
-    Raises:
-        BenchmarkFileError, CacheError, ConfigurationError: as `contexts_for`.
-    """
+    """Return the passages of a setting's tasks; a system that retrieves for itself needs none of full RAG."""
     try:
         return contexts_for(benchmark, setting, run, store)
     except RagtasksError:

@@ -51,26 +51,12 @@ def added_benchmark_names() -> list[str]:
 
 
 def source_of(name: str) -> Source:
-    """Return the official files of a benchmark.
-
-    Raises:
-        ConfigurationError: unknown benchmark, or one of another package that cannot be used.
-    """
+    """Return the official files of a benchmark."""
     return BENCHMARKS.get(name).source
 
 
 def benchmark_folder(name: str, data: str | None, data_folder: Path) -> Path:
-    """Return the folder with a benchmark's files: the sample, the user's own, or the fetched copy.
-
-    Args:
-        name: benchmark.
-        data: `sample`, a folder, or None for the data folder.
-        data_folder: where fetched files are.
-
-    Raises:
-        BenchmarkFileError: the folder is not there.
-        ConfigurationError: unknown benchmark, or one without a sample.
-    """
+    """Return the folder with a benchmark's files: the sample, the user's own, or the fetched copy."""
     definition = BENCHMARKS.get(name)
     source = definition.source
     if data == SAMPLE:
@@ -99,12 +85,7 @@ def _sample(name: str, definition: BenchmarkDefinition) -> Path:
 
 @functools.lru_cache(maxsize=8)
 def open_benchmark(name: str, root: Path) -> Benchmark:
-    """Return a benchmark, read once for all its harness tasks.
-
-    Raises:
-        BenchmarkFileError: as its loader.
-        ConfigurationError: unknown benchmark.
-    """
+    """Return a benchmark, read once for all its harness tasks."""
     found = BENCHMARKS.get(name).load(root)
     if not isinstance(found, Benchmark):
         raise ConfigurationError(f"benchmark {name!r}: its `load` gives {type(found).__name__}, not a Benchmark")
@@ -112,21 +93,13 @@ def open_benchmark(name: str, root: Path) -> Benchmark:
 
 
 def own_tables(benchmark: Benchmark) -> Sequence[Table]:
-    """Return the tables of what only this benchmark's files have; () for none.
-
-    Raises:
-        BenchmarkFileError: such a file is broken.
-    """
+    """Return the tables of what only this benchmark's files have; () for none."""
     tables = BENCHMARKS.get(benchmark.name).tables
     return tables(benchmark) if tables else ()
 
 
 def retrieval_side(name: str) -> RetrievalSide:
-    """Return how a benchmark's retrieval files are read.
-
-    Raises:
-        ConfigurationError: it has none, or there is no such benchmark.
-    """
+    """Return how a benchmark's retrieval files are read."""
     side = BENCHMARKS.get(name).retrieval
     if side is None:
         having = [other for other in benchmark_names() if BENCHMARKS.get(other).retrieval is not None]

@@ -73,10 +73,6 @@ def parse_rewrite(text: str) -> tuple[QuestionClass, str]:
     """Return (class, reworded version) of a JSON reply; whitespace within the version is collapsed.
 
     The reply must be one JSON object with exactly the two keys, alone or in a code fence, and nothing around it.
-
-    Raises:
-        ValueError: anything else; the message names the kind of error and never quotes the reply, so that reasons can
-            be counted.
     """
     fenced = _FENCED.fullmatch(text.strip())
     try:
@@ -108,11 +104,7 @@ def _collapsed(version: object) -> str:
 
 
 def parse_conditional(text: str, question: str) -> tuple[QuestionClass, str]:
-    """Return (class, query) of a conditional reply; behind `no_rewrite` nothing is read, and the query is the question.
-
-    Raises:
-        ValueError: neither word comes first, or `rewrite` without one line of text.
-    """
+    """Return (class, query) of a conditional reply; behind `no_rewrite` nothing is read, and the query is the question."""
     reply = text.strip()
     if _NO_REWRITE.match(reply):
         return QuestionClass.STANDALONE, question

@@ -132,13 +132,7 @@ def _domain(item: Item) -> str:
 
 
 def read_tasks(root: Path, corpus: Corpus, violations: FolderViolations) -> tuple[Task, ...]:
-    """Return one task for each user turn; what is wrong with the conversations is noted.
-
-    Args:
-        root: the folder.
-        corpus: its passages; while it has none, references are not looked up.
-        violations: where errors are noted.
-    """
+    """Return one task for each user turn; what is wrong with the conversations is noted."""
     tasks: list[Task] = []
     first_lines: dict[str, int] = {}
     for line, row in json_objects(root / CONVERSATIONS, violations):
@@ -241,7 +235,6 @@ class Folder:
     """What a folder holds, in records."""
 
     root: Path
-    """The folder."""
     tasks: tuple[Task, ...]
     """One for each user turn, in the order of the file."""
     corpus: Corpus
@@ -284,11 +277,7 @@ def _read(root: Path, violations: FolderViolations) -> Folder:
 
 @functools.lru_cache(maxsize=2)
 def _checked(root: Path) -> Folder:
-    """Return what a folder holds, read once for all that asks.
-
-    Raises:
-        BenchmarkFileError: anything is wrong with it.
-    """
+    """Return what a folder holds, read once for all that asks."""
     violations = FolderViolations(root)
     folder = _read(root, violations)
     command = shlex.join(["ragtasks", "check", str(root)])
@@ -297,11 +286,7 @@ def _checked(root: Path) -> Folder:
 
 
 def load(root: Path) -> Benchmark:
-    """Return the benchmark in a folder of your own, or the sample.
-
-    Raises:
-        BenchmarkFileError: anything is wrong with the files.
-    """
+    """Return the benchmark in a folder of your own, or the sample."""
     folder = _checked(root)
     is_sample = (root / SAMPLE_STATISTICS).is_file()
     return Benchmark(
@@ -329,11 +314,7 @@ def _digest(*paths: Path) -> str:
 
 
 def _read_contexts(folder: Folder, setting: Setting) -> Contexts:
-    """Return the passages of a setting: the references, or the first five of the folder's own ranking.
-
-    Raises:
-        ConfigurationError: `reference_rag`, which only MTRAG's kin have.
-    """
+    """Return the passages of a setting: the references, or the first five of the folder's own ranking."""
     if setting is Setting.REFERENCE:
         return Contexts("references", setting, {task.task_id: task.references for task in folder.referring})
     if setting is Setting.REFERENCE_RAG:
@@ -369,10 +350,6 @@ def corpus_file(root: Path, domain: str) -> Path:
     """Return the file with the passages of a domain, written below the folder where it is not there.
 
     Its name holds a hash of the passages, so a stale one is not found.
-
-    Raises:
-        BenchmarkFileError: as `load`.
-        FetchError: the folder cannot be written.
     """
     folder = _checked(root)
     key = hashlib.sha256(b"%d:" % _DERIVED_VERSION + (root / PASSAGES).read_bytes()).hexdigest()[:12]
@@ -385,31 +362,19 @@ def _corpus_rows(passages: Iterable[Passage]) -> Iterator[dict[str, Any]]:
 
 
 def load_qrels(root: Path, domain: str) -> tuple[Qrel, ...]:
-    """Return the judgements of the questions of one domain: those of `qrels.tsv`, else every reference.
-
-    Raises:
-        BenchmarkFileError: as `load`.
-    """
+    """Return the judgements of the questions of one domain: those of `qrels.tsv`, else every reference."""
     folder = _checked(root)
     own = {task.task_id for task in folder.tasks if task.domain == domain}
     return tuple(qrel for qrel in folder.judgements() if qrel.query_id in own)
 
 
 def load_rewrites(root: Path, domain: str) -> dict[str, str]:
-    """Return task id -> standalone form of the question, for the questions of one domain that have one.
-
-    Raises:
-        BenchmarkFileError: as `load`.
-    """
+    """Return task id -> standalone form of the question, for the questions of one domain that have one."""
     return dict(rewrites_of([task for task in _checked(root).tasks if task.domain == domain]))
 
 
 def load_rankings(root: Path) -> dict[str, tuple[Passage, ...]]:
-    """Return task id -> retrieved passages, best first: the folder's own, at most 100 where BM25 had to search.
-
-    Raises:
-        BenchmarkFileError: as `load`.
-    """
+    """Return task id -> retrieved passages, best first: the folder's own, at most 100 where BM25 had to search."""
     return _rankings(_checked(root))
 
 
@@ -648,11 +613,7 @@ class FolderViolations:
         return tuple(sorted(self._found, key=lambda violation: (violation.file, violation.line)))
 
     def raise_if_any(self, next_step: str) -> None:
-        """Raise one error with the first errors, and how many there are.
-
-        Raises:
-            BenchmarkFileError: at least one error was noted.
-        """
+        """Raise one error with the first errors, and how many there are."""
         if self._found:
             raise listed_error(f"files of your own in {self.root}", [str(item) for item in self.all()], next_step)
 
@@ -666,7 +627,6 @@ class Item:
     file: str
     """Name of the file."""
     line: int
-    """Its line."""
     content: Mapping[str, Any]
     """The object. A key whose value is null counts as missing where it may be."""
     place: str = ""
@@ -780,11 +740,7 @@ def _raw_lines(path: Path, violations: FolderViolations) -> Iterator[bytes]:
 
 
 def _parsed(text: str) -> Any:
-    """Return the parsed JSON.
-
-    Raises:
-        ValueError: not JSON, a key twice, NaN, nested too deeply, or half of a surrogate pair.
-    """
+    """Return the parsed JSON."""
     try:
         value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_number)
     except RecursionError as error:

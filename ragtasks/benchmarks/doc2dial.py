@@ -67,11 +67,7 @@ class Collection:
     """Official documents; None where no source says."""
 
     def load(self, root: Path) -> Benchmark:
-        """Return the benchmark whose files lie under `root` (unpacked, as official zips, or the sample).
-
-        Raises:
-            BenchmarkFileError: a file is missing or broken, or official files have other counts than they should.
-        """
+        """Return the benchmark whose files lie under `root` (unpacked, as official zips, or the sample)."""
         statistics = sample_statistics(root)
         revision = self.commit if statistics is None else statistics["version"]
         tasks = _tasks(self, files_root(root))
@@ -108,12 +104,7 @@ class Collection:
         return RetrievalSide((*DOMAINS, *EXTRA_DOMAINS), self.corpus_file, self.load_qrels, load_rewrites)
 
     def corpus_file(self, root: Path, domain: str) -> Path:
-        """Return the file of units, made now where it is not there; the same for every domain.
-
-        Raises:
-            BenchmarkFileError: the file that they are made from is missing or broken, or they cannot be written.
-            ConfigurationError: unknown domain.
-        """
+        """Return the file of units, made now where it is not there; the same for every domain."""
         _known(domain)
         own = files_root(root)
         rows = [{"_id": unit.passage_id, "title": unit.title, "text": unit.text} for unit in self._units(own)]
@@ -129,12 +120,7 @@ class Collection:
             yield from passages
 
     def load_qrels(self, root: Path, domain: str) -> tuple[Qrel, ...]:
-        """Return the gold passages of a domain's questions; questions whose grounding no passage holds have none.
-
-        Raises:
-            BenchmarkFileError: a file is missing or broken.
-            ConfigurationError: unknown domain, or units without released judgements.
-        """
+        """Return the gold passages of a domain's questions; questions whose grounding no passage holds have none."""
         _known(domain)
         if self.unit == PROPOSITIONS:
             raise ConfigurationError(_no_gold("relevance judgements"))
@@ -142,11 +128,7 @@ class Collection:
         return tuple(Qrel(task.task_id, passage.passage_id, 1) for task in tasks for passage in task.references)
 
     def _contexts(self, root: Path, tasks: tuple[Task, ...], setting: Setting) -> Contexts:
-        """Return the gold passages; for `full_rag` the sample's own run, the only one that exists.
-
-        Raises:
-            ConfigurationError: a setting that nothing is published for.
-        """
+        """Return the gold passages; for `full_rag` the sample's own run, the only one that exists."""
         if setting is Setting.REFERENCE and self.unit != PROPOSITIONS:
             return Contexts("official", setting, {task.task_id: task.references for task in tasks})
         ranking = root / "full_rag.jsonl"
@@ -193,20 +175,13 @@ def files_root(root: Path) -> Path:
     """Return the folder with the files: `root`, or the sample beside it that `root`'s statistics name.
 
     The samples of two units of one data set are the same files, which ship once.
-
-    Raises:
-        BenchmarkFileError: the statistics of a sample are broken.
     """
     name = (sample_statistics(root) or {}).get(_LINK)
     return root.parent / name if isinstance(name, str) else root
 
 
 def read_propositions(root: Path) -> Mapping[str, list[str]]:
-    """Return the parallel lists `Propositions`, `Document_names` and `Domains` of the released file.
-
-    Raises:
-        BenchmarkFileError: the file is missing, or not one object with lists of texts of one length.
-    """
+    """Return the parallel lists `Propositions`, `Document_names` and `Domains` of the released file."""
     content, path = read_json(root, "propositions.json")
     violations = Violations(path, "propositions", "fetch the file again")
     row = content[0] if isinstance(content, list) and len(content) == 1 else None
@@ -226,10 +201,6 @@ def load_rewrites(root: Path, domain: str) -> dict[str, str]:
     """Return task id -> question that stands on its own, from `rewrites.jsonl` where a user or the sample has one.
 
     Neither data set comes with rewrites; the file is JSON lines `_id`, `text`, for the tasks of all domains.
-
-    Raises:
-        BenchmarkFileError: the file is broken.
-        ConfigurationError: there is no such file.
     """
     _known(domain)
     path = files_root(root) / "rewrites.jsonl"
@@ -351,12 +322,6 @@ def tasks_of(
     """Return the tasks of all dialogues, in the order of the file.
 
     Their `extra` holds `official_id` (`<dialogue>_<turn>`), `document_id`, `grounding`, `user_act` and `agent_act`.
-
-    Args:
-        dialogues: what to cut.
-        documents: document id -> document.
-        passages: document id -> passages, of which those with the grounding become the references; None for units
-            without known gold.
     """
     return tuple(_task(moment, documents, passages) for dialogue in dialogues for moment in _moments(dialogue))
 

@@ -29,11 +29,7 @@ NEXT_STEP = "unpack the official zip again"
 
 
 def read_json(root: Path, name: str) -> tuple[Any, Path]:
-    """Return the parsed file of a name below `root` and where it was found: unpacked, or in a zip of `root`.
-
-    Raises:
-        BenchmarkFileError: it is not there, or is not JSON.
-    """
+    """Return the parsed file of a name below `root` and where it was found: unpacked, or in a zip of `root`."""
     path = next((root / folder / name for folder in _FOLDERS if (root / folder / name).is_file()), None)
     try:
         if path is not None:
@@ -96,9 +92,7 @@ class Dialogue:
     """One dialogue."""
 
     dialogue_id: str
-    """Id."""
     domain: str
-    """One of `DOMAINS`."""
     turns: tuple[Turn, ...]
     """Utterances in their order; a speaker may have several in a row."""
 
@@ -108,15 +102,6 @@ def read_dialogues(root: Path, name: str, documents: Mapping[str, Document]) -> 
 
     A blank utterance says nothing and is left out, as is a dialogue of `EXTRA_DOMAINS` over documents that are not
     there; a warning says how many.
-
-    Args:
-        root: folder of the files.
-        name: file; `multidoc2dial_*` lists dialogues by domain, `doc2dial_*` by domain and document.
-        documents: what references must point into.
-
-    Raises:
-        BenchmarkFileError: the file is missing or has no dialogue, a dialogue is not what the format says (the test
-            file of some releases is a dummy without utterances), or it refers to a document or span that is not there.
     """
     content, path = read_json(root, name)
     violations = Violations(path, "Doc2Dial dialogues", NEXT_STEP)
@@ -246,9 +231,7 @@ class Document:
     document_id: str
     """Id, which may hold `#`, blanks and digits: a text that is never taken apart."""
     domain: str
-    """One of `DOMAINS`."""
     title: str
-    """Title."""
     text: str
     """Whole text; spans point into it."""
     spans: Mapping[str, Span]
@@ -256,11 +239,7 @@ class Document:
 
 
 def read_documents(root: Path, name: str) -> dict[str, Document]:
-    """Return document id -> document, in the order of the file.
-
-    Raises:
-        BenchmarkFileError: the file is missing, or a document is not what the format says.
-    """
+    """Return document id -> document, in the order of the file."""
     content, path = read_json(root, name)
     violations = Violations(path, "Doc2Dial documents", NEXT_STEP)
     documents: dict[str, Document] = {}
@@ -318,12 +297,7 @@ _TO_BLANK = str.maketrans(dict.fromkeys("\n\r\t", " "))
 
 
 def cut(documents: Iterable[Document], unit: str) -> dict[str, tuple[Passage, ...]]:
-    """Return document id -> its passages, in order.
-
-    Args:
-        documents: all documents, in the order of the file: the numbers in the ids run over all of them.
-        unit: `structure` or `token`.
-    """
+    """Return document id -> its passages, in order."""
     texts = {document.document_id: _TEXTS[unit](document) for document in documents}
     titles = {document.document_id: document.title for document in documents}
     numbers = iter(range(sum(map(len, texts.values()))))
@@ -400,11 +374,7 @@ def _holds(text: str, grounding: str) -> bool:
 
 
 def proposition_passages(columns: Mapping[str, Sequence[str]]) -> Iterator[Passage]:
-    """Yield the propositions of the released file in its order, numbered by row; a text that stands again is kept.
-
-    Args:
-        columns: the parallel lists `Propositions` and `Document_names`.
-    """
+    """Yield the propositions of the released file in its order, numbered by row; a text that stands again is kept."""
     rows = zip(columns["Propositions"], columns["Document_names"], strict=True)
     for number, (text, name) in enumerate(rows):
         yield Passage(f"proposition-{number}", text, name)

@@ -39,15 +39,7 @@ from ragtasks.tables import Table, Value
 
 
 def read_rankings(path: Path, queries: Sequence[str]) -> dict[int, tuple[str, ...]]:
-    """Return query number (from 1) -> texts, best first, one that comes twice at both ranks, for every query in order.
-
-    Args:
-        path: the result file.
-        queries: the benchmark's questions. One that stands there twice takes the items of that text in their order.
-
-    Raises:
-        BenchmarkFileError: an item that is none, a query without an item, or an item of no query.
-    """
+    """Return query number (from 1) -> texts, best first, one that comes twice at both ranks, for every query in order."""
     violations = violations_of(path, "MultiHop-RAG retrieval results")
     open_numbers: dict[str, list[int]] = {}
     for number, query in enumerate(queries, start=1):
@@ -70,9 +62,6 @@ def read_results(path: Path) -> tuple[dict[str, tuple[str, ...]], dict[str, tupl
     """Return (item -> texts, best first; item -> facts of its gold list) of a result file, without null queries.
 
     The file needs no benchmark beside it and may be of any queries, and of few. Items are named by number, from 1.
-
-    Raises:
-        BenchmarkFileError: the file is missing, an item is none, or no item has evidence.
     """
     next_step = "name a result file of the official retrieval script"
     what = "MultiHop-RAG retrieval results"
@@ -156,11 +145,7 @@ OFFICIAL_COUNTS = Counts(
 
 
 def load(root: Path) -> Benchmark:
-    """Return the benchmark whose files lie under `root` (a checkout, a fetched copy, or the sample).
-
-    Raises:
-        BenchmarkFileError: a file is missing, broken, or has other counts than it should.
-    """
+    """Return the benchmark whose files lie under `root` (a checkout, a fetched copy, or the sample)."""
     is_sample, revision, counts = edition_of(root, SOURCE.commit, OFFICIAL_COUNTS)
     queries = read_queries(root, counts)
     references = _references(queries, _chunks(root, counts))
@@ -231,12 +216,7 @@ def _fact_alone(query_number: int, number: int, piece: Mapping[str, str]) -> Pas
 
 
 def _read_contexts(root: Path, tasks: tuple[Task, ...], setting: Setting) -> Contexts:
-    """Return the passages of a setting: of the evidence, without null queries; or the first six of `retrieved.json`.
-
-    Raises:
-        BenchmarkFileError: `retrieved.json` is broken or of other queries.
-        ConfigurationError: there is no such file, or a setting that the benchmark does not have.
-    """
+    """Return the passages of a setting: of the evidence, without null queries; or the first six of `retrieved.json`."""
     if setting is Setting.REFERENCE:
         return Contexts(
             "official", setting, {task.task_id: task.references for task in tasks if _belongs(task, setting)}
@@ -253,10 +233,6 @@ def load_rankings(root: Path) -> dict[str, tuple[Passage, ...]]:
 
     A text that is a chunk of ours gets that chunk's id, so that judgements apply; any other gets a hash as its id. One
     that the file lists twice stands twice, as the official script counts ranks.
-
-    Raises:
-        BenchmarkFileError: the file is broken, or of other queries than the benchmark's.
-        ConfigurationError: there is no such file.
     """
     path = root / "retrieved.json"
     if not path.is_file():
@@ -286,10 +262,6 @@ def corpus_file(root: Path, domain: str) -> Path:
     """Return the file with the chunks of all articles, cut now where it is not there.
 
     Its name holds a hash of the articles and the rule, so a stale one is not found.
-
-    Raises:
-        BenchmarkFileError: the corpus is missing or broken.
-        FetchError: the folder cannot be written.
     """
     _, _, counts = edition_of(root, SOURCE.commit, OFFICIAL_COUNTS)
     articles = read_articles(root, counts)
@@ -301,9 +273,6 @@ def load_qrels(root: Path, domain: str) -> tuple[Qrel, ...]:
     """Return what is relevant: every chunk that holds a fact of the query's evidence, by the official rule.
 
     A query none of whose facts stands whole in a chunk has no judgement; the scores over evidence count it.
-
-    Raises:
-        BenchmarkFileError: as `load`, `corpus_file`.
     """
     facts = load_facts(root, domain)
     owners = [query_id for query_id, own in facts.items() for _ in own]
@@ -316,11 +285,7 @@ def load_qrels(root: Path, domain: str) -> tuple[Qrel, ...]:
 
 
 def load_facts(root: Path, domain: str) -> dict[str, tuple[str, ...]]:
-    """Return task id -> facts that passages must hold, for every query with evidence.
-
-    Raises:
-        BenchmarkFileError: the queries are missing or broken.
-    """
+    """Return task id -> facts that passages must hold, for every query with evidence."""
     _, _, counts = edition_of(root, SOURCE.commit, OFFICIAL_COUNTS)
     return {
         task_id(f"multihop-{query.number:04d}", 1): tuple(piece["fact"] for piece in query.evidence)
@@ -335,11 +300,7 @@ def document_of(passage_id: str) -> str:
 
 
 def own_tables(benchmark: Benchmark) -> Sequence[Table]:
-    """Return articles by category, pieces of evidence a query, and first words.
-
-    Raises:
-        BenchmarkFileError: the corpus is missing or broken.
-    """
+    """Return articles by category, pieces of evidence a query, and first words."""
     return tables(benchmark, edition_of(benchmark.root, SOURCE.commit, OFFICIAL_COUNTS)[2])
 
 
@@ -362,15 +323,7 @@ DEFINITION = BenchmarkDefinition(SOURCE, load, RETRIEVAL, tables=own_tables)
 
 
 def tables(benchmark: Benchmark, counts: Counts) -> Sequence[Table]:
-    """Return the tables of the corpus and of the queries.
-
-    Args:
-        benchmark: with its queries.
-        counts: of this copy.
-
-    Raises:
-        BenchmarkFileError: the corpus is missing or broken.
-    """
+    """Return the tables of the corpus and of the queries."""
     return _articles(benchmark, counts), _evidence(benchmark), _first_words(benchmark)
 
 

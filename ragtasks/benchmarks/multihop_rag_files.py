@@ -72,17 +72,12 @@ class Query:
     answer: str
     """`Yes`, `No`, `before`, an entity, or that information is insufficient."""
     question_type: str
-    """One of `QUESTION_TYPES`."""
     evidence: tuple[dict[str, str], ...] = field(hash=False)
     """Pieces of evidence with the keys fact, title, source, published_at; none for a null query."""
 
 
 def edition_of(root: Path, commit: str, counts: Counts) -> tuple[bool, str, Counts]:
-    """Return (is sample, revision, counts) of the copy under `root`; only a sample brings its own statistics.
-
-    Raises:
-        BenchmarkFileError: the statistics of a sample are broken.
-    """
+    """Return (is sample, revision, counts) of the copy under `root`; only a sample brings its own statistics."""
     statistics = sample_statistics(root)
     if statistics is None:
         return False, commit, counts
@@ -94,12 +89,7 @@ def edition_of(root: Path, commit: str, counts: Counts) -> tuple[bool, str, Coun
 
 
 def read_articles(root: Path, counts: Counts) -> tuple[Article, ...]:
-    """Return the articles of the corpus, in the order of the file.
-
-    Raises:
-        BenchmarkFileError: the file is missing, broken (such as an article without a date), or has another number of
-            articles than `counts`.
-    """
+    """Return the articles of the corpus, in the order of the file."""
     violations = violations_of(root / CORPUS_FILE, "MultiHop-RAG corpus")
     articles: list[Article] = []
     for number, row in items_of(violations):
@@ -117,12 +107,7 @@ def read_articles(root: Path, counts: Counts) -> tuple[Article, ...]:
 
 
 def read_queries(root: Path, counts: Counts) -> tuple[Query, ...]:
-    """Return the queries, in the order of the file.
-
-    Raises:
-        BenchmarkFileError: the file is missing, broken (such as a null query with evidence, or another one without),
-            or has other numbers of queries than `counts`.
-    """
+    """Return the queries, in the order of the file."""
     violations = violations_of(root / QUERY_FILE, "MultiHop-RAG queries")
     queries: list[Query] = []
     for number, row in items_of(violations):
@@ -142,11 +127,7 @@ def read_queries(root: Path, counts: Counts) -> tuple[Query, ...]:
 
 
 def violations_of(path: Path, what: str) -> Violations:
-    """Return the errors of a file that is there.
-
-    Raises:
-        BenchmarkFileError: it is not.
-    """
+    """Return the errors of a file that is there."""
     if path.is_file():
         return Violations(path, what, _NEXT_STEP)
     message = clear_error(
@@ -161,11 +142,7 @@ def violations_of(path: Path, what: str) -> Violations:
 
 
 def items_of(violations: Violations) -> list[tuple[int, dict[str, Any]]]:
-    """Return (number from 1, object) of a file that is one JSON array; items that are no objects are noted.
-
-    Raises:
-        BenchmarkFileError: it is no such file.
-    """
+    """Return (number from 1, object) of a file that is one JSON array; items that are no objects are noted."""
     numbered = list(enumerate(json_array(violations), start=1))
     for number, row in numbered:
         if not isinstance(row, dict):
@@ -242,12 +219,7 @@ def with_header(title: str, source: str, published_at: str, text: str) -> str:
 
 
 def spans(text: str, size: int = CHUNK_TOKENS) -> Iterator[tuple[int, int]]:
-    """Yield where chunks start and end (character offsets, the end excluded): in order, apart, without outer blanks.
-
-    Args:
-        text: an article.
-        size: most tokens in a chunk.
-    """
+    """Yield where chunks start and end (character offsets, the end excluded): in order, apart, without outer blanks."""
     start, end, n_tokens = 0, 0, 0
     for left, right, count in _pieces(text, size):
         if n_tokens and n_tokens + count > size:
@@ -301,10 +273,6 @@ def facts_by_passage(passages: Iterable[tuple[str, str]], facts: Sequence[str]) 
 
     One pass: every place of a passage is looked up in a table of the facts' first signs, so that the time does not
     grow with passages times facts.
-
-    Args:
-        passages: (passage id, text).
-        facts: texts; a fact may stand there several times.
     """
     by_start, short = _table(facts)
     for passage_id, text in passages:

@@ -52,9 +52,6 @@ class Track:
         """Return the benchmark whose files lie under `root`; a set without a topics file is left out.
 
         Nuggets are read from `nuggets/nuggets.<name of the set>.jsonl` where it is there.
-
-        Raises:
-            BenchmarkFileError: no topics, a broken file, other counts than official, or nuggets of another topic.
         """
         is_sample, revision, counts = edition_of(root, self.source.commit, self.counts)
         topics = self._read_all_topics(root, counts)
@@ -82,9 +79,6 @@ class Track:
         """Return the folder with the corpus' shards, the same for every set; of a sample, one file of passages.
 
         The sample's file is made from its segments where it is not there yet.
-
-        Raises:
-            BenchmarkFileError: neither is there, or the segments are broken.
         """
         shards = root / SHARDS
         if shards.is_dir():
@@ -101,11 +95,7 @@ class Track:
         raise BenchmarkFileError(message)
 
     def load_qrels(self, root: Path, domain: str) -> tuple[Qrel, ...]:
-        """Return the relevance judgements of a set, grades 0 to 4; () where none of segments are known.
-
-        Raises:
-            BenchmarkFileError: the topics are missing, or the file is broken.
-        """
+        """Return the relevance judgements of a set, grades 0 to 4; () where none of segments are known."""
         path = root / "qrels" / f"qrels.{self.sets[domain]}.txt"
         return read_qrels(path, self._read_topics(root, domain)) if path.is_file() else ()
 
@@ -260,19 +250,7 @@ N_PASSAGES = 20
 def read_contexts(
     name: str, title: str, root: Path, topics: Mapping[str, tuple[str, Collection[str]]], setting: Setting
 ) -> Contexts:
-    """Return the first 20 segments of each topic of the sets that have a run under `root`.
-
-    Args:
-        name: benchmark.
-        title: the same for messages.
-        root: folder of the benchmark's files.
-        topics: set of topics -> (its name in names of files, its topic ids).
-        setting: `full_rag`.
-
-    Raises:
-        BenchmarkFileError: a broken run or segments file, a topic without a line, a segment that is not there.
-        ConfigurationError: another setting, or no run.
-    """
+    """Return the first 20 segments of each topic of the sets that have a run under `root`."""
     if setting is not Setting.FULL_RAG:
         expected = f"setting {Setting.FULL_RAG.value}, the track's only one"
         raise _no_contexts(title, f"setting {setting.value}", expected, f"setting {setting.value}", f"take {name}")
@@ -318,16 +296,7 @@ def _segments_file(root: Path) -> Path:
 
 
 def load_segments(root: Path, wanted: Collection[str] | None = None, file: Path | None = None) -> dict[str, Passage]:
-    """Return segment id -> passage, the wanted ones or all, of the segments that lie beside the benchmark's run.
-
-    Args:
-        root: folder of the benchmark's files.
-        wanted: ids; one without a record is an error.
-        file: another file of segment records.
-
-    Raises:
-        BenchmarkFileError: the file is missing or broken, or lacks wanted segments.
-    """
+    """Return segment id -> passage, the wanted ones or all, of the segments that lie beside the benchmark's run."""
     return read_segments(file or _segments_file(root), wanted)
 
 

@@ -29,11 +29,7 @@ _LEAST_GRADE = -9999  # below 0 the track has grades of its own, such as for spa
 
 
 def read_topics(path: Path) -> dict[str, str]:
-    """Return topic id -> text of a file of `id<TAB>text` lines, in its order; ends of lines may be CR LF.
-
-    Raises:
-        BenchmarkFileError: the file is missing or empty, or has errors: all of them, by line.
-    """
+    """Return topic id -> text of a file of `id<TAB>text` lines, in its order; ends of lines may be CR LF."""
     violations = Violations(path, "TREC RAG topics", _NEXT_STEP)
     topics: dict[str, str] = {}
     for number, line in _lines(violations):
@@ -50,11 +46,7 @@ def read_topics(path: Path) -> dict[str, str]:
 
 
 def read_narratives(path: Path) -> dict[str, str]:
-    """Return id -> narrative of the topics of 2025 (JSON lines with `id` and `title`), in their order.
-
-    Raises:
-        BenchmarkFileError: the file is missing or empty, or has errors: all of them, by line.
-    """
+    """Return id -> narrative of the topics of 2025 (JSON lines with `id` and `title`), in their order."""
     violations = Violations(path, "TREC RAG narratives", _NEXT_STEP)
     found: dict[str, str] = {}
     for number, row in json_lines(violations):
@@ -75,9 +67,6 @@ def read_ranking(path: Path, topics: Collection[str]) -> dict[str, tuple[str, ..
     """Return topic id -> segment ids in rank order, of a TREC run of these topics.
 
     Ranks must go up by one from 0 or 1 and scores must not rise, as the track asks; a topic without a line is left out.
-
-    Raises:
-        BenchmarkFileError: the file is missing or empty, or has errors: all of them, by line.
     """
     violations = Violations(path, "TREC RAG run", _NEXT_STEP)
     rankings: dict[str, dict[str, None]] = {}
@@ -109,11 +98,7 @@ def read_ranking(path: Path, topics: Collection[str]) -> dict[str, tuple[str, ..
 
 
 def read_qrels(path: Path, topics: Collection[str]) -> tuple[Qrel, ...]:
-    """Return the relevance judgements of a file, in its order: grade 0 to 4; its second column is not looked at.
-
-    Raises:
-        BenchmarkFileError: the file is missing or empty, or has errors: all of them, by line.
-    """
+    """Return the relevance judgements of a file, in its order: grade 0 to 4; its second column is not looked at."""
     violations = Violations(path, "TREC RAG qrels", _NEXT_STEP)
     found: dict[tuple[str, str], Qrel] = {}
     for number, judged in qrel_lines(_lines(violations), {4}, least=_LEAST_GRADE):
@@ -131,9 +116,6 @@ def read_segments(path: Path, wanted: Collection[str] | None = None) -> dict[str
     """Return segment id -> passage of a file of segment records (JSON lines), the wanted ones or all, in its order.
 
     The lines may be retrieval results too: then the segments are those of the candidates.
-
-    Raises:
-        BenchmarkFileError: the file is missing or empty, has errors (all of them, by line), or lacks wanted segments.
     """
     violations = Violations(
         path, "MS MARCO V2.1 segments", "fix these lines, or take the segments from the official archive"
@@ -153,11 +135,7 @@ def read_segments(path: Path, wanted: Collection[str] | None = None) -> dict[str
 
 
 def read_retrieved(path: Path, topics: Collection[str]) -> dict[str, tuple[Passage, ...]]:
-    """Return topic id -> segments in the order of its line, of retrieval results of these topics.
-
-    Raises:
-        BenchmarkFileError: the file is missing or empty, or has errors: all of them, by line.
-    """
+    """Return topic id -> segments in the order of its line, of retrieval results of these topics."""
     violations = Violations(path, "retrieval results", "fix these lines, or take the file as the retriever wrote it")
     found: dict[str, tuple[Passage, ...]] = {}
     for number, row in json_lines(violations):
@@ -226,7 +204,6 @@ class TopicNuggets:
     """The nuggets of one topic."""
 
     topic_id: str
-    """Topic."""
     query: str
     """Text of the topic; empty where the file has none."""
     nuggets: tuple[Nugget, ...]
@@ -246,11 +223,7 @@ class Assignment:
 
 
 def read_nuggets(path: Path) -> dict[str, TopicNuggets]:
-    """Return topic id -> nuggets, in the order of the file.
-
-    Raises:
-        BenchmarkFileError: the file is missing or empty, or has errors: all of them, by line.
-    """
+    """Return topic id -> nuggets, in the order of the file."""
     violations = Violations(path, "nuggets", _NUGGETS_NEXT_STEP)
     found: dict[str, TopicNuggets] = {}
     for line, row in json_lines(violations):
@@ -262,11 +235,7 @@ def read_nuggets(path: Path) -> dict[str, TopicNuggets]:
 
 
 def read_assignments(path: Path) -> list[Assignment]:
-    """Return the assignments of a file, in its order; a run and a topic come once together.
-
-    Raises:
-        BenchmarkFileError: the file is missing or empty, or has errors: all of them, by line.
-    """
+    """Return the assignments of a file, in its order; a run and a topic come once together."""
     violations = Violations(path, "nugget assignments", f"{_NUGGETS_NEXT_STEP}, and each nugget an assignment")
     found: list[Assignment] = []
     seen: set[tuple[str, str]] = set()
@@ -362,7 +331,6 @@ class SupportJudgement:
     """The judged citations of one answer; sequences have one item a sentence."""
 
     topic_id: str
-    """Topic."""
     run_id: str
     """Whose answer it is."""
     cites: tuple[bool, ...]
@@ -377,9 +345,6 @@ def read_support(path: Path) -> list[SupportJudgement]:
     """Return the judgements of a file, in its order; a run and a topic come once together.
 
     A citation without a label (no `support`, null, or -1) was not judged.
-
-    Raises:
-        BenchmarkFileError: the file is missing or empty, or has errors: all of them, by line.
     """
     violations = Violations(
         path, "support judgements", "fix these lines; each needs topic_id, run_id and sentences [{citations}]"

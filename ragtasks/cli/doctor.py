@@ -58,12 +58,7 @@ _EXTRAS = {
 
 
 def diagnose(endpoints: Sequence[str] = (), model: str | None = None) -> list[str]:
-    """Return the findings, a line each; the last one names the one thing to do next.
-
-    Args:
-        endpoints: base URLs of OpenAI-compatible servers, such as http://localhost:8000/v1.
-        model: one of the harness's kinds of models, such as `hf`: is what it needs here?
-    """
+    """Return the findings, a line each; the last one names the one thing to do next."""
     steps: list[str] = []
     found = [*_software(model, steps), *_tasks(steps), *_data(data_folder(), steps), *_endpoints(endpoints)]
     return [*found, f"next: {[*steps, _first_run(model)][0]}"]

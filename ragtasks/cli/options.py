@@ -59,11 +59,7 @@ def invited(database: Path, names: Sequence[str], address: str) -> list[str]:
 
 
 def asking(judges: Sequence[str]) -> Any:
-    """Return the function that asks the named judges: (responses, rubrics) -> verdicts; bars show how far it is.
-
-    Raises:
-        ConfigurationError: a judge that cannot be read.
-    """
+    """Return the function that asks the named judges: (responses, rubrics) -> verdicts; bars show how far it is."""
     from ragtasks.clients import endpoint_of
     from ragtasks.environment import reply_cache_file, secret
     from ragtasks.judges import judge_responses

@@ -47,13 +47,7 @@ class CachedClient:
     """A client with a reply cache before it."""
 
     def __init__(self, client: Client, cache: ReplyCache, served: ServedModels | None = None) -> None:
-        """Put a cache before a client.
-
-        Args:
-            client: who is asked.
-            cache: what is known.
-            served: which models have answered so far, where this client is one of several for the same work.
-        """
+        """Put a cache before a client."""
         self._client, self._cache = client, cache
         self._served = served or ServedModels(client.name)
 
@@ -69,12 +63,7 @@ class CachedClient:
     def answer(
         self, prompts: Sequence[Prompt], progress: Progress = no_progress, journal: Journal | None = None
     ) -> list[Reply]:
-        """Return one reply a prompt, in order (see `Client.answer`); progress counts distinct prompts.
-
-        Raises:
-            CacheError: as `ReplyCache`.
-            RagtasksError: as the client behind; what came before is stored.
-        """
+        """Return one reply a prompt, in order (see `Client.answer`); progress counts distinct prompts."""
         entries = self._entries(prompts)
         call = _Call(self.name, self._cache, journal, self._served)
         missing = [entry for entry in entries if not call.find(entry)]
@@ -276,12 +265,7 @@ class KeptReplies:
     """A client that asks another one only what a file of replies does not hold."""
 
     def __init__(self, client: Client, file: Path) -> None:
-        """Put a file of replies before a client.
-
-        Raises:
-            CacheError: the file cannot be used, or the disk is full; said now, since what is asked comes after a
-                search.
-        """
+        """Put a file of replies before a client."""
         self._client, self._file = client, file
         self._served = ServedModels(client.name)
         check_reply_cache(file)
@@ -298,12 +282,7 @@ class KeptReplies:
     def answer(
         self, prompts: Sequence[Prompt], progress: Progress = no_progress, journal: Journal | None = None
     ) -> list[Reply]:
-        """Return one reply a prompt, in order, see `CachedClient.answer`.
-
-        Raises:
-            CacheError: the file cannot be used.
-            RagtasksError: as the client behind; what came before is kept.
-        """
+        """Return one reply a prompt, in order, see `CachedClient.answer`."""
         with ReplyCache(self._file) as cache:
             return CachedClient(self._client, cache, self._served).answer(prompts, progress, journal)
 

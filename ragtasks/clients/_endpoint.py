@@ -171,17 +171,7 @@ def _host(name: str | None) -> str:
 
 
 def endpoint_of(named: str | Mapping[str, Any], **further: Any) -> Endpoint:
-    """Return the endpoint that a line or a mapping names.
-
-    Args:
-        named: `openai/gpt-4o-mini`; a model and its options in a line, `NAME,base_url=ADDRESS,temperature=1`; or the
-            same as an object (`{"model": ..., "base_url": ...}`), also one that is written as JSON.
-        further: options given apart, such as by `--base-url`; None is not given.
-
-    Raises:
-        ConfigurationError: an unknown key, a missing address, a value that does not fit, an option given twice. No
-            value is shown.
-    """
+    """Return the endpoint that a line or a mapping names."""
     fields = _fields_of_line(named) if isinstance(named, str) else dict(named)
     given = {key: value for key, value in further.items() if value is not None}
     if twice := sorted(given.keys() & fields.keys()):
@@ -287,11 +277,7 @@ class Credentials:
 
 
 def credentials_for(endpoint: Endpoint, secrets: Secrets) -> Credentials:
-    """Return what an endpoint may be shown.
-
-    Raises:
-        ConfigurationError: the variable that the endpoint names is not set, or holds what no header can.
-    """
+    """Return what an endpoint may be shown."""
     if endpoint.api_key_env is not None:
         key = secrets(endpoint.api_key_env)
         if not key:

@@ -132,12 +132,7 @@ class Throttle:
     """When the next request may be sent; a state machine that neither sleeps nor knows the time."""
 
     def __init__(self, minute_seconds: float = 60.0, chance: random.Random | None = None) -> None:
-        """Begin without a limit.
-
-        Args:
-            minute_seconds: length of the minute that limits are said for; shorter ones are for experiments.
-            chance: where jitter comes from.
-        """
+        """Begin without a limit."""
         self._minute, self._chance = minute_seconds, chance or random.Random()
         self._n_sent = self._epoch = 0
         self._account: _Account | None = None  # since the last exhaustion; None while no limit was met
@@ -362,11 +357,7 @@ class RateHints:
         return (self.limit - self.remaining) / self.reset_seconds
 
     def pause_seconds(self, *, is_rolling: bool) -> float | None:
-        """Return how long to send nothing after a refusal.
-
-        Args:
-            is_rolling: the limit fills request by request, so that waiting for its reset would waste most of it.
-        """
+        """Return how long to send nothing after a refusal."""
         if self.wait_seconds:
             return self.wait_seconds
         if not is_rolling:
@@ -381,12 +372,7 @@ NO_HINTS = RateHints()
 
 
 def rate_hints(headers: Mapping[str, str], message: str = "") -> RateHints:
-    """Return what the headers of a reply and the message of an error say.
-
-    Args:
-        headers: names in any case, if the mapping does not mind the case.
-        message: the text of the error, empty for none.
-    """
+    """Return what the headers of a reply and the message of an error say."""
     message = message[:_LONGEST_MESSAGE]
     found = {kind: _Limit.of(headers, kind) for kind in _KINDS}
     requests = found["requests"] if found["requests"].is_said else found[""]

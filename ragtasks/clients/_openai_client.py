@@ -54,17 +54,7 @@ class OpenAIClient:
         decoding: Decoding | None = None,
         wire: Wire = CHAT,
     ) -> None:
-        """Name who is asked.
-
-        Args:
-            endpoint: address, model, limits; what it says of temperature and longest reply goes before `decoding`.
-            credentials: what the endpoint is shown, see `credentials_for`; a text is its key.
-            decoding: how replies are generated.
-            wire: what travels, where it is no chat completion.
-
-        Raises:
-            ConfigurationError: an endpoint that cannot be read.
-        """
+        """Name who is asked."""
         self._endpoint = endpoint if isinstance(endpoint, Endpoint) else endpoint_of(endpoint)
         given = credentials if isinstance(credentials, Credentials) else Credentials(credentials)
         self._credentials = given
@@ -103,13 +93,6 @@ class OpenAIClient:
 
         A prompt gives up, as FAILED, after `attempts` transport errors or `patience_seconds`; every other outcome is
         the server's word. A refusal because of a rate is no attempt: all requests go slower until it is let pass.
-
-        Raises:
-            JudgeError: wrong key, unknown model, no credit, a redirect, nothing but refusals because of a rate for
-                `rate_limit_patience_seconds`, nobody at the address before anything was answered, nor later while a
-                prompt used up its attempts, or nothing but failures until several did while others were still to be
-                asked. Nothing more is sent then.
-            MissingExtraError: `openai` or `aiohttp` is not installed.
         """
         if not prompts:
             return []
@@ -265,11 +248,7 @@ class Call:
             return _without_answer(outcome, used.n_attempts)
 
     def _goes_on(self, failure: Failure, sent: Mapping[str, Any], used: _Patience) -> bool:
-        """Return whether the same prompt is sent again without that being an attempt.
-
-        Raises:
-            JudgeError: the server has refused everything because of its rate for too long.
-        """
+        """Return whether the same prompt is sent again without that being an attempt."""
         if failure.verdict is Verdict.SETTING:
             note = self._dialect.adapt(failure.setting, sent)
             if note:
@@ -440,12 +419,7 @@ class Transport:
     async def exchange(
         self, sent: Mapping[str, Any], patience_seconds: float
     ) -> tuple[Reply | Failure, Mapping[str, str]]:
-        """Return the reply to one request, or why there is none, and the headers that came with it.
-
-        Args:
-            sent: the body of the request.
-            patience_seconds: how long to wait at most, where the endpoint's own limit is longer.
-        """
+        """Return the reply to one request, or why there is none, and the headers that came with it."""
         try:
             # `post` instead of `chat.completions.create`: walking over the types of every request is a third of the
             # SDK's time, and the body is wanted as it came.
@@ -467,11 +441,7 @@ class Transport:
             return unreadable(body, self._credentials), headers
 
     async def stream(self, sent: Mapping[str, Any]) -> AsyncIterator[str]:
-        """Yield the parts of one reply as they come.
-
-        Raises:
-            Exception: whatever the SDK raises; `failure_of` reads it.
-        """
+        """Yield the parts of one reply as they come."""
         further = {name: value for name, value in sent.items() if name not in {"model", "messages"}}
         chunks = await self._sdk.chat.completions.create(
             model=sent["model"], messages=sent["messages"], stream=True, extra_body=further
@@ -554,12 +524,7 @@ def _only_ours(endpoint: Endpoint, credentials: Credentials) -> Callable[[Any], 
 async def stream_reply(
     endpoint: Endpoint, credentials: Credentials, messages: Sequence[ChatMessage], decoding: Decoding | None = None
 ) -> AsyncIterator[str]:
-    """Yield the parts of the reply to a chat as they come; thinking that the server sends apart is left out.
-
-    Raises:
-        ModelError: the reply did not come, or not whole; the message holds no key and no address.
-        MissingExtraError: `openai` or `aiohttp` is not installed.
-    """
+    """Yield the parts of the reply to a chat as they come; thinking that the server sends apart is left out."""
     try:
         import aiohttp  # noqa: F401
         import openai  # noqa: F401
@@ -581,11 +546,7 @@ class ServedModels:
     """Counts the models named in the replies to one client; usable from any thread."""
 
     def __init__(self, client: str) -> None:
-        """Begin with none.
-
-        Args:
-            client: the client's name, for the warning.
-        """
+        """Begin with none."""
         self._client, self._lock = client, threading.Lock()
         self._counts: Counter[str] = Counter()
 

@@ -87,11 +87,7 @@ def _judged(answer: str, thinking: str, finish_reason: str) -> tuple[Outcome, st
 
 
 def read_completion(body: bytes) -> Reply:
-    """Return the reply in the body of a chat completion.
-
-    Raises:
-        ValueError: the body is not JSON: what was sent did not arrive whole.
-    """
+    """Return the reply in the body of a chat completion."""
     completion = orjson.loads(body)
     raw = body.decode("utf-8")
     try:

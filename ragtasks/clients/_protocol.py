@@ -229,12 +229,7 @@ class Usage:
         return asdict(self)
 
     def note(self, seconds: float, *, whole: bool = False) -> str:
-        """Return the sums as a line, such as `41/s  3 failed  812k tokens  $0.31`.
-
-        Args:
-            seconds: what the rate is over; it counts what was asked for, not what was known.
-            whole: name also how many were asked for and known, where these are 0 too.
-        """
+        """Return the sums as a line, such as `41/s  3 failed  812k tokens  $0.31`."""
         rate = _rate(self.n_asked / seconds if seconds > 0 else 0.0)
         parts = [f"{self.n_asked:,} asked at {rate}" if whole else rate]
         if whole or self.n_cached:

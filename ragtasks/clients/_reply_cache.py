@@ -64,15 +64,7 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
     """Replies by key, in one file; usable from any thread, closed by `close` or at the end of a `with`."""
 
     def __init__(self, path: Path, *, life_seconds: float = LIFE_SECONDS) -> None:
-        """Open the file, or make it; one of an older version of ragtasks is brought up to date.
-
-        Args:
-            path: the file.
-            life_seconds: how long an owner of claims may be silent before it counts as gone.
-
-        Raises:
-            CacheError: the file is no cache of replies, is corrupt, or cannot be written.
-        """
+        """Open the file, or make it; one of an older version of ragtasks is brought up to date."""
         self.path, self.life_seconds = path, life_seconds
         self._lock = threading.RLock()
         try:
@@ -114,20 +106,12 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
                 return
 
     def get(self, key: str) -> Kept | None:
-        """Return the stored reply, or None; its request is not read again.
-
-        Raises:
-            CacheError: the file is corrupt.
-        """
+        """Return the stored reply, or None; its request is not read again."""
         rows = self.execute("SELECT reply, kind, is_history FROM replies WHERE key = ?", (key,))
         return self._kept(key, *rows[0]) if rows else None
 
     def put(self, kept: Iterable[Kept], owner: str = "") -> None:
-        """Store replies at once, and end the owner's claims on them; the first one stored under a key stays.
-
-        Raises:
-            CacheError: the disk is full, or the file cannot be written.
-        """
+        """Store replies at once, and end the owner's claims on them; the first one stored under a key stays."""
         with self._transaction() as connection:
             for item in kept:
                 stored = {name: getattr(item.reply, name) for name in _STORED}
@@ -146,9 +130,6 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
         """Return the stored reply where there is one that can be used, else whose it is to ask: one transaction.
 
         A stored reply that cannot be used goes when the prompt becomes the owner's.
-
-        Raises:
-            CacheError: the file cannot be read or written.
         """
         with self._transaction() as connection:
             kept = self.get(key)
@@ -186,11 +167,7 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
         return now - self.life_seconds, now + self.life_seconds
 
     def forget(self, keys: Iterable[str]) -> None:
-        """Delete the replies under some keys; a key without one is no error.
-
-        Raises:
-            CacheError: the file cannot be written.
-        """
+        """Delete the replies under some keys; a key without one is no error."""
         with self._transaction() as connection:
             connection.executemany("DELETE FROM replies WHERE key = ?", ((key,) for key in keys))
 
@@ -199,11 +176,7 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
         return bool(self.execute("SELECT 1 FROM replies WHERE address = '' LIMIT 1"))
 
     def check(self) -> None:
-        """Return where the whole file can be read, and has room to grow; it reads all of it.
-
-        Raises:
-            CacheError: the file is corrupt, or the disk is full.
-        """
+        """Return where the whole file can be read, and has room to grow; it reads all of it."""
         (found,) = self.execute("PRAGMA quick_check(1)")[0]
         if found != "ok":
             raise CacheError(self._message(found))
@@ -230,11 +203,7 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
         self.close()
 
     def execute(self, statement: str, cells: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-        """Return the rows of one statement.
-
-        Raises:
-            CacheError: SQLite's error, with the file.
-        """
+        """Return the rows of one statement."""
         with self._reported(), self._lock:
             return self._connection.execute(statement, cells).fetchall()
 
@@ -278,11 +247,7 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
 
 
 def check_reply_cache(path: Path) -> None:
-    """Return where replies can be kept in a file, so that nobody finds out after a model has answered.
-
-    Raises:
-        CacheError: it is no cache of replies, is corrupt, cannot be written, or the disk is full.
-    """
+    """Return where replies can be kept in a file, so that nobody finds out after a model has answered."""
     with ReplyCache(path) as cache:
         cache.check()
 
@@ -400,11 +365,7 @@ class Choice:
     """A value of `Outcome`."""
 
     def condition(self) -> tuple[str, tuple[str | float, ...]]:
-        """Return the choice as SQL with its values.
-
-        Raises:
-            ConfigurationError: nothing is chosen, or no reply can have that outcome.
-        """
+        """Return the choice as SQL with its values."""
         known = [outcome.value for outcome in Outcome]
         if self.outcome is not None and self.outcome not in known:
             raise ConfigurationError(f"unknown outcome {self.outcome!r}: {close_matches(self.outcome, known)}")
@@ -430,17 +391,7 @@ def count_replies(cache: ReplyCache) -> list[Count]:
 
 
 def prune(cache: ReplyCache, choice: Choice, *, dry_run: bool = False) -> int:
-    """Remove the chosen replies, which are then asked again, and return how many.
-
-    Args:
-        cache: the file.
-        choice: what goes.
-        dry_run: remove nothing, only count.
-
-    Raises:
-        ConfigurationError: as `Choice.condition`.
-        CacheError: the file cannot be written.
-    """
+    """Remove the chosen replies, which are then asked again, and return how many."""
     condition, values = choice.condition()
     ((n_chosen,),) = cache.execute(f"SELECT count(*) FROM replies WHERE {condition}", values)
     if n_chosen and not dry_run:
@@ -452,11 +403,7 @@ def prune(cache: ReplyCache, choice: Choice, *, dry_run: bool = False) -> int:
 
 
 def describe_cache(path: Path) -> list[str]:
-    """Return lines on a file of replies: where it is, its size, and how many of what it holds; makes no file.
-
-    Raises:
-        CacheError: the file cannot be used.
-    """
+    """Return lines on a file of replies: where it is, its size, and how many of what it holds; makes no file."""
     if not path.exists():
         return [f"{path}: no replies are kept yet"]
     with ReplyCache(path) as cache:

@@ -32,11 +32,7 @@ _SHOWN = 200
 
 
 def read_plain(body: bytes) -> Reply:
-    """Return the reply in `{"answer": text, "contexts": [...]}`; MALFORMED where it has another form.
-
-    Raises:
-        ValueError: the body is not JSON: what was sent did not arrive whole.
-    """
+    """Return the reply in `{"answer": text, "contexts": [...]}`; MALFORMED where it has another form."""
     content, raw = orjson.loads(body), body.decode("utf-8")
     answer = content.get("answer") if isinstance(content, dict) else None
     if not isinstance(answer, str):
@@ -50,22 +46,14 @@ def read_plain(body: bytes) -> Reply:
 
 
 def plain_contexts(raw: str) -> tuple[Passage, ...] | None:
-    """Return the passages in such a reply, None where it names none.
-
-    Raises:
-        ValueError: as `contexts_in`.
-    """
+    """Return the passages in such a reply, None where it names none."""
     content = orjson.loads(raw)
     found = content.get("contexts") if isinstance(content, dict) else None
     return None if found is None else contexts_in(found)
 
 
 def read_chat(body: bytes) -> Reply:
-    """Return the reply in a chat completion: its text as it is, cut off or with thinking, which scoring deals with.
-
-    Raises:
-        ValueError: the body is not JSON.
-    """
+    """Return the reply in a chat completion: its text as it is, cut off or with thinking, which scoring deals with."""
     content, raw = orjson.loads(body), body.decode("utf-8")
     message = _message(content)
     text = message.get("content")
@@ -164,16 +152,7 @@ class SystemClient:
     """Asks one RAG system; a `Client`."""
 
     def __init__(self, endpoint: Endpoint, protocol: SystemProtocol, secrets: Secrets) -> None:
-        """Name who is asked.
-
-        Args:
-            endpoint: address, limits and patience.
-            protocol: what is sent and read.
-            secrets: variable -> key.
-
-        Raises:
-            ConfigurationError: the variable that the endpoint names is not set.
-        """
+        """Name who is asked."""
         self._endpoint, self._protocol = endpoint, protocol
         self._client = OpenAIClient(endpoint, credentials_for(endpoint, secrets), wire=_WIRES[protocol])
 
@@ -196,12 +175,7 @@ class SystemClient:
     def answer(
         self, prompts: Sequence[Prompt], progress: Progress = no_progress, journal: Journal | None = None
     ) -> list[Reply]:
-        """Return one reply a prompt, in order (see `Client.answer`).
-
-        Raises:
-            JudgeError: nothing can be had from the system any more.
-            MissingExtraError: `openai` or `aiohttp` is not installed.
-        """
+        """Return one reply a prompt, in order (see `Client.answer`)."""
         return self._client.answer(prompts, progress, journal)
 
     def contexts(self, reply: Reply) -> tuple[Passage, ...] | None:
@@ -210,17 +184,7 @@ class SystemClient:
 
 
 def system_endpoint(named: Mapping[str, Any] | str, name: str, protocol: str) -> tuple[Endpoint, SystemProtocol]:
-    """Return the endpoint of a system and its protocol.
-
-    Args:
-        named: an address, or an object with the keys of an endpoint (docs/endpoints.md), as such or as JSON; its
-            `protocol` goes before the argument.
-        name: the system's name where the object gives no `model`.
-        protocol: `openai` or `plain`.
-
-    Raises:
-        ConfigurationError: an unknown key or protocol, or a value that does not fit. No value is shown.
-    """
+    """Return the endpoint of a system and its protocol."""
     if isinstance(named, str) and not named.lstrip().startswith("{"):
         named = {"base_url": named}
     fields = dict(_fields(named))
@@ -232,11 +196,7 @@ def system_endpoint(named: Mapping[str, Any] | str, name: str, protocol: str) ->
 
 
 def _fields(named: Mapping[str, Any] | str) -> Mapping[str, Any]:
-    """Return the fields of an endpoint that is named by an object, as such or as JSON.
-
-    Raises:
-        ConfigurationError: it is not JSON. Nothing of it is shown.
-    """
+    """Return the fields of an endpoint that is named by an object, as such or as JSON."""
     if not isinstance(named, str):
         return named
     try:

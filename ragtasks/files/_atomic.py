@@ -20,9 +20,6 @@ def write_atomically(path: Path, content: bytes) -> str:
     """Write a file so that it is either whole or not there, and return the sha256 of its content.
 
     A target that is there and no file, such as a device or a pipe, is written to as it is.
-
-    Raises:
-        CacheError: it cannot be written; what was there is as it was.
     """
     try:
         if path.exists() and not path.is_file():
@@ -38,15 +35,7 @@ def write_atomically(path: Path, content: bytes) -> str:
 
 @contextmanager
 def written_aside(path: Path, part: Path | None = None) -> Iterator[IO[bytes]]:
-    """Yield a file beside `path` to write to; once the block has ended well, it is `path`.
-
-    Args:
-        path: the file; the folder is there.
-        part: where to write in the meantime; default: a name of this process, beside `path`.
-
-    Raises:
-        OSError: it cannot be written. What was there is as it was, and the file beside it is gone, as after any error.
-    """
+    """Yield a file beside `path` to write to; once the block has ended well, it is `path`."""
     part = part or path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         with part.open("wb") as file:
@@ -58,11 +47,7 @@ def written_aside(path: Path, part: Path | None = None) -> Iterator[IO[bytes]]:
 
 
 def publish(part: Path, target: Path) -> None:
-    """Give a complete file its final name, in one step and after its bytes have reached the disk.
-
-    Raises:
-        OSError: the file system refuses.
-    """
+    """Give a complete file its final name, in one step and after its bytes have reached the disk."""
     with part.open("r+b") as file:
         os.fsync(file.fileno())
     part.replace(target)

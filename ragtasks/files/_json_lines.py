@@ -57,23 +57,13 @@ class Violations:
         return listed_error(f"{self._what}: {self.path}", [found], next_step)
 
     def raise_if_any(self) -> None:
-        """Raise one error with every error noted so far.
-
-        Raises:
-            BenchmarkFileError: at least one error was noted.
-        """
+        """Raise one error with every error noted so far."""
         if self._lines:
             raise listed_error(f"{self._what}: {self.path}", self._lines, self._next_step)
 
 
 def listed_error(what: str, lines: Sequence[str], next_step: str) -> BenchmarkFileError:
-    """Return one error with the first of several, and how many there are.
-
-    Args:
-        what: the file or folder that they are in.
-        lines: an error each, at least one.
-        next_step: what helps.
-    """
+    """Return one error with the first of several, and how many there are."""
     shown = [f"  {line}" for line in lines[:_MOST_SHOWN]]
     if len(lines) > _MOST_SHOWN:
         shown.append(f"  and {len(lines) - _MOST_SHOWN} more")
@@ -90,11 +80,7 @@ def _short(value: object) -> str:
 
 
 def parse_json(text: bytes) -> Any:
-    """Return the parsed JSON; bare NaN, as some official files write it, becomes None.
-
-    Raises:
-        ValueError: not JSON (nor JSON with NaN), nested too deeply, or not UTF-8.
-    """
+    """Return the parsed JSON; bare NaN, as some official files write it, becomes None."""
     text = text.removeprefix(codecs.BOM_UTF8)
     try:
         return orjson.loads(_nan_as_null(text) if _NAN in text else text)
@@ -126,11 +112,7 @@ def _nan_as_null(text: bytes) -> bytes:
 
 
 def read_whole(violations: Violations) -> bytes:
-    """Return the bytes of the file of `violations`, which holds more than white space.
-
-    Raises:
-        BenchmarkFileError: the file is missing, cannot be read, or is empty.
-    """
+    """Return the bytes of the file of `violations`, which holds more than white space."""
     try:
         content = violations.path.read_bytes().removeprefix(codecs.BOM_UTF8)
     except OSError as error:
@@ -142,11 +124,7 @@ def read_whole(violations: Violations) -> bytes:
 
 
 def json_array(violations: Violations) -> list[Any]:
-    """Return the members of the file of `violations`, which is one JSON array.
-
-    Raises:
-        BenchmarkFileError: it is not.
-    """
+    """Return the members of the file of `violations`, which is one JSON array."""
     rows: object = None
     try:
         rows = parse_json(read_whole(violations))
@@ -160,11 +138,7 @@ def json_array(violations: Violations) -> list[Any]:
 
 
 def sample_statistics(root: Path) -> dict[str, Any] | None:
-    """Return what the sample in a folder says of itself, at least its `version`; None for real data.
-
-    Raises:
-        BenchmarkFileError: the statistics are broken.
-    """
+    """Return what the sample in a folder says of itself, at least its `version`; None for real data."""
     path = root / SAMPLE_STATISTICS
     if not path.is_file():
         return None
@@ -183,11 +157,7 @@ def broken_statistics(root: Path, expected: str, found: Exception) -> BenchmarkF
 
 
 def bounded_lines(stream: IO[AnyStr]) -> Iterator[AnyStr]:
-    """Yield the lines of a stream with their ends: the one reader of lines that others wrote.
-
-    Raises:
-        ValueError: a line is longer than `LONGEST_LINE`; no more of it was read.
-    """
+    """Yield the lines of a stream with their ends: the one reader of lines that others wrote."""
     # Not `for line in stream`: a file without line ends would be read whole.
     while line := stream.readline(LONGEST_LINE + 1):
         if len(line) > LONGEST_LINE:
@@ -196,11 +166,7 @@ def bounded_lines(stream: IO[AnyStr]) -> Iterator[AnyStr]:
 
 
 def json_lines(violations: Violations) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (line number from 1, object) of the file of `violations`; broken lines are noted there and left out.
-
-    Raises:
-        BenchmarkFileError: the file is missing, cannot be read, is empty, or has a line that is too long.
-    """
+    """Yield (line number from 1, object) of the file of `violations`; broken lines are noted there and left out."""
     for number, line in _filled_lines(violations):
         try:
             row = parse_json(line)
@@ -214,11 +180,7 @@ def json_lines(violations: Violations) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _filled_lines(violations: Violations) -> Iterator[tuple[int, bytes]]:
-    """Yield number and bytes of each line that is not blank.
-
-    Raises:
-        BenchmarkFileError: as `json_lines`.
-    """
+    """Yield number and bytes of each line that is not blank."""
     number = n_filled = 0
     try:
         with violations.path.open("rb") as stream:
@@ -238,12 +200,7 @@ def _filled_lines(violations: Violations) -> Iterator[tuple[int, bytes]]:
 
 
 def passage_of(row: object, id_key: str) -> Passage | None:
-    """Return the passage of an object with texts as id and `text`, None for anything else.
-
-    Args:
-        row: parsed JSON.
-        id_key: what the file calls a passage's id.
-    """
+    """Return the passage of an object with texts as id and `text`, None for anything else."""
     if not isinstance(row, dict):
         return None
     passage_id, text = row.get(id_key), row.get("text")
@@ -271,15 +228,7 @@ _EXPECTED = "a text, or an object with `text`, and texts as `id` and `title` if 
 
 
 def contexts_in(value: Any) -> tuple[Passage, ...]:
-    """Return the passages in a list of contexts, in order.
-
-    Args:
-        value: a list of texts, or of objects with `text` and, where they are known, `id` (also `passage_id` or
-            `document_id`), `title` and `url`.
-
-    Raises:
-        ValueError: it is no such list; its arguments are what was expected, and what was found.
-    """
+    """Return the passages in a list of contexts, in order."""
     if isinstance(value, (str, Mapping)) or not hasattr(value, "__iter__"):
         raise ValueError("a list", type(value).__name__)
     return tuple(_passage(item, number) for number, item in enumerate(value, start=1))

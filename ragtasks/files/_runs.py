@@ -61,9 +61,6 @@ def checked_run_name(name: str) -> str:
     """Return the name of a run, which is that of a folder in the store and never a path.
 
     Every run that is named anywhere passes here: a name that led out of the store would read, or remove, other files.
-
-    Raises:
-        ConfigurationError: it could be a path, or no folder can have it.
     """
     if not _NAME.fullmatch(name):
         raise ConfigurationError(
@@ -74,22 +71,14 @@ def checked_run_name(name: str) -> str:
 
 
 def new_run_name(name: str) -> str:
-    """Return a name that a run can be stored under.
-
-    Raises:
-        ConfigurationError: as `checked_run_name`, or the name means something else already.
-    """
+    """Return a name that a run can be stored under."""
     if name in _RESERVED:
         raise ConfigurationError(f"run name {name!r} is taken: it means no stored run. Next step: choose another")
     return checked_run_name(name)
 
 
 def run_folder(store: Path, name: str) -> Path:
-    """Return the folder of a stored run, which need not be there.
-
-    Raises:
-        ConfigurationError: as `checked_run_name`.
-    """
+    """Return the folder of a stored run, which need not be there."""
     return store / "runs" / checked_run_name(name)
 
 
@@ -166,11 +155,7 @@ def write_contexts(path: Path, contexts: Mapping[str, tuple[Passage, ...]]) -> s
 
 
 def read_contexts(folder: Path, setting: Setting) -> Contexts:
-    """Return the passages that a stored run gives to each task of a setting.
-
-    Raises:
-        CacheError: the manifest or the file is missing, corrupt, or has other bytes than were written.
-    """
+    """Return the passages that a stored run gives to each task of a setting."""
     manifest = read_manifest(folder)
     path = f"contexts/{setting.value}.jsonl"
     digest = hashlib.sha256()
@@ -207,11 +192,7 @@ def _contexts_of(path: Path, lines: Iterable[bytes]) -> dict[str, tuple[Passage,
 
 
 def run_key(store: Path, name: str) -> str | None:
-    """Return the key of a stored run, a hash of all it was made of; None for what is no stored run.
-
-    Raises:
-        ConfigurationError: as `checked_run_name`.
-    """
+    """Return the key of a stored run, a hash of all it was made of; None for what is no stored run."""
     folder = run_folder(store, name)
     return read_manifest(folder).key if (folder / MANIFEST).is_file() else None
 
@@ -223,11 +204,7 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Return the manifest of a stored run.
-
-    Raises:
-        CacheError: there is none, it is corrupt, or its key does not fit its content.
-    """
+    """Return the manifest of a stored run."""
     path = folder / MANIFEST
     expected = "the manifest that `ragtasks retrieve` wrote"
     try:

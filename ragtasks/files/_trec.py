@@ -36,7 +36,6 @@ class Ranked:
     """One passage of a ranking."""
 
     passage_id: str
-    """Passage."""
     score: float
     """Higher is better; finite."""
 
@@ -52,7 +51,6 @@ class RunLine:
     query_id: str
     """Query, as written."""
     passage_id: str
-    """Passage."""
     rank: str
     """Rank, as written: not every reader asks for one."""
     score: float
@@ -85,14 +83,7 @@ def run_line(text: str) -> RunLine | Misfit:
 def qrel_lines(
     lines: Iterable[tuple[int, str]], n_cells: Collection[int], *, separator: str | None = None, least: int = 0
 ) -> Iterator[tuple[int, Qrel | Misfit]]:
-    """Yield (line number, judgement or what is wrong) of lines of qrels; BEIR's header may be line 1.
-
-    Args:
-        lines: (line number from 1, text).
-        n_cells: 3 is query, passage, grade, as in BEIR; 4 has a column behind the query, as in TREC, not looked at.
-        separator: what stands between cells; None: white space.
-        least: the lowest grade.
-    """
+    """Yield (line number, judgement or what is wrong) of lines of qrels; BEIR's header may be line 1."""
     for number, text in lines:
         cells = text.split(separator)
         if number == 1 and cells[:1] == [_HEADER]:
@@ -130,12 +121,7 @@ def write_trec(path: Path, run: Run, tag: str) -> str:
 
 
 def read_trec(path: Path) -> dict[str, tuple[Ranked, ...]]:
-    """Return the run in a TREC file, queries in the order of the file, passages in rank order by score.
-
-    Raises:
-        CacheError: no file, or lines that are no run: wrong number of cells, a score that is no finite number, a
-            passage twice for one query; all of them are listed.
-    """
+    """Return the run in a TREC file, queries in the order of the file, passages in rank order by score."""
     rankings: dict[str, dict[str, float]] = {}
     violations: list[str] = []
     for number, text in enumerate(text_of(path).splitlines(), start=1):
@@ -151,11 +137,7 @@ def read_trec(path: Path) -> dict[str, tuple[Ranked, ...]]:
 
 
 def raise_for_run(what: str, violations: Iterable[str]) -> None:
-    """Raise one error that lists what is wrong with a run, if anything is.
-
-    Raises:
-        CacheError: there is at least one violation.
-    """
+    """Raise one error that lists what is wrong with a run, if anything is."""
     listed = list(violations)
     if listed:
         n_more = len(listed) - _MOST_SHOWN
@@ -165,11 +147,7 @@ def raise_for_run(what: str, violations: Iterable[str]) -> None:
 
 
 def text_of(path: Path) -> str:
-    """Return the text of a file of a run.
-
-    Raises:
-        CacheError: no file, or none of text.
-    """
+    """Return the text of a file of a run."""
     try:
         return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -192,9 +170,6 @@ def read_qrels(path: Path) -> tuple[Qrel, ...]:
 
     A line has the cells query, passage and grade, or query, a column that nobody reads, passage and grade; the header
     of BEIR may stand first.
-
-    Raises:
-        BenchmarkFileError: the file cannot be read or is empty, or has lines that are no judgement: all are listed.
     """
     violations = Violations(path, "qrels", "fix these lines: query, passage and a whole number")
     text = read_whole(violations).decode("utf-8", errors="replace")
@@ -213,11 +188,7 @@ def read_qrels(path: Path) -> tuple[Qrel, ...]:
 
 
 def write_qrels(path: Path, qrels: Iterable[Qrel]) -> None:
-    """Write judgements as TREC has them (query, 0, passage, grade), atomically; `read_qrels` reads them back equal.
-
-    Raises:
-        CacheError: the file cannot be written.
-    """
+    """Write judgements as TREC has them (query, 0, passage, grade), atomically; `read_qrels` reads them back equal."""
     write_atomically(path, "".join(f"{one.query_id} 0 {one.passage_id} {one.relevance}\n" for one in qrels).encode())
 
 
@@ -232,10 +203,6 @@ def read_run(path: Path) -> dict[str, tuple[Ranked, ...]]:
 
     A file whose first character is `{` is JSON lines. In a TREC file the ranks of a query must count up from 0 or 1
     without a gap, in the order of the lines or not; the ranking itself is by score, as everywhere.
-
-    Raises:
-        CacheError: the file cannot be read, or lines that are no run (NaN, a passage twice, a gap in the ranks, a
-            query twice); all of them are listed.
     """
     try:
         with path.open(encoding="utf-8-sig") as stream:
@@ -269,11 +236,7 @@ def _official(path: Path, lines: Iterable[str]) -> dict[str, tuple[Ranked, ...]]
 
 
 def _ranking(row: Any) -> tuple[str, dict[str, float]]:
-    """Return task id and passage id -> score of one row, in either format.
-
-    Raises:
-        ValueError, KeyError, TypeError: it is in none.
-    """
+    """Return task id and passage id -> score of one row, in either format."""
     if has_candidates(row):
         topic = retrieved_topic(row)
         return query_key(topic.topic_id), {item.passage_id: item.score for item in topic.candidates}
@@ -281,11 +244,7 @@ def _ranking(row: Any) -> tuple[str, dict[str, float]]:
 
 
 def _scores(contexts: object) -> dict[str, float]:
-    """Return passage id -> score of one row.
-
-    Raises:
-        ValueError, KeyError, TypeError: not a list of these, a score that is no finite number, a passage twice.
-    """
+    """Return passage id -> score of one row."""
     if not isinstance(contexts, list):
         raise TypeError(f"contexts {contexts!r}")
     scores: dict[str, float] = {}
@@ -349,7 +308,6 @@ class Candidate:
     """One passage that was found for a topic."""
 
     passage_id: str
-    """Passage."""
     score: float
     """Higher is better; finite."""
     doc: Mapping[str, Any]
@@ -361,7 +319,6 @@ class RetrievedTopic:
     """What was found for one topic."""
 
     topic_id: str
-    """Topic."""
     text: str
     """Its text; empty where the line has none."""
     candidates: tuple[Candidate, ...]
@@ -374,11 +331,7 @@ def has_candidates(row: object) -> bool:
 
 
 def retrieved_topic(row: Mapping[str, Any]) -> RetrievedTopic:
-    """Return what a row says.
-
-    Raises:
-        ValueError: it is not in the format, which the text says.
-    """
+    """Return what a row says."""
     query, candidates = row.get("query"), row.get("candidates")
     topic_id = query.get("qid") if isinstance(query, dict) else None
     if not isinstance(query, dict) or not isinstance(topic_id, str | int) or isinstance(topic_id, bool):

@@ -26,11 +26,7 @@ _HARNESS_LOGGER = logging.getLogger("lm_eval")
 
 @contextlib.contextmanager
 def in_one_line(what: str, *kinds: type[Exception]) -> Iterator[None]:
-    """Turn some kinds of errors into a clear one; `LMEVAL_LOG_LEVEL=DEBUG` logs the traceback.
-
-    Raises:
-        ConfigurationError: with the first line of the error; further ones may quote what the user wrote.
-    """
+    """Turn some kinds of errors into a clear one; `LMEVAL_LOG_LEVEL=DEBUG` logs the traceback."""
     try:
         yield
     except kinds as error:
@@ -40,11 +36,7 @@ def in_one_line(what: str, *kinds: type[Exception]) -> Iterator[None]:
 
 
 def parse_in_one_line(parse: Callable[[], Namespace], arguments: Sequence[str]) -> Namespace:
-    """Return what the harness parses.
-
-    Raises:
-        ConfigurationError: JSON that is broken. It is not shown: it may hold a key.
-    """
+    """Return what the harness parses."""
     try:
         return parse()
     except (ValueError, RecursionError):
@@ -85,11 +77,7 @@ class ClearConfig:
         """The model's arguments as they were given."""
 
     def from_cli(self, namespace: Namespace) -> EvaluatorConfig:
-        """Return the harness's own.
-
-        Raises:
-            ConfigurationError: arguments that do not go together, or no task.
-        """
+        """Return the harness's own."""
         with in_one_line("the harness refuses its arguments", ValueError, TypeError, OSError):
             config = EvaluatorConfig.from_cli(namespace)
         config.use_cache = None  # our own keeping of answers takes its place
@@ -110,16 +98,7 @@ Loaded = Callable[[str, LM, dict[str, Any]], Any]
 
 
 def clear_model(name: str, loaded: Loaded, config: ClearConfig) -> _ClearModel:
-    """Return what loads the models of a kind; means the harness's `get_model`.
-
-    Args:
-        name: the kind.
-        loaded: what is done with a model once it is loaded; its arguments are masked.
-        config: has them as they were given.
-
-    Raises:
-        ConfigurationError: the harness has no such kind of model, or a library of its is missing.
-    """
+    """Return what loads the models of a kind; means the harness's `get_model`."""
     if name not in MODEL_REGISTRY:
         known = list(MODEL_REGISTRY)
         raise ConfigurationError(f"--model {name}: no such kind of model. Next step: {_nearest(name, known, 'hf')}")
@@ -134,11 +113,7 @@ class _ClearModel:
         self._name, self._kind, self._loaded, self._config = name, kind, loaded, config
 
     def create_from_arg_obj(self, arguments: dict[str, Any], additional: dict[str, Any] | None = None) -> Any:
-        """Return what is made of the loaded model.
-
-        Raises:
-            ConfigurationError: an argument is missing or unknown, or its files or a library are missing.
-        """
+        """Return what is made of the loaded model."""
         missing = _missing(self._kind, {**arguments, **(additional or {})})
         if missing:
             shown = ",".join(f"{argument}=..." for argument in missing)

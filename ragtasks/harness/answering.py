@@ -40,12 +40,7 @@ class AnswerKeeper(AbstractContextManager["AnswerKeeper"]):
     """Keeps the answers of the models of one evaluation, until it is saved or, where a file is named, for good."""
 
     def __init__(self, output_path: str | None, use_cache: str | None) -> None:
-        """Choose where.
-
-        Args:
-            output_path: as the harness's option; answers that are not saved yet lie in its folder.
-            use_cache: as the harness's option: a file, to which the process's rank is added, that stays.
-        """
+        """Choose where."""
         self._lasting = f"{use_cache}_rank{{rank}}.sqlite" if use_cache else ""
         folder = Path(output_path or "")
         folder = folder.parent if folder.suffix == ".json" else folder
@@ -54,11 +49,7 @@ class AnswerKeeper(AbstractContextManager["AnswerKeeper"]):
         _IN_USE.clear()
 
     def keep(self, kind: str, model: LM, arguments: dict[str, Any]) -> Any:
-        """Return the model with its answers kept; baselines cost nothing.
-
-        Raises:
-            CacheError: the file cannot be used.
-        """
+        """Return the model with its answers kept; baselines cost nothing."""
         _IN_USE[:] = [model]
         _LOGGER.info("%s is loaded; building the prompts", kind)
         if kind == "dummy" or (kind.startswith("ragtasks-") and kind != "ragtasks-endpoint"):
@@ -96,13 +87,7 @@ class KeptAnswers:
     """Stands for a model where the harness asks it; everything else is the model's own."""
 
     def __init__(self, model: LM, log: AnswerLog | None, failing: FailingRequests | None = None) -> None:
-        """Put a log before a model.
-
-        Args:
-            model: the harness's model.
-            log: where its answers are kept; None: nowhere.
-            failing: what tells which of its requests failed; None for a model in this process.
-        """
+        """Put a log before a model."""
         self._model, self._log, self._failing = model, log, failing
         self._reported: set[str] = set()
         model.set_cache_hook(_Hook(self))
@@ -112,11 +97,7 @@ class KeptAnswers:
         return getattr(self._model, name)
 
     def generate_until(self, requests: list[Instance], **options: Any) -> list[Any]:
-        """Return the text that answers each request; `NoAnswer` where none came.
-
-        Raises:
-            ModelError: the server answers nobody any more; what came before is kept.
-        """
+        """Return the text that answers each request; `NoAnswer` where none came."""
         answers = self._answers("generate_until", requests, options)
         reasons = Counter(answer.reason for answer in answers if isinstance(answer, NoAnswer))
         if reasons:
@@ -195,17 +176,7 @@ class AnswerLog:
     """Answers by what decides them: the model, its arguments and address, its local files, prompt and options."""
 
     def __init__(self, path: Path, kind: str, arguments: Mapping[str, Any], *, is_lasting: bool = False) -> None:
-        """Open the log of one model, and find out that it can be written.
-
-        Args:
-            path: the file; several models and processes may share it.
-            kind: the harness's name of the model's kind.
-            arguments: as after `--model_args`. Nothing of them is written.
-            is_lasting: whether answers stay when the evaluation is saved.
-
-        Raises:
-            CacheError: the file cannot be used.
-        """
+        """Open the log of one model, and find out that it can be written."""
         self.path = path
         self._model = {"kind": kind, "arguments": _deciding(arguments)}
         self._is_lasting = is_lasting
@@ -219,9 +190,6 @@ class AnswerLog:
         """Return what was answered before, in order, None where nothing was.
 
         Requests in the same words are numbered: samples of one prompt are several answers.
-
-        Raises:
-            CacheError: the file is corrupt.
         """
         names = [self._name(method, arguments) for method, arguments in asked]
         n_before: Counter[str] = Counter()
@@ -341,11 +309,7 @@ class FailingRequests:
     """Stands before the three methods by which the harness's HTTP models send a request and read the reply."""
 
     def __init__(self, model: Any) -> None:
-        """Put itself before the model's methods.
-
-        Args:
-            model: a `TemplateAPI` of the harness.
-        """
+        """Put itself before the model's methods."""
         self._send, self._send_async, self._read = model.model_call, model.amodel_call, model.parse_generations
         self._n_attempts = max(1, model.max_retries)
         self._failed: dict[int, int] = {}
@@ -354,14 +318,7 @@ class FailingRequests:
         model.model_call, model.amodel_call, model.parse_generations = self._call, self._acall, self._parse
 
     def raise_if_ended(self, n_answered: int) -> None:
-        """Say that the rest was not asked.
-
-        Args:
-            n_answered: how many requests have an answer.
-
-        Raises:
-            ModelError: the server refused the caller, or nothing but failures came.
-        """
+        """Say that the rest was not asked."""
         if self._ended:
             raise ModelError(f"the model gives no more answers: {self._ended}; {n_answered} requests are answered")
 
@@ -406,11 +363,7 @@ class FailingRequests:
         return _as_many([text or _empty(text, outputs) for text in texts], n_prompts)
 
     def _reason(self, messages: Sequence[Any], error: Exception) -> str:
-        """Return why requests that will not be sent again have no answer.
-
-        Raises:
-            Exception: `error` itself, where the harness should try again, or where it is no failure of a request.
-        """
+        """Return why requests that will not be sent again have no answer."""
         status = _status(error)
         if status is None and not isinstance(error, _transport_errors()):
             raise error

@@ -57,11 +57,7 @@ class ConversationTask(ConfigurableTask):
     """Whether its replies are answers to a question, of which `best_of` may pick one."""
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
-        """Read the docs, check every option and template, and that the encoder can be had, before a model runs.
-
-        Raises:
-            RagtasksError: bad data, a bad option or template, or an encoder that was asked for and cannot be had.
-        """
+        """Read the docs, check every option and template, and that the encoder can be had, before a model runs."""
         own = {key: value for key, value in dict(config or {}).items() if key != "class"}
         self._foreign_metadata = dict(own.get("metadata") or {})
         warn_of_secrets(self._foreign_metadata)
@@ -99,11 +95,7 @@ class ConversationTask(ConfigurableTask):
         return suite_named(self.suite_name).metrics
 
     def _metric_list(self, own: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Return what the harness lists: the declared metrics that this configuration can give.
-
-        Raises:
-            ConfigurationError: the YAML has a list of its own that names others.
-        """
+        """Return what the harness lists: the declared metrics that this configuration can give."""
         if own.get("metric_list"):
             check_metric_list(f"task {own.get('task')}", own["metric_list"], self._metrics)
         given = given_metrics(self._metrics.values(), self.evaluation)
@@ -173,9 +165,6 @@ class ConversationTask(ConfigurableTask):
 
         That cache's key has the task's name but neither its documents nor its prompts, so a hash of ours goes into a
         part of the key that we may choose.
-
-        Raises:
-            ConfigurationError: a chat endpoint without `--apply_chat_template`; prompts that do not fit the model.
         """
         if not options.get("apply_chat_template"):
             refuse_chat_endpoint(self._foreign_metadata)
@@ -311,11 +300,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 def check_metric_list(what: str, listed: Iterable[Mapping[str, Any]], declared: Iterable[str]) -> None:
-    """Refuse a list of metrics that is not the declared one: names that are missing, names that nothing computes.
-
-    Raises:
-        ConfigurationError: it names others.
-    """
+    """Refuse a list of metrics that is not the declared one: names that are missing, names that nothing computes."""
     names, known = {str(item.get("metric")) for item in listed}, set(declared)
     if names == known:
         return
@@ -378,19 +363,7 @@ FEATURES = Features(
 
 
 def task_dataset(benchmark: Benchmark, options: dict[str, Any], config: EvaluationConfig, store: Path) -> Dataset:
-    """Return the docs of one harness task as the harness wants them.
-
-    Args:
-        benchmark: where the tasks come from.
-        options: `setting` of the task's YAML, and `domain` where the task has one only.
-        config: names the run, and decides whether conversational tasks take part.
-        store: folder of the stored runs.
-
-    Raises:
-        BenchmarkFileError: the published passages are missing or broken.
-        CacheError: the run is missing, corrupt, or was made for other data.
-        ConfigurationError: no task is left.
-    """
+    """Return the docs of one harness task as the harness wants them."""
     setting = Setting(options["setting"])
     contexts = contexts_for(benchmark, setting, config.run, store)
     domain = options.get("domain")

@@ -33,11 +33,7 @@ class RagEndpoint(LM):
     tokenizer_name = "ragtasks-endpoint"
 
     def __init__(self, **arguments: Any) -> None:
-        """Name the system.
-
-        Raises:
-            ConfigurationError: an unknown argument, or one that does not fit.
-        """
+        """Name the system."""
         super().__init__()
         own = {key: value for key, value in arguments.items() if key not in _OF_THE_HARNESS}
         if "num_concurrent" in own:  # the harness's word for it
@@ -45,12 +41,7 @@ class RagEndpoint(LM):
         self._system = System(*system_endpoint(own, _NAME, "openai"), secret)
 
     def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
-        """Return the answer to each request with what it rests on; `NoAnswer` where none came.
-
-        Raises:
-            ModelError: nothing can be had from the system any more.
-            ConfigurationError: a setting whose passages the protocol cannot send.
-        """
+        """Return the answer to each request with what it rests on; `NoAnswer` where none came."""
         asked = [self._asked(request) for request in requests]
         answers = self._system.ask(asked, journal=_Told(self, requests, asked))
         return [_carried(answer) for answer in answers]

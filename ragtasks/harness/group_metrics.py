@@ -13,11 +13,7 @@ from ragtasks.suites import suite_named
 
 
 def __getattr__(suite: str) -> list[dict[str, Any]]:
-    """Return the `aggregate_metric_list` of a group whose tasks are scored by a suite.
-
-    Raises:
-        AttributeError: there is no such suite; the message lists those that there are.
-    """
+    """Return the `aggregate_metric_list` of a group whose tasks are scored by a suite."""
     try:
         metrics = suite_named(suite).metrics
     except ConfigurationError as error:

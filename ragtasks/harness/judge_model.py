@@ -30,11 +30,7 @@ class JudgeModel:
     """Answers prompts with a model that the harness loads, one model at a time."""
 
     def __init__(self, model: HarnessModel, decoding: Decoding | None = None) -> None:
-        """Take the model's description.
-
-        Raises:
-            ConfigurationError: the harness has no model of that kind.
-        """
+        """Take the model's description."""
         _check_kind(model.lm_eval)
         self._model, self._decoding = model, decoding or Decoding()
         self._client: ModelClient | None = None
@@ -53,11 +49,7 @@ class JudgeModel:
     def answer(
         self, prompts: Sequence[Prompt], progress: Progress = no_progress, journal: Journal | None = None
     ) -> list[Reply]:
-        """Return one reply a prompt, in order (see `Client.answer`); no prompts load no model.
-
-        Raises:
-            JudgeError: the model cannot be loaded, or fails on the way; what came before is in the journal.
-        """
+        """Return one reply a prompt, in order (see `Client.answer`); no prompts load no model."""
         if not prompts:
             return []
         with _ONE_AT_A_TIME:
@@ -108,13 +100,7 @@ class ModelClient:
     """Answers prompts with a model of the harness; batches as the model itself does."""
 
     def __init__(self, model: LM, name: str, decoding: Decoding | None = None) -> None:
-        """Wrap a loaded model.
-
-        Args:
-            model: the harness's model.
-            name: what decides its replies beside the decoding, such as `hf/Qwen/Qwen2.5-7B-Instruct`.
-            decoding: how replies are generated; the seed is the model's own affair and is not passed on.
-        """
+        """Wrap a loaded model."""
         self._model, self._name, self._decoding = model, name, decoding or Decoding()
 
     @property
@@ -135,9 +121,6 @@ class ModelClient:
 
         A prompt that does not fit the model's context is FAILED, never cut: the harness would drop its beginning. A
         reply that has as many tokens as allowed when it is tokenised again is TRUNCATED.
-
-        Raises:
-            Exception: what the model raises; what came before is in the journal.
         """
         tally = Tally(self._name, len(prompts), progress)
         replies: list[Reply] = []
@@ -229,16 +212,7 @@ def _has_chat_template(model: LM) -> bool:
 
 
 def load_model_client(kind: str, arguments: Mapping[str, Any], decoding: Decoding | None = None) -> ModelClient:
-    """Return a client for a model that the harness loads, such as `hf` with `{"pretrained": "Qwen/Qwen2.5-7B"}`.
-
-    Args:
-        kind: the harness's name of the model's kind.
-        arguments: as after `--model_args`.
-        decoding: how replies are generated.
-
-    Raises:
-        ConfigurationError: unknown kind.
-    """
+    """Return a client for a model that the harness loads, such as `hf` with `{"pretrained": "Qwen/Qwen2.5-7B"}`."""
     import lm_eval.models  # noqa: F401 (registers the harness's own, which it does itself only while none is known)
 
     try:

@@ -71,14 +71,6 @@ def link(*, harness_folder: Path | None = None, tasks: Path | None = None) -> Li
 
     A second call writes nothing. Stubs of harness tasks that are gone are removed. Nothing is changed if any file
     without our mark is in the way.
-
-    Args:
-        harness_folder: a tasks folder of lm_eval; by default that of the lm_eval that imports here.
-        tasks: a folder of harness task YAMLs; by default ours, and those of packages that add some.
-
-    Raises:
-        ConfigurationError: no lm_eval, no harness tasks, a YAML that cannot be read, a foreign file in the way, or
-            no permission to write.
     """
     harness = _harness(harness_folder)
     folder = harness / STUB_FOLDER
@@ -101,12 +93,6 @@ def unlink(*, harness_folder: Path | None = None) -> LinkReport:
     """Return which stubs were removed; nothing of ragtasks is left in the harness's install afterwards.
 
     Files without our mark stay, and so do the folders that hold them. Where nothing is linked, nothing happens.
-
-    Args:
-        harness_folder: a tasks folder of lm_eval; by default that of the lm_eval that imports here.
-
-    Raises:
-        ConfigurationError: no lm_eval, or no permission to delete.
     """
     harness = _harness(harness_folder)
     folder = harness / STUB_FOLDER
@@ -118,15 +104,7 @@ def unlink(*, harness_folder: Path | None = None) -> LinkReport:
 
 
 def link_state(*, harness_folder: Path | None = None, tasks: Path | None = None) -> LinkStatus:
-    """Return whether, and to what, the harness is linked; changes nothing.
-
-    Args:
-        harness_folder: as for `link`.
-        tasks: as for `link`.
-
-    Raises:
-        ConfigurationError: no lm_eval, no harness tasks, or a YAML that cannot be read.
-    """
+    """Return whether, and to what, the harness is linked; changes nothing."""
     folder = _harness(harness_folder) / STUB_FOLDER
     homes = [home.resolve() for home in ([tasks] if tasks else [task_folder(), *(path for _, path in task_folders())])]
     planned = {stub: _real(stub_target(text)) for stub, text in planned_stubs(tasks, folder).items()}
@@ -343,9 +321,6 @@ def task_folder() -> Path:
     """Return the folder that holds our harness task YAMLs: the path for lm_eval's `--include_path`.
 
     A checkout comes first: an editable install copies the YAMLs into the package once, and that copy ages.
-
-    Raises:
-        ConfigurationError: neither the checkout nor the installed package has the folder.
     """
     checkout, installed = _PACKAGE.parent, _PACKAGE / "task_yamls"
     # Beside an installed package any `task_yamls` belongs to somebody else.
@@ -365,11 +340,7 @@ def task_folder() -> Path:
 
 
 def harness_tasks_folder() -> Path:
-    """Return the tasks folder of the lm_eval that `import lm_eval` would load here, without importing it.
-
-    Raises:
-        ConfigurationError: lm_eval is not installed, is a folder without `__init__.py`, or has no tasks folder.
-    """
+    """Return the tasks folder of the lm_eval that `import lm_eval` would load here, without importing it."""
     spec = find_spec("lm_eval")
     if spec is None:
         raise _harness_error("no module lm_eval", "pip install 'lm-eval>=0.4.13,<0.4.14'")

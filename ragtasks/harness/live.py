@@ -41,11 +41,7 @@ class LiveTask(ConversationTask):
     """
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
-        """Read the docs, and check options, templates and the retriever, before a model runs.
-
-        Raises:
-            RagtasksError: as `ConversationTask`; a stored run where passages are searched for live.
-        """
+        """Read the docs, and check options, templates and the retriever, before a model runs."""
         self._turns: list[Doc] = []
         self._asked: dict[str, WaitingRequest] = {}
         self._replies: dict[str, str] = {}
@@ -120,11 +116,7 @@ class LiveTask(ConversationTask):
         )
 
     def build_all_requests(self, **options: Any) -> None:
-        """Make the requests of all turns, and index the corpora that will be searched: what fails, fails now.
-
-        Raises:
-            ConfigurationError: several processes share the evaluation, or as `ConversationTask`.
-        """
+        """Make the requests of all turns, and index the corpora that will be searched: what fails, fails now."""
         if options.get("world_size", 1) > 1:
             raise ConfigurationError(
                 f"{self.config.task}: live conversations run in one process, and the harness was started in "
@@ -303,12 +295,7 @@ class OwnHistories:
     """
 
     def __init__(self, docs: Iterable[Doc], scored: Iterable[Doc]) -> None:
-        """Choose the turns to ask: those that are scored, and all turns before them.
-
-        Args:
-            docs: every turn of the benchmark's conversations that can be asked.
-            scored: those that are scored.
-        """
+        """Choose the turns to ask: those that are scored, and all turns before them."""
         self.scored = {doc["task_id"] for doc in scored}
         known = list(docs)
         last: dict[str, int] = {}
@@ -360,12 +347,7 @@ class OwnHistories:
 
 
 def whole_conversations(conversations: Sequence[str], limit: int | None) -> int | None:
-    """Return the smallest number of docs, not under a limit, that are whole conversations; None for no limit.
-
-    Args:
-        conversations: conversation id of each doc, in order.
-        limit: docs wanted.
-    """
+    """Return the smallest number of docs, not under a limit, that are whole conversations; None for no limit."""
     if not limit:
         return None
     last = {name: place + 1 for place, name in enumerate(conversations)}

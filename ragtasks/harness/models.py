@@ -129,10 +129,6 @@ def extract_answer(question: str, passages: Sequence[str]) -> str | None:
 
     A sentence's score is the summed inverse sentence frequency of the question's content words in it, as a share of
     the question's whole weight; equal scores go to the earlier sentence.
-
-    Args:
-        question: the last user message.
-        passages: texts, best first.
     """
     sentences = [part.strip() for text in passages for part in _SENTENCE_END.split(text) if _words(part)]
     words_of = [_words(sentence) for sentence in sentences]

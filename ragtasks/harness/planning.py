@@ -72,17 +72,7 @@ class JudgingPlan:
 
 
 def plan(names: Sequence[str], metadata: Mapping[str, Any], count: Count) -> tuple[list[SettingPlan], JudgingPlan]:
-    """Return what each setting takes, and each judge, for harness tasks and groups by name.
-
-    Args:
-        names: of tasks and groups, as for `--tasks`.
-        metadata: as for `--metadata`; nothing is scored, so no encoder is loaded.
-        count: counts the tokens of a prompt.
-
-    Raises:
-        ConfigurationError: an unknown task, or one that is none of conversations.
-        RagtasksError: bad data, or a bad option.
-    """
+    """Return what each setting takes, and each judge, for harness tasks and groups by name."""
     tasks = own_tasks(names, {**metadata, "encoder": "none"})
     foreign = [str(task.config.task) for task in tasks if not isinstance(task, ConversationTask)]
     if foreign or not tasks:
@@ -134,11 +124,7 @@ def estimated_tokens(messages: list[dict[str, str]]) -> int:
 
 
 def counter(tokenizer: str | None) -> Count:
-    """Return what counts tokens: a tokeniser by its name or path, or the estimate.
-
-    Raises:
-        ConfigurationError: it cannot be loaded.
-    """
+    """Return what counts tokens: a tokeniser by its name or path, or the estimate."""
     if tokenizer is None:
         return estimated_tokens
     next_step = "name a folder or a model of the hub, or leave it out for an estimate"

@@ -28,16 +28,7 @@ class TaskPrompts:
     """Two templates and a limit: the system text, and all of a prompt without a chat template."""
 
     def __init__(self, evaluation: EvaluationConfig, yaml: Mapping[str, Any]) -> None:
-        """Load the templates: those of the configuration (`--metadata`), else of the YAML, else the usual ones.
-
-        Args:
-            evaluation: names templates and limits that go before those of the task.
-            yaml: content of the task's file, with `YAML_KEYS` and, in `dataset_kwargs`, `max_words`. A template is a
-                shipped one by its name, or a file by its path from the YAML's folder: that has an ending.
-
-        Raises:
-            RagtasksError: a template that is not there or cannot be filled.
-        """
+        """Load the templates: those of the configuration (`--metadata`), else of the YAML, else the usual ones."""
         options = dict(yaml.get("dataset_kwargs") or {})
         _refuse_misplaced(yaml, options)
         closed_book = yaml.get("closed_book_prompt", yaml.get("prompt", _CLOSED_BOOK))
@@ -159,20 +150,11 @@ class ChatRenderer:
     """
 
     def __init__(self, *, folds: bool = False) -> None:
-        """Start.
-
-        Args:
-            folds: whether the user says that there is no system role.
-        """
+        """Start."""
         self._folds = folds
 
     def render(self, messages: ChatMessages, chat_template: Callable[[ChatMessages], Any]) -> Any:
-        """Return what the model's own chat template makes of the messages, with nothing left out.
-
-        Raises:
-            ConfigurationError: there is no template, it refuses the conversation, or it leaves the system text out even
-                in front of the first user message.
-        """
+        """Return what the model's own chat template makes of the messages, with nothing left out."""
         system = messages[0]["content"]
         if not self._folds:
             rendered = _applied(chat_template, messages)
@@ -213,11 +195,7 @@ def _holds(rendered: Any, text: str) -> bool:
 
 
 def refuse_chat_endpoint(metadata: Mapping[str, Any]) -> None:
-    """Refuse a chat endpoint that is about to be sent plain text.
-
-    Raises:
-        ConfigurationError: the address in the model's arguments is one of chat completions.
-    """
+    """Refuse a chat endpoint that is about to be sent plain text."""
     # The path alone: hosted services put a version behind it (`...?api-version=`).
     if urlsplit(str(metadata.get("base_url", ""))).path.rstrip("/").endswith("/chat/completions"):
         raise ConfigurationError(
@@ -250,12 +228,7 @@ class Room:
 
 
 def room_of(model: Any, context_tokens: int | None = None) -> Room | None:
-    """Return the room that a model has for a prompt and its answer; None where nobody says.
-
-    Args:
-        model: of the harness; None where it is not known.
-        context_tokens: what the user says; default: what the model or its server says.
-    """
+    """Return the room that a model has for a prompt and its answer; None where nobody says."""
     n_tokens = context_tokens or _context_of(model)
     if not n_tokens:
         return None
@@ -350,11 +323,7 @@ class Fitting:
         return self.room is None or n_tokens + self.n_reply <= self.room.n_tokens
 
     def check(self, task: str, n_docs: int) -> None:
-        """Refuse prompts that do not fit, before the model is asked.
-
-        Raises:
-            ConfigurationError: there are some, and passages are not to be dropped, or dropping all is not enough.
-        """
+        """Refuse prompts that do not fit, before the model is asked."""
         n_left = sum(kept < 0 for kept in self.kept.values())
         if self.room is None or not n_left:
             return

@@ -26,11 +26,7 @@ class RewriteTask(ConversationTask):
     _has_samples_to_pick = False
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
-        """Read the docs, and check options, templates and the retriever's name, before a model runs.
-
-        Raises:
-            RagtasksError: bad data, a bad option or template.
-        """
+        """Read the docs, and check options, templates and the retriever's name, before a model runs."""
         self._contract = CONTRACTS[dict((config or {}).get("dataset_kwargs") or {})["contract"]]
         super().__init__(config)
 

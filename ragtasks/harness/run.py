@@ -70,12 +70,6 @@ def run_harness(arguments: Sequence[str]) -> None:
     """Run the harness with its own arguments, as after `lm_eval run`, with our keys as options, and `--for-submission`.
 
     Its log is quiet unless `-v` is among them.
-
-    Raises:
-        ConfigurationError: a chat endpoint without `--apply_chat_template`, or another error in the arguments.
-        RagtasksError: as the tasks that are run; or, after everything is printed and saved, a part of the scoring
-            failed, judges gave too few verdicts, or too many answers cannot be answers (`ImplausibleError`).
-        SystemExit: the harness's own refusal of its arguments.
     """
     assert models
     assert endpoint_model  # imported for the names that they register
@@ -129,12 +123,7 @@ def _run(arguments: Sequence[str], own: Mapping[str, Any]) -> None:
 
 
 def own_tasks(names: Sequence[str], metadata: Mapping[str, Any]) -> list[Any]:
-    """Return the harness's task objects of names, those of groups one by one and each once.
-
-    Raises:
-        ConfigurationError: a name that there is not.
-        RagtasksError: as the tasks, when they read their data.
-    """
+    """Return the harness's task objects of names, those of groups one by one and each once."""
     manager = _OwnTasksFirst(metadata=dict(metadata))
     matches = [match for name in names for match in manager.match_tasks([name])]
     return list(manager.load(matches)["tasks"].values())
@@ -274,11 +263,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def take_own(arguments: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
-    """Return the harness's arguments, and our keys with the values that options give them.
-
-    Raises:
-        ConfigurationError: an option without a value.
-    """
+    """Return the harness's arguments, and our keys with the values that options give them."""
     given, rest = _parser().parse_known_args([_renamed(argument) for argument in arguments])
     return rest, {key: value for key, value in vars(given).items() if value is not None}
 
@@ -345,9 +330,6 @@ def submission_arguments(arguments: Sequence[str]) -> list[str]:
     """Return arguments of the harness in which the option for a submission has its meaning; others as they are.
 
     It asks for the tasks of MTRAG's setting where none are named, for conversational ones, and for logged samples.
-
-    Raises:
-        ConfigurationError: another task than B and C, no output folder, or metadata that say otherwise.
     """
     given = [part for text in arguments for part in (text.split("=", 1) if text.startswith("--") else [text])]
     if OPTION not in given:
@@ -401,14 +383,7 @@ _OPTIONS = {"max_gen_toks": 32, "temperature": 0.0, "do_sample": False, "until":
 
 
 def check_system_role(model: Any) -> None:
-    """Ask a model behind a chat server for the word in a system message; any other model is left alone.
-
-    Args:
-        model: of the harness.
-
-    Raises:
-        ConfigurationError: the server leaves system messages out.
-    """
+    """Ask a model behind a chat server for the word in a system message; any other model is left alone."""
     from lm_eval.models.api_models import TemplateAPI
 
     if not isinstance(model, TemplateAPI) or model.tokenized_requests:

@@ -57,12 +57,7 @@ class TaskScores:
         return self._results[task_id].notes
 
     def values(self, task_id: str, pair: Pair) -> dict[str, Any]:
-        """Return metric -> value of one document, NaN where it is unscored.
-
-        Args:
-            task_id: the document.
-            pair: response and reference answer, which stand for a score of all responses together.
-        """
+        """Return metric -> value of one document, NaN where it is unscored."""
         scores = self._results[task_id].scores
         values = {name: math.nan if score.value is None else score.value for name, score in scores.items()}
         scored = [name for name, value in values.items() if not math.isnan(value)]
@@ -220,12 +215,7 @@ class TaskAnswers:
     """The answers to one harness task's docs."""
 
     def __init__(self, best_of: BestOf, end_of_thinking: str) -> None:
-        """Begin without answers.
-
-        Args:
-            best_of: picks where a request has several replies.
-            end_of_thinking: what stands before an answer's own text.
-        """
+        """Begin without answers."""
         self._best_of, self._end_of_thinking = best_of, end_of_thinking
         self._no_answers: dict[str, str] = {}
         self._own_passages: dict[str, list[dict[str, str]]] = {}
@@ -234,10 +224,6 @@ class TaskAnswers:
         """Make the reply that counts the first of each request, and note which did not come; safe to repeat.
 
         All replies can be written to a file then (see `writable`).
-
-        Args:
-            instances: the requests with their replies.
-            kept: task id -> passages that its prompt had room for, where not all had.
         """
         self._best_of.settle(instances, lambda instance, reply: self._response(instance, reply, kept))
         replies = {instance.doc["task_id"]: instance.resps[0] for instance in instances}
@@ -292,11 +278,7 @@ class BestOf:
     """Picks one of the samples of each request, once, and remembers what there was to pick from."""
 
     def __init__(self, config: EvaluationConfig) -> None:
-        """Take the number of samples and the judge, and warn of a judge that scores what it picked.
-
-        Raises:
-            RagtasksError: the judge lacks a library or a key.
-        """
+        """Take the number of samples and the judge, and warn of a judge that scores what it picked."""
         self.n = config.best_of
         self._picker = config.picker
         self._judge = ready_judge(config.picker, JudgeModel) if config.picker else None
@@ -313,12 +295,7 @@ class BestOf:
             )
 
     def settle(self, instances: Sequence[Instance], response_to: Callable[[Instance, Any], Response]) -> None:
-        """Put the picked reply of each request first; the second call does nothing.
-
-        Args:
-            instances: the requests of one task with all their replies.
-            response_to: (request, reply) -> the response that it is.
-        """
+        """Put the picked reply of each request first; the second call does nothing."""
         if self._judge is None or self._picks or not instances:
             return
         candidates = [[response_to(instance, reply) for reply in instance.resps] for instance in instances]

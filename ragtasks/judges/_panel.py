@@ -42,22 +42,7 @@ def judge_responses(
     rubrics: Sequence[Rubric],
     progress: Progress = no_progress,
 ) -> Verdicts:
-    """Return the verdicts of all judges on all responses; what is in the cache is not asked again.
-
-    Args:
-        responses: what models answered.
-        judges: endpoints, or clients that are ready to be asked.
-        secrets: variable -> key; each endpoint gets its own, see `credentials_for`.
-        cache_file: SQLite file of replies, shared by several processes.
-        rubrics: what is asked.
-        progress: told of all judges together.
-
-    Raises:
-        ConfigurationError: an endpoint names a key that is not set.
-        JudgeError: no judge answered to the end.
-        CacheError: the cache cannot be used.
-        MissingExtraError: the extra `judge` is not installed.
-    """
+    """Return the verdicts of all judges on all responses; what is in the cache is not asked again."""
     with ReplyCache(cache_file) as cache:
         ready = [_client(item, secrets) if isinstance(item, Endpoint) else item for item in judges]
         clients = [CachedClient(client, cache) for client in ready]
@@ -103,19 +88,6 @@ def judge(
 
     Identical prompts are asked once where the clients are `CachedClient`s, which also keeps each reply the moment it
     comes: after any interruption the same call asks only what is not answered.
-
-    Args:
-        responses: what models answered.
-        rubrics: what is asked, under different names.
-        clients: the judges, under different names.
-        prices: name of a judge -> what its tokens cost; the others cost nothing that is known.
-        progress: told of all judges together, with sums as `Usage.note` writes them after a tab; the total grows as
-            replies lead to further questions.
-        max_attempts: how often a question is asked where the reply holds no verdict, at least 1.
-
-    Raises:
-        JudgeError: no judge answered to the end; what they said before that is in their caches.
-        ConfigurationError: two rubrics or two clients of one name, or a template that cannot be filled in.
     """
     _check_names("rubrics", [rubric.name for rubric in rubrics])
     _check_names("judges", [client.name for client in clients])
@@ -322,11 +294,7 @@ class _Collected:
 
 
 def _run_all(judge_runs: Sequence[_JudgeRun], stop: threading.Event) -> None:
-    """Run each in a thread; after an interruption they end at their next reply, and the process may end before.
-
-    Raises:
-        Exception: a bug in a client or a parser, once all have ended.
-    """
+    """Run each in a thread; after an interruption they end at their next reply, and the process may end before."""
     threads = [
         threading.Thread(target=judge_run.run, name=judge_run.client.name, daemon=True) for judge_run in judge_runs
     ]

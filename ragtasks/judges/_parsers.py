@@ -56,21 +56,13 @@ class UnparsableReplyError(JudgeError):
 
 
 def read_coded_rating(reply: str, code: str) -> int:
-    """Return the rating, 1 to 10, of the last line `Rating CODE: N`.
-
-    Raises:
-        UnparsableReplyError: no such line, or another value in the last one.
-    """
+    """Return the rating, 1 to 10, of the last line `Rating CODE: N`."""
     rest = _coded(reply, code, "rating")
     return _rating(_RATING_ONLY.fullmatch(rest) if len(rest) <= _LONGEST_RATING else None)
 
 
 def read_coded_label(reply: str, code: str, labels: Sequence[str]) -> str:
-    """Return the label of the last line `Verdict CODE: LABEL`, in lower case.
-
-    Raises:
-        UnparsableReplyError: no such line, or a word that was not offered in the last one.
-    """
+    """Return the label of the last line `Verdict CODE: LABEL`, in lower case."""
     label = _coded(reply, code, "verdict").strip(_STRIPPED).lower()
     if label not in labels:
         raise UnparsableReplyError(f"the verdict is none of {', '.join(labels)}")
@@ -87,11 +79,7 @@ def _coded(reply: str, code: str, name: str) -> str:
 
 
 def read_coded_object(reply: str, code: str) -> dict[str, Any]:
-    """Return the last JSON object of a reply that begins with `{"id": "CODE"`.
-
-    Raises:
-        UnparsableReplyError: there is none, or the last one is not JSON.
-    """
+    """Return the last JSON object of a reply that begins with `{"id": "CODE"`."""
     starts = [match.start() for match in re.finditer(rf'\{{\s*"id"\s*:\s*"{re.escape(code)}"', reply)]
     if not starts:
         raise UnparsableReplyError(f'no JSON object that begins with {{"id": "{code}"')
@@ -109,9 +97,6 @@ def read_statements(reply: str, code: str) -> list[str]:
     """Return the statements of `{"id": "CODE", "statements": [text, ...]}`, blank ones left out; [] for none.
 
     White space is collapsed: a statement with lines of its own could pass for several in a numbered list.
-
-    Raises:
-        UnparsableReplyError: no such object, or something else than texts in it.
     """
     found = read_coded_object(reply, code).get("statements")
     if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
@@ -120,20 +105,12 @@ def read_statements(reply: str, code: str) -> list[str]:
 
 
 def read_support(reply: str, code: str, n_statements: int) -> list[bool]:
-    """Return whether each statement is supported, from `{"id": "CODE", "supported": {"1": "yes" or "no", ...}}`.
-
-    Raises:
-        UnparsableReplyError: no such object, or not exactly one yes or no for each statement.
-    """
+    """Return whether each statement is supported, from `{"id": "CODE", "supported": {"1": "yes" or "no", ...}}`."""
     return read_yes_no(reply, code, "supported", n_statements)
 
 
 def read_yes_no(reply: str, code: str, key: str, n: int) -> list[bool]:
-    """Return whether each of `n` items has a yes, from `{"id": "CODE", KEY: {"1": "yes" or "no", ...}}`.
-
-    Raises:
-        UnparsableReplyError: no such object, or not exactly one yes or no for each item.
-    """
+    """Return whether each of `n` items has a yes, from `{"id": "CODE", KEY: {"1": "yes" or "no", ...}}`."""
     found = read_coded_object(reply, code).get(key)
     numbers = [str(number) for number in range(1, n + 1)]
     if not isinstance(found, dict) or set(found) != set(numbers):
@@ -149,9 +126,6 @@ def read_rating(reply: str) -> int:
 
     Such a line begins with `Rating:`, or is `[[N]]` and nothing else, or ends the reply after a sentence. An earlier
     one is not fallen back to where the last one does not hold an integer from 1 to 10.
-
-    Raises:
-        UnparsableReplyError: no such line, or another value in the last one.
     """
     lines = [line for line in reply.strip().splitlines() if line.strip()]
     rests = [match["rest"] for line in lines if (match := _RATING_LINE.match(line) or _BRACKETS_ONLY.fullmatch(line))]
@@ -167,9 +141,6 @@ def read_label(reply: str, labels: Sequence[str] = LABELS) -> str:
 
     A last sentence that is a label and nothing else counts, announced (`Answer: yes`) or not; then a label that opens
     the reply and is set off from what follows (`No, it answers.`).
-
-    Raises:
-        UnparsableReplyError: neither is there.
     """
     stripped = reply.strip().strip(_STRIPPED)
     last = _SENTENCE_ENDS.split(stripped)[-1].strip(_STRIPPED)
@@ -184,11 +155,7 @@ def read_label(reply: str, labels: Sequence[str] = LABELS) -> str:
 
 
 def read_decision(reply: str) -> str:
-    """Return `yes` or `no` of the last JSON object in a reply that has the key `decision`.
-
-    Raises:
-        UnparsableReplyError: there is none, or the last one says something else.
-    """
+    """Return `yes` or `no` of the last JSON object in a reply that has the key `decision`."""
     decisions = [item["decision"] for item in _objects(reply) if "decision" in item]
     if not decisions:
         raise UnparsableReplyError('no JSON object with "decision"')
@@ -199,12 +166,7 @@ def read_decision(reply: str) -> str:
 
 
 def json_values(reply: str, openings: str = "{[") -> list[Any]:
-    """Return the JSON objects and lists of a text that stand in no other one, in its order; [] for none.
-
-    Args:
-        reply: what a model wrote; what stands around the values is not looked at.
-        openings: `{` for objects alone, inside of lists too.
-    """
+    """Return the JSON objects and lists of a text that stand in no other one, in its order; [] for none."""
     decoder, ends, found, end = json.JSONDecoder(strict=False), dict[int, int](), [], 0
     for match in re.finditer(f"[{re.escape(openings)}]", reply):
         start = match.start()

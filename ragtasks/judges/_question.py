@@ -114,19 +114,7 @@ def ask(
     passages: Sequence[str] = (),
     **texts: Any,
 ) -> Question:
-    """Return the question that a template makes of shown texts, marked with their code.
-
-    Args:
-        template: sees `code`, `form`, `conversation` (each with `speaker` and `text`), `passages` and `texts`.
-        form: the form of the verdict; `CODE` in it becomes the code.
-        read: (reply, code) -> what follows.
-        conversation: messages to be shown.
-        passages: texts to be shown.
-        texts: further texts, or lists of texts, to be shown, under their names.
-
-    Raises:
-        ConfigurationError: the template cannot be filled in.
-    """
+    """Return the question that a template makes of shown texts, marked with their code."""
     spoken = [*(message.text for message in conversation), *_flat(texts.get("question", []))]
     code = code_of(*spoken, *passages, *(text for part in texts.values() for text in _flat(part)))
     messages = [{"speaker": _SPEAKERS[message.role], "text": message.text} for message in conversation]
@@ -155,11 +143,7 @@ _VALUES = {"N": "([1-9]|10)", "LABEL": "[A-Za-z_ ]+"}
 
 
 def schema_of(form: str) -> dict[str, Any]:
-    """Return the JSON schema of replies in a form: that of an object, or of a last line.
-
-    Args:
-        form: such as `{"id": "c0de", "statements": [STATEMENT, ...]}` or `Verdict c0de: LABEL`.
-    """
+    """Return the JSON schema of replies in a form: that of an object, or of a last line."""
     if found := _ID.search(form):
         keys = {match["key"]: _KINDS.get(match["kind"], _TEXT) for match in _KEY.finditer(form)}
         return _object({"id": {"const": found["code"]}, **keys})

@@ -126,15 +126,7 @@ class Verdicts:
         table: Mapping[tuple[int, str, str], Verdict],
         usage: Mapping[str, Usage] | None = None,
     ) -> None:
-        """Take what was found.
-
-        Args:
-            responses: what was judged.
-            rubrics: names, in the order of reports.
-            judges: names, in the order of reports.
-            table: (index of the response, rubric, judge) -> verdict; complete.
-            usage: judge -> what was asked of it, came from the cache, failed, and cost; kept as `usage`.
-        """
+        """Take what was found."""
         self.responses, self.rubrics, self.judges = tuple(responses), tuple(rubrics), tuple(judges)
         self.usage = dict(usage or {})
         self._table = dict(table)
@@ -194,12 +186,7 @@ class Verdicts:
         return [None if label is None else label == "yes" for label, _ in self.labels(CLARIFICATION)]
 
     def share_answered(self, index: int, rubrics: Sequence[str] | None = None) -> float:
-        """Return the share of the verdicts asked on one response that were given; 1 where none was asked.
-
-        Args:
-            index: of the response.
-            rubrics: names of those that count; default: all.
-        """
+        """Return the share of the verdicts asked on one response that were given; 1 where none was asked."""
         counted = self.rubrics if rubrics is None else rubrics
         rows = [self._table[index, rubric, name] for rubric in counted for name in self.judges]
         asked = [row for row in rows if row.outcome is not VerdictOutcome.NOT_ASKED]
@@ -216,11 +203,7 @@ class Verdicts:
         return Coverage(judge, rubric, len(asked), len(asked) - missing.total(), dict(missing))
 
     def require_coverage(self, limit: float = 0.95) -> None:
-        """Return where every judge answered at least `limit` of what it was asked under every rubric.
-
-        Raises:
-            JudgeError: some did not; the message says which, how many, and why.
-        """
+        """Return where every judge answered at least `limit` of what it was asked under every rubric."""
         low = [item for item in self.coverage() if item.share < limit]
         if low:
             message = clear_error(
@@ -261,11 +244,7 @@ class JudgeIdk:
     """An IDK detector (`ragtasks.metrics.IdkDetector`) that reads what judges said before."""
 
     def __init__(self, verdicts: Verdicts) -> None:
-        """Take the verdicts of the `idk` rubric.
-
-        Raises:
-            JudgeError: the judges were not asked under that rubric.
-        """
+        """Take the verdicts of the `idk` rubric."""
         if IDK not in verdicts.rubrics:
             message = clear_error(
                 "judges",

@@ -228,13 +228,6 @@ def official_rubrics(root: Path, names: Sequence[str]) -> list[Rubric]:
 
     The one of that name reads the final verdict, or none. The other, called `NAME_ibm`, reads the same reply as the
     official scripts do, which nearly always gives a value. Both ask the same, so that it is paid for once.
-
-    Args:
-        root: folder of the checkout, which holds `scripts/evaluation`.
-        names: of rb_llm, idk and clarification.
-
-    Raises:
-        ConfigurationError: a prompt is not there, or has another wording than at commit cc5b1d4.
     """
     return [rubric for name in names for rubric in _pair(name, official_prompt(root, name))]
 
@@ -253,15 +246,7 @@ def _pair(name: str, prompt: OfficialPrompt) -> list[Rubric]:
 
 
 def official_prompt(root: Path, name: str) -> OfficialPrompt:
-    """Return the official prompt of a rubric out of a checkout.
-
-    Args:
-        root: folder of the checkout.
-        name: rb_llm, idk or clarification.
-
-    Raises:
-        ConfigurationError: no such file, no such text in it, or another wording than at commit cc5b1d4.
-    """
+    """Return the official prompt of a rubric out of a checkout."""
     wording = _WORDINGS[name]
     path = root / FOLDER / wording.file
     try:
@@ -373,9 +358,6 @@ def ragas_rl_f() -> Rubric:
 
     Range 0 to 1, higher is better. No statements: no value. It divides by the verdicts, not by the statements, and
     counts every number but 0 as support, as ragas does.
-
-    Raises:
-        MissingExtraError: ragas is not installed, or not with libraries that it can be imported with.
     """
     try:
         prompts = importlib.import_module("ragas.metrics._faithfulness")

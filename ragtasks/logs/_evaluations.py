@@ -73,15 +73,6 @@ def read_evaluations(paths: Sequence[Path], *, left_out: Callable[[str], None] |
     """Return the evaluations found at the paths, in the order given; those of one folder in order of their names.
 
     A file that several paths lead to is read once.
-
-    Args:
-        paths: folders that the harness wrote to, or results files in them.
-        left_out: is given a line on each file of a folder that cannot be read, and the others are returned; None: the
-            first one is an error, as it always is of a file that is named, and where nothing is left.
-
-    Raises:
-        BenchmarkFileError: no results, logged samples that are missing or fewer than the results say, a broken file, or
-            a task more than once in a setting.
     """
     files: dict[Path, Path] = {}
     for path in paths:
@@ -112,12 +103,6 @@ def evaluation_of(
     """Return the evaluation of responses that were scored in this process, and saved nowhere.
 
     A score of all responses together, such as corpus BLEU, is no value of one and has none here.
-
-    Args:
-        model: name for the tables.
-        provenance: what results would say of the harness task: data, configuration, scoring.
-        task: its name.
-        samples: what would be logged of each response: doc, names of metrics, values.
     """
     together = {metric.name for metric in suite_named(provenance["suite"]).metrics if metric.aggregate is not None}
     rows = tuple(

@@ -33,19 +33,6 @@ def answers_evaluation(
     """Return the answers of a system of one's own, as if the harness had logged them.
 
     Conversational tasks are left out unless the configuration counts them, as in a run of the harness.
-
-    Args:
-        given: task id -> answer.
-        benchmark: where targets and labels come from.
-        contexts: the setting, and the passages that each answer rests on (`contexts_of_answers`).
-        config: what to score with.
-        source: the file that the answers come from.
-        folder: where they belong below an output folder.
-        name: the system's name in tables.
-        time: what stands in the names of the files that are written, in the place of a time.
-
-    Raises:
-        BenchmarkFileError: no answer is left.
     """
     setting, config = contexts.setting, config.model_copy(update={"run": contexts.run})
     rows = [
@@ -73,20 +60,7 @@ def answers_evaluation(
 def read_predictions(
     file: Path, folder: Path, benchmark: Benchmark, setting: Setting, *, config: EvaluationConfig, store: Path
 ) -> SavedEvaluation:
-    """Return the answers in a file, as if the harness had logged them; the system has the file's name.
-
-    Args:
-        file: answers, as `read_answers` reads them; those without passages were given the setting's.
-        folder: where they belong below an output folder.
-        benchmark: what was answered.
-        setting: in which setting.
-        config: what to score with; names the run that gave the setting's passages.
-        store: folder of the stored runs.
-
-    Raises:
-        BenchmarkFileError: all errors of the file by line.
-        ConfigurationError, CacheError: as `contexts_of_answers`.
-    """
+    """Return the answers in a file, as if the harness had logged them; the system has the file's name."""
     given = read_answers(file, benchmark)
     contexts = contexts_of_answers(given, benchmark, setting, config.run, store)
     time = file.stem.replace("_", "-")
@@ -182,13 +156,7 @@ class AnswerReader:
     """Reads the records of one system's answers to one benchmark."""
 
     def __init__(self, benchmark: Benchmark, note: Note, place: str = "line") -> None:
-        """Begin.
-
-        Args:
-            benchmark: what was answered.
-            note: told of every error.
-            place: what the numbers of records count.
-        """
+        """Begin."""
         self._label, self._note, self._place = benchmark.label, note, place
         self._ids = _spellings(benchmark)
         self._known = [task.task_id for task in benchmark.tasks]
@@ -248,16 +216,7 @@ class AnswerReader:
 
 
 def read_answers(file: Path, benchmark: Benchmark) -> dict[str, GivenAnswer]:
-    """Return task id -> answer in a file of JSON lines, an object a line.
-
-    Args:
-        file: `id` (or `task_id`), `answer` (or `text`, or MTRAGEval's `predictions` [{`text`}]) and, where the system
-            retrieved for itself, `contexts` (or `passages`); other keys are left alone.
-        benchmark: what was answered.
-
-    Raises:
-        BenchmarkFileError: all errors of the file by line, unknown tasks and tasks that stand twice among them.
-    """
+    """Return task id -> answer in a file of JSON lines, an object a line."""
     violations = Violations(file, "answers", _NEXT_STEP)
 
     def note(line: int, expected: str, found: object, task_id: str) -> None:
@@ -315,18 +274,6 @@ def contexts_of_answers(
     """Return the passages that each task of a setting was given, as far as its answer does not say otherwise.
 
     Its run is `OWN_CONTEXTS` where every answer has passages of its own, and they are not those of the setting.
-
-    Args:
-        given: task id -> answer.
-        benchmark: what was answered.
-        setting: whose passages answers without their own were given; decides which tasks there are.
-        run: the run that gave them.
-        store: folder of the stored runs.
-
-    Raises:
-        BenchmarkFileError, CacheError: as `ragtasks.benchmarks.contexts_for`.
-        ConfigurationError: the setting has no passages and an answer has none either, or an answer to a task that is
-            not one of the setting.
     """
     own = {task_id: answer.passages for task_id, answer in given.items() if answer.passages is not None}
     is_own = bool(own) and all(item.passages is not None or item.no_answer for item in given.values())

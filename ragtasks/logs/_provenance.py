@@ -52,14 +52,7 @@ _PUBLIC_ARGUMENTS = ("model", "pretrained", "revision", "dtype", "quantization",
 def provenance_of(
     evaluation: Evaluation, tasks: Sequence[str], rows: Sequence[Row], results: Mapping[str, Any]
 ) -> dict[str, str]:
-    """Return field -> text of an evaluation in one setting; `UNKNOWN` for what the results do not say.
-
-    Args:
-        evaluation: where the rows come from.
-        tasks: harness tasks of the setting. A field in which they differ has every value, joined by `; `.
-        rows: responses in the setting.
-        results: the results file.
-    """
+    """Return field -> text of an evaluation in one setting; `UNKNOWN` for what the results do not say."""
     own = {task: evaluation.provenance[task] for task in tasks}
     asked = _asked(own.values())
 
@@ -164,9 +157,6 @@ def asked_otherwise(evaluations: Sequence[Evaluation]) -> dict[str, str]:
     """Return the fields of `asked_with` that differ -> each text and whose it is; empty where all were asked alike.
 
     Where only a number tells two names apart, a field `files` says which results each of them means.
-
-    Args:
-        evaluations: that share a table, one a model.
     """
     models_of: dict[str, dict[str, list[str]]] = {}
     for evaluation in evaluations:
@@ -188,11 +178,7 @@ def _numbered(evaluations: Sequence[Evaluation]) -> dict[str, str]:
 
 
 def shortened_prompts(provenance: Collection[Mapping[str, Any]]) -> str:
-    """Return how many prompts of some harness tasks did not fit the model, and what they lost; "" where all did.
-
-    Args:
-        provenance: of each harness task, as `Evaluation.provenance` has it.
-    """
+    """Return how many prompts of some harness tasks did not fit the model, and what they lost; "" where all did."""
     counts = [value_at(one, "too_long") for one in provenance]
     known = [one for one in counts if isinstance(one, Mapping)]
     n_prompts, n_passages = (

@@ -19,7 +19,6 @@ class Row:
     """One scored response."""
 
     task_id: str
-    """Task."""
     conversation_id: str
     """The conversation that the task was cut from: tasks of one are not independent."""
     turn: int

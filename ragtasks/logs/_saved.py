@@ -67,11 +67,7 @@ class SavedEvaluation:
 
 
 def evaluation_files(path: Path) -> tuple[list[Path], list[Path]]:
-    """Return (results files of the harness, predictions files) at a path or below it, in order of their names.
-
-    Raises:
-        BenchmarkFileError: there is neither.
-    """
+    """Return (results files of the harness, predictions files) at a path or below it, in order of their names."""
     files = [path] if path.is_file() else [file for file in sorted(path.rglob("*")) if file.is_file()]
     results = [file for file in files if time_of(file)]
     predictions = [file for file in files if file.suffix == ".jsonl" and not file.name.startswith("samples_")]
@@ -81,14 +77,7 @@ def evaluation_files(path: Path) -> tuple[list[Path], list[Path]]:
 
 
 def provenance_of_answers(configs: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Return our harness tasks that ask for answers -> what the results say of them; likelihood tasks have none.
-
-    Args:
-        configs: harness task -> its configuration, as in a results file.
-
-    Raises:
-        ValueError, TypeError, AttributeError: it is no such mapping, or something in it has another type.
-    """
+    """Return our harness tasks that ask for answers -> what the results say of them; likelihood tasks have none."""
     asking = {name: config for name, config in configs.items() if config.get("output_type", _ANSWERS) == _ANSWERS}
     own = {name: (config.get("metadata") or {}).get("ragtasks") for name, config in asking.items()}
     found = {name: provenance for name, provenance in own.items() if provenance}
@@ -190,11 +179,7 @@ class LoggedSamples:
     """Samples that the results say were logged; None where they do not say."""
 
     def require(self, n_found: int) -> None:
-        """Refuse a file of more or fewer samples.
-
-        Raises:
-            BenchmarkFileError: it holds another number than was logged.
-        """
+        """Refuse a file of more or fewer samples."""
         if self.n not in {None, n_found}:
             raise _error(self.path, f"{self.n} lines, as its results file says", str(n_found), _BRING_ALL)
 
@@ -206,16 +191,7 @@ def time_of(file: Path) -> str | None:
 
 
 def logged_samples(file: Path, results: Mapping[str, Any], tasks: Iterable[str]) -> dict[str, LoggedSamples]:
-    """Return harness task -> its logged samples beside the results file.
-
-    Args:
-        file: the results file.
-        results: its content.
-        tasks: harness tasks of ours in it.
-
-    Raises:
-        BenchmarkFileError: the samples of any task are missing; all missing ones are named.
-    """
+    """Return harness task -> its logged samples beside the results file."""
     time = time_of(file)
     found = {
         task: LoggedSamples(file.with_name(f"samples_{task}_{time}.jsonl"), _n_logged(results, task)) for task in tasks
@@ -285,12 +261,7 @@ def harmless(saved: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unused(saved: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a file that would change the scoring, and are not used as nobody asked for them.
-
-    Args:
-        saved: the configuration in the file; it may hold anything.
-        given: what the user named.
-    """
+    """Return the settings of a file that would change the scoring, and are not used as nobody asked for them."""
     kept = harmless(saved)
     return {
         key: saved[key]
@@ -398,20 +369,12 @@ class _Origin(_Part):
 
 
 def require_sample(row: Mapping[str, Any]) -> None:
-    """Refuse a row that is no logged sample of our harness tasks.
-
-    Raises:
-        ValueError: what does not fit, without the values.
-    """
+    """Refuse a row that is no logged sample of our harness tasks."""
     _require(_Sample, row)
 
 
 def require_origin(task: str, said: object) -> None:
-    """Refuse what a results file says of the origin of a harness task's scores, or the name of the task.
-
-    Raises:
-        ValueError: what does not fit, without the values; or a name that no file of samples can bear.
-    """
+    """Refuse what a results file says of the origin of a harness task's scores, or the name of the task."""
     if not _TASK_NAME.fullmatch(task):
         raise ValueError(f"harness task {task[:80]!r}: no name of a task, as its samples are a file of that name")
     _require(_Origin, said)
@@ -447,12 +410,7 @@ class SampleLine:
 
 
 def sample_lines(logged: LoggedSamples) -> Iterator[SampleLine]:
-    """Yield the lines of a file of logged samples; behind the last one, raise all errors that it has.
-
-    Raises:
-        BenchmarkFileError: the file cannot be read, holds a line that is not a JSON object or that was refused, or
-            another number of lines than its results file says.
-    """
+    """Yield the lines of a file of logged samples; behind the last one, raise all errors that it has."""
     violations = Violations(logged.path, "logged samples", RUN_AGAIN)
     n_found = 0
     for number, sample in json_lines(violations):
@@ -463,9 +421,5 @@ def sample_lines(logged: LoggedSamples) -> Iterator[SampleLine]:
 
 
 def samples_of(path: Path) -> Iterator[SampleLine]:
-    """Yield the lines of a file that was read before, so that the number of its lines is known to be right.
-
-    Raises:
-        BenchmarkFileError: as `sample_lines`.
-    """
+    """Yield the lines of a file that was read before, so that the number of its lines is known to be right."""
     return sample_lines(LoggedSamples(path, None))

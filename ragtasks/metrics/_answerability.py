@@ -258,13 +258,6 @@ def condition_ibm(
 
     Source: IBM/mt-rag-benchmark, judges of scripts/evaluation, commit cc5b1d4. Its numbers 1, 0.5 and 0 are
     `yes`, `partial` and `no` here, its text "unknown" is None.
-
-    Args:
-        raw: the raw metric, passed through in any range; None and NaN, which the script leaves out of its means,
-            become a Score without a value.
-        answerability: the label that the script sees; None where it sees none.
-        verdict: whether the response says that it does not know; None where the judge's reply had no label.
-        clarification: whether the response asks what is meant; used on UNDERSPECIFIED tasks only.
     """
     if answerability is Answerability.UNDERSPECIFIED:
         return Score(1.0 if clarification else 0.0)

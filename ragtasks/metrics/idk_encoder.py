@@ -31,11 +31,7 @@ _PURPOSE = 'the IDK detector "encoder"'
 
 
 def check_reader() -> None:
-    """Check that the encoder can be had.
-
-    Raises:
-        MissingExtraError: torch, transformers or the packaged encoder is not installed.
-    """
+    """Check that the encoder can be had."""
     for library in ("torch", "transformers"):
         if find_spec(library) is None:
             raise MissingExtraError(library, "semantic", _PURPOSE)
@@ -45,16 +41,7 @@ def check_reader() -> None:
 def read(
     responses: Sequence[str], device: str | None = None, weights: Path | None = None
 ) -> list[tuple[IdkVerdict, str]]:
-    """Return (verdict, reason) of each response, in order.
-
-    Args:
-        responses: their texts.
-        device: torch device; None takes the GPU where there is one.
-        weights: file with what was learned; None: the one of the package.
-
-    Raises:
-        MissingExtraError: torch, transformers or the packaged encoder is not installed.
-    """
+    """Return (verdict, reason) of each response, in order."""
     if not responses:
         return []
     found = []
@@ -75,14 +62,7 @@ class Reader:
     """The encoder with its learned weights, on one device."""
 
     def __init__(self, tokenizer: Any, encoder: Any, verdict: Any, device: str) -> None:
-        """Take what was loaded.
-
-        Args:
-            tokenizer: of the encoder.
-            encoder: the encoder, learned changes added.
-            verdict: linear layer from the first token's vector to one value a verdict.
-            device: torch device that both are on.
-        """
+        """Take what was loaded."""
         self._tokenizer = tokenizer
         self._encoder = encoder
         self._verdict = verdict
@@ -120,11 +100,7 @@ def linear_layers(encoder: Any) -> Iterator[tuple[str, Any]]:
 
 
 def load_encoder() -> tuple[Any, Any]:
-    """Return (tokeniser, encoder) as the package has them, before anything was learned.
-
-    Raises:
-        MissingExtraError: torch, transformers or the packaged encoder is not installed.
-    """
+    """Return (tokeniser, encoder) as the package has them, before anything was learned."""
     check_reader()
     from transformers import AutoModel, AutoTokenizer
 
@@ -136,11 +112,7 @@ def load_encoder() -> tuple[Any, Any]:
 
 @lru_cache(maxsize=2)
 def load_reader(device: str | None = None, weights: Path = WEIGHTS) -> Reader:
-    """Return the reader on a device; None takes the GPU where there is one.
-
-    Raises:
-        MissingExtraError: torch, transformers or the packaged encoder is not installed.
-    """
+    """Return the reader on a device; None takes the GPU where there is one."""
     tokenizer, encoder = load_encoder()
     import torch
     from safetensors.torch import load_file

@@ -52,15 +52,8 @@ def rouge_l(response: str, target: str) -> float:
 def rouge_l_batch(responses: Sequence[str], targets: Sequence[str]) -> list[float]:
     """Return `rouge_l` of each response against the target at the same place, cutting each unique text once.
 
-    Args:
-        responses: the models' answers.
-        targets: the benchmark's answers, as many as `responses`.
-
     Returns:
         One F-measure a pair, in order; nothing for no pairs.
-
-    Raises:
-        ValueError: the two lists differ in length.
     """
     tokens = {text: _rouge_tokens(text) for text in {*responses, *targets}}
     return [_f_measure(tokens[left], tokens[right]) for left, right in zip(responses, targets, strict=True)]
@@ -71,10 +64,6 @@ def token_recall(response: str, target: str) -> float:
 
     Both texts are lower-cased, stripped of ASCII punctuation and of the articles a, an and the, and cut at white
     space. A token counts as often as it occurs in both.
-
-    Args:
-        response: the model's answer.
-        target: the benchmark's answer.
 
     Returns:
         The recall. A target without tokens gives 0: nothing is shared, and a vacuous 1 would let missing targets raise
@@ -239,11 +228,7 @@ def meteor_tokens(text: str) -> list[str]:
 
 
 def open_wordnet(folder: Path | None = None) -> Any:
-    """Return nltk's reader of a WordNet, read once (about two seconds), or None where there is none.
-
-    Args:
-        folder: folder with WordNet's files; default: nltk's own copy, else the Python package's, else `DEBIAN_FOLDER`.
-    """
+    """Return nltk's reader of a WordNet, read once (about two seconds), or None where there is none."""
     root = folder or nltk_wordnet() or packaged_wordnet() or DEBIAN_FOLDER
     # A copy inside a zip is no folder, and its members are nltk's business.
     is_there = root.suffix == ".zip" or all((root / name).is_file() for name in _FILES)

@@ -358,15 +358,7 @@ EVIDENCE_METRICS = (
 
 
 def evidence_scores(chunks: Sequence[str], facts: Sequence[str]) -> dict[str, float]:
-    """Return name -> score of one query, each from 0 to 1, higher is better.
-
-    Args:
-        chunks: texts, best first; [] gives 0 everywhere. One that stands twice takes two ranks.
-        facts: the query's evidence.
-
-    Raises:
-        ValueError: no facts: the scores are not defined.
-    """
+    """Return name -> score of one query, each from 0 to 1, higher is better."""
     if not facts:
         raise ValueError("a query without evidence has no retrieval scores")
     held = _held(chunks[:DEPTH], facts)
@@ -395,12 +387,7 @@ def _held(chunks: Sequence[str], facts: Sequence[str]) -> list[set[int]]:
 
 
 def hits(first_ranks: Sequence[int | None], k: int) -> float:
-    """Return the share of facts that are found among the first k chunks (paper, section 2.3).
-
-    Args:
-        first_ranks: rank from 1 of the first chunk with each fact, None where none has it.
-        k: chunks that count.
-    """
+    """Return the share of facts that are found among the first k chunks (paper, section 2.3)."""
     return sum(rank is not None and rank <= k for rank in first_ranks) / len(first_ranks)
 
 
@@ -410,10 +397,6 @@ def average_precision(held: Sequence[set[int]], first_ranks: Sequence[int | None
     Precision at a rank is the share of the chunks so far that hold a fact, so evidence on the first ranks gives 1, also
     where two facts share a chunk. Source: MAP@10 as the paper words it, section 2.3; with one fact a chunk it is the
     usual average precision, whose values trec_eval gives (tested).
-
-    Args:
-        held: places of the facts in each chunk, best chunk first.
-        first_ranks: rank from 1 of the first chunk with each fact, None where none has it.
     """
     precision = [sum(map(bool, held[:rank])) / rank for rank in range(1, len(held) + 1)]
     return sum(precision[rank - 1] for rank in first_ranks if rank) / len(first_ranks)

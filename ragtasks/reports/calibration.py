@@ -61,20 +61,6 @@ def calibrate_judges(
     Without judges the published scores and the rule-based detector are calibrated. With judges each one's verdicts on
     the 477 rated answers stand beside them; what is in the reply cache is not asked again. The tables do not say how
     many verdicts are too few: `Verdicts.require_coverage` does.
-
-    Args:
-        root: folder with the official files.
-        judges: endpoints, each as `endpoint_of` reads it.
-        secrets: variable -> key of an endpoint.
-        cache_file: SQLite file of replies.
-        metrics: further ones that the judges are asked for, such as `rl_mtb`.
-        picture: PNG or SVG to write.
-
-    Raises:
-        ConfigurationError: a judge that cannot be read, or a metric that judges are not asked for.
-        BenchmarkFileError: the human-evaluation file is missing or broken.
-        JudgeError: no judge answered to the end.
-        MissingExtraError: an extra is not installed.
     """
     rubrics = _rubrics(metrics)
     answers = load_human_evaluation(root)
@@ -291,16 +277,6 @@ def calibrate(
 
     Source: MTRAG paper, sections 7 and 8, Tables 6 and 7; IBM/mt-rag-benchmark commit cc5b1d4 has the file and no
     script for either.
-
-    Args:
-        answers: as from `load_human_evaluation`.
-        columns: scores beside the published ones; each (metric, source) once.
-        verdicts: judge -> answer -> IDK verdict, None where unscored; an answer may be missing.
-        consolidation: how the human values of the correlations are made of the raters'.
-
-    Raises:
-        ConfigurationError: a column occurs twice, has a score that is no finite number, or names an answer that the
-            human evaluation does not have, as verdicts may not either.
     """
     published = [
         Column(name, PUBLISHED, {row.key: row.metrics.get(name) for row in answers}) for name in PUBLISHED_METRICS
@@ -329,9 +305,6 @@ def consolidated(row: RatedResponse, name: str, consolidation: Consolidation) ->
     """Return one human score of an answer: a name of `HUMAN`, or `all`.
 
     `all` is each rater's harmonic mean of the four properties, consolidated over the raters who gave all four.
-
-    Raises:
-        ValueError: `all`, and no rater gave all four properties.
     """
     if name != ALL:
         return _CONSOLIDATE[consolidation](list(row.ratings[name].values()))
@@ -582,15 +555,6 @@ def plot_calibration(calibration: Calibration, path: Path, *, with_reference: bo
 
     Columns without a correlation leave a gap. The paper's win-rate scores are drawn as black lines over its own
     columns, where the reference answers are included as in its Table 7.
-
-    Args:
-        calibration: what to draw.
-        path: a file ending in one of `PICTURE_FORMATS`; an existing one is replaced, its folder must exist.
-        with_reference: whether the rows with the reference answers are drawn, or those without.
-
-    Raises:
-        ConfigurationError: another ending, or a folder that cannot be written to.
-        MissingExtraError: matplotlib is not installed.
     """
     if path.suffix.lower() not in PICTURE_FORMATS:
         raise _unsaved(path, "a name that ends in " + ", ".join(PICTURE_FORMATS), path.name, "choose another name")

@@ -36,7 +36,6 @@ class _Part:
     suite: str
     """Name of the suite of metrics."""
     setting: str
-    """The setting."""
     model: str
     """Name for the tables."""
     rows: Mapping[str, Row]
@@ -51,15 +50,6 @@ def compare_evaluations(
     """Return every column's mean, and the difference of every pair.
 
     Evaluations of one model are put together first (see `merge_evaluations`).
-
-    Args:
-        evaluations: as from `read_evaluations`.
-        metrics: names; none: `PAPER_METRICS`, or where there are none of these, the suite's first.
-        by: `model` compares models in each setting, `setting` the settings of each model.
-        baseline: the model (or setting) that all others are compared with; None: every pair.
-
-    Raises:
-        ConfigurationError: an unknown name, or nothing that could be compared.
     """
     if by not in {MODEL, SETTING}:
         raise ConfigurationError(f"unknown way to compare {by!r}: {close_matches(by, (MODEL, SETTING))}")
@@ -157,14 +147,7 @@ _CSV_COLUMNS = (
 
 
 def render_comparisons(found: Comparisons, *, group: str, name: str, items: str) -> str:
-    """Return the comparisons as Markdown: a part for each context with its means and its differences, then notes.
-
-    Args:
-        found: as from `compare_columns`.
-        group: heading of what both sides share, such as `setting`.
-        name: heading of the sides, such as `model`.
-        items: what was scored, in the plural, such as `tasks`.
-    """
+    """Return the comparisons as Markdown: a part for each context with its means and its differences, then notes."""
     lines: list[str] = []
     for context in dict.fromkeys(mean.column.context for mean in found.means):
         lines += [f"# {plain(context)}", "", "## Means"]

@@ -31,13 +31,7 @@ _UNSAFE = re.compile(r"[^\w.-]+")
 
 
 def every_eval_ever(entries: Sequence[Entry], organization: str, relationship: str) -> list[dict[str, Any]]:
-    """Return the records.
-
-    Args:
-        entries: as from `read_history`, ranked, so that they have intervals.
-        organization: who ran the evaluation.
-        relationship: of it to the model: first_party, third_party, collaborative or other.
-    """
+    """Return the records."""
     groups: dict[tuple[Path, str, str], list[Entry]] = {}
     for entry in entries:
         groups.setdefault((entry.source, entry.model, entry.title), []).append(entry)
@@ -51,11 +45,7 @@ def every_eval_ever(entries: Sequence[Entry], organization: str, relationship: s
 
 
 def write_every_eval_ever(records: Sequence[dict[str, Any]], folder: Path) -> list[Path]:
-    """Write each record below a folder as BENCHMARK/DEVELOPER/MODEL/ID.json, and return the files.
-
-    Raises:
-        CacheError: a file cannot be written.
-    """
+    """Write each record below a folder as BENCHMARK/DEVELOPER/MODEL/ID.json, and return the files."""
     written = []
     for record in records:
         benchmark = record["evaluation_id"].split("/")[0]
@@ -144,14 +134,7 @@ _TASK = "text-generation"
 
 
 def model_card(entries: Sequence[Entry]) -> str:
-    """Return the YAML that goes between the `---` lines of a model's README.md: its main scores by setting.
-
-    Args:
-        entries: of one model, as from `read_history`.
-
-    Raises:
-        ConfigurationError: no evaluation, or those of several models.
-    """
+    """Return the YAML that goes between the `---` lines of a model's README.md: its main scores by setting."""
     from huggingface_hub import EvalResult, ModelCardData
 
     models = list(dict.fromkeys(entry.model for entry in entries))
@@ -185,11 +168,7 @@ _PROVENANCE = ("data revision", "encoder", "judges", "run", "harness version", "
 
 
 def rows_of(entries: Sequence[Entry]) -> list[dict[str, Any]]:
-    """Return a row for each metric that has a value: names, mean, ends of its interval, counts and provenance.
-
-    Args:
-        entries: as from `read_history`, ranked, so that they have intervals.
-    """
+    """Return a row for each metric that has a value: names, mean, ends of its interval, counts and provenance."""
     return [
         {
             "model": entry.model,
@@ -213,11 +192,7 @@ def rows_of(entries: Sequence[Entry]) -> list[dict[str, Any]]:
 
 
 def written(rows: Sequence[Mapping[str, Any]], ending: str) -> str:
-    """Return rows as text: `.csv`, `.json` (a list) or `.jsonl` (an object a line).
-
-    Raises:
-        ConfigurationError: another ending.
-    """
+    """Return rows as text: `.csv`, `.json` (a list) or `.jsonl` (an object a line)."""
     if ending == ".jsonl":
         return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     if ending == ".json":

@@ -52,15 +52,7 @@ class History:
 
 
 def read_history(folder: Path, *, is_ranked: bool = False) -> History:
-    """Return the evaluations below a folder (or in one results file), and what there is beside them.
-
-    Args:
-        folder: where they lie.
-        is_ranked: whether entries come with intervals and the scores that rank them, as a leaderboard needs.
-
-    Raises:
-        BenchmarkFileError: there is no such folder or file.
-    """
+    """Return the evaluations below a folder (or in one results file), and what there is beside them."""
     files = _files(folder)
     entries: list[Entry] = []
     skipped: list[Skipped] = []
@@ -80,11 +72,7 @@ def read_history(folder: Path, *, is_ranked: bool = False) -> History:
 
 
 def read_file(path: Path) -> tuple[Entry, ...]:
-    """Return the entries of one results file, or of a folder with one.
-
-    Raises:
-        BenchmarkFileError: there is none, or several, or it cannot be read; the message says why.
-    """
+    """Return the entries of one results file, or of a folder with one."""
     files = [file for file in _files(path) if _RESULTS.fullmatch(file.name)]
     if len(files) != 1:
         raise _nothing(path, f"{len(files)} of them: {', '.join(map(str, files))}" if files else "none")
@@ -112,18 +100,7 @@ def select_entries(
     setting: str | None = None,
     since: str | None = None,
 ) -> list[Entry]:
-    """Return the entries that fit everything that is given, in order.
-
-    Args:
-        entries: as from `read_history`.
-        benchmark: name, with or without ` (sample)`.
-        model: part of the name, upper or lower case.
-        setting: name.
-        since: day or time (ISO 8601; UTC unless it says otherwise). Entries without a time do not fit.
-
-    Raises:
-        ConfigurationError: `since` is no day or time, or a benchmark or setting that is neither known nor in an entry.
-    """
+    """Return the entries that fit everything that is given, in order."""
     entries = list(entries)
     _check("benchmark", benchmark, {*benchmark_names(), *(entry.benchmark for entry in entries)})
     _check("setting", setting, {*(item.value for item in Setting), *(entry.setting for entry in entries)})
@@ -272,16 +249,7 @@ class Entry:
 
 
 def entries_of(path: Path, *, is_ranked: bool = False) -> tuple[list[Entry], set[Path]]:
-    """Return the entries of a results file, settings in its order, and the sample files that they were read from.
-
-    Args:
-        path: the results file.
-        is_ranked: whether entries come with intervals and with the scores that rank them.
-
-    Raises:
-        RagtasksError: it is broken, is not of ragtasks, or has a task more than once in a setting.
-        OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError: JSON of another shape.
-    """
+    """Return the entries of a results file, settings in its order, and the sample files that they were read from."""
     evaluations = read_evaluations([path])
     results = parse_json(path.read_bytes())
     entries = [entry for item in evaluations for entry in _entries(item, results, is_ranked=is_ranked)]
@@ -398,7 +366,6 @@ class FieldDifference:
     """A field of provenance that differs."""
 
     name: str
-    """Field."""
     first: str
     """What it is in the first evaluation."""
     second: str
@@ -414,7 +381,6 @@ class MeanDifference:
     first: Mean | None
     """In the first evaluation; None where it does not have the metric."""
     second: Mean | None
-    """In the second."""
 
     @property
     def difference(self) -> float | None:
@@ -429,9 +395,7 @@ class Difference:
     """What differs between two entries."""
 
     first: Entry
-    """One."""
     second: Entry
-    """The other."""
     fields: tuple[FieldDifference, ...]
     """The fields of provenance that differ."""
     means: tuple[MeanDifference, ...]
@@ -466,11 +430,7 @@ class Differences:
 
 
 def diff_entries(first: Sequence[Entry], second: Sequence[Entry]) -> Differences:
-    """Return what differs between the entries of two results files.
-
-    Raises:
-        ConfigurationError: they have no benchmark and setting in common, and more than one each could be meant.
-    """
+    """Return what differs between the entries of two results files."""
     ours, theirs = ({_place(entry): entry for entry in entries} for entries in (first, second))
     shared = [place for place in ours if place in theirs]
     if len(ours) == len(theirs) == 1:

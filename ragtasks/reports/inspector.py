@@ -88,20 +88,7 @@ class _Documents:
 def export_inspector(
     evaluations: Sequence[Evaluation], path: Path, *, setting: str | None = None, most_unscored: float = 0.05
 ) -> Exported:
-    """Write one file with all models, atomically, and return what stands in it.
-
-    Args:
-        evaluations: as from `read_evaluations`; all scored alike.
-        path: where to write it.
-        setting: only this one; None: all.
-        most_unscored: largest share of tasks without a value that a metric may have; with more it is left out, with
-            fewer those tasks are.
-
-    Raises:
-        ConfigurationError: evaluations that were not scored alike, or nothing that the viewer would show.
-        BenchmarkFileError: broken samples.
-        CacheError: the file cannot be written.
-    """
+    """Write one file with all models, atomically, and return what stands in it."""
     if not 0 <= most_unscored <= 1:
         raise ConfigurationError(f"largest unscored share {most_unscored}: it must be between 0 and 1")
     _require_alike(evaluations)
@@ -265,15 +252,7 @@ class Choice:
 
 
 def choose(table: ScoreTable, most_unscored: float) -> Choice:
-    """Return the metrics and tasks that make a table without a gap.
-
-    Args:
-        table: every score.
-        most_unscored: a metric that a larger share of the tasks lacks is left out; else those tasks are.
-
-    Raises:
-        ConfigurationError: no task or no metric would be left.
-    """
+    """Return the metrics and tasks that make a table without a gap."""
     first, *others = table.cells.values()
     every = {key for cells in table.cells.values() for key in cells}
     shared = [key for key in first if all(key in cells for cells in others)]

@@ -73,16 +73,7 @@ def leaderboard_tables(entries: Sequence[Entry]) -> list[Table]:
 
 
 def write_leaderboard(history: History, folder: Path, path: Path) -> None:
-    """Write the page, atomically.
-
-    Args:
-        history: as from `read_history`, ranked.
-        folder: what files on the page are named below.
-        path: where to write it.
-
-    Raises:
-        CacheError: the page cannot be written.
-    """
+    """Write the page, atomically."""
     style, script = (_own(f"leaderboard.{kind}") + own_text(f"tips.{kind}") for kind in ("css", "js"))
     tables = leaderboard_tables(history.entries)
     page = _template().render(
@@ -212,11 +203,6 @@ def standings(entries: Sequence[Entry], metric: Metric, *, is_partial: bool) -> 
 
     By a metric of which neither direction is better, and where tasks are missing, nobody has a rank. Baselines have
     one only where there is nothing else.
-
-    Args:
-        entries: those of one table.
-        metric: what ranks.
-        is_partial: whether tasks are missing.
     """
     sign = -1 if metric.higher_is_better else 1
     models = [entry for entry in entries if not is_baseline(entry.model)] or list(entries)

@@ -11,11 +11,7 @@ from ragtasks.scoring import OwnScores
 
 
 def describe_scores(done: OwnScores) -> str:
-    """Return the values, what is missing, and where everything was written.
-
-    Raises:
-        BenchmarkFileError: what was written is not there any more.
-    """
+    """Return the values, what is missing, and where everything was written."""
     (evaluation,) = read_evaluations([done.file])
     section = summary_section(evaluation, done.n_answers, done.n_tasks)
     return "\n".join([render([section], Format.MARKDOWN).rstrip("\n"), "", *_notes(done), f"wrote {done.file}"])

@@ -51,21 +51,7 @@ def write_page(
     *,
     metrics: Sequence[str] = (),
 ) -> str:
-    """Write the page, whole or not at all, and return the sha256 of its bytes.
-
-    Args:
-        evaluations: as from `read_evaluations`; their logged samples are read again for the texts.
-        tables: the tables of the report.
-        path: the file to write.
-        plots: captions and pictures; or a function that returns them, called when all texts are packed, so that
-            another process may draw them meanwhile.
-        metrics: names of those that losses may be of, the first that has values; empty: the first of the suite.
-
-    Raises:
-        BenchmarkFileError: logged samples that are broken or have changed since.
-        CacheError: the file cannot be written.
-        ConfigurationError: a plot that is neither SVG nor PNG.
-    """
+    """Write the page, whole or not at all, and return the sha256 of its bytes."""
     parts, text_stores = collect_parts(evaluations, metrics)
     failures = explained(_measured_by(parts))
     drawn = plots() if callable(plots) else plots
@@ -290,12 +276,7 @@ def opening(section: Section) -> Opening | None:
 
 
 def best_cells(table: Table, metrics: Mapping[str, Metric]) -> frozenset[tuple[int, int]]:
-    """Return row and column of the best scores of each setting: equal scores are all best.
-
-    Args:
-        table: any; without a column of settings and one of models nothing is marked.
-        metrics: by name; of one that is not here, or of which neither direction is better, nothing is marked.
-    """
+    """Return row and column of the best scores of each setting: equal scores are all best."""
     if table.columns[:2] != ("setting", "model"):
         return frozenset()
     has_models = any(not is_baseline(str(row[_MODEL])) for row in table.rows)
@@ -426,10 +407,6 @@ def content_policy(style: str, script: str) -> str:
     """Return a content policy that lets nothing but one inline style and one inline script run, load or leave a page.
 
     Pictures may stand in the page itself, as addresses that hold them.
-
-    Args:
-        style: what stands between `<style>` and its end, to the character.
-        script: what stands between `<script>` and its end, to the character.
     """
     own = f"style-src '{_hash(style)}'; script-src '{_hash(script)}'; img-src data:"
     return f"default-src 'none'; {own}; base-uri 'none'; form-action 'none'"

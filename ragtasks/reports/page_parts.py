@@ -43,11 +43,7 @@ FAILURES = (REFUSED, ANSWERED, MISSED, NOT_USED, UNSCORED, NO_VERDICT)
 
 
 def explained(metric: str) -> list[Failure]:
-    """Return all kinds, in the order of `FAILURES`.
-
-    Args:
-        metric: what losses are measured by, in words.
-    """
+    """Return all kinds, in the order of `FAILURES`."""
     meanings = (
         "the passages have an answer, at least of a part, and the response wholly refuses",
         "the passages have no answer, and the response does not wholly refuse",
@@ -60,14 +56,7 @@ def explained(metric: str) -> list[Failure]:
 
 
 def failures_of(row: Row, metric: str, loss: float | None, outcomes: Iterable[str]) -> list[str]:
-    """Return the names of the kinds that a response has, in the order of `FAILURES`.
-
-    Args:
-        row: its scores and labels.
-        metric: name of what losses are of; without its value the response is unscored.
-        loss: how much worse it is than the same model's response to the reference passages; None: not known.
-        outcomes: what became of each question to a judge, in the words of `VerdictOutcome`.
-    """
+    """Return the names of the kinds that a response has, in the order of `FAILURES`."""
     found = {failure_kind(row, loss)}
     if row.values.get(metric) is None:
         found.add(UNSCORED)
@@ -139,13 +128,6 @@ def collect_parts(
     """Return the parts in order of evaluations and settings, and benchmark -> its tasks and passages.
 
     Evaluations without logged samples have no part.
-
-    Args:
-        evaluations: as from `read_evaluations`.
-        metrics: names of those that losses may be of, as for `name_evaluations`.
-
-    Raises:
-        BenchmarkFileError: logged samples that are broken or have changed.
     """
     parts: dict[tuple[Group, str, str], Part] = {}
     text_stores: dict[str, TextStore] = {}
@@ -197,11 +179,6 @@ def name_evaluations(evaluations: Sequence[Evaluation], metrics: Sequence[str] =
     """Return the evaluations that have logged samples, named as in the tables, in the order given.
 
     See `ragtasks.logs.model_names`.
-
-    Args:
-        evaluations: as from `read_evaluations`.
-        metrics: names of those that losses may be of, the first that a group has; empty, or none of them there: the
-            suite's first.
     """
     names_of = zip(evaluations, model_names(evaluations), strict=True)
     named = [(evaluation, name, group_of(evaluation)) for evaluation, name in names_of if evaluation.samples]
@@ -343,11 +320,7 @@ class Logged:
 
 
 def read_logged(evaluation: Evaluation) -> Iterator[Logged]:
-    """Yield the responses of an evaluation, in the order of its rows.
-
-    Raises:
-        BenchmarkFileError: a file is broken, or is not the one that the rows were read from.
-    """
+    """Yield the responses of an evaluation, in the order of its rows."""
     rows = iter(evaluation.rows)
     for path in evaluation.samples.values():
         yield from _file(path, rows)

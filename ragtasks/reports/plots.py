@@ -59,14 +59,6 @@ def plot_sections(sections: Sequence[Section], folder: Path) -> dict[Path, str]:
     One picture a table of settings, one a table of dimensions; other tables are not drawn. The same tables give the
     same bytes. A caption is one line, the titles of section and table; what the picture shows, for those who cannot see
     it, is another, which is in the file too. Existing files of these names are replaced.
-
-    Args:
-        sections: as from `report_sections`.
-        folder: where the pictures go; made where it is not there.
-
-    Raises:
-        ConfigurationError: the folder cannot be written to.
-        MissingExtraError: matplotlib is not installed.
     """
     try:
         import matplotlib as mpl
@@ -233,7 +225,6 @@ class Picture:
     title: str
     """What stands above the panels: the caption, and what the scores rest on."""
     rows: tuple[tuple[Panel, ...], ...]
-    """Panels, row by row."""
     models: tuple[str, ...]
     """All models of the panels, in the order of the table."""
 

@@ -24,14 +24,6 @@ def survive(what: str, work: Callable[[], _T], otherwise: Callable[[str], _T]) -
     """Return what a part of the scoring gives, or `otherwise` of the reason where it fails, in whatever way.
 
     A failure is remembered as a problem; one that is no error of ours is logged with its traceback.
-
-    Args:
-        what: name of the part, for the reason.
-        work: the part.
-        otherwise: reason -> what means the part's result.
-
-    Raises:
-        KeyboardInterrupt, SystemExit: orders to end, which are obeyed.
     """
     try:
         return work()

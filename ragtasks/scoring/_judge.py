@@ -58,25 +58,6 @@ def rescore(
     """Return one line a results file that was written below `output`.
 
     All answers of one benchmark and configuration are scored in one pass, so that judges work on all of them at once.
-
-    Args:
-        paths: folders that the harness wrote with `--log_samples`, predictions files, or folders of either.
-        metadata: a JSON object with the keys of `EvaluationConfig`. A key that is not there keeps a saved evaluation's
-            value only where `ragtasks.logs` finds it harmless; a warning shows the others.
-        output: a folder that holds none of what is read.
-        place: where benchmarks and runs are.
-        benchmark: name; for predictions only, which do not say it.
-        setting: `reference`, `reference_rag` or `full_rag`; for predictions only.
-        may_replace: asked once, before anything is scored, with the results that are there and would be replaced.
-        local_judge: loads judges that are models of this process; None: there are none.
-
-    Raises:
-        BenchmarkFileError: a file cannot be read, or has errors: all of them, by line.
-        ConfigurationError: an option that cannot be used, or an output that would replace what is read, or other
-            results without leave.
-        CacheError: the output cannot be written.
-        RagtasksError: a part of the scoring failed, or judges gave too few verdicts; raised after everything is saved.
-        ImplausibleError: too many answers of a setting cannot be answers; raised after everything is saved.
     """
     take_failures()  # what an earlier evaluation left in this process
     given = parsed_metadata(metadata)
@@ -112,11 +93,7 @@ def _warn_of_pickers(evaluations: Sequence[SavedEvaluation]) -> None:
 
 
 def parsed_metadata(metadata: str) -> dict[str, Any]:
-    """Return the object in a `--metadata` option.
-
-    Raises:
-        ConfigurationError: it is not a JSON object.
-    """
+    """Return the object in a `--metadata` option."""
     try:
         given = parse_json(metadata.encode())
     except ValueError as error:
@@ -161,12 +138,7 @@ def _show_unused(evaluations: Sequence[SavedEvaluation]) -> None:
 
 
 def open_named(name: str, data: str | None, place: Place) -> Benchmark:
-    """Return a benchmark, from the sample, a folder, or the data folder.
-
-    Raises:
-        BenchmarkFileError: its files are missing or broken.
-        ConfigurationError: there is none of this name.
-    """
+    """Return a benchmark, from the sample, a folder, or the data folder."""
     return open_benchmark(name, benchmark_folder(name, data, place.data_folder).resolve())
 
 
@@ -192,11 +164,7 @@ def _refuse_replacing(
 
 
 def require_leave(output: Path, files: Sequence[Path], may_replace: Callable[[Sequence[Path]], bool]) -> None:
-    """Refuse to replace results without leave.
-
-    Raises:
-        ConfigurationError: some are there, and may not be replaced.
-    """
+    """Refuse to replace results without leave."""
     there = [file for file in dict.fromkeys(files) if file.exists()]
     if not there or may_replace(there):
         return

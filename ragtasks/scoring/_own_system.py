@@ -80,11 +80,7 @@ class OwnScores:
     """Share of them up to which the command ends well."""
 
     def require_plausible(self) -> None:
-        """Refuse answers of which too many cannot be answers.
-
-        Raises:
-            ImplausibleError: they are more than the configuration allows.
-        """
+        """Refuse answers of which too many cannot be answers."""
         require_plausible(self.checked, self.max_implausible, f"everything is saved in {self.file}")
 
 
@@ -98,23 +94,7 @@ def score_own(
     may_replace: Callable[[Sequence[Path]], bool] = lambda _: False,
     local_judge: LocalJudge | None = None,
 ) -> OwnScores:
-    """Return what was scored, and written below `output` as the harness writes its results.
-
-    Args:
-        system: whose answers, and to what.
-        answering: gives the answers; called once everything else is known to be usable.
-        options: keys of `EvaluationConfig`.
-        output: a folder.
-        place: where benchmarks and runs are.
-        may_replace: asked, before anything is answered or scored, with the results that would be replaced.
-        local_judge: loads judges that are models of this process; None: there are none.
-
-    Raises:
-        BenchmarkFileError: the benchmark's files are missing or broken, or answers with errors, by line.
-        ConfigurationError: an option that cannot be used, answers without passages in a setting that has none, or
-            results that may not be replaced.
-        CacheError: the output cannot be written.
-    """
+    """Return what was scored, and written below `output` as the harness writes its results."""
     take_failures()  # what an earlier evaluation left in this process
     config = config_from_options(options)
     benchmark = open_named(system.benchmark, config.data, place)
@@ -194,24 +174,11 @@ class System:
     """One RAG system, and what it is sent in a setting."""
 
     def __init__(self, endpoint: Endpoint, protocol: SystemProtocol, secrets: Secrets) -> None:
-        """Name the system.
-
-        Args:
-            endpoint: address, limits and patience.
-            protocol: what is sent and read.
-            secrets: variable -> key.
-
-        Raises:
-            ConfigurationError: the variable that the endpoint names is not set.
-        """
+        """Name the system."""
         self._client, self._protocol = SystemClient(endpoint, protocol, secrets), protocol
 
     def gives_passages(self, setting: Setting) -> bool:
-        """Return whether the system is sent passages: it retrieves for itself in full RAG only.
-
-        Raises:
-            ConfigurationError: the setting's passages cannot be sent in this protocol.
-        """
+        """Return whether the system is sent passages: it retrieves for itself in full RAG only."""
         if setting is Setting.FULL_RAG:
             return False
         if self._protocol is SystemProtocol.PLAIN:
@@ -229,18 +196,7 @@ class System:
     def ask(
         self, tasks: Sequence[Mapping[str, Any]], journal: Journal | None = None, cache: Path | None = None
     ) -> list[GivenAnswer]:
-        """Return one answer a task, in order; one that did not come says why.
-
-        Args:
-            tasks: `id`, `messages` and, where the setting gives them, `contexts`, as they are exported.
-            journal: told of every reply as it comes.
-            cache: file in which replies are kept and looked up; None: nowhere.
-
-        Raises:
-            ModelError: nothing can be had from the system any more; what came is kept.
-            CacheError: the file cannot be used.
-            MissingExtraError: `openai` or `aiohttp` is not installed.
-        """
+        """Return one answer a task, in order; one that did not come says why."""
         prompts = [_prompt(task) for task in tasks]
         try:
             with progress_bars() as progress:
@@ -279,13 +235,7 @@ def asked_of(doc: Doc, *, with_passages: bool) -> dict[str, Any]:
 def ask_endpoint(
     system: System, setting: Setting, store: Path
 ) -> Callable[[Benchmark, EvaluationConfig, Path], Mapping[str, GivenAnswer]]:
-    """Return what asks a system every task of a setting, for `score_own`.
-
-    Args:
-        system: who is asked.
-        setting: decides the tasks, and whether passages are sent.
-        store: folder of the stored runs.
-    """
+    """Return what asks a system every task of a setting, for `score_own`."""
     gives = system.gives_passages(setting)
 
     def answering(benchmark: Benchmark, config: EvaluationConfig, file: Path) -> Mapping[str, GivenAnswer]:

@@ -40,11 +40,6 @@ def pick_best(
 
     An answer without a rating is picked only where none has one: then the first that came. A judge that cannot be had,
     or that rates too few, is a failure of the evaluation; in the first case the first answers stand.
-
-    Args:
-        candidates: for each task its answers, at least one; `no_answer` where one did not come.
-        picker: the judge.
-        min_coverage: share of ratings below which the evaluation fails.
     """
     asked = [response for responses in candidates for response in responses if not response.no_answer]
     unrated: list[float | None] = [None] * len(asked)

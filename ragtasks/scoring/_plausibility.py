@@ -99,16 +99,7 @@ class CheckedAnswers:
 
 
 def require_plausible(checked: Sequence[CheckedAnswers], limit: float, saved: str) -> None:
-    """Refuse to end as if all were well where too many answers cannot be answers.
-
-    Args:
-        checked: answers of each setting.
-        limit: share of the answers of a setting that may be implausible.
-        saved: what became of the scores, for the message.
-
-    Raises:
-        ImplausibleError: more are.
-    """
+    """Refuse to end as if all were well where too many answers cannot be answers."""
     above = [str(item) for item in checked if item.found and item.n_implausible > limit * len(item.found)]
     if above:
         raise ImplausibleError(
@@ -180,14 +171,7 @@ def find_implausible(
     setting: Setting | None = None,
     benchmark: Benchmark | None = None,
 ) -> list[dict[str, str]]:
-    """Return check -> what the answer shows, for each response; {} for one that looks like an answer or never came.
-
-    Args:
-        responses: of one system in one setting.
-        replies: what the model or file gave, thinking text included; default: the responses' texts.
-        setting: whose passages answers without their own were given.
-        benchmark: what was answered, where the origin of passages is to be checked; None leaves that out.
-    """
+    """Return check -> what the answer shows, for each response; {} for one that looks like an answer or never came."""
     places = [place for place, response in enumerate(responses) if not response.no_answer]
     given = replies or [response.text for response in responses]
     answers = Answers([responses[place] for place in places], [given[place] for place in places], setting, benchmark)
@@ -213,16 +197,7 @@ def check_together(
     setting: Setting,
     benchmark: Benchmark | None,
 ) -> CheckedAnswers:
-    """Return what was found among the answers to a setting, and write it into each response's notes.
-
-    Args:
-        where: benchmark and setting, for people.
-        responses: as of `find_implausible`.
-        replies: as of `find_implausible`.
-        notes: of each response, as logs keep them.
-        setting: as of `find_implausible`.
-        benchmark: as of `find_implausible`.
-    """
+    """Return what was found among the answers to a setting, and write it into each response's notes."""
     found = find_implausible(responses, replies, setting=setting, benchmark=benchmark)
     answered = [place for place, response in enumerate(responses) if not response.no_answer]
     for place in answered:
@@ -231,11 +206,7 @@ def check_together(
 
 
 def plausibility_of(notes_of: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what results say of some checked answers under a key of its own; {} where nothing was checked.
-
-    Args:
-        notes_of: task id -> notes of its response.
-    """
+    """Return what results say of some checked answers under a key of its own; {} where nothing was checked."""
     found = tuple((task_id, notes[IMPLAUSIBLE]) for task_id, notes in notes_of.items() if IMPLAUSIBLE in notes)
     if not found:
         return {}
@@ -249,9 +220,6 @@ def checked_again(evaluation: Evaluation) -> Evaluation:
 
     The passages' origin is left out and named as unchecked, as only the benchmark's files tell it; baselines are left
     out. A sample that lacks what the checks read stays unchecked.
-
-    Raises:
-        BenchmarkFileError: the logged samples are not those that the rows were read from.
     """
     unchecked = evaluation.samples and all(row.implausible is None for row in evaluation.rows)
     if not unchecked or gold_model(evaluation) in EXEMPT:

@@ -29,42 +29,18 @@ class RayBertScorer(BertScorer):
         device: str | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
-        """Keep the choices; nothing is connected or loaded yet.
-
-        Args:
-            spec: the encoder.
-            line: the workers, `ray[:ADDRESS][,workers=8][,cpus=1][,gpus=1]`.
-            device: torch device of each worker; None takes a GPU where the worker sees one.
-            progress: called with (texts done, texts in all) after each run of pairs.
-
-        Raises:
-            ConfigurationError: the line has another form.
-        """
+        """Keep the choices; nothing is connected or loaded yet."""
         super().__init__(spec, device=device, progress=progress)
         self._workers = encoding_workers(line)
 
     def connect(self) -> None:
-        """Connect to the cluster now rather than at the first pair: before a model's answers depend on it.
-
-        Raises:
-            MissingExtraError: ray is not installed.
-            ConfigurationError: there is no cluster at the address.
-        """
+        """Connect to the cluster now rather than at the first pair: before a model's answers depend on it."""
         self._workers.connect()
 
     def score(self, pairs: Sequence[tuple[str, str]], cache: EmbeddingCache | None = None) -> list[BertScore]:
         """Return the BERTScore of each (candidate, reference), as `BertScorer.score` does.
 
         A worker with another number of threads than this process may differ in the last bits of a score.
-
-        Args:
-            pairs: candidates with their references.
-            cache: neither read nor written: vectors stay with the workers.
-
-        Raises:
-            MissingExtraError: ray or a library of the extra `semantic` is not installed.
-            ConfigurationError: the encoder cannot be used, or there is no cluster, or no room for a worker.
-            CacheError: what a worker could not do, in its words.
         """
         self._count([text.strip() for pair in pairs for text in pair])
         rows = [

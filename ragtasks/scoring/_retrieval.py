@@ -34,19 +34,7 @@ class LiveRetrieval:
     """A retriever, and what of a conversation is sent to it."""
 
     def __init__(self, benchmark: Benchmark, config: EvaluationConfig, store: Path, secrets: Secrets) -> None:
-        """Choose retriever, query form and rewriter.
-
-        Args:
-            benchmark: whose corpora are searched.
-            config: names `retriever`, `queries` and `rewriter`; a benchmark's own rewrites are of its own history, and
-                are refused.
-            store: the run store, where indexes and the rewriter's replies are kept.
-            secrets: variable -> key of a server.
-
-        Raises:
-            RagtasksError: an unknown retriever or form, a rewriter that is missing or has nothing to do, a library that
-                is not installed.
-        """
+        """Choose retriever, query form and rewriter."""
         from retrieval_cache import RunStore, checked_form, parse, searcher_of_many
 
         self._form = checked_form(config.queries, has_rewriter=config.rewriter is not None)
@@ -82,21 +70,13 @@ class LiveRetrieval:
         return f"the rewriter rewrote {n_rewritten} of {self._n_asked} questions, the others are last turns ({reasons})"
 
     def prepare(self, domains: Iterable[str]) -> None:
-        """Index the corpora of some domains.
-
-        Raises:
-            RagtasksError: a corpus is missing, or the retriever cannot search for new queries.
-        """
+        """Index the corpora of some domains."""
         for domain in dict.fromkeys(domains):
             if domain not in self._searches:
                 self._searches[domain] = self._open(domain)
 
     def with_passages(self, docs: Sequence[Doc]) -> list[Doc]:
-        """Return the docs with the passages that their conversations find, and the queries.
-
-        Raises:
-            RagtasksError: as the retriever; the rewriter gave no reply, what it replied before is kept.
-        """
+        """Return the docs with the passages that their conversations find, and the queries."""
         if not docs:
             return []
         queries = self._queries([response_of(doc, "").task for doc in docs])
@@ -142,18 +122,7 @@ class CorpusSearch:
     """A retriever over the corpora of one benchmark; each is indexed when it is first needed, or prepared."""
 
     def __init__(self, benchmark: Benchmark, line: str, store: Path, secrets: Secrets) -> None:
-        """Choose the retriever.
-
-        Args:
-            benchmark: whose corpora are searched.
-            line: the retriever, as `ragtasks retrieve --retriever` takes it.
-            store: the run store, where indexes and the replies of listwise rerankers are kept.
-            secrets: variable -> key of a server.
-
-        Raises:
-            ConfigurationError: an unknown retriever or option. A missing library is none: it makes `missing`.
-            CacheError: the file of replies is needed and cannot be used.
-        """
+        """Choose the retriever."""
         from retrieval_cache import RunStore, parse
 
         self._benchmark = benchmark
@@ -181,11 +150,7 @@ class CorpusSearch:
         return {**self._description, **({"statistics": counted} if counted else {}), "unsearched": unsearched}
 
     def prepare(self, domains: Iterable[str]) -> None:
-        """Index the corpora of some domains; a warning says which cannot be searched, and why.
-
-        Raises:
-            ConfigurationError: a retriever that cannot search for new queries.
-        """
+        """Index the corpora of some domains; a warning says which cannot be searched, and why."""
         for domain in dict.fromkeys(domains):
             if not self.missing and domain not in self._retrievers and domain not in self._reasons:
                 self._open(domain)

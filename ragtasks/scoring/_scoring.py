@@ -66,11 +66,6 @@ class ResponseScorer:
 
         An encoder that was asked for and cannot be had is an error. The default one is not: without it the scores
         that rest on it are unscored, which a warning says now and the coverage says in every table.
-
-        Raises:
-            RagtasksError: the encoder that the configuration names is unknown, not there, or lacks a library; its
-                device cannot be had; a judge's endpoint lacks a library, or the harness does not know its kind of
-                model; what judges reply cannot be kept.
         """
         default = SAMPLE_ENCODER if benchmark.is_sample else DEFAULT_ENCODER
         self.encoder = config.encoder or default
@@ -110,11 +105,7 @@ class ResponseScorer:
             _LOGGER.warning("BERTScore and rb_alg will be unscored. %s", error)
 
     def _offline_detector(self) -> IdkDetector:
-        """Return who tells refusals where judges do not.
-
-        Raises:
-            RagtasksError: the encoder is asked for, and it, a library that it needs or its device cannot be had.
-        """
+        """Return who tells refusals where judges do not."""
         if self._config.idk != "encoder":
             return RuleBasedIdk(self.suite.known_refusals)
         detector = EncoderIdk(self.suite.known_refusals, self._config.encoder_device)
@@ -122,12 +113,7 @@ class ResponseScorer:
         return detector
 
     def prepare(self, domains: Iterable[str]) -> None:
-        """Do what scoring responses in some domains will need, so that what is missing shows before a model runs.
-
-        Raises:
-            ConfigurationError: a retriever that cannot be used, or no cluster where the encoder is to run.
-            MissingExtraError: ray is not installed, and the encoder is to run there.
-        """
+        """Do what scoring responses in some domains will need, so that what is missing shows before a model runs."""
         if self._search is not None:
             self._search.prepare(domains)
         if isinstance(self._bert, RayBertScorer):
@@ -267,18 +253,7 @@ def shared_scorer(
     suite: str | None = None,
     local_judge: LocalJudge | None = None,
 ) -> ResponseScorer:
-    """Return the one scorer of all harness tasks that share benchmark, files, configuration and suite.
-
-    Args:
-        benchmark: name.
-        root: its folder.
-        config: what to score with.
-        suite: name; default: the benchmark's own.
-        local_judge: loads judges of this process; None where there can be none.
-
-    Raises:
-        RagtasksError: as `ResponseScorer`.
-    """
+    """Return the one scorer of all harness tasks that share benchmark, files, configuration and suite."""
     opened = open_benchmark(benchmark, root)
     return ResponseScorer(opened, config, suite_named(suite or opened.suite), local_judge)
 
@@ -344,14 +319,7 @@ class RefusalLabels:
 
 
 def refusal_labels(responses: Sequence[Response], verdicts: Verdicts | None, rules: IdkDetector) -> RefusalLabels:
-    """Return who refuses to answer.
-
-    Args:
-        responses: what was answered.
-        verdicts: of judges that were asked about it; None: the rules decide.
-        rules: decide where there are no verdicts, and on each response that no judge gave one on. Judges that are split
-            gave some, and leave the response without a label.
-    """
+    """Return who refuses to answer."""
     if verdicts is None:
         return RefusalLabels(rules.detect(responses))
     labels = JudgeIdk(verdicts).detect(responses)
@@ -369,11 +337,7 @@ LocalJudge = Callable[[HarnessModel], Client]
 
 
 def ready_judge(judge: Judge, local_judge: LocalJudge | None) -> Endpoint | Client:
-    """Return what can be asked: an endpoint as it is, a model of this process as a client.
-
-    Raises:
-        RagtasksError: a library or a key is missing, or nothing loads a model of this process.
-    """
+    """Return what can be asked: an endpoint as it is, a model of this process as a client."""
     if isinstance(judge, Endpoint):
         for library in ("openai", "aiohttp"):
             if find_spec(library) is None:

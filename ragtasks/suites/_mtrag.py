@@ -68,9 +68,6 @@ def official(benchmark: Benchmark) -> Sequence[Rubric]:
 
     Whether a response asks what is meant is a question only where the benchmark has underspecified tasks. Without ragas
     RL_F alone is not asked, which a warning says now and its reason on every response.
-
-    Raises:
-        ConfigurationError: the official scripts are not with the benchmark's files, or are of another commit.
     """
     asks_back = any(task.answerability is Answerability.UNDERSPECIFIED for task in benchmark.tasks)
     names = [RB_LLM, IDK, *([CLARIFICATION] if asks_back else [])]

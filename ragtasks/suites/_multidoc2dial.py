@@ -68,12 +68,7 @@ def score(inputs: ScoringInputs) -> list[Scores]:
 
 
 def refusal_label(text: str, label: IdkLabel) -> IdkLabel:
-    """Return whether a response refuses: the token alone does, the token in a text does so in part, else `label`.
-
-    Args:
-        text: the response.
-        label: what the detector of the evaluation says.
-    """
+    """Return whether a response refuses: the token alone does, the token in a text does so in part, else `label`."""
     if is_token(text):
         return IdkLabel(IdkVerdict.YES, CANNOT_ANSWER)
     return IdkLabel(IdkVerdict.PARTIAL, CANNOT_ANSWER) if CANNOT_ANSWER in text.lower() else label

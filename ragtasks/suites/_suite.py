@@ -94,11 +94,7 @@ class Suite:
 
 @dataclass(frozen=True, slots=True)
 class SuiteMetric:
-    """A metric that can be added to a suite; `--metadata '{"metrics": [NAME]}'` does.
-
-    Raises:
-        ConfigurationError: a field of another kind.
-    """
+    """A metric that can be added to a suite; `--metadata '{"metrics": [NAME]}'` does."""
 
     metric: Metric
     """Its declaration."""
@@ -129,16 +125,7 @@ def metric_of_rubric(rubric: Rubric) -> SuiteMetric:
 
 
 def with_metric(suite: Suite, name: str, added: SuiteMetric) -> Suite:
-    """Return a suite with one more metric.
-
-    Args:
-        suite: which stays as it is.
-        name: of the suite.
-        added: what joins it.
-
-    Raises:
-        ConfigurationError: the suite has a metric of that name, or is none that it makes sense in.
-    """
+    """Return a suite with one more metric."""
     metric = added.metric.name
     if metric in {own.name for own in suite.metrics}:
         raise ConfigurationError(f"metric {metric!r} stands in the suite {name!r} already; leave it out")
@@ -213,11 +200,7 @@ _PLUS = "+"
 
 @functools.lru_cache(maxsize=16)
 def suite_named(name: str) -> Suite:
-    """Return the suite of a name, with the metrics that the name adds behind `+`.
-
-    Raises:
-        ConfigurationError: there is no such suite or metric; or what another package adds cannot be used.
-    """
+    """Return the suite of a name, with the metrics that the name adds behind `+`."""
     own, *added = name.split(_PLUS)
     suite = SUITES.get(own)
     for metric in added:

@@ -99,13 +99,7 @@ def _counted(sentences: Sequence[CitedSentence], label: IdkLabel) -> Scores:
 
 
 def judged_scores(verdicts: Verdicts, index: int, sentences: Sequence[CitedSentence]) -> Scores:
-    """Return the scores of one response that rest on judges: medians over the judges that gave one.
-
-    Args:
-        verdicts: under both rubrics, or that of nuggets alone: then support has no score.
-        index: place of the response among theirs.
-        sentences: what the response says and cites.
-    """
+    """Return the scores of one response that rest on judges: medians over the judges that gave one."""
     recalls = _over_judges(verdicts, index, NUGGET_ASSIGNMENT, NUGGET_SCORES, _nugget_scores)
     supports = (
         _over_judges(verdicts, index, CITATION_SUPPORT, SUPPORT_SCORES, partial(_support_scores, sentences))
@@ -122,15 +116,7 @@ def _over_judges(
     names: Sequence[str],
     scores_of: Callable[[Verdict, Response], Mapping[str, Score]],
 ) -> dict[str, Score]:
-    """Return score -> its median over the judges that gave one.
-
-    Args:
-        verdicts: under several rubrics.
-        index: place of the response among theirs.
-        rubric: the one that the scores rest on.
-        names: scores.
-        scores_of: verdict, response -> one judge's scores.
-    """
+    """Return score -> its median over the judges that gave one."""
     response = verdicts.responses[index]
     found = [scores_of(verdicts.verdict(index, rubric, judge), response) for judge in verdicts.judges]
     return {name: _median([scores[name] for scores in found]) for name in names}
@@ -171,12 +157,7 @@ def _score_2025(inputs: ScoringInputs) -> list[Scores]:
 
 
 def judged_part_scores(verdicts: Verdicts, index: int) -> Scores:
-    """Return the scores of one response over the parts of its narrative: medians over the judges that gave one.
-
-    Args:
-        verdicts: under the rubric of nuggets.
-        index: place of the response among theirs.
-    """
+    """Return the scores of one response over the parts of its narrative: medians over the judges that gave one."""
     return _over_judges(verdicts, index, NUGGET_ASSIGNMENT, SUB_NARRATIVE_SCORES, _over_parts)
 
 

@@ -67,11 +67,7 @@ def prompt_hashes(names: Sequence[str]) -> dict[str, str]:
 
 
 def is_made(folder: Path, made_by: Mapping[str, Any]) -> bool:
-    """Return whether a folder holds the synthesis that would be made; False where nothing is there.
-
-    Raises:
-        ConfigurationError: something else is there.
-    """
+    """Return whether a folder holds the synthesis that would be made; False where nothing is there."""
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return False
     manifest = folder / DETAILS / MANIFEST
@@ -94,17 +90,7 @@ def is_made(folder: Path, made_by: Mapping[str, Any]) -> bool:
 def publish_folder(
     folder: Path, files: Mapping[str, Iterable[bytes]], made_by: Mapping[str, Any], **metadata: Any
 ) -> None:
-    """Write files and a manifest, then give the folder its name in one step.
-
-    Args:
-        folder: not there, or empty.
-        files: path below the folder -> its pieces.
-        made_by: what decides the result; its hash is the folder's key.
-        metadata: what else the manifest says.
-
-    Raises:
-        CacheError: it cannot be written; nothing is left.
-    """
+    """Write files and a manifest, then give the folder its name in one step."""
     part = folder.with_name(f".{folder.name}.part")
     manifest = {"key": canonical_hash(made_by), "made_by": dict(made_by), **metadata}
     content = {**files, f"{DETAILS}/{MANIFEST}": [orjson.dumps(manifest, option=orjson.OPT_INDENT_2), b"\n"]}
@@ -123,11 +109,7 @@ def publish_folder(
 
 
 def write_synthesis(folder: Path, made: Synthesis) -> None:
-    """Write a synthesis as a benchmark, see the module, and check it as `ragtasks check` does.
-
-    Raises:
-        CacheError: it cannot be written.
-    """
+    """Write a synthesis as a benchmark, see the module, and check it as `ragtasks check` does."""
     files = {
         CONVERSATIONS: lines_of(map(_conversation, made.dialogues, [made.pool] * len(made.dialogues))),
         PASSAGES: lines_of(_passages(made.pool)),

@@ -59,19 +59,6 @@ def synthesize(
 
     Give it a client that keeps replies (`KeptReplies`): then a killed call goes on where it was, and the same replies
     give the same bytes.
-
-    Args:
-        root: folder of documents.
-        folder: where the benchmark goes; not there, or empty.
-        client: who writes.
-        settings: how.
-        price: what the client's tokens cost.
-        progress: told of every step.
-
-    Raises:
-        ConfigurationError: no documents, nothing to ask about, or a folder that holds something else.
-        JudgeError: a question got no reply; nothing was written, and what was answered is kept.
-        RagtasksError: as the client.
     """
     read = read_documents(
         root, folders_are_domains=settings.folders_are_domains, most_bytes=settings.most_bytes, progress=progress
@@ -215,11 +202,7 @@ class Settings:
     """Lists that dialogues are written from, the first ones of each domain in turn; None for all."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be done.
-
-        Raises:
-            ConfigurationError: an unknown name or a number out of range.
-        """
+        """Refuse what cannot be done."""
         _check_name("unit", self.unit, UNITS)
         _check_name("pool", self.pool, POOLS)
         if self.mtrag_s:
@@ -252,16 +235,7 @@ _ID_LENGTH = 32
 
 
 def write_mtrag_s(folder: Path, made: Synthesis, collection: str) -> None:
-    """Write dialogues as MTRAG-S has them, with the numbers that its loader checks; all at once or nothing.
-
-    Args:
-        folder: not there, or empty.
-        made: what was synthesized.
-        collection: one of `COLLECTIONS`.
-
-    Raises:
-        CacheError: it cannot be written.
-    """
+    """Write dialogues as MTRAG-S has them, with the numbers that its loader checks; all at once or nothing."""
     texts = {item.passage_id: f"{item.title}\n{item.text}" for own in made.pool.passages.values() for item in own}
     rows = [row for dialogue in made.dialogues for row in _rows(dialogue, made.pool, texts, collection)]
     counts = {

@@ -44,18 +44,7 @@ class Question(Generic[T]):
 
 
 def question_of(kind: str, read: Callable[[str], T], shown: Mapping[str, Any], **fields: Any) -> Question[T]:
-    """Return the question that a shipped template makes of texts.
-
-    Args:
-        kind: name of the template in `ragtasks/prompts/synthesis/`.
-        read: how the reply is read.
-        shown: texts, lists of texts or lists of objects of texts that others wrote. The template marks where they
-            begin and end with a code that stands in none of them.
-        fields: what else the template names.
-
-    Raises:
-        ConfigurationError: a field that the template lacks.
-    """
+    """Return the question that a shipped template makes of texts."""
     texts = [text for value in shown.values() for text in _texts(value)]
     code = code_of(*(texts or [""]))
     text = shipped_template(f"{_FOLDER}/{kind}").render(code=code, **shown, **fields)
@@ -74,29 +63,14 @@ class Asker:
     """A client, and what has been asked of it."""
 
     def __init__(self, client: Client, price: Price | None = None, progress: Progress = no_progress) -> None:
-        """Choose who is asked.
-
-        Args:
-            client: best one that keeps replies.
-            price: what its tokens cost.
-            progress: told after every reply.
-        """
+        """Choose who is asked."""
         self.client = client
         self.usage = Usage()
         """What was asked and paid so far."""
         self._price, self._progress = price, progress
 
     def ask(self, what: str, questions: Sequence[Question[T]]) -> list[T | Failure]:
-        """Return what each reply says, or why it cannot be used, in the order of the questions.
-
-        Args:
-            what: names the step for progress.
-            questions: none gives nothing.
-
-        Raises:
-            JudgeError: a question got no reply at all; what was answered is kept, and the next call asks the rest.
-            RagtasksError: as the client.
-        """
+        """Return what each reply says, or why it cannot be used, in the order of the questions."""
         states: list[_State[T]] = [_State(question) for question in questions]
         for _ in range(_ATTEMPTS):
             waiting = [state for state in states if state.is_open]
@@ -167,11 +141,7 @@ class UnreadableReplyError(UnparsableReplyError):
 
 
 def object_with(reply: str, key: str) -> dict[str, Any]:
-    """Return the last JSON object of a reply that has a key.
-
-    Raises:
-        UnreadableReplyError: prose, JSON that is cut off, or another object.
-    """
+    """Return the last JSON object of a reply that has a key."""
     values = json_values(reply)
     objects = [value for value in values if isinstance(value, dict) and key in value]
     if objects:
@@ -182,22 +152,14 @@ def object_with(reply: str, key: str) -> dict[str, Any]:
 
 
 def listed_texts(value: object, what: str) -> list[str]:
-    """Return the texts of a list, white space collapsed, blank ones left out.
-
-    Raises:
-        UnreadableReplyError: no list, or something else than texts in it.
-    """
+    """Return the texts of a list, white space collapsed, blank ones left out."""
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise UnreadableReplyError(f"{what}: no list of texts")
     return [text for item in value if (text := _collapsed(item))]
 
 
 def text_of(row: object, key: str) -> str:
-    """Return one text of an object, white space collapsed.
-
-    Raises:
-        UnreadableReplyError: no object, no such key, or no text under it.
-    """
+    """Return one text of an object, white space collapsed."""
     value = row.get(key) if isinstance(row, dict) else None
     text = _collapsed(value) if isinstance(value, str) else ""
     if not text:

@@ -62,17 +62,7 @@ class Written:
 def write_dialogues(
     lists: Sequence[tuple[Unit, ...]], asker: Asker, *, turns: int, question_types: Sequence[str] = QUESTION_TYPES
 ) -> Written:
-    """Return a dialogue for each list of units.
-
-    Args:
-        lists: what dialogues are written from, each list used once.
-        asker: who writes.
-        turns: most turns of a dialogue, at least 1; what a model writes beyond them is cut.
-        question_types: labels that questions may have.
-
-    Raises:
-        RagtasksError: as `Asker.ask`.
-    """
+    """Return a dialogue for each list of units."""
     opened = [Dialogue(f"d{number}", units[0].domain, units) for number, units in enumerate(lists, start=1)]
     left_out: list[LeftOut] = []
     first = _Step(asker, left_out)
@@ -221,10 +211,6 @@ def closest_units(claims: Sequence[str], units: Sequence[Unit]) -> tuple[Unit, .
 
     A claim is the unit of the same text, else the one that BM25 ranks first for it; one that shares no word with any
     is dropped.
-
-    Args:
-        claims: what a model says that a pair rests on, in its words.
-        units: what it was shown.
     """
     texts = {unit.text.casefold(): unit.unit_id for unit in units}
     exact = {texts[claim.casefold()] for claim in claims if claim.casefold() in texts}
@@ -279,17 +265,7 @@ class Pool:
 def make_unanswerable(
     dialogues: Sequence[Dialogue], pool: Pool, share: float, asker: Asker
 ) -> tuple[list[Dialogue], Pool, Counter[str]]:
-    """Return dialogues some of whose questions have no answer in the pool that is left, that pool, and counts.
-
-    Args:
-        dialogues: grounded ones.
-        pool: what their turns rest on.
-        share: of all turns that are to be unanswerable, 0 to 1; fewer become so where removal fails.
-        asker: says whether the passages that are still found hold an answer.
-
-    Raises:
-        RagtasksError: as `Asker.ask`.
-    """
+    """Return dialogues some of whose questions have no answer in the pool that is left, that pool, and counts."""
     wanted = round(share * sum(len(dialogue.turns) for dialogue in dialogues))
     counts: Counter[str] = Counter()
     if not wanted:

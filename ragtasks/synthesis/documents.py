@@ -65,13 +65,7 @@ class FileReader:
         )
 
     def read(self, path: Path) -> Extracted:
-        """Return the text of a file whose ending is one of `READERS`.
-
-        Raises:
-            OSError: it cannot be opened.
-            UnreadableFileError: no text can be had from it, or not within bounds.
-            MissingExtraError: the extra `synthesis` is not installed.
-        """
+        """Return the text of a file whose ending is one of `READERS`."""
         suffix = path.suffix.lower()
         if suffix not in _COSTLY:
             return extract(path.read_bytes(), suffix)
@@ -91,16 +85,7 @@ class FileReader:
 
 
 def extract(content: bytes, suffix: str) -> Extracted:
-    """Return the text of a file.
-
-    Args:
-        content: its bytes.
-        suffix: ending of its name in small letters, one of `READERS`.
-
-    Raises:
-        UnreadableFileError: no text can be had from it.
-        MissingExtraError: the extra `synthesis` is not installed.
-    """
+    """Return the text of a file."""
     found = READERS[suffix](content)
     text = _BLANK_LINES.sub("\n\n", _CONTROL.sub("", found.text.replace("\r\n", "\n").replace("\r", "\n"))).strip()
     if not text:
@@ -274,19 +259,7 @@ def read_documents(
     most_seconds: float = MOST_SECONDS,
     progress: Progress = no_progress,
 ) -> Documents:
-    """Return every document below a folder; hidden files and folders are not looked at, nothing outside is read.
-
-    Args:
-        root: folder with .txt, .md, .html and .pdf files, at any depth.
-        folders_are_domains: whether each folder directly below `root` is a domain of its own.
-        most_bytes: largest file that is read.
-        most_seconds: longest time for one file.
-        progress: told of every file.
-
-    Raises:
-        ConfigurationError: no such folder, or no document in it.
-        MissingExtraError: the extra `synthesis` is not installed.
-    """
+    """Return every document below a folder; hidden files and folders are not looked at, nothing outside is read."""
     if not root.is_dir():
         raise ConfigurationError(_no_documents(root, "no such folder"))
     files = [path for path in sorted(root.rglob("*")) if _is_taken(path) and not _is_hidden(path, root)]
@@ -430,11 +403,7 @@ class Cut:
     """Least Jaccard similarity of near-duplicates, 0.5 to 1."""
 
     def __post_init__(self) -> None:
-        """Refuse sizes that do not fit each other.
-
-        Raises:
-            ConfigurationError: a stride below 1 or above the size, or an unknown unit.
-        """
+        """Refuse sizes that do not fit each other."""
         if self.unit not in ("tokens", "sentences"):
             raise ConfigurationError(f"passages are cut by tokens or sentences, found {self.unit!r}")
         if not 1 <= self.stride <= self.size:
@@ -448,7 +417,6 @@ class DocumentPassage:
     passage: Passage
     """Id, text without the title, title."""
     document_id: str
-    """Its document."""
     domain: str
     """Its corpus."""
 
@@ -459,10 +427,6 @@ def cut_documents(
     """Return the passages that stay, in the order of the documents, and those that nearly repeat an earlier one.
 
     Near-duplicates are looked for within a domain; of a group the first passage stays.
-
-    Raises:
-        ConfigurationError: an unknown tokeniser, or a threshold out of range.
-        MissingExtraError: the tokeniser's library is not installed.
     """
     pieces = partial(_by_sentences, cut) if cut.unit == "sentences" else _token_cutter(cut)
     cut_up: dict[str, list[DocumentPassage]] = {}

@@ -51,11 +51,7 @@ class MultihopSettings:
     """Sets of claims that questions are written from; None for all."""
 
     def __post_init__(self) -> None:
-        """Refuse shares that cannot be.
-
-        Raises:
-            ConfigurationError: a share below 0, or one that leaves room for nothing else.
-        """
+        """Refuse shares that cannot be."""
         if not 0 <= self.null_share < 1:
             raise ConfigurationError(f"null queries are a share from 0 to below 1, found {self.null_share}")
 
@@ -69,20 +65,7 @@ def synthesize_multihop(
     price: Price | None = None,
     progress: Progress = no_progress,
 ) -> Outcome:
-    """Make a benchmark in MultiHop-RAG's format out of articles; otherwise as `synthesize`.
-
-    Args:
-        location: see `read_articles`.
-        folder: where the benchmark goes; not there, or empty.
-        client: who writes.
-        settings: how.
-        price: what the client's tokens cost.
-        progress: told of every step.
-
-    Raises:
-        ConfigurationError: no two articles that speak of the same, or a folder that holds something else.
-        RagtasksError: as `read_articles`, and as the client.
-    """
+    """Make a benchmark in MultiHop-RAG's format out of articles; otherwise as `synthesize`."""
     articles, unread = read_articles(location, progress)
     made_by = {
         "version": _VERSION,
@@ -176,11 +159,7 @@ class MultihopQuery:
 
 
 def write_queries(bridges: Sequence[Bridge], asker: Asker) -> tuple[list[MultihopQuery], Counter[str]]:
-    """Return the questions over bridges that pass, and counts of those that do not, by reason.
-
-    Raises:
-        RagtasksError: as `Asker.ask`.
-    """
+    """Return the questions over bridges that pass, and counts of those that do not, by reason."""
     wanted = [(bridge, kind) for bridge in bridges for kind in _kinds(bridge)]
     written = asker.ask("questions", [_question(bridge, kind) for bridge, kind in wanted])
     counts: Counter[str] = Counter()
@@ -249,11 +228,7 @@ def _read_check(reply: str) -> list[str]:
 def write_null_queries(
     articles: Sequence[Article], claims: Sequence[Claim], n: int, asker: Asker
 ) -> tuple[list[MultihopQuery], Counter[str]]:
-    """Return up to `n` questions about entities and sources that no article names, and counts of what was dropped.
-
-    Raises:
-        RagtasksError: as `Asker.ask`.
-    """
+    """Return up to `n` questions about entities and sources that no article names, and counts of what was dropped."""
     topics = list(dict.fromkeys(claim.topic for claim in claims))[:n]
     names = dict.fromkeys([*(claim.entity for claim in claims), *(article.source for article in articles)])
     texts = (f"{article.source}\n{article.title}\n{article.body}" for article in articles)
@@ -327,11 +302,7 @@ class Bridge:
 
 
 def find_claims(articles: Sequence[Article], asker: Asker) -> tuple[list[Claim], list[LeftOut], Counter[str]]:
-    """Return the claims of all articles, pieces without a usable reply, and counts of what was dropped.
-
-    Raises:
-        RagtasksError: as `Asker.ask`.
-    """
+    """Return the claims of all articles, pieces without a usable reply, and counts of what was dropped."""
     pieces = [
         (article, piece)
         for article in articles
@@ -429,17 +400,7 @@ class Article:
 
 
 def read_articles(location: Path, progress: Progress = no_progress) -> tuple[list[Article], list[LeftOut]]:
-    """Return articles and what could not be read.
-
-    Args:
-        location: a file in the format of MultiHop-RAG's `corpus.json`; or a folder of documents, where the folder that
-            a document stands in is its source and category, and the time of its file when it was published.
-        progress: told of every file.
-
-    Raises:
-        BenchmarkFileError: a corpus that breaks the format; every error is named.
-        ConfigurationError: a folder without documents.
-    """
+    """Return articles and what could not be read."""
     if location.is_file():
         return _of_corpus(location), []
     found = read_documents(location, folders_are_domains=True, progress=progress)

@@ -49,11 +49,7 @@ class Extraction:
 
 
 def extract_propositions(passages: Sequence[DocumentPassage], asker: Asker) -> Extraction:
-    """Return the propositions of passages; one that several passages give stands once, with all of them.
-
-    Raises:
-        RagtasksError: as `Asker.ask`.
-    """
+    """Return the propositions of passages; one that several passages give stands once, with all of them."""
     found = asker.ask("propositions", [_question(item) for item in passages])
     counts: Counter[str] = Counter()
     left_out: list[LeftOut] = []

@@ -61,20 +61,7 @@ def retrieval_tables(
     rewriter: Rewriter | None = None,
     progress: Progress = no_progress,
 ) -> tuple[Table, ...]:
-    """Return the means over all judged questions, and with several domains those of each.
-
-    Args:
-        benchmark: one with judgements; each question is searched in the corpus of its domain.
-        retrievers: lines that choose them, such as `hybrid(bm25,dense:minilm)` for reciprocal rank fusion.
-        forms: query forms as `ragtasks retrieve` takes them.
-        place: the benchmark again, and where its runs are kept.
-        rewriter: who rewrites for the form `llm_rewrite`.
-        progress: told of rewriting, encoding and searching.
-
-    Raises:
-        RagtasksError: no question is judged, an unknown retriever or form, a library that is missing, a rewriter that
-            does not answer, or broken files.
-    """
+    """Return the means over all judged questions, and with several domains those of each."""
     qrels = relevant(benchmark)
     domains = {task.task_id: task.domain for task in benchmark.tasks if task.task_id in qrels}
     if not domains:
@@ -168,24 +155,7 @@ def quality_section(
     rewriter: Rewriter | None = None,
     secrets: Secrets = no_secrets,
 ) -> Section:
-    """Return the tables of a synthesized benchmark: all dialogues beside published ones, then each.
-
-    Args:
-        folder: what a synthesis, or a review of one, left.
-        relevance: adds the table of QRelScore.
-        retrievers: lines of retrievers that questions are searched with; adds the tables of retrieval.
-        queries: query forms of these searches.
-        progress: told of what takes time.
-        store: where runs and indexes of these searches are kept; default: nowhere.
-        rewriter: who rewrites for the query form `llm_rewrite`.
-        secrets: variable -> key of a server.
-
-    Raises:
-        ConfigurationError: the folder holds no synthesis, or an unknown retriever or query form.
-        BenchmarkFileError: its files are broken.
-        MissingExtraError: a library that a retriever needs is not installed.
-        JudgeError: the rewriter does not answer, or rewrites too little.
-    """
+    """Return the tables of a synthesized benchmark: all dialogues beside published ones, then each."""
     removed = _removed(folder)
     by_dialogue: dict[str, list[Task]] = {}
     benchmark = open_benchmark("custom", folder)
@@ -326,16 +296,7 @@ class QRelScore:
     """The two models; one pair of texts at a time."""
 
     def __init__(self, encoder: str, language_model: str) -> None:
-        """Load the models.
-
-        Args:
-            encoder: `minilm`, a name on the Hugging Face hub, or a folder.
-            language_model: a causal one: a name on the Hugging Face hub, or a folder.
-
-        Raises:
-            ConfigurationError: there is no such model.
-            MissingExtraError: transformers, sentence-transformers or the package of `minilm` is not installed.
-        """
+        """Load the models."""
         self.models = (encoder, language_model)
         # Only this implementation gives its attention away.
         loaded = load_model("SentenceTransformer", encoder, _PURPOSE, model_kwargs={"attn_implementation": "eager"})
@@ -416,13 +377,7 @@ _PUBLISHED_RELEVANCE = {"as asked": ("0.33", "0.36"), "standing alone": ("0.36",
 
 
 def relevance_table(benchmark: Benchmark, measure: QRelScore, progress: Progress = no_progress) -> Table:
-    """Return the means over all questions whose answers rest on passages.
-
-    Args:
-        benchmark: one whose questions have references.
-        measure: the models.
-        progress: told after every question.
-    """
+    """Return the means over all questions whose answers rest on passages."""
     tasks = [task for task in benchmark.tasks if task.references]
     forms = {"as asked": [task.question for task in tasks], "standing alone": [_alone(task) for task in tasks]}
     rows = []

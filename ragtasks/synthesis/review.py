@@ -59,7 +59,6 @@ class Review:
     """A decision with who took it."""
 
     reviewer: str
-    """Who."""
     pair_id: str
     """On what."""
     decision: Decision
@@ -74,17 +73,7 @@ class Review:
 
 
 def decide(pair: Pair, choice: str, texts: Mapping[str, str], note: str = "") -> Decision:
-    """Return the decision of what a page sent; an edit that changes nothing accepts the pair.
-
-    Args:
-        pair: what it is about.
-        choice: `accept`, `edit` or `reject`.
-        texts: with an edit: `question`, `standalone` and `answer`.
-        note: why; what is over the limit is cut off.
-
-    Raises:
-        DecisionError: another choice, or a text that is empty or too long.
-    """
+    """Return the decision of what a page sent; an edit that changes nothing accepts the pair."""
     if choice not in CHOICES:
         raise DecisionError(f"A decision is one of: {', '.join(CHOICES)}.")
     edited: dict[str, str] = {}
@@ -100,12 +89,7 @@ def decide(pair: Pair, choice: str, texts: Mapping[str, str], note: str = "") ->
 
 
 def read_reviews(pairs: Sequence[Pair], rows: Sequence[tuple[str, str, str, float]]) -> tuple[list[Review], int]:
-    """Return each reviewer's last decision on each of these very pairs, and how many rows are about other texts.
-
-    Args:
-        pairs: those of the benchmark as it is.
-        rows: (reviewer, pair id, content, time), oldest first, as `VoteStore.reviews` gives them.
-    """
+    """Return each reviewer's last decision on each of these very pairs, and how many rows are about other texts."""
     versions = {pair.pair_id: pair.version for pair in pairs}
     found: dict[tuple[str, str], Review] = {}
     n_others = 0
@@ -134,11 +118,7 @@ def review_row(review: Review) -> dict[str, Any]:
 
 
 def write_reviews(path: Path, reviews: Sequence[Review]) -> None:
-    """Write decisions as JSON lines, the whole file or nothing.
-
-    Raises:
-        CacheError: it cannot be written.
-    """
+    """Write decisions as JSON lines, the whole file or nothing."""
     write_atomically(path, b"".join(orjson.dumps(review_row(one)) + b"\n" for one in reviews))
 
 
@@ -179,12 +159,7 @@ class Pair:
 
 
 def read_pairs(folder: Path) -> tuple[Pair, ...]:
-    """Return the pairs of a benchmark in the custom format, in the order of its conversations.
-
-    Raises:
-        ConfigurationError: there is no such folder.
-        BenchmarkFileError: its files are broken.
-    """
+    """Return the pairs of a benchmark in the custom format, in the order of its conversations."""
     tasks = open_benchmark("custom", folder).tasks
     return tuple(Pair(number, task) for number, task in enumerate(tasks, start=1))
 
@@ -195,13 +170,7 @@ _EVERYBODY = "all reviewers"
 
 
 def review_section(title: str, pairs: Sequence[Pair], reviews: Sequence[Review]) -> Section:
-    """Return the tables of a review: decisions by reviewer, agreement of every two reviewers and of all.
-
-    Args:
-        title: name of the benchmark.
-        pairs: what is reviewed.
-        reviews: one a reviewer and pair.
-    """
+    """Return the tables of a review: decisions by reviewer, agreement of every two reviewers and of all."""
     by_reviewer: dict[str, dict[str, Review]] = {}
     for review in reviews:
         by_reviewer.setdefault(review.reviewer, {})[review.pair_id] = review
@@ -279,18 +248,7 @@ class _Kept:
 
 
 def export_reviewed(folder: Path, out: Path, reviews: Sequence[Review]) -> tuple[str, ...]:
-    """Write the benchmark that a review leaves, all of it at once, and return what to say of it.
-
-    Args:
-        folder: the benchmark that was reviewed.
-        out: where the new one goes; not there, or empty.
-        reviews: decisions on it, one a reviewer and pair; where several decided, one rejection removes the pair.
-
-    Raises:
-        ConfigurationError: nothing is kept, or `out` holds something else.
-        BenchmarkFileError: the files of `folder` are broken.
-        CacheError: it cannot be written.
-    """
+    """Write the benchmark that a review leaves, all of it at once, and return what to say of it."""
     pairs = read_pairs(folder)
     decisions: dict[str, list[Review]] = {pair.pair_id: [] for pair in pairs}
     for one in reviews:

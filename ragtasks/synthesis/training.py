@@ -88,11 +88,7 @@ class Fitting:
 
 
 def needs_new_folder(folder: Path) -> None:
-    """Refuse a folder that holds something.
-
-    Raises:
-        ConfigurationError: it does.
-    """
+    """Refuse a folder that holds something."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         shutil.rmtree(_work_folder(folder), ignore_errors=True)  # a kill may leave it after the last step
         raise ConfigurationError(f"{folder} is there already: name another folder with --out, or remove it")
@@ -104,12 +100,6 @@ def fit(
     """Return a trainer whose model is fitted, and what happened: epochs, best validation loss.
 
     Checkpoints stand beside `folder`; a killed call with the same `made_by` goes on from the last whole one.
-
-    Args:
-        make_trainer: folder for checkpoints -> a trainer of transformers or sentence-transformers.
-        folder: where the model goes in the end.
-        made_by: everything that decides the weights.
-        progress: told after every epoch.
     """
     work = _work_folder(folder)
     _keep_only(work, canonical_hash(made_by))
@@ -141,11 +131,6 @@ def publish_model(folder: Path, save: Callable[[Path], None], score: Callable[[P
     """Give a model its folder in one step, remove its checkpoints, and return its scores.
 
     It is scored before it has its name, so that a killed call never leaves a model whose scores nobody saw.
-
-    Args:
-        folder: where the model goes.
-        save: writes it into a folder.
-        score: measures the model of a folder.
     """
     part = _work_folder(folder) / folder.name  # results name a model by its folder
     shutil.rmtree(part, ignore_errors=True)
@@ -259,21 +244,7 @@ def train_rewriter(
     max_source_tokens: int = MAX_SOURCE_TOKENS,
     progress: Progress = no_progress,
 ) -> TrainedOne:
-    """Train a rewriter on a benchmark's rewritten questions; a killed call goes on from its last checkpoint.
-
-    Args:
-        benchmark: one whose questions have standalone forms, such as a synthesized one.
-        base: name on the Hugging Face hub or folder of the model that is trained.
-        folder: where the rewriter goes; not there, or empty.
-        fitting: how long and how fast.
-        is_conditional: whether replies begin with `rewrite:` or `no_rewrite`.
-        max_source_tokens: tokens that are read of question and conversation.
-        progress: told after every epoch.
-
-    Raises:
-        ConfigurationError: too few dialogues, no standalone questions, an unknown model, or a folder that is taken.
-        MissingExtraError: the extra `train` is not installed.
-    """
+    """Train a rewriter on a benchmark's rewritten questions; a killed call goes on from its last checkpoint."""
     needs_new_folder(folder)
     gold = build_queries(benchmark, "rewrite").texts
     asked = [task for task in benchmark.tasks if len(task.messages) > 1]
@@ -306,13 +277,7 @@ def train_rewriter(
 
 
 def score_rewriter(rewriter: TrainedRewriter, tasks: Sequence[Task], gold: Any) -> RewriterScores:
-    """Return how a rewriter does on tasks, at least one of which is no first turn.
-
-    Args:
-        rewriter: a trained one, or one that is not.
-        tasks: what is asked.
-        gold: task id -> standalone question.
-    """
+    """Return how a rewriter does on tasks, at least one of which is no first turn."""
     asked = [task for task in tasks if len(task.messages) > 1]
     rewriter.generate([source_text(asked[0])])  # weights are read, and what is slow once is done
     begin = time.perf_counter()
@@ -437,20 +402,7 @@ def train_retriever(
     form: str = FORM,
     progress: Progress = no_progress,
 ) -> TrainedRetriever:
-    """Train a bi-encoder on a benchmark's questions and relevant passages; a killed call goes on.
-
-    Args:
-        benchmark: one with judgements, such as a synthesized one.
-        base: `minilm`, a name on the Hugging Face hub, or a folder.
-        folder: where the model goes; not there, or empty.
-        fitting: how long and how fast.
-        form: query form that questions are read in.
-        progress: told after every epoch.
-
-    Raises:
-        ConfigurationError: too few dialogues, no judgements, an unknown model or form, or a folder that is taken.
-        MissingExtraError: the extra `train` is not installed.
-    """
+    """Train a bi-encoder on a benchmark's questions and relevant passages; a killed call goes on."""
     needs_new_folder(folder)
     queries = build_queries(benchmark, form).texts
     qrels = relevant(benchmark)
@@ -479,12 +431,7 @@ def train_retriever(
 
 
 def relevant(benchmark: Benchmark) -> dict[str, list[str]]:
-    """Return task id -> ids of what is relevant to it, for the tasks that have something.
-
-    Raises:
-        ConfigurationError: the benchmark has no judgements.
-        BenchmarkFileError: its file of them is broken.
-    """
+    """Return task id -> ids of what is relevant to it, for the tasks that have something."""
     side = retrieval_side(benchmark.name)
     found: dict[str, list[str]] = {}
     for domain in side.domains_of(benchmark.tasks):
@@ -501,15 +448,7 @@ def score_retriever(
     queries: Mapping[str, str],
     progress: Progress = no_progress,
 ) -> dict[str, float]:
-    """Return the mean of each of `MEASURES` over tasks, each searched in the corpus of its domain; 0 to 1.
-
-    Args:
-        benchmark: whose corpora are searched.
-        tasks: judged ones.
-        retriever: a fresh one; it is indexed anew for each domain.
-        queries: task id -> text.
-        progress: told of encoding and searching.
-    """
+    """Return the mean of each of `MEASURES` over tasks, each searched in the corpus of its domain; 0 to 1."""
     qrels = relevant(benchmark)
     run: dict[str, tuple[Ranked, ...]] = {}
     for domain in dict.fromkeys(task.domain for task in tasks):
@@ -594,11 +533,7 @@ class Split:
 
 
 def split_by_dialogue(tasks: Sequence[Task], seed: int) -> Split:
-    """Return tasks in three sets that share no dialogue, each with one at least.
-
-    Raises:
-        ConfigurationError: fewer than five dialogues.
-    """
+    """Return tasks in three sets that share no dialogue, each with one at least."""
     names = list(dict.fromkeys(task.conversation_id for task in tasks))
     if len(names) < _LEAST_DIALOGUES:
         raise ConfigurationError(

@@ -62,11 +62,7 @@ def _candidate_rows(row: dict[str, Any], seen: set[str]) -> Iterator[Row]:
 
 
 def raw_lines(path: Path) -> Iterator[tuple[int, bytes | str]]:
-    """Yield number and bytes of each line of a file that is not blank, and where it stops to be readable, the reason.
-
-    Args:
-        path: JSON lines, plain or compressed; blank lines are passed over, as at the end of many files.
-    """
+    """Yield number and bytes of each line of a file that is not blank, and where it stops to be readable, the reason."""
     number = 0
     try:
         with _opened(path) as stream:
@@ -120,16 +116,7 @@ _KINDS = (*_JSON_LINES, ".parquet")
 
 
 def placed_rows(location: str, fields: Fields) -> Iterator[Placed]:
-    """Yield the rows of a corpus with their places, in its own order, in constant memory.
-
-    Args:
-        location: as listed in the module's description.
-        fields: columns that a columnar container reads; others are left on the disk.
-
-    Raises:
-        BenchmarkFileError: nothing is there.
-        ConfigurationError: the name is of no known kind, or a folder does not say which of its files to read.
-    """
+    """Yield the rows of a corpus with their places, in its own order, in constant memory."""
     if location.startswith(HUB):
         yield from hub_rows(location, fields)
         return

@@ -79,20 +79,7 @@ def read_rows(
 
 
 def read_corpus(location: str, fields: Fields = DEFAULT_FIELDS, blank: Blank = "refuse") -> Iterator[Passage]:
-    """Yield the passages of a corpus in its own order, in one pass; eight bytes a passage are kept.
-
-    Args:
-        location: file, folder or `hf:` name; `retrieval_cache.corpora` has the rule on names.
-        fields: what the fields are called. Whole numbers are taken as ids too.
-        blank: what happens to a passage without text. The official `cloud` corpus of MTRAG has such (3 of the 13,297
-            passages of its pooled copy), and so have corpora of BEIR: there say `skip`.
-
-    Raises:
-        BenchmarkFileError: nothing there, a corrupt container, no passages or none with a text, or passages that cannot
-            be used: no JSON, an id or text that is missing, an id that holds white space (a TREC run could not name
-            it) or stands twice.
-        ConfigurationError: a name of no known kind.
-    """
+    """Yield the passages of a corpus in its own order, in one pass; eight bytes a passage are kept."""
     for passage, _ in read_rows(location, fields, blank):
         yield passage
 
@@ -217,11 +204,7 @@ class WholeCorpus:
     """Every passage of a corpus, read and checked once before anything else."""
 
     def __init__(self, location: str, progress: Progress = no_progress) -> None:
-        """Survey a corpus.
-
-        Raises:
-            RagtasksError: as `survey_corpus`.
-        """
+        """Survey a corpus."""
         # The official cloud corpus has three passages without text: there is nothing to find in them.
         self._location = location
         self._survey = survey_corpus(location, blank="skip", progress=progress)
@@ -245,15 +228,6 @@ def open_source(
 
     A folder of JSON-lines shards of which the retriever names the passages beforehand is looked through for these;
     any other corpus is read whole.
-
-    Args:
-        location: as for `read_corpus`.
-        named: gives the ids that the retriever may rank, None where it needs every passage; asked for shards only.
-        folder_of: gives the folder for what is kept, by a hash.
-        progress: told of every step.
-
-    Raises:
-        RagtasksError: the corpus or the retriever's file is missing or broken.
     """
     ids = named() if shards_of(location) else None
     return WholeCorpus(location, progress) if ids is None else SegmentSource(location, ids, folder_of, progress)
@@ -291,14 +265,7 @@ class SegmentSource:
         folder_of: Callable[[str], Path],
         progress: Progress = no_progress,
     ) -> None:
-        """Name the folder; nothing is read before it is needed.
-
-        Args:
-            location: folder of JSON-lines shards, each line with `docid` and `segment` (or `_id` and `text`).
-            named: ids of the segments that are looked up.
-            folder_of: gives the folder in which what was found is kept, for a hash of `named`.
-            progress: told of every shard.
-        """
+        """Name the folder; nothing is read before it is needed."""
         self._location = location
         self._shards = shards_of(location)
         self._named = named
@@ -325,13 +292,7 @@ class SegmentSource:
         return self._by_shard("checksum", _sha256)
 
     def passages(self) -> Iterator[Passage]:
-        """Yield the named segments, in the order of the source; a second call reads what the first one kept.
-
-        Raises:
-            BenchmarkFileError: named segments that are missing (all are listed), that stand twice or have no text; a
-                shard that cannot be read on; lines that are no JSON: all errors of all shards.
-            CacheError: the disk is full, or what was kept is corrupt.
-        """
+        """Yield the named segments, in the order of the source; a second call reads what the first one kept."""
         folder = self._folder_of(canonical_hash({"format": _FORMAT, "named": sorted(self._named)}))
         kept = {shard: folder / f"{self._sums[shard]}.jsonl" for shard in self._shards}
         wanted = frozenset(passage_id.encode() for passage_id in self._named)

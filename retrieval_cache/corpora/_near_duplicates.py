@@ -80,17 +80,7 @@ def near_duplicates(
     progress: Progress = no_progress,
     width: int = SHINGLE_WORDS,
 ) -> NearDuplicates:
-    """Return the groups of passages whose word shingles overlap by at least `threshold`; none for an empty corpus.
-
-    Args:
-        read: starts the corpus anew; called twice, and must give the same passages both times.
-        threshold: least Jaccard similarity, 0.5 to 1.
-        progress: told of every 4,096 passages.
-        width: words of a shingle, at least 1.
-
-    Raises:
-        ConfigurationError: a threshold or width out of range.
-    """
+    """Return the groups of passages whose word shingles overlap by at least `threshold`; none for an empty corpus."""
     if not 0.5 <= threshold <= 1:
         raise ConfigurationError(f"near-duplicates need a threshold from 0.5 to 1, found {threshold}")
     if width < 1:

@@ -46,15 +46,7 @@ def plain_tokenizer(text: str) -> list[Span]:
 
 
 def encoder_tokenizer(name: str) -> Tokenizer:
-    """Return the tokeniser of an encoder, without its special tokens and without its limit on length.
-
-    Args:
-        name: a folder or a `tokenizer.json`, else a model's name on the Hugging Face hub.
-
-    Raises:
-        ConfigurationError: there is none by that name.
-        MissingExtraError: `tokenizers` is not installed.
-    """
+    """Return the tokeniser of an encoder, without its special tokens and without its limit on length."""
     try:
         from tokenizers import Tokenizer as Loaded
     except ImportError as error:
@@ -86,19 +78,7 @@ def segment(
     tokenizer: Tokenizer = plain_tokenizer,
     title_in_text: bool = True,
 ) -> Iterator[Passage]:
-    """Yield the passages of one document, in its order; a document of white space only has none.
-
-    Args:
-        document: id, whole text, title and url; passages inherit the last two.
-        size: most tokens in a passage; all but the last have exactly so many.
-        overlap: tokens that a passage shares with the one before it; 0 to size - 1.
-        tokenizer: what a token is.
-        title_in_text: begin every text with the title and a line end, as the official corpora do (with an empty
-            title the line end alone). The offsets count the document only.
-
-    Raises:
-        ConfigurationError: sizes that do not fit each other.
-    """
+    """Yield the passages of one document, in its order; a document of white space only has none."""
     if not 0 <= overlap < size:
         raise ConfigurationError(f"segmenting needs 0 <= overlap < size, found overlap {overlap}, size {size}")
     for start, end in _windows(document.text, tokenizer(document.text), size, size - overlap):
@@ -165,16 +145,7 @@ STRIDE = 5
 def segment_lines(
     documents: Iterable[tuple[Passage, Mapping[str, Any]]], size: int = SENTENCES, stride: int = STRIDE
 ) -> Iterator[bytes]:
-    """Yield the lines of a file of segments; a document of white space only has none.
-
-    Args:
-        documents: each with the row that it was read from, for its headings.
-        size: most sentences in a segment; all but a document's last have exactly so many.
-        stride: sentences from the start of one to that of the next, 1 to `size`.
-
-    Raises:
-        ConfigurationError: sizes that do not fit each other.
-    """
+    """Yield the lines of a file of segments; a document of white space only has none."""
     if not 1 <= stride <= size:
         raise ConfigurationError(f"segmenting needs 1 <= stride <= sentences, found stride {stride}, sentences {size}")
     offset = 0

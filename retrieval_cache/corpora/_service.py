@@ -22,11 +22,7 @@ _SHOWN_GROUPS = 20
 
 
 def describe_corpus(location: str) -> list[str]:
-    """Return what a corpus holds, a line each; an error anywhere in it is an error.
-
-    Raises:
-        BenchmarkFileError: a corrupt file, a passage without id, or one that stands twice.
-    """
+    """Return what a corpus holds, a line each; an error anywhere in it is an error."""
     with progress_bars() as progress:
         survey = survey_corpus(location, blank="skip", progress=progress)
     mean = survey.n_characters / survey.n_passages
@@ -37,12 +33,7 @@ def describe_corpus(location: str) -> list[str]:
 
 
 def describe_duplicates(location: str, threshold: float, width: int = SHINGLE_WORDS) -> list[str]:
-    """Return the groups of near-duplicates of a corpus, the largest first, a line each below one that says so.
-
-    Raises:
-        BenchmarkFileError: as `describe_corpus`.
-        ConfigurationError: a threshold or width out of range.
-    """
+    """Return the groups of near-duplicates of a corpus, the largest first, a line each below one that says so."""
     found = _duplicates(location, threshold, width)
     shown = [
         ", ".join(
@@ -64,16 +55,6 @@ def deduplicate_corpus(location: str, target: Path, threshold: float, width: int
     """Write a corpus without the passages that repeat another, and return what was left out, a line each.
 
     The first passage of each group stays; its row is written as it was read. Passages without text are left out.
-
-    Args:
-        location: a corpus, in any format that `read_corpus` takes.
-        target: JSON lines to write, atomically.
-        threshold: least Jaccard similarity of passages that belong together.
-        width: words of a shingle.
-
-    Raises:
-        BenchmarkFileError: the corpus cannot be read, or the target cannot be written.
-        ConfigurationError: a threshold or width out of range.
     """
     found = _duplicates(location, threshold, width)
     rows = ((passage.passage_id, row) for passage, row in read_rows(location, blank="skip"))
@@ -99,35 +80,12 @@ def _not_compared(found: NearDuplicates) -> dict[str, int]:
 
 
 def segment_corpus_by_sentences(location: str, target: Path, sentences: int, stride: int) -> int:
-    """Write windows of sentences as in MS MARCO V2.1's segmented corpus and return how many there are.
-
-    Args:
-        location: documents, in any format that `read_corpus` takes.
-        target: JSON lines to write, atomically.
-        sentences: most sentences in a segment.
-        stride: sentences from the start of one to that of the next.
-
-    Raises:
-        BenchmarkFileError: the documents cannot be read, or the target cannot be written.
-        ConfigurationError: sizes that do not fit.
-    """
+    """Write windows of sentences as in MS MARCO V2.1's segmented corpus and return how many there are."""
     return _write(target, segment_lines(read_rows(location, blank="skip"), sentences, stride))
 
 
 def segment_corpus(location: str, target: Path, size: int, overlap: int, tokenizer: str | None) -> int:
-    """Write the passages of a corpus of documents as JSON lines and return how many there are.
-
-    Args:
-        location: documents, in any format that `read_corpus` takes.
-        target: file to write, atomically.
-        size: most tokens in a passage.
-        overlap: tokens shared by neighbours.
-        tokenizer: name or folder of a Hugging Face tokeniser; None for words and signs.
-
-    Raises:
-        BenchmarkFileError: the documents cannot be read, or the target cannot be written.
-        ConfigurationError: sizes that do not fit, or an unknown tokeniser.
-    """
+    """Write the passages of a corpus of documents as JSON lines and return how many there are."""
     cut = encoder_tokenizer(tokenizer) if tokenizer else plain_tokenizer
     documents = read_corpus(location, blank="skip")
     return _write(target, _lines(segment_all(documents, size, overlap, cut)))
@@ -155,11 +113,7 @@ _COLUMNS = ("domain", "documents", "passages", "passages a document", "words a p
 
 
 def corpora_tables(benchmark: Benchmark) -> Sequence[Table]:
-    """Return one table with a row for each corpus that is there; () where the benchmark has none.
-
-    Raises:
-        BenchmarkFileError: a corpus is corrupt, or a passage cannot be used.
-    """
+    """Return one table with a row for each corpus that is there; () where the benchmark has none."""
     try:
         side = retrieval_side(benchmark.name)
     except ConfigurationError:

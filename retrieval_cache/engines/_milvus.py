@@ -71,21 +71,7 @@ class MilvusRetriever:
         token: str | None = None,
         timeout_seconds: float = 60.0,
     ) -> None:
-        """Choose a place and what is searched there; nothing is opened before it is needed.
-
-        Args:
-            uri: a path that ends in `.db` (milvus-lite, in this process), or `http(s)://host:port`.
-            mode: one of `MODES`.
-            encoder: for `dense` and `hybrid`: what follows `dense:` in the line of a dense retriever, or one itself.
-            analyzer: for `bm25` and `hybrid`: `bm25` or `bm25-standard`, the retriever whose terms it shares.
-            collection: start of the collection's name; the rest is the hash of what it holds, so no corpus meets
-                another one's vectors.
-            token: of the server; as user and password in `uri` it is never shown or recorded.
-            timeout_seconds: for the connection.
-
-        Raises:
-            ConfigurationError: unknown mode or analyser, no encoder where one is needed, or one where none is.
-        """
+        """Choose a place and what is searched there; nothing is opened before it is needed."""
         if mode not in MODES:
             raise ConfigurationError(f"unknown Milvus mode {mode!r}: {close_matches(mode, MODES)}")
         self._uri, self._mode, self._prefix, self._analyzer = uri, mode, collection, analyzer
@@ -116,11 +102,7 @@ class MilvusRetriever:
         return canonical("milvus", without_secrets(self._uri), **options)
 
     def describe(self) -> Mapping[str, Any]:
-        """Return what decides the rankings; the place, which decides none, is not in it. Loads an encoder.
-
-        Raises:
-            RagtasksError: as the encoder.
-        """
+        """Return what decides the rankings; the place, which decides none, is not in it. Loads an encoder."""
         if self._parts:
             return {**self._fused.describe(), "retriever": "milvus"}
         return {"retriever": "milvus", "mode": self._mode, "search": "exact", "of": dict(self._vectors.describe())}
@@ -130,13 +112,7 @@ class MilvusRetriever:
         return self._encoder is not None and self._encoder.encode_with(fill, place)
 
     def index(self, passages: Iterable[Passage], folder: Path, progress: Progress = no_progress) -> None:
-        """Make the corpus's vectors in `folder` and store them in Milvus, going on where a killed call stopped.
-
-        Raises:
-            MissingExtraError: pymilvus, or a library of the vectors, is not installed.
-            BenchmarkFileError: a passage without text, where vectors are dense.
-            CacheError: Milvus does not answer, a collection that is in the way, a full disk.
-        """
+        """Make the corpus's vectors in `folder` and store them in Milvus, going on where a killed call stopped."""
         if self._parts:
             self._fused.index(passages, folder, progress)
             return
@@ -153,10 +129,6 @@ class MilvusRetriever:
         """Return the best `k` passages of each query.
 
         More than 16,384 passages that tie at the cut are cut as Milvus orders them.
-
-        Raises:
-            CacheError: called before `index`, or Milvus does not answer.
-            ConfigurationError: `k` is below 1 or above 16,384.
         """
         if not 1 <= k <= MOST_HITS:
             raise ConfigurationError(f"k must be from 1 to {MOST_HITS}, as Milvus gives no more; found {k}")
@@ -245,12 +217,7 @@ class Server:
 
     @property
     def client(self) -> Any:
-        """The open client.
-
-        Raises:
-            MissingExtraError: pymilvus, or milvus-lite for an embedded file, is not installed.
-            CacheError: nobody answers, or the embedded file is in use by another process.
-        """
+        """The open client."""
         if self._client is None:
             self._client = self._connected()
         return self._client
@@ -312,11 +279,7 @@ class Collection:
     """The vectors of one corpus."""
 
     def __init__(self, server: Server, name: str, dimension: int | None) -> None:
-        """Open a collection, or create it.
-
-        Raises:
-            CacheError: another collection has this name, or vectors of another width; nobody answers.
-        """
+        """Open a collection, or create it."""
         self._server, self._name, self._dimension = server, name, dimension
         with self._reporting("open the collection"):
             if server.client.has_collection(name):
@@ -361,16 +324,7 @@ class Collection:
     def fill(
         self, n_rows: int, stored: Callable[[int], Iterator[tuple[int, Vector]]], told: Callable[[int], None]
     ) -> None:
-        """Store the rows that are not there yet.
-
-        Args:
-            n_rows: rows of the whole corpus.
-            stored: yields (row, vector) from the n-th on.
-            told: called with the number of rows that are there.
-
-        Raises:
-            CacheError: nobody answers, or there are not `n_rows` rows in the end.
-        """
+        """Store the rows that are not there yet."""
         done = self._n_rows()
         if done != n_rows:
             # One row fewer, because the batch that was under way may be there in part.
@@ -476,11 +430,7 @@ class DenseVectors:
         return self.retriever.describe()
 
     def prepare(self, passages: Iterable[Passage], folder: Path, progress: Progress) -> Filled:
-        """Return the shards of a corpus, encoding those that are missing.
-
-        Raises:
-            RagtasksError: as `DenseRetriever.index`.
-        """
+        """Return the shards of a corpus, encoding those that are missing."""
         self._filled = self.retriever.fill(passages, folder, progress)
         self._shards = [np.load(path, mmap_mode="r", allow_pickle=False) for path in self._filled.paths]
         return self._filled
@@ -545,11 +495,7 @@ class TermWeights:
     """The BM25 vectors of one corpus under one analyser."""
 
     def __init__(self, analyser: str) -> None:
-        """Choose an analyser by the name of the BM25 retriever that has it: `bm25` or `bm25-standard`.
-
-        Raises:
-            ConfigurationError: unknown name.
-        """
+        """Choose an analyser by the name of the BM25 retriever that has it: `bm25` or `bm25-standard`."""
         if analyser not in NAMES:
             raise ConfigurationError(f"unknown analyser {analyser!r}: {close_matches(analyser, NAMES)}")
         self._analyser = NAMES[analyser]
@@ -574,12 +520,7 @@ class TermWeights:
         return term_lister(self._analyser)
 
     def prepare(self, passages: Iterable[Passage], folder: Path, progress: Progress) -> Filled:
-        """Return the shards of counted terms, and gather the statistics of the corpus.
-
-        Raises:
-            MissingExtraError: tantivy is not installed.
-            CacheError: the disk is full; finished shards are kept.
-        """
+        """Return the shards of counted terms, and gather the statistics of the corpus."""
         counted_as = canonical_hash({"analyser": ANALYSERS[self._analyser], "tantivy": version("tantivy")})
         shards = ShardFolder(folder, "npz", counted_as, 0, _SHARD_SIZE)
         self._filled = shards.fill(map(_with_text, passages), self._count_shard, progress)
@@ -660,13 +601,7 @@ def _with_text(passage: Passage) -> Passage:
 
 
 def saturated(frequencies: NDArray[Any], lengths: NDArray[np.int64], average: float) -> NDArray[np.float32]:
-    """Return what each term of a passage weighs, up to k1 + 1.
-
-    Args:
-        frequencies: how often the term stands in the passage.
-        lengths: terms of that passage.
-        average: mean length over the corpus.
-    """
+    """Return what each term of a passage weighs, up to k1 + 1."""
     stored = _STORED_LENGTHS[np.searchsorted(_STORED_LENGTHS, lengths, side="right") - 1]
     tf = frequencies.astype(np.float64)
     return (tf * (K1 + 1) / (tf + K1 * (1 - B + B * stored / average))).astype(np.float32)

@@ -50,21 +50,7 @@ class RayWorkers:
     def fill(
         self, settings: Mapping[str, Any], shards: ShardFolder, passages: Iterable[Passage], progress: Progress
     ) -> Filled:
-        """Return the shards of a corpus, those that are not finished made by the workers.
-
-        Args:
-            settings: keyword arguments of the `DenseRetriever` that asks.
-            shards: its folder, on a file system that all machines share.
-            passages: read once, in the order of the corpus.
-            progress: told of the passages that are read and the shards that are encoded.
-
-        Raises:
-            MissingExtraError: ray is not installed.
-            ConfigurationError: there is no cluster at the address, or no room for a worker.
-            RagtasksError: as `DenseRetriever.index`.
-            CacheError: what a worker could not do, in its words: a full disk, other versions of the encoder, a folder
-                that it does not see. Finished shards are kept.
-        """
+        """Return the shards of a corpus, those that are not finished made by the workers."""
         shards = ShardFolder(shards.folder.resolve(), shards.suffix, shards.encoder, shards.dimension, shards.size)
         shards.clean()  # refuses vectors of another width before anything is encoded
         spool = shards.folder.with_name(f"{shards.folder.name}.spool")
@@ -88,30 +74,13 @@ class RayWorkers:
         return math.ceil(_SHARES * most / n_shards)
 
     def connect(self) -> None:
-        """Connect to the cluster, or start one here.
-
-        Raises:
-            MissingExtraError: ray is not installed.
-            ConfigurationError: there is no cluster at the address.
-        """
+        """Connect to the cluster, or start one here."""
         _connected(self.address)
 
     def mapped(
         self, worker: type[Callable[[dict[str, Any]], dict[str, Any]]], arguments: tuple[Any, ...], rows: list[Any]
     ) -> Iterator[dict[str, Any]]:
-        """Yield what the workers make of each row, in the order in which they are done.
-
-        Args:
-            worker: class of what each of them holds; called with a row, it returns one whose `violation` is empty or
-                says in words what it could not do.
-            arguments: of that class.
-            rows: at least one, of plain values.
-
-        Raises:
-            MissingExtraError: ray is not installed.
-            ConfigurationError: there is no cluster at the address, or no room for a worker.
-            CacheError: what a worker could not do, in its words.
-        """
+        """Yield what the workers make of each row, in the order in which they are done."""
         ray = _connected(self.address)
         context = ray.data.DataContext.get_current()
         # Progress goes through callbacks only.
@@ -172,11 +141,7 @@ def _connected(address: str | None) -> Any:
 
 
 def _reach(address: str | None) -> None:
-    """Open a connection to `HOST:PORT` and close it: Ray itself tries for minutes where nobody answers.
-
-    Raises:
-        OSError: nobody answers.
-    """
+    """Open a connection to `HOST:PORT` and close it: Ray itself tries for minutes where nobody answers."""
     host, _, port = (address or "").removeprefix("ray://").rpartition(":")
     if host and port.isdecimal():
         socket.create_connection((host.strip("[]"), int(port)), timeout=_REACH_SECONDS).close()
@@ -266,11 +231,7 @@ _FORM = "ray[:ADDRESS][,workers=8][,cpus=1][,gpus=1]"
 
 
 def encoding_workers(line: str) -> RayWorkers:
-    """Return the workers that a line names; nothing is connected.
-
-    Raises:
-        ConfigurationError: another form, an unknown option, or a number that is not one.
-    """
+    """Return the workers that a line names; nothing is connected."""
     head, *options = line.split(",")
     kind, _, address = head.partition(":")
     given = dict(option.partition("=")[::2] for option in options)

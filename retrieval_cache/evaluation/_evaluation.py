@@ -121,23 +121,6 @@ def evaluate(
     """Return the run judged, over all queries of the qrels: one that the run leaves out counts 0 and is listed.
 
     Source: MTRAG paper, section 5 (Tables 3, 4, 15); `ibm` holds what run_retrieval_eval.py (cc5b1d4) would print.
-
-    Args:
-        run: query id -> passages; {} counts every query 0.
-        qrels: judgements of the domains to evaluate.
-        tasks: the benchmark's tasks: they give a query's domain and turn.
-        name: name of the run in tables.
-        query_form: what was sent to the retriever.
-        benchmark: the benchmark's label (`Benchmark.label`).
-        standalone: labels of a rewriter or of the task files.
-        corpus_sizes: domain -> passages searched, where known: they decide whether published scores compare.
-        unscored: why the judgements do not apply to what the run ranks; every score is None then.
-        fallbacks: how many queries are the last turn in the place of a rewrite, and why.
-
-    Raises:
-        BenchmarkFileError: a judged query is no task of the benchmark, or a pair is judged twice.
-        CacheError: the run has queries but none of the judged ones, a passage twice, or a score that is not finite.
-        MissingExtraError: the extra `retrieval` is not installed.
     """
     judgements = tuple(qrels)
     task_of = {task.task_id: task for task in tasks}
@@ -184,11 +167,7 @@ def _check_known(qrels: Sequence[Qrel], task_of: Mapping[str, Task]) -> None:
 
 
 def check_overlap(run: Run, qrels: Sequence[Qrel], name: str) -> None:
-    """Refuse a run of other data: its scores would all be 0, and look like a bad retriever's.
-
-    Raises:
-        CacheError: it has queries, and none of them is judged.
-    """
+    """Refuse a run of other data: its scores would all be 0, and look like a bad retriever's."""
     if run and qrels and not any(qrel.query_id in run for qrel in qrels):
         message = clear_error(
             "run",
@@ -220,11 +199,7 @@ def _domain_slice(domain: str) -> Slice:
 
 
 def mean(results: Sequence[QueryResult], metric: str) -> Score:
-    """Return the mean of one metric over the results; unscored for none.
-
-    Raises:
-        ConfigurationError: unknown metric.
-    """
+    """Return the mean of one metric over the results; unscored for none."""
     _check_metric(metric)
     if not results:
         return Score(None, "no judged queries")
@@ -237,17 +212,7 @@ def mean(results: Sequence[QueryResult], metric: str) -> Score:
 def compare(
     first: Evaluation, second: Evaluation, metric: str, holds: Callable[[QueryResult], bool] = lambda _: True
 ) -> Paired:
-    """Return how `second` does against `first`, query by query.
-
-    Args:
-        first: the evaluation to compare with.
-        second: another of the same queries.
-        metric: name in `RETRIEVAL_METRICS`.
-        holds: which queries count, such as `Slice.holds`; asked of the first evaluation's results.
-
-    Raises:
-        ConfigurationError: unknown metric, or evaluations of different queries.
-    """
+    """Return how `second` does against `first`, query by query."""
     _check_metric(metric)
     check_same_queries((first, second))
     other = {result.query_id: result.values[metric] for result in second.results}
@@ -260,11 +225,7 @@ def compare(
 
 
 def check_same_queries(evaluations: Sequence[Evaluation]) -> None:
-    """Accept evaluations that may share a table: of one benchmark, over the same judged queries.
-
-    Raises:
-        ConfigurationError: they differ.
-    """
+    """Accept evaluations that may share a table: of one benchmark, over the same judged queries."""
     kinds = {(e.benchmark, frozenset(result.query_id for result in e.results)) for e in evaluations}
     if len(kinds) > 1:
         found = "; ".join(f"{e.name}: {len(e.results)} queries of {e.benchmark or 'no name'}" for e in evaluations)
@@ -296,9 +257,6 @@ def foreign_passages(benchmark: Benchmark, side: RetrievalSide, run: Run) -> str
     """Return why a run cannot be judged by passage: it ranks others than the corpus has; "" where it can.
 
     Only asked of benchmarks that count evidence: their judgements are of passages that are cut here.
-
-    Raises:
-        RagtasksError: the corpus is missing or broken.
     """
     if side.load_facts is None:
         return ""
@@ -309,16 +267,7 @@ def foreign_passages(benchmark: Benchmark, side: RetrievalSide, run: Run) -> str
 
 
 def evidence_table(benchmark: Benchmark, side: RetrievalSide, runs: Mapping[str, Run | None]) -> Table | None:
-    """Return the evidence scores of runs, None for a benchmark that counts none.
-
-    Args:
-        benchmark: whose tasks were searched for.
-        side: how its files are read.
-        runs: name -> rankings; None means those that the benchmark publishes.
-
-    Raises:
-        RagtasksError: a file of the benchmark is missing or broken.
-    """
+    """Return the evidence scores of runs, None for a benchmark that counts none."""
     if side.load_facts is None:
         return None
     facts = {key: own for domain in side.domains for key, own in side.load_facts(benchmark.root, domain).items()}
@@ -337,9 +286,6 @@ def result_files_table(side: RetrievalSide, files: Sequence[Path]) -> Table | No
     """Return the evidence scores of result files of the official script, None where there are none.
 
     Each is counted over its own items and by its own gold lists, as the script does; no other file is read.
-
-    Raises:
-        RagtasksError: a file is missing or broken.
     """
     if side.load_results is None or not files:
         return None

@@ -32,14 +32,7 @@ _DEEPEST = 20  # the largest cut-off of the tables
 
 
 def report_evaluations(evaluations: Sequence[Evaluation]) -> RetrievalReport:
-    """Return notes and tables: all queries, subsets, domains (on MTRAG: Tables 3, 4, 15), profile `ibm`, pairs.
-
-    Args:
-        evaluations: runs over the same judged queries, at least one; others are compared with the first.
-
-    Raises:
-        ConfigurationError: they were judged on different queries.
-    """
+    """Return notes and tables: all queries, subsets, domains (on MTRAG: Tables 3, 4, 15), profile `ibm`, pairs."""
     check_same_queries(evaluations)
     tables = [_all_queries(evaluations), _by_subset(evaluations), _by_domain(evaluations), _ibm(evaluations)]
     if len(evaluations) > 1:
@@ -335,16 +328,7 @@ def coverage_notes(
     without_relevant: Sequence[str],
     domain_of: Mapping[str, str],
 ) -> Iterator[str]:
-    """Yield a sentence for each kind of query that counts 0 for another reason than a bad ranking.
-
-    Args:
-        name: the run.
-        judged: all judged queries.
-        omitted: those that the run leaves out.
-        empty: those for which it has no passage.
-        without_relevant: those without a relevant passage.
-        domain_of: query id -> domain; {} where there are none.
-    """
+    """Yield a sentence for each kind of query that counts 0 for another reason than a bad ranking."""
     if missing := missing_domains(judged, omitted, domain_of):
         n = sum(domain_of[query_id] in missing for query_id in judged)
         others = sorted({domain_of[query_id] for query_id in judged} - set(missing))

@@ -74,11 +74,7 @@ class Queries:
 
 
 def fused_queries(parts: Sequence[Queries]) -> Queries:
-    """Return several forms of the same questions as one, `last_turn/rewrite`; one form stays as it is.
-
-    Raises:
-        ConfigurationError: a form stands there twice.
-    """
+    """Return several forms of the same questions as one, `last_turn/rewrite`; one form stays as it is."""
     forms = [part.form for part in parts]
     meant = [_ALIASES.get(form, form) for form in forms]
     twice = sorted({form for form in meant if meant.count(form) > 1})
@@ -103,11 +99,7 @@ def full_conversation(task: Task) -> str:
 
 
 def last_k_turns(task: Task, k: int) -> str:
-    """Return the last `k` turns (questions with their replies, the last one without); all where there are fewer.
-
-    Raises:
-        ValueError: `k` is less than 1.
-    """
+    """Return the last `k` turns (questions with their replies, the last one without); all where there are fewer."""
     if k < 1:
         raise ValueError(f"at least one turn is needed, asked for {k}")
     starts = [index for index, message in enumerate(task.messages) if message.role is Role.USER]
@@ -139,19 +131,7 @@ def selecting_form(name: str) -> Callable[[Task], str] | None:
 
 
 def build_queries(benchmark: Benchmark, form: str, tasks: Sequence[Task] | None = None) -> Queries:
-    """Return the queries of a benchmark's tasks in a form that needs no model.
-
-    Args:
-        benchmark: where rewritten queries are read from.
-        form: `last_turn`, `all_questions`, `full_conversation`, `last_<k>_turns`, or `rewrite` where the benchmark
-            publishes one; tasks that its files leave out get their last turn, which is noted. Also the names that
-            `selecting_form` takes for these.
-        tasks: which tasks; default: all of the benchmark.
-
-    Raises:
-        BenchmarkFileError: the official files are missing or broken.
-        ConfigurationError: an unknown form, or one that this benchmark does not have.
-    """
+    """Return the queries of a benchmark's tasks in a form that needs no model."""
     chosen = benchmark.tasks if tasks is None else tasks
     if _ALIASES.get(form, form) == REWRITE:
         return replace(_official_rewrites(benchmark, chosen), form=form)
@@ -159,11 +139,7 @@ def build_queries(benchmark: Benchmark, form: str, tasks: Sequence[Task] | None 
 
 
 def select_queries(tasks: Sequence[Task], form: str) -> Queries:
-    """Return the queries of some tasks in a form that only selects turns.
-
-    Raises:
-        ConfigurationError: an unknown form, or one that needs a model.
-    """
+    """Return the queries of some tasks in a form that only selects turns."""
     select = selecting_form(form)
     if _ALIASES.get(form, form) == REWRITE:
         raise ConfigurationError(

@@ -37,7 +37,6 @@ class Rewrite:
     """The query of one task."""
 
     task_id: str
-    """The task."""
     query: str
     """The reworded question, or the last turn where there is a `fallback_reason`."""
     question_class: QuestionClass | None
@@ -82,14 +81,7 @@ class Rewrites:
         return sum(rewrite.outcome in {Outcome.FAILED, Outcome.MALFORMED} for rewrite in self.rewrites)
 
     def require_share(self, least: float) -> None:
-        """Return where enough of the questions that were asked about are rewritten: last turns are no rewrites.
-
-        Args:
-            least: share, 0 to 1.
-
-        Raises:
-            JudgeError: fewer are; it says how many and why.
-        """
+        """Return where enough of the questions that were asked about are rewritten: last turns are no rewrites."""
         counts = self.fallback_counts()
         n_rewritten = self.n_asked - counts.total()
         if n_rewritten >= least * self.n_asked:
@@ -111,16 +103,6 @@ def rewrite_queries(
     """Return a rewritten query for every task; no tasks give none.
 
     Give it a `CachedClient`, and a killed call goes on where it was.
-
-    Args:
-        tasks: what is rewritten.
-        client: who rewrites.
-        template: a prompt with the fields `history` (messages with `role` and `content`) and `question`; default: ours.
-        progress: told after every reply.
-
-    Raises:
-        ConfigurationError: a template that cannot be filled in.
-        RagtasksError: as the client.
     """
     prompt = template or shipped_template(TEMPLATE)
     asked = [task for task in tasks if len(task.messages) > 1]

@@ -72,16 +72,7 @@ class TrainedRewriter:
     """A rewriter in a folder; its weights are read when they are needed."""
 
     def __init__(self, folder: Path, *, batch_size: int = 16, device: str | None = None) -> None:
-        """Name the folder.
-
-        Args:
-            folder: what `ragtasks train rewriter` wrote.
-            batch_size: questions asked together.
-            device: as torch writes it; None takes a GPU where there is one.
-
-        Raises:
-            ConfigurationError: the folder holds no rewriter.
-        """
+        """Name the folder."""
         self.folder = folder
         self.recipe = _read_recipe(folder)
         self._batch_size, self._device = batch_size, device
@@ -95,12 +86,7 @@ class TrainedRewriter:
         return {"form": LLM_REWRITE, "client": {"model": self.folder.name, "sha256": digest.hexdigest()}}
 
     def rewrite(self, tasks: Sequence[Task], progress: Progress = no_progress) -> Rewrites:
-        """Return a query for every task; a first turn stands as it is, and so does one whose reply is no query.
-
-        Raises:
-            ConfigurationError: the weights cannot be read.
-            MissingExtraError: transformers is not installed.
-        """
+        """Return a query for every task; a first turn stands as it is, and so does one whose reply is no query."""
         asked = [task for task in tasks if len(task.messages) > 1]
         replies: list[str] = []
         for start in range(0, len(asked), self._batch_size):
@@ -122,12 +108,7 @@ class TrainedRewriter:
         return Rewrite(task.task_id, text, label, outcome=Outcome.ANSWERED)
 
     def generate(self, sources: Sequence[str]) -> list[str]:
-        """Return the model's replies to sources, greedily, in order; no sources give none.
-
-        Raises:
-            ConfigurationError: the weights cannot be read, or the device is not there.
-            MissingExtraError: transformers is not installed.
-        """
+        """Return the model's replies to sources, greedily, in order; no sources give none."""
         if not sources:
             return []
         import torch
@@ -164,12 +145,7 @@ class TrainedRewriter:
 
 
 def load_language_model(name: str, kind: str) -> tuple[Any, Any]:
-    """Return tokeniser and model of a folder or a name on the Hugging Face hub.
-
-    Raises:
-        ConfigurationError: there is none.
-        MissingExtraError: transformers is not installed.
-    """
+    """Return tokeniser and model of a folder or a name on the Hugging Face hub."""
     try:
         import transformers
     except ImportError as error:

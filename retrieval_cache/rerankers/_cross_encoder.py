@@ -67,14 +67,7 @@ class CrossEncoderReranker:
     def __init__(
         self, model: str, *, max_length: int | None = None, batch_tokens: int = BATCH_TOKENS, device: str | None = None
     ) -> None:
-        """Choose a model; nothing is loaded before it is needed.
-
-        Args:
-            model: a name on the Hugging Face hub, or a folder.
-            max_length: tokens that are read of a pair; None is the model's own limit.
-            batch_tokens: tokens scored together, padding counted; it decides no result but the last bits.
-            device: as torch writes it; None takes a GPU where there is one.
-        """
+        """Choose a model; nothing is loaded before it is needed."""
         self.model = model
         self.n_truncated = 0
         """Pairs so far that were longer than the model reads."""
@@ -89,12 +82,7 @@ class CrossEncoderReranker:
         return canonical("cross-encoder", self.model, **options)
 
     def describe(self) -> Mapping[str, Any]:
-        """Return what decides the scores; loads the model.
-
-        Raises:
-            MissingExtraError: sentence-transformers is not installed.
-            ConfigurationError: there is no such model, or it has not exactly one output.
-        """
+        """Return what decides the scores; loads the model."""
         return self._description
 
     @cached_property
@@ -141,16 +129,7 @@ class RerankedRetriever:
     """Ranks the candidates of a first retriever by a reranker's scores."""
 
     def __init__(self, first: Retriever, model: str | Reranker, depth: int = 100) -> None:
-        """Put a reranker behind a retriever.
-
-        Args:
-            first: names the candidates.
-            model: a cross-encoder's name or folder, or any reranker.
-            depth: candidates a query.
-
-        Raises:
-            ConfigurationError: `depth` is below 1.
-        """
+        """Put a reranker behind a retriever."""
         self._candidates = Candidates(first, depth)
         self.reranker: Reranker = CrossEncoderReranker(model) if isinstance(model, str) else model
         self.first = first
@@ -179,22 +158,11 @@ class RerankedRetriever:
         return encode_with(self._candidates.first, fill, place)
 
     def index(self, passages: Iterable[Passage], folder: Path, progress: Progress = no_progress) -> None:
-        """Index the first retriever, and keep the passages where the reranker finds them.
-
-        Raises:
-            RagtasksError: what the first retriever raises.
-            CacheError: the disk is full.
-        """
+        """Index the first retriever, and keep the passages where the reranker finds them."""
         self._candidates.index(passages, folder, progress)
 
     def search(self, queries: Mapping[str, str], k: int, progress: Progress = no_progress) -> Run:
-        """Return the best `k` of the first `depth` candidates of each query.
-
-        Raises:
-            CacheError: called before `index`.
-            ConfigurationError: `k` is above `depth`, so that ranks beyond it would have no score.
-            RagtasksError: what the parts raise, or a reranker that does not give each candidate a finite score.
-        """
+        """Return the best `k` of the first `depth` candidates of each query."""
         run: dict[str, tuple[Ranked, ...]] = {}
         known: dict[tuple[str, tuple[Ranked, ...]], tuple[Ranked, ...]] = {}
         for query_id, candidates in self._candidates.search(self.name, queries, k, progress).items():
@@ -231,15 +199,7 @@ class Candidates:
     """The first retriever of a reranker, and the passages that it names."""
 
     def __init__(self, first: Retriever, depth: int) -> None:
-        """Put a limit on a retriever.
-
-        Args:
-            first: names the candidates.
-            depth: candidates a query.
-
-        Raises:
-            ConfigurationError: `depth` is below 1.
-        """
+        """Put a limit on a retriever."""
         if depth < 1:
             raise ConfigurationError(f"depth of a reranker must be at least 1, found {depth}")
         self.first = first
@@ -248,12 +208,7 @@ class Candidates:
         self._offsets: dict[str, int] = {}
 
     def index(self, passages: Iterable[Passage], folder: Path, progress: Progress) -> None:
-        """Index the first retriever, and keep the passages.
-
-        Raises:
-            RagtasksError: what the first retriever raises.
-            CacheError: the disk is full.
-        """
+        """Index the first retriever, and keep the passages."""
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / "passages.jsonl"
         for part in folder.glob("passages.jsonl*.part"):
@@ -271,19 +226,7 @@ class Candidates:
         self._path, self._offsets = path, offsets
 
     def search(self, name: str, queries: Mapping[str, str], k: int, progress: Progress) -> Run:
-        """Return the first `depth` candidates of each query.
-
-        Args:
-            name: the reranking retriever, for messages.
-            queries: query id -> text.
-            k: passages that the reranker will return.
-            progress: told of every step.
-
-        Raises:
-            CacheError: called before `index`.
-            ConfigurationError: `k` is above `depth`, so that ranks beyond it would have no score.
-            RagtasksError: as the first retriever.
-        """
+        """Return the first `depth` candidates of each query."""
         if self._path is None:
             raise CacheError(f"{name} was asked to search before it had a corpus; call index first")
         if not 1 <= k <= self.depth:

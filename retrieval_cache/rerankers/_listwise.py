@@ -101,13 +101,7 @@ class ListwiseReranker:
     def __init__(
         self, client: Client, options: ListwiseOptions = DEFAULT_OPTIONS, template: PromptTemplate | None = None
     ) -> None:
-        """Choose who orders.
-
-        Args:
-            client: answers the prompts; give it a `CachedClient`, and a killed call goes on where it was.
-            options: windows and passes.
-            template: a prompt with the fields `query` and `passages` (texts); default: ours.
-        """
+        """Choose who orders."""
         self._client = client
         self._options = options
         self._template = template or shipped_template(TEMPLATE)
@@ -135,16 +129,7 @@ class ListwiseReranker:
     def order(
         self, lists: Sequence[tuple[str, Sequence[Passage]]], progress: Progress = no_progress
     ) -> list[list[Passage]]:
-        """Return the passages of each list in the order that the model gives them, best first.
-
-        Args:
-            lists: a query and its candidates, best first by the first retriever; may be empty.
-            progress: told of every reply.
-
-        Raises:
-            JudgeError: nobody answers, or more than `max_unanswered` of the windows got no reply.
-            ConfigurationError: a template that cannot be filled in.
-        """
+        """Return the passages of each list in the order that the model gives them, best first."""
         options = self._options
         orders = [list(passages) for _, passages in lists]
         plans = [options.passes * list(windows(len(order), options.window, options.stride)) for order in orders]
@@ -200,17 +185,7 @@ class ListwiseRetriever:
     """Ranks the candidates of a first retriever by a listwise reranker."""
 
     def __init__(self, first: Retriever, reranker: ListwiseReranker, *, depth: int = 100, name: str = "") -> None:
-        """Put a listwise reranker behind a retriever.
-
-        Args:
-            first: names the candidates.
-            reranker: orders them.
-            depth: candidates a query.
-            name: the part of the name that says the reranker; default: `listwise:` and the model.
-
-        Raises:
-            ConfigurationError: `depth` is below 1.
-        """
+        """Put a listwise reranker behind a retriever."""
         self._candidates = Candidates(first, depth)
         self._reranker = reranker
         self._name = name or f"listwise:{reranker.describe()['client'].get('model', 'model')}"
@@ -242,23 +217,11 @@ class ListwiseRetriever:
         return encode_with(self._candidates.first, fill, place)
 
     def index(self, passages: Iterable[Passage], folder: Path, progress: Progress = no_progress) -> None:
-        """Index the first retriever, and keep the passages.
-
-        Raises:
-            RagtasksError: what the first retriever raises.
-            CacheError: the disk is full.
-        """
+        """Index the first retriever, and keep the passages."""
         self._candidates.index(passages, folder, progress)
 
     def search(self, queries: Mapping[str, str], k: int, progress: Progress = no_progress) -> Run:
-        """Return the best `k` of the first `depth` candidates of each query.
-
-        Raises:
-            CacheError: called before `index`.
-            ConfigurationError: `k` is above `depth`, so that ranks beyond it would have no score.
-            JudgeError: as `ListwiseReranker.order`.
-            RagtasksError: what the first retriever raises.
-        """
+        """Return the best `k` of the first `depth` candidates of each query."""
         first = self._candidates.search(self.name, queries, k, progress)
         lists = [
             (queries[query_id], self._candidates.passages(item.passage_id for item in ranking))
@@ -275,11 +238,7 @@ def _ranked(passages: Sequence[Passage], before: Sequence[Ranked]) -> tuple[Rank
 
 
 def falling_scores(scores: Iterable[float]) -> list[float]:
-    """Return scores that fall from each to the next as 32-bit floats, changed only where they did not.
-
-    Args:
-        scores: finite, never rising.
-    """
+    """Return scores that fall from each to the next as 32-bit floats, changed only where they did not."""
     import numpy as np
 
     falling: list[float] = []
@@ -307,22 +266,7 @@ def listwise_retriever(
     max_unanswered: float = _DEFAULT.max_unanswered,
     depth: int = 100,
 ) -> ListwiseRetriever:
-    """Return the retriever that the line `rerank(FIRST,listwise:ENDPOINT[,option=value])` chooses.
-
-    Args:
-        first: names the candidates.
-        endpoint: the model that orders.
-        connect: who answers at an endpoint.
-        window: see `ListwiseOptions`, as the next four.
-        stride: ranks between two windows.
-        passes: how often the list is gone through.
-        words: words shown of a passage.
-        max_unanswered: share of windows that may stay without a reply.
-        depth: candidates a query.
-
-    Raises:
-        ConfigurationError: a value that does not fit.
-    """
+    """Return the retriever that the line `rerank(FIRST,listwise:ENDPOINT[,option=value])` chooses."""
     options = ListwiseOptions(window, stride, passes, words, max_unanswered)
     client = connect(endpoint, Decoding())
     changed: dict[str, Value] = {
@@ -364,11 +308,6 @@ def windows(n_candidates: int, size: int, stride: int) -> Iterator[tuple[int, in
 
     100 candidates with size 20 and stride 10 give (80, 100), (70, 90), ..., (0, 20); 25 give (5, 25) and (0, 15). A
     list with less than two candidates has no window: there is nothing to order.
-
-    Args:
-        n_candidates: length of the list.
-        size: most candidates in a window, at least 2.
-        stride: places between two windows, 1 to `size`.
     """
     start, end = max(n_candidates - size, 0), n_candidates
     while end - start > 1:
@@ -396,10 +335,6 @@ def read_order(reply: str, n_passages: int) -> list[int]:
     circled, full-width) taken as such. A number that stands twice counts once, at its first place; a number that no
     passage has is passed over; passages that are not named follow in their old order. So a reply without any number
     leaves the order as it was.
-
-    Args:
-        reply: what the model wrote; anything.
-        n_passages: passages of the window, numbered from 1 in the prompt.
     """
     return list(dict.fromkeys([*_named(reply, n_passages), *range(n_passages)]))
 
@@ -428,10 +363,6 @@ def reply_form(reply: str, n_passages: int) -> ReplyForm:
 
     A reply with several errors counts once, by the first of: wrong format, too few numbers, too many or repeated ones,
     numbers that no passage has (rank_llm's `response_analysis.py`).
-
-    Args:
-        reply: what the model wrote; thinking text before it does not count.
-        n_passages: passages of the window.
     """
     answer = reply.rpartition(_END_OF_THINKING)[2].strip()
     if not _STRICT.fullmatch(answer):

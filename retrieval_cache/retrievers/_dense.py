@@ -56,21 +56,7 @@ class DenseRetriever:
         shard_size: int = 8192,
         engine: Engine | None = None,
     ) -> None:
-        """Choose an encoder; nothing is loaded before it is needed.
-
-        Args:
-            model: `minilm` (a packaged one), a name on the Hugging Face hub, or a folder.
-            query_prompt: put before each query; None takes what is known of the encoder, else what its configuration
-                says, else nothing.
-            passage_prompt: likewise before each passage.
-            normalize: give all vectors length 1, so that the inner product is the cosine.
-            max_length: tokens that are read of a text, prompt included; None is the encoder's own limit.
-            batch_tokens: tokens encoded together, padding counted; it decides no result but the last bits.
-            device: of the encoder, as torch writes it; None takes a GPU where there is one.
-            shard_size: passages in a file; what is encoded of one is saved every few seconds.
-            engine: `faiss` or `torch`; None takes torch on a GPU, else faiss where it is installed. It decides no
-                result.
-        """
+        """Choose an encoder; nothing is loaded before it is needed."""
         self.model = model
         self.normalize = normalize
         self.truncated = {"passages": 0, "queries": 0}
@@ -97,12 +83,7 @@ class DenseRetriever:
         return canonical("dense", self.model, **{name: value for name, value in options.items() if value is not None})
 
     def describe(self) -> Mapping[str, Any]:
-        """Return what decides the rankings; loads the encoder.
-
-        Raises:
-            MissingExtraError: sentence-transformers is not installed.
-            ConfigurationError: there is no such encoder or device, or no room for `max_length`.
-        """
+        """Return what decides the rankings; loads the encoder."""
         return self._description
 
     @cached_property
@@ -141,15 +122,7 @@ class DenseRetriever:
         )
 
     def index(self, passages: Iterable[Passage], folder: Path, progress: Progress = no_progress) -> None:
-        """Encode a corpus into `folder`, or take what is there of it.
-
-        Raises:
-            MissingExtraError: sentence-transformers is not installed.
-            ConfigurationError: there is no such encoder or device.
-            BenchmarkFileError: a passage without text.
-            CacheError: the vectors in `folder` have another dimension, an encoder that gives no finite numbers, or a
-                full disk; finished shards are kept.
-        """
+        """Encode a corpus into `folder`, or take what is there of it."""
         filled = self.fill(passages, folder, progress)
         # Copy on write: torch refuses to wrap what is read-only, and nothing here writes.
         vectors = [np.load(path, mmap_mode="c", allow_pickle=False) for path in filled.paths]
@@ -166,11 +139,7 @@ class DenseRetriever:
         return True
 
     def fill(self, passages: Iterable[Passage], folder: Path, progress: Progress) -> Filled:
-        """Return the vectors of a corpus, made where they are not in `folder` yet.
-
-        Raises:
-            RagtasksError: as `index`.
-        """
+        """Return the vectors of a corpus, made where they are not in `folder` yet."""
         place = nullcontext(folder) if self._place is None else self._place(self._made_by)
         with place as vectors:
             shards = self.shards_in(vectors)
@@ -215,10 +184,6 @@ class DenseRetriever:
         """Return the best `k` passages of each query; an empty ranking for a query without text.
 
         Scores are inner products, cosines where vectors are normalised. The same whichever engine multiplies.
-
-        Raises:
-            CacheError: called before `index`.
-            ConfigurationError: `k` is below 1.
         """
         if self._index is None:
             raise CacheError(f"{self.name} was asked to search before it had a corpus; call index first")
@@ -249,11 +214,7 @@ class DenseRetriever:
         }
 
     def encode(self, passages: Sequence[Passage]) -> NDArray[np.float16]:
-        """Return the vectors of a batch.
-
-        Raises:
-            CacheError: the encoder gives numbers that are not finite.
-        """
+        """Return the vectors of a batch."""
         vectors = self._batch([passage_text(passage) for passage in passages], "passage")
         with np.errstate(over="ignore"):
             halves = vectors.astype(np.float16)
@@ -364,13 +325,7 @@ class ExactIndex:
     def search(
         self, queries: Floats, k: int, done: Callable[[int], None] = lambda n: None
     ) -> list[tuple[Positions, Floats]]:
-        """Return the positions and scores of the best `k` passages of each query, in rank order.
-
-        Args:
-            queries: queries x dimensions, float32.
-            k: at least 1; a smaller corpus gives fewer.
-            done: told how many passages are searched.
-        """
+        """Return the positions and scores of the best `k` passages of each query, in rank order."""
         n_passages = len(self.id_ranks)
         found: list[tuple[Positions, Floats]] = [(np.empty(0, np.int64), np.empty(0, np.float32))] * len(queries)
         if not n_passages:
@@ -503,12 +458,7 @@ _KNOWN_PROMPTS = (
 
 
 def default_prompts(model: str, configured: Mapping[str, str]) -> tuple[str, str]:
-    """Return (query prompt, passage prompt) of an encoder: known by its name, else from its configuration, else empty.
-
-    Args:
-        model: name or folder; the last part of it is looked at.
-        configured: prompts by name, from the model's configuration.
-    """
+    """Return (query prompt, passage prompt) of an encoder: known by its name, else from its configuration, else empty."""
     last = Path(model).name.lower()
     for pattern, prompts in _KNOWN_PROMPTS:
         if pattern.fullmatch(last):

@@ -50,20 +50,7 @@ class ElserRetriever:
         shard_size: int = 512,
         timeout_seconds: float = 120.0,
     ) -> None:
-        """Name a cluster and an index; nothing is sent before it is needed.
-
-        Args:
-            url: of the cluster, without user name or password.
-            index: of ours in the cluster; made where there is none, and best given to nothing else.
-            model_id: of the deployed model, or of the inference endpoint.
-            api_key: Elasticsearch's encoded API key; None for a cluster without security.
-            query_type: `text_expansion` for clusters before 8.15.
-            shard_size: passages sent together.
-            timeout_seconds: for one request.
-
-        Raises:
-            ConfigurationError: the URL holds a user name or password, or is none.
-        """
+        """Name a cluster and an index; nothing is sent before it is needed."""
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.hostname or "@" in parts.netloc:
             message = clear_error(
@@ -104,14 +91,7 @@ class ElserRetriever:
         )
 
     def index(self, passages: Iterable[Passage], folder: Path, progress: Progress = no_progress) -> None:
-        """Send a corpus through the inference pipeline, except for the shards that `folder` notes as sent.
-
-        Raises:
-            MissingExtraError: the Elasticsearch client is not installed.
-            BenchmarkFileError: a passage without text.
-            RagtasksError: the cluster cannot be reached, refuses, or cannot take some passages (they are named).
-            CacheError: the index holds other passages than the corpus, or the disk is full.
-        """
+        """Send a corpus through the inference pipeline, except for the shards that `folder` notes as sent."""
         self._ready = False
         with self._clearly("index"):
             if self._prepare():
@@ -198,13 +178,7 @@ class ElserRetriever:
             raise CacheError(message)
 
     def search(self, queries: Mapping[str, str], k: int, progress: Progress = no_progress) -> Run:
-        """Return the best `k` passages of each query; an empty ranking for a query without text.
-
-        Raises:
-            ConfigurationError: `k` is not from 1 to 10,000, Elasticsearch's limit.
-            CacheError: called before `index`.
-            RagtasksError: the cluster cannot be reached, or refuses.
-        """
+        """Return the best `k` passages of each query; an empty ranking for a query without text."""
         if not 1 <= k <= _WINDOW:
             raise ConfigurationError(f"k must be from 1 to {_WINDOW}, Elasticsearch's limit; found {k}")
         if not self._ready:

@@ -40,18 +40,7 @@ _INSTEAD: dict[Kind, str] = {
 
 
 def load_model(kind: Kind, model: str, purpose: str, **options: Any) -> Any:
-    """Return a sentence-transformers model.
-
-    Args:
-        kind: class of sentence-transformers.
-        model: `minilm`, a name on the Hugging Face hub, or a folder.
-        purpose: for the error, such as "dense retrieval".
-        options: to the class.
-
-    Raises:
-        MissingExtraError: sentence-transformers, or the package of `minilm`, is not installed.
-        ConfigurationError: there is no such model, its files lack weights, or not the device that it shall run on.
-    """
+    """Return a sentence-transformers model."""
     library = _library("sentence_transformers", "sentence-transformers", "dense", purpose)
     check_device(options.get("device"), purpose=purpose, option="device")
     location = model
@@ -135,11 +124,7 @@ def library_versions() -> dict[str, str]:
 
 
 def set_max_length(model: Any, max_length: int | None) -> None:
-    """Make a model read at most `max_length` tokens; None leaves its own limit.
-
-    Raises:
-        ConfigurationError: not a positive number, or more than the model has positions for.
-    """
+    """Make a model read at most `max_length` tokens; None leaves its own limit."""
     if max_length is None:
         return
     limit = _positions(model)
@@ -185,12 +170,6 @@ def length_batches(
     A batch has at most `batch_tokens` tokens, padding counted: few long texts, many short ones. A text that is longer
     is a batch of its own. Longest first means that little is padding, and that a batch which does not fit in memory
     fails at once and not in the last hour.
-
-    Args:
-        texts: what is encoded: texts, or pairs of them.
-        lengths: tokens of each text that the encoder reads.
-        batch_tokens: the budget of a batch.
-        done: told how many texts are done, after each batch.
     """
     order = sorted(range(len(texts)), key=lambda position: (-lengths[position], position))
     start = 0

@@ -31,17 +31,8 @@ def reciprocal_rank_fusion(
 ) -> dict[str, tuple[Ranked, ...]]:
     """Return one run over every query of `runs`, in order of first appearance; the order of the runs does not count.
 
-    Args:
-        runs: query id -> passages, best first.
-        k: how little the first ranks stand out, above 0.
-        weights: one a run, above 0; None gives each 1.
-        depth: how many passages of each ranking count; None takes all.
-
     Returns:
         Scores up to sum(weights) / (k + 1), higher is better; no runs give an empty run.
-
-    Raises:
-        ConfigurationError: k, a weight or the depth is out of range, or there is not one weight a run.
     """
     checked = _checked_weights(len(runs), k, weights, depth)
     fused: dict[str, tuple[Ranked, ...]] = {}
@@ -91,17 +82,7 @@ class HybridRetriever:
         weights: Sequence[float] | None = None,
         depth: int = DEPTH,
     ) -> None:
-        """Join retrievers.
-
-        Args:
-            retrievers: two or more.
-            k: as for `reciprocal_rank_fusion`.
-            weights: one a retriever, above 0; None gives each 1.
-            depth: how many passages of each ranking are fused; where more results are asked for, that many.
-
-        Raises:
-            ConfigurationError: fewer than two retrievers, or a value out of range.
-        """
+        """Join retrievers."""
         if len(retrievers) < 2:
             raise _refused("retrievers", "two or more", str(len(retrievers)))
         if isinstance(depth, bool) or not isinstance(depth, int):
@@ -145,21 +126,13 @@ class HybridRetriever:
         return any(handed_over)
 
     def index(self, passages: Iterable[Passage], folder: Path, progress: Progress = no_progress) -> None:
-        """Index the corpus with each retriever, in a numbered folder of its own.
-
-        Raises:
-            RagtasksError: as the retrievers do; CacheError where the disk is full.
-        """
+        """Index the corpus with each retriever, in a numbered folder of its own."""
         with _Replayed(passages, folder / "passages.jsonl.part") as replayed:
             for number, retriever in enumerate(self._retrievers, start=1):
                 retriever.index(replayed, folder / str(number), progress)
 
     def search(self, queries: Mapping[str, str], k: int, progress: Progress = no_progress) -> Run:
-        """Return the best `k` fused passages of each query.
-
-        Raises:
-            RagtasksError: called before `index`.
-        """
+        """Return the best `k` fused passages of each query."""
         if k < 1:
             return dict.fromkeys(queries, ())
         depth = max(self._depth, k)

@@ -93,12 +93,7 @@ class KeepsStatistics(Protocol):
 
 
 def searched(retriever: Retriever, queries: Mapping[str, str], k: int, progress: Progress = no_progress) -> Run:
-    """Return what a retriever finds; pairs (passage_id, score) count as `Ranked`, as another package may return them.
-
-    Raises:
-        ConfigurationError: it returned something else than the contract says.
-        RagtasksError: as the retriever.
-    """
+    """Return what a retriever finds; pairs (passage_id, score) count as `Ranked`, as another package may return them."""
     found: Any = retriever.search(queries, k, progress)
     try:
         return {query_id: tuple(map(_ranked, found[query_id])) for query_id in queries}

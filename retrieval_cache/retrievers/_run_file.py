@@ -33,11 +33,7 @@ class RunFileRetriever:
     """The rankings of one file; its passages are checked against the corpus when they are asked for."""
 
     def __init__(self, path: str | Path) -> None:
-        """Name the file; it is read by `index`.
-
-        Raises:
-            ConfigurationError: no file there.
-        """
+        """Name the file; it is read by `index`."""
         self._path = Path(path)
         if not _is_file(self._path):
             message = clear_error(
@@ -64,32 +60,19 @@ class RunFileRetriever:
         return {"retriever": "run", "sha256": hashlib.sha256(self._path.read_bytes()).hexdigest()}
 
     def wanted_passages(self, queries: Mapping[str, str]) -> frozenset[str]:
-        """Return the ids of all passages that the file ranks for these queries.
-
-        Raises:
-            CacheError: lines that are no run, listed by number; none of the queries.
-        """
+        """Return the ids of all passages that the file ranks for these queries."""
         rankings = self._rankings(read_run(self._path), queries)
         return frozenset(item.passage_id for ranking in rankings.values() for item in ranking)
 
     def index(self, passages: Iterable[Passage], folder: Path, progress: Progress = no_progress) -> None:
-        """Read the file, and the ids of the corpus; `folder` stays empty.
-
-        Raises:
-            CacheError: lines that are no run, listed by number.
-        """
+        """Read the file, and the ids of the corpus; `folder` stays empty."""
         del folder
         self._run = read_run(self._path)
         self._corpus = frozenset(passage.passage_id for passage in passages)
         progress(f"read {self.name}", len(self._run), len(self._run))
 
     def search(self, queries: Mapping[str, str], k: int, progress: Progress = no_progress) -> Run:
-        """Return the first `k` passages that the file has for each query, in rank order.
-
-        Raises:
-            CacheError: called before `index`; the file ranks passages that the corpus does not have; or it has none
-                of the queries.
-        """
+        """Return the first `k` passages that the file has for each query, in rank order."""
         if self._corpus is None:
             raise CacheError(f"{self.name}: search was called before index; next step: index the corpus first")
         found = self._rankings(self._run, queries)

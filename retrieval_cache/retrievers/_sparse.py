@@ -51,15 +51,7 @@ class SparseRetriever:
         device: str | None = None,
         shard_size: int = 8192,
     ) -> None:
-        """Choose an encoder; nothing is loaded before it is needed.
-
-        Args:
-            model: a name on the Hugging Face hub, or a folder, that sentence-transformers' SparseEncoder reads.
-            max_length: tokens that are read of a text; None is the encoder's own limit.
-            batch_tokens: tokens encoded together, padding counted; it decides no result but the last bits.
-            device: as torch writes it; None takes a GPU where there is one.
-            shard_size: passages in a file; what is encoded of one is saved every few seconds.
-        """
+        """Choose an encoder; nothing is loaded before it is needed."""
         self.model = model
         self.truncated = {"passages": 0, "queries": 0}
         """Texts that were cut: passages of the corpus, and queries of the last search."""
@@ -77,12 +69,7 @@ class SparseRetriever:
         return canonical("sparse", self.model, **options)
 
     def describe(self) -> Mapping[str, Any]:
-        """Return what decides the rankings; loads the encoder.
-
-        Raises:
-            MissingExtraError: sentence-transformers is not installed.
-            ConfigurationError: there is no such encoder or device, or no room for `max_length`.
-        """
+        """Return what decides the rankings; loads the encoder."""
         return self._description
 
     @cached_property
@@ -111,15 +98,7 @@ class SparseRetriever:
         return int(self._encoder.get_embedding_dimension())
 
     def index(self, passages: Iterable[Passage], folder: Path, progress: Progress = no_progress) -> None:
-        """Encode a corpus into `folder`, or take what is there of it.
-
-        Raises:
-            MissingExtraError: sentence-transformers or scipy is not installed.
-            ConfigurationError: there is no such encoder or device.
-            BenchmarkFileError: a passage without text.
-            CacheError: the weights in `folder` are over another vocabulary, or the disk is full; finished shards are
-                kept.
-        """
+        """Encode a corpus into `folder`, or take what is there of it."""
         sparse = _scipy_sparse()
         made_by = {**self.describe(), "text": TEXT_FORM, "shard_size": self._shard_size}
         with nullcontext(folder) if self._place is None else self._place(made_by) as vectors:
@@ -135,12 +114,7 @@ class SparseRetriever:
         self._index = (filled.ids, id_ranks, stacked.T.tocsr())
 
     def search(self, queries: Mapping[str, str], k: int, progress: Progress = no_progress) -> Run:
-        """Return the best `k` passages of each query that share a term with it.
-
-        Raises:
-            CacheError: called before `index`.
-            ConfigurationError: `k` is below 1.
-        """
+        """Return the best `k` passages of each query that share a term with it."""
         if self._index is None:
             raise CacheError(f"{self.name} was asked to search before it had a corpus; call index first")
         if k < 1:

@@ -115,17 +115,7 @@ class ShardFolder:
     """Passages in a shard; the last one may hold fewer."""
 
     def fill(self, passages: Iterable[Passage], encode: Encode | BatchEncoder, progress: Progress) -> Filled:
-        """Return the shards of a corpus, encoding those that are not on disk yet.
-
-        Args:
-            passages: read once, a shard at a time; an empty corpus has no shards.
-            encode: makes one shard, whole or batch by batch.
-            progress: told of the passages that are done.
-
-        Raises:
-            BenchmarkFileError: a passage has no text.
-            CacheError: the folder holds vectors of another width, or the disk is full.
-        """
+        """Return the shards of a corpus, encoding those that are not on disk yet."""
         self.clean()
         ids: list[str] = []
         for number, shard in enumerate(chunks(passages, self.size)):
@@ -145,11 +135,7 @@ class ShardFolder:
     def make(
         self, number: int, shard: Sequence[Passage], encode: Encode | BatchEncoder, told: Callable[[int], None]
     ) -> None:
-        """Encode a shard and write it.
-
-        Raises:
-            CacheError: the disk is full.
-        """
+        """Encode a shard and write it."""
         if callable(encode):
             self._seal_path(number).unlink(missing_ok=True)
             self._write(self._path(number), encode(shard, told), _passages_hash(shard))
@@ -165,18 +151,7 @@ class ShardFolder:
         told: Callable[[int], None] = lambda _: None,
         share: tuple[int, int] = (0, 1),
     ) -> None:
-        """Save the parts of a shard that are not on disk yet.
-
-        Args:
-            number: of the shard.
-            shard: its passages.
-            encoder: makes the rows of a batch.
-            told: called with the number of passages that are done.
-            share: (i, n): only every n-th batch, from the i-th on, which is a fair share as batches come longest first.
-
-        Raises:
-            CacheError: the disk is full.
-        """
+        """Save the parts of a shard that are not on disk yet."""
         sealed_with = _passages_hash(shard)
         saved = {position for _, seal in self._parts(number, sealed_with) for position in seal.positions}
         batches, cut = encoder.batches(shard)
@@ -198,11 +173,7 @@ class ShardFolder:
             told(len(saved.union(positions)))
 
     def join(self, number: int, shard: Sequence[Passage], rows: RowFormat) -> None:
-        """Make a shard of its parts, which go.
-
-        Raises:
-            CacheError: not all of them are there, or the disk is full.
-        """
+        """Make a shard of its parts, which go."""
         parts = self._parts(number, _passages_hash(shard))
         places = np.array([place for _, seal in parts for place in seal.positions], np.int64)
         order = np.argsort(places)
@@ -246,11 +217,7 @@ class ShardFolder:
         return Filled(tuple(ids), tuple(self._path(number) for number in range(n_shards)), n_truncated)
 
     def clean(self) -> None:
-        """Make the folder, and remove what killed calls left half written.
-
-        Raises:
-            CacheError: it holds vectors of another width.
-        """
+        """Make the folder, and remove what killed calls left half written."""
         self.folder.mkdir(parents=True, exist_ok=True)
         for part in self.folder.glob("*.part"):
             part.unlink(missing_ok=True)
@@ -301,13 +268,7 @@ Place = Callable[[Mapping[str, Any]], AbstractContextManager[Path]]
 
 
 def encode_with(retriever: object, fill: Fill | None = None, place: Place | None = None) -> bool:
-    """Return whether a retriever lets `fill` make vectors of its corpus.
-
-    Args:
-        retriever: any; one without vectors takes nothing.
-        fill: who makes them; None leaves who it was.
-        place: where they lie for every retriever; None leaves where it was.
-    """
+    """Return whether a retriever lets `fill` make vectors of its corpus."""
     return isinstance(retriever, EncodesCorpus) and retriever.encode_with(fill, place)
 
 
@@ -345,11 +306,7 @@ def _from(done: int, progress: Progress) -> Callable[[int], None]:
 
 
 def chunks(passages: Iterable[Passage], size: int) -> Iterator[list[Passage]]:
-    """Yield the passages of each shard.
-
-    Raises:
-        BenchmarkFileError: a passage has no text.
-    """
+    """Yield the passages of each shard."""
     iterator = iter(passages)
     while chunk := list(itertools.islice(iterator, size)):
         for passage in chunk:

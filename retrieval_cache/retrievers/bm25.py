@@ -46,12 +46,7 @@ class Bm25Retriever:
     """BM25 over one corpus; scores are tantivy's 32-bit floats, the same however its threads split the corpus."""
 
     def __init__(self, name: str = "bm25") -> None:
-        """Choose one of `NAMES`.
-
-        Raises:
-            ConfigurationError: unknown name.
-            MissingExtraError: tantivy is not installed.
-        """
+        """Choose one of `NAMES`."""
         if name not in NAMES:
             raise ConfigurationError(f"unknown BM25 variant {name!r}: {close_matches(name, NAMES)}")
         self._name = name
@@ -75,11 +70,7 @@ class Bm25Retriever:
         }
 
     def index(self, passages: Iterable[Passage], folder: Path, progress: Progress = no_progress) -> None:
-        """Build the index in `folder`, or open the whole one that is there; a killed build starts anew.
-
-        Raises:
-            CacheError: the disk is full.
-        """
+        """Build the index in `folder`, or open the whole one that is there; a killed build starts anew."""
         target = folder / _FOLDER
         ids = read_ids(target, self.describe())
         index = None if ids is None else self._opened(target, len(ids))
@@ -123,11 +114,7 @@ class Bm25Retriever:
         return index if n_found == n_passages else None
 
     def search(self, queries: Mapping[str, str], k: int, progress: Progress = no_progress) -> Run:
-        """Return the best `k` passages of each query; a query without a term in the corpus has none.
-
-        Raises:
-            CacheError: called before `index`.
-        """
+        """Return the best `k` passages of each query; a query without a term in the corpus has none."""
         if self._index is None:
             raise not_indexed(self.name)
         searcher, schema = self._index.searcher(), self._index.schema
@@ -174,17 +161,7 @@ class Bm25sRetriever:
     """BM25 over one corpus with k1 and b as given; scores are 32-bit floats."""
 
     def __init__(self, k1: float = 1.2, b: float = 0.75, analyser: str = "english") -> None:
-        """Set the parameters.
-
-        Args:
-            k1: how fast repetitions of a term saturate, 0 or more.
-            b: how much a passage's length counts, 0 to 1.
-            analyser: one of `analysers.ANALYSERS`.
-
-        Raises:
-            ConfigurationError: a value out of range, or an unknown analyser.
-            MissingExtraError: bm25s or tantivy is not installed.
-        """
+        """Set the parameters."""
         self._k1, self._b = _checked("k1", k1, 100.0), _checked("b", b, 1.0)
         if analyser not in ANALYSERS:
             raise ConfigurationError(f"unknown analyser {analyser!r}: {close_matches(str(analyser), ANALYSERS)}")
@@ -212,11 +189,7 @@ class Bm25sRetriever:
         }
 
     def index(self, passages: Iterable[Passage], folder: Path, progress: Progress = no_progress) -> None:
-        """Build the index in `folder`, or open the whole one that is there; a killed build starts anew.
-
-        Raises:
-            CacheError: the disk is full.
-        """
+        """Build the index in `folder`, or open the whole one that is there; a killed build starts anew."""
         target = folder / _BM25S_FOLDER
         ids = read_or_built(target, self.describe(), lambda part: self._built(passages, part, progress))
         # bm25s cannot store an index without any term; such a corpus has no scorer and matches nothing.
@@ -241,11 +214,7 @@ class Bm25sRetriever:
         return tuple(ids)
 
     def search(self, queries: Mapping[str, str], k: int, progress: Progress = no_progress) -> Run:
-        """Return the best `k` passages of each query; a query without a term in the corpus has none.
-
-        Raises:
-            CacheError: called before `index`.
-        """
+        """Return the best `k` passages of each query; a query without a term in the corpus has none."""
         if self._scorer is None:
             raise not_indexed(self.name)
         return searched(self.name, queries, lambda text: self._ranked(text, k), progress)
@@ -291,12 +260,7 @@ _LONGEST_TERM = 255
 
 
 def text_analyser(name: str) -> tantivy.TextAnalyzer:
-    """Return a new tantivy analyser by its name in `ANALYSERS`.
-
-    Raises:
-        ConfigurationError: unknown name.
-        MissingExtraError: tantivy is not installed.
-    """
+    """Return a new tantivy analyser by its name in `ANALYSERS`."""
     if name not in ANALYSERS:
         raise ConfigurationError(f"unknown analyser {name!r}: {close_matches(name, ANALYSERS)}")
     try:
@@ -312,11 +276,7 @@ def text_analyser(name: str) -> tantivy.TextAnalyzer:
 
 
 def term_lister(name: str) -> Callable[[str], list[str]]:
-    """Return a function: text -> its terms in order, repeated ones repeated, none for a text without words.
-
-    Raises:
-        ConfigurationError, MissingExtraError: as `text_analyser`.
-    """
+    """Return a function: text -> its terms in order, repeated ones repeated, none for a text without words."""
     analyser = text_analyser(name)
     return lambda text: analyser.analyze(encodable(text))
 
@@ -355,9 +315,6 @@ def built_whole(folder: Path) -> Iterator[Path]:
 
     A killed build leaves `<folder>.part`, which the next build empties. The caller sees to it that there is one
     build at a time.
-
-    Raises:
-        CacheError: the disk is full or cannot be written to.
     """
     part = folder.with_name(f"{folder.name}.part")
     try:
@@ -401,16 +358,7 @@ def read_ids(folder: Path, description: Mapping[str, Any]) -> tuple[str, ...] | 
 def read_or_built(
     folder: Path, description: Mapping[str, Any], build: Callable[[Path], tuple[str, ...]]
 ) -> tuple[str, ...]:
-    """Return the passage id of every row of the whole index in `folder`, built first where there is none.
-
-    Args:
-        folder: of the index.
-        description: what it must be built as.
-        build: empty folder -> ids, after writing the index there.
-
-    Raises:
-        CacheError: the disk is full or cannot be written to.
-    """
+    """Return the passage id of every row of the whole index in `folder`, built first where there is none."""
     ids = read_ids(folder, description)
     if ids is None:
         with built_whole(folder) as part:
@@ -449,13 +397,7 @@ def not_indexed(name: str) -> CacheError:
 
 
 def best(scores: np.ndarray[Any, Any], ids: Sequence[str], k: int) -> tuple[Ranked, ...]:
-    """Return the best `k` passages whose score is not 0, in rank order; the cut follows the rule for ties too.
-
-    Args:
-        scores: one for each row, as 32-bit floats, higher is better.
-        ids: passage id of each row.
-        k: most passages to return.
-    """
+    """Return the best `k` passages whose score is not 0, in rank order; the cut follows the rule for ties too."""
     import numpy as np
 
     rows = np.flatnonzero(scores)

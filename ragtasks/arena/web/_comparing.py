@@ -26,7 +26,6 @@ class Revealed:
     systems: tuple[str, str]
     """In the order shown."""
     vote: Vote
-    """The vote."""
 
 
 class Arena:
@@ -40,14 +39,7 @@ class Arena:
         *,
         lease_seconds: float = LEASE_SECONDS,
     ) -> None:
-        """Take up where the database stands.
-
-        Args:
-            store: where votes are.
-            pool: saved answers to compare; None where only pipelines are asked.
-            raters_per_battle: how many raters each battle gets.
-            lease_seconds: how long a pair that was opened waits for its vote.
-        """
+        """Take up where the database stands."""
         self.store, self.pool = store, pool
         self.raters_per_battle, self.lease_seconds = raters_per_battle, lease_seconds
         battles = pool.battles if pool else ()
@@ -80,21 +72,13 @@ class Arena:
         return found
 
     def open_for(self, rater: str, assignment_id: str) -> tuple[Assignment, Battle] | None:
-        """Return an assignment of this rater with its battle; None where there is no such one.
-
-        Raises:
-            VoteRefusedError: it was open for too long, and went to others.
-        """
+        """Return an assignment of this rater with its battle; None where there is no such one."""
         assignment = self.queue.look(assignment_id, rater)
         battle = self.battle(assignment.battle_id) if assignment else None
         return (assignment, battle) if assignment and battle else None
 
     def chosen_by_hand(self, rater: str, battle_id: str) -> Assignment | None:
-        """Return the assignment of a battle that the rater chose with the names in view; None for an unknown one.
-
-        Raises:
-            VoteRefusedError: the pair has all the raters that it gets.
-        """
+        """Return the assignment of a battle that the rater chose with the names in view; None for an unknown one."""
         return self.queue.assign(rater, battle_id, "side_by_side") if self.battle(battle_id) else None
 
     def keep_live(self, battle: Battle, rater: str, view: str, *, is_turned: bool) -> Assignment:
@@ -103,11 +87,7 @@ class Arena:
         return self.queue.assign(rater, battle.battle_id, view, is_turned=is_turned)
 
     def vote(self, assignment: Assignment, battle: Battle, preference: Preference, reason: str) -> Revealed:
-        """Keep a vote, and return the names.
-
-        Raises:
-            VoteRefusedError: the assignment is not open any more.
-        """
+        """Keep a vote, and return the names."""
         first, second = self._sides(assignment, battle)
         task = battle.first.response.task
         at = time.time()

@@ -56,13 +56,7 @@ class Guard:
     def __init__(
         self, application: Application, hosts: frozenset[str] | None, client_of: Callable[[Scope], str]
     ) -> None:
-        """Wrap an application.
-
-        Args:
-            application: what answers.
-            hosts: names under which the server may be addressed, so that no other site's name leads here; None: any.
-            client_of: request -> whom its rate counts for.
-        """
+        """Wrap an application."""
         self._application, self._hosts, self._client_of = application, hosts, client_of
         self._budgets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 

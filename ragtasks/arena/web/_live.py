@@ -74,16 +74,7 @@ class LiveBattles:
         self._battles: OrderedDict[str, LiveBattle] = OrderedDict()
 
     def begin(self, rater: str, messages: Sequence[Message], names: Sequence[str]) -> str:
-        """Ask two systems, and return the number of the battle.
-
-        Args:
-            rater: who asks.
-            messages: the conversation, its last message the user's.
-            names: two systems in the order to be shown; none: two are drawn, and hidden.
-
-        Raises:
-            ConfigurationError: unknown systems, or too many battles at once.
-        """
+        """Ask two systems, and return the number of the battle."""
         running = [battle for battle in self._battles.values() if not battle.is_over]
         if len(running) >= _MOST_RUNNING or any(battle.rater == rater for battle in running):
             raise ConfigurationError(
@@ -174,14 +165,7 @@ _FormText = Annotated[str, Form()]
 def live_pages(
     site: Site, arena: Arena, live: LiveBattles, conversations: Mapping[str, Sequence[Message]]
 ) -> APIRouter:
-    """Return the routes of live battles.
-
-    Args:
-        site: what all pages need.
-        arena: battles and votes.
-        live: the battles.
-        conversations: name -> a conversation that may be continued, such as a benchmark's.
-    """
+    """Return the routes of live battles."""
     router = APIRouter(include_in_schema=False)
     offered = dict(list(conversations.items())[:_MOST_OFFERED])
 
@@ -243,11 +227,7 @@ def messages_of(text: str) -> list[Message]:
 
 
 def _asked(before: list[Message], question: str) -> list[Message]:
-    """Return a conversation with a question at its end.
-
-    Raises:
-        ConfigurationError: no question, too long a text, or earlier turns that end with the user.
-    """
+    """Return a conversation with a question at its end."""
     if not question.strip():
         raise ConfigurationError("Ask a question, or choose a conversation.")
     if len(before) % 2:
@@ -261,11 +241,7 @@ def _asked(before: list[Message], question: str) -> list[Message]:
 
 
 def _followed(arena: Arena, rater: str, assignment_id: str, side: str) -> list[Message]:
-    """Return the conversation of a battle with the answer of one side as its last message.
-
-    Raises:
-        ConfigurationError: no such battle with a vote.
-    """
+    """Return the conversation of a battle with the answer of one side as its last message."""
     opened = arena.open_for(rater, assignment_id)
     if opened is None or opened[0].state != "voted":
         raise ConfigurationError("Vote first, then continue the conversation.")

@@ -65,16 +65,7 @@ class _System(BaseModel):
 
 
 def live_systems(texts: Sequence[str], search: Callable[[str], Search], secrets: Secrets) -> list[Pipeline]:
-    """Return the systems of JSON objects with `name`, `retriever` (a line) and `generator` (an endpoint).
-
-    Args:
-        texts: the objects; at least two, under different names.
-        search: retriever's line -> its search; called once a line.
-        secrets: variable -> key of an endpoint.
-
-    Raises:
-        ConfigurationError: an object that cannot be read, one name twice, or fewer than two.
-    """
+    """Return the systems of JSON objects with `name`, `retriever` (a line) and `generator` (an endpoint)."""
     systems = [_system(text) for text in texts]
     names = [system.name for system in systems]
     if len(names) < 2 or len(set(names)) < len(names):
@@ -126,17 +117,7 @@ async def ask_pipeline(
     patience_seconds: float,
     passages: Sequence[Passage] | None = None,
 ) -> Response:
-    """Return a system's answer to the last message, without the thinking before it.
-
-    Args:
-        pipeline: the system.
-        messages: the conversation; the last one is the user's.
-        patience_seconds: longest wait for the whole answer.
-        passages: what it answers from; None: what its retriever finds.
-
-    Raises:
-        ModelError: no answer, an empty one, or not in time; the message is `NO_ANSWER`, and the reason is in the log.
-    """
+    """Return a system's answer to the last message, without the thinking before it."""
     try:
         return await asyncio.wait_for(_ask(pipeline, messages, passages), patience_seconds)
     except asyncio.TimeoutError:

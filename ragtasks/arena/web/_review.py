@@ -68,11 +68,7 @@ class ReviewDesk:
         return next((pair for pair in in_turn if pair.pair_id not in own), None)
 
     def decide(self, reviewer: str, pair: Pair, choice: str, texts: Mapping[str, str], note: str) -> Review:
-        """Keep a decision; on disk when this returns.
-
-        Raises:
-            DecisionError: no choice, or a text that is empty or too long.
-        """
+        """Keep a decision; on disk when this returns."""
         decision, at = decide(pair, choice, texts, note), time.time()
         review = Review(reviewer, pair.pair_id, decision, at)
         with self._lock:
@@ -103,15 +99,7 @@ def review_application(
     types_names: bool = False,
     hosts: frozenset[str] | None = None,
 ) -> Application:
-    """Return the application of a review.
-
-    Args:
-        desk: pairs and decisions.
-        title: stands above every page.
-        token: what reviewers who type their names must show; None: nothing.
-        types_names: whether anybody comes in under any name, not only who is invited.
-        hosts: names under which the server may be addressed; None: any.
-    """
+    """Return the application of a review."""
     identity = Identity(desk.store.secret, token, None if types_names else desk.store)
     site = Site(identity, _TABS, title, _WORDING, desk.standing)
     app = FastAPI(title="ragtasks review", version=__version__, docs_url=None, redoc_url=None, openapi_url=None)

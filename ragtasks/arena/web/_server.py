@@ -43,28 +43,7 @@ def serve(
     patience_seconds: float = 120.0,
     say: Callable[[str], object] = print,
 ) -> None:
-    """Serve the arena until the process is told to end.
-
-    Args:
-        pool: saved answers.
-        database: file of votes; made where there is none.
-        host: address to listen on.
-        port: port to listen on; 0: a free one.
-        token: what raters who type their names must show.
-        types_names: whether anybody comes in under any name, not only who is invited.
-        raters_per_battle: how many raters each battle gets.
-        lease_seconds: how long a pair that was opened waits for its vote, before it goes to others.
-        title: stands above every page; default: the benchmark.
-        pipelines: systems that are asked live.
-        conversations: name -> a conversation that may be continued live.
-        patience_seconds: longest wait for a pipeline's answer.
-        say: is told the address, once the server answers there.
-
-    Raises:
-        ConfigurationError: typed names outside this machine without a token, or an address that cannot be had.
-        CacheError: the database cannot be used.
-        MissingExtraError: the extra `arena` is not installed.
-    """
+    """Serve the arena until the process is told to end."""
     try:
         from ragtasks.arena.web._comparing import Arena
     except ImportError as error:
@@ -98,23 +77,7 @@ def serve_review(
     title: str = "",
     say: Callable[[str], object] = print,
 ) -> None:
-    """Serve the review of a benchmark until the process is told to end.
-
-    Args:
-        pairs: what is reviewed.
-        database: file of decisions; made where there is none.
-        host: address to listen on.
-        port: port to listen on; 0: a free one.
-        token: what reviewers who type their names must show.
-        types_names: whether anybody comes in under any name, not only who is invited.
-        title: stands above every page.
-        say: is told the address, once the server answers there.
-
-    Raises:
-        ConfigurationError: as `serve`.
-        CacheError: the database cannot be used.
-        MissingExtraError: the extra `arena` is not installed.
-    """
+    """Serve the review of a benchmark until the process is told to end."""
     try:
         from ragtasks.arena.web._review import ReviewDesk, review_application
     except ImportError as error:
@@ -220,18 +183,7 @@ def application(
     conversations: Mapping[str, Sequence[Message]] = MappingProxyType({}),
     patience_seconds: float = 120.0,
 ) -> Application:
-    """Return the server's application.
-
-    Args:
-        arena: battles and votes.
-        title: stands above every page.
-        token: what raters who type their names must show; None: nothing.
-        types_names: whether anybody comes in under any name, not only who is invited.
-        hosts: names under which the server may be addressed; None: any.
-        pipelines: systems that are asked live.
-        conversations: name -> a conversation that may be continued live.
-        patience_seconds: longest wait for a pipeline's answer.
-    """
+    """Return the server's application."""
     named = {pipeline.name: pipeline for pipeline in pipelines}
     tabs = [("/battles", "Blinded"), ("/side-by-side", "Side by side"), ("/forms", "Evaluate")] if arena.pool else []
     tabs += [("/live", "Ask")] if len(named) > 1 else []

@@ -57,15 +57,7 @@ class Site:
         wording: Wording,
         standing: Callable[[str], Standing | None],
     ) -> None:
-        """Put a site together.
-
-        Args:
-            identity: signs cookies and forms.
-            tabs: (address, name) of each tab; the first is where raters begin.
-            title: stands above every page, such as the benchmark.
-            wording: what the site calls itself.
-            standing: rater -> how far; None where nothing is counted.
-        """
+        """Put a site together."""
         self.identity, self.tabs, self.title = identity, tabs, title
         self._wording, self._standing = wording, standing
         self._turn = CapacityLimiter(1)
@@ -80,22 +72,14 @@ class Site:
         return wait
 
     def session(self, request: Request) -> Session:
-        """Return who asks.
-
-        Raises:
-            HTTPException: nobody who came in: a redirect to the entrance.
-        """
+        """Return who asks."""
         found = self.identity.session(request.cookies.get(COOKIE))
         if found is None:
             raise HTTPException(303, headers={"location": "/enter"})
         return found
 
     def own_form(self, request: Request, token: str) -> Session:
-        """Return who sent a form.
-
-        Raises:
-            HTTPException: nobody who came in, or a form that is not ours.
-        """
+        """Return who sent a form."""
         session = self.session(request)
         if not self.identity.is_own_form(session, token):
             raise HTTPException(403, "This form is not from this page. Go back, load the page again and repeat.")
@@ -168,13 +152,7 @@ def entrance(site: Site) -> APIRouter:
 
 
 def guarded(app: FastAPI, site: Site, hosts: frozenset[str] | None) -> Application:
-    """Return an application whose errors are pages of the site, with the guard around it.
-
-    Args:
-        app: what answers.
-        site: whose pages say what went wrong.
-        hosts: names under which the server may be addressed; None: any.
-    """
+    """Return an application whose errors are pages of the site, with the guard around it."""
 
     @app.exception_handler(AnyHTTPException)
     async def say_why(request: Request, error: Exception) -> Response:
@@ -250,13 +228,7 @@ class Identity:
     """Signs and reads what browsers bring."""
 
     def __init__(self, secret: bytes, token: str | None = None, invitations: VoteStore | None = None) -> None:
-        """Take what lets raters in.
-
-        Args:
-            secret: signs cookies.
-            token: what raters with typed names must show; None: nothing.
-            invitations: who is invited; None: names are typed.
-        """
+        """Take what lets raters in."""
         self._secret, self._token, self._invitations = secret, token, invitations
 
     @property

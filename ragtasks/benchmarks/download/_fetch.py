@@ -59,23 +59,7 @@ def fetch(
     retries: int = 4,
     backoff_seconds: float = 1.0,
 ) -> FetchReport:
-    """Return what was downloaded; afterwards every file of the groups is there with the right checksum.
-
-    Args:
-        source: the table of files.
-        data_dir: the data folder, or a checkout of the repository, which is then completed in place. A file with a
-            wrong checksum is replaced.
-        groups: which files; no group, no request.
-        base_url: a mirror to ask instead of the source's own address.
-        progress: called with (path, bytes so far, total bytes or None); None draws a bar on a terminal.
-        timeout_seconds: longest silence of the server.
-        retries: further attempts for each file after an error that may pass.
-        backoff_seconds: wait before the first retry, doubled each time.
-
-    Raises:
-        FetchError: a file cannot be had or stored, or has other bytes than it should. Files before it stay.
-        ConfigurationError: a group that the source does not have.
-    """
+    """Return what was downloaded; afterwards every file of the groups is there with the right checksum."""
     files = source.in_groups(groups)
     address = _checked_address(base_url or source.base_url)
     limits = Limits(timeout_seconds, retries, backoff_seconds)
@@ -99,17 +83,6 @@ def adopt(
 
     All files of the checkout are checked before the first is copied. Where checkout and data folder are the same
     place, nothing is copied and only unknown checksums are recorded.
-
-    Args:
-        source: the table of files.
-        checkout: a checkout of the repository, or the folder that holds one.
-        data_dir: as in `fetch`.
-        groups: which files.
-        progress: as in `fetch`.
-
-    Raises:
-        FetchError: files of the checkout are missing or wrong (all are named), or cannot be copied.
-        ConfigurationError: a group that the source does not have.
     """
     files = source.in_groups(groups)
     origin, root = locate(source, checkout), locate(source, data_dir)
@@ -122,12 +95,7 @@ def adopt(
 
 
 def verify(source: Source, data_dir: Path, groups: Iterable[str] | None = None) -> tuple[FileState, ...]:
-    """Return the state of each file of the groups, of all groups for None; writes nothing.
-
-    Raises:
-        FetchError: a file, or the record of checksums, is there and cannot be read.
-        ConfigurationError: a group that the source does not have.
-    """
+    """Return the state of each file of the groups, of all groups for None; writes nothing."""
     root = locate(source, data_dir)
     record = read_record(root)
     return tuple(examine(source, file, root / file.path, record) for file in source.in_groups(groups))
@@ -322,11 +290,7 @@ class RecordedSum:
 
 
 def read_record(root: Path) -> dict[str, RecordedSum]:
-    """Return path -> recorded sum of a data folder; empty where nothing was recorded yet.
-
-    Raises:
-        FetchError: the record is corrupt, or of a format that this version does not know.
-    """
+    """Return path -> recorded sum of a data folder; empty where nothing was recorded yet."""
     path = root / RECORD_NAME
     with storing(path):
         if not path.is_file():
@@ -350,11 +314,7 @@ def read_record(root: Path) -> dict[str, RecordedSum]:
 
 
 def write_record(root: Path, record: dict[str, RecordedSum]) -> None:
-    """Write the recorded sums of a data folder as a whole.
-
-    Raises:
-        FetchError: the file system refuses.
-    """
+    """Write the recorded sums of a data folder as a whole."""
     path = root / RECORD_NAME
     files = {
         name: {"commit": entry.commit, "n_bytes": entry.n_bytes, "origin": entry.origin, "sha256": entry.sha256}
@@ -375,11 +335,7 @@ def _expected_sum(source: Source, file: SourceFile, record: dict[str, RecordedSu
 
 
 def examine(source: Source, file: SourceFile, path: Path, record: dict[str, RecordedSum]) -> FileState:
-    """Return the state of the bytes at `path`, compared with what `file` should be.
-
-    Raises:
-        FetchError: the file is there and cannot be read.
-    """
+    """Return the state of the bytes at `path`, compared with what `file` should be."""
     expected, basis = _expected_sum(source, file, record)
     with storing(path):
         if not path.is_file():

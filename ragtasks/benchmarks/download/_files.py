@@ -24,11 +24,7 @@ _PAGE_HEADS = (b"<!doctype html", b"<html")
 
 
 def digest(path: Path) -> str:
-    """Return the sha256 of a whole file in lower-case hex.
-
-    Raises:
-        OSError: the file cannot be read.
-    """
+    """Return the sha256 of a whole file in lower-case hex."""
     sha256 = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(_BLOCK):
@@ -37,11 +33,7 @@ def digest(path: Path) -> str:
 
 
 def impostor(path: Path) -> str | None:
-    """Return what a file is where it only stands in for the real one (Git-LFS pointer, web page), else None.
-
-    Raises:
-        OSError: the file cannot be read.
-    """
+    """Return what a file is where it only stands in for the real one (Git-LFS pointer, web page), else None."""
     with path.open("rb") as file:
         head = file.read(256)
     if head.startswith(_LFS_HEAD):
@@ -53,11 +45,7 @@ def impostor(path: Path) -> str | None:
 
 @contextmanager
 def storing(path: Path) -> Iterator[None]:
-    """Turn what the file system refuses while `path` is written or read into a FetchError.
-
-    Raises:
-        FetchError: no room is left, or the folder or file cannot be used.
-    """
+    """Turn what the file system refuses while `path` is written or read into a FetchError."""
     try:
         yield
     except OSError as error:
@@ -77,11 +65,7 @@ def storing(path: Path) -> Iterator[None]:
 
 @contextmanager
 def only_writer(root: Path) -> Iterator[None]:
-    """Make the data folder and hold it against other fetches; a process that dies lets go of it.
-
-    Raises:
-        FetchError: another process is writing there, or the folder cannot be made.
-    """
+    """Make the data folder and hold it against other fetches; a process that dies lets go of it."""
     with storing(root):
         root.mkdir(parents=True, exist_ok=True)
     if sys.platform == "win32":
@@ -126,11 +110,7 @@ if sys.platform != "win32":
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """One official file.
-
-    Raises:
-        FetchError: `path` could lead out of the data folder, or means different files on different systems.
-    """
+    """One official file."""
 
     path: str
     """Path in the repository and below the data folder, with `/` between its parts."""
@@ -147,11 +127,7 @@ class SourceFile:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One commit of one repository, and the files of it that a benchmark needs.
-
-    Raises:
-        FetchError: `folder` or `marker` could lead out of the data folder.
-    """
+    """One commit of one repository, and the files of it that a benchmark needs."""
 
     name: str
     """What a user types, such as `mtrag`."""
@@ -178,14 +154,7 @@ class Source:
         return tuple(dict.fromkeys(file.group for file in self.files))
 
     def in_groups(self, groups: Iterable[str] | None) -> tuple[SourceFile, ...]:
-        """Return the files of the named groups in the order of the table; all of them for None.
-
-        Args:
-            groups: names out of `groups`; an empty one gives no files.
-
-        Raises:
-            ConfigurationError: a name that no file of the source has, or a source without files.
-        """
+        """Return the files of the named groups in the order of the table; all of them for None."""
         if groups is None:
             return self.files
         if not self.files:
@@ -206,13 +175,7 @@ class Source:
 
 
 def locate(source: Source, data_dir: Path) -> Path:
-    """Return the folder that holds the source's files, whether or not they are there yet.
-
-    Args:
-        source: the benchmark's files.
-        data_dir: the user's data folder, or a checkout of the repository itself; the latter is used as it is, and so is
-            any folder where the files are the user's own.
-    """
+    """Return the folder that holds the source's files, whether or not they are there yet."""
     if not source.files:
         return data_dir
     return data_dir if (data_dir / source.marker).is_dir() else data_dir / source.folder

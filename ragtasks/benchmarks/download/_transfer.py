@@ -67,12 +67,7 @@ class Download:
         self.resumed = False
 
     def run(self) -> None:
-        """Leave the whole file, as the server has it, in the `.part` file.
-
-        Raises:
-            FetchError: the server refuses, is not reached, breaks off at every attempt, or sends more than the file;
-                or the file cannot be stored.
-        """
+        """Leave the whole file, as the server has it, in the `.part` file."""
         for attempt in range(self.limits.retries + 1):
             try:
                 self._attempt()
@@ -262,13 +257,7 @@ ProgressCallback = Callable[[str, int, int | None], None]
 def shown(
     progress: ProgressCallback | None, files: Iterable[SourceFile], console: Console | None = None
 ) -> Iterator[ProgressCallback]:
-    """Yield the callback that a transfer reports to.
-
-    Args:
-        progress: the caller's own; None asks for a bar on standard error, quiet where that is no terminal.
-        files: what will be transferred; a file of unknown size joins the bar's total when its size is learned.
-        console: where the bar is drawn.
-    """
+    """Yield the callback that a transfer reports to."""
     if progress is not None:
         yield progress
         return

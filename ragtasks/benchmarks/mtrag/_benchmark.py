@@ -43,22 +43,13 @@ _NEXT_STEP = "delete the file and run `ragtasks fetch mtrag`"
 
 
 def load_rewrites(root: Path, domain: str) -> dict[str, str]:
-    """Return query id -> rewritten question of one domain.
-
-    Raises:
-        BenchmarkFileError: the file is missing or broken.
-        ConfigurationError: unknown domain.
-    """
+    """Return query id -> rewritten question of one domain."""
     _known(domain)
     return read_queries(root / "mtrag-human/retrieval_tasks" / domain / f"{domain}_rewrite.jsonl")
 
 
 def read_queries(path: Path) -> dict[str, str]:
-    """Return query id -> text of an official file of queries, speaker marks removed, in the order of the file.
-
-    Raises:
-        BenchmarkFileError: the file is missing or broken.
-    """
+    """Return query id -> text of an official file of queries, speaker marks removed, in the order of the file."""
     violations = Violations(required_file(path), "MTRAG queries", _NEXT_STEP)
     queries: dict[str, str] = {}
     for line, row in json_lines(violations):
@@ -74,22 +65,13 @@ def read_queries(path: Path) -> dict[str, str]:
 
 
 def load_qrels(root: Path, domain: str) -> tuple[Qrel, ...]:
-    """Return the relevance judgements of one domain, in the order of the file (2,128 over the official four).
-
-    Raises:
-        BenchmarkFileError: the file is missing, or a line is not query, passage and a whole number.
-        ConfigurationError: unknown domain.
-    """
+    """Return the relevance judgements of one domain, in the order of the file (2,128 over the official four)."""
     _known(domain)
     return read_qrels(root / "mtrag-human/retrieval_tasks" / domain / "qrels" / "dev.tsv", "mtrag")
 
 
 def read_qrels(path: Path, benchmark: str) -> tuple[Qrel, ...]:
-    """Return the relevance judgements in a file of MTRAG's or MTRAG-UN's, in its order.
-
-    Raises:
-        BenchmarkFileError: the file is missing, or a line is not query, passage and a whole number.
-    """
+    """Return the relevance judgements in a file of MTRAG's or MTRAG-UN's, in its order."""
     violations = Violations(
         required_file(path, benchmark), "MTRAG qrels", f"delete the file and run `ragtasks fetch {benchmark}`"
     )
@@ -117,12 +99,7 @@ def _query_id(text: object) -> str | None:
 
 
 def corpus_file(root: Path, domain: str) -> Path:
-    """Return the file that holds the corpus of a domain.
-
-    Raises:
-        BenchmarkFileError: it is not there.
-        ConfigurationError: unknown domain.
-    """
+    """Return the file that holds the corpus of a domain."""
     _known(domain)
     return required_file(root / "corpora/passage_level" / f"{domain}.jsonl.zip")
 
@@ -360,9 +337,6 @@ def tables(benchmark: Benchmark) -> Sequence[Table]:
     """Return one table of repaired answers by domain; () where the conversations are not there.
 
     An answer counts as repaired where the file keeps what the model wrote first.
-
-    Raises:
-        BenchmarkFileError: the file is no list of conversations.
     """
     path = benchmark.root / CONVERSATION_FILE
     if not path.is_file():
@@ -419,11 +393,7 @@ _TASK_FILES = {
 
 
 def load_run(root: Path) -> Run:
-    """Return the published rankings by their scores, which 37 of the 842 lists of passages do not follow.
-
-    Raises:
-        CacheError: the file is missing or broken.
-    """
+    """Return the published rankings by their scores, which 37 of the 842 lists of passages do not follow."""
     return read_run(root / _TASK_FILES[Setting.FULL_RAG])
 
 
@@ -439,11 +409,7 @@ OFFICIAL_COUNTS = Counts(
 
 
 def load(root: Path) -> Benchmark:
-    """Return the benchmark whose files lie under `root` (a checkout, a fetched copy, or the sample).
-
-    Raises:
-        BenchmarkFileError: a file is missing, broken, or has other counts than it should.
-    """
+    """Return the benchmark whose files lie under `root` (a checkout, a fetched copy, or the sample)."""
     is_sample, revision, counts = edition_of(root, SOURCE.commit, OFFICIAL_COUNTS)
     tasks = read_tasks(root / _TASK_FILES[Setting.REFERENCE], "mtrag", counts)
     read_contexts = functools.partial(_read_contexts, root, tasks)
@@ -451,11 +417,7 @@ def load(root: Path) -> Benchmark:
 
 
 def _read_contexts(root: Path, tasks: tuple[Task, ...], setting: Setting) -> Contexts:
-    """Return the published passages of a setting, for exactly the tasks that belong to it.
-
-    Raises:
-        BenchmarkFileError: the file is missing, broken, or covers other tasks than the setting has.
-    """
+    """Return the published passages of a setting, for exactly the tasks that belong to it."""
     if setting is Setting.REFERENCE:
         return Contexts("official", setting, {task.task_id: task.references for task in tasks})
     rows, violations = rows_of(root / _TASK_FILES[setting], "mtrag")

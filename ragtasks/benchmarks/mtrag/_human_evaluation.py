@@ -120,10 +120,6 @@ def load_human_evaluation(root: Path) -> tuple[RatedResponse, ...]:
     """Return all rated answers of the checkout under `root`, in the order of the file (477 in the official one).
 
     A file of the arena has the same layout; a metric that its list `metrics` leaves out may be missing.
-
-    Raises:
-        BenchmarkFileError: the file is missing, is not JSON, lacks a field, names a task or a document that it does
-            not hold, or has an answer or a task twice; every error is listed.
     """
     violations = Violations(root / HUMAN_EVALUATION_FILE, "human evaluation", _NEXT_STEP)
     content = _content(violations)

@@ -38,11 +38,7 @@ OFFICIAL_COUNTS = Counts(tasks=1181, conversations=200)
 
 
 def load(root: Path) -> Benchmark:
-    """Return the benchmark whose files lie under `root` (a checkout, a fetched copy, or the sample).
-
-    Raises:
-        BenchmarkFileError: the file is missing, broken, or has other counts than it should.
-    """
+    """Return the benchmark whose files lie under `root` (a checkout, a fetched copy, or the sample)."""
     is_sample, revision, counts = edition_of(root, SOURCE.commit, OFFICIAL_COUNTS)
     tasks = read_tasks(root / _TASK_FILE, "mtrag_s", counts, _prepared)
     read_contexts = functools.partial(reference_contexts, "MTRAG-S", "mtrag_s", tasks)

@@ -35,11 +35,7 @@ _SAMPLE_CORPORA = "mtrag"
 
 
 def load(root: Path) -> Benchmark:
-    """Return the benchmark whose files lie under `root` (a checkout, a fetched copy, or the sample).
-
-    Raises:
-        BenchmarkFileError: the file is missing, broken, or has other counts than it should.
-    """
+    """Return the benchmark whose files lie under `root` (a checkout, a fetched copy, or the sample)."""
     is_sample, revision, counts = edition_of(root, SOURCE.commit, OFFICIAL_COUNTS)
     tasks = read_tasks(root / _TASK_FILE, "mtrag_un", counts)
     read_contexts = functools.partial(reference_contexts, "MTRAG-UN", "mtrag_un_reference", tasks)
@@ -47,12 +43,7 @@ def load(root: Path) -> Benchmark:
 
 
 def load_qrels(root: Path, domain: str) -> tuple[Qrel, ...]:
-    """Return the relevance judgements of one domain, in the order of the file (851 over the official four).
-
-    Raises:
-        BenchmarkFileError: the file is missing, or a line is not query, passage and a whole number.
-        ConfigurationError: unknown domain.
-    """
+    """Return the relevance judgements of one domain, in the order of the file (851 over the official four)."""
     if domain not in DOMAINS:
         raise ConfigurationError(f"unknown domain {domain!r}: {close_matches(domain, DOMAINS)}")
     return mtrag_retrieval.read_qrels(root / _QRELS / f"{domain}.tsv", "mtrag_un")
@@ -62,10 +53,6 @@ def corpus_file(root: Path, domain: str) -> Path:
     """Return the file that holds the corpus of a domain: MTRAG's, which lies below the same folder.
 
     The two samples are folders of their own, side by side, and only MTRAG's has the corpora.
-
-    Raises:
-        BenchmarkFileError: it is not there.
-        ConfigurationError: unknown domain.
     """
     is_sample = edition_of(root, SOURCE.commit, OFFICIAL_COUNTS)[0]
     return mtrag_retrieval.corpus_file(root.parent / _SAMPLE_CORPORA if is_sample else root, domain)

@@ -21,10 +21,6 @@ def rewriting_tasks(benchmark: Benchmark, contract: Contract) -> Benchmark:
     The target of each is the reply that gives the benchmark's own rewrite. `extra` has that rewrite as text (`rewrite`;
     the question where the files leave it out, as in the query form) and whether the question stands alone
     (`standalone`; None where nobody says, which is nearly everywhere in MTRAG).
-
-    Raises:
-        BenchmarkFileError: judgements, rewrites or labels are missing or broken.
-        ConfigurationError: the benchmark publishes no rewrites or judgements.
     """
     side = retrieval_side(benchmark.name)
     if side.load_rewrites is None:
@@ -75,14 +71,7 @@ NO_LABELS = StandaloneLabels("no labels", {})
 
 
 def read_standalone_labels(root: Path) -> StandaloneLabels:
-    """Return the labels in MTRAG's task file (`Standalone Type`: seven tasks of the official one).
-
-    Args:
-        root: folder with the benchmark's files.
-
-    Raises:
-        BenchmarkFileError: the file is missing or broken, or a label is neither `Standalone` nor `Non-standalone`.
-    """
+    """Return the labels in MTRAG's task file (`Standalone Type`: seven tasks of the official one)."""
     violations = Violations(root / _TASK_FILE, "MTRAG file", "delete the file and run `ragtasks fetch mtrag`")
     labels: dict[str, bool] = {}
     for line, row in json_lines(violations):

@@ -39,17 +39,7 @@ _TITLES = {"mtrag": "MTRAG", "mtrag_un": "MTRAG-UN", "mtrag_s": "MTRAG-S"}
 
 
 def reference_contexts(title: str, task_name: str, tasks: tuple[Task, ...], setting: Setting) -> Contexts:
-    """Return the passages of every task of a benchmark that publishes those of its task file only.
-
-    Args:
-        title: name of the benchmark in messages.
-        task_name: the harness task that there is.
-        tasks: all tasks; their passages are their references, none for an unanswerable one.
-        setting: what is asked for.
-
-    Raises:
-        ConfigurationError: a setting with retrieved passages, of which none are published.
-    """
+    """Return the passages of every task of a benchmark that publishes those of its task file only."""
     if setting is Setting.REFERENCE:
         return Contexts("official", setting, {task.task_id: task.references for task in tasks})
     message = clear_error(
@@ -63,11 +53,7 @@ def reference_contexts(title: str, task_name: str, tasks: tuple[Task, ...], sett
 
 
 def required_file(path: Path, benchmark: str = "mtrag") -> Path:
-    """Return `path`, which is a file.
-
-    Raises:
-        BenchmarkFileError: it is not there.
-    """
+    """Return `path`, which is a file."""
     if path.is_file():
         return path
     fetch = f"run `ragtasks fetch {benchmark}`"
@@ -88,11 +74,7 @@ def domain_of(collection: object) -> str | None:
 
 
 def rows_of(path: Path, benchmark: str) -> tuple[list[tuple[int, dict[str, Any]]], Violations]:
-    """Return (line number, object) of each line of a task file that is one, and the errors of the others.
-
-    Raises:
-        BenchmarkFileError: the file is missing, cannot be read, or is empty.
-    """
+    """Return (line number, object) of each line of a task file that is one, and the errors of the others."""
     next_step = f"delete the file and run `ragtasks fetch {benchmark}`"
     violations = Violations(required_file(path, benchmark), f"{_TITLES[benchmark]} file", next_step)
     return list(json_lines(violations)), violations
@@ -104,17 +86,7 @@ Row = dict[str, Any]
 def read_tasks(
     path: Path, benchmark: str, counts: Counts, prepare: Callable[[Row], Row] = lambda row: row
 ) -> tuple[Task, ...]:
-    """Return the tasks of a file, in its order; their passages become the references.
-
-    Args:
-        path: the task file.
-        benchmark: whose it is.
-        counts: what it should hold.
-        prepare: turns a row with a benchmark's own habits into one with MTRAG's.
-
-    Raises:
-        BenchmarkFileError: the file is missing, broken, or has other counts than `counts`.
-    """
+    """Return the tasks of a file, in its order; their passages become the references."""
     rows, violations = rows_of(path, benchmark)
     read = (_task(line, prepare(row), violations) for line, row in unique_rows(rows, violations))
     tasks = tuple(task for task in read if task is not None)
@@ -269,16 +241,7 @@ class Counts:
 
 
 def edition_of(root: Path, commit: str, counts: Counts) -> tuple[bool, str, Counts]:
-    """Return (is sample, revision, counts) of the copy under `root`; only a sample brings its own statistics.
-
-    Args:
-        root: folder of the benchmark's files.
-        commit: revision of the official files.
-        counts: what the official files hold.
-
-    Raises:
-        BenchmarkFileError: the statistics of a sample are broken.
-    """
+    """Return (is sample, revision, counts) of the copy under `root`; only a sample brings its own statistics."""
     statistics = sample_statistics(root)
     if statistics is None:
         return False, commit, counts

@@ -48,9 +48,6 @@ def rl_mtb(template: PromptTemplate | None = None) -> Rubric:
 
     The judge sees conversation, passages and response. Source: RL_MTB of the MTRAG paper, appendix F.2, which adapts
     the judge of MT-Bench (Zheng et al. 2023). Higher is better.
-
-    Args:
-        template: the prompt; default: the shipped one.
     """
     description = "rating of the last answer without a reference by judges, over 10"
     return rating_rubric(RL_MTB, description, template)
@@ -63,10 +60,6 @@ def rl_r(asked: PromptTemplate | None = None, same: PromptTemplate | None = None
     alone, as in the paper, which is why the measure suits conversations badly. Source: answer relevance of RAGAS (Es et
     al. 2024; MTRAG paper, section 8). Known difference: RAGAS compares the questions by the cosine of an embedding
     model, which the paper does not name; here the judge does.
-
-    Args:
-        asked: template of the first question; default: the shipped one.
-        same: template of the second question; default: the shipped one.
     """
     first = asked or shipped_template("judges/asked_questions")
     second = same or shipped_template("judges/same_question")
@@ -86,11 +79,7 @@ def _open(first: PromptTemplate, second: PromptTemplate, response: Response) -> 
 
 
 def _questions(reply: str, code: str) -> list[str]:
-    """Return the derived questions; [] for a reply that evades.
-
-    Raises:
-        UnparsableReplyError: not three texts, or no yes or no.
-    """
+    """Return the derived questions; [] for a reply that evades."""
     found = read_coded_object(reply, code)
     questions, evades = found.get("questions"), found.get("evades")
     if evades not in ("yes", "no"):
@@ -135,10 +124,6 @@ def rl_f(statements: PromptTemplate | None = None, support: PromptTemplate | Non
 
     The value is supported statements / statements, 0 to 1, higher is better. No statements: no value, with that
     reason. Statements and no passages: 0, without the second question, since nothing can support them.
-
-    Args:
-        statements: template of the first question; default: the shipped one.
-        support: template of the second question; default: the shipped one.
     """
     description = "share of the answer's statements that the passages support, judged"
     first = statements or shipped_template("judges/statements")
@@ -199,9 +184,6 @@ def context_precision(template: PromptTemplate | None = None) -> Rubric:
 
     The mean, over the useful passages, of the share of useful ones up to their rank. Range 0 to 1, higher is better; 0
     where none is useful or there is none.
-
-    Args:
-        template: the prompt; default: the shipped one.
     """
     prompt = template or shipped_template("judges/context_precision")
 
@@ -262,9 +244,6 @@ def rb_llm(template: PromptTemplate | None = None) -> Rubric:
 
     The judge sees conversation, passages, reference answer and response. Higher is better. An empty response is rated
     as any other. Source: RB_llm of the MTRAG paper, section 6.3.2.
-
-    Args:
-        template: the prompt; default: the shipped one.
     """
     description = "rating of faithfulness, appropriateness and completeness by judges, over 10"
     return rating_rubric(RB_LLM, description, template, with_reference=True)
@@ -274,9 +253,6 @@ def idk(template: PromptTemplate | None = None) -> Rubric:
     """Return the rubric `idk`: whether the response says that it does not know; yes 1, partial 0.5, no 0.
 
     The judge sees the user's last message and the response. Labels: MTRAG paper, section 6.3.3 and appendix F.3.
-
-    Args:
-        template: the prompt; default: the shipped one.
     """
     prompt = template or shipped_template("judges/idk")
 
@@ -293,9 +269,6 @@ def clarification(template: PromptTemplate | None = None) -> Rubric:
     """Return the rubric `clarification`: whether the response asks what is meant instead of answering; yes 1, no 0.
 
     Asked of underspecified questions only (MTRAG-UN): elsewhere nothing rests on it.
-
-    Args:
-        template: the prompt; default: the shipped one.
     """
     prompt = template or shipped_template("judges/clarification")
 
@@ -345,11 +318,7 @@ RUBRICS = ExtensionPoint(
 
 
 def rubrics_named(names: Iterable[str]) -> list[Rubric]:
-    """Return the rubrics of these names with their shipped prompts, in order; [] for none.
-
-    Raises:
-        ConfigurationError: an unknown name, with close matches; or what another package adds cannot be used.
-    """
+    """Return the rubrics of these names with their shipped prompts, in order; [] for none."""
     return [_rubric(name) for name in names]
 
 
@@ -373,14 +342,7 @@ _RATING_FORM = "Rating CODE: N"
 def rating_rubric(
     name: str, description: str, template: PromptTemplate | None = None, *, with_reference: bool = False
 ) -> Rubric:
-    """Return a rubric that rates the last answer; the judge sees conversation, passages and response.
-
-    Args:
-        name: of the rubric; its shipped prompt has it too.
-        description: one line for legends.
-        template: the prompt; default: the shipped one.
-        with_reference: whether the judge sees the reference answer as well.
-    """
+    """Return a rubric that rates the last answer; the judge sees conversation, passages and response."""
     prompt = template or shipped_template(f"judges/{name}")
 
     def read(reply: str, code: str) -> Finding:
@@ -414,9 +376,6 @@ def multihop_answer(template: PromptTemplate | None = None) -> Rubric:
     """Return the rubric `multihop_answer`: whether the reply gives the reference answer; yes 1, no 0.
 
     The judge sees question, reference answer and reply, and no passages: what is true is not the question.
-
-    Args:
-        template: the prompt; default: the shipped one.
     """
     prompt = template or shipped_template("judges/multihop_answer")
 

@@ -54,10 +54,6 @@ def nugget_assignment(
 
     The label is a JSON list of grades, one a nugget; the value is their `all_score`, 0 to 1, higher is better. An
     answer that says nothing supports nothing, without a question. A topic without nuggets is not asked about.
-
-    Args:
-        template: the prompt; default: the shipped one.
-        shown: what of a response is searched for nuggets.
     """
     prompt = template or shipped_template("judges/nugget_assignment")
 
@@ -106,10 +102,6 @@ def nugget_creation(creation: PromptTemplate | None = None, importance: PromptTe
 
     The label is a JSON list of {`text`, `importance`}, at most 30; the value is the share of vital ones. No passages,
     or none that answers: no value, with that reason.
-
-    Args:
-        creation: prompt that finds them; default: the shipped one.
-        importance: prompt that weighs them; default: the shipped one.
     """
     templates = _Templates(
         creation or shipped_template("judges/nugget_creation"),
@@ -158,11 +150,7 @@ def _weigh(templates: _Templates, question: str, nuggets: list[str], done: list[
 
 
 def _read_labels(reply: str, code: str, key: str, labels: Sequence[str], n_items: int) -> list[str]:
-    """Return one of `labels` for each of the items 1 to `n_items`, from `{"id": "CODE", key: {"1": label, ...}}`.
-
-    Raises:
-        UnparsableReplyError: no such object, an item without a label, or a label that was not offered.
-    """
+    """Return one of `labels` for each of the items 1 to `n_items`, from `{"id": "CODE", key: {"1": label, ...}}`."""
     found = read_coded_object(reply, code).get(key)
     numbers = [str(number) for number in range(1, n_items + 1)]
     if not isinstance(found, dict) or set(found) != set(numbers):
@@ -174,11 +162,7 @@ def _read_labels(reply: str, code: str, key: str, labels: Sequence[str], n_items
 
 
 def _read_nuggets(reply: str, code: str) -> list[str]:
-    """Return the first 30 nuggets of `{"id": "CODE", "nuggets": [text, ...]}`, each text once, blank ones left out.
-
-    Raises:
-        UnparsableReplyError: no such object, or something else than texts in it.
-    """
+    """Return the first 30 nuggets of `{"id": "CODE", "nuggets": [text, ...]}`, each text once, blank ones left out."""
     found = read_coded_object(reply, code).get("nuggets")
     if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
         raise UnparsableReplyError('"nuggets" is no list of texts')
@@ -220,10 +204,6 @@ def citation_support(template: PromptTemplate | None = None, sentences: Sentence
 
     The label is a JSON list with one item a sentence: full, partial, no, or null where the sentence does not cite. The
     value is the weighted precision, 0 to 1, higher is better. An answer that cites nothing is not asked about.
-
-    Args:
-        template: the prompt; default: the shipped one.
-        sentences: how a response is taken apart; citations are positions in its passages.
     """
     prompt = template or shipped_template("judges/citation_support")
 

@@ -35,9 +35,6 @@ def pairwise(template: PromptTemplate | None = None) -> Rubric:
 
     Faithfulness, appropriateness, naturalness and completeness are MTRAG's (paper, section 3.2), the win-rate question
     is its section 7's; a tournament of pairs with citations in view is Ragnarök's RAG-bench (paper, section 6).
-
-    Args:
-        template: the prompt; default: the shipped one.
     """
     prompt = template or shipped_template("judges/pairwise")
 

@@ -44,9 +44,6 @@ def relevance(template: PromptTemplate | None = None) -> Rubric:
     """Return the rubric `relevance`: how much a response's one passage helps whoever asks; its text is not looked at.
 
     The label is a grade, 0 to 3; the value is a third of it, 0 to 1, higher is better.
-
-    Args:
-        template: the prompt; default: the shipped one.
     """
     prompt = template or shipped_template("judges/relevance")
 
@@ -67,15 +64,7 @@ def relevance(template: PromptTemplate | None = None) -> Rubric:
 def judge_passages(
     pairs: Iterable[tuple[Task, Passage]], judge: Callable[[Sequence[Response], Sequence[Rubric]], Verdicts]
 ) -> JudgedPassages:
-    """Return the grades of passages for questions; with several judges the grade in the middle.
-
-    Args:
-        pairs: question and passage, each pair once; pairs of one question together, so that prompts begin alike.
-        judge: asks the judges.
-
-    Raises:
-        JudgeError: no judge answered to the end.
-    """
+    """Return the grades of passages for questions; with several judges the grade in the middle."""
     responses = [Response(task, (passage,), "") for task, passage in pairs]
     verdicts = judge(responses, [relevance()])
     qrels: list[Qrel] = []

@@ -176,11 +176,6 @@ def clauses_of(sentence: str, *, source_named: bool, is_reply: bool = False) -> 
 
     A clause whose subject is left out has the one of the clause before; a pronoun is the source where one was named:
     "The passages discuss 2010; they do not give 2020" says twice what the passages do.
-
-    Args:
-        sentence: the sentence.
-        source_named: whether a sentence before named what was retrieved.
-        is_reply: whether it opens with "yes" or "no", or the sentence before was that alone.
     """
     is_question = sentence.endswith("?")
     clauses: list[Clause] = []

@@ -71,12 +71,7 @@ def gap_probability(sentence: str) -> float:
 
 
 def answer_probabilities(sentences: Sequence[str], gaps: Sequence[bool]) -> list[float]:
-    """Return the probability (0 to 1) of each sentence to give an answer.
-
-    Args:
-        sentences: all of a response, in order.
-        gaps: whether each says that information is missing; one has to.
-    """
+    """Return the probability (0 to 1) of each sentence to give an answer."""
     learned = _learned()
     read = Sentences.of(sentences, learned.features["answer"])
     return [learned.probability("answer", features) for features in answer_features(read, gaps)]

@@ -269,13 +269,7 @@ _CONDITION = re.compile(r"(?:\b(?:if|when|unless|whenever|in case)\b(?! it comes
 
 @lru_cache(1024)  # a clause is read once to see whether anything refuses, and once more to say what
 def refusal_in(clause: str, *, is_grounded: bool = False) -> str | None:
-    """Return the phrase of a clause that says that information is missing, or None; conditions say nothing.
-
-    Args:
-        clause: a `clauses.Clause.text`.
-        is_grounded: whether it opens with its source ("Based on the passages, ..."); then what is unknown is unknown
-            to the source, not to the world.
-    """
+    """Return the phrase of a clause that says that information is missing, or None; conditions say nothing."""
     words = words_of(clause)
     if _MISSING.isdisjoint(words):
         return None

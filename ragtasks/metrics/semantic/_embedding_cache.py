@@ -41,7 +41,6 @@ class EncoderCount:
     encoder: str
     """Its name and layer."""
     n_texts: int
-    """Texts."""
     n_bytes: int
     """Size of their vectors."""
 
@@ -61,11 +60,7 @@ class EmbeddingCache(AbstractContextManager["EmbeddingCache"]):
         self._connection: sqlite3.Connection | None = None
 
     def __enter__(self) -> EmbeddingCache:
-        """Open the file, or make it.
-
-        Raises:
-            CacheError: it is no cache of embeddings, is corrupt, or cannot be written.
-        """
+        """Open the file, or make it."""
         with self._reported():
             self.path.parent.mkdir(parents=True, exist_ok=True)
             # Autocommit: each statement outside of a transaction is whole on its own, and keeps nobody waiting.

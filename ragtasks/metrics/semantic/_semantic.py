@@ -152,9 +152,6 @@ def bert_k_precision(precisions: Sequence[float]) -> Score:
 
     More passages can only raise it, so it compares settings only with as many passages.
 
-    Args:
-        precisions: the response's precision against each passage it was given.
-
     Returns:
         The maximum; unscored where there is no passage (the official script then scores its aggregate 0).
 
@@ -283,13 +280,7 @@ class TextVectors(AbstractContextManager["TextVectors"]):
     """Encodes texts, and keeps the vectors of those that others will ask for; no cache and a broken one are alike."""
 
     def __init__(self, encoder: Encoder, name: str, cache: EmbeddingCache | None) -> None:
-        """Choose an encoder.
-
-        Args:
-            encoder: loaded.
-            name: what the cache calls it for its readers.
-            cache: where vectors are kept; None keeps nothing.
-        """
+        """Choose an encoder."""
         self.n_from_cache = 0
         """Texts that were not encoded."""
         self._encoder, self._name, self._cache = encoder, name, cache
@@ -308,12 +299,7 @@ class TextVectors(AbstractContextManager["TextVectors"]):
             self._cache.close()
 
     def of(self, token_ids: Mapping[str, Sequence[int]], reused: Container[str]) -> Iterator[tuple[str, Any]]:
-        """Yield each text with its vectors, see `Encoder.embed`.
-
-        Args:
-            token_ids: text -> its tokens.
-            reused: the texts that later calls will ask for: only they are looked up and kept.
-        """
+        """Yield each text with its vectors, see `Encoder.embed`."""
         keys = {text: self._key(ids) for text, ids in token_ids.items() if text in reused} if self._cache else {}
         found: list[bytes] = []
         missing: dict[str, Sequence[int]] = {}

@@ -29,15 +29,7 @@ _NOTE = (
 
 
 def benchmark_section(benchmark: Benchmark, corpora: Sequence[Table] = ()) -> Section:
-    """Return the tables of a benchmark: conversations by domain, tasks by dimension, and what only it has.
-
-    Args:
-        benchmark: whose tasks are counted.
-        corpora: tables of its corpora, which stand last.
-
-    Raises:
-        BenchmarkFileError: a file that only this benchmark has is broken.
-    """
+    """Return the tables of a benchmark: conversations by domain, tasks by dimension, and what only it has."""
     provenance = {"revision": benchmark.revision, "tasks": str(len(benchmark.tasks))}
     own = (_conversations(benchmark.tasks), _dimensions(benchmark.tasks), *own_tables(benchmark))
     return Section(benchmark.label, provenance, (*own, *corpora))

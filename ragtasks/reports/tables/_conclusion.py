@@ -33,11 +33,6 @@ def conclusion(evaluations: Sequence[Evaluation], present: Mapping[str, Metric],
     """Return models by settings: the main score, its difference to the best, answerability accuracy and coverage.
 
     Its legend says where the loss is, then each thing to distrust, a line each.
-
-    Args:
-        evaluations: of one kind, one a model.
-        present: metrics that any response has a value of.
-        main: name of the one that ranks.
     """
     rows_of = _grouped(evaluations)
     offered = offered_tasks(evaluations)
@@ -197,11 +192,6 @@ def summary_section(evaluation: Evaluation, n_answered: int, n_tasks: int) -> Se
     """Return one line: setting, system, answered of all tasks, the suite's first metric that has values, and coverage.
 
     Where no response has the main score, a sentence below says so in the place of a coverage of 0.
-
-    Args:
-        evaluation: the answers to one setting.
-        n_answered: tasks with an answer.
-        n_tasks: tasks that the setting has.
     """
     rows = evaluation.rows
     valued = {name for row in rows for name, value in row.values.items() if value is not None}

@@ -59,9 +59,6 @@ def judge_tables(evaluations: Sequence[Evaluation]) -> list[Table]:
 
     Agreement is Krippendorff's alpha over all judges of an evaluation under a rubric, and Spearman's rho of each two:
     the first falls where one judge is stricter, the second only where judges order responses differently.
-
-    Args:
-        evaluations: of one kind, one a model.
     """
     judged = [item for item in evaluations if any(row.verdicts for row in item.rows)]
     if not judged:
@@ -118,12 +115,7 @@ def _of_rubric(model: str, rubric: str, columns: Mapping[str, Sequence[float | N
 
 
 def detectors_table(evaluations: Sequence[Evaluation]) -> Table:
-    """Return how often rules and encoder differ on who refuses, by setting and model, with a task for an example.
-
-    Raises:
-        BenchmarkFileError: the logged samples cannot be read again.
-        MissingExtraError: the encoder is not installed.
-    """
+    """Return how often rules and encoder differ on who refuses, by setting and model, with a task for an example."""
     columns = ("setting", "model", "n", "differ", "share", "yes by rules alone", "yes by encoder alone", "example")
     rows = [cells for evaluation in evaluations for cells in _detected(evaluation)]
     return Table("Refusals by rules and by encoder", columns, tuple(rows), _DETECTORS_NOTE)

@@ -89,14 +89,6 @@ def loss_tables(evaluations: Sequence[Evaluation], metric: str, *, n_examples: i
     A model without one of the two settings has no part in it; without any that has both, []. One model needs no table
     side by side. Of a metric of which less is better, the loss is what the value rose by; of one of which neither is
     better there is none, and one table says so. The contributions wait for `fill`.
-
-    Args:
-        evaluations: of one kind and suite, one a model.
-        metric: name; without a value on any task in both settings, a table says so.
-        n_examples: ids of tasks named in each class.
-
-    Raises:
-        ValueError: a negative number of examples.
     """
     if n_examples < 0:
         raise ValueError(f"n_examples must be 0 or more, not {n_examples}")
@@ -114,12 +106,7 @@ def loss_tables(evaluations: Sequence[Evaluation], metric: str, *, n_examples: i
 
 
 def loss_sentence(evaluations: Sequence[Evaluation], metric: str) -> str:
-    """Return in one line what each model loses from `reference` to `full_rag`, and its largest classes.
-
-    Args:
-        evaluations: of one kind and suite, one a model; baselines are left out where there are others.
-        metric: name; "" where neither direction of it is better.
-    """
+    """Return in one line what each model loses from `reference` to `full_rag`, and its largest classes."""
     direction = next(own.higher_is_better for own in evaluations[0].metrics if own.name == metric)
     if direction is None:
         return ""
@@ -151,13 +138,7 @@ def _told(split: _Split) -> str:
 
 
 def failure_kind(row: Row, loss: float | None = None) -> str:
-    """Return what is wrong with one response: one of the first four classes, or "".
-
-    Args:
-        row: scores and labels of the response, in any setting.
-        loss: how much worse it is than the response to the reference passages; None where that is not known, and then
-            the response is never `NOT_USED`.
-    """
+    """Return what is wrong with one response: one of the first four classes, or ""."""
     name = _class_of(row, loss or 0.0)
     return name if name in _FAILURES else ""
 
@@ -255,13 +236,7 @@ _RETRIEVED = (
 
 
 def own_history_tables(evaluations: Sequence[Evaluation], metric: Metric, setting: str) -> Iterator[Draft]:
-    """Yield a table for each two evaluations of one model, with gold and own history, that share tasks of a setting.
-
-    Args:
-        evaluations: whose scores compare.
-        metric: what is compared.
-        setting: the setting.
-    """
+    """Yield a table for each two evaluations of one model, with gold and own history, that share tasks of a setting."""
     for own in evaluations:
         for gold in evaluations:
             if has_own_history(own) and not has_own_history(gold) and gold_model(own) == gold_model(gold):

@@ -38,10 +38,6 @@ def rated_evaluations(answers: Sequence[RatedResponse], source: Path = Path(HUMA
     Every answer was given, and rated, with the reference passages. Conversational tasks have no metrics, as in the
     paper's profile. The file tells refusals from the rest, but partial ones from none: where it does not refuse, `idk`
     is None.
-
-    Args:
-        answers: as from `load_human_evaluation`.
-        source: the file they were read from.
     """
     return [
         Evaluation(
@@ -58,11 +54,7 @@ def rated_evaluations(answers: Sequence[RatedResponse], source: Path = Path(HUMA
 
 
 def rated_table(evaluations: Sequence[Evaluation]) -> Draft:
-    """Return the paper's Table 6: ours, then the paper's row where it has one.
-
-    Args:
-        evaluations: as from `rated_evaluations`.
-    """
+    """Return the paper's Table 6: ours, then the paper's row where it has one."""
     return draft("Table 6: people and metrics", ("model", "by", "n", *_COLUMNS), list(_lines(evaluations)), _NOTE)
 
 

@@ -73,15 +73,7 @@ class ReportOptions:
 
 
 def report_sections(evaluations: Sequence[Evaluation], options: ReportOptions | None = None) -> list[Section]:
-    """Return one section for all evaluations whose scores compare; its provenance say where they were asked otherwise.
-
-    Args:
-        evaluations: as from `read_evaluations`.
-        options: what to show.
-
-    Raises:
-        ConfigurationError: a metric that no evaluation has, or an added table that cannot be had.
-    """
+    """Return one section for all evaluations whose scores compare; its provenance say where they were asked otherwise."""
     chosen = options or ReportOptions()
     known = {metric.name for evaluation in evaluations for metric in evaluation.metrics}
     for name in chosen.metrics:
@@ -91,11 +83,7 @@ def report_sections(evaluations: Sequence[Evaluation], options: ReportOptions | 
 
 
 def overview_sections(evaluations: Sequence[Evaluation]) -> list[Section]:
-    """Return the first table of each section of a report, without baselines: settings side by side, a line a model.
-
-    Args:
-        evaluations: as from `read_evaluations`.
-    """
+    """Return the first table of each section of a report, without baselines: settings side by side, a line a model."""
     return [_overview_section(alike) for alike in comparable_evaluations(evaluations)]
 
 
@@ -288,12 +276,7 @@ TABLES = ExtensionPoint(
 
 
 def added_tables(names: Sequence[str], evaluations: Sequence[Evaluation]) -> list[Table]:
-    """Return the tables of these names, in order.
-
-    Raises:
-        ConfigurationError: an unknown name; or what a package adds cannot be used, or makes no table with rows as long
-            as its heads.
-    """
+    """Return the tables of these names, in order."""
     return [_table(name, evaluations) for name in names]
 
 

@@ -53,15 +53,7 @@ def slot(
     n_absent: int = 0,
     n_tasks: int | None = None,
 ) -> Slot:
-    """Return the place of a metric's mean over some rows; no interval reaches beyond the bounds of its values.
-
-    Args:
-        rows: responses.
-        metric: name.
-        bounds: smallest and largest value of the metric.
-        n_absent: tasks of the same line of the table without a response here; the score counts them as unscored.
-        n_tasks: tasks that the setting has, where these are not all; the score says so.
-    """
+    """Return the place of a metric's mean over some rows; no interval reaches beyond the bounds of its values."""
     values = [row.values.get(metric) for row in rows] + [None] * n_absent
     return Slot(cluster(values, [row.conversation_id for row in rows] + [""] * n_absent, bounds), n_tasks)
 
@@ -73,12 +65,7 @@ def empty_note(metrics: Iterable[Metric]) -> str:
 
 
 def fill(drafts: Sequence[Draft], *, intervals: bool = True) -> list[Table]:
-    """Return the tables with their scores.
-
-    Args:
-        drafts: tables, in the order of the report.
-        intervals: whether scores come with 95 % intervals over conversations.
-    """
+    """Return the tables with their scores."""
     slots = [cell for item in drafts for row in item.rows for cell in row if isinstance(cell, Slot)]
     columns = [item.column for item in slots]
     values = map(_score, estimate_means(columns)) if intervals else map(_mean, columns)
@@ -181,9 +168,6 @@ def offered_tasks(evaluations: Sequence[Evaluation]) -> dict[tuple[str, str], in
     """Return (model, setting) -> tasks that the setting has, as far as it is known.
 
     What follows from labels says nothing of it itself: it has what the largest of the others has.
-
-    Args:
-        evaluations: of one kind, one a model.
     """
     known = {(item.model, setting): n for item in evaluations for setting, n in item.n_tasks.items()}
     largest: dict[str, int] = {}
@@ -202,12 +186,7 @@ def missing_from(rows: Sequence[Row], n_offered: int | None) -> int | None:
 
 
 def as_zero_table(overview: Table, metrics: Sequence[Metric]) -> list[Table]:
-    """Return the scores of the first table that lack tasks, with these as 0; none where none does.
-
-    Args:
-        overview: settings side by side, its scores filled in.
-        metrics: those of which 0 is the worst are shown.
-    """
+    """Return the scores of the first table that lack tasks, with these as 0; none where none does."""
     shown = {metric.name for metric in metrics if metric.higher_is_better and metric.bounds[0] == 0}
     places = [place for place, name in enumerate(overview.columns) if name in shown]
     rows = []
@@ -232,12 +211,7 @@ _UNCERTAINTY_NOTE = (
 
 
 def error_table(evaluations: Sequence[Evaluation], metrics: Sequence[str]) -> Table:
-    """Return setting, model and metric by mean and standard errors; what has no value is left out.
-
-    Args:
-        evaluations: of one kind, one a model.
-        metrics: names.
-    """
+    """Return setting, model and metric by mean and standard errors; what has no value is left out."""
     places = []
     columns = []
     missing = []

@@ -55,14 +55,7 @@ class Built:
 
 
 def build(task: SubmissionTask, inputs: Inputs, entries: Mapping[str, Entry], limit: int = MAX_CONTEXTS) -> Built:
-    """Return the submission that answers every task of the input.
-
-    Args:
-        task: what it is handed in for.
-        inputs: the tasks; their ids and collections are written as they are there.
-        entries: task id in the one form in use -> what to say; at least for every task of the input.
-        limit: contexts that a task may have.
-    """
+    """Return the submission that answers every task of the input."""
     kept = {key: _cut(entries[key], limit) for key in inputs}
     scored = {key: _scores(entry) for key, entry in kept.items()}
     return Built(
@@ -116,17 +109,7 @@ _SETTINGS = {
 
 
 def entries_of_run(store: Path, name: str, benchmark: Benchmark) -> dict[str, Entry]:
-    """Return task id -> ranking, of a stored run of this very benchmark; tasks without a passage are left out.
-
-    Args:
-        store: folder of the precompute stage's runs.
-        name: the run; `official` is the benchmark's published passages, whose order is their ranking.
-        benchmark: what the run must have been made for.
-
-    Raises:
-        CacheError: no such run, one that was made for other data, or a corrupt one.
-        ConfigurationError: the benchmark publishes no retrieved passages.
-    """
+    """Return task id -> ranking, of a stored run of this very benchmark; tasks without a passage are left out."""
     if name == OFFICIAL:
         return {task_id: Entry(passages) for task_id, passages in published_passages(benchmark).items() if passages}
     contexts_of_run(store, name, benchmark, Setting.FULL_RAG)  # refuses a run of other data
@@ -143,22 +126,14 @@ def entries_of_run(store: Path, name: str, benchmark: Benchmark) -> dict[str, En
 
 
 def _whole(path: Path, sha256: str) -> Path:
-    """Return the path of a file that has the bytes that were written.
-
-    Raises:
-        CacheError: it has not, or is missing.
-    """
+    """Return the path of a file that has the bytes that were written."""
     if path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == sha256:
         return path
     raise CacheError(f"{path} is missing or has other bytes than were written; remove the run and make it again")
 
 
 def answered(path: Path) -> SavedEvaluation:
-    """Return the one evaluation at a path: a results file of the harness, or a folder that holds one.
-
-    Raises:
-        BenchmarkFileError: there is none, there are several, or a file is broken.
-    """
+    """Return the one evaluation at a path: a results file of the harness, or a folder that holds one."""
     files, predictions = evaluation_files(path)
     if len(files) == 1:
         return read_results(files[0], path, {})
@@ -173,17 +148,7 @@ def answered(path: Path) -> SavedEvaluation:
 
 
 def entries_of_answers(saved: SavedEvaluation, task: SubmissionTask, benchmark: Benchmark) -> dict[str, Entry]:
-    """Return task id -> answer and the contexts that the model was shown, of the setting that the task is about.
-
-    Args:
-        saved: answers that the harness logged; those of other settings, and of live conversations, are left alone.
-        task: B takes the reference setting, A and C full RAG.
-        benchmark: what the answers must be to.
-
-    Raises:
-        BenchmarkFileError: a task is answered twice.
-        ConfigurationError: the answers are to another benchmark or copy of it, or none is of the setting.
-    """
+    """Return task id -> answer and the contexts that the model was shown, of the setting that the task is about."""
     setting = _SETTINGS[task]
     entries: dict[str, Entry] = {}
     origins: set[tuple[Any, ...]] = set()
@@ -224,14 +189,7 @@ def _check_origin(
 
 
 def values_of(saved: SavedEvaluation, task: SubmissionTask, task_ids: Iterable[str], metric: str) -> list[float | None]:
-    """Return a metric's value for each task, None where it is unscored, not in the results, or not answered.
-
-    Args:
-        saved: answers that the harness logged.
-        task: decides the setting, as in `entries_of_answers`.
-        task_ids: tasks that are handed in.
-        metric: name of the metric.
-    """
+    """Return a metric's value for each task, None where it is unscored, not in the results, or not answered."""
     rows = [
         row
         for part in _with_gold_history(saved)

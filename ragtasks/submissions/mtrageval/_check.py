@@ -45,11 +45,7 @@ class Against:
 
 
 def check_file(path: Path, task: SubmissionTask, against: Against) -> Report:
-    """Return what is wrong with a submission on disk.
-
-    Raises:
-        BenchmarkFileError: it cannot be read.
-    """
+    """Return what is wrong with a submission on disk."""
     try:
         with path.open("rb") as lines:
             return check_lines(bounded_lines(lines), path.name, task, against, n_bytes=path.stat().st_size)
@@ -65,15 +61,7 @@ def check_file(path: Path, task: SubmissionTask, against: Against) -> Report:
 
 
 def check_lines(lines: Iterable[bytes], name: str, task: SubmissionTask, against: Against, *, n_bytes: int) -> Report:
-    """Return what is wrong with a submission.
-
-    Args:
-        lines: its lines, as line feeds end them, with their ends.
-        name: name of the file.
-        task: what it is handed in for.
-        against: what it is compared with.
-        n_bytes: size of the file.
-    """
+    """Return what is wrong with a submission."""
     checker = _Checker(task, against)
     parts = itertools.chain.from_iterable(map(checker.parts, lines))
     found = [finding for number, line in enumerate(parts, start=1) for finding in checker.line(number, line)]

@@ -53,12 +53,7 @@ Inputs = Mapping[str, InputTask]
 
 
 def benchmark_inputs(benchmark: Benchmark) -> Inputs:
-    """Return the input of a benchmark: all its tasks.
-
-    Raises:
-        BenchmarkFileError: its task file is missing or broken.
-        ConfigurationError: a benchmark that MTRAGEval does not use.
-    """
+    """Return the input of a benchmark: all its tasks."""
     if benchmark.name not in _TASK_FILES:
         hint = close_matches(benchmark.name, _TASK_FILES)
         raise ConfigurationError(f"MTRAGEval has no tasks of benchmark {benchmark.name!r}: {hint}")
@@ -66,11 +61,7 @@ def benchmark_inputs(benchmark: Benchmark) -> Inputs:
 
 
 def read_inputs(path: Path) -> Inputs:
-    """Return the tasks of an official input file.
-
-    Raises:
-        BenchmarkFileError: the file is missing or broken; all its violations by line.
-    """
+    """Return the tasks of an official input file."""
     violations = Violations(path, "input of MTRAGEval", "take the input file that the organisers published")
     rows = unique_rows(list(json_lines(violations)), violations)
     found = [task for line, row in rows if (task := _input_task(line, row, violations))]
@@ -124,12 +115,7 @@ Documents = Mapping[str, frozenset[str]]
 
 
 def known_documents(benchmark: Benchmark) -> Documents:
-    """Return the ids of the documents of every corpus that the benchmark's tasks search.
-
-    Raises:
-        BenchmarkFileError: a corpus is missing or broken.
-        ConfigurationError: the benchmark has no corpora.
-    """
+    """Return the ids of the documents of every corpus that the benchmark's tasks search."""
     side = retrieval_side(benchmark.name)
     present = {task.domain for task in benchmark.tasks}
     files = {domain: side.corpus_file(benchmark.root, domain) for domain in side.domains if domain in present}
@@ -137,11 +123,7 @@ def known_documents(benchmark: Benchmark) -> Documents:
 
 
 def document_ids(path: Path) -> Iterator[str]:
-    """Yield the ids of the documents of a zipped corpus, which is read as a stream.
-
-    Raises:
-        BenchmarkFileError: a broken zip, or a line without an id.
-    """
+    """Yield the ids of the documents of a zipped corpus, which is read as a stream."""
     number = 0
     # `number` outlives the loop: the error below says how far the file could be read.
     try:
@@ -187,9 +169,5 @@ def rank_scores(n: int) -> tuple[float, ...]:
 
 
 def official_scores(scores: Sequence[float]) -> tuple[float, ...]:
-    """Return scores under which a list ranks officially as it stands: its own where they do, else by rank.
-
-    Args:
-        scores: of a ranked list, best first.
-    """
+    """Return scores under which a list ranks officially as it stands: its own where they do, else by rank."""
     return tuple(map(float, scores)) if falls_strictly(scores) else rank_scores(len(scores))

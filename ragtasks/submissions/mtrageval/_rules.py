@@ -114,12 +114,7 @@ def _plain(text: str) -> str:
 
 
 def render_text(report: Report, *, every: bool = False) -> Iterator[str]:
-    """Yield a report's lines: the counts, violations and warnings, notes, what was not checked.
-
-    Args:
-        report: what was found.
-        every: a line a violation and warning, in place of one for all that expect the same.
-    """
+    """Yield a report's lines: the counts, violations and warnings, notes, what was not checked."""
     counts = ", ".join(f"{report.count(severity)} {severity.value}s" for severity in Severity)
     yield f"{_plain(report.name)}: task {report.task.value}, {report.n_rows} tasks: {counts}"
     notes, others = (

@@ -54,16 +54,7 @@ class Request:
 
 
 def against(benchmark: Benchmark | None, input_file: Path | None, *, documents: bool) -> Against:
-    """Return what a submission is to be compared with, and what cannot be compared.
-
-    Args:
-        benchmark: where tasks and corpora come from; None for none.
-        input_file: official input, which goes before the benchmark's own tasks.
-        documents: whether documents are to be looked up.
-
-    Raises:
-        RagtasksError: the input is missing or broken.
-    """
+    """Return what a submission is to be compared with, and what cannot be compared."""
     unchecked = []
     inputs: Inputs | None = None
     if input_file is not None:
@@ -91,22 +82,12 @@ def _documents(benchmark: Benchmark | None) -> tuple[Documents | None, str]:
 def check(
     path: Path, task: SubmissionTask, benchmark: Benchmark | None, input_file: Path | None, *, documents: bool
 ) -> Report:
-    """Return everything that is wrong with a submission on disk.
-
-    Raises:
-        RagtasksError: it cannot be read, or what it is compared with cannot.
-    """
+    """Return everything that is wrong with a submission on disk."""
     return check_file(path, task, against(benchmark, input_file, documents=documents))
 
 
 def submit(request: Request, benchmark: Benchmark, store: Path) -> list[str]:
-    """Write a submission that passes the check, and return what is worth saying: its scores first.
-
-    Raises:
-        BenchmarkFileError: it would not pass; nothing is written.
-        ConfigurationError: options that do not fit, or tasks without a ranking or an answer.
-        RagtasksError: a run, results, or the input cannot be used.
-    """
+    """Write a submission that passes the check, and return what is worth saying: its scores first."""
     entries, saved = _entries(request, benchmark, store)
     compared = against(benchmark, request.input_file, documents=request.documents)
     inputs = compared.inputs or {}
@@ -257,12 +238,7 @@ def dataset_mean(values: Sequence[float | None]) -> Score:
 
 
 def describe_answers(values: Mapping[str, Sequence[float | None]], n_missing: int = 0) -> Iterator[str]:
-    """Yield lines with the ranking score of tasks B and C, or with what it lacks.
-
-    Args:
-        values: metric -> one value a task handed in, None where unscored, for the names in `RANKED_BY`.
-        n_missing: tasks without an answer, which are handed in empty: unscored in every column.
-    """
+    """Yield lines with the ranking score of tasks B and C, or with what it lacks."""
     means = {name: dataset_mean(column) for name, column in values.items()}
     as_zero = {name: _with_missing_as_zero(means[name], column, n_missing) for name, column in values.items()}
     partial = []
@@ -298,14 +274,6 @@ def describe_ranking(rows: Sequence[Mapping[str, Any]], qrels: Sequence[Qrel], d
 
     Two ways of averaging stand side by side: the official script's (a mean over collections, weighted by predictions),
     which ranks, and the plain mean over judged queries. Judgements of tasks that are not handed in do not count.
-
-    Args:
-        rows: the submission.
-        qrels: relevance judgements of the benchmark.
-        domains: task id -> short name of the corpus.
-
-    Raises:
-        MissingExtraError: the extra `retrieval` is not installed.
     """
     run: Run = {normalise_task_id(row["task_id"]): in_rank_order(_ranked(row)) for row in rows}
     judged = [qrel for qrel in qrels if qrel.query_id in run]

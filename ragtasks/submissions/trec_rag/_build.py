@@ -27,11 +27,7 @@ def benchmark_of(domain: str) -> str:
 
 
 def logged_responses(path: Path, domain: str) -> list[Response]:
-    """Return the logged answers to one set of topics, of the one evaluation at a path.
-
-    Raises:
-        BenchmarkFileError: there is no evaluation, more than one, or no answer to the set in it.
-    """
+    """Return the logged answers to one set of topics, of the one evaluation at a path."""
     benchmark = benchmark_of(domain)
     results, _ = evaluation_files(path)
     saved = [read_results(file, Path(), {}) for file in results]
@@ -61,20 +57,7 @@ def build_answers(
     cut: bool = False,
     team_id: str = "",
 ) -> list[str]:
-    """Write an answer file that has no errors, and return what its reader should know, line by line.
-
-    Args:
-        responses: one a topic.
-        topics: topic id -> text.
-        run_id: name of the run.
-        output: file to write.
-        cut: cut answers to 400 words.
-        team_id: name of the team, for the format of 2025; empty: that of 2024.
-
-    Raises:
-        BenchmarkFileError: the file would have errors; nothing is written.
-        CacheError: it cannot be written.
-    """
+    """Write an answer file that has no errors, and return what its reader should know, line by line."""
     answers = [answer_of(response, run_id, cut=cut) for response in responses]
     rows = [row_2025(answer, team_id) if team_id else answer.row() for answer in answers]
     checked = _checked(rows, topics, is_2025=bool(team_id))

@@ -65,24 +65,12 @@ class CheckedFile:
 
 
 def check_answers(path: Path, topics: Mapping[str, str]) -> CheckedFile:
-    """Return the answers of a file and all that is wrong with it.
-
-    Args:
-        path: JSON lines.
-        topics: topic id -> text, of the topics that are to be answered.
-
-    Raises:
-        BenchmarkFileError: the file cannot be read.
-    """
+    """Return the answers of a file and all that is wrong with it."""
     return check_lines(lines_of(path), topics)
 
 
 def lines_of(path: Path) -> list[bytes]:
-    """Return the lines of an answer file.
-
-    Raises:
-        BenchmarkFileError: the file cannot be read.
-    """
+    """Return the lines of an answer file."""
     try:
         with path.open("rb") as stream:
             return [line for ended in bounded_lines(stream) for line in ended.splitlines()]
@@ -120,20 +108,12 @@ def check_lines(lines: list[bytes], topics: Mapping[str, str]) -> CheckedFile:
 
 
 def read_answers(path: Path, topics: Mapping[str, str]) -> list[Answer]:
-    """Return the answers of a file, which has no errors; warnings are passed over.
-
-    Raises:
-        BenchmarkFileError: the file cannot be read, or has errors: the first twenty are listed.
-    """
+    """Return the answers of a file, which has no errors; warnings are passed over."""
     return answers_without_errors(path, check_answers(path, topics))
 
 
 def answers_without_errors(path: Path, checked: CheckedFile) -> list[Answer]:
-    """Return the answers of a checked file, warnings passed over.
-
-    Raises:
-        BenchmarkFileError: it has errors: the first twenty are listed.
-    """
+    """Return the answers of a checked file, warnings passed over."""
     errors = [str(remark) for remark in checked.remarks if remark.is_error]
     if errors:
         shown = [*errors[:_MOST_SHOWN], *([f"and {len(errors) - _MOST_SHOWN} more"] if errors[_MOST_SHOWN:] else [])]
@@ -265,23 +245,12 @@ def check_answers_2025(path: Path, narratives: Mapping[str, str]) -> CheckedFile
     """Return the answers of a file and all that is wrong with it; `topic_id` is the narrative's id.
 
     Citations may be positions in the references or ids of segments; the file's first one says which.
-
-    Args:
-        path: JSON lines.
-        narratives: narrative id -> text.
-
-    Raises:
-        BenchmarkFileError: the file cannot be read.
     """
     return check_lines_2025(lines_of(path), narratives)
 
 
 def read_answers_2025(path: Path, narratives: Mapping[str, str]) -> list[Answer]:
-    """Return the answers of a file, which has no errors; warnings are passed over.
-
-    Raises:
-        BenchmarkFileError: the file cannot be read, or has errors: the first twenty are listed.
-    """
+    """Return the answers of a file, which has no errors; warnings are passed over."""
     return answers_without_errors(path, check_answers_2025(path, narratives))
 
 
@@ -433,7 +402,6 @@ class Answer:
     run_id: str
     """Name of the system's run."""
     topic_id: str
-    """Topic."""
     topic: str
     """Its text."""
     references: tuple[str, ...]
@@ -464,16 +432,7 @@ class Answer:
 
 
 def answer_of(response: Response, run_id: str, *, cut: bool = False) -> Answer:
-    """Return a model's free text as an answer; citations that name no passage are left out.
-
-    Args:
-        response: the text, and the passages that the model was shown, which become the references.
-        run_id: name of the run.
-        cut: leave out sentences at the end until the answer has at most 400 words.
-
-    Raises:
-        ConfigurationError: the model was shown more than 20 passages, more than the format takes.
-    """
+    """Return a model's free text as an answer; citations that name no passage are left out."""
     references = tuple(passage.passage_id for passage in response.passages)
     if len(references) > N_PASSAGES:
         message = clear_error(
@@ -492,10 +451,6 @@ def answer_of(response: Response, run_id: str, *, cut: bool = False) -> Answer:
 
 
 def write_rows(path: Path, rows: Iterable[dict[str, Any]], *, is_ascii: bool = False) -> None:
-    """Write JSON lines, atomically; other characters as escapes where `is_ascii`, as Python's own writer has them.
-
-    Raises:
-        CacheError: the file cannot be written.
-    """
+    """Write JSON lines, atomically; other characters as escapes where `is_ascii`, as Python's own writer has them."""
     lines = "".join(json.dumps(row, ensure_ascii=is_ascii) + "\n" for row in rows)
     write_atomically(path, lines.encode("utf-8", errors="replace"))

@@ -54,7 +54,6 @@ class ScoredAnswers:
     verdicts: Verdicts
     """Under the rubric of nuggets, and that of citations where the segments' texts were there."""
     scores: Sequence[Mapping[str, Score]]
-    """Score -> score."""
 
     def names(self) -> tuple[str, ...]:
         """Return the scores, those over the parts of narratives only where nuggets name such parts."""
@@ -80,17 +79,7 @@ def with_nuggets(task: Task, known: TopicNuggets | None) -> Task:
 def score_answers(
     answers: Sequence[Answer], tasks: Mapping[str, Task], segments: Mapping[str, Passage] | None, judge: Judge
 ) -> ScoredAnswers:
-    """Return the scores of answers to topics with nuggets; answers to other topics are left out.
-
-    Args:
-        answers: what a system handed in, one a topic.
-        tasks: topic id -> task with its nuggets.
-        segments: segment id -> text, at least of all first citations; None: support is not judged and has no score.
-        judge: asks the judges.
-
-    Raises:
-        JudgeError: no judge answered to the end.
-    """
+    """Return the scores of answers to topics with nuggets; answers to other topics are left out."""
     chosen = [answer for answer in answers if nuggets_of(tasks[answer.topic_id])]
     responses = [_response(answer, tasks[answer.topic_id], segments or {}) for answer in chosen]
     sentences = {answer.topic_id: answer.sentences for answer in chosen}
@@ -124,9 +113,6 @@ def write_scores(folder: Path, scored: ScoredAnswers) -> list[Path]:
     """Write assignments (a file a judge), both metrics files and the scores by part of a narrative; return their paths.
 
     Each is written atomically; there is no file by part where no nugget names one.
-
-    Raises:
-        CacheError: a file cannot be written.
     """
     judges = scored.verdicts.judges
     names = ["assignments.jsonl"] if len(judges) == 1 else [f"assignments_{n}.jsonl" for n in range(1, len(judges) + 1)]
@@ -231,13 +217,7 @@ class LabelledRuns:
         return len({topic for rows in self.values.values() for topic in rows})
 
     def mean(self, run_id: str, name: str, *, missing: float | None = None) -> Value:
-        """Return the mean of a score over a run's topics, and how many of all topics it covers.
-
-        Args:
-            run_id: run.
-            name: score.
-            missing: what a topic without labels of the run counts; None: it is left out.
-        """
+        """Return the mean of a score over a run's topics, and how many of all topics it covers."""
         rows, n_topics = self.values[run_id], self.n_topics
         known = [value for scores in rows.values() if (value := scores[name]) is not None]
         known += [missing] * (n_topics - len(rows)) if missing is not None else []
@@ -292,12 +272,7 @@ def _not_judged(judgements: Sequence[SupportJudgement]) -> str:
 
 
 def labelled_tables(what: str, runs: LabelledRuns) -> list[Table]:
-    """Return the table of all runs, whole ones first and best first, and one of those that lack topics.
-
-    Args:
-        what: heading, such as `Nuggets`.
-        runs: their scores.
-    """
+    """Return the table of all runs, whole ones first and best first, and one of those that lack topics."""
     lacking = {run_id for run_id, rows in runs.values.items() if len(rows) < runs.n_topics}
     ordered = sorted(
         runs.values, key=lambda run_id: (run_id in lacking, -(runs.mean(run_id, runs.names[0]).value or 0))
@@ -317,11 +292,7 @@ def labelled_tables(what: str, runs: LabelledRuns) -> list[Table]:
 
 
 def write_labelled(folder: Path, runs: Mapping[str, LabelledRuns]) -> list[Path]:
-    """Write name -> runs as JSON lines, each atomically, and return the paths.
-
-    Raises:
-        CacheError: a file cannot be written.
-    """
+    """Write name -> runs as JSON lines, each atomically, and return the paths."""
     for name, one in runs.items():
         write_rows(folder / name, one.rows())
     return [folder / name for name in runs]
@@ -339,13 +310,7 @@ _MOST_SHOWN = 5
 
 
 def pool(tasks: Sequence[Task], passages: Mapping[str, Sequence[Passage]], qrels: Iterable[Qrel]) -> list[Response]:
-    """Return what nuggets are made from: each topic with its segments, in rank order, without an answer.
-
-    Args:
-        tasks: topics.
-        passages: topic id -> segments that were found for it.
-        qrels: relevance judgements, as far as there are any.
-    """
+    """Return what nuggets are made from: each topic with its segments, in rank order, without an answer."""
     poor = {(qrel.query_id, qrel.passage_id) for qrel in qrels if qrel.relevance < MIN_GRADE}
     return [
         Response(
@@ -358,11 +323,7 @@ def pool(tasks: Sequence[Task], passages: Mapping[str, Sequence[Passage]], qrels
 
 
 def create_nuggets(pooled: Sequence[Response], judge: Judge) -> tuple[list[TopicNuggets], list[str]]:
-    """Return (nuggets by topic, ids of the topics that no segment answers).
-
-    Raises:
-        JudgeError: the judge gave no nuggets for some topics; they are named. What it replied is cached.
-    """
+    """Return (nuggets by topic, ids of the topics that no segment answers)."""
     verdicts = judge(pooled, [nugget_creation()])
     (name,) = verdicts.judges
     rows = [verdicts.verdict(index, NUGGET_CREATION, name) for index in range(len(pooled))]
@@ -393,11 +354,7 @@ def _topic_nuggets(task: Task, label: str) -> TopicNuggets:
 
 
 def write_nuggets(path: Path, topics: Iterable[TopicNuggets]) -> None:
-    """Write nuggets in the track's format, atomically.
-
-    Raises:
-        CacheError: the file cannot be written.
-    """
+    """Write nuggets in the track's format, atomically."""
     write_rows(
         path,
         (
