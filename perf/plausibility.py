@@ -23,8 +23,8 @@ from typing import Any
 from ragtasks.benchmarks import Benchmark, open_benchmark
 from ragtasks.benchmarks.mtrag import load_human_evaluation
 from ragtasks.cli import main as ragtasks
-from ragtasks.logs import read_evaluations
 from ragtasks.records import Answerability, Message, Response, Role, Setting, Task
+from ragtasks.results import read_evaluations
 from ragtasks.scoring import CheckedAnswers, find_implausible
 
 _ERROR = "Error code: 429 - {'error': {'message': 'Rate limit reached'}}"

@@ -35,7 +35,12 @@ from ragtasks.files import (
     read_qrels,
     read_run,
 )
-from ragtasks.logs import (
+from ragtasks.metrics import COUNT, RETRIEVAL_METRICS, answer_text, by_query, retrieval_metric, score_run
+from ragtasks.records import Answerability, Contexts, Passage, Qrel, Setting, Task, split_task_id
+from ragtasks.reports.comparison import compare_evaluations, render_comparisons
+from ragtasks.reports.rendering import Format, render
+from ragtasks.reports.tables import overview_sections
+from ragtasks.results import (
     OWN_CONTEXTS,
     AnswerReader,
     Evaluation,
@@ -46,11 +51,6 @@ from ragtasks.logs import (
     merge_evaluations,
     read_evaluations,
 )
-from ragtasks.metrics import COUNT, RETRIEVAL_METRICS, answer_text, by_query, retrieval_metric, score_run
-from ragtasks.records import Answerability, Contexts, Passage, Qrel, Setting, Task, split_task_id
-from ragtasks.reports.comparison import compare_evaluations, render_comparisons
-from ragtasks.reports.rendering import Format, render
-from ragtasks.reports.tables import overview_sections
 from ragtasks.scoring import (
     CheckedAnswers,
     Plausibility,

@@ -151,7 +151,7 @@ def _placed(text: str, width: int, is_right: bool) -> str:
 
 
 def notes_once(notes: Iterable[tuple[str, str]], n_named: int) -> tuple[str, ...]:
-    """Return notes, each once, behind the names of those that it is about; their order is that of the first of a kind."""
+    """Return notes, each once, behind the names that it is about, in the order of the first of a kind."""
     about: dict[str, list[str]] = {}
     for name, note in notes:
         text = note.removeprefix(name)

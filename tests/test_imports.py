@@ -12,7 +12,7 @@ from pathlib import Path
 from tests._modules import MODULES, each_module, name_of, parsed, part_of
 
 HEAVY = ("torch", "transformers", "lm_eval", "datasets")
-LATE = ("ragtasks.judges", "ragtasks.logs", "ragtasks.metrics", "ragtasks.suites")
+LATE = ("ragtasks.judges", "ragtasks.results", "ragtasks.metrics", "ragtasks.suites")
 """Parts that only some commands need: they cost every other one a second."""
 
 # A part may import from parts with a smaller number, and from itself. DESIGN.md, "Imports point one way".
@@ -35,7 +35,7 @@ LAYERS = {
     "ragtasks.metrics": 4,
     "ragtasks.judges": 5,
     "ragtasks.suites": 6,
-    "ragtasks.logs": 7,
+    "ragtasks.results": 7,
     "ragtasks.scoring": 8,
     "ragtasks.harness": 9,
     "ragtasks.reports": 9,

@@ -19,9 +19,9 @@ from ragtasks.config import config_from_options
 from ragtasks.errors import ConfigurationError, JudgeError, close_matches
 from ragtasks.files import OFFICIAL, canonical_hash
 from ragtasks.judges import PAIRWISE, Rubric, Verdicts, pair_of, pairwise
-from ragtasks.logs import SavedTask, evaluation_files, model_of, read_predictions, read_results
 from ragtasks.metrics import RuleBasedIdk, n_words
 from ragtasks.records import IdkVerdict, Response, Setting
+from ragtasks.results import SavedTask, evaluation_files, model_of, read_predictions, read_results
 from ragtasks.scoring import EXEMPT, CheckedAnswers, find_implausible
 
 # Battles by judges: every pair is asked in both orders, and only what is the same in both is a win.
@@ -356,7 +356,7 @@ Systems = tuple[str, str]
 
 
 def next_battles(battles: Sequence[Battle], votes: Sequence[Vote], n: int) -> list[Battle]:
-    """Return up to `n` battles that nobody voted on, those of the least certain pairs first; fewer where none is left."""
+    """Return up to `n` battles that nobody voted on, least certain pairs first; fewer where none is left."""
     fought = {vote.battle_id for vote in votes}
     waiting = {pair: _queue(own, fought) for pair, own in _by_pair(battles).items()}
     known = {pair: _share(pair, votes) for pair in waiting}

@@ -608,7 +608,7 @@ class Queue:
             _note(connection, "given", assignment, now)
 
     def look(self, assignment_id: str, rater: str) -> Assignment | None:
-        """Return a rater's assignment, with its time from now on where it is open; None where it is not this rater's."""
+        """Return a rater's assignment, its time from now on where it is open; None for another rater's."""
         with self._database.transaction(is_on_disk=False) as connection:
             found = _first(connection, "assignment_id = ? AND rater = ?", assignment_id, rater)
             if found and found.state == "open":

@@ -104,7 +104,7 @@ def _collapsed(version: object) -> str:
 
 
 def parse_conditional(text: str, question: str) -> tuple[QuestionClass, str]:
-    """Return (class, query) of a conditional reply; behind `no_rewrite` nothing is read, and the query is the question."""
+    """Return (class, query) of a conditional reply; behind `no_rewrite` nothing is read: the query is the question."""
     reply = text.strip()
     if _NO_REWRITE.match(reply):
         return QuestionClass.STANDALONE, question

@@ -39,7 +39,7 @@ from ragtasks.tables import Table, Value
 
 
 def read_rankings(path: Path, queries: Sequence[str]) -> dict[int, tuple[str, ...]]:
-    """Return query number (from 1) -> texts, best first, one that comes twice at both ranks, for every query in order."""
+    """Return query number (from 1) -> texts, best first, one that comes twice at both ranks, by query."""
     violations = violations_of(path, "MultiHop-RAG retrieval results")
     open_numbers: dict[str, list[int]] = {}
     for number, query in enumerate(queries, start=1):

@@ -119,7 +119,7 @@ def score(  # noqa: PLR0917 (one parameter an option)
 
 
 def _read(file: Path) -> Any:
-    from ragtasks.logs import read_answers
+    from ragtasks.results import read_answers
 
     return lambda benchmark, _config, _results: read_answers(file, benchmark)
 

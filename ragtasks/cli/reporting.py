@@ -18,7 +18,7 @@ from ragtasks.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ragtasks.logs import Evaluation
+    from ragtasks.results import Evaluation
     from ragtasks.statistics import Comparisons
     from ragtasks.tables import Section
 
@@ -99,7 +99,7 @@ def _opening(section: Section, n_added: int) -> Section:
 
 
 def _evaluations(results: list[Path], human_evaluation: bool, data: str | None) -> list[Evaluation]:
-    from ragtasks.logs import read_evaluations
+    from ragtasks.results import read_evaluations
     from ragtasks.scoring import checked_again
 
     found = [checked_again(item) for item in read_evaluations(results, left_out=leave_out)] if results else []
@@ -252,8 +252,8 @@ def inspector(
     ] = 0.05,
 ) -> None:
     """Write one file for InspectorRAGet (version 2 of its format), and say what does not fit into it."""
-    from ragtasks.logs import read_evaluations
     from ragtasks.reports.inspector import export_inspector
+    from ragtasks.results import read_evaluations
 
     say(*export_inspector(read_evaluations(paths), output, setting=setting, most_unscored=most_unscored).describe())
 
@@ -391,8 +391,8 @@ def _compare_chosen(by: _By | None, *possible: _By) -> _By:
 
 
 def _compare_results(paths: list[Path], metrics: Sequence[str], by: _By, baseline: str | None, form: _Format) -> None:
-    from ragtasks.logs import read_evaluations
     from ragtasks.reports.comparison import compare_evaluations
+    from ragtasks.results import read_evaluations
 
     found = compare_evaluations(
         read_evaluations(paths, left_out=leave_out), metrics=metrics, by=by.value, baseline=baseline

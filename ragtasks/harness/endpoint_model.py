@@ -18,8 +18,8 @@ from ragtasks.clients import Reply, system_endpoint
 from ragtasks.environment import secret
 from ragtasks.errors import ConfigurationError
 from ragtasks.harness.answering import NoAnswer, SystemAnswer
-from ragtasks.logs import GivenAnswer
 from ragtasks.records import Setting
+from ragtasks.results import GivenAnswer
 from ragtasks.scoring import System, asked_of
 
 _OF_THE_HARNESS = frozenset({"batch_size", "max_batch_size", "device"})

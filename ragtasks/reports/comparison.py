@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ragtasks.errors import ConfigurationError, close_matches
-from ragtasks.logs import Evaluation, Row, asked_otherwise, comparable_evaluations, heading, scored_on
 from ragtasks.records import Setting
 from ragtasks.reports.tables import missing_from
+from ragtasks.results import Evaluation, Row, asked_otherwise, comparable_evaluations, heading, scored_on
 from ragtasks.statistics import Column, Comparison, Comparisons, Estimate, Mean, compare_columns
 from ragtasks.suites import suite_named
 from ragtasks.tables import csv_text, fixed, markdown_table, plain

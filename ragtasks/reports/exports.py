@@ -15,9 +15,9 @@ import orjson
 
 from ragtasks.errors import ConfigurationError
 from ragtasks.files import canonical_hash, write_atomically
-from ragtasks.logs import DECISIVE, UNKNOWN
 from ragtasks.metrics import Metric
 from ragtasks.reports.history import Entry
+from ragtasks.results import DECISIVE, UNKNOWN
 from ragtasks.tables import csv_text
 
 # Evaluations in the schema of Every Eval Ever: one record for each model and benchmark of a results file.

@@ -12,10 +12,20 @@ from typing import Any
 from ragtasks.benchmarks import benchmark_names
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, RagtasksError, clear_error, close_matches
 from ragtasks.files import parse_json
-from ragtasks.logs import ASKED, CAUSES, UNKNOWN, Evaluation, Row, causes_of, provenance_of, read_evaluations, value_at
 from ragtasks.metrics import Metric
 from ragtasks.records import Setting
 from ragtasks.reports.tables import EMPTY, missing_from
+from ragtasks.results import (
+    ASKED,
+    CAUSES,
+    UNKNOWN,
+    Evaluation,
+    Row,
+    causes_of,
+    provenance_of,
+    read_evaluations,
+    value_at,
+)
 from ragtasks.statistics import Column, cluster, estimate_means
 from ragtasks.tables import fixed, markdown_table, plain
 
@@ -209,7 +219,7 @@ class Entry:
     n: int
     """Responses."""
     provenance: Mapping[str, str]
-    """What the scores rest on: the fields of `ragtasks.logs.provenance_of`."""
+    """What the scores rest on: the fields of `ragtasks.results.provenance_of`."""
     n_tasks: int | None = None
     """Tasks that the setting has, where fewer were evaluated; None where none is missing, or nobody knows."""
     ranking: Column | None = None

@@ -12,7 +12,7 @@ import orjson
 
 from ragtasks.errors import ConfigurationError
 from ragtasks.files import write_atomically
-from ragtasks.logs import (
+from ragtasks.results import (
     Evaluation,
     Row,
     asked_otherwise,

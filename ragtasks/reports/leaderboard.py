@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from ragtasks.files import write_atomically
-from ragtasks.logs import ASKED, DECISIVE, UNKNOWN
 from ragtasks.metrics import Metric
 from ragtasks.reports.history import SAMPLE_NOTE, Entry, History, below, mean_text, time_text
 from ragtasks.reports.page import content_policy, own_text
 from ragtasks.reports.rendering import coded
 from ragtasks.reports.tables import EMPTY, empty_note, is_baseline, p_text
+from ragtasks.results import ASKED, DECISIVE, UNKNOWN
 from ragtasks.statistics import LEVEL, Comparison, compare_columns
 from ragtasks.tables import fixed
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ragtasks.logs import read_evaluations
 from ragtasks.reports.rendering import Format, render
 from ragtasks.reports.tables import summary_section
+from ragtasks.results import read_evaluations
 from ragtasks.scoring import OwnScores
 
 

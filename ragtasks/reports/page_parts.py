@@ -13,10 +13,10 @@ import orjson
 
 from ragtasks.errors import BenchmarkFileError, clear_error
 from ragtasks.judges import VerdictOutcome
-from ragtasks.logs import UNKNOWN, Evaluation, Group, Row, group_of, model_names, samples_of
 from ragtasks.metrics import Metric
 from ragtasks.records import Setting
 from ragtasks.reports.tables import ANSWERED, MISSED, NOT_USED, REFUSED, failure_kind
+from ragtasks.results import UNKNOWN, Evaluation, Group, Row, group_of, model_names, samples_of
 
 # What can go wrong with a response, as kinds to filter by: the classes of the tables of losses, and gaps.
 
@@ -178,7 +178,7 @@ class Named:
 def name_evaluations(evaluations: Sequence[Evaluation], metrics: Sequence[str] = ()) -> list[Named]:
     """Return the evaluations that have logged samples, named as in the tables, in the order given.
 
-    See `ragtasks.logs.model_names`.
+    See `ragtasks.results.model_names`.
     """
     names_of = zip(evaluations, model_names(evaluations), strict=True)
     named = [(evaluation, name, group_of(evaluation)) for evaluation, name in names_of if evaluation.samples]

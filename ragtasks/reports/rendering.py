@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from ragtasks.logs import heading
+from ragtasks.results import heading
 from ragtasks.tables import Cell, Section, Table, Value, csv_text, markdown_table, plain, shown
 
 if TYPE_CHECKING:

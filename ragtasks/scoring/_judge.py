@@ -16,7 +16,8 @@ from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark
 from ragtasks.config import config_from_options
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, RagtasksError, clear_error
 from ragtasks.files import parse_json
-from ragtasks.logs import (
+from ragtasks.records import Setting
+from ragtasks.results import (
     SavedEvaluation,
     SavedTask,
     evaluation_files,
@@ -25,7 +26,6 @@ from ragtasks.logs import (
     say_unused,
     value_at,
 )
-from ragtasks.records import Setting
 from ragtasks.scoring._failures import take_failures
 from ragtasks.scoring._plausibility import CheckedAnswers, require_plausible
 from ragtasks.scoring._results_layout import write_results

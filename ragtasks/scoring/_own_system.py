@@ -25,9 +25,9 @@ from ragtasks.clients import (
 )
 from ragtasks.config import EvaluationConfig, config_from_options
 from ragtasks.errors import ConfigurationError, JudgeError, ModelError, clear_error
-from ragtasks.logs import GivenAnswer, answers_evaluation, contexts_of_answers
 from ragtasks.progress import progress_bars
 from ragtasks.records import Answerability, Contexts, Setting, Task
+from ragtasks.results import GivenAnswer, answers_evaluation, contexts_of_answers
 from ragtasks.scoring._failures import record_failure, take_failures
 from ragtasks.scoring._judge import Place, open_named, require_leave, score_tasks
 from ragtasks.scoring._plausibility import CheckedAnswers, require_plausible

@@ -21,9 +21,9 @@ from typing import Any
 from ragtasks.benchmarks import Benchmark, response_of
 from ragtasks.errors import ImplausibleError, RagtasksError
 from ragtasks.files import UNNAMED
-from ragtasks.logs import Evaluation, gold_model, samples_of
 from ragtasks.metrics import RuleBasedIdk, is_error_text, language_of
 from ragtasks.records import Answerability, IdkVerdict, Passage, Response, Setting
+from ragtasks.results import Evaluation, gold_model, samples_of
 
 EXEMPT = frozenset({"ragtasks-oracle", "ragtasks-extractive", "ragtasks-refuse", "ragtasks-refuse-on-empty"})
 """Models that are baselines by declaration: that they all say the same is their purpose."""

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from ragtasks.files import OFFICIAL, write_atomically
-from ragtasks.logs import DEFAULT_SUITE, OWN_CONTEXTS, SavedEvaluation, SavedTask, model_of
 from ragtasks.metrics import Metric
 from ragtasks.records import Setting
+from ragtasks.results import DEFAULT_SUITE, OWN_CONTEXTS, SavedEvaluation, SavedTask, model_of
 from ragtasks.scoring._plausibility import EXEMPT, CheckedAnswers, check_together, plausibility_of, replies_in
 from ragtasks.scoring._scoring import ResponseScorer, ScoredResponse
 from ragtasks.suites import suite_named

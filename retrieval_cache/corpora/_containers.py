@@ -62,7 +62,7 @@ def _candidate_rows(row: dict[str, Any], seen: set[str]) -> Iterator[Row]:
 
 
 def raw_lines(path: Path) -> Iterator[tuple[int, bytes | str]]:
-    """Yield number and bytes of each line of a file that is not blank, and where it stops to be readable, the reason."""
+    """Yield number and bytes of each line of a file that is not blank, and the reason where reading stops."""
     number = 0
     try:
         with _opened(path) as stream:

@@ -458,7 +458,7 @@ _KNOWN_PROMPTS = (
 
 
 def default_prompts(model: str, configured: Mapping[str, str]) -> tuple[str, str]:
-    """Return (query prompt, passage prompt) of an encoder: known by its name, else from its configuration, else empty."""
+    """Return (query prompt, passage prompt) of an encoder: known by name, else from its configuration, else empty."""
     last = Path(model).name.lower()
     for pattern, prompts in _KNOWN_PROMPTS:
         if pattern.fullmatch(last):

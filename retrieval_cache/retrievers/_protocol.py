@@ -93,7 +93,7 @@ class KeepsStatistics(Protocol):
 
 
 def searched(retriever: Retriever, queries: Mapping[str, str], k: int, progress: Progress = no_progress) -> Run:
-    """Return what a retriever finds; pairs (passage_id, score) count as `Ranked`, as another package may return them."""
+    """Return what a retriever finds; pairs (passage_id, score) of another package count as `Ranked`."""
     found: Any = retriever.search(queries, k, progress)
     try:
         return {query_id: tuple(map(_ranked, found[query_id])) for query_id in queries}

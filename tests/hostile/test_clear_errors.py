@@ -22,9 +22,9 @@ from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, 
 from ragtasks.files import Ranked, Violations, json_lines, parse_json, read_qrels, read_run
 from ragtasks.harness.link import task_folder
 from ragtasks.harness.run import run_harness
-from ragtasks.logs import read_answers
 from ragtasks.metrics.semantic import EmbeddingCache
 from ragtasks.records import Passage
+from ragtasks.results import read_answers
 from ragtasks.templates import load_template
 from retrieval_cache import parse
 from retrieval_cache.retrievers import searched

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ragtasks.logs import read_evaluations
 from ragtasks.reports.page import write_page
+from ragtasks.results import read_evaluations
 from ragtasks.tables import Section, Table, Value
 from tests.reports._saved import Values, save
 

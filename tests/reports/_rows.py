@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ragtasks.logs import Evaluation, Kind, Row
+from ragtasks.results import Evaluation, Kind, Row
 
 KIND: Kind = ("mtrag", "minilm", "rules")
 

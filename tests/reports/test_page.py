@@ -18,7 +18,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
-from ragtasks.logs import Evaluation, Group, Row, read_evaluations
 from ragtasks.reports.page import write_page
 from ragtasks.reports.page_parts import (
     FAILURES,
@@ -32,6 +31,7 @@ from ragtasks.reports.page_parts import (
     packed,
 )
 from ragtasks.reports.tables import ANSWERED, MISSED, NOT_USED, REFUSED
+from ragtasks.results import Evaluation, Group, Row, read_evaluations
 from ragtasks.tables import Section, Table, Value
 from tests.reports._pages import HOSTILE, SVG, TURNS, always, blocks_of, known_results, poison, write
 from tests.reports._saved import Values, facts_of, save

@@ -15,11 +15,11 @@ from urllib.parse import quote
 
 import pytest
 
-from ragtasks.logs import read_evaluations
 from ragtasks.reports.history import read_history
 from ragtasks.reports.leaderboard import write_leaderboard
 from ragtasks.reports.page import write_page
 from ragtasks.reports.tables import report_sections
+from ragtasks.results import read_evaluations
 from tests.reports._pages import HOSTILE, always, known_results, poison, write
 from tests.reports._saved import facts_of, save
 

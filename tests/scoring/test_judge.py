@@ -16,8 +16,8 @@ import pytest
 from ragtasks.benchmarks import benchmark_folder, open_benchmark
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, RagtasksError
 from ragtasks.harness.judge_model import JudgeModel
-from ragtasks.logs import read_evaluations
 from ragtasks.records import Setting
+from ragtasks.results import read_evaluations
 from ragtasks.scoring import Place, rescore, take_failures
 from tests._evaluations import LIMIT, results_file
 from tests.clients._server import closed_port

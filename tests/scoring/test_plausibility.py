@@ -12,9 +12,9 @@ import pytest
 
 from ragtasks.benchmarks import benchmark_folder, open_benchmark
 from ragtasks.cli import main
-from ragtasks.logs import read_evaluations
 from ragtasks.metrics import answer_text
 from ragtasks.records import Answerability, Passage, Response, Setting, Task
+from ragtasks.results import read_evaluations
 from ragtasks.scoring import CheckedAnswers, checked_again, find_implausible
 
 BENCHMARK = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path()))

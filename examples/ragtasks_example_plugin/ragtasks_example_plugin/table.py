@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ragtasks.logs import Evaluation
+from ragtasks.results import Evaluation
 from ragtasks.tables import Table, Value
 
 

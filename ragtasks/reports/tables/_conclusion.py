@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from ragtasks.logs import Evaluation, Row, shortened_prompts
 from ragtasks.metrics import Metric
 from ragtasks.records import Setting
 from ragtasks.reports.tables._losses import loss_sentence
 from ragtasks.reports.tables._scores import Draft, Slot, draft, fill, is_baseline, missing_from, offered_tasks, slot
+from ragtasks.results import Evaluation, Row, shortened_prompts
 from ragtasks.scoring import CheckedAnswers
 from ragtasks.statistics import LEVEL, MIN_CLUSTERS, Column, Comparison, Estimate, compare_columns, holm
 from ragtasks.tables import Cell, Section, Table, fixed

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ragtasks.judges import CLARIFICATION, IDK
-from ragtasks.logs import Evaluation, Row, samples_of
 from ragtasks.metrics import EncoderIdk, IdkLabel, Level, RuleBasedIdk, krippendorff_alpha, pairwise_spearman
 from ragtasks.records import Answerability, IdkVerdict, Message, Response, Role, Score, Task
+from ragtasks.results import Evaluation, Row, samples_of
 from ragtasks.tables import Cell, Table, Value, fixed
 
 _LEVELS = {IDK: Level.ORDINAL, CLARIFICATION: Level.NOMINAL}

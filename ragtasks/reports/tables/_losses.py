@@ -10,10 +10,10 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ragtasks.logs import Evaluation, Row, gold_model, has_own_history
 from ragtasks.metrics import Metric
 from ragtasks.records import Answerability, IdkVerdict, Setting
 from ragtasks.reports.tables._scores import Draft, Slot, draft, is_baseline, turn_slices
+from ragtasks.results import Evaluation, Row, gold_model, has_own_history
 from ragtasks.statistics import UNBOUNDED, cluster
 from ragtasks.tables import Cell, Value, fixed
 

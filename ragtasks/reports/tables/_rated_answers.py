@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ragtasks.benchmarks.mtrag import HUMAN_EVALUATION_FILE, PUBLISHED_METRICS, WIN_RATE, RatedResponse
-from ragtasks.logs import Evaluation, Kind, Row
 from ragtasks.metrics import LEFT_OUT
 from ragtasks.records import Answerability, IdkVerdict, Setting
 from ragtasks.reports.calibration import ALL, HUMAN, PAPER_TABLE_6, Consolidation, consolidated
 from ragtasks.reports.tables._scores import Draft, Slot, draft, slot
+from ragtasks.results import Evaluation, Kind, Row
 from ragtasks.tables import Cell
 
 RATED_KIND: Kind = ("mtrag (human evaluation)", "as published", "the paper's judge; judges: the paper's")

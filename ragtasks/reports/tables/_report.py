@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from ragtasks.errors import ConfigurationError, close_matches
-from ragtasks.logs import Evaluation, Row, asked_otherwise, comparable_evaluations, scored_on, shortened_prompts
 from ragtasks.metrics import RANKED_BY, Metric, ranking_score
 from ragtasks.plugins import ExtensionPoint
 from ragtasks.records import Score, Setting
@@ -38,6 +37,7 @@ from ragtasks.reports.tables._scores import (
     slot,
     with_baselines,
 )
+from ragtasks.results import Evaluation, Row, asked_otherwise, comparable_evaluations, scored_on, shortened_prompts
 from ragtasks.statistics import MIN_CLUSTERS
 from ragtasks.tables import Cell, Section, Table, Value
 
@@ -73,7 +73,7 @@ class ReportOptions:
 
 
 def report_sections(evaluations: Sequence[Evaluation], options: ReportOptions | None = None) -> list[Section]:
-    """Return one section for all evaluations whose scores compare; its provenance say where they were asked otherwise."""
+    """Return one section for all evaluations whose scores compare; provenance says where they were asked otherwise."""
     chosen = options or ReportOptions()
     known = {metric.name for evaluation in evaluations for metric in evaluation.metrics}
     for name in chosen.metrics:

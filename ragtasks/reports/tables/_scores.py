@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ragtasks.files import CLOSED_BOOK, OFFICIAL
-from ragtasks.logs import Evaluation, Row, gold_model, value_at
 from ragtasks.metrics import JudgedRun, Metric, RetrievalMetric
 from ragtasks.records import Setting
+from ragtasks.results import Evaluation, Row, gold_model, value_at
 from ragtasks.statistics import UNBOUNDED, Clustered, Estimate, cluster, estimate_means
 from ragtasks.tables import Cell, Section, Table, Value, notes_once
 

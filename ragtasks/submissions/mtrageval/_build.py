@@ -16,8 +16,8 @@ import orjson
 from ragtasks.benchmarks import Benchmark, contexts_of_run, published_passages
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, clear_error
 from ragtasks.files import OFFICIAL, Ranked, read_manifest, read_trec, run_folder
-from ragtasks.logs import SavedEvaluation, SavedTask, evaluation_files, own_history, read_results
 from ragtasks.records import Passage, Setting
+from ragtasks.results import SavedEvaluation, SavedTask, evaluation_files, own_history, read_results
 from ragtasks.submissions._tasks import SubmissionTask
 from ragtasks.submissions.mtrageval._inputs import Inputs, InputTask, official_scores, rank_scores
 from ragtasks.submissions.mtrageval._rules import MAX_CONTEXTS

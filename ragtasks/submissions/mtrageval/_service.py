@@ -11,9 +11,9 @@ from typing import Any
 from ragtasks.benchmarks import Benchmark, retrieval_side
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, MissingExtraError, clear_error
 from ragtasks.files import Ranked, Run, in_rank_order, write_atomically
-from ragtasks.logs import SavedEvaluation
 from ragtasks.metrics import CUTOFFS, RANKED_BY, ranking_score, score_run, score_run_ibm
 from ragtasks.records import Answerability, Passage, Qrel, Score, normalise_task_id
+from ragtasks.results import SavedEvaluation
 from ragtasks.submissions._tasks import SubmissionTask
 from ragtasks.submissions.mtrageval._build import (
     Built,

@@ -9,8 +9,8 @@ from typing import Any
 
 from ragtasks.benchmarks.trec_rag import NARRATIVES
 from ragtasks.errors import BenchmarkFileError, clear_error
-from ragtasks.logs import evaluation_files, read_results
 from ragtasks.records import Response
+from ragtasks.results import evaluation_files, read_results
 from ragtasks.submissions.trec_rag._check import (
     CheckedFile,
     answer_of,

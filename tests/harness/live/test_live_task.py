@@ -16,7 +16,7 @@ from ragtasks.benchmarks import Benchmark
 from ragtasks.errors import ConfigurationError
 from ragtasks.harness.conversation_task import ConversationTask
 from ragtasks.harness.link import task_folder
-from ragtasks.logs import read_evaluations
+from ragtasks.results import read_evaluations
 from ragtasks.submissions import SubmissionTask
 from ragtasks.submissions.mtrageval import Request, submit
 from retrieval_cache import searcher

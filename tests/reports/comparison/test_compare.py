@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 from ragtasks.cli import app
 from ragtasks.errors import ConfigurationError
-from ragtasks.logs import Evaluation, Kind, Row, read_evaluations
 from ragtasks.reports.comparison import compare_evaluations, comparisons_csv, render_comparisons
+from ragtasks.results import Evaluation, Kind, Row, read_evaluations
 from tests._evaluations import LIMIT, results_file
 
 KIND: Kind = ("mtrag", "minilm", "rules")

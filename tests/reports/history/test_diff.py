@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ragtasks.errors import ConfigurationError
-from ragtasks.logs import CAUSES, DECISIVE, causes_of
 from ragtasks.reports.history import Difference, diff_entries, read_file
+from ragtasks.results import CAUSES, DECISIVE, causes_of
 from tests.reports._saved import TASKS, facts_of, save
 from tests.reports.history.test_history import command
 

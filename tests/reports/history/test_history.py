@@ -14,7 +14,6 @@ from typer.testing import CliRunner
 
 from ragtasks.cli import app
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
-from ragtasks.logs import DECISIVE, UNKNOWN
 from ragtasks.reports.history import (
     History,
     Mean,
@@ -26,6 +25,7 @@ from ragtasks.reports.history import (
     select_entries,
 )
 from ragtasks.reports.leaderboard import write_leaderboard
+from ragtasks.results import DECISIVE, UNKNOWN
 from tests._evaluations import LIMIT
 from tests.reports._saved import facts_of, save
 

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtasks.errors import ConfigurationError
-from ragtasks.logs import read_evaluations
 from ragtasks.reports.inspector import Exported, Key, ScoreTable, choose, export_inspector
+from ragtasks.results import read_evaluations
 from tests.reports._inspector_format import dropped, migrated, refusals
 from tests.reports._saved import TASKS, facts_of, save
 from tests.reports.history.test_history import command

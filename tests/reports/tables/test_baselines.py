@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from ragtasks.logs import Evaluation, Row, read_evaluations
 from ragtasks.metrics import answerability_accuracy, condition_paper
 from ragtasks.records import Answerability, IdkVerdict, Score
 from ragtasks.reports.tables import is_baseline
 from ragtasks.reports.tables._scores import CONDITIONED, missing_baselines, with_baselines
+from ragtasks.results import Evaluation, Row, read_evaluations
 from tests.reports._rows import evaluation, row
 
 ALWAYS, ON_EMPTY = "refuse always (from the labels)", "refuse on empty (from the labels)"

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from ragtasks.logs import Evaluation
 from ragtasks.reports.tables import SAMPLE_WARNING, TO_THE_BEST, report_sections
+from ragtasks.results import Evaluation
 from ragtasks.tables import Table, Value
 from tests.reports._rows import evaluation, row
 

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
-from ragtasks.logs import Evaluation, Row, read_evaluations
 from ragtasks.metrics import EncoderIdk, Level, RuleBasedIdk, krippendorff_alpha
 from ragtasks.metrics._agreement import NOTHING_VARIES, TOO_FEW
 from ragtasks.records import Answerability, IdkVerdict, Response, Task
 from ragtasks.reports.tables._judging import detectors_table, judge_tables
+from ragtasks.results import Evaluation, Row, read_evaluations
 from ragtasks.tables import Cell, Table, Value
 from tests.reports._saved import TASKS, save
 

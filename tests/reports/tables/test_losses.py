@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.logs import Evaluation, Row, read_evaluations
 from ragtasks.reports.tables import ANSWERED, MISSED, NOT_USED, REFUSED, failure_kind
 from ragtasks.reports.tables._losses import CLASSES, NO_IDK, NO_LOSS, OTHER, loss_sentence, loss_tables
 from ragtasks.reports.tables._scores import fill
+from ragtasks.results import Evaluation, Row, read_evaluations
 from ragtasks.statistics import MIN_CLUSTERS, cluster, estimate_means
 from ragtasks.tables import Cell, Table, Value
 from tests.reports._saved import save

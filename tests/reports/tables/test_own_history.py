@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from ragtasks.logs import Evaluation, gold_model, has_own_history
 from ragtasks.reports.tables import ReportOptions, report_sections
+from ragtasks.results import Evaluation, gold_model, has_own_history
 from ragtasks.tables import Table, Value
 from tests.reports._rows import evaluation, row
 

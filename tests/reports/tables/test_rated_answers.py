@@ -9,13 +9,13 @@ from types import MappingProxyType
 import pytest
 
 from ragtasks.benchmarks.mtrag import FANC, PUBLISHED_METRICS, RatedResponse, load_human_evaluation
-from ragtasks.logs import Evaluation
 from ragtasks.metrics import LEFT_OUT
 from ragtasks.records import Answerability, Message, Response, Role, Task
 from ragtasks.reports.calibration import HUMAN, PAPER_TABLE_6
 from ragtasks.reports.tables import ReportOptions, rated_evaluations, report_sections
 from ragtasks.reports.tables._rated_answers import RATED_KIND, rated_table
 from ragtasks.reports.tables._scores import fill
+from ragtasks.results import Evaluation
 from ragtasks.tables import Section, Table, Value
 
 PARTLY_EQUAL = {("reference", "win_rate"), ("gpt-4o", "win_rate"), ("gpt-4o", "naturalness")}

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtasks.errors import ConfigurationError
-from ragtasks.logs import Evaluation, Kind, read_evaluations
 from ragtasks.reports.rendering import Format, render
 from ragtasks.reports.tables import ReportOptions, report_sections
+from ragtasks.results import Evaluation, Kind, read_evaluations
 from ragtasks.statistics import cluster, estimate_means
 from ragtasks.tables import Cell, Section, Table, Value
 from tests._evaluations import LIMIT

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ragtasks.logs import Evaluation, Row
 from ragtasks.reports.tables._scores import error_table
+from ragtasks.results import Evaluation, Row
 from ragtasks.tables import Value
 
 

@@ -10,13 +10,13 @@ from typer.testing import CliRunner
 
 from ragtasks.benchmarks import benchmark_folder, open_benchmark
 from ragtasks.cli import app
-from ragtasks.logs import read_evaluations
 from ragtasks.records import Answerability, Setting, Task
 from ragtasks.reports.comparison import compare_evaluations, render_comparisons
 from ragtasks.reports.history import read_history, render_entries, render_list
 from ragtasks.reports.leaderboard import leaderboard_tables
 from ragtasks.reports.rendering import Format, render
 from ragtasks.reports.tables import report_sections
+from ragtasks.results import read_evaluations
 from ragtasks.tables import Value
 from tests.conftest import REAL_DATA
 

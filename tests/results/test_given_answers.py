@@ -11,8 +11,8 @@ import pytest
 from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.files import OFFICIAL
-from ragtasks.logs import OWN_CONTEXTS, GivenAnswer, contexts_of_answers, read_answers
 from ragtasks.records import Passage, Setting
+from ragtasks.results import OWN_CONTEXTS, GivenAnswer, contexts_of_answers, read_answers
 
 FIRST, SECOND = "sample-clapnq-01<::>1", "sample-clapnq-01<::>2"
 

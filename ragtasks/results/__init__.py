@@ -1,6 +1,6 @@
 """The one reader of what an evaluation left behind."""
 
-from ragtasks.logs._evaluations import (
+from ragtasks.results._evaluations import (
     Evaluation,
     Kind,
     evaluation_of,
@@ -10,7 +10,7 @@ from ragtasks.logs._evaluations import (
     own_history,
     read_evaluations,
 )
-from ragtasks.logs._given_answers import (
+from ragtasks.results._given_answers import (
     OWN_CONTEXTS,
     AnswerReader,
     GivenAnswer,
@@ -20,7 +20,7 @@ from ragtasks.logs._given_answers import (
     read_answers,
     read_predictions,
 )
-from ragtasks.logs._provenance import (
+from ragtasks.results._provenance import (
     ASKED,
     CAUSES,
     DECISIVE,
@@ -38,8 +38,8 @@ from ragtasks.logs._provenance import (
     scored_on,
     shortened_prompts,
 )
-from ragtasks.logs._rows import Row
-from ragtasks.logs._saved import (
+from ragtasks.results._rows import Row
+from ragtasks.results._saved import (
     DEFAULT_SUITE,
     SavedEvaluation,
     SavedTask,

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtasks.config import KEYS, config_from_options
-from ragtasks.logs import say_unused
-from ragtasks.logs._saved import HARMLESS, RECORDED, harmless, recorded, unused
+from ragtasks.results import say_unused
+from ragtasks.results._saved import HARMLESS, RECORDED, harmless, recorded, unused
 
 NEVER = {"judges", "encoder_device", "encode_with", "retriever", "min_judge_coverage", "max_implausible"}
 _JSON = st.recursive(

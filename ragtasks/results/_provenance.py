@@ -14,9 +14,9 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from ragtasks.files import canonical_hash
-from ragtasks.logs._evaluations import Evaluation, Kind
-from ragtasks.logs._rows import Row
-from ragtasks.logs._saved import value_at
+from ragtasks.results._evaluations import Evaluation, Kind
+from ragtasks.results._rows import Row
+from ragtasks.results._saved import value_at
 
 UNKNOWN = "-"
 """What means a fact that the results do not hold."""
@@ -44,7 +44,7 @@ ASKED = (
 _CONFIGURED = ("max_words", "conversational", "end_of_thinking")  # fields of the configuration, under their own names
 _YES_NO = {"true": "yes", "false": "no"}
 _SHORT = 16
-_NUMBERED = re.compile(r"(.+) #\d+", re.DOTALL)  # as `ragtasks.logs.model_names` does it
+_NUMBERED = re.compile(r"(.+) #\d+", re.DOTALL)  # as `ragtasks.results.model_names` does it
 # Of the model's arguments only these are shown: others may hold a key, a header or a private address.
 _PUBLIC_ARGUMENTS = ("model", "pretrained", "revision", "dtype", "quantization", "peft", "max_length", "max_model_len")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ragtasks.judges import VerdictOutcome
-from ragtasks.logs._saved import LoggedSamples, require_sample, sample_lines
+from ragtasks.results._saved import LoggedSamples, require_sample, sample_lines
 
 _ONCE = "each task once in a setting (harness tasks over the same questions need calls of their own)"
 

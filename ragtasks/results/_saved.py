@@ -63,7 +63,7 @@ class SavedEvaluation:
     tasks: tuple[SavedTask, ...]
     """Our tasks in it."""
     unused: Mapping[str, Any]
-    """Settings that it names and that are not used, as nobody asked for them (see `ragtasks.logs`)."""
+    """Settings that it names and that are not used, as nobody asked for them (see `ragtasks.results`)."""
 
 
 def evaluation_files(path: Path) -> tuple[list[Path], list[Path]]:

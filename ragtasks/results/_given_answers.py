@@ -11,9 +11,9 @@ from ragtasks.benchmarks import Benchmark, build_doc, contexts_for, response_of
 from ragtasks.config import EvaluationConfig
 from ragtasks.errors import ConfigurationError, RagtasksError, clear_error, close_matches
 from ragtasks.files import OFFICIAL, Violations, contexts_in, json_lines
-from ragtasks.logs._saved import SavedEvaluation, SavedTask, unusable
 from ragtasks.metrics import answer_text
 from ragtasks.records import Answerability, Contexts, Passage, Setting, normalise_task_id
+from ragtasks.results._saved import SavedEvaluation, SavedTask, unusable
 from ragtasks.suites import suite_with
 
 _FILTER, _SAMPLE_FILTER = "none", "sample"

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from ragtasks.files import canonical_hash
-from ragtasks.logs import (
+from ragtasks.reports.page_parts import name_evaluations, read_logged
+from ragtasks.results import (
     Evaluation,
     asked_otherwise,
     comparable_evaluations,
@@ -19,7 +20,6 @@ from ragtasks.logs import (
     read_evaluations,
     scored_on,
 )
-from ragtasks.reports.page_parts import name_evaluations, read_logged
 from tests.reports._saved import TASKS, facts_of, save
 
 Change = Callable[[dict[str, Any]], None]

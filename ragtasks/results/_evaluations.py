@@ -15,10 +15,10 @@ from typing import Any
 
 from ragtasks.errors import BenchmarkFileError, clear_error
 from ragtasks.files import OFFICIAL, parse_json
-from ragtasks.logs._given_answers import OWN_CONTEXTS
-from ragtasks.logs._rows import Row, read_rows, row_of
-from ragtasks.logs._saved import DEFAULT_SUITE, RUN_AGAIN, logged_samples, provenance_of_answers, value_at
 from ragtasks.metrics import Metric
+from ragtasks.results._given_answers import OWN_CONTEXTS
+from ragtasks.results._rows import Row, read_rows, row_of
+from ragtasks.results._saved import DEFAULT_SUITE, RUN_AGAIN, logged_samples, provenance_of_answers, value_at
 from ragtasks.suites import suite_named
 
 _APART = re.compile(r" \((run|own history)\b.*\)( #\d+)?$| #\d+$", re.DOTALL)

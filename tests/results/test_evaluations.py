@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from ragtasks.errors import BenchmarkFileError
-from ragtasks.logs import Evaluation, read_evaluations
 from ragtasks.metrics import METRICS
+from ragtasks.results import Evaluation, read_evaluations
 from tests._evaluations import LIMIT, results_file
 from tests.reports._saved import save
 
