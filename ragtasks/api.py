@@ -328,16 +328,16 @@ def _local_judge(config: EvaluationConfig) -> Callable[[HarnessModel], Client] |
 def _read(benchmark: LoadedBenchmark, answers: Answers) -> dict[str, GivenAnswer]:
     """Return task id -> answer."""
     rows = [_record(*item) for item in answers.items()] if isinstance(answers, Mapping) else list(answers)
-    violations: list[str] = []
+    problems: list[str] = []
 
     def note(number: int, expected: str, found: object, task_id: str) -> None:
         task = f" ({task_id})" if task_id else ""
-        violations.append(f"answer {number}{task}: expected {expected}, found {found!r}")
+        problems.append(f"answer {number}{task}: expected {expected}, found {found!r}")
 
     reader = AnswerReader(benchmark.source, note, "answer")
     given = dict(item for number, row in enumerate(rows, start=1) if (item := reader.read(number, row)))
-    if violations:
-        raise _refused(benchmark, violations)
+    if problems:
+        raise _refused(benchmark, problems)
     return given
 
 
@@ -345,14 +345,14 @@ def _record(task_id: str, value: object) -> Mapping[str, Any]:
     return {**value, "id": task_id} if isinstance(value, Mapping) else {"id": task_id, "answer": value}
 
 
-def _refused(benchmark: LoadedBenchmark, violations: Sequence[str]) -> ConfigurationError:
-    more = [f"and {len(violations) - _MOST_SHOWN} more"] if len(violations) > _MOST_SHOWN else []
+def _refused(benchmark: LoadedBenchmark, problems: Sequence[str]) -> ConfigurationError:
+    more = [f"and {len(problems) - _MOST_SHOWN} more"] if len(problems) > _MOST_SHOWN else []
     return ConfigurationError(
         clear_error(
             "answers",
             where=f"to {benchmark.label}",
             expected="task id -> text, or records with `id`, `answer` and maybe `contexts`, each task once",
-            found="; ".join([*violations[:_MOST_SHOWN], *more]),
+            found="; ".join([*problems[:_MOST_SHOWN], *more]),
             next_step="fix these; the ids are those of the benchmark's `tasks`",
         )
     )

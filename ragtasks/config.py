@@ -72,13 +72,13 @@ def judge_of(named: Any, key: str = "judges") -> Judge:
         raise ConfigurationError(f"{key}: must be names or objects, such as {JUDGES_EXAMPLE}")
     if not isinstance(named, Mapping) or "lm_eval" not in named:
         return endpoint_of(named)
-    violations: list[str] = []
+    problems: list[str] = []
     try:
         return HarnessModel.model_validate(dict(named))
     except ValidationError as error:
-        violations = [f"{'.'.join(map(str, violation['loc']))}: {violation['msg']}" for violation in error.errors()]
+        problems = [f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in error.errors()]
     # Outside the handler, and without the values: the chained error would show what may be a key.
-    raise ConfigurationError(f"{key}: " + "; ".join(violations))
+    raise ConfigurationError(f"{key}: " + "; ".join(problems))
 
 
 def refuse_namesakes(names: Sequence[str]) -> None:
@@ -244,11 +244,9 @@ KEYS = frozenset(EvaluationConfig.model_fields)
 
 def config_from_metadata(metadata: Mapping[str, Any]) -> EvaluationConfig:
     """Return the configuration in the harness's metadata; keys of the harness and of its models are left alone."""
-    violations = [
-        f"{key!r} (did you mean {meant!r}?)" for key in foreign_keys(metadata) if (meant := _key_meant_by(key))
-    ]
-    if violations:
-        raise ConfigurationError(f"unknown metadata key: {', '.join(violations)}")
+    problems = [f"{key!r} (did you mean {meant!r}?)" for key in foreign_keys(metadata) if (meant := _key_meant_by(key))]
+    if problems:
+        raise ConfigurationError(f"unknown metadata key: {', '.join(problems)}")
     return _validated({key: metadata[key] for key in KEYS & metadata.keys()})
 
 
@@ -276,8 +274,8 @@ def _validated(options: Mapping[str, Any]) -> EvaluationConfig:
     try:
         return EvaluationConfig.model_validate(dict(options))
     except ValidationError as error:
-        violations = [
-            f"{'.'.join(map(str, violation['loc']))}: {violation['msg']}, found {violation['input']!r}"
-            for violation in error.errors()
+        problems = [
+            f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}, found {problem['input']!r}"
+            for problem in error.errors()
         ]
-        raise ConfigurationError("evaluation options: " + "; ".join(violations)) from error
+        raise ConfigurationError("evaluation options: " + "; ".join(problems)) from error

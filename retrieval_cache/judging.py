@@ -11,9 +11,9 @@ from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, 
 from ragtasks.files import (
     MANIFEST,
     OFFICIAL,
+    Problems,
     Ranked,
     Run,
-    Violations,
     has_candidates,
     in_rank_order,
     json_lines,
@@ -194,21 +194,21 @@ def pairs_of_files(files: Sequence[Path], depth: int) -> list[tuple[Task, Passag
 
 
 def _topics(file: Path, depth: int) -> Iterator[tuple[Task, list[Passage]]]:
-    violations = Violations(file, "retrieval results", "fix them, or name the --benchmark of a run without texts")
-    for number, row in json_lines(violations):
+    problems = Problems(file, "retrieval results", "fix them, or name the --benchmark of a run without texts")
+    for number, row in json_lines(problems):
         try:
             topic = retrieved_topic(row)
         except ValueError as error:
-            violations.add(number, "query and candidates", str(error) if has_candidates(row) else list(row))
+            problems.add(number, "query and candidates", str(error) if has_candidates(row) else list(row))
             continue
         if not topic.text.strip():
-            violations.add(number, "`query` with a `text`", "none", topic.topic_id)
+            problems.add(number, "`query` with a `text`", "none", topic.topic_id)
         rows: list[Mapping[str, object]] = [{**one.doc, "docid": one.passage_id} for one in topic.candidates[:depth]]
         passages = [passage_of(one, DEFAULT_FIELDS, "refuse") for one in rows]
         for wrong in (one for one in passages if isinstance(one, str)):
-            violations.add(number, "a text of every candidate", wrong, topic.topic_id)
+            problems.add(number, "a text of every candidate", wrong, topic.topic_id)
         yield _task(topic.topic_id, topic.text), [one for one in passages if isinstance(one, Passage)]
-    violations.raise_if_any()
+    problems.raise_if_any()
 
 
 def _task(topic_id: str, text: str) -> Task:

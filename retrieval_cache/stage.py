@@ -247,9 +247,9 @@ def read_run(stored: StoredRun, queries: Iterable[str] = ()) -> Run:
     run: dict[str, Any] = {}
     for path, sha256 in stored.manifest.files.items():
         if path.endswith(".trec"):
-            if violation := file_error(stored.folder / path, sha256):
+            if problem := file_error(stored.folder / path, sha256):
                 raise CacheError(
-                    f"{violation}; next step: `ragtasks runs remove {stored.folder.name}`, and make it again"
+                    f"{problem}; next step: `ragtasks runs remove {stored.folder.name}`, and make it again"
                 )
             run |= read_trec(stored.folder / path)
     left_out = _left_out(stored.manifest)

@@ -217,8 +217,8 @@ def fallbacks_of(manifest: Manifest) -> str:
 
 def verify_run(run: StoredRun) -> list[str]:
     """Return what is wrong with a stored run's files, a line each; [] for a whole one."""
-    violations = (file_error(run.folder / path, sha256) for path, sha256 in run.manifest.files.items())
-    return [violation for violation in violations if violation]
+    problems = (file_error(run.folder / path, sha256) for path, sha256 in run.manifest.files.items())
+    return [problem for problem in problems if problem]
 
 
 def file_error(file: Path, sha256: str) -> str:

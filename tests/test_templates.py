@@ -73,7 +73,7 @@ def test_a_syntax_error_names_its_line() -> None:
         "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
     ],
 )
-def test_an_expression_that_fails_is_a_violation_of_the_template(source: str) -> None:
+def test_an_expression_that_fails_is_a_problem_of_the_template(source: str) -> None:
     failure(source)
 
 

@@ -10,13 +10,13 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 FILES = sorted(path for package in ("ragtasks", "retrieval_cache") for path in (ROOT / package).rglob("*.py"))
 INSTEAD = {
-    "fault": "error, violation or failure",
+    "fault": "error, problem or failure",
     "figure": "score or value",
     "heard": "collected",
     "mend": "fix",
     "seat": "judge run",
     "shelf": "text store",
-    "slip": "error or violation",
+    "slip": "error or problem",
     "torn": "corrupt",
 }
 # A figure of a paper has a number; matplotlib calls its canvas one; refusals may name what they lack in these words.

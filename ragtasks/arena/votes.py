@@ -13,7 +13,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ragtasks.errors import misfits
-from ragtasks.files import Violations, json_lines, write_atomically
+from ragtasks.files import Problems, json_lines, write_atomically
 
 Preference = Literal["first", "second", "tie", "both_bad"]
 """Which answer is preferred, as they were shown; `both_bad` is a tie to ratings and counted apart."""
@@ -99,18 +99,18 @@ def read_votes(paths: Sequence[Path]) -> list[Vote]:
     """Return the votes of some files, in their order; a vote that stands in several is taken once."""
     found: dict[str, Vote] = {}
     for path in paths:
-        violations = Violations(path, "votes", _NEXT_STEP)
-        for line, row in json_lines(violations):
+        problems = Problems(path, "votes", _NEXT_STEP)
+        for line, row in json_lines(problems):
             try:
                 vote = Vote.model_validate(row)
             except ValidationError as error:
-                violations.add(line, "a vote", "; ".join(misfits(error)))
+                problems.add(line, "a vote", "; ".join(misfits(error)))
                 continue
             if found.setdefault(vote.vote_id, vote) != vote:
-                violations.add(line, "each vote once", f"another vote with the id {vote.vote_id}")
+                problems.add(line, "each vote once", f"another vote with the id {vote.vote_id}")
             if vote.first.system == vote.second.system:
-                violations.add(line, "two systems", f"one: {vote.first.system}")
-        violations.raise_if_any()
+                problems.add(line, "two systems", f"one: {vote.first.system}")
+        problems.raise_if_any()
     return list(found.values())
 
 

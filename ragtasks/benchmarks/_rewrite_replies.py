@@ -48,10 +48,10 @@ class Reading:
     """What a reply comes to."""
 
     query: str
-    """What is searched for: the last turn where there is a `violation`, as a system in use would."""
+    """What is searched for: the last turn where there is a `problem`, as a system in use would."""
     question_class: QuestionClass | None
     """None where the reply breaks the contract."""
-    violation: str = ""
+    problem: str = ""
     """How it breaks the contract; empty where it does not."""
 
 
@@ -66,7 +66,7 @@ def read_reply(contract: Contract, text: str, question: str) -> Reading:
 
 def is_readable(contract: Contract, text: str) -> bool:
     """Return whether a reply keeps to the contract."""
-    return not read_reply(contract, text, "").violation
+    return not read_reply(contract, text, "").problem
 
 
 def parse_rewrite(text: str) -> tuple[QuestionClass, str]:

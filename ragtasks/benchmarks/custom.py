@@ -78,7 +78,7 @@ class Corpus:
         """Return the passages of a domain, in the order of the file."""
         return tuple(passage for key, passage in self.passages.items() if self.domains[key] == domain)
 
-    def violation_of(self, passage_id: str, domain: str) -> str | None:
+    def problem_of(self, passage_id: str, domain: str) -> str | None:
         """Return why a task of a domain cannot have a passage, None where it can."""
         if passage_id not in self.passages:
             near = close_matches(passage_id, self.passages) if len(self.passages) < _MANY else ""
@@ -90,11 +90,11 @@ class Corpus:
         return f"passage {shown(passage_id)} is in the domain {shown(own)}, the question in {shown(domain)}"
 
 
-def read_passages(root: Path, violations: FolderViolations) -> Corpus:
+def read_passages(root: Path, problems: FolderProblems) -> Corpus:
     """Return the passages of a folder; what is wrong with them is noted."""
     corpus = Corpus()
-    for line, row in json_objects(root / PASSAGES, violations):
-        item = Item(violations, PASSAGES, line, row, only=PASSAGE_KEYS)
+    for line, row in json_objects(root / PASSAGES, problems):
+        item = Item(problems, PASSAGES, line, row, only=PASSAGE_KEYS)
         passage_id = _passage_id(item)
         passage = _passage(item, passage_id)
         domain = _domain(item)
@@ -131,12 +131,12 @@ def _domain(item: Item) -> str:
     return ""
 
 
-def read_tasks(root: Path, corpus: Corpus, violations: FolderViolations) -> tuple[Task, ...]:
+def read_tasks(root: Path, corpus: Corpus, problems: FolderProblems) -> tuple[Task, ...]:
     """Return one task for each user turn; what is wrong with the conversations is noted."""
     tasks: list[Task] = []
     first_lines: dict[str, int] = {}
-    for line, row in json_objects(root / CONVERSATIONS, violations):
-        item = Item(violations, CONVERSATIONS, line, row, only=CONVERSATION_KEYS)
+    for line, row in json_objects(root / CONVERSATIONS, problems):
+        item = Item(problems, CONVERSATIONS, line, row, only=CONVERSATION_KEYS)
         conversation_id = item.name("conversation_id")
         if conversation_id and first_lines.setdefault(conversation_id, line) != line:
             item.note(f"the id {shown(conversation_id)} again; first in line {first_lines[conversation_id]}")
@@ -158,9 +158,9 @@ def _tasks(item: Item, conversation_id: str, domain: str, corpus: Corpus) -> lis
     for number, row in enumerate(turns, start=1):
         place = f"turn {number} of {conversation_id}" if conversation_id else f"turn {number}"
         if not isinstance(row, dict):
-            Item(item.violations, item.file, item.line, {}, place).expected("an object", row)
+            Item(item.problems, item.file, item.line, {}, place).expected("an object", row)
             continue
-        turn = Item(item.violations, item.file, item.line, row, place, TURN_KEYS)
+        turn = Item(item.problems, item.file, item.line, row, place, TURN_KEYS)
         messages.append(Message(Role.USER, turn.text("question")))
         tasks.append(_task(turn, (conversation_id, number, domain), tuple(messages), corpus))
         messages.append(Message(Role.ASSISTANT, tasks[-1].target))
@@ -203,8 +203,8 @@ def _references(turn: Item, domain: str, answerability: Answerability, corpus: C
     if not corpus.passages or not domain:
         return ()
     for passage_id in named:
-        if violation := corpus.violation_of(passage_id, domain):
-            turn.note(violation)
+        if problem := corpus.problem_of(passage_id, domain):
+            turn.note(problem)
     return tuple(corpus.passages[passage_id] for passage_id in named if passage_id in corpus.passages)
 
 
@@ -261,27 +261,27 @@ class Folder:
         return tuple(Qrel(task.task_id, item.passage_id, 1) for task in self.tasks for item in task.references)
 
 
-def read_folder(root: Path) -> tuple[Folder, tuple[Violation, ...]]:
+def read_folder(root: Path) -> tuple[Folder, tuple[Problem, ...]]:
     """Return what a folder holds and everything that is wrong with it; with errors, the former is not to be used."""
-    violations = FolderViolations(root)
-    return _read(root, violations), violations.all()
+    problems = FolderProblems(root)
+    return _read(root, problems), problems.all()
 
 
-def _read(root: Path, violations: FolderViolations) -> Folder:
-    corpus = read_passages(root, violations)
-    tasks = read_tasks(root, corpus, violations)
+def _read(root: Path, problems: FolderProblems) -> Folder:
+    corpus = read_passages(root, problems)
+    tasks = read_tasks(root, corpus, problems)
     by_id = {task.task_id: task for task in tasks}
-    qrels = read_qrels(root, by_id, corpus, violations)
-    return Folder(root, tasks, corpus, qrels, read_retrieved(root, by_id, corpus, violations))
+    qrels = read_qrels(root, by_id, corpus, problems)
+    return Folder(root, tasks, corpus, qrels, read_retrieved(root, by_id, corpus, problems))
 
 
 @functools.lru_cache(maxsize=2)
 def _checked(root: Path) -> Folder:
     """Return what a folder holds, read once for all that asks."""
-    violations = FolderViolations(root)
-    folder = _read(root, violations)
+    problems = FolderProblems(root)
+    folder = _read(root, problems)
     command = shlex.join(["ragtasks", "check", str(root)])
-    violations.raise_if_any(f"run `{command}`, which lists every error; `data` names another folder")
+    problems.raise_if_any(f"run `{command}`, which lists every error; `data` names another folder")
     return folder
 
 
@@ -403,8 +403,8 @@ RETRIEVED = "retrieved.trec"
 class _Known:
     """The ids that a line may name; a folder whose tasks or passages have errors is checked against what it has."""
 
-    def __init__(self, file: str, tasks: Mapping[str, Task], corpus: Corpus, violations: FolderViolations) -> None:
-        self._file, self._tasks, self._corpus, self._violations = file, tasks, corpus, violations
+    def __init__(self, file: str, tasks: Mapping[str, Task], corpus: Corpus, problems: FolderProblems) -> None:
+        self._file, self._tasks, self._corpus, self._problems = file, tasks, corpus, problems
 
     def pair(self, line: int, query: str, passage_id: str) -> tuple[str, str] | None:
         """Return (task id, passage id) of a line, None after noting that there is no such pair."""
@@ -414,8 +414,8 @@ class _Known:
             hint = f": {near}" if near.startswith("did") else ""
             self.note(line, f"no task {shown(query)}, which is a conversation id, '<::>' and a turn{hint}")
             return None
-        if task.domain and (violation := self._corpus.violation_of(passage_id, task.domain)):
-            self.note(line, violation)
+        if task.domain and (problem := self._corpus.problem_of(passage_id, task.domain)):
+            self.note(line, problem)
             return None
         return task.task_id, passage_id
 
@@ -431,11 +431,11 @@ class _Known:
 
     def note(self, line: int, text: str) -> None:
         """Note an error of the file."""
-        self._violations.add(self._file, line, text)
+        self._problems.add(self._file, line, text)
 
 
 def read_qrels(
-    root: Path, tasks: Mapping[str, Task], corpus: Corpus, violations: FolderViolations
+    root: Path, tasks: Mapping[str, Task], corpus: Corpus, problems: FolderProblems
 ) -> tuple[Qrel, ...] | None:
     """Return the judgements of the folder, None where it has no file of them; what is wrong with it is noted.
 
@@ -444,9 +444,9 @@ def read_qrels(
     """
     if not (root / QRELS).exists():
         return None
-    known = _Known(QRELS, tasks, corpus, violations)
+    known = _Known(QRELS, tasks, corpus, problems)
     found: dict[tuple[str, str], Qrel] = {}
-    for line, judged in qrel_lines(_lines(root / QRELS, violations), {3, 4}):
+    for line, judged in qrel_lines(_lines(root / QRELS, problems), {3, 4}):
         if isinstance(judged, Misfit):
             known.expected(line, judged)
         elif pair := known.pair(line, judged.query_id, judged.passage_id):
@@ -457,7 +457,7 @@ def read_qrels(
 
 
 def read_retrieved(
-    root: Path, tasks: Mapping[str, Task], corpus: Corpus, violations: FolderViolations
+    root: Path, tasks: Mapping[str, Task], corpus: Corpus, problems: FolderProblems
 ) -> dict[str, tuple[str, ...]] | None:
     """Return task id -> passage ids, best first, None where the folder has no such file; its errors are noted.
 
@@ -465,9 +465,9 @@ def read_retrieved(
     """
     if not (root / RETRIEVED).exists():
         return None
-    known = _Known(RETRIEVED, tasks, corpus, violations)
+    known = _Known(RETRIEVED, tasks, corpus, problems)
     scores: dict[str, dict[str, float]] = {}
-    for line, text in _lines(root / RETRIEVED, violations):
+    for line, text in _lines(root / RETRIEVED, problems):
         found = run_line(text)
         if isinstance(found, Misfit):
             known.expected(line, found)
@@ -484,8 +484,8 @@ def best_first(scores: Mapping[str, float]) -> tuple[str, ...]:
     return tuple(item.passage_id for item in in_rank_order(Ranked(*item) for item in scores.items()))
 
 
-def _lines(path: Path, violations: FolderViolations) -> Iterator[tuple[int, str]]:
-    yield from ((number, text) for number, text, _ in text_lines(path, violations))
+def _lines(path: Path, problems: FolderProblems) -> Iterator[tuple[int, str]]:
+    yield from ((number, text) for number, text, _ in text_lines(path, problems))
 
 
 # What `ragtasks check` says of a folder of your own: every error, or what is in it and the commands to run next.
@@ -506,11 +506,11 @@ class FolderCheck:
 
 def check_folder(root: Path) -> FolderCheck:
     """Return every error of a folder by file and line, or, where there is none, counts and what to run next."""
-    folder, violations = read_folder(root)
-    if violations:
-        n_files = len({violation.file for violation in violations})
-        heading = f"{root}: {plural(len(violations), 'error')} in {plural(n_files, 'file')}"
-        return FolderCheck(False, (heading, *map(str, violations), *_unread(root)))
+    folder, problems = read_folder(root)
+    if problems:
+        n_files = len({problem.file for problem in problems})
+        heading = f"{root}: {plural(len(problems), 'error')} in {plural(n_files, 'file')}"
+        return FolderCheck(False, (heading, *map(str, problems), *_unread(root)))
     return FolderCheck(True, (f"{root}: no error", *_contents(folder), *_unread(root), *_next_steps(folder)))
 
 
@@ -582,7 +582,7 @@ _LONGEST_SHOWN = 80
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Violation:
+class Problem:
     """One thing that is wrong."""
 
     file: str
@@ -597,20 +597,20 @@ class Violation:
         return f"{place}: {self.text}"
 
 
-class FolderViolations:
+class FolderProblems:
     """What is wrong with the files of one folder."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._found: list[Violation] = []
+        self._found: list[Problem] = []
 
     def add(self, file: str, line: int, text: str) -> None:
         """Note one error; line 0 means the file as a whole."""
-        self._found.append(Violation(file, line, text))
+        self._found.append(Problem(file, line, text))
 
-    def all(self) -> tuple[Violation, ...]:
+    def all(self) -> tuple[Problem, ...]:
         """Return every error, those of a file in the order of its lines."""
-        return tuple(sorted(self._found, key=lambda violation: (violation.file, violation.line)))
+        return tuple(sorted(self._found, key=lambda problem: (problem.file, problem.line)))
 
     def raise_if_any(self, next_step: str) -> None:
         """Raise one error with the first errors, and how many there are."""
@@ -622,7 +622,7 @@ class FolderViolations:
 class Item:
     """One JSON object with its place; its readers note what is wrong and return something harmless in its stead."""
 
-    violations: FolderViolations
+    problems: FolderProblems
     """Where errors are noted."""
     file: str
     """Name of the file."""
@@ -641,7 +641,7 @@ class Item:
 
     def note(self, text: str) -> None:
         """Note an error of this object."""
-        self.violations.add(self.file, self.line, f"{self.place}: {text}" if self.place else text)
+        self.problems.add(self.file, self.line, f"{self.place}: {text}" if self.place else text)
 
     def expected(self, what: str, value: object) -> None:
         """Note that something else was expected."""
@@ -680,36 +680,34 @@ class Item:
         return tuple(dict.fromkeys(values))
 
 
-def json_objects(path: Path, violations: FolderViolations) -> Iterator[tuple[int, dict[str, Any]]]:
+def json_objects(path: Path, problems: FolderProblems) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (line number from 1, object) of a file of JSON lines; all that is no object is noted and left out."""
-    for number, text, is_corrupt in text_lines(path, violations):
+    for number, text, is_corrupt in text_lines(path, problems):
         try:
             value = _parsed(text)
         except ValueError as error:
             corrupt = "the file breaks off inside this line: " if is_corrupt else ""
-            violations.add(path.name, number, f"{corrupt}expected one JSON object, found {error}")
+            problems.add(path.name, number, f"{corrupt}expected one JSON object, found {error}")
             continue
         if isinstance(value, dict):
             yield number, value
         else:
-            violations.add(path.name, number, f"expected one JSON object, found {shown(value)}")
+            problems.add(path.name, number, f"expected one JSON object, found {shown(value)}")
 
 
-def text_lines(path: Path, violations: FolderViolations) -> Iterator[tuple[int, str, bool]]:
+def text_lines(path: Path, problems: FolderProblems) -> Iterator[tuple[int, str, bool]]:
     """Yield (line number from 1, text, whether the line has no end) of each line that is not blank and is UTF-8."""
-    for number, line in enumerate(_raw_lines(path, violations), start=1):
+    for number, line in enumerate(_raw_lines(path, problems), start=1):
         try:
             text = line.decode("utf-8")
         except UnicodeDecodeError as error:
-            violations.add(
-                path.name, number, f"expected UTF-8, found byte {line[error.start]:#04x} at {error.start + 1}"
-            )
+            problems.add(path.name, number, f"expected UTF-8, found byte {line[error.start]:#04x} at {error.start + 1}")
             continue
         if text.strip():
             yield number, text.rstrip("\r\n"), not line.endswith((b"\n", b"\r"))
 
 
-def _raw_lines(path: Path, violations: FolderViolations) -> Iterator[bytes]:
+def _raw_lines(path: Path, problems: FolderProblems) -> Iterator[bytes]:
     """Yield the lines of a file without a byte order mark; nothing after noting that it cannot be used.
 
     A carriage return ends a line too: some editors write no line feed.
@@ -720,7 +718,7 @@ def _raw_lines(path: Path, violations: FolderViolations) -> Iterator[bytes]:
             for ended in bounded_lines(stream):
                 first = number == 0
                 if first and ended.startswith(_WIDE_BOMS):
-                    violations.add(path.name, 1, "expected UTF-8, found UTF-16: save the file as UTF-8")
+                    problems.add(path.name, 1, "expected UTF-8, found UTF-16: save the file as UTF-8")
                     return
                 for line in ended.removeprefix(_BOM if first else b"").splitlines(keepends=True):
                     number += 1
@@ -729,14 +727,14 @@ def _raw_lines(path: Path, violations: FolderViolations) -> Iterator[bytes]:
     except FileNotFoundError:
         others = sorted(file.name for file in path.parent.glob("*") if file.is_file()) if path.parent.is_dir() else []
         found = f"; there: {', '.join(others)}" if others else ""
-        violations.add(path.name, 0, f"no such file{found}")
+        problems.add(path.name, 0, f"no such file{found}")
     except OSError as error:
-        violations.add(path.name, 0, f"cannot be read: {error.strerror or error}")
+        problems.add(path.name, 0, f"cannot be read: {error.strerror or error}")
     except ValueError as error:
-        violations.add(path.name, number + 1, f"expected one JSON object, found {error}")
+        problems.add(path.name, number + 1, f"expected one JSON object, found {error}")
     else:
         if not n_filled:
-            violations.add(path.name, 0, "the file is empty")
+            problems.add(path.name, 0, "the file is empty")
 
 
 def _parsed(text: str) -> Any:

@@ -30,7 +30,7 @@ from ragtasks.benchmarks.doc2dial_files import (
 )
 from ragtasks.benchmarks.download import Source, SourceFile
 from ragtasks.errors import ConfigurationError, clear_error, close_matches
-from ragtasks.files import Violations, json_lines, sample_statistics
+from ragtasks.files import Problems, json_lines, sample_statistics
 from ragtasks.records import Answerability, Contexts, Message, Passage, Qrel, Role, Setting, Task, task_id
 
 # What the benchmarks on the Doc2Dial documents share: one data set and one retrieval unit make one benchmark.
@@ -88,16 +88,16 @@ class Collection:
 
     def _check_counts(self, root: Path, tasks: Sequence[Task]) -> None:
         dialogues, documents = (
-            Violations(root / name, f"{self.name} file", _FETCH) for name in (self.dialogues, self.documents)
+            Problems(root / name, f"{self.name} file", _FETCH) for name in (self.dialogues, self.documents)
         )
         found = {
             "dialogues": (dialogues, self.n_dialogues, len({task.conversation_id for task in tasks})),
             "documents": (documents, self.n_documents, len(read_documents(root, self.documents))),
         }
-        for what, (violations, expected, n) in found.items():
+        for what, (problems, expected, n) in found.items():
             if expected not in {None, n}:
-                violations.add(0, f"{expected} {what}", n)
-            violations.raise_if_any()
+                problems.add(0, f"{expected} {what}", n)
+            problems.raise_if_any()
 
     def retrieval(self) -> RetrievalSide:
         """Return how corpus and judgements are read."""
@@ -148,18 +148,18 @@ class Collection:
 
     def _ranked(self, root: Path, ranking: Path) -> dict[str, tuple[Passage, ...]]:
         units = {passage.passage_id: passage for passage in self._units(files_root(root))}
-        violations = Violations(ranking, "ranking", "restore the sample")
+        problems = Problems(ranking, "ranking", "restore the sample")
         found: dict[str, tuple[Passage, ...]] = {}
-        for line, row in json_lines(violations):
+        for line, row in json_lines(problems):
             ids = row.get("passages")
             ids = ids if isinstance(ids, list) else [None]
             if not isinstance(row.get("task_id"), str) or not all(isinstance(one, str) and one in units for one in ids):
-                violations.add(line, "`task_id` and ids of units as `passages`", row)
+                problems.add(line, "`task_id` and ids of units as `passages`", row)
             elif row["task_id"] in found:
-                violations.add(line, "each task once", "this task again", row["task_id"])
+                problems.add(line, "each task once", "this task again", row["task_id"])
             else:
                 found[row["task_id"]] = tuple(units[name] for name in ids[:N_PASSAGES])
-        violations.raise_if_any()
+        problems.raise_if_any()
         return found
 
 
@@ -183,17 +183,17 @@ def files_root(root: Path) -> Path:
 def read_propositions(root: Path) -> Mapping[str, list[str]]:
     """Return the parallel lists `Propositions`, `Document_names` and `Domains` of the released file."""
     content, path = read_json(root, "propositions.json")
-    violations = Violations(path, "propositions", "fetch the file again")
+    problems = Problems(path, "propositions", "fetch the file again")
     row = content[0] if isinstance(content, list) and len(content) == 1 else None
     columns = {name: row.get(name) if isinstance(row, dict) else None for name in _COLUMNS}
     for name, values in columns.items():
         if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-            violations.add(0, f"one object with a list of texts as `{name}`", values)
-    violations.raise_if_any()
+            problems.add(0, f"one object with a list of texts as `{name}`", values)
+    problems.raise_if_any()
     lengths = {name: len(values or ()) for name, values in columns.items()}
     if len(set(lengths.values())) != 1 or not lengths[_COLUMNS[0]]:
-        violations.add(0, "lists of one length, not empty", lengths)
-    violations.raise_if_any()
+        problems.add(0, "lists of one length, not empty", lengths)
+    problems.raise_if_any()
     return {name: list(values or ()) for name, values in columns.items()}
 
 
@@ -206,15 +206,15 @@ def load_rewrites(root: Path, domain: str) -> dict[str, str]:
     path = files_root(root) / "rewrites.jsonl"
     if not path.is_file():
         raise ConfigurationError(f"no rewritten questions at {path}; use the query form 'llm_rewrite' with a model")
-    violations = Violations(path, "rewritten questions", "correct the file")
+    problems = Problems(path, "rewritten questions", "correct the file")
     rewrites: dict[str, str] = {}
-    for line, row in json_lines(violations):
+    for line, row in json_lines(problems):
         query_id, text = row.get("_id"), row.get("text")
         if isinstance(query_id, str) and isinstance(text, str) and text.strip() and query_id not in rewrites:
             rewrites[query_id] = text
         else:
-            violations.add(line, "`_id`, each once, and `text`", row)
-    violations.raise_if_any()
+            problems.add(line, "`_id`, each once, and `text`", row)
+    problems.raise_if_any()
     return rewrites
 
 

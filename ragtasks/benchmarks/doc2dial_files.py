@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ragtasks.errors import BenchmarkFileError, clear_error
-from ragtasks.files import Violations, parse_json
+from ragtasks.files import Problems, parse_json
 from ragtasks.records import Passage
 
 DOMAINS = ("dmv", "ssa", "studentaid", "va")
@@ -52,18 +52,18 @@ def _unreadable(path: Path, expected: str, found: str) -> BenchmarkFileError:
     )
 
 
-def by_domain(content: Any, key: str, kind: type, violations: Violations) -> Iterator[tuple[str, Any]]:
+def by_domain(content: Any, key: str, kind: type, problems: Problems) -> Iterator[tuple[str, Any]]:
     """Yield (domain, what it holds) of a file, after noting what has no such shape."""
     domains = content.get(key) if isinstance(content, dict) else None
     if not isinstance(domains, dict) or not domains:
-        violations.add(0, f"an object with `{key}` by domain", domains)
+        problems.add(0, f"an object with `{key}` by domain", domains)
         return
     for domain, inner in domains.items():
         if domain in {*DOMAINS, *EXTRA_DOMAINS} and isinstance(inner, kind):
             yield domain, inner
         else:
             known = ", ".join((*DOMAINS, *EXTRA_DOMAINS))
-            violations.add(0, f"`{key}` with one of {known} and a {kind.__name__}", domain)
+            problems.add(0, f"`{key}` with one of {known} and a {kind.__name__}", domain)
 
 
 # Dialogues of MultiDoc2Dial and Doc2Dial over their documents, checked and made records.
@@ -104,22 +104,22 @@ def read_dialogues(root: Path, name: str, documents: Mapping[str, Document]) -> 
     there; a warning says how many.
     """
     content, path = read_json(root, name)
-    violations = Violations(path, "Doc2Dial dialogues", NEXT_STEP)
+    problems = Problems(path, "Doc2Dial dialogues", NEXT_STEP)
     dialogues: dict[str, Dialogue] = {}
     n_left_out: Counter[str] = Counter()
-    for domain, document_id, row in _dialogue_rows(content, name.startswith("doc2dial"), violations):
+    for domain, document_id, row in _dialogue_rows(content, name.startswith("doc2dial"), problems):
         if domain in EXTRA_DOMAINS and not _named_documents(row) <= documents.keys():
             n_left_out[f"dialogues of {domain} over documents that are not there"] += 1
             continue
         spoken, n_blank = _without_blank(row)
         n_left_out["blank utterances"] += n_blank
-        dialogue = _dialogue(domain, document_id, spoken, documents, violations)
+        dialogue = _dialogue(domain, document_id, spoken, documents, problems)
         if dialogue is not None and dialogues.setdefault(dialogue.dialogue_id, dialogue) is not dialogue:
-            violations.add(0, "each dialogue once", "this dialogue again", dialogue.dialogue_id)
+            problems.add(0, "each dialogue once", "this dialogue again", dialogue.dialogue_id)
     said = ", ".join(f"{n} {what}" for what, n in n_left_out.items() if n)
-    if not dialogues and not len(violations):
-        violations.add(0, "at least one dialogue", f"no dialogue ({said} left out)" if said else "no dialogue")
-    violations.raise_if_any()
+    if not dialogues and not len(problems):
+        problems.add(0, "at least one dialogue", f"no dialogue ({said} left out)" if said else "no dialogue")
+    problems.raise_if_any()
     if said:
         _LOGGER.warning("%s: left out: %s", path, said)
     return tuple(dialogues.values())
@@ -151,34 +151,34 @@ def _named_documents(row: Any) -> set[str]:
     return {str(item["doc_id"]) for item in references if isinstance(item, dict) and "doc_id" in item}
 
 
-def _dialogue_rows(content: Any, is_by_document: bool, violations: Violations) -> Iterator[tuple[str, str, Any]]:
+def _dialogue_rows(content: Any, is_by_document: bool, problems: Problems) -> Iterator[tuple[str, str, Any]]:
     """Yield (domain, document id or "", dialogue)."""
     if not is_by_document:
-        for domain, rows in by_domain(content, "dial_data", list, violations):
+        for domain, rows in by_domain(content, "dial_data", list, problems):
             yield from ((domain, "", row) for row in rows)
         return
-    for domain, by_document in by_domain(content, "dial_data", dict, violations):
+    for domain, by_document in by_domain(content, "dial_data", dict, problems):
         for document_id, rows in by_document.items():
             yield from ((domain, document_id, row) for row in (rows if isinstance(rows, list) else [rows]))
 
 
 def _dialogue(
-    domain: str, document_id: str, row: Any, documents: Mapping[str, Document], violations: Violations
+    domain: str, document_id: str, row: Any, documents: Mapping[str, Document], problems: Problems
 ) -> Dialogue | None:
     dialogue_id = row.get("dial_id") if isinstance(row, dict) else None
     rows = row.get("turns") if isinstance(row, dict) else None
     if not isinstance(dialogue_id, str) or not dialogue_id or not isinstance(rows, list) or not rows:
-        violations.add(0, "a dialogue with `dial_id` and `turns`", row)
+        problems.add(0, "a dialogue with `dial_id` and `turns`", row)
         return None
     turns = [_turn(item, document_id) for item in rows]
     for number, turn in enumerate(turns, start=1):
         if turn is None:
             expected = "`turn_id`, `role` user or agent, `da`, `utterance` and `references`"
-            violations.add(0, f"turn {number} with {expected}", rows[number - 1], dialogue_id)
+            problems.add(0, f"turn {number} with {expected}", rows[number - 1], dialogue_id)
             continue
         for name, span_id in turn.references:
             if name not in documents or span_id not in documents[name].spans:
-                violations.add(0, "references to spans of the documents", (name, span_id), dialogue_id)
+                problems.add(0, "references to spans of the documents", (name, span_id), dialogue_id)
     return Dialogue(dialogue_id, domain, tuple(turn for turn in turns if turn))
 
 
@@ -241,27 +241,27 @@ class Document:
 def read_documents(root: Path, name: str) -> dict[str, Document]:
     """Return document id -> document, in the order of the file."""
     content, path = read_json(root, name)
-    violations = Violations(path, "Doc2Dial documents", NEXT_STEP)
+    problems = Problems(path, "Doc2Dial documents", NEXT_STEP)
     documents: dict[str, Document] = {}
-    for domain, by_id in by_domain(content, "doc_data", dict, violations):
+    for domain, by_id in by_domain(content, "doc_data", dict, problems):
         for document_id, row in by_id.items():
-            document = _document(document_id, domain, row, violations)
+            document = _document(document_id, domain, row, problems)
             if document is not None and documents.setdefault(document_id, document) is not document:
-                violations.add(0, "each document once", "this document again", document_id)
-    violations.raise_if_any()
+                problems.add(0, "each document once", "this document again", document_id)
+    problems.raise_if_any()
     return documents
 
 
-def _document(document_id: str, domain: str, row: Any, violations: Violations) -> Document | None:
+def _document(document_id: str, domain: str, row: Any, problems: Problems) -> Document | None:
     row = row if isinstance(row, dict) else {}
     title, text, spans = row.get("title"), row.get("doc_text"), row.get("spans")
     if not isinstance(title, str) or not isinstance(text, str) or not text.strip() or not isinstance(spans, dict):
-        violations.add(0, "`title`, `doc_text` and `spans`", sorted(row), document_id)
+        problems.add(0, "`title`, `doc_text` and `spans`", sorted(row), document_id)
         return None
     found = {span_id: _span(item, len(text)) for span_id, item in spans.items()}
     for span_id, span in found.items():
         if span is None:
-            violations.add(0, f"span {span_id} with texts, and offsets into `doc_text`", spans[span_id], document_id)
+            problems.add(0, f"span {span_id} with texts, and offsets into `doc_text`", spans[span_id], document_id)
     return Document(document_id, domain, title, text, {key: span for key, span in found.items() if span})
 
 

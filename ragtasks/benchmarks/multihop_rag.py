@@ -23,13 +23,13 @@ from ragtasks.benchmarks.multihop_rag_files import (
     edition_of,
     facts_by_passage,
     items_of,
+    problems_of,
     read_articles,
     read_queries,
-    violations_of,
     with_header,
 )
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error
-from ragtasks.files import Violations, parse_json
+from ragtasks.files import Problems, parse_json
 from ragtasks.records import Answerability, Contexts, Message, Passage, Qrel, Role, Setting, Task, task_id
 from ragtasks.tables import Table, Value
 
@@ -40,21 +40,21 @@ from ragtasks.tables import Table, Value
 
 def read_rankings(path: Path, queries: Sequence[str]) -> dict[int, tuple[str, ...]]:
     """Return query number (from 1) -> texts, best first, one that comes twice at both ranks, by query."""
-    violations = violations_of(path, "MultiHop-RAG retrieval results")
+    problems = problems_of(path, "MultiHop-RAG retrieval results")
     open_numbers: dict[str, list[int]] = {}
     for number, query in enumerate(queries, start=1):
         open_numbers.setdefault(query, []).append(number)
     rankings: dict[int, tuple[str, ...]] = {}
-    for place, row in items_of(violations):
-        texts = _texts(row.get("retrieval_list"), place, violations)
+    for place, row in items_of(problems):
+        texts = _texts(row.get("retrieval_list"), place, problems)
         waiting = open_numbers.get(str(row.get("query")), [])
         if waiting:
             rankings[waiting.pop(0)] = texts
         else:
-            violations.add(0, "`query` of the benchmark, each once", row.get("query"), f"item {place}")
+            problems.add(0, "`query` of the benchmark, each once", row.get("query"), f"item {place}")
     for number in sorted(number for waiting in open_numbers.values() for number in waiting):
-        violations.add(0, "an item for each query", f"no item for query {number}: {queries[number - 1]}")
-    violations.raise_if_any()
+        problems.add(0, "an item for each query", f"no item for query {number}: {queries[number - 1]}")
+    problems.raise_if_any()
     return dict(sorted(rankings.items()))
 
 
@@ -68,32 +68,32 @@ def read_results(path: Path) -> tuple[dict[str, tuple[str, ...]], dict[str, tupl
     if not path.is_file():
         message = clear_error(what, where=str(path), expected="a result file", found="no file", next_step=next_step)
         raise BenchmarkFileError(message)
-    violations = Violations(path, what, next_step)
+    problems = Problems(path, what, next_step)
     rankings: dict[str, tuple[str, ...]] = {}
     facts: dict[str, tuple[str, ...]] = {}
-    for place, row in items_of(violations):
-        texts = _texts(row.get("retrieval_list"), place, violations)
+    for place, row in items_of(problems):
+        texts = _texts(row.get("retrieval_list"), place, problems)
         if row.get("question_type") != NULL:
-            rankings[str(place)], facts[str(place)] = texts, _facts(row.get("gold_list"), place, violations)
-    if not len(violations) and not facts:
-        violations.add(0, "items with evidence", "none")
-    violations.raise_if_any()
+            rankings[str(place)], facts[str(place)] = texts, _facts(row.get("gold_list"), place, problems)
+    if not len(problems) and not facts:
+        problems.add(0, "items with evidence", "none")
+    problems.raise_if_any()
     return rankings, facts
 
 
-def _facts(raw: Any, place: int, violations: Violations) -> tuple[str, ...]:
+def _facts(raw: Any, place: int, problems: Problems) -> tuple[str, ...]:
     facts = [item.get("fact") if isinstance(item, dict) else None for item in raw] if isinstance(raw, list) else []
     kept = [fact for fact in facts if isinstance(fact, str) and fact.strip()]
     if not kept or len(kept) != len(facts):
-        violations.add(0, "`gold_list` with facts", raw, f"item {place}")
+        problems.add(0, "`gold_list` with facts", raw, f"item {place}")
     return tuple(kept)
 
 
-def _texts(raw: Any, place: int, violations: Violations) -> tuple[str, ...]:
+def _texts(raw: Any, place: int, problems: Problems) -> tuple[str, ...]:
     texts = [item.get("text") if isinstance(item, dict) else None for item in raw] if isinstance(raw, list) else [None]
     kept = [text for text in texts if isinstance(text, str) and text.strip()]
     if len(kept) != len(texts):
-        violations.add(0, "`retrieval_list` with texts", raw, f"item {place}")
+        problems.add(0, "`retrieval_list` with texts", raw, f"item {place}")
     return tuple(kept)
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from ragtasks.errors import BenchmarkFileError, clear_error
-from ragtasks.files import Violations, broken_statistics, json_array, sample_statistics
+from ragtasks.files import Problems, broken_statistics, json_array, sample_statistics
 
 QUERY_FILE = "dataset/MultiHopRAG.json"
 CORPUS_FILE = "dataset/corpus.json"
@@ -90,46 +90,46 @@ def edition_of(root: Path, commit: str, counts: Counts) -> tuple[bool, str, Coun
 
 def read_articles(root: Path, counts: Counts) -> tuple[Article, ...]:
     """Return the articles of the corpus, in the order of the file."""
-    violations = violations_of(root / CORPUS_FILE, "MultiHop-RAG corpus")
+    problems = problems_of(root / CORPUS_FILE, "MultiHop-RAG corpus")
     articles: list[Article] = []
-    for number, row in items_of(violations):
-        before = len(violations)
-        texts = _texts(row, _ARTICLE_KEYS, violations, number)
-        _check_date(texts.get("published_at"), violations, number)
+    for number, row in items_of(problems):
+        before = len(problems)
+        texts = _texts(row, _ARTICLE_KEYS, problems, number)
+        _check_date(texts.get("published_at"), problems, number)
         url = row.get("url")
-        if len(violations) == before:
+        if len(problems) == before:
             article_id = f"article-{number:03d}"
             articles.append(Article(article_id=article_id, **texts, url=url if isinstance(url, str) else ""))
-    if not len(violations) and len(articles) != counts.articles:
-        violations.add(0, f"{counts.articles} articles", len(articles))
-    violations.raise_if_any()
+    if not len(problems) and len(articles) != counts.articles:
+        problems.add(0, f"{counts.articles} articles", len(articles))
+    problems.raise_if_any()
     return tuple(articles)
 
 
 def read_queries(root: Path, counts: Counts) -> tuple[Query, ...]:
     """Return the queries, in the order of the file."""
-    violations = violations_of(root / QUERY_FILE, "MultiHop-RAG queries")
+    problems = problems_of(root / QUERY_FILE, "MultiHop-RAG queries")
     queries: list[Query] = []
-    for number, row in items_of(violations):
-        before = len(violations)
-        texts = _texts(row, ("query", "answer", "question_type"), violations, number)
+    for number, row in items_of(problems):
+        before = len(problems)
+        texts = _texts(row, ("query", "answer", "question_type"), problems, number)
         question_type = texts.get("question_type")
         if question_type and question_type not in QUESTION_TYPES:
-            violations.add(0, f"`question_type` as one of {', '.join(QUESTION_TYPES)}", question_type, f"item {number}")
-        evidence = _evidence(row, question_type == NULL, violations, number)
-        if len(violations) == before:
+            problems.add(0, f"`question_type` as one of {', '.join(QUESTION_TYPES)}", question_type, f"item {number}")
+        evidence = _evidence(row, question_type == NULL, problems, number)
+        if len(problems) == before:
             queries.append(Query(number, **texts, evidence=evidence))
     by_type = dict(Counter(query.question_type for query in queries))
-    if not len(violations) and by_type != dict(counts.by_type):
-        violations.add(0, f"queries by type {dict(counts.by_type)}", by_type)
-    violations.raise_if_any()
+    if not len(problems) and by_type != dict(counts.by_type):
+        problems.add(0, f"queries by type {dict(counts.by_type)}", by_type)
+    problems.raise_if_any()
     return tuple(queries)
 
 
-def violations_of(path: Path, what: str) -> Violations:
+def problems_of(path: Path, what: str) -> Problems:
     """Return the errors of a file that is there."""
     if path.is_file():
-        return Violations(path, what, _NEXT_STEP)
+        return Problems(path, what, _NEXT_STEP)
     message = clear_error(
         "MultiHop-RAG data",
         where=str(path),
@@ -141,47 +141,47 @@ def violations_of(path: Path, what: str) -> Violations:
     raise BenchmarkFileError(message)
 
 
-def items_of(violations: Violations) -> list[tuple[int, dict[str, Any]]]:
+def items_of(problems: Problems) -> list[tuple[int, dict[str, Any]]]:
     """Return (number from 1, object) of a file that is one JSON array; items that are no objects are noted."""
-    numbered = list(enumerate(json_array(violations), start=1))
+    numbered = list(enumerate(json_array(problems), start=1))
     for number, row in numbered:
         if not isinstance(row, dict):
-            violations.add(0, "an object", row, f"item {number}")
+            problems.add(0, "an object", row, f"item {number}")
     return [(number, row) for number, row in numbered if isinstance(row, dict)]
 
 
 def _texts(
-    row: Mapping[str, Any], keys: Sequence[str], violations: Violations, number: int, where: str = ""
+    row: Mapping[str, Any], keys: Sequence[str], problems: Problems, number: int, where: str = ""
 ) -> dict[str, str]:
     """Return the named fields that are texts with something in them, after noting the others."""
     found = {key: value for key in keys if isinstance(value := row.get(key), str) and value.strip()}
     for key in keys:
         if key not in found:
-            violations.add(0, f"`{where}{key}` with a text", row.get(key), f"item {number}")
+            problems.add(0, f"`{where}{key}` with a text", row.get(key), f"item {number}")
     return found
 
 
-def _check_date(text: str | None, violations: Violations, number: int, where: str = "") -> None:
+def _check_date(text: str | None, problems: Problems, number: int, where: str = "") -> None:
     if text is None:
         return
     try:
         # Python 3.10 does not read the Z that 3.11 does.
         datetime.fromisoformat(text.replace("Z", "+00:00"))
     except ValueError:
-        violations.add(0, f"`{where}published_at` as ISO 8601", text, f"item {number}")
+        problems.add(0, f"`{where}published_at` as ISO 8601", text, f"item {number}")
 
 
-def _evidence(row: Mapping[str, Any], is_null: bool, violations: Violations, number: int) -> tuple[dict[str, str], ...]:
+def _evidence(row: Mapping[str, Any], is_null: bool, problems: Problems, number: int) -> tuple[dict[str, str], ...]:
     raw = row.get("evidence_list")
     if not isinstance(raw, list) or is_null == bool(raw):
         expected = "`evidence_list` empty for a null query" if is_null else "`evidence_list` with some evidence"
-        violations.add(0, expected, raw, f"item {number}")
+        problems.add(0, expected, raw, f"item {number}")
         return ()
     pieces = []
     for index, item in enumerate(raw):
         where = f"evidence_list[{index}]."
-        piece = _texts(item if isinstance(item, dict) else {}, _EVIDENCE_KEYS, violations, number, where)
-        _check_date(piece.get("published_at"), violations, number, where)
+        piece = _texts(item if isinstance(item, dict) else {}, _EVIDENCE_KEYS, problems, number, where)
+        _check_date(piece.get("published_at"), problems, number, where)
         pieces.append(piece)
     return tuple(pieces)
 

@@ -24,7 +24,7 @@ from ragtasks.benchmarks.trec_rag_files import (
     read_topics,
 )
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error
-from ragtasks.files import Violations
+from ragtasks.files import Problems
 from ragtasks.records import Answerability, Contexts, Message, Passage, Qrel, Role, Setting, Task
 
 # The topics of one year of TREC RAG, and the files that hold what belongs to them.
@@ -129,13 +129,13 @@ class Track:
         topics: dict[str, dict[str, str]] = {}
         for domain, path in paths.items():
             topics[domain] = self._read_topics(root, domain)
-            violations = Violations(path, "TREC RAG topics", "take the official file")
+            problems = Problems(path, "TREC RAG topics", "take the official file")
             if len(topics[domain]) != counts.by_domain[domain]:
-                violations.add(0, f"{counts.by_domain[domain]} topics", len(topics[domain]))
+                problems.add(0, f"{counts.by_domain[domain]} topics", len(topics[domain]))
             for other in list(topics)[:-1]:
                 for topic_id in sorted(topics[domain].keys() & topics[other].keys()):
-                    violations.add(0, f"no topic of the set {other}", "this topic", topic_id)
-            violations.raise_if_any()
+                    problems.add(0, f"no topic of the set {other}", "this topic", topic_id)
+            problems.raise_if_any()
         return topics
 
     def _read_nuggets(self, root: Path, domain: str, topics: Mapping[str, str]) -> dict[str, TopicNuggets]:
@@ -143,10 +143,10 @@ class Track:
         if not path.is_file():
             return {}
         nuggets = read_nuggets(path)
-        violations = Violations(path, "nuggets", "leave these topics out, or take the topics that they belong to")
+        problems = Problems(path, "nuggets", "leave these topics out, or take the topics that they belong to")
         for topic_id in sorted(nuggets.keys() - topics.keys()):
-            violations.add(0, f"topics of the set {domain}", "nuggets of this topic", topic_id)
-        violations.raise_if_any()
+            problems.add(0, f"topics of the set {domain}", "nuggets of this topic", topic_id)
+        problems.raise_if_any()
         return nuggets
 
 
@@ -302,10 +302,10 @@ def load_segments(root: Path, wanted: Collection[str] | None = None, file: Path 
 
 def _complete(path: Path, ranking: Mapping[str, tuple[_T, ...]], topics: Collection[str]) -> dict[str, tuple[_T, ...]]:
     """Return topic id -> its first 20 items, for every topic."""
-    violations = Violations(path, "TREC RAG run", "give every topic its segments")
+    problems = Problems(path, "TREC RAG run", "give every topic its segments")
     for topic_id in sorted(set(topics) - ranking.keys()):
-        violations.add(0, "a line for every topic", "no line", topic_id)
-    violations.raise_if_any()
+        problems.add(0, "a line for every topic", "no line", topic_id)
+    problems.raise_if_any()
     return {topic_id: ranking[topic_id][:N_PASSAGES] for topic_id in topics}
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from ragtasks.files import (
     Misfit,
-    Violations,
+    Problems,
     has_candidates,
     json_lines,
     qrel_lines,
@@ -30,36 +30,36 @@ _LEAST_GRADE = -9999  # below 0 the track has grades of its own, such as for spa
 
 def read_topics(path: Path) -> dict[str, str]:
     """Return topic id -> text of a file of `id<TAB>text` lines, in its order; ends of lines may be CR LF."""
-    violations = Violations(path, "TREC RAG topics", _NEXT_STEP)
+    problems = Problems(path, "TREC RAG topics", _NEXT_STEP)
     topics: dict[str, str] = {}
-    for number, line in _lines(violations):
+    for number, line in _lines(problems):
         topic_id, tab, text = line.partition("\t")
         topic_id, text = topic_id.strip(), text.strip()
         if not topic_id or not tab or not text:
-            violations.add(number, "id, a tab and a text", line)
+            problems.add(number, "id, a tab and a text", line)
         elif topic_id in topics:
-            violations.add(number, "each topic once", "this topic again", topic_id)
+            problems.add(number, "each topic once", "this topic again", topic_id)
         else:
             topics[topic_id] = text
-    violations.raise_if_any()
+    problems.raise_if_any()
     return topics
 
 
 def read_narratives(path: Path) -> dict[str, str]:
     """Return id -> narrative of the topics of 2025 (JSON lines with `id` and `title`), in their order."""
-    violations = Violations(path, "TREC RAG narratives", _NEXT_STEP)
+    problems = Problems(path, "TREC RAG narratives", _NEXT_STEP)
     found: dict[str, str] = {}
-    for number, row in json_lines(violations):
+    for number, row in json_lines(problems):
         topic_id, text = row.get("id"), row.get("title")
         if not isinstance(topic_id, str | int) or isinstance(topic_id, bool) or not str(topic_id).strip():
-            violations.add(number, "`id` of a narrative", topic_id)
+            problems.add(number, "`id` of a narrative", topic_id)
         elif not isinstance(text, str) or not text.strip():
-            violations.add(number, "`title`, the narrative", text, str(topic_id))
+            problems.add(number, "`title`, the narrative", text, str(topic_id))
         elif str(topic_id) in found:
-            violations.add(number, "each narrative once", "this narrative again", str(topic_id))
+            problems.add(number, "each narrative once", "this narrative again", str(topic_id))
         else:
             found[str(topic_id)] = text
-    violations.raise_if_any()
+    problems.raise_if_any()
     return found
 
 
@@ -68,47 +68,47 @@ def read_ranking(path: Path, topics: Collection[str]) -> dict[str, tuple[str, ..
 
     Ranks must go up by one from 0 or 1 and scores must not rise, as the track asks; a topic without a line is left out.
     """
-    violations = Violations(path, "TREC RAG run", _NEXT_STEP)
+    problems = Problems(path, "TREC RAG run", _NEXT_STEP)
     rankings: dict[str, dict[str, None]] = {}
     last: dict[str, tuple[int, float]] = {}
-    for number, line in _lines(violations):
+    for number, line in _lines(problems):
         found = run_line(line)
         if isinstance(found, Misfit):
-            violations.add(number, found.expected, found.found)
+            problems.add(number, found.expected, found.found)
             continue
         topic_id, segment_id, score = found.query_id, found.passage_id, found.score
         if not _RANK.fullmatch(found.rank):
-            violations.add(number, "a rank", found.rank, topic_id)
+            problems.add(number, "a rank", found.rank, topic_id)
             continue
         rank = int(found.rank)
         ranking = rankings.setdefault(topic_id, {})
         last_rank, last_score = last.get(topic_id, (min(rank, 1) - 1, score))
         if topic_id not in topics:
-            violations.add(number, "a known topic", topic_id)
+            problems.add(number, "a known topic", topic_id)
         elif segment_id in ranking:
-            violations.add(number, "each segment once for a topic", segment_id, topic_id)
+            problems.add(number, "each segment once for a topic", segment_id, topic_id)
         elif rank != last_rank + 1:
-            violations.add(number, f"rank {last_rank + 1}", rank, topic_id)
+            problems.add(number, f"rank {last_rank + 1}", rank, topic_id)
         elif score > last_score:
-            violations.add(number, f"a score of at most {last_score}, as in the rank before", score, topic_id)
+            problems.add(number, f"a score of at most {last_score}, as in the rank before", score, topic_id)
         ranking[segment_id] = None
         last[topic_id] = rank, score
-    violations.raise_if_any()
+    problems.raise_if_any()
     return {topic_id: tuple(ranking) for topic_id, ranking in rankings.items()}
 
 
 def read_qrels(path: Path, topics: Collection[str]) -> tuple[Qrel, ...]:
     """Return the relevance judgements of a file, in its order: grade 0 to 4; its second column is not looked at."""
-    violations = Violations(path, "TREC RAG qrels", _NEXT_STEP)
+    problems = Problems(path, "TREC RAG qrels", _NEXT_STEP)
     found: dict[tuple[str, str], Qrel] = {}
-    for number, judged in qrel_lines(_lines(violations), {4}, least=_LEAST_GRADE):
+    for number, judged in qrel_lines(_lines(problems), {4}, least=_LEAST_GRADE):
         if isinstance(judged, Misfit):
-            violations.add(number, judged.expected, judged.found)
+            problems.add(number, judged.expected, judged.found)
         elif judged.query_id not in topics:
-            violations.add(number, "a known topic", judged.query_id)
+            problems.add(number, "a known topic", judged.query_id)
         elif found.setdefault((judged.query_id, judged.passage_id), judged) is not judged:
-            violations.add(number, "each judgement once", judged.passage_id, judged.query_id)
-    violations.raise_if_any()
+            problems.add(number, "each judgement once", judged.passage_id, judged.query_id)
+    problems.raise_if_any()
     return tuple(found.values())
 
 
@@ -117,74 +117,74 @@ def read_segments(path: Path, wanted: Collection[str] | None = None) -> dict[str
 
     The lines may be retrieval results too: then the segments are those of the candidates.
     """
-    violations = Violations(
+    problems = Problems(
         path, "MS MARCO V2.1 segments", "fix these lines, or take the segments from the official archive"
     )
     found: dict[str, Passage] = {}
-    for number, row in json_lines(violations):
+    for number, row in json_lines(problems):
         if has_candidates(row):
-            found |= {item.passage_id: item for item in _candidates(number, row, violations)[1]}
+            found |= {item.passage_id: item for item in _candidates(number, row, problems)[1]}
             continue
-        passage = _segment(number, row, violations)
+        passage = _segment(number, row, problems)
         if passage and found.setdefault(passage.passage_id, passage) is not passage:
-            violations.add(number, "each segment once", passage.passage_id)
+            problems.add(number, "each segment once", passage.passage_id)
     for segment_id in sorted(set(wanted or ()) - set(found)):
-        violations.add(0, f"segment {segment_id}, which is cited or retrieved", "no line")
-    violations.raise_if_any()
+        problems.add(0, f"segment {segment_id}, which is cited or retrieved", "no line")
+    problems.raise_if_any()
     return found if wanted is None else {key: passage for key, passage in found.items() if key in wanted}
 
 
 def read_retrieved(path: Path, topics: Collection[str]) -> dict[str, tuple[Passage, ...]]:
     """Return topic id -> segments in the order of its line, of retrieval results of these topics."""
-    violations = Violations(path, "retrieval results", "fix these lines, or take the file as the retriever wrote it")
+    problems = Problems(path, "retrieval results", "fix these lines, or take the file as the retriever wrote it")
     found: dict[str, tuple[Passage, ...]] = {}
-    for number, row in json_lines(violations):
-        topic_id, passages = _candidates(number, row, violations)
+    for number, row in json_lines(problems):
+        topic_id, passages = _candidates(number, row, problems)
         if topic_id in found:
-            violations.add(number, "each topic once", "this topic again", topic_id)
+            problems.add(number, "each topic once", "this topic again", topic_id)
         elif topic_id and topic_id not in topics:
-            violations.add(number, "a known topic", topic_id)
+            problems.add(number, "a known topic", topic_id)
         found[topic_id] = passages
-    violations.raise_if_any()
+    problems.raise_if_any()
     return found
 
 
-def _candidates(number: int, row: dict[str, Any], violations: Violations) -> tuple[str, tuple[Passage, ...]]:
+def _candidates(number: int, row: dict[str, Any], problems: Problems) -> tuple[str, tuple[Passage, ...]]:
     """Return the topic and the segments of a line of retrieval results; what is wrong with it is noted."""
     try:
         topic = retrieved_topic(row)
     except ValueError as error:
-        violations.add(number, str(error).partition(", found ")[0], str(error).partition(", found ")[2])
+        problems.add(number, str(error).partition(", found ")[0], str(error).partition(", found ")[2])
         return "", ()
     records = ({**candidate.doc, "docid": candidate.passage_id} for candidate in topic.candidates)
-    passages = [_segment(number, record, violations) for record in records]
+    passages = [_segment(number, record, problems) for record in records]
     return topic.topic_id, tuple(passage for passage in passages if passage)
 
 
-def _segment(number: int, row: dict[str, Any], violations: Violations) -> Passage | None:
+def _segment(number: int, row: dict[str, Any], problems: Problems) -> Passage | None:
     """Return the passage of a segment record, None after noting what is wrong with it."""
-    before = len(violations)
+    before = len(problems)
     segment_id = row.get("docid")
     if not isinstance(segment_id, str) or not SEGMENT_ID.fullmatch(segment_id):
-        violations.add(number, "`docid` such as msmarco_v2.1_doc_00_0#0_0", segment_id)
+        problems.add(number, "`docid` such as msmarco_v2.1_doc_00_0#0_0", segment_id)
     for key in ("url", "title", "headings", "segment"):
         if not isinstance(row.get(key), str):
-            violations.add(number, f"`{key}` as a text", row.get(key, f"no {key}"), str(segment_id))
+            problems.add(number, f"`{key}` as a text", row.get(key, f"no {key}"), str(segment_id))
     for key in ("start_char", "end_char"):
         if not isinstance(row.get(key), int):
-            violations.add(number, f"`{key}` as a whole number", row.get(key, f"no {key}"), str(segment_id))
-    if len(violations) > before:
+            problems.add(number, f"`{key}` as a whole number", row.get(key, f"no {key}"), str(segment_id))
+    if len(problems) > before:
         return None
     return Passage(str(segment_id), row["segment"], row["title"], row["url"])
 
 
-def _lines(violations: Violations) -> Iterator[tuple[int, str]]:
+def _lines(problems: Problems) -> Iterator[tuple[int, str]]:
     """Yield (line number from 1, text) of each line that is not blank; one that is no UTF-8 is noted."""
-    for number, line in enumerate(read_whole(violations).splitlines(), start=1):
+    for number, line in enumerate(read_whole(problems).splitlines(), start=1):
         try:
             text = line.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:
-            violations.add(number, "UTF-8", str(error))
+            problems.add(number, "UTF-8", str(error))
             continue
         if text.strip():
             yield number, text
@@ -224,33 +224,33 @@ class Assignment:
 
 def read_nuggets(path: Path) -> dict[str, TopicNuggets]:
     """Return topic id -> nuggets, in the order of the file."""
-    violations = Violations(path, "nuggets", _NUGGETS_NEXT_STEP)
+    problems = Problems(path, "nuggets", _NUGGETS_NEXT_STEP)
     found: dict[str, TopicNuggets] = {}
-    for line, row in json_lines(violations):
-        topic = _topic(line, row, violations)
+    for line, row in json_lines(problems):
+        topic = _topic(line, row, problems)
         if topic.topic_id and found.setdefault(topic.topic_id, topic) is not topic:
-            violations.add(line, "each topic once", "this topic again", topic.topic_id)
-    violations.raise_if_any()
+            problems.add(line, "each topic once", "this topic again", topic.topic_id)
+    problems.raise_if_any()
     return found
 
 
 def read_assignments(path: Path) -> list[Assignment]:
     """Return the assignments of a file, in its order; a run and a topic come once together."""
-    violations = Violations(path, "nugget assignments", f"{_NUGGETS_NEXT_STEP}, and each nugget an assignment")
+    problems = Problems(path, "nugget assignments", f"{_NUGGETS_NEXT_STEP}, and each nugget an assignment")
     found: list[Assignment] = []
     seen: set[tuple[str, str]] = set()
-    for line, row in json_lines(violations):
-        topic = _topic(line, row, violations)
-        grades = tuple(_grades(line, row, violations))
+    for line, row in json_lines(problems):
+        topic = _topic(line, row, problems)
+        grades = tuple(_grades(line, row, problems))
         run_id = row.get("run_id")
         if not isinstance(run_id, str):
-            violations.add(line, "a text `run_id`", run_id, topic.topic_id)
+            problems.add(line, "a text `run_id`", run_id, topic.topic_id)
         elif (run_id, topic.topic_id) in seen:
-            violations.add(line, "each topic once for a run", f"run {run_id} again", topic.topic_id)
+            problems.add(line, "each topic once for a run", f"run {run_id} again", topic.topic_id)
         else:
             seen.add((run_id, topic.topic_id))
             found.append(Assignment(topic, run_id, grades))
-    violations.raise_if_any()
+    problems.raise_if_any()
     return found
 
 
@@ -262,40 +262,40 @@ def nugget_rows(nuggets: Iterable[Nugget]) -> list[dict[str, str]]:
     return [{key: value for key, value in row.items() if value or key != "sub_narrative"} for row in rows]
 
 
-def _topic(line: int, row: dict[str, Any], violations: Violations) -> TopicNuggets:
+def _topic(line: int, row: dict[str, Any], problems: Problems) -> TopicNuggets:
     topic_id, query = row.get("qid"), row.get("query", "")
     # Some writers give the id as a number.
     topic_id = str(topic_id) if isinstance(topic_id, (str, int)) and not isinstance(topic_id, bool) else ""
     if not topic_id:
-        violations.add(line, "`qid`, a topic's id", row.get("qid"))
+        problems.add(line, "`qid`, a topic's id", row.get("qid"))
     if not isinstance(query, str):
-        violations.add(line, "`query` as a text", query, topic_id)
+        problems.add(line, "`query` as a text", query, topic_id)
     nuggets: dict[str, Nugget] = {}
-    for item in _items(line, row, violations):
-        nugget = _nugget(line, item, topic_id, violations)
+    for item in _items(line, row, problems):
+        nugget = _nugget(line, item, topic_id, problems)
         if nugget and nuggets.setdefault(nugget.text, nugget) is not nugget:
-            violations.add(line, "each nugget once", nugget.text, topic_id)
+            problems.add(line, "each nugget once", nugget.text, topic_id)
     return TopicNuggets(topic_id, str(query), tuple(nuggets.values()))
 
 
-def _items(line: int, row: dict[str, Any], violations: Violations) -> list[Any]:
+def _items(line: int, row: dict[str, Any], problems: Problems) -> list[Any]:
     items = row.get("nuggets")
     if isinstance(items, list) and items:
         return items
-    violations.add(line, "`nuggets` with at least one nugget", items, str(row.get("qid") or ""))
+    problems.add(line, "`nuggets` with at least one nugget", items, str(row.get("qid") or ""))
     return []
 
 
-def _nugget(line: int, item: object, topic_id: str, violations: Violations) -> Nugget | None:
+def _nugget(line: int, item: object, topic_id: str, problems: Problems) -> Nugget | None:
     text = item.get("text") if isinstance(item, dict) else None
     if not isinstance(item, dict) or not isinstance(text, str) or not text.strip():
-        violations.add(line, "a nugget with a `text`", item, topic_id)
+        problems.add(line, "a nugget with a `text`", item, topic_id)
         return None
     label = item.get("importance", "no importance")
     try:
         return Nugget(text, Importance(label), _part(str(item.get("mapped_sub_narrative") or "")))
     except ValueError:
-        violations.add(line, "`importance`: vital or okay", label, topic_id)
+        problems.add(line, "`importance`: vital or okay", label, topic_id)
         return None
 
 
@@ -307,7 +307,7 @@ def _part(label: str) -> str:
     )
 
 
-def _grades(line: int, row: dict[str, Any], violations: Violations) -> Iterator[Grade | None]:
+def _grades(line: int, row: dict[str, Any], problems: Problems) -> Iterator[Grade | None]:
     items = row.get("nuggets")
     for item in items if isinstance(items, list) else []:
         label = item.get("assignment") if isinstance(item, dict) else None
@@ -315,7 +315,7 @@ def _grades(line: int, row: dict[str, Any], violations: Violations) -> Iterator[
             yield None if label == "failed" else Grade(label)
         except ValueError:
             known = ", ".join(grade.value for grade in Grade)
-            violations.add(line, f"`assignment`: {known} or failed", label, str(row.get("qid") or ""))
+            problems.add(line, f"`assignment`: {known} or failed", label, str(row.get("qid") or ""))
 
 
 # People's judgements of citations: how far each cited segment supports the sentence of an answer that cites it.
@@ -346,20 +346,20 @@ def read_support(path: Path) -> list[SupportJudgement]:
 
     A citation without a label (no `support`, null, or -1) was not judged.
     """
-    violations = Violations(
+    problems = Problems(
         path, "support judgements", "fix these lines; each needs topic_id, run_id and sentences [{citations}]"
     )
     found: dict[tuple[str, str], SupportJudgement] = {}
-    for line, row in json_lines(violations):
+    for line, row in json_lines(problems):
         topic_id, run_id, sentences = row.get("topic_id"), row.get("run_id"), row.get("sentences")
         if not isinstance(topic_id, str | int) or isinstance(topic_id, bool) or not isinstance(run_id, str):
-            violations.add(line, "`topic_id` and `run_id`", f"{topic_id!r} and {run_id!r}")
+            problems.add(line, "`topic_id` and `run_id`", f"{topic_id!r} and {run_id!r}")
         elif not isinstance(sentences, list):
-            violations.add(line, "a list `sentences`", sentences, str(topic_id))
+            problems.add(line, "a list `sentences`", sentences, str(topic_id))
         elif (run_id, str(topic_id)) in found:
-            violations.add(line, "each topic once for a run", f"run {run_id} again", str(topic_id))
+            problems.add(line, "each topic once for a run", f"run {run_id} again", str(topic_id))
         else:
-            levels = tuple(_levels(line, sentences, str(topic_id), violations))
+            levels = tuple(_levels(line, sentences, str(topic_id), problems))
             found[run_id, str(topic_id)] = SupportJudgement(
                 str(topic_id),
                 run_id,
@@ -367,22 +367,20 @@ def read_support(path: Path) -> list[SupportJudgement]:
                 levels=tuple(own[0] if own else None for own in levels),
                 n_not_judged=sum(own.count(None) for own in levels),
             )
-    violations.raise_if_any()
+    problems.raise_if_any()
     return list(found.values())
 
 
-def _levels(
-    line: int, sentences: list[Any], topic_id: str, violations: Violations
-) -> Iterator[tuple[Support | None, ...]]:
+def _levels(line: int, sentences: list[Any], topic_id: str, problems: Problems) -> Iterator[tuple[Support | None, ...]]:
     """Yield the levels of each sentence's citations."""
     for number, sentence in enumerate(sentences):
         citations = sentence.get("citations") if isinstance(sentence, dict) else None
         if not isinstance(citations, list) or not all(isinstance(item, dict) for item in citations):
-            violations.add(line, f"sentences[{number}] with a list `citations` of objects", sentence, topic_id)
+            problems.add(line, f"sentences[{number}] with a list `citations` of objects", sentence, topic_id)
             continue
         labels = [item.get("support") for item in citations]
         for label in labels:
             if str(label) not in _LABELS:
                 expected = f"sentences[{number}]: `support` of 0, 1 or 2, or -1 for not judged"
-                violations.add(line, expected, label, topic_id)
+                problems.add(line, expected, label, topic_id)
         yield tuple(_LABELS.get(str(label)) for label in labels)

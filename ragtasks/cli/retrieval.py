@@ -149,9 +149,9 @@ def runs_check(name: str) -> None:
     """Check a run's files against its manifest; exits with 1 if one is missing or changed."""
     from retrieval_cache import verify_run
 
-    violations = verify_run(_store().named(name))
-    say(*violations or ["all files are as they were written"])
-    raise typer.Exit(int(bool(violations)))
+    problems = verify_run(_store().named(name))
+    say(*problems or ["all files are as they were written"])
+    raise typer.Exit(int(bool(problems)))
 
 
 runs.command("verify", hidden=True)(runs_check)

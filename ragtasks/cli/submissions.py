@@ -39,7 +39,7 @@ def check(  # noqa: PLR0917 (one parameter an option)
     documents: DOCUMENTS = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     every: Annotated[
-        bool, typer.Option("--all", help="One line for each violation, instead of one for all equal ones.")
+        bool, typer.Option("--all", help="One line for each problem, instead of one for all equal ones.")
     ] = False,
 ) -> None:
     """List every error in a submission or a benchmark of your own, with its line; exits with 1 if there is any."""

@@ -1,6 +1,6 @@
 """Reading JSON lines so that a whole file is checked before anything is said about it.
 
-`Violations` collects what is wrong, line by line; one error lists it all. Rows are plain dicts until a benchmark module
+`Problems` collects what is wrong, line by line; one error lists it all. Rows are plain dicts until a benchmark module
 turns them into records; only what is alike in all files is made here: passages and labels.
 """
 
@@ -30,7 +30,7 @@ _KEY_END = len(b'x": ')
 _NAN_NUMBER = re.compile(rb'NaN(?<=\w": NaN)')  # of a plain key, so of an object: no text begins behind a letter
 
 
-class Violations:
+class Problems:
     """The errors of one file, and the one error that names them all."""
 
     def __init__(self, path: Path, what: str, next_step: str) -> None:
@@ -111,29 +111,29 @@ def _nan_as_null(text: bytes) -> bytes:
     return b"".join((*parts, text[begin:]))
 
 
-def read_whole(violations: Violations) -> bytes:
-    """Return the bytes of the file of `violations`, which holds more than white space."""
+def read_whole(problems: Problems) -> bytes:
+    """Return the bytes of the file of `problems`, which holds more than white space."""
     try:
-        content = violations.path.read_bytes().removeprefix(codecs.BOM_UTF8)
+        content = problems.path.read_bytes().removeprefix(codecs.BOM_UTF8)
     except OSError as error:
-        raise violations.unreadable(error) from error
+        raise problems.unreadable(error) from error
     if not content.strip():
-        violations.add(0, "at least one line", "no line")
-        violations.raise_if_any()
+        problems.add(0, "at least one line", "no line")
+        problems.raise_if_any()
     return content
 
 
-def json_array(violations: Violations) -> list[Any]:
-    """Return the members of the file of `violations`, which is one JSON array."""
+def json_array(problems: Problems) -> list[Any]:
+    """Return the members of the file of `problems`, which is one JSON array."""
     rows: object = None
     try:
-        rows = parse_json(read_whole(violations))
+        rows = parse_json(read_whole(problems))
     except ValueError as error:
-        violations.add(0, "one JSON array", str(error))
+        problems.add(0, "one JSON array", str(error))
     else:
         if not isinstance(rows, list):
-            violations.add(0, "one JSON array", rows)
-    violations.raise_if_any()
+            problems.add(0, "one JSON array", rows)
+    problems.raise_if_any()
     return rows if isinstance(rows, list) else []
 
 
@@ -165,38 +165,38 @@ def bounded_lines(stream: IO[AnyStr]) -> Iterator[AnyStr]:
         yield line
 
 
-def json_lines(violations: Violations) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (line number from 1, object) of the file of `violations`; broken lines are noted there and left out."""
-    for number, line in _filled_lines(violations):
+def json_lines(problems: Problems) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield (line number from 1, object) of the file of `problems`; broken lines are noted there and left out."""
+    for number, line in _filled_lines(problems):
         try:
             row = parse_json(line)
         except ValueError as error:
-            violations.add(number, "one JSON object", str(error))
+            problems.add(number, "one JSON object", str(error))
             continue
         if isinstance(row, dict):
             yield number, row
         else:
-            violations.add(number, "one JSON object", row)
+            problems.add(number, "one JSON object", row)
 
 
-def _filled_lines(violations: Violations) -> Iterator[tuple[int, bytes]]:
+def _filled_lines(problems: Problems) -> Iterator[tuple[int, bytes]]:
     """Yield number and bytes of each line that is not blank."""
     number = n_filled = 0
     try:
-        with violations.path.open("rb") as stream:
+        with problems.path.open("rb") as stream:
             for number, line in enumerate(bounded_lines(stream), start=1):
                 filled = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
                 if filled.strip():
                     n_filled += 1
                     yield number, filled
     except OSError as error:
-        raise violations.unreadable(error) from error
+        raise problems.unreadable(error) from error
     except ValueError as error:
-        violations.add(number + 1, "one JSON object", str(error))
-        violations.raise_if_any()
+        problems.add(number + 1, "one JSON object", str(error))
+        problems.raise_if_any()
     if not n_filled:
-        violations.add(0, "at least one line", "no line")
-        violations.raise_if_any()
+        problems.add(0, "at least one line", "no line")
+        problems.raise_if_any()
 
 
 def passage_of(row: object, id_key: str) -> Passage | None:

@@ -21,7 +21,7 @@ import orjson
 
 from ragtasks.errors import CacheError, clear_error
 from ragtasks.files._atomic import write_atomically
-from ragtasks.files._json_lines import Violations, bounded_lines, read_whole
+from ragtasks.files._json_lines import Problems, bounded_lines, read_whole
 from ragtasks.records import Qrel, normalise_task_id
 
 _MOST_SHOWN = 20  # errors of one file
@@ -123,27 +123,27 @@ def write_trec(path: Path, run: Run, tag: str) -> str:
 def read_trec(path: Path) -> dict[str, tuple[Ranked, ...]]:
     """Return the run in a TREC file, queries in the order of the file, passages in rank order by score."""
     rankings: dict[str, dict[str, float]] = {}
-    violations: list[str] = []
+    problems: list[str] = []
     for number, text in enumerate(text_of(path).splitlines(), start=1):
         line = run_line(text)
         if isinstance(line, Misfit):
-            violations.append(f"line {number}: expected {line.expected}, found {line.found!r}")
+            problems.append(f"line {number}: expected {line.expected}, found {line.found!r}")
         elif line.passage_id in rankings.setdefault(line.query_id, {}):
-            violations.append(f"line {number} ({line.query_id}): passage {line.passage_id!r} stands twice")
+            problems.append(f"line {number} ({line.query_id}): passage {line.passage_id!r} stands twice")
         else:
             rankings[line.query_id][line.passage_id] = line.score
-    raise_for_run(f"TREC run {path}", violations)
+    raise_for_run(f"TREC run {path}", problems)
     return {query: in_rank_order(Ranked(*item) for item in ranking.items()) for query, ranking in rankings.items()}
 
 
-def raise_for_run(what: str, violations: Iterable[str]) -> None:
+def raise_for_run(what: str, problems: Iterable[str]) -> None:
     """Raise one error that lists what is wrong with a run, if anything is."""
-    listed = list(violations)
+    listed = list(problems)
     if listed:
         n_more = len(listed) - _MOST_SHOWN
         shown = [*listed[:_MOST_SHOWN], *([f"and {n_more} more"] if n_more > 0 else [])]
-        n_violations = f"{len(listed)} error{'s' if len(listed) > 1 else ''}"
-        raise CacheError(f"{what}: {n_violations}\n  " + "\n  ".join(shown))
+        n_problems = f"{len(listed)} error{'s' if len(listed) > 1 else ''}"
+        raise CacheError(f"{what}: {n_problems}\n  " + "\n  ".join(shown))
 
 
 def text_of(path: Path) -> str:
@@ -171,19 +171,19 @@ def read_qrels(path: Path) -> tuple[Qrel, ...]:
     A line has the cells query, passage and grade, or query, a column that nobody reads, passage and grade; the header
     of BEIR may stand first.
     """
-    violations = Violations(path, "qrels", "fix these lines: query, passage and a whole number")
-    text = read_whole(violations).decode("utf-8", errors="replace")
+    problems = Problems(path, "qrels", "fix these lines: query, passage and a whole number")
+    text = read_whole(problems).decode("utf-8", errors="replace")
     lines = [(number, line) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
     found: dict[tuple[str, str], Qrel] = {}
     for number, judged in qrel_lines(lines, (3, 4), least=_LEAST_GRADE):
         if isinstance(judged, Misfit):
-            violations.add(number, judged.expected, judged.found)
+            problems.add(number, judged.expected, judged.found)
             continue
         query_id = query_key(judged.query_id)
         if (query_id, judged.passage_id) in found:
-            violations.add(number, "each judgement once", judged.passage_id, query_id)
+            problems.add(number, "each judgement once", judged.passage_id, query_id)
         found[query_id, judged.passage_id] = Qrel(query_id, judged.passage_id, judged.relevance)
-    violations.raise_if_any()
+    problems.raise_if_any()
     return tuple(found.values())
 
 
@@ -218,7 +218,7 @@ def read_run(path: Path) -> dict[str, tuple[Ranked, ...]]:
 
 def _official(path: Path, lines: Iterable[str]) -> dict[str, tuple[Ranked, ...]]:
     run: dict[str, tuple[Ranked, ...]] = {}
-    violations: list[str] = []
+    problems: list[str] = []
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
@@ -226,12 +226,12 @@ def _official(path: Path, lines: Iterable[str]) -> dict[str, tuple[Ranked, ...]]
             query_id, scores = _ranking(orjson.loads(line))
         except (ValueError, KeyError, TypeError) as error:
             expected = "task_id and contexts with document_id and score, or query and candidates with docid and score"
-            violations.append(f"line {number}: expected {expected}: {error}")
+            problems.append(f"line {number}: expected {expected}: {error}")
             continue
         if query_id in run:
-            violations.append(f"line {number}: task {query_id!r} stands twice")
+            problems.append(f"line {number}: task {query_id!r} stands twice")
         run[query_id] = in_rank_order(Ranked(*item) for item in scores.items())
-    raise_for_run(f"run {path}", violations)
+    raise_for_run(f"run {path}", problems)
     return run
 
 

@@ -41,12 +41,12 @@ def parse_in_one_line(parse: Callable[[], Namespace], arguments: Sequence[str]) 
         return parse()
     except (ValueError, RecursionError):
         _HARNESS_LOGGER.debug("the harness's arguments", exc_info=True)
-        violation = _broken_json(arguments)
-        if not violation:
+        problem = _broken_json(arguments)
+        if not problem:
             raise
     # Outside the handler: the harness's own error shows the text.
     raise ConfigurationError(
-        f'{violation}. Next step: double quotes inside, single quotes around, as in \'{{"data": "sample"}}\''
+        f'{problem}. Next step: double quotes inside, single quotes around, as in \'{{"data": "sample"}}\''
     )
 
 

@@ -194,7 +194,7 @@ def planned_stubs(tasks: Path | None, folder: Path) -> dict[Path, str]:
 def _stubs_of(tasks: Path, folder: Path) -> dict[Path, str]:
     """Return stub path -> text for each YAML below `tasks` that defines a harness task or a group, sorted."""
     planned: dict[Path, str] = {}
-    violations: list[str] = []
+    problems: list[str] = []
     for path in sorted(tasks.absolute().rglob("*.yaml")):
         relative = path.relative_to(tasks.absolute())
         if path.name.startswith("_") or any(part.startswith(".") for part in relative.parts):
@@ -203,15 +203,15 @@ def _stubs_of(tasks: Path, folder: Path) -> dict[Path, str]:
             if _top_level_keys(path) & {"task", "group"}:
                 planned[folder / relative] = stub_text(path)
         except (yaml.YAMLError, UnicodeError) as error:
-            violations.append(f"{relative}: {' '.join(str(error).split())}")
+            problems.append(f"{relative}: {' '.join(str(error).split())}")
     # lm_eval skips a broken YAML without a word; a folder without any would make `link` remove every stub.
-    if violations or not planned:
+    if problems or not planned:
         raise ConfigurationError(
             clear_error(
                 "harness task YAMLs",
                 where=str(tasks),
                 expected="YAML in UTF-8, under a path in UTF-8, with a top-level `task` or `group`",
-                found="; ".join(violations) or "no such file",
+                found="; ".join(problems) or "no such file",
                 next_step="fix these files, or reinstall ragtasks",
             )
         )

@@ -25,7 +25,7 @@ UNSCORED = "unscored"
 NO_VERDICT = "a judge gave no verdict"
 """A judge was asked and gave no value; others may have given theirs."""
 
-_NO_VIOLATION = {VerdictOutcome.GIVEN.value, VerdictOutcome.NO_STATEMENTS.value, VerdictOutcome.NOT_ASKED.value}
+_NO_PROBLEM = {VerdictOutcome.GIVEN.value, VerdictOutcome.NO_STATEMENTS.value, VerdictOutcome.NOT_ASKED.value}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def failures_of(row: Row, metric: str, loss: float | None, outcomes: Iterable[st
     found = {failure_kind(row, loss)}
     if row.values.get(metric) is None:
         found.add(UNSCORED)
-    if any(outcome not in _NO_VIOLATION for outcome in outcomes):
+    if any(outcome not in _NO_PROBLEM for outcome in outcomes):
         found.add(NO_VERDICT)
     return [name for name in FAILURES if name in found]
 

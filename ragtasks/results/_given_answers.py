@@ -10,7 +10,7 @@ from typing import Any
 from ragtasks.benchmarks import Benchmark, build_doc, contexts_for, response_of
 from ragtasks.config import EvaluationConfig
 from ragtasks.errors import ConfigurationError, RagtasksError, clear_error, close_matches
-from ragtasks.files import OFFICIAL, Violations, contexts_in, json_lines
+from ragtasks.files import OFFICIAL, Problems, contexts_in, json_lines
 from ragtasks.metrics import answer_text
 from ragtasks.records import Answerability, Contexts, Passage, Setting, normalise_task_id
 from ragtasks.results._saved import SavedEvaluation, SavedTask, unusable
@@ -217,14 +217,14 @@ class AnswerReader:
 
 def read_answers(file: Path, benchmark: Benchmark) -> dict[str, GivenAnswer]:
     """Return task id -> answer in a file of JSON lines, an object a line."""
-    violations = Violations(file, "answers", _NEXT_STEP)
+    problems = Problems(file, "answers", _NEXT_STEP)
 
     def note(line: int, expected: str, found: object, task_id: str) -> None:
-        violations.add(line, expected, found, task_id)
+        problems.add(line, expected, found, task_id)
 
     reader = AnswerReader(benchmark, note)
-    given = dict(item for line, row in json_lines(violations) if (item := reader.read(line, row)))
-    violations.raise_if_any()
+    given = dict(item for line, row in json_lines(problems) if (item := reader.read(line, row)))
+    problems.raise_if_any()
     return given
 
 

@@ -66,7 +66,7 @@ def read_rows(samples: Iterable[LoggedSamples]) -> Iterator[Row]:
             first = places.setdefault((row.setting, row.task_id), place)
             if first != place:
                 found = f"one that line {first[1]} of {first[0].name} has"
-                line.violations.add(line.number, _ONCE, found, row.task_id)
+                line.problems.add(line.number, _ONCE, found, row.task_id)
             yield row
 
 

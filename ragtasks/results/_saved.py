@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from ragtasks.benchmarks import response_of
 from ragtasks.config import DEFAULT_ENCODER, NO_ENCODER, SAMPLE_ENCODER, EvaluationConfig, config_from_options
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error, misfits
-from ragtasks.files import Violations, json_lines, parse_json
+from ragtasks.files import Problems, json_lines, parse_json
 from ragtasks.records import Response
 from ragtasks.suites import added_metric_names, suite_with
 
@@ -400,23 +400,23 @@ class SampleLine:
     """Its number, from 1."""
     sample: dict[str, Any]
     """What stands there; its shape is not checked (`require_sample` does)."""
-    violations: Violations
+    problems: Problems
     """The errors of the file, raised behind its last line."""
 
     def refuse(self, error: Exception) -> None:
         """Note that this is no sample of ours, and why."""
         said = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
-        self.violations.add(self.number, _SAMPLE, said)
+        self.problems.add(self.number, _SAMPLE, said)
 
 
 def sample_lines(logged: LoggedSamples) -> Iterator[SampleLine]:
     """Yield the lines of a file of logged samples; behind the last one, raise all errors that it has."""
-    violations = Violations(logged.path, "logged samples", RUN_AGAIN)
+    problems = Problems(logged.path, "logged samples", RUN_AGAIN)
     n_found = 0
-    for number, sample in json_lines(violations):
+    for number, sample in json_lines(problems):
         n_found += 1
-        yield SampleLine(number, sample, violations)
-    violations.raise_if_any()
+        yield SampleLine(number, sample, problems)
+    problems.raise_if_any()
     logged.require(n_found)
 
 

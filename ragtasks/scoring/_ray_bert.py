@@ -74,6 +74,6 @@ class _Worker:
             scores = self._scorer.score([(candidate, reference) for candidate, reference in json.loads(row["pairs"])])
         except RagtasksError as error:
             # As a value, because Ray keeps of what is raised only the text of a traceback.
-            return {"violation": str(error), "start": row["start"], "scores": "[]"}
+            return {"problem": str(error), "start": row["start"], "scores": "[]"}
         values = [(score.precision, score.recall, score.f1) for score in scores]
-        return {"violation": "", "start": row["start"], "scores": json.dumps(values)}
+        return {"problem": "", "start": row["start"], "scores": json.dumps(values)}

@@ -94,7 +94,7 @@ def _score(response: Response, reading: Reading, found: Sequence[Scores]) -> Sco
         scores |= {name + suffix: _where(_label(response.task) is label, score) for name, score in own.items()}
     return {
         **scores,
-        "invalid_reply": Score(float(bool(reading.violation))),
+        "invalid_reply": Score(float(bool(reading.problem))),
         "length_ratio": _of_valid(reading, length_ratio(reading.query, response.task.question)),
         "unneeded_rewrite": _unneeded(response.task, reading),
         "reply_words": Score(float(n_query_words(response.text))),
@@ -112,7 +112,7 @@ def _where(holds: bool, score: Score) -> Score:
 
 
 def _of_valid(reading: Reading, value: float) -> Score:
-    return Score(None, reading.violation) if reading.violation else Score(value)
+    return Score(None, reading.problem) if reading.problem else Score(value)
 
 
 def _unneeded(task: Task, reading: Reading) -> Score:

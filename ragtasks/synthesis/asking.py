@@ -137,7 +137,7 @@ class _State(Generic[T]):
 
 
 class UnreadableReplyError(UnparsableReplyError):
-    """A reply that is not what was asked for; the message names the kind of violation and never quotes the reply."""
+    """A reply that is not what was asked for; the message names the kind of problem and never quotes the reply."""
 
 
 def object_with(reply: str, key: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import orjson
 from ragtasks.benchmarks.multihop_rag_files import compact
 from ragtasks.clients import Client, Price, Progress, Usage, no_progress
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error
-from ragtasks.files import SAMPLE_STATISTICS, Violations, canonical_hash, json_array
+from ragtasks.files import SAMPLE_STATISTICS, Problems, canonical_hash, json_array
 from ragtasks.records import Passage
 from ragtasks.synthesis._folder import DETAILS, Outcome, is_made, prompt_hashes, publish_folder
 from ragtasks.synthesis.asking import (
@@ -421,19 +421,19 @@ def _changed(root: Path, name: str) -> str:
 
 
 def _of_corpus(path: Path) -> list[Article]:
-    violations = Violations(path, "articles", "write each as MultiHop-RAG's corpus.json has it")
+    problems = Problems(path, "articles", "write each as MultiHop-RAG's corpus.json has it")
     articles: dict[str, Article] = {}
-    for number, row in enumerate(json_array(violations), start=1):
+    for number, row in enumerate(json_array(problems), start=1):
         texts = _texts(row)
         if texts is None:
-            violations.add(0, f"an object with the texts {', '.join(_KEYS)}", row, f"item {number}")
+            problems.add(0, f"an object with the texts {', '.join(_KEYS)}", row, f"item {number}")
             continue
         url = row.get("url") if isinstance(row.get("url"), str) and row["url"] else f"article-{number}"
         author = row.get("author") if isinstance(row.get("author"), str) else ""
         if url in articles:
-            violations.add(0, "each url once", url, f"item {number}")
+            problems.add(0, "each url once", url, f"item {number}")
         articles[url] = Article(author=author, url=url, **texts)
-    violations.raise_if_any()
+    problems.raise_if_any()
     if not articles:
         message = clear_error(
             "articles", where=str(path), expected="at least two articles", found="none", next_step="name another file"

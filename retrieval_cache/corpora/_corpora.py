@@ -33,7 +33,7 @@ Blank = Literal["refuse", "skip", "keep"]
 """What happens to a passage whose text is white space only: an error, left out, or handed on."""
 
 DEFAULT_FIELDS = Fields()
-_MOST_VIOLATIONS = 20
+_MOST_PROBLEMS = 20
 _PROGRESS_EVERY = 10_000
 
 
@@ -59,23 +59,23 @@ def read_rows(
 ) -> Iterator[tuple[Passage, Mapping[str, Any]]]:
     """Yield the passages of a corpus with the rows that they were read from; otherwise as `read_corpus`."""
     digests = array("Q")
-    violations: list[str] = []
+    problems: list[str] = []
     n_kept = 0
     for source, number, row in placed_rows(location, fields):
         passage = row if isinstance(row, str) else passage_of(row, fields, blank)
         if isinstance(row, str) or isinstance(passage, str):
-            violations.append(f"{source} {number}: {passage}")
-            if len(violations) == _MOST_VIOLATIONS:
-                violations.append(f"and perhaps more: nothing was read after error {_MOST_VIOLATIONS}")
+            problems.append(f"{source} {number}: {passage}")
+            if len(problems) == _MOST_PROBLEMS:
+                problems.append(f"and perhaps more: nothing was read after error {_MOST_PROBLEMS}")
                 break
-        elif not violations:
+        elif not problems:
             digests.append(_digest(passage.passage_id))
             if blank != "skip" or passage.text.strip():
                 n_kept += 1
                 yield passage, row
-    if not (violations or n_kept):
-        violations.append(_nothing(len(digests)))
-    _raise(location, violations or _duplicates(location, fields, digests))
+    if not (problems or n_kept):
+        problems.append(_nothing(len(digests)))
+    _raise(location, problems or _duplicates(location, fields, digests))
 
 
 def read_corpus(location: str, fields: Fields = DEFAULT_FIELDS, blank: Blank = "refuse") -> Iterator[Passage]:
@@ -160,26 +160,26 @@ def _duplicates(location: str, fields: Fields, digests: array[int]) -> list[str]
     if not suspects:
         return []
     first: dict[str, str] = {}
-    violations: list[str] = []
+    problems: list[str] = []
     for source, number, row in placed_rows(location, fields):
         passage_id = None if isinstance(row, str) else id_of(row, fields)
         if passage_id is None or _digest(passage_id) not in suspects:
             continue
         place = f"{source} {number}"
         if first.setdefault(passage_id, place) != place:
-            violations.append(f"{place}: the id {passage_id!r} once more; first at {first[passage_id]}")
-            if len(violations) == _MOST_VIOLATIONS:
+            problems.append(f"{place}: the id {passage_id!r} once more; first at {first[passage_id]}")
+            if len(problems) == _MOST_PROBLEMS:
                 break
-    return violations
+    return problems
 
 
-def _raise(location: str, violations: list[str]) -> None:
-    if violations:
+def _raise(location: str, problems: list[str]) -> None:
+    if problems:
         message = clear_error(
             "corpus",
             where=location,
             expected="one passage a line or row: a unique id and a text",
-            found="\n    ".join(violations),
+            found="\n    ".join(problems),
             next_step="correct the corpus; fields of other names can be given in Python (`Fields`)",
         )
         raise BenchmarkFileError(message)
@@ -296,10 +296,10 @@ class SegmentSource:
         folder = self._folder_of(canonical_hash({"format": _FORMAT, "named": sorted(self._named)}))
         kept = {shard: folder / f"{self._sums[shard]}.jsonl" for shard in self._shards}
         wanted = frozenset(passage_id.encode() for passage_id in self._named)
-        violations = self._by_shard(
+        problems = self._by_shard(
             "look up", lambda shard: [] if kept[shard].is_file() else _look_up(shard, wanted, kept[shard])
         )
-        self._check([violation for shard in self._shards for violation in violations[shard]], kept)
+        self._check([problem for shard in self._shards for problem in problems[shard]], kept)
         for shard in self._shards:
             yield from (passage for _, passage in _kept(kept[shard]))
 
@@ -318,27 +318,27 @@ class SegmentSource:
             pool.shutdown(cancel_futures=True)
         return done
 
-    def _check(self, violations: list[str], kept: Mapping[Path, Path]) -> None:
+    def _check(self, problems: list[str], kept: Mapping[Path, Path]) -> None:
         """Raise one error for all errors, repeated and missing segments among them."""
         first: dict[str, str] = {}
         for shard, file in kept.items():
             for number, passage in _kept(file) if file.is_file() else ():
                 place = f"{shard}, line {number}"
                 if first.setdefault(passage.passage_id, place) != place:
-                    violations.append(
+                    problems.append(
                         f"{place}: the id {passage.passage_id!r} once more; first at {first[passage.passage_id]}"
                     )
         missing = sorted(self._named - first.keys())
-        if missing and not first and not violations:
-            violations.append(f"none of the {len(missing)} segments of the run; it names such as {missing[0]!r}")
+        if missing and not first and not problems:
+            problems.append(f"none of the {len(missing)} segments of the run; it names such as {missing[0]!r}")
         elif missing and all(file.is_file() for file in kept.values()):
-            violations.append(f"{len(missing)} of {len(self._named)} segments are missing: {', '.join(missing)}")
-        if violations:
+            problems.append(f"{len(missing)} of {len(self._named)} segments are missing: {', '.join(missing)}")
+        if problems:
             message = clear_error(
                 "segments",
                 where=self._location,
                 expected="every segment that the run names, once, with a text",
-                found="\n    ".join(violations),
+                found="\n    ".join(problems),
                 next_step="fetch broken shards anew; for missing segments name the source that the run was made over",
             )
             raise BenchmarkFileError(message)
@@ -352,20 +352,20 @@ def _sha256(path: Path) -> str:
 def _look_up(shard: Path, wanted: frozenset[bytes], target: Path) -> list[str]:
     """Write the wanted segments of a shard with their lines, or return what is wrong with it and write nothing."""
     rows: list[bytes] = []
-    violations: list[str] = []
+    problems: list[str] = []
     for number, line in raw_lines(shard):
         if isinstance(line, bytes) and _is_other(line, wanted):
             continue
         passage = line if isinstance(line, str) else _wanted_passage(line, wanted)
         if isinstance(passage, str):
-            violations.append(f"{shard}, line {number}: {passage}")
-            if len(violations) == _MOST_SHARD_ERRORS:
-                return [*violations, f"{shard}: perhaps more, nothing was read after error {_MOST_SHARD_ERRORS}"]
+            problems.append(f"{shard}, line {number}: {passage}")
+            if len(problems) == _MOST_SHARD_ERRORS:
+                return [*problems, f"{shard}: perhaps more, nothing was read after error {_MOST_SHARD_ERRORS}"]
         elif passage is not None:
             rows.append(orjson.dumps([number, passage]) + b"\n")
-    if not violations:
+    if not problems:
         write_atomically(target, b"".join(rows))
-    return violations
+    return problems
 
 
 def _is_other(line: bytes, wanted: frozenset[bytes]) -> bool:

@@ -176,8 +176,8 @@ class _Worker:
             self._encode(row["number"], Path(row["spool"]), tuple(row["share"]))
         except RagtasksError as error:
             # As a value, because Ray keeps of what is raised only the text of a traceback.
-            return {**row, "violation": f"machine {ray.util.get_node_ip_address()}: {error}"}
-        return {**row, "violation": ""}
+            return {**row, "problem": f"machine {ray.util.get_node_ip_address()}: {error}"}
+        return {**row, "problem": ""}
 
     def _encode(self, number: int, path: Path, share: tuple[int, int]) -> None:
         if self._retriever.shards_in(self._shards.folder).encoder != self._shards.encoder:
@@ -210,8 +210,8 @@ def _delivered(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
     try:
         for row in rows:
-            if row["violation"]:
-                raise CacheError(row["violation"])
+            if row["problem"]:
+                raise CacheError(row["problem"])
             yield row
     except RayError as error:
         message = clear_error(

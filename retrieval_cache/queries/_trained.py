@@ -100,7 +100,7 @@ class TrainedRewriter:
     def _read(self, task: Task, reply: str) -> Rewrite:
         if self.recipe.is_conditional:
             reading = read_reply(CONDITIONAL_CONTRACT, reply, task.question)
-            return Rewrite(task.task_id, reading.query, reading.question_class, reading.violation, Outcome.ANSWERED)
+            return Rewrite(task.task_id, reading.query, reading.question_class, reading.problem, Outcome.ANSWERED)
         text = " ".join(reply.split())
         if not text:
             return Rewrite(task.task_id, task.question, None, "an empty reply", Outcome.EMPTY)

@@ -10,7 +10,7 @@ import pytest
 
 from ragtasks.benchmarks.custom import read_folder
 from ragtasks.errors import RagtasksError
-from ragtasks.files import Manifest, Violations, json_lines, read_run, write_manifest
+from ragtasks.files import Manifest, Problems, json_lines, read_run, write_manifest
 from ragtasks.files._runs import read_contexts
 from ragtasks.records import Setting
 from ragtasks.submissions import SubmissionTask
@@ -22,13 +22,13 @@ from tests.files.test_runs import SPEC
 
 LINE = '{"_id": "' + "a" * 300 + '"}'
 READERS = {
-    "json lines": lambda folder: list(json_lines(Violations(folder / "x.jsonl", "rows", "none"))),
+    "json lines": lambda folder: list(json_lines(Problems(folder / "x.jsonl", "rows", "none"))),
     "corpus": lambda folder: list(raw_lines(folder / "x.jsonl")),
     "zipped corpus": lambda folder: list(raw_lines(folder / "corpora/passage_level/govt.jsonl.zip")),
     "documents of a corpus": lambda folder: list(document_ids(folder / "corpora/passage_level/govt.jsonl.zip")),
     "submission": lambda folder: check_file(folder / "x.jsonl", SubmissionTask.A, Against()),
     "TREC answers": lambda folder: check_answers(folder / "x.jsonl", {}),
-    "own benchmark": lambda folder: [str(violation) for violation in read_folder(folder)[1]],
+    "own benchmark": lambda folder: [str(problem) for problem in read_folder(folder)[1]],
     "run file": lambda folder: read_run(folder / "x.jsonl"),
     "stored run": lambda folder: read_contexts(folder, Setting.FULL_RAG),
 }

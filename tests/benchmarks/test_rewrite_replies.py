@@ -111,7 +111,7 @@ def test_broken_conditional_contract_is_refused(text: str, message: str) -> None
 @given(st.sampled_from(sorted(CONTRACTS)).map(CONTRACTS.__getitem__), TEXTS, TEXTS)
 def test_a_written_reply_reads_back_as_its_rewrite(contract: Contract, question: str, rewrite: str) -> None:
     reading = read_reply(contract, contract.write(question, rewrite), question)
-    assert not reading.violation
+    assert not reading.problem
     assert reading.query.split() == rewrite.split()
     assert (reading.question_class is QuestionClass.STANDALONE) == (question == rewrite)
 
@@ -122,9 +122,9 @@ def test_any_reply_gives_a_query_and_a_broken_one_gives_the_question(
 ) -> None:
     reading = read_reply(contract, text, question)
     assert reading.query.strip()
-    if reading.violation:
-        assert reading == Reading(question, None, reading.violation)
-        assert reading.violation.startswith("invalid reply: ")
+    if reading.problem:
+        assert reading == Reading(question, None, reading.problem)
+        assert reading.problem.startswith("invalid reply: ")
 
 
 def test_declining_takes_one_word() -> None:

@@ -67,7 +67,7 @@ def test_keys_of_the_harness_and_its_models_are_left_alone() -> None:
         ("retrieval_run", "run"),
     ],
 )
-def test_a_violation_is_refused_with_the_key_that_was_meant(key: str, meant: str) -> None:
+def test_a_problem_is_refused_with_the_key_that_was_meant(key: str, meant: str) -> None:
     with pytest.raises(ConfigurationError, match=f"unknown metadata key: '{key}' \\(did you mean '{meant}'\\?\\)"):
         config_from_metadata({key: "x", "data": "sample"})
 
@@ -81,7 +81,7 @@ def test_judges_of_one_name_are_refused(read: Callable[[dict[str, Any]], Evaluat
     assert len(read({"judges": judges[1:4]}).judges) == 3
 
 
-def test_all_violations_are_named_at_once_and_in_order() -> None:
+def test_all_problems_are_named_at_once_and_in_order() -> None:
     with pytest.raises(ConfigurationError) as caught:
         config_from_metadata({"max_word": 1, "encodr": "x"})
     text = str(caught.value)

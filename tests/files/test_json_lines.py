@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ragtasks.errors import BenchmarkFileError
-from ragtasks.files import Violations, json_lines, labels_of, parse_json, passage_of, read_whole
+from ragtasks.files import Problems, json_lines, labels_of, parse_json, passage_of, read_whole
 from ragtasks.records import Passage
 
 CLEAN_TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
@@ -61,47 +61,47 @@ def test_json_that_no_log_could_carry_is_refused() -> None:
     assert parse_json(b'["\\ud83d\\ude00"]') == ["\U0001f600"]
 
 
-def file_violations(path: Path, content: bytes) -> Violations:
+def file_problems(path: Path, content: bytes) -> Problems:
     path.write_bytes(content)
-    return Violations(path, "test file", "do this")
+    return Problems(path, "test file", "do this")
 
 
 def test_lines_are_numbered_from_one_and_blank_ones_skipped(tmp_path: Path) -> None:
-    violations = file_violations(tmp_path / "rows.jsonl", b'\n{"a": 1}\r\n\n{"a": "\xe2\x80\xa8"}')
-    assert list(json_lines(violations)) == [(2, {"a": 1}), (4, {"a": "\u2028"})]
-    violations.raise_if_any()
+    problems = file_problems(tmp_path / "rows.jsonl", b'\n{"a": 1}\r\n\n{"a": "\xe2\x80\xa8"}')
+    assert list(json_lines(problems)) == [(2, {"a": 1}), (4, {"a": "\u2028"})]
+    problems.raise_if_any()
 
 
 @settings(QUICK, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.one_of(st.dictionaries(CLEAN_TEXT, VALUES, max_size=2), st.none()), min_size=1, max_size=6))
 def test_every_line_is_yielded_or_noted(tmp_path: Path, rows: list[dict[str, object] | None]) -> None:
     lines = ["corrupt {" if row is None else json.dumps(row) for row in rows]
-    violations = file_violations(tmp_path / "rows.jsonl", "\n".join(lines).encode())
-    assert dict(json_lines(violations)) == {n: row for n, row in enumerate(rows, start=1) if row is not None}
-    assert len(violations) == rows.count(None)
+    problems = file_problems(tmp_path / "rows.jsonl", "\n".join(lines).encode())
+    assert dict(json_lines(problems)) == {n: row for n, row in enumerate(rows, start=1) if row is not None}
+    assert len(problems) == rows.count(None)
 
 
-def test_a_missing_file_and_a_folder_are_violations_of_the_file(tmp_path: Path) -> None:
+def test_a_missing_file_and_a_folder_are_problems_of_the_file(tmp_path: Path) -> None:
     for path in (tmp_path / "nowhere.jsonl", tmp_path):
         with pytest.raises(BenchmarkFileError, match="file: expected a readable file") as caught:
-            list(json_lines(Violations(path, "test file", "fix these lines")))
+            list(json_lines(Problems(path, "test file", "fix these lines")))
         assert str(path) in str(caught.value)
         assert "next step: check the path" in str(caught.value)
 
 
 @pytest.mark.parametrize("content", [b"", b" \r\n\t\n"])
-def test_an_empty_file_is_a_violation(tmp_path: Path, content: bytes) -> None:
+def test_an_empty_file_is_a_problem(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(BenchmarkFileError, match="expected at least one line, found no line"):
-        read_whole(file_violations(tmp_path / "rows.jsonl", content))
+        read_whole(file_problems(tmp_path / "rows.jsonl", content))
 
 
-def test_one_message_names_every_violation(tmp_path: Path) -> None:
-    violations = Violations(tmp_path / "rows.jsonl", "test file", "do this")
-    violations.raise_if_any()
-    violations.add(4, "a number", "x" * 300, "task<::>2")
-    violations.add(0, "5 rows", 4)
+def test_one_message_names_every_problem(tmp_path: Path) -> None:
+    problems = Problems(tmp_path / "rows.jsonl", "test file", "do this")
+    problems.raise_if_any()
+    problems.add(4, "a number", "x" * 300, "task<::>2")
+    problems.add(0, "5 rows", 4)
     with pytest.raises(BenchmarkFileError) as caught:
-        violations.raise_if_any()
+        problems.raise_if_any()
     first, second, third, last = str(caught.value).split("\n")
     assert first == f"test file: {tmp_path / 'rows.jsonl'}: 2 errors"
     assert second.startswith("  line 4 (task<::>2): expected a number, found 'xxx")
@@ -142,11 +142,11 @@ def test_a_passage_may_lack_title_and_address() -> None:
     assert passage_of(math.nan, "_id") is None
 
 
-def test_a_value_that_cannot_be_shown_is_still_a_violation(tmp_path: Path) -> None:
+def test_a_value_that_cannot_be_shown_is_still_a_problem(tmp_path: Path) -> None:
     deep: list[object] = []
     for _ in range(100_000):
         deep = [deep]
-    violations = Violations(tmp_path / "rows.jsonl", "test file", "do this")
-    violations.add(1, "a text", deep)
+    problems = Problems(tmp_path / "rows.jsonl", "test file", "do this")
+    problems.add(1, "a text", deep)
     with pytest.raises(BenchmarkFileError, match="found a value that is nested too deeply"):
-        violations.raise_if_any()
+        problems.raise_if_any()

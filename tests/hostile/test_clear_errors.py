@@ -19,7 +19,7 @@ from lm_eval.tasks import TaskManager
 from ragtasks.benchmarks import benchmark_folder, open_benchmark
 from ragtasks.clients import ReplyCache
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, RagtasksError
-from ragtasks.files import Ranked, Violations, json_lines, parse_json, read_qrels, read_run
+from ragtasks.files import Problems, Ranked, json_lines, parse_json, read_qrels, read_run
 from ragtasks.harness.link import task_folder
 from ragtasks.harness.run import run_harness
 from ragtasks.metrics.semantic import EmbeddingCache
@@ -156,7 +156,7 @@ def test_a_byte_order_mark_is_read_over_in_every_input(tmp_path: Path) -> None:
     assert list(read_run(marked("a.jsonl", rows))) == ["q1"]
     assert [one.query_id for one in read_qrels(marked("qrels", b"q1 0 p1 1\n"))] == ["q1"]
     assert [one.query_id for one in read_qrels(marked("beir", b"query-id\tcorpus-id\tscore\nq1\tp1\t1\n"))] == ["q1"]
-    assert [row for _, row in json_lines(Violations(marked("lines", b'{"a": 1}\n'), "x", "y"))] == [{"a": 1}]
+    assert [row for _, row in json_lines(Problems(marked("lines", b'{"a": 1}\n'), "x", "y"))] == [{"a": 1}]
     assert parse_json(codecs.BOM_UTF8 + b"[1]") == [1]
     benchmark = open_benchmark("mtrag", benchmark_folder("mtrag", "sample", Path()))
     row = json.dumps({"id": benchmark.tasks[0].task_id, "answer": "April."})

@@ -168,12 +168,12 @@ def test_usage_tells_what_was_asked_from_what_was_known(tmp_path: Path) -> None:
     """Twelve answers, two of them equal: the judge counts tokens, fails for good on one, and has a price."""
     responses = [*many(11), response("Answer 0.", task_id="c<::>12")]
 
-    def violations(prompt: str, _before: int) -> Action | None:
+    def problems(prompt: str, _before: int) -> Action | None:
         return refusal(400, "cannot") if "Answer 7." in prompt else None
 
     seen: list[tuple[str, int, int | None]] = []
     with (
-        chat_server(as_server(obedient(), violations)) as server,
+        chat_server(as_server(obedient(), problems)) as server,
         ReplyCache(tmp_path / "replies.sqlite") as cache,
     ):
         client = CachedClient(OpenAIClient({"model": "m", "base_url": server.base_url, **QUICK}), cache)
@@ -256,24 +256,24 @@ def slowly(script: Any) -> Any:
     return said
 
 
-def as_server(script: Any, violations: Any = lambda _prompt, _before: None) -> Script:
+def as_server(script: Any, problems: Any = lambda _prompt, _before: None) -> Script:
     def action(prompt: str, n_before: int) -> Action:
-        violation: Action | None = violations(prompt, n_before)
-        return violation or completion(script(prompt, n_before))
+        problem: Action | None = problems(prompt, n_before)
+        return problem or completion(script(prompt, n_before))
 
     return action
 
 
-def every_tenth(violation: Action) -> Any:
+def every_tenth(problem: Action) -> Any:
     """Return errors of every tenth request, whatever it asks."""
     lock, count = threading.Lock(), [0]
 
-    def violations(_prompt: str, _before: int) -> Action | None:
+    def problems(_prompt: str, _before: int) -> Action | None:
         with lock:
             count[0] += 1
-            return violation if count[0] % 10 == 0 else None
+            return problem if count[0] % 10 == 0 else None
 
-    return violations
+    return problems
 
 
 def test_three_judges_over_loopback_one_failing_and_the_second_run_asks_nothing(tmp_path: Path) -> None:
@@ -305,12 +305,12 @@ def test_three_judges_over_loopback_one_failing_and_the_second_run_asks_nothing(
 def test_what_a_judge_refuses_for_good_is_counted_and_the_median_is_of_the_others() -> None:
     responses = many(30)
 
-    def violations(prompt: str, _before: int) -> Action | None:
+    def problems(prompt: str, _before: int) -> Action | None:
         return refusal(400, "cannot") if any(f"Answer {number}." in prompt for number in (3, 13, 23)) else None
 
     with (
         chat_server(as_server(obedient(rating=4))) as well,
-        chat_server(as_server(obedient(rating=8), violations)) as failing,
+        chat_server(as_server(obedient(rating=8), problems)) as failing,
     ):
         clients = [
             OpenAIClient({"model": name, "base_url": server.base_url, **QUICK})

@@ -33,13 +33,13 @@ def refusals(found: Mapping[str, Any]) -> list[str]:
     missing = [f"no {key}" for key in ("models", "metrics", "tasks", "results") if key not in found]
     if missing:
         return missing
-    violations = [f"model {item}" for item in found["models"] if not {"model_id", "name", "owner"} <= item.keys()]
-    violations += [f"metric {item}" for item in found["metrics"] if not _is_metric(item)]
-    violations += [f"task {item}" for item in found["tasks"] if not _is_task(item)]
-    violations += [f"document {item}" for item in found.get("documents", ()) if "document_id" not in item]
+    problems = [f"model {item}" for item in found["models"] if not {"model_id", "name", "owner"} <= item.keys()]
+    problems += [f"metric {item}" for item in found["metrics"] if not _is_metric(item)]
+    problems += [f"task {item}" for item in found["tasks"] if not _is_task(item)]
+    problems += [f"document {item}" for item in found.get("documents", ()) if "document_id" not in item]
     if any(task.get("task_type") == "qa" for task in found["tasks"]) and "documents" not in found:
-        violations.append("no documents")
-    return violations
+        problems.append("no documents")
+    return problems
 
 
 def _is_metric(item: Mapping[str, Any]) -> bool:

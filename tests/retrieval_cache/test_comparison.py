@@ -48,7 +48,7 @@ def test_domains_are_compared_one_by_one_and_with_a_baseline_only(place: Place) 
     assert {pair.first.group for pair in found.pairs} == {"clapnq", "cloud", "fiqa", "govt"}
 
 
-def test_violations_are_answered_before_anything_is_read(place: Place) -> None:
+def test_problems_are_answered_before_anything_is_read(place: Place) -> None:
     with pytest.raises(ConfigurationError, match="unknown metric 'ndgc_5': did you mean 'ndcg_5'"):
         compare_runs(place, NAMES, metrics=["ndgc_5"])
     with pytest.raises(ConfigurationError, match="unknown way to compare 'domains': did you mean 'domain'"):

@@ -74,7 +74,7 @@ def test_a_benchmark_without_a_published_ranking_says_how_to_get_one(place: Plac
     assert str(caught.value).splitlines()[-1] == f"  next step: {step}"
 
 
-def test_violations_in_names_show_before_anything_is_read(place: Place) -> None:
+def test_problems_in_names_show_before_anything_is_read(place: Place) -> None:
     with pytest.raises(ConfigurationError, match="bm25"):
         retrieve(place, "bm52", "rewrite", depth=20)
     with pytest.raises(ConfigurationError, match="rewrite"):

@@ -343,7 +343,7 @@ def test_the_setting_gives_the_passages_where_the_file_has_none(again: Rescore, 
     assert texts[0]
 
 
-def test_violations_of_predictions_are_told_all_at_once_and_by_line(again: Rescore, tmp_path: Path) -> None:
+def test_problems_of_predictions_are_told_all_at_once_and_by_line(again: Rescore, tmp_path: Path) -> None:
     rows = predictions(6)
     rows[0]["task_id"] = "nobody::1"
     rows[1]["predictions"] = []

@@ -103,7 +103,7 @@ def test_equal_columns_have_no_difference_and_no_interval() -> None:
     assert (pair.difference.low, pair.difference.reason) == (None, NOTHING_VARIES)
 
 
-def test_violations_are_answered() -> None:
+def test_problems_are_answered() -> None:
     columns = [column("model-a"), column("model-b")]
     with pytest.raises(ConfigurationError, match="unknown baseline 'model_a': did you mean 'model-"):
         compare_columns(columns, "model_a")

@@ -8,7 +8,7 @@ from typing import Any
 
 from ragtasks.benchmarks import Benchmark, BenchmarkDefinition, RetrievalSide
 from ragtasks.benchmarks.download import Source
-from ragtasks.files import Violations, json_lines
+from ragtasks.files import Problems, json_lines
 from ragtasks.records import Answerability, Contexts, Message, Passage, Qrel, Role, Setting, Task, task_id
 
 SAMPLE = Path(__file__).parent / "sample"
@@ -29,9 +29,9 @@ def load(root: Path) -> Benchmark:
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:
-    violations = Violations(path, "harbour file", "write it as the sample is")
-    rows = [row for _, row in json_lines(violations)]
-    violations.raise_if_any()
+    problems = Problems(path, "harbour file", "write it as the sample is")
+    rows = [row for _, row in json_lines(problems)]
+    problems.raise_if_any()
     return rows
 
 

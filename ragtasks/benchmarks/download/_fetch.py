@@ -86,7 +86,7 @@ def adopt(
     """
     files = source.in_groups(groups)
     origin, root = locate(source, checkout), locate(source, data_dir)
-    _refuse_violations(source, origin, files, read_record(root))
+    _refuse_problems(source, origin, files, read_record(root))
     with only_writer(root), shown(progress, files) as advance:
         work = _Work(source, root, advance)
         for file in files:
@@ -219,20 +219,18 @@ def _checked_address(base_url: str) -> str:
     return base_url.rstrip("/") + "/"
 
 
-def _refuse_violations(
-    source: Source, origin: Path, files: Iterable[SourceFile], record: dict[str, RecordedSum]
-) -> None:
+def _refuse_problems(source: Source, origin: Path, files: Iterable[SourceFile], record: dict[str, RecordedSum]) -> None:
     """Raise one FetchError that names every file of a checkout that is missing or wrong."""
     states = [examine(source, file, origin / file.path, record) for file in files]
-    violations = [state for state in states if state.status in (FileStatus.MISSING, FileStatus.WRONG)]
-    if not violations:
+    problems = [state for state in states if state.status in (FileStatus.MISSING, FileStatus.WRONG)]
+    if not problems:
         return
     raise FetchError(
         clear_error(
             "the checkout does not hold the benchmark files; nothing was copied",
             where=str(origin),
             expected=f"the files of {source.repository} at commit {source.commit}",
-            found="".join(f"\n    {state.file.path}: {state.status.value} ({state.detail})" for state in violations),
+            found="".join(f"\n    {state.file.path}: {state.status.value} ({state.detail})" for state in problems),
             next_step=f"check out commit {source.commit[:12]} (with its Git-LFS files), or fetch over the network",
         )
     )

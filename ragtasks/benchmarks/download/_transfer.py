@@ -72,14 +72,14 @@ class Download:
             try:
                 self._attempt()
                 return
-            except _BrokenError as violation:
+            except _BrokenError as problem:
                 if attempt == self.limits.retries:
                     raise self._error(
                         "download failed",
-                        found=f"{violation} (attempt {attempt + 1} of {self.limits.retries + 1})",
+                        found=f"{problem} (attempt {attempt + 1} of {self.limits.retries + 1})",
                         next_step="check the network, then fetch again; what has arrived is kept and resumed",
-                    ) from violation
-                wait_seconds = max(violation.wait_seconds, self.limits.backoff_seconds * 2**attempt)
+                    ) from problem
+                wait_seconds = max(problem.wait_seconds, self.limits.backoff_seconds * 2**attempt)
                 time.sleep(min(wait_seconds, _LONGEST_WAIT_SECONDS))
 
     def _attempt(self) -> None:

@@ -30,7 +30,7 @@ from ragtasks.benchmarks.mtrag._rows import (
     unique_rows,
 )
 from ragtasks.errors import ConfigurationError, close_matches
-from ragtasks.files import Misfit, Run, Violations, json_lines, parse_json, qrel_lines, read_run, read_whole
+from ragtasks.files import Misfit, Problems, Run, json_lines, parse_json, qrel_lines, read_run, read_whole
 from ragtasks.records import Contexts, Passage, Qrel, Setting, Task, normalise_task_id
 from ragtasks.tables import Table, Value
 
@@ -50,17 +50,17 @@ def load_rewrites(root: Path, domain: str) -> dict[str, str]:
 
 def read_queries(path: Path) -> dict[str, str]:
     """Return query id -> text of an official file of queries, speaker marks removed, in the order of the file."""
-    violations = Violations(required_file(path), "MTRAG queries", _NEXT_STEP)
+    problems = Problems(required_file(path), "MTRAG queries", _NEXT_STEP)
     queries: dict[str, str] = {}
-    for line, row in json_lines(violations):
+    for line, row in json_lines(problems):
         query_id, text = _query_id(row.get("_id")), row.get("text")
         if query_id is None or not isinstance(text, str) or not text.strip():
-            violations.add(line, "`_id` such as <conversation><::><turn>, and `text`", row)
+            problems.add(line, "`_id` such as <conversation><::><turn>, and `text`", row)
         elif query_id in queries:
-            violations.add(line, "each query once", "this query again", query_id)
+            problems.add(line, "each query once", "this query again", query_id)
         else:
             queries[query_id] = "\n".join(part.removeprefix(_SPEAKER_MARK) for part in text.split("\n"))
-    violations.raise_if_any()
+    problems.raise_if_any()
     return queries
 
 
@@ -72,21 +72,21 @@ def load_qrels(root: Path, domain: str) -> tuple[Qrel, ...]:
 
 def read_qrels(path: Path, benchmark: str) -> tuple[Qrel, ...]:
     """Return the relevance judgements in a file of MTRAG's or MTRAG-UN's, in its order."""
-    violations = Violations(
+    problems = Problems(
         required_file(path, benchmark), "MTRAG qrels", f"delete the file and run `ragtasks fetch {benchmark}`"
     )
     qrels: dict[tuple[str, str], Qrel] = {}
-    lines = (line.decode("utf-8", errors="replace") for line in read_whole(violations).splitlines())
+    lines = (line.decode("utf-8", errors="replace") for line in read_whole(problems).splitlines())
     for number, judged in qrel_lines(enumerate(lines, start=1), {3}, separator="\t"):
         query_id = _query_id(judged.query_id) if isinstance(judged, Qrel) else None
         if isinstance(judged, Misfit) or query_id is None or not judged.passage_id:
             found = judged.found if isinstance(judged, Misfit) else (judged.query_id, judged.passage_id)
-            violations.add(number, "query id, passage id and a whole number, separated by tabs", found)
+            problems.add(number, "query id, passage id and a whole number, separated by tabs", found)
         elif (query_id, judged.passage_id) in qrels:
-            violations.add(number, "each judgement once", judged.passage_id, query_id)
+            problems.add(number, "each judgement once", judged.passage_id, query_id)
         else:
             qrels[query_id, judged.passage_id] = Qrel(query_id, judged.passage_id, judged.relevance)
-    violations.raise_if_any()
+    problems.raise_if_any()
     return tuple(qrels.values())
 
 
@@ -341,24 +341,22 @@ def tables(benchmark: Benchmark) -> Sequence[Table]:
     path = benchmark.root / CONVERSATION_FILE
     if not path.is_file():
         return ()
-    found = _read(Violations(path, "MTRAG conversations", "delete the file and run `ragtasks fetch mtrag`"))
+    found = _read(Problems(path, "MTRAG conversations", "delete the file and run `ragtasks fetch mtrag`"))
     domains = sorted({_domain(item) for item in found})
     parts = [(name, [item for item in found if _domain(item) == name]) for name in domains]
     columns = ("domain", "answers", "repaired", "share", "repaired a conversation")
     return (Table("Repaired answers", columns, tuple((name, *_row(own)) for name, own in [*parts, ("all", found)])),)
 
 
-def _read(violations: Violations) -> list[_Conversation]:
+def _read(problems: Problems) -> list[_Conversation]:
     try:
-        return _File.model_validate({"conversations": parse_json(read_whole(violations))}).conversations
+        return _File.model_validate({"conversations": parse_json(read_whole(problems))}).conversations
     except ValidationError as error:
-        for violation in error.errors():
-            violations.add(
-                0, f"at `{'.'.join(map(str, violation['loc'][1:]))}`: {violation['msg']}", violation["input"]
-            )
+        for problem in error.errors():
+            problems.add(0, f"at `{'.'.join(map(str, problem['loc'][1:]))}`: {problem['msg']}", problem["input"])
     except ValueError as error:
-        violations.add(0, "one JSON list", str(error))
-    violations.raise_if_any()
+        problems.add(0, "one JSON list", str(error))
+    problems.raise_if_any()
     raise AssertionError("an error was noted")
 
 
@@ -420,14 +418,14 @@ def _read_contexts(root: Path, tasks: tuple[Task, ...], setting: Setting) -> Con
     """Return the published passages of a setting, for exactly the tasks that belong to it."""
     if setting is Setting.REFERENCE:
         return Contexts("official", setting, {task.task_id: task.references for task in tasks})
-    rows, violations = rows_of(root / _TASK_FILES[setting], "mtrag")
+    rows, problems = rows_of(root / _TASK_FILES[setting], "mtrag")
     passages: dict[str, tuple[Passage, ...]] = {}
-    for line, row in unique_rows(rows, violations):
-        identity = identity_of(line, row, violations)
+    for line, row in unique_rows(rows, problems):
+        identity = identity_of(line, row, problems)
         if identity is not None:
-            passages[identity[0]] = passages_of(line, row, violations)
-    _check_coverage(passages.keys(), _expected_ids(tasks, setting), violations)
-    violations.raise_if_any()
+            passages[identity[0]] = passages_of(line, row, problems)
+    _check_coverage(passages.keys(), _expected_ids(tasks, setting), problems)
+    problems.raise_if_any()
     return Contexts("official", setting, passages)
 
 
@@ -439,11 +437,11 @@ def _belongs(task: Task, setting: Setting) -> bool:
     return setting is not Setting.REFERENCE_RAG or len(task.references) <= MAX_REFERENCES_FOR_RAG
 
 
-def _check_coverage(found: Any, expected: set[str], violations: Violations) -> None:
+def _check_coverage(found: Any, expected: set[str], problems: Problems) -> None:
     for task_id in sorted(expected - set(found)):
-        violations.add(0, "a line for this task", "no line", task_id)
+        problems.add(0, "a line for this task", "no line", task_id)
     for task_id in sorted(set(found) - expected):
-        violations.add(0, "only tasks of this setting", "a line for this task", task_id)
+        problems.add(0, "only tasks of this setting", "a line for this task", task_id)
 
 
 DEFINITION = BenchmarkDefinition(SOURCE, load, RETRIEVAL, tables=tables)

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field, ValidationError
 
 from ragtasks.benchmarks.mtrag._rows import domain_of
-from ragtasks.files import Violations, parse_json, read_whole
+from ragtasks.files import Problems, parse_json, read_whole
 from ragtasks.records import Answerability, Message, Passage, Response, Role, Task, normalise_task_id, split_task_id
 
 HUMAN_EVALUATION_FILE = "mtrag-human/evaluations/reference_subset_with_human_evaluations.json"
@@ -121,52 +121,52 @@ def load_human_evaluation(root: Path) -> tuple[RatedResponse, ...]:
 
     A file of the arena has the same layout; a metric that its list `metrics` leaves out may be missing.
     """
-    violations = Violations(root / HUMAN_EVALUATION_FILE, "human evaluation", _NEXT_STEP)
-    content = _content(violations)
+    problems = Problems(root / HUMAN_EVALUATION_FILE, "human evaluation", _NEXT_STEP)
+    content = _content(problems)
     documents = {row.document_id: Passage(row.document_id, row.text, row.title) for row in content.documents}
     tasks: dict[str, Task] = {}
     for row in content.tasks:
-        task = _task(row, documents, violations)
+        task = _task(row, documents, problems)
         if task is not None and tasks.setdefault(task.task_id, task) is not task:
-            violations.add(0, "each task once", "the task again", task.task_id)
-    violations.raise_if_any()  # evaluations of a broken task would only repeat its error
+            problems.add(0, "each task once", "the task again", task.task_id)
+    problems.raise_if_any()  # evaluations of a broken task would only repeat its error
     declared = None if content.metrics is None else {metric.name for metric in content.metrics}
     keys = {name: key for name, key in PUBLISHED_METRICS.items() if declared is None or key in declared}
     rated: dict[tuple[str, str], RatedResponse] = {}
     for evaluation in content.evaluations:
-        answer = _rated(evaluation, tasks, keys, violations)
+        answer = _rated(evaluation, tasks, keys, problems)
         if answer is not None and rated.setdefault(answer.key, answer) is not answer:
-            violations.add(0, "each answer once", f"that of {answer.model_id} again", evaluation.task_id)
-    violations.raise_if_any()
+            problems.add(0, "each answer once", f"that of {answer.model_id} again", evaluation.task_id)
+    problems.raise_if_any()
     return tuple(rated.values())
 
 
-def _content(violations: Violations) -> _File:
+def _content(problems: Problems) -> _File:
     try:
-        return _File.model_validate(parse_json(read_whole(violations)))
+        return _File.model_validate(parse_json(read_whole(problems)))
     except ValidationError as error:
-        for violation in error.errors():
-            place = ".".join(map(str, violation["loc"])) or "the whole"
-            violations.add(0, f"at `{place}`: {violation['msg']}", violation["input"])
+        for problem in error.errors():
+            place = ".".join(map(str, problem["loc"])) or "the whole"
+            problems.add(0, f"at `{place}`: {problem['msg']}", problem["input"])
     except ValueError as error:
-        violations.add(0, "one JSON object", str(error))
-    violations.raise_if_any()
+        problems.add(0, "one JSON object", str(error))
+    problems.raise_if_any()
     raise AssertionError("an error was noted")
 
 
-def _task(row: _Task, documents: Mapping[str, Passage], violations: Violations) -> Task | None:
+def _task(row: _Task, documents: Mapping[str, Passage], problems: Problems) -> Task | None:
     """Return the task of one row, or None after noting what is wrong with it."""
-    before = len(violations)
+    before = len(problems)
     domain = domain_of(row.collection)
     if domain is None:
-        violations.add(0, "`Collection` that names a domain", row.collection, row.task_id)
+        problems.add(0, "`Collection` that names a domain", row.collection, row.task_id)
     if row.input[-1].speaker != "user":
-        violations.add(0, "`input` that ends with a user message", row.input[-1].speaker, row.task_id)
+        problems.add(0, "`input` that ends with a user message", row.input[-1].speaker, row.task_id)
     for context in row.contexts:
         if context.document_id not in documents:
-            violations.add(0, "a context among `documents`", context.document_id, row.task_id)
-    task_id = _normal_id(row.task_id, violations)
-    if len(violations) > before or domain is None or task_id is None:
+            problems.add(0, "a context among `documents`", context.document_id, row.task_id)
+    task_id = _normal_id(row.task_id, problems)
+    if len(problems) > before or domain is None or task_id is None:
         return None
     conversation_id, turn = split_task_id(task_id)
     return Task(
@@ -183,49 +183,49 @@ def _task(row: _Task, documents: Mapping[str, Passage], violations: Violations) 
     )
 
 
-def _normal_id(text: str, violations: Violations) -> str | None:
+def _normal_id(text: str, problems: Problems) -> str | None:
     try:
         return normalise_task_id(text)
     except ValueError:
-        violations.add(0, "`task_id` such as <conversation><::><turn>", text)
+        problems.add(0, "`task_id` such as <conversation><::><turn>", text)
         return None
 
 
 def _rated(
-    row: _Evaluation, tasks: Mapping[str, Task], keys: Mapping[str, str], violations: Violations
+    row: _Evaluation, tasks: Mapping[str, Task], keys: Mapping[str, str], problems: Problems
 ) -> RatedResponse | None:
     """Return the rated answer of one row, or None after noting what is wrong with it."""
-    before = len(violations)
-    task_id = _normal_id(row.task_id, violations)
+    before = len(problems)
+    task_id = _normal_id(row.task_id, problems)
     if task_id is not None and task_id not in tasks:
-        violations.add(0, "an evaluation of one of `tasks`", "no such task", task_id)
-    ratings = {name: _ratings(row, name, violations) for name in (WIN_RATE, *FANC)}
-    metrics = {name: _score(row, key, violations) for name, key in keys.items()}
-    idk_is_right = _score(row, "conditional_idk", violations)
+        problems.add(0, "an evaluation of one of `tasks`", "no such task", task_id)
+    ratings = {name: _ratings(row, name, problems) for name in (WIN_RATE, *FANC)}
+    metrics = {name: _score(row, key, problems) for name, key in keys.items()}
+    idk_is_right = _score(row, "conditional_idk", problems)
     if idk_is_right not in (0, 1):
-        violations.add(0, f"`conditional_idk` of {row.model_id} as 0 or 1", idk_is_right, row.task_id)
-    if len(violations) > before or task_id is None:
+        problems.add(0, f"`conditional_idk` of {row.model_id} as 0 or 1", idk_is_right, row.task_id)
+    if len(problems) > before or task_id is None:
         return None
     task = tasks[task_id]
     response = Response(task, task.references, row.model_response)
     return RatedResponse(row.model_id, response, ratings, metrics, idk_is_right == 1)
 
 
-def _ratings(row: _Evaluation, name: str, violations: Violations) -> dict[str, float]:
+def _ratings(row: _Evaluation, name: str, problems: Problems) -> dict[str, float]:
     """Return rater -> rating of a property, in range."""
     key = name.replace("_", "-")  # the file's only name of two words is `win-rate`
     ratings = {rater: item.value for rater, item in row.annotations.get(key, {}).items()}
     lowest, highest = (0, 100) if name == WIN_RATE else (1, 4)
     if not ratings or not all(lowest <= rating <= highest for rating in ratings.values()):
         expected = f"`{key}` of {row.model_id} with ratings from {lowest} to {highest}"
-        violations.add(0, expected, ratings or "no rating", row.task_id)
+        problems.add(0, expected, ratings or "no rating", row.task_id)
     return ratings
 
 
-def _score(row: _Evaluation, key: str, violations: Violations) -> float:
+def _score(row: _Evaluation, key: str, problems: Problems) -> float:
     """Return the score that the file computed under a key, from 0 to 1; 0 after noting that there is none."""
     item: Any = row.annotations.get(key, {}).get("composite")
     if item is None or not 0 <= item.value <= 1:
-        violations.add(0, f"`{key}` of {row.model_id} from 0 to 1", item.value if item else "no score", row.task_id)
+        problems.add(0, f"`{key}` of {row.model_id} from 0 to 1", item.value if item else "no score", row.task_id)
         return 0.0
     return float(item.value)

@@ -11,7 +11,7 @@ from ragtasks.benchmarks._registry import retrieval_side
 from ragtasks.benchmarks._rewrite_replies import Contract
 from ragtasks.benchmarks.mtrag._benchmark import SOURCE
 from ragtasks.errors import ConfigurationError
-from ragtasks.files import Violations, json_lines, labels_of
+from ragtasks.files import Problems, json_lines, labels_of
 from ragtasks.records import Contexts, Setting, Task, normalise_task_id
 
 
@@ -72,14 +72,14 @@ NO_LABELS = StandaloneLabels("no labels", {})
 
 def read_standalone_labels(root: Path) -> StandaloneLabels:
     """Return the labels in MTRAG's task file (`Standalone Type`: seven tasks of the official one)."""
-    violations = Violations(root / _TASK_FILE, "MTRAG file", "delete the file and run `ragtasks fetch mtrag`")
+    problems = Problems(root / _TASK_FILE, "MTRAG file", "delete the file and run `ragtasks fetch mtrag`")
     labels: dict[str, bool] = {}
-    for line, row in json_lines(violations):
+    for line, row in json_lines(problems):
         for label in labels_of(row.get("Standalone Type")):
             task_id = row.get("task_id")
             if label in _STANDALONE and isinstance(task_id, str):
                 labels[normalise_task_id(task_id)] = _STANDALONE[label]
             else:
-                violations.add(line, f"a task id and a `Standalone Type` of {sorted(_STANDALONE)}", (task_id, label))
-    violations.raise_if_any()
+                problems.add(line, f"a task id and a `Standalone Type` of {sorted(_STANDALONE)}", (task_id, label))
+    problems.raise_if_any()
     return StandaloneLabels("the benchmark's task file", labels)

@@ -17,7 +17,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error
-from ragtasks.files import Violations, broken_statistics, json_lines, labels_of, passage_of, sample_statistics
+from ragtasks.files import Problems, broken_statistics, json_lines, labels_of, passage_of, sample_statistics
 from ragtasks.records import (
     Answerability,
     Contexts,
@@ -73,11 +73,11 @@ def domain_of(collection: object) -> str | None:
     return next((_COLLECTION_WORDS[word] for word in words if word in _COLLECTION_WORDS), None)
 
 
-def rows_of(path: Path, benchmark: str) -> tuple[list[tuple[int, dict[str, Any]]], Violations]:
+def rows_of(path: Path, benchmark: str) -> tuple[list[tuple[int, dict[str, Any]]], Problems]:
     """Return (line number, object) of each line of a task file that is one, and the errors of the others."""
     next_step = f"delete the file and run `ragtasks fetch {benchmark}`"
-    violations = Violations(required_file(path, benchmark), f"{_TITLES[benchmark]} file", next_step)
-    return list(json_lines(violations)), violations
+    problems = Problems(required_file(path, benchmark), f"{_TITLES[benchmark]} file", next_step)
+    return list(json_lines(problems)), problems
 
 
 Row = dict[str, Any]
@@ -87,11 +87,11 @@ def read_tasks(
     path: Path, benchmark: str, counts: Counts, prepare: Callable[[Row], Row] = lambda row: row
 ) -> tuple[Task, ...]:
     """Return the tasks of a file, in its order; their passages become the references."""
-    rows, violations = rows_of(path, benchmark)
-    read = (_task(line, prepare(row), violations) for line, row in unique_rows(rows, violations))
+    rows, problems = rows_of(path, benchmark)
+    read = (_task(line, prepare(row), problems) for line, row in unique_rows(rows, problems))
     tasks = tuple(task for task in read if task is not None)
-    check_counts(tasks, counts, violations)
-    violations.raise_if_any()
+    check_counts(tasks, counts, problems)
+    problems.raise_if_any()
     return tasks
 
 
@@ -100,7 +100,7 @@ def _named(row: Mapping[str, Any]) -> str:
     return str(row.get("task_id") or "")
 
 
-def unique_rows(rows: list[tuple[int, dict[str, Any]]], violations: Violations) -> Iterator[tuple[int, dict[str, Any]]]:
+def unique_rows(rows: list[tuple[int, dict[str, Any]]], problems: Problems) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the rows whose task id is new, and note the others."""
     first_lines: dict[str, int] = {}
     for line, row in rows:
@@ -108,21 +108,21 @@ def unique_rows(rows: list[tuple[int, dict[str, Any]]], violations: Violations) 
         with suppress(ValueError):
             name = normalise_task_id(name)  # two spellings of one id are one task
         if name and first_lines.setdefault(name, line) != line:
-            violations.add(line, "each task once", f"the task of line {first_lines[name]} again", name)
+            problems.add(line, "each task once", f"the task of line {first_lines[name]} again", name)
         else:
             yield line, row
 
 
-def _task(line: int, row: dict[str, Any], violations: Violations) -> Task | None:
+def _task(line: int, row: dict[str, Any], problems: Problems) -> Task | None:
     """Return the task of one line, or None after noting what is wrong with it."""
-    before = len(violations)
-    identity = identity_of(line, row, violations)
-    messages = _messages(line, row, violations)
-    target = _target(line, row, violations)
-    answerability = _answerability(line, row, violations)
-    domain = _domain(line, row, violations)
-    references = passages_of(line, row, violations)
-    if len(violations) > before or identity is None or answerability is None or domain is None:
+    before = len(problems)
+    identity = identity_of(line, row, problems)
+    messages = _messages(line, row, problems)
+    target = _target(line, row, problems)
+    answerability = _answerability(line, row, problems)
+    domain = _domain(line, row, problems)
+    references = passages_of(line, row, problems)
+    if len(problems) > before or identity is None or answerability is None or domain is None:
         return None
     task_id, conversation_id, turn = identity
     return Task(
@@ -139,27 +139,27 @@ def _task(line: int, row: dict[str, Any], violations: Violations) -> Task | None
     )
 
 
-def identity_of(line: int, row: dict[str, Any], violations: Violations) -> tuple[str, str, int] | None:
+def identity_of(line: int, row: dict[str, Any], problems: Problems) -> tuple[str, str, int] | None:
     """Return (task id, conversation id, turn) of one line, or None after noting what is wrong with it."""
     text = row.get("task_id")
     try:
         task_id = normalise_task_id(str(text))
     except ValueError:
-        violations.add(line, "`task_id` such as <conversation><::><turn>", text)
+        problems.add(line, "`task_id` such as <conversation><::><turn>", text)
         return None
     conversation_id, turn = split_task_id(task_id)
     if str(row.get("turn", turn)) != str(turn):
-        violations.add(line, f"`turn` {turn} as in the task id", row.get("turn"), task_id)
+        problems.add(line, f"`turn` {turn} as in the task id", row.get("turn"), task_id)
     if row.get("conversation_id", conversation_id) != conversation_id:
-        violations.add(line, "`conversation_id` as in the task id", row.get("conversation_id"), task_id)
+        problems.add(line, "`conversation_id` as in the task id", row.get("conversation_id"), task_id)
     return task_id, conversation_id, turn
 
 
-def _messages(line: int, row: dict[str, Any], violations: Violations) -> tuple[Message, ...]:
+def _messages(line: int, row: dict[str, Any], problems: Problems) -> tuple[Message, ...]:
     """Return the conversation: user first and last, speakers in turn, no empty text."""
     raw = row.get("input")
     if not isinstance(raw, list) or not raw:
-        violations.add(line, "`input` with at least one message", raw, _named(row))
+        problems.add(line, "`input` with at least one message", raw, _named(row))
         return ()
     messages = []
     for index, item in enumerate(raw):
@@ -167,56 +167,56 @@ def _messages(line: int, row: dict[str, Any], violations: Violations) -> tuple[M
         text = item.get("text") if isinstance(item, dict) else None
         expected = "user" if index % 2 == 0 else "agent"
         if speaker != expected or not isinstance(text, str) or not text.strip():
-            violations.add(line, f"`input[{index}]` with speaker {expected!r} and a text", item, _named(row))
+            problems.add(line, f"`input[{index}]` with speaker {expected!r} and a text", item, _named(row))
             return ()
         messages.append(Message(_ROLES[speaker], text))
     if len(messages) % 2 == 0:
-        violations.add(line, "`input` that ends with a user message", raw[-1], _named(row))
+        problems.add(line, "`input` that ends with a user message", raw[-1], _named(row))
     return tuple(messages)
 
 
-def _target(line: int, row: dict[str, Any], violations: Violations) -> str:
+def _target(line: int, row: dict[str, Any], problems: Problems) -> str:
     targets = row.get("targets")
     first = targets[0] if isinstance(targets, list) and targets else None
     text = first.get("text") if isinstance(first, dict) else None
     if isinstance(text, str) and text.strip():
         return text
-    violations.add(line, "`targets` with one answer text", targets, _named(row))
+    problems.add(line, "`targets` with one answer text", targets, _named(row))
     return ""
 
 
-def _answerability(line: int, row: dict[str, Any], violations: Violations) -> Answerability | None:
+def _answerability(line: int, row: dict[str, Any], problems: Problems) -> Answerability | None:
     labels = labels_of(row.get("Answerability", row.get("answerability")))
     try:
         (label,) = labels
         return Answerability(label)
     except ValueError:
         known = ", ".join(member.value for member in Answerability)
-        violations.add(line, f"`Answerability` with one of {known}", list(labels), _named(row))
+        problems.add(line, f"`Answerability` with one of {known}", list(labels), _named(row))
         return None
 
 
-def _domain(line: int, row: dict[str, Any], violations: Violations) -> str | None:
+def _domain(line: int, row: dict[str, Any], problems: Problems) -> str | None:
     collection = row.get("Collection", row.get("collection"))
     domain = domain_of(collection)
     if domain is None:
-        violations.add(line, f"`Collection` that names one of {', '.join(DOMAINS)}", collection, _named(row))
+        problems.add(line, f"`Collection` that names one of {', '.join(DOMAINS)}", collection, _named(row))
     return domain
 
 
-def passages_of(line: int, row: dict[str, Any], violations: Violations) -> tuple[Passage, ...]:
+def passages_of(line: int, row: dict[str, Any], problems: Problems) -> tuple[Passage, ...]:
     """Return the passages of one line in their order, after noting those that are none or come twice."""
     raw = row.get("contexts")
     if not isinstance(raw, list):
-        violations.add(line, "`contexts` as a list", raw, _named(row))
+        problems.add(line, "`contexts` as a list", raw, _named(row))
         return ()
     passages: dict[str, Passage] = {}
     for index, item in enumerate(raw):
         passage = passage_of(item, "document_id")
         if passage is None or not passage.text.strip():
-            violations.add(line, f"`contexts[{index}]` with texts as `document_id` and `text`", item, _named(row))
+            problems.add(line, f"`contexts[{index}]` with texts as `document_id` and `text`", item, _named(row))
         elif passages.setdefault(passage.passage_id, passage) is not passage:
-            violations.add(line, "each passage once", passage.passage_id, _named(row))
+            problems.add(line, "each passage once", passage.passage_id, _named(row))
     return tuple(passages.values())
 
 
@@ -256,16 +256,16 @@ def edition_of(root: Path, commit: str, counts: Counts) -> tuple[bool, str, Coun
     return True, statistics["version"], own
 
 
-def check_counts(tasks: tuple[Task, ...], counts: Counts, violations: Violations) -> None:
+def check_counts(tasks: tuple[Task, ...], counts: Counts, problems: Problems) -> None:
     if len(tasks) != counts.tasks:
-        violations.add(0, f"{counts.tasks} tasks", len(tasks))
+        problems.add(0, f"{counts.tasks} tasks", len(tasks))
         return
     n_conversations = len({task.conversation_id for task in tasks})
     if counts.conversations not in {0, n_conversations}:
-        violations.add(0, f"{counts.conversations} conversations", n_conversations)
+        problems.add(0, f"{counts.conversations} conversations", n_conversations)
     by_domain = dict(Counter(task.domain for task in tasks))
     if counts.by_domain is not UNCOUNTED and by_domain != dict(counts.by_domain):
-        violations.add(0, f"tasks by domain {dict(counts.by_domain)}", by_domain)
+        problems.add(0, f"tasks by domain {dict(counts.by_domain)}", by_domain)
     by_answerability = dict(Counter(task.answerability.value for task in tasks))
     if counts.by_answerability is not UNCOUNTED and by_answerability != dict(counts.by_answerability):
-        violations.add(0, f"tasks by answerability {dict(counts.by_answerability)}", by_answerability)
+        problems.add(0, f"tasks by answerability {dict(counts.by_answerability)}", by_answerability)

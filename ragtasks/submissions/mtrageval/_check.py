@@ -100,7 +100,7 @@ class _Checker:
     def parts(self, raw: bytes) -> list[bytes]:
         """Return the lines in what a line feed ends: those that carriage returns end too, as text mode reads them.
 
-        A carriage return within an object stays where it is, so that the line's violation can be named.
+        A carriage return within an object stays where it is, so that the line's problem can be named.
         """
         raw = raw.rstrip(b"\r\n")
         if b"\r" not in raw:
@@ -112,21 +112,21 @@ class _Checker:
 
     def line(self, number: int, raw: bytes) -> Iterator[Finding]:
         """Yield what is wrong with a line; blank ones are passed over, as they are officially."""
-        row, violations = _parse(raw)
+        row, problems = _parse(raw)
         task_id = row.get("task_id") if row is not None else None
         name = task_id if isinstance(task_id, str) else ""
-        yield from (self._found(number, name, violation) for violation in violations)
+        yield from (self._found(number, name, problem) for problem in problems)
         if row is None:
             return
         self.n_rows += 1
         key = _key(name)
         if isinstance(task_id, str):
-            yield from (self._found(number, name, violation) for violation in self._task_violations(number, name, key))
+            yield from (self._found(number, name, problem) for problem in self._task_problems(number, name, key))
         inputs = self._against.inputs or {}
         line = Line(self._task, row, inputs.get(key), self._against.documents)
-        yield from (self._found(number, name, violation) for rule in LINE_RULES for violation in rule(line))
+        yield from (self._found(number, name, problem) for rule in LINE_RULES for problem in rule(line))
 
-    def _task_violations(self, number: int, name: str, key: str) -> Iterator[Violation]:
+    def _task_problems(self, number: int, name: str, key: str) -> Iterator[Problem]:
         """Yield what is wrong with a task's being here."""
         first = self._line_of.setdefault(key, number)
         if first != number:
@@ -139,8 +139,8 @@ class _Checker:
         elif name != inputs[key].task_id:
             yield "task_spelling", f"the id as the input writes it, {inputs[key].task_id!r}", name
 
-    def _found(self, number: int, task_id: str, violation: Violation) -> Finding:
-        rule, expected, found = violation
+    def _found(self, number: int, task_id: str, problem: Problem) -> Finding:
+        rule, expected, found = problem
         return RULES[rule].finding(number, task_id, self._task, expected, found)
 
 
@@ -152,7 +152,7 @@ def _key(name: str) -> str:
         return name
 
 
-def _parse(raw: bytes) -> tuple[dict[str, Any] | None, list[Violation]]:
+def _parse(raw: bytes) -> tuple[dict[str, Any] | None, list[Problem]]:
     """Return the object in a line, None where there is none, and what is wrong with it: nothing with a blank line."""
     if b"\r" in raw:
         return None, [("line_end", "a line without a carriage return in it", raw.decode("utf-8", errors="replace"))]
@@ -163,7 +163,7 @@ def _parse(raw: bytes) -> tuple[dict[str, Any] | None, list[Violation]]:
     return _object(text) if text else (None, [])
 
 
-def _object(text: str) -> tuple[dict[str, Any] | None, list[Violation]]:
+def _object(text: str) -> tuple[dict[str, Any] | None, list[Problem]]:
     """Return the object that a text is, None where it is none, and what is wrong with it.
 
     NaN is let through: official files have it in fields that nobody reads. In a score it is found there.
@@ -180,16 +180,16 @@ def _object(text: str) -> tuple[dict[str, Any] | None, list[Violation]]:
     try:
         row = json.loads(text, object_pairs_hook=one_of_each)
     except (RecursionError, ValueError) as error:
-        return None, [_json_violation(error)]
+        return None, [_json_problem(error)]
     if not isinstance(row, dict):
         return None, [("object", "one JSON object", row)]
-    violations: list[Violation] = [("duplicate_key", "each key of an object once", twice)] if twice else []
-    if violation := _encoding_violation(row):
-        violations.append(("encoding", "texts that UTF-8 can hold", violation))
-    return row, violations
+    problems: list[Problem] = [("duplicate_key", "each key of an object once", twice)] if twice else []
+    if problem := _encoding_problem(row):
+        problems.append(("encoding", "texts that UTF-8 can hold", problem))
+    return row, problems
 
 
-def _json_violation(error: RecursionError | ValueError) -> Violation:
+def _json_problem(error: RecursionError | ValueError) -> Problem:
     """Return what is wrong with JSON that cannot be read: the official checker notes only what is not JSON at all."""
     if isinstance(error, json.JSONDecodeError):
         return "json", "one JSON object", str(error)
@@ -207,7 +207,7 @@ def _is_whole(line: bytes) -> bool:
     return True
 
 
-def _encoding_violation(row: dict[str, Any]) -> str:
+def _encoding_problem(row: dict[str, Any]) -> str:
     """Return why a text in an object is none that UTF-8 can hold, "" where all are; however deep it is nested."""
     waiting: list[Any] = [row]
     while waiting:
@@ -224,11 +224,11 @@ def _encoding_violation(row: dict[str, Any]) -> str:
     return ""
 
 
-# What is asked of one line of a submission: small functions that yield their violations, and the table of them.
+# What is asked of one line of a submission: small functions that yield their problems, and the table of them.
 # Tasks A, B and C share nearly all of them; the fields that a task must have decide which apply. A function looks
-# only at parts that have the right shape, so that one violation is found once.
+# only at parts that have the right shape, so that one problem is found once.
 
-Violation = tuple[str, str, object]
+Problem = tuple[str, str, object]
 """Rule, what was expected, what was found."""
 
 _FIELDS: tuple[tuple[str, str, type, str], ...] = (
@@ -281,7 +281,7 @@ class Line:
         return self.task is not SubmissionTask.A
 
 
-def fields(line: Line) -> Iterator[Violation]:
+def fields(line: Line) -> Iterator[Problem]:
     """Required fields are there and have the right type."""
     for name, tasks, kind, described in _FIELDS:
         if line.task.value not in tasks:
@@ -294,7 +294,7 @@ def fields(line: Line) -> Iterator[Violation]:
             yield "field_type", f"{name!r} to be {described}", line.row[name]
 
 
-def number_of_contexts(line: Line) -> Iterator[Violation]:
+def number_of_contexts(line: Line) -> Iterator[Problem]:
     """There are contexts, and no more than are allowed."""
     contexts = line.row.get("contexts")
     if not isinstance(contexts, list):
@@ -307,7 +307,7 @@ def number_of_contexts(line: Line) -> Iterator[Violation]:
         yield "no_contexts", "contexts", Words("no contexts")
 
 
-def shape_of_contexts(line: Line) -> Iterator[Violation]:
+def shape_of_contexts(line: Line) -> Iterator[Problem]:
     """A context is an object with a text as document id and a number as score; with answers, its text is there."""
     contexts = line.row.get("contexts")
     for index, item in enumerate(contexts if isinstance(contexts, list) else []):
@@ -323,7 +323,7 @@ def shape_of_contexts(line: Line) -> Iterator[Violation]:
             yield "context_text", f"a text that says something as contexts[{index}].text", text
 
 
-def values_of_scores(line: Line) -> Iterator[Violation]:
+def values_of_scores(line: Line) -> Iterator[Problem]:
     """A score is a finite number, also as a 32-bit float."""
     for index, item in line.objects:
         if isinstance(item.get("score"), bool):
@@ -333,28 +333,28 @@ def values_of_scores(line: Line) -> Iterator[Violation]:
             yield "score_not_finite", f"a finite 32-bit number as contexts[{index}].score", score
 
 
-def order_of_scores(line: Line) -> Iterator[Violation]:
-    """Scores fall from one context to the next, as 32-bit floats; the first violation of each kind is named."""
-    found: dict[str, Violation] = {}
+def order_of_scores(line: Line) -> Iterator[Problem]:
+    """Scores fall from one context to the next, as 32-bit floats; the first problem of each kind is named."""
+    found: dict[str, Problem] = {}
     for (_, before), (index, score) in itertools.pairwise(line.scores):
         if single(score) > single(before):
-            violation = (
+            problem = (
                 "scores_unordered",
                 f"contexts[{index}].score below the one before it",
                 f"{score!r} after {before!r}",
             )
-            found.setdefault("scores_unordered", violation)
+            found.setdefault("scores_unordered", problem)
         elif single(score) == single(before):
-            violation = (
+            problem = (
                 "scores_tied",
                 f"contexts[{index}].score below the one before it",
                 f"{score!r} after {before!r}",
             )
-            found.setdefault("scores_tied", violation)
+            found.setdefault("scores_tied", problem)
     yield from found.values()
 
 
-def documents(line: Line) -> Iterator[Violation]:
+def documents(line: Line) -> Iterator[Problem]:
     """A document stands once, has an id, and exists."""
     first: dict[str, int] = {}
     domain = line.given.domain if line.given else domain_of(line.row.get("Collection"))
@@ -369,7 +369,7 @@ def documents(line: Line) -> Iterator[Violation]:
             yield "unknown_document", f"a document of {domain} as contexts[{index}].document_id", document_id
 
 
-def predictions(line: Line) -> Iterator[Violation]:
+def predictions(line: Line) -> Iterator[Problem]:
     """There is one prediction, an object with a text that says something."""
     found = line.row.get("predictions")
     if not line.answers or not isinstance(found, list):
@@ -388,7 +388,7 @@ def predictions(line: Line) -> Iterator[Violation]:
             yield "thinking_text", f"predictions[{index}].text without the model's thinking", text
 
 
-def identity(line: Line) -> Iterator[Violation]:
+def identity(line: Line) -> Iterator[Problem]:
     """Conversation and turn are those of the task id."""
     task_id = line.row.get("task_id")
     if not isinstance(task_id, str):
@@ -405,7 +405,7 @@ def identity(line: Line) -> Iterator[Violation]:
         yield "turn", f"'turn' {turn}", written
 
 
-def collection(line: Line) -> Iterator[Violation]:
+def collection(line: Line) -> Iterator[Problem]:
     """The collection is the task's own, or at least one that there is."""
     name = line.row.get("Collection")
     if not isinstance(name, str):
@@ -417,7 +417,7 @@ def collection(line: Line) -> Iterator[Violation]:
         yield "collection", "a collection of MTRAG", name
 
 
-def conversation(line: Line) -> Iterator[Violation]:
+def conversation(line: Line) -> Iterator[Problem]:
     """The conversation is made of messages, and is the one that was asked."""
     raw = line.row.get("input")
     if not isinstance(raw, list):
@@ -432,7 +432,7 @@ def conversation(line: Line) -> Iterator[Violation]:
         yield "other_input", "the conversation of the input file", messages[-1][1]
 
 
-def given_contexts(line: Line) -> Iterator[Violation]:
+def given_contexts(line: Line) -> Iterator[Problem]:
     """Task B's contexts are those that the input gives; of more than are allowed, any that are."""
     if line.task is not SubmissionTask.B or line.given is None or line.given.contexts is None:
         return
@@ -443,7 +443,7 @@ def given_contexts(line: Line) -> Iterator[Violation]:
         yield "other_contexts", f"the {len(theirs)} contexts of the input file", found
 
 
-def given_texts(line: Line) -> Iterator[Violation]:
+def given_texts(line: Line) -> Iterator[Problem]:
     """Of task B's contexts, those that the input gives have the texts that it gives them."""
     given = line.given.contexts if line.task is SubmissionTask.B and line.given else None
     theirs = {passage.passage_id: passage.text for passage in given or ()}
@@ -461,7 +461,7 @@ def _words(text: str) -> list[str]:
     return text.casefold().split()
 
 
-LINE_RULES: tuple[Callable[[Line], Iterator[Violation]], ...] = (
+LINE_RULES: tuple[Callable[[Line], Iterator[Problem]], ...] = (
     fields,
     identity,
     collection,

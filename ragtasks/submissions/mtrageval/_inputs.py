@@ -20,7 +20,7 @@ from typing import Any, cast
 from ragtasks.benchmarks import Benchmark, retrieval_side
 from ragtasks.benchmarks.mtrag import domain_of, unique_rows
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error, close_matches
-from ragtasks.files import Violations, bounded_lines, json_lines, parse_json, passage_of
+from ragtasks.files import Problems, bounded_lines, json_lines, parse_json, passage_of
 from ragtasks.records import Passage, normalise_task_id
 
 _TASK_FILES = {
@@ -62,29 +62,29 @@ def benchmark_inputs(benchmark: Benchmark) -> Inputs:
 
 def read_inputs(path: Path) -> Inputs:
     """Return the tasks of an official input file."""
-    violations = Violations(path, "input of MTRAGEval", "take the input file that the organisers published")
-    rows = unique_rows(list(json_lines(violations)), violations)
-    found = [task for line, row in rows if (task := _input_task(line, row, violations))]
-    violations.raise_if_any()
+    problems = Problems(path, "input of MTRAGEval", "take the input file that the organisers published")
+    rows = unique_rows(list(json_lines(problems)), problems)
+    found = [task for line, row in rows if (task := _input_task(line, row, problems))]
+    problems.raise_if_any()
     return {normalise_task_id(task.task_id): task for task in found}
 
 
-def _input_task(line: int, row: Mapping[str, Any], violations: Violations) -> InputTask | None:
+def _input_task(line: int, row: Mapping[str, Any], problems: Problems) -> InputTask | None:
     """Return the task of one line, or None after noting what is wrong with it."""
-    before = len(violations)
+    before = len(problems)
     task_id = row.get("task_id")
     try:
         normalise_task_id(task_id if isinstance(task_id, str) else "")
     except ValueError:
-        violations.add(line, "`task_id` such as <conversation><::><turn>", task_id)
+        problems.add(line, "`task_id` such as <conversation><::><turn>", task_id)
     messages = messages_of(row.get("input"))
     if not messages:
-        violations.add(line, "`input` with speakers and texts", row.get("input"), str(task_id))
+        problems.add(line, "`input` with speakers and texts", row.get("input"), str(task_id))
     raw = row.get("contexts", [])
     contexts = [passage_of(item, "document_id") for item in raw] if isinstance(raw, list) else [None]
     if None in contexts:
-        violations.add(line, "`contexts` with texts as `document_id` and `text`", raw, str(task_id))
-    if len(violations) > before:
+        problems.add(line, "`contexts` with texts as `document_id` and `text`", raw, str(task_id))
+    if len(problems) > before:
         return None
     collection = row.get("Collection", row.get("collection"))
     return InputTask(

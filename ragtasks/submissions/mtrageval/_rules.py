@@ -1,4 +1,4 @@
-"""The rules of a submission as a table: how grave a violation is, and what the official side makes of it.
+"""The rules of a submission as a table: how grave a problem is, and what the official side makes of it.
 
 Source: format_checker.py and run_retrieval_eval.py of IBM/mt-rag-benchmark at cc5b1d4. The checks themselves are
 functions in `line_rules` (one line at a time) and `checking` (the file as a whole).
@@ -15,10 +15,10 @@ from typing import Any
 
 from ragtasks.submissions._tasks import SubmissionTask
 
-# What a check has to say of a submission: one finding a violation, graded by what the official checker does with
+# What a check has to say of a submission: one finding a problem, graded by what the official checker does with
 # it.
-# The official checker passes much that is wrong. So a violation is what it rejects, a warning what it lets through
-# although it is wrong or costs points, and a note what may be meant so. Violations and warnings fail a file, notes
+# The official checker passes much that is wrong. So a problem is what it rejects, a warning what it lets through
+# although it is wrong or costs points, and a note what may be meant so. Problems and warnings fail a file, notes
 # do not.
 
 _LINES_SHOWN = 10
@@ -35,7 +35,7 @@ class Words(str):
 class Severity(str, Enum):
     """What a finding means for the file."""
 
-    VIOLATION = "violation"
+    PROBLEM = "problem"
     """The official checker rejects it, or stops at it."""
     WARNING = "warning"
     """The official checker passes it; it is wrong or costs points."""
@@ -45,7 +45,7 @@ class Severity(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One violation in a submission."""
+    """One problem in a submission."""
 
     line: int
     """Line, counted from 1; 0 for the file as a whole."""
@@ -81,13 +81,13 @@ class Report:
     n_rows: int
     """Lines that hold an object."""
     findings: tuple[Finding, ...]
-    """Every violation, in the order of the lines; those of the whole file first."""
+    """Every problem, in the order of the lines; those of the whole file first."""
     unchecked: tuple[str, ...]
     """What was not looked at, and why."""
 
     @property
     def passes(self) -> bool:
-        """Whether there is neither a violation nor a warning."""
+        """Whether there is neither a problem nor a warning."""
         return all(finding.severity is Severity.NOTE for finding in self.findings)
 
     def count(self, severity: Severity) -> int:
@@ -114,7 +114,7 @@ def _plain(text: str) -> str:
 
 
 def render_text(report: Report, *, every: bool = False) -> Iterator[str]:
-    """Yield a report's lines: the counts, violations and warnings, notes, what was not checked."""
+    """Yield a report's lines: the counts, problems and warnings, notes, what was not checked."""
     counts = ", ".join(f"{report.count(severity)} {severity.value}s" for severity in Severity)
     yield f"{_plain(report.name)}: task {report.task.value}, {report.n_rows} tasks: {counts}"
     notes, others = (
@@ -181,43 +181,43 @@ class Rule:
     name: str
     """Name in reports."""
     severity: Severity
-    """How grave a violation is."""
+    """How grave a problem is."""
     consequence: str
     """What the official side makes of it."""
     noted_for: str = ""
     """Letters of the tasks for which it is a note only."""
 
     def finding(self, line: int, task_id: str, task: SubmissionTask, expected: str, found: object) -> Finding:
-        """Return a violation against this rule in a submission for a task."""
+        """Return a problem against this rule in a submission for a task."""
         severity = Severity.NOTE if task.value in self.noted_for else self.severity
         return Finding(line, task_id, self.name, severity, expected, shown(found), self.consequence)
 
 
 _TABLE = (
     # The file.
-    Rule("file_name", Severity.VIOLATION, _REJECTS),
-    Rule("file_size", Severity.VIOLATION, _REJECTS),
-    Rule("no_tasks", Severity.VIOLATION, "the numbers of tasks differ: " + _REJECTS),
-    Rule("missing_task", Severity.VIOLATION, _REJECTS),
-    Rule("unknown_task", Severity.VIOLATION, _REJECTS),
-    Rule("task_spelling", Severity.VIOLATION, "ids are compared as texts: " + _REJECTS),
-    Rule("duplicate_task", Severity.VIOLATION, "the official checker sees only that the numbers of tasks differ"),
+    Rule("file_name", Severity.PROBLEM, _REJECTS),
+    Rule("file_size", Severity.PROBLEM, _REJECTS),
+    Rule("no_tasks", Severity.PROBLEM, "the numbers of tasks differ: " + _REJECTS),
+    Rule("missing_task", Severity.PROBLEM, _REJECTS),
+    Rule("unknown_task", Severity.PROBLEM, _REJECTS),
+    Rule("task_spelling", Severity.PROBLEM, "ids are compared as texts: " + _REJECTS),
+    Rule("duplicate_task", Severity.PROBLEM, "the official checker sees only that the numbers of tasks differ"),
     # A line.
-    Rule("line_end", Severity.VIOLATION, "read as the end of the line: " + _REJECTS),
+    Rule("line_end", Severity.PROBLEM, "read as the end of the line: " + _REJECTS),
     Rule("carriage_returns", Severity.WARNING, "passed; the official evaluation ends lines at line feeds only"),
-    Rule("utf8", Severity.VIOLATION, _STOPS),
-    Rule("json", Severity.VIOLATION, _REJECTS),
-    Rule("json_limit", Severity.VIOLATION, _STOPS),
-    Rule("object", Severity.VIOLATION, _STOPS),
-    Rule("required_field", Severity.VIOLATION, _REJECTS),
-    Rule("field_type", Severity.VIOLATION, _REJECTS),
+    Rule("utf8", Severity.PROBLEM, _STOPS),
+    Rule("json", Severity.PROBLEM, _REJECTS),
+    Rule("json_limit", Severity.PROBLEM, _STOPS),
+    Rule("object", Severity.PROBLEM, _STOPS),
+    Rule("required_field", Severity.PROBLEM, _REJECTS),
+    Rule("field_type", Severity.PROBLEM, _REJECTS),
     Rule("duplicate_key", Severity.WARNING, "only the last value is read"),
     Rule("encoding", Severity.WARNING, "half of a surrogate pair: no request to a judge can carry it"),
     # Contexts.
-    Rule("too_many_contexts", Severity.VIOLATION, _REJECTS),
-    Rule("context_object", Severity.VIOLATION, _REJECTS),
-    Rule("document_id", Severity.VIOLATION, _REJECTS),
-    Rule("score", Severity.VIOLATION, _REJECTS),
+    Rule("too_many_contexts", Severity.PROBLEM, _REJECTS),
+    Rule("context_object", Severity.PROBLEM, _REJECTS),
+    Rule("document_id", Severity.PROBLEM, _REJECTS),
+    Rule("score", Severity.PROBLEM, _REJECTS),
     Rule("score_boolean", Severity.WARNING, "passed as 1 or 0"),
     Rule("score_not_finite", Severity.WARNING, "passed; as a 32-bit number it has no place in a ranking"),
     Rule("scores_unordered", Severity.WARNING, "ranked by score, not by place: others count as the first", "BC"),
@@ -229,8 +229,8 @@ _TABLE = (
     Rule("no_contexts", Severity.NOTE, "scores 0 where the task is judged; the official checker warns"),
     Rule("many_contexts", Severity.NOTE, f"{RECOMMENDED_CONTEXTS} are recommended"),
     # Predictions.
-    Rule("prediction_object", Severity.VIOLATION, _REJECTS),
-    Rule("prediction_text", Severity.VIOLATION, _REJECTS),
+    Rule("prediction_object", Severity.PROBLEM, _REJECTS),
+    Rule("prediction_text", Severity.PROBLEM, _REJECTS),
     Rule("n_predictions", Severity.WARNING, "passed; the evaluation scores one prediction"),
     Rule("empty_prediction", Severity.WARNING, "passed; scores next to nothing"),
     Rule("thinking_text", Severity.NOTE, "judged as part of the answer"),

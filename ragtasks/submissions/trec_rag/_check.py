@@ -1,6 +1,6 @@
 """What is wrong with an answer file, line by line: errors, for which the track refuses it, and warnings.
 
-Errors and warnings are those of the organisers' validator for 2024, except that every violation of a line is named, not
+Errors and warnings are those of the organisers' validator for 2024, except that every problem of a line is named, not
 the first only, and that types are checked: there, a list in the place of a text ends the validation.
 
 Source: castorini/ragnarok at 7233fa7, `scripts/`, and the track's guidelines.
@@ -27,7 +27,7 @@ _MOST_SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """One violation of an answer file."""
+    """One problem of an answer file."""
 
     line: int
     """Line from 1; 0 for the file as a whole."""
@@ -44,12 +44,12 @@ class Remark:
 
 @dataclass(slots=True)
 class CheckedFile:
-    """An answer file and its violations."""
+    """An answer file and its problems."""
 
     answers: list[Answer] = field(default_factory=list)
     """The answers without errors, in the order of the file."""
     remarks: list[Remark] = field(default_factory=list)
-    """All violations, by line."""
+    """All problems, by line."""
     repaired: list[dict[str, Any]] = field(default_factory=list)
     """The same answers as the track of 2024 repairs them, as the objects of their lines; empty for 2025."""
 

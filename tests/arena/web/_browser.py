@@ -69,12 +69,12 @@ class Rater:
         return str(self.run("return document.body.innerText"))
 
     def serious(self) -> list[Any]:
-        """Return axe's violations that are serious or critical, on this page."""
+        """Return axe's problems that are serious or critical, on this page."""
         script = resources.files("axe_core_python").joinpath("axe.min.js").read_text(encoding="utf-8")
         # Through the debugger: the page's own policy lets no other script in.
         self.driver.execute_cdp_cmd("Runtime.evaluate", {"expression": script})
         found: list[dict[str, Any]] = self.driver.execute_async_script(
-            "const done = arguments[arguments.length - 1]; axe.run(document).then((result) => done(result.violations));"
+            "const done = arguments[arguments.length - 1]; axe.run(document).then((result) => done(result.problems));"
         )
         return [(item["id"], item["nodes"][0]["html"]) for item in found if item["impact"] in SERIOUS]
 

@@ -173,7 +173,7 @@ def test_no_text_becomes_markup_and_no_script_of_others_runs(tmp_path: Path, rat
         assert rater.console == []
 
 
-def test_pages_fit_both_screens_in_both_themes_without_a_serious_violation(tmp_path: Path, rater: Rater) -> None:
+def test_pages_fit_both_screens_in_both_themes_without_a_serious_problem(tmp_path: Path, rater: Rater) -> None:
     long_word = "x" * 200
     with serving(tmp_path, small_pool("one", "two", text=f"A long word: {long_word}")) as served:
         rater.enter(served.address)

@@ -66,8 +66,8 @@ class Files:
         return root
 
 
-def violations_of(root: Path) -> list[str]:
-    return [str(violation) for violation in custom.read_folder(root)[1]]
+def problems_of(root: Path) -> list[str]:
+    return [str(problem) for problem in custom.read_folder(root)[1]]
 
 
 def the_turn(**more: Any) -> Files:
@@ -102,7 +102,7 @@ def beside(name: str, content: bytes) -> Files:
     return Files(others={name: content})
 
 
-CONVERSATION_VIOLATIONS = {
+CONVERSATION_PROBLEMS = {
     "not JSON": (a_line(b"{broken\n"), "conversations.jsonl:3: expected one JSON object, found Expecting property"),
     "corrupt": (
         a_line(b'{"conversation_id": "c3", "tur'),
@@ -186,7 +186,7 @@ CONVERSATION_VIOLATIONS = {
     "rewrite": (the_turn(rewrite=" "), "conversations.jsonl:2: turn 1 of c2: expected 'rewrite' as a text"),
 }
 
-PASSAGE_VIOLATIONS = {
+PASSAGE_PROBLEMS = {
     "not JSON": (a_line(b"{,}\n", "passages"), "passages.jsonl:4: expected one JSON object"),
     "unknown key": (the_passage(titel="x"), "passages.jsonl:4: unknown key \"titel\": did you mean 'title'"),
     "no id": (the_passage(_id=...), "passages.jsonl:4: no '_id'"),
@@ -200,7 +200,7 @@ PASSAGE_VIOLATIONS = {
     "domain": (the_passage(domain="../x"), "passages.jsonl:4: expected 'domain' in lower-case letters"),
 }
 
-OTHER_VIOLATIONS = {
+OTHER_PROBLEMS = {
     "qrels, cells": (beside("qrels.tsv", b"c1<::>1 p1\n"), "qrels.tsv:1: expected 3 cells"),
     "qrels, late header": (
         beside("qrels.tsv", b"c1<::>1\tp1\t1\nquery-id\tcorpus-id\tscore\n"),
@@ -235,23 +235,23 @@ OTHER_VIOLATIONS = {
 
 
 @pytest.mark.parametrize(
-    "violations", [CONVERSATION_VIOLATIONS, PASSAGE_VIOLATIONS, OTHER_VIOLATIONS], ids=lambda found: str(len(found))
+    "problems", [CONVERSATION_PROBLEMS, PASSAGE_PROBLEMS, OTHER_PROBLEMS], ids=lambda found: str(len(found))
 )
-def test_every_kind_of_violation_is_found_alone_and_by_its_line(
-    violations: dict[str, tuple[Files, str]], tmp_path: Path
+def test_every_kind_of_problem_is_found_alone_and_by_its_line(
+    problems: dict[str, tuple[Files, str]], tmp_path: Path
 ) -> None:
-    for number, (name, (files, expected)) in enumerate(violations.items()):
+    for number, (name, (files, expected)) in enumerate(problems.items()):
         root = files.write(tmp_path / str(number))
         if name.endswith("a folder"):
             (root / "retrieved.trec").mkdir()
-        found = violations_of(root)
+        found = problems_of(root)
         assert len(found) == 1, f"{name}: {found}"
         assert found[0].startswith(expected), name
         with pytest.raises(BenchmarkFileError, match="next step: run `ragtasks check"):
             custom.load(root)
 
 
-def test_the_command_that_lists_every_violation_can_be_pasted(tmp_path: Path) -> None:
+def test_the_command_that_lists_every_problem_can_be_pasted(tmp_path: Path) -> None:
     root = the_turn(answer=...).write(tmp_path / "it's mine")
     with pytest.raises(BenchmarkFileError) as caught:
         custom.load(root)
@@ -259,20 +259,20 @@ def test_the_command_that_lists_every_violation_can_be_pasted(tmp_path: Path) ->
     assert shlex.split(command) == ["ragtasks", "check", str(root)]
 
 
-def test_a_folder_without_a_violation_has_none(tmp_path: Path) -> None:
-    assert violations_of(Files().write(tmp_path)) == []
-    assert violations_of(SAMPLE) == []
+def test_a_folder_without_a_problem_has_none(tmp_path: Path) -> None:
+    assert problems_of(Files().write(tmp_path)) == []
+    assert problems_of(SAMPLE) == []
 
 
 def test_what_is_alike_in_all_files_is_said_of_each(tmp_path: Path) -> None:
-    assert violations_of(tmp_path / "nowhere") == [
+    assert problems_of(tmp_path / "nowhere") == [
         "conversations.jsonl: no such file",
         "passages.jsonl: no such file",
     ]
     (tmp_path / "conversation.jsonl").write_text("{}\n")
-    assert violations_of(tmp_path)[0] == "conversations.jsonl: no such file; there: conversation.jsonl"
+    assert problems_of(tmp_path)[0] == "conversations.jsonl: no such file; there: conversation.jsonl"
     Files(conversations=[b" \n"], passages=[]).write(tmp_path)
-    assert violations_of(tmp_path) == ["conversations.jsonl: the file is empty", "passages.jsonl: the file is empty"]
+    assert problems_of(tmp_path) == ["conversations.jsonl: the file is empty", "passages.jsonl: the file is empty"]
 
 
 def test_a_byte_order_mark_before_utf_8_is_read_over_and_other_encodings_are_named(tmp_path: Path) -> None:
@@ -282,20 +282,20 @@ def test_a_byte_order_mark_before_utf_8_is_read_over_and_other_encodings_are_nam
     assert len(files) == 4
     for name in files:
         (marked / name).write_bytes(codecs.BOM_UTF8 + (plain / name).read_bytes())
-    assert violations_of(plain) == violations_of(marked) == []
+    assert problems_of(plain) == problems_of(marked) == []
     assert custom.read_folder(plain)[0] == replace(custom.read_folder(marked)[0], root=plain)
     content = (plain / "passages.jsonl").read_bytes()
     (marked / "passages.jsonl").write_bytes(content + codecs.BOM_UTF8 + content)
-    assert violations_of(marked)[0].startswith("passages.jsonl:4: expected one JSON object"), "not in the middle"
+    assert problems_of(marked)[0].startswith("passages.jsonl:4: expected one JSON object"), "not in the middle"
     (marked / "passages.jsonl").write_bytes(content.decode().encode("utf-16"))
-    assert violations_of(marked)[0] == "passages.jsonl:1: expected UTF-8, found UTF-16: save the file as UTF-8"
+    assert problems_of(marked)[0] == "passages.jsonl:1: expected UTF-8, found UTF-16: save the file as UTF-8"
 
 
-def test_all_violations_of_all_files_come_at_once_in_order(tmp_path: Path) -> None:
+def test_all_problems_of_all_files_come_at_once_in_order(tmp_path: Path) -> None:
     files = Files(others={"qrels.tsv": b"c1::1 p1\nc1::1 p1 x\n", "retrieved.trec": b"x\n"})
     files.conversations[0] = conversation("c1", {"question": "What?"}, {"answer": "That."})
     files.passages[1] = passage("p2", "")
-    places = [re.match(r"[^ ]*:\d+(?=:)", text) for text in violations_of(files.write(tmp_path))]
+    places = [re.match(r"[^ ]*:\d+(?=:)", text) for text in problems_of(files.write(tmp_path))]
     assert [match[0] for match in places if match] == [
         "conversations.jsonl:1",
         "conversations.jsonl:1",
@@ -306,7 +306,7 @@ def test_all_violations_of_all_files_come_at_once_in_order(tmp_path: Path) -> No
     ]
 
 
-def test_loading_shows_the_first_violations_and_validating_all(tmp_path: Path) -> None:
+def test_loading_shows_the_first_problems_and_validating_all(tmp_path: Path) -> None:
     files = Files(conversations=[conversation(f"c{n}", turn(answer="")) for n in range(30)])
     root = files.write(tmp_path)
     with pytest.raises(BenchmarkFileError) as caught:
@@ -321,7 +321,7 @@ def test_loading_shows_the_first_violations_and_validating_all(tmp_path: Path) -
 
 @IN_A_FOLDER
 @given(st.data())
-def test_breaking_any_line_is_one_violation_in_that_line(tmp_path: Path, data: st.DataObject) -> None:
+def test_breaking_any_line_is_one_problem_in_that_line(tmp_path: Path, data: st.DataObject) -> None:
     files = Files()
     rows = data.draw(st.sampled_from([files.conversations, files.passages]))
     # A passage that nothing refers to, so that its loss has no other consequence.
@@ -330,8 +330,8 @@ def test_breaking_any_line_is_one_violation_in_that_line(tmp_path: Path, data: s
     whole = json.dumps(rows[index]).encode()
     rows[index] = whole[: data.draw(st.integers(1, len(whole) - 1))] + b"\n"
     name = "passages.jsonl" if rows is files.passages else "conversations.jsonl"
-    (violation,) = violations_of(files.write(tmp_path))
-    assert violation.startswith(f"{name}:{index + 1}: expected one JSON object, found ")
+    (problem,) = problems_of(files.write(tmp_path))
+    assert problem.startswith(f"{name}:{index + 1}: expected one JSON object, found ")
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=12).filter(str.strip)
@@ -360,8 +360,8 @@ def test_what_is_written_is_read(tmp_path: Path, names: list[str], passage_ids: 
     rows = [conversation(name, *data.draw(st.lists(turns, min_size=1, max_size=3))) for name in names]
     texts = {passage_id: data.draw(TEXT) for passage_id in passage_ids}
     files = Files([*rows], [passage(key, text) for key, text in texts.items()])
-    folder, violations = custom.read_folder(files.write(tmp_path))
-    assert violations == ()
+    folder, problems = custom.read_folder(files.write(tmp_path))
+    assert problems == ()
     written = [(row["conversation_id"], n, item) for row in rows for n, item in enumerate(row["turns"], start=1)]
     for task, (name, number, item) in zip(folder.tasks, written, strict=True):
         assert (task.conversation_id, task.turn, task.task_id) == (name, number, f"{name}<::>{number}")
@@ -470,14 +470,14 @@ def test_domains_are_kept_apart(tmp_path: Path) -> None:
     ("qrels.tsv", b"c1::1 a1 1\nc1::1 b1 1\n", '2: passage "b1" is in the domain "b", the question in "a"'),
     ("retrieved.trec", b"c2::1 Q0 a1 1 1 t\n", '1: passage "a1" is in the domain "a", the question in "b"'),
 ])  # fmt: skip
-def test_a_passage_of_another_domain_is_a_violation(tmp_path: Path, name: str, content: bytes, expected: str) -> None:
+def test_a_passage_of_another_domain_is_a_problem(tmp_path: Path, name: str, content: bytes, expected: str) -> None:
     files = two_domains()
     files.others[name] = content
-    assert violations_of(files.write(tmp_path)) == [f"{name}:{expected}"]
+    assert problems_of(files.write(tmp_path)) == [f"{name}:{expected}"]
     files = two_domains()
     files.conversations[1] = conversation("c2", turn(references=["a1"]), domain="b")
-    (violation,) = violations_of(files.write(tmp_path / "reference"))
-    assert violation.endswith('turn 1 of c2: passage "a1" is in the domain "a", the question in "b"')
+    (problem,) = problems_of(files.write(tmp_path / "reference"))
+    assert problem.endswith('turn 1 of c2: passage "a1" is in the domain "a", the question in "b"')
 
 
 def test_the_derived_files_of_the_sample_follow_from_it(tmp_path: Path) -> None:
@@ -600,7 +600,7 @@ def test_the_command_prints_counts_and_what_to_run_next(
     ]
 
 
-def test_the_command_ends_with_status_1_where_there_is_a_violation(
+def test_the_command_ends_with_status_1_where_there_is_a_problem(
     tmp_path: Path, validated: Callable[[Path], tuple[int, list[str]]]
 ) -> None:
     status, lines = validated(the_turn(answer=...).write(tmp_path))

@@ -11,7 +11,7 @@ from pathlib import Path
 import orjson
 
 from ragtasks.errors import ConfigurationError
-from ragtasks.files import Violations, parse_json, read_whole
+from ragtasks.files import Problems, parse_json, read_whole
 from ragtasks.records import Answerability, Task
 
 FIELDS = ("utterance", "grounding")
@@ -27,21 +27,21 @@ def read_shared_task(path: Path, field: str) -> dict[str, str]:
     """
     if field not in FIELDS:
         raise ConfigurationError(f"unknown field {field!r}: one of {', '.join(FIELDS)}")
-    violations = Violations(path, "shared task file", "write it again with one object an answer")
+    problems = Problems(path, "shared task file", "write it again with one object an answer")
     try:
-        rows = parse_json(read_whole(violations))
+        rows = parse_json(read_whole(problems))
     except ValueError as error:
         rows = str(error)
     texts: dict[str, str] = {}
     if not isinstance(rows, list) or not rows:
-        violations.add(0, "an array with at least one object", rows)
+        problems.add(0, "an array with at least one object", rows)
     for number, row in enumerate(rows if isinstance(rows, list) else [], start=1):
         name, text = (row.get("id"), row.get(field)) if isinstance(row, dict) else (None, None)
         if not isinstance(name, str) or not isinstance(text, str) or name in texts:
-            violations.add(0, f"entry {number} with `id`, each once, and `{field}`", row)
+            problems.add(0, f"entry {number} with `id`, each once, and `{field}`", row)
         else:
             texts[name] = text
-    violations.raise_if_any()
+    problems.raise_if_any()
     return texts
 
 

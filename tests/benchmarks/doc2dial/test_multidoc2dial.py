@@ -238,7 +238,7 @@ BROKEN: list[tuple[str, str, Callable[[Any], object]]] = [
 
 
 @pytest.mark.parametrize(("expected", "name", "change"), BROKEN, ids=[expected for expected, _, _ in BROKEN])
-def test_a_broken_file_is_named_with_its_violations(
+def test_a_broken_file_is_named_with_its_problems(
     expected: str, name: str, change: Callable[[Any], object], copy: Path
 ) -> None:
     changed(copy, name, change)
@@ -248,7 +248,7 @@ def test_a_broken_file_is_named_with_its_violations(
     assert name.rpartition("/")[2] in str(caught.value)
 
 
-def test_every_violation_of_a_file_is_told_at_once(copy: Path) -> None:
+def test_every_problem_of_a_file_is_told_at_once(copy: Path) -> None:
     changed(copy, DIALOGUES, lambda c: [turn.pop("da") for turn in first_dialogue(c)["turns"]])
     with pytest.raises(BenchmarkFileError, match="10 errors"):
         multidoc2dial.load(copy)

@@ -192,7 +192,7 @@ BROKEN: dict[str, tuple[Callable[[dict[str, Any]], object], tuple[str, ...]]] = 
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_broken_file_is_named_with_its_violation(tmp_path: Path, name: str) -> None:
+def test_a_broken_file_is_named_with_its_problem(tmp_path: Path, name: str) -> None:
     change, expected = BROKEN[name]
     whole = content()
     change(whole)
@@ -215,7 +215,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
     assert "ragtasks fetch mtrag --group evaluations" in str(caught.value)
 
 
-def test_all_violations_are_listed_at_once(tmp_path: Path) -> None:
+def test_all_problems_are_listed_at_once(tmp_path: Path) -> None:
     whole = content()
     notes(whole).pop("rb_agg")
     notes(whole).pop("faithfulness")

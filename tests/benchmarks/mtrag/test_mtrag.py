@@ -244,7 +244,7 @@ def _put(key: str, value: object) -> Callable[[dict[str, Any]], object]:
 
 
 PASSAGE = {"document_id": "p-0-1", "text": "Words."}
-VIOLATIONS = {
+PROBLEMS = {
     "no task_id": (_drop("task_id"), "`task_id` such as"),
     "odd task_id": (_put("task_id", 7), "`task_id` such as"),
     "other turn": (_put("turn", "99"), "`turn` 3 as in the task id, found '99'"),
@@ -274,7 +274,7 @@ VIOLATIONS = {
 }
 
 
-@pytest.mark.parametrize(("change", "expected"), VIOLATIONS.values(), ids=VIOLATIONS)
+@pytest.mark.parametrize(("change", "expected"), PROBLEMS.values(), ids=PROBLEMS)
 def test_a_bad_field_is_named_with_line_and_task(
     root: Path, change: Callable[[dict[str, Any]], object], expected: str
 ) -> None:
@@ -285,7 +285,7 @@ def test_a_bad_field_is_named_with_line_and_task(
     assert ("line 3: " if "`task_id` such as" in expected else f"line 3 ({task_id}): ") in text
 
 
-def test_violations_of_several_lines_come_together(root: Path) -> None:
+def test_problems_of_several_lines_come_together(root: Path) -> None:
     def break_three(rows: Rows) -> None:
         rows[0].pop("targets")
         rows[0]["Answerability"] = ["MAYBE"]
@@ -298,7 +298,7 @@ def test_violations_of_several_lines_come_together(root: Path) -> None:
     assert "line 6 (" in text
 
 
-def test_a_long_list_of_violations_is_cut_and_counted(root: Path) -> None:
+def test_a_long_list_of_problems_is_cut_and_counted(root: Path) -> None:
     rewrite(root, lambda rows: [row.pop("targets") for row in rows])
     text = message_of(root)
     assert text.count("\n  line ") == 20
@@ -362,7 +362,7 @@ def test_contexts_must_cover_exactly_the_tasks_of_their_setting(root: Path, sett
 
 
 @pytest.mark.parametrize("setting", RETRIEVED)
-def test_contexts_with_violations_are_refused_together(root: Path, setting: Setting) -> None:
+def test_contexts_with_problems_are_refused_together(root: Path, setting: Setting) -> None:
     def break_three(rows: Rows) -> None:
         rows.append(rows[0])
         rows[1]["contexts"] = [PASSAGE, PASSAGE]

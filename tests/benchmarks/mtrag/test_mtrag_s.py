@@ -102,7 +102,7 @@ def test_a_passage_that_stands_twice_in_a_list_is_one(sample: Benchmark) -> None
     assert [item.text for item in task.references] == [twice["contexts"][0]["text"]]
 
 
-def test_one_id_with_two_texts_is_a_violation(changed: Callable[..., Path]) -> None:
+def test_one_id_with_two_texts_is_a_problem(changed: Callable[..., Path]) -> None:
     def edit(rows: list[dict[str, Any]]) -> None:
         rows[2]["contexts"] = [{**rows[2]["contexts"][0], "text": text} for text in ("one", "two")]
 
@@ -110,7 +110,7 @@ def test_one_id_with_two_texts_is_a_violation(changed: Callable[..., Path]) -> N
         load(changed(edit))
 
 
-def test_every_violation_is_named_with_its_line(changed: Callable[..., Path]) -> None:
+def test_every_problem_is_named_with_its_line(changed: Callable[..., Path]) -> None:
     def edit(rows: list[dict[str, Any]]) -> None:
         rows[0]["Answerability"] = ["VAGUE"]
         rows[1]["contexts"] = None
@@ -127,7 +127,7 @@ def test_every_violation_is_named_with_its_line(changed: Callable[..., Path]) ->
     assert "ragtasks fetch mtrag_s" in text
 
 
-def test_another_number_of_conversations_is_a_violation(changed: Callable[..., Path]) -> None:
+def test_another_number_of_conversations_is_a_problem(changed: Callable[..., Path]) -> None:
     def edit(rows: list[dict[str, Any]]) -> None:
         rows[-1] |= {"conversation_id": "f" * 32, "task_id": "f" * 32 + "<::>4"}
 

@@ -36,7 +36,7 @@ def test_the_target_is_the_reply_that_gives_the_official_rewrite(contract: Contr
     assert [task.task_id for task in chosen.tasks] == [t.task_id for t in sample.tasks if t.task_id in judged]
     for task in chosen.tasks:
         reading = read_reply(contract, task.target, task.question)
-        assert not reading.violation
+        assert not reading.problem
         assert reading.query == task.extra["rewrite"] == official[task.task_id]
 
 

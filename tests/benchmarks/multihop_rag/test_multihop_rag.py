@@ -241,7 +241,7 @@ def test_a_file_that_is_no_array_is_named(tmp_path: Path, content: bytes) -> Non
 
 
 @pytest.mark.parametrize("file", [QUERIES, CORPUS])
-def test_other_counts_than_expected_are_a_violation(changed: Change, file: str) -> None:
+def test_other_counts_than_expected_are_a_problem(changed: Change, file: str) -> None:
     with pytest.raises(BenchmarkFileError, match=r"expected (12 articles, found 11|queries by type)"):
         load(changed(file, lambda items: items.pop(0)))
 

@@ -64,7 +64,7 @@ def test_a_broken_line_is_named(tmp_path: Path, row: Any, said: str) -> None:
     assert ": 1 error\n" in str(error.value)
 
 
-def test_all_violations_of_a_file_are_told_at_once(tmp_path: Path) -> None:
+def test_all_problems_of_a_file_are_told_at_once(tmp_path: Path) -> None:
     with pytest.raises(BenchmarkFileError) as error:
         read_nuggets(written(tmp_path, {"qid": "1"}, "{", {"qid": "3", "nuggets": [{"text": "a"}, {}]}))
     assert ": 4 errors\n" in str(error.value)

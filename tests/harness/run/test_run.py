@@ -283,7 +283,7 @@ def assert_one_line(done: CommandResult, message: str) -> None:
         (["--config", "none.yaml"], "--config: .*none.yaml"),
     ],
 )
-def test_a_common_violation_is_one_line(
+def test_a_common_problem_is_one_line(
     arguments: list[str], message: str, command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -307,7 +307,7 @@ def test_broken_json_is_one_line_that_does_not_show_it(arguments: list[str], com
     assert "Traceback" not in done.err
 
 
-def test_the_traceback_of_a_violation_is_there_at_the_harnesses_debug_level(
+def test_the_traceback_of_a_problem_is_there_at_the_harnesses_debug_level(
     command: Command, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG", "lm_eval")

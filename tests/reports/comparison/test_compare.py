@@ -118,7 +118,7 @@ def test_an_evaluation_without_a_metric_has_no_column_of_it() -> None:
     assert pairs(*judged, evaluation("c"), metrics=["rb_llm"]) == [("reference", "rb_llm", "a", "b")]
 
 
-def test_violations_are_answered() -> None:
+def test_problems_are_answered() -> None:
     both = [evaluation("a"), evaluation("b")]
     with pytest.raises(ConfigurationError, match="unknown metric 'rouge': did you mean 'rouge_l'"):
         compare_evaluations(both, metrics=["rouge"])

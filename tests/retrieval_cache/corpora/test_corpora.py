@@ -198,7 +198,7 @@ def test_a_broken_line_is_named(tmp_path: Path, broken: bytes, expected: str) ->
         survey_corpus(location)
 
 
-def test_all_violations_are_in_one_error_and_no_passage_follows_the_first(tmp_path: Path) -> None:
+def test_all_problems_are_in_one_error_and_no_passage_follows_the_first(tmp_path: Path) -> None:
     location = write(tmp_path / "c.jsonl", b'{"_id": "a", "text": "t"}\nx\n{"_id": "b", "text": "t"}\n{}\n')
     passages = read_corpus(location)
     assert next(passages).passage_id == "a"
@@ -208,7 +208,7 @@ def test_all_violations_are_in_one_error_and_no_passage_follows_the_first(tmp_pa
     assert "line 4: no id" in str(error.value)
 
 
-def test_a_corpus_of_violations_is_not_read_to_its_end(tmp_path: Path) -> None:
+def test_a_corpus_of_problems_is_not_read_to_its_end(tmp_path: Path) -> None:
     with pytest.raises(BenchmarkFileError, match=r"line 20: no id[^\n]*\n    and perhaps more") as error:
         list(read_corpus(write(tmp_path / "c.jsonl", b"{}\n" * 500)))
     assert "line 21" not in str(error.value)

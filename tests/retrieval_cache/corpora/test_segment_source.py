@@ -70,7 +70,7 @@ def opened(shards: Path, named: Iterable[str], **options: Any) -> SegmentSource:
     return SegmentSource(str(shards), frozenset(named), lambda key: shards.parent / "kept" / key, **options)
 
 
-def violation_of(shards: Path, named: Iterable[str]) -> str:
+def problem_of(shards: Path, named: Iterable[str]) -> str:
     with pytest.raises(BenchmarkFileError) as error:
         list(opened(shards, named).passages())
     return str(error.value)
@@ -186,14 +186,14 @@ def test_memory_does_not_grow_with_the_source(tmp_path: Path) -> None:
 
 def test_missing_segments_are_all_listed(shards: Path) -> None:
     missing = [segment_id(number) for number in range(100, 150)]
-    message = violation_of(shards, [segment_id(3), *missing])
+    message = problem_of(shards, [segment_id(3), *missing])
     assert "50 of 51 segments are missing" in message
     assert all(name in message for name in missing)
     assert "the source that the run was made over" in message
 
 
 def test_a_source_of_something_else_is_told_shortly(shards: Path) -> None:
-    message = violation_of(shards, [f"other{number}" for number in range(5000)])
+    message = problem_of(shards, [f"other{number}" for number in range(5000)])
     assert "none of the 5000 segments" in message
     assert len(message) < 600
 
@@ -201,7 +201,7 @@ def test_a_source_of_something_else_is_told_shortly(shards: Path) -> None:
 def test_a_segment_that_stands_twice_is_named_by_both_places(tmp_path: Path) -> None:
     first = [segment(1), segment(2), segment(1)]
     shards = write_shards(tmp_path / "source", [lines_of(first), lines_of([segment(5), segment(2)])])
-    message = violation_of(shards, [segment_id(1), segment_id(2)])
+    message = problem_of(shards, [segment_id(1), segment_id(2)])
     assert f"segmented_00.json.gz, line 3: the id {segment_id(1)!r} once more; first at {shards}" in message
     assert f"segmented_01.json.gz, line 2: the id {segment_id(2)!r} once more" in message
     assert [item.passage_id for item in opened(shards, [segment_id(5)]).passages()] == [segment_id(5)]
@@ -223,17 +223,17 @@ def test_a_segment_that_stands_twice_is_named_by_both_places(tmp_path: Path) -> 
 def test_broken_lines_are_named(tmp_path: Path, broken: bytes, expected: str) -> None:
     good = [lines_of([segment(number)]) for number in range(3)]
     shards = write_shards(tmp_path / "source", [lines_of([segment(9)]), b"".join(good) + broken])
-    assert f"segmented_01.json.gz, {expected}" in violation_of(shards, [segment_id(3)])
+    assert f"segmented_01.json.gz, {expected}" in problem_of(shards, [segment_id(3)])
 
 
-def test_violations_of_all_shards_are_in_one_error_and_good_shards_are_kept(
+def test_problems_of_all_shards_are_in_one_error_and_good_shards_are_kept(
     shards: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     corrupt, other = shards / "segmented_00.json.gz", shards / "segmented_02.json.gz"
     whole = {path: path.read_bytes() for path in (corrupt, other)}
     corrupt.write_bytes(whole[corrupt][:60])
     other.write_bytes(b"\x00" * 40)
-    message = violation_of(shards, [segment_id(3), segment_id(17)])
+    message = problem_of(shards, [segment_id(3), segment_id(17)])
     assert f"{corrupt}, line" in message
     assert f"{other}, line 1: the file cannot be read on" in message
     assert "fetch broken shards anew" in message
@@ -248,12 +248,12 @@ def test_violations_of_all_shards_are_in_one_error_and_good_shards_are_kept(
 def test_a_shard_without_its_end_is_noticed(shards: Path, n_lost: int) -> None:
     shard = shards / "segmented_01.json.gz"
     shard.write_bytes(shard.read_bytes()[:-n_lost])
-    assert f"{shard}, line " in violation_of(shards, [segment_id(3)])
+    assert f"{shard}, line " in problem_of(shards, [segment_id(3)])
 
 
-def test_a_shard_full_of_violations_ends_early(tmp_path: Path) -> None:
+def test_a_shard_full_of_problems_ends_early(tmp_path: Path) -> None:
     shards = write_shards(tmp_path / "source", [b"x\n" * 5000])
-    message = violation_of(shards, [segment_id(3)])
+    message = problem_of(shards, [segment_id(3)])
     assert "line 20: not JSON" in message
     assert "line 21" not in message
     assert "perhaps more" in message

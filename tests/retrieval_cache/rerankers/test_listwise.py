@@ -262,7 +262,7 @@ def test_every_option_but_the_limit_and_the_address_decides() -> None:
         ("m,base_url=localhost", "must begin with http"),
     ],
 )
-def test_violations_are_named(options: str, message: str) -> None:
+def test_problems_are_named(options: str, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         parse(f"rerank(bm25,listwise:{options})")
 

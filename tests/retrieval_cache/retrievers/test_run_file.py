@@ -85,7 +85,7 @@ def test_the_name_says_the_file_and_the_key_its_content(tmp_path: Path) -> None:
         (["c::1 Q0 a 1 2 t", "c<::>1 Q0 a 1 2 t"], "two spellings"),
     ],
 )
-def test_violations_of_a_trec_run_are_named(tmp_path: Path, lines: list[str], message: str) -> None:
+def test_problems_of_a_trec_run_are_named(tmp_path: Path, lines: list[str], message: str) -> None:
     with pytest.raises(CacheError, match=message):
         read_run(file_with(tmp_path, *lines))
 
@@ -103,7 +103,7 @@ def test_violations_of_a_trec_run_are_named(tmp_path: Path, lines: list[str], me
         ([row("c::1"), row(3), "no json"], r"2 errors(.|\n)*line 2.*task_id 3(.|\n)*line 3"),
     ],
 )
-def test_violations_of_official_rows_are_named(tmp_path: Path, rows: list[object], message: str) -> None:
+def test_problems_of_official_rows_are_named(tmp_path: Path, rows: list[object], message: str) -> None:
     with pytest.raises(CacheError, match=message):
         read_run(file_with(tmp_path, *rows))
 

@@ -19,17 +19,17 @@ REQUIRED = {
 
 def rejections(content: bytes, mode: str, input_ids: list[str], name: str = "file.jsonl") -> list[str]:
     """Return what the official side objects to, or stops at; [] for a file that it takes."""
-    violations = [] if name.endswith(".jsonl") else ["name"]
-    violations += ["size"] if len(content) > LIMIT else []
+    problems = [] if name.endswith(".jsonl") else ["name"]
+    problems += ["size"] if len(content) > LIMIT else []
     ids = []
     try:
         for line in io.TextIOWrapper(io.BytesIO(content), encoding="utf-8"):
             if line.strip():
-                violations += _row(line.strip(), mode, ids)
+                problems += _row(line.strip(), mode, ids)
     except (ValueError, AttributeError, RecursionError) as error:
-        return [*violations, f"stopped: {error!r}"]
-    violations += ["number of tasks"] if len(ids) != len(input_ids) else []
-    return violations + [f"task {task_id}" for task_id in set(ids) ^ set(input_ids)]
+        return [*problems, f"stopped: {error!r}"]
+    problems += ["number of tasks"] if len(ids) != len(input_ids) else []
+    return problems + [f"task {task_id}" for task_id in set(ids) ^ set(input_ids)]
 
 
 def _row(line: str, mode: str, ids: list[str]) -> list[str]:
@@ -39,17 +39,17 @@ def _row(line: str, mode: str, ids: list[str]) -> list[str]:
         return ["json"]
     if isinstance(row.get("task_id"), str):
         ids.append(row["task_id"])
-    violations = [name for name, kind in REQUIRED[mode].items() if not isinstance(row.get(name), kind)]
+    problems = [name for name, kind in REQUIRED[mode].items() if not isinstance(row.get(name), kind)]
     contexts = row.get("contexts")
     if isinstance(contexts, list):
-        violations += ["more than ten"] if len(contexts) > 10 else []
-        violations += [f"context {item!r}" for item in contexts if not _is_context(item)]
+        problems += ["more than ten"] if len(contexts) > 10 else []
+        problems += [f"context {item!r}" for item in contexts if not _is_context(item)]
     answers = row.get("predictions") if mode != "A" else []
     if isinstance(answers, list):
-        violations += [
+        problems += [
             f"prediction {a!r}" for a in answers if not (isinstance(a, dict) and isinstance(a.get("text"), str))
         ]
-    return violations
+    return problems
 
 
 def _is_context(item: Any) -> bool:

@@ -52,7 +52,7 @@ def checked(content: bytes, letter: str, name: str = "file.jsonl", n_bytes: int 
     return check_lines(lines, name, SubmissionTask(letter), AGAINST, n_bytes=size)
 
 
-def violations(report: Report) -> Found:
+def problems(report: Report) -> Found:
     return {(item.line, item.rule) for item in report.findings if item.severity is not Severity.NOTE}
 
 
@@ -117,7 +117,7 @@ def swap_case(rows: Rows) -> None:
     rows[2]["collection"] = rows[2].pop("Collection")
 
 
-def violations_in_two_lines(rows: Rows) -> None:
+def problems_in_two_lines(rows: Rows) -> None:
     rows[0]["Collection"] = 1
     rows[4]["contexts"][0]["score"] = "x"
 
@@ -207,7 +207,7 @@ BROKEN = [
     Broken("message without text", "B", at("input.0.text", ...), {(3, "message")}),
     Broken("message is a text", "C", at("input.0", "hello"), {(3, "message")}),
     # Two at once.
-    Broken("two lines", "A", violations_in_two_lines, {(1, "field_type"), (5, "score")}),
+    Broken("two lines", "A", problems_in_two_lines, {(1, "field_type"), (5, "score")}),
 ]
 
 
@@ -217,10 +217,10 @@ def test_a_broken_file_is_caught_by_line_and_graded_as_the_official_checker_does
     broken.change(rows)
     content = b"".join(lines_of(rows))
     report = checked(content, broken.letter)
-    assert violations(report) == broken.found
+    assert problems(report) == broken.found
     assert report.passes is False
-    has_violation = any(finding.severity is Severity.VIOLATION for finding in report.findings)
-    assert has_violation == bool(rejections(content, broken.letter, INPUT_IDS))
+    has_problem = any(finding.severity is Severity.PROBLEM for finding in report.findings)
+    assert has_problem == bool(rejections(content, broken.letter, INPUT_IDS))
 
 
 def raw(number: int, change: Callable[[bytes], bytes]) -> bytes:
@@ -256,7 +256,7 @@ def raw(number: int, change: Callable[[bytes], bytes]) -> bytes:
 def test_lines_that_hold_no_sound_object(change: Callable[[bytes], bytes], rule: str, task_is_lost: bool) -> None:
     content = raw(4, change)
     report = checked(content, "A")
-    assert violations(report) == {(4, rule), *([MISSING] if task_is_lost else [])}
+    assert problems(report) == {(4, rule), *([MISSING] if task_is_lost else [])}
     objections = rejections(content, "A", INPUT_IDS)
     assert bool(objections) == task_is_lost
     (consequence,) = (item.consequence for item in report.findings if item.line)
@@ -275,14 +275,14 @@ def test_there_are_at_least_forty_broken_files_and_every_rule_is_broken_in_one()
 
 def test_the_name_and_the_size_of_a_file() -> None:
     content = b"".join(lines_of(valid("A")))
-    assert violations(checked(content, "A", name="file.json")) == {(0, "file_name")}
+    assert problems(checked(content, "A", name="file.json")) == {(0, "file_name")}
     assert rejections(content, "A", INPUT_IDS, name="file.json") == ["name"]
-    assert violations(checked(content, "A", n_bytes=MAX_BYTES + 1)) == {(0, "file_size")}
-    assert violations(checked(content, "A", n_bytes=MAX_BYTES)) == set()
+    assert problems(checked(content, "A", n_bytes=MAX_BYTES + 1)) == {(0, "file_size")}
+    assert problems(checked(content, "A", n_bytes=MAX_BYTES)) == set()
     assert rejections(content + b" " * MAX_BYTES, "A", INPUT_IDS) == ["size"]
 
 
-def test_line_ends_and_blank_lines_are_no_violations() -> None:
+def test_line_ends_and_blank_lines_are_no_problems() -> None:
     lines = [line.strip() for line in lines_of(valid("C"))]
     ends = b"\r\n".join(lines) + b"\r\n\r\n \n"
     # Officially a line is stripped as text: of more than the white space of ASCII.
@@ -303,12 +303,12 @@ def test_lines_that_carriage_returns_end_are_lines_and_one_warning(last: bytes) 
     assert rejections(content, "B", INPUT_IDS) == []
 
 
-def test_a_violation_between_carriage_returns_is_found_in_its_line() -> None:
+def test_a_problem_between_carriage_returns_is_found_in_its_line() -> None:
     lines = [line.strip() for line in lines_of(valid("A"))]
     lines[2] = lines[2][:-3]
     report = checked(b"\r".join(lines), "A")
-    assert violations(report) == {(0, "carriage_returns"), (3, "json"), MISSING}
-    assert violations(checked(b"\r" + b"\n".join([*lines[:2], lines[3] + b"\r", *lines[4:]]), "A")) == {MISSING}
+    assert problems(report) == {(0, "carriage_returns"), (3, "json"), MISSING}
+    assert problems(checked(b"\r" + b"\n".join([*lines[:2], lines[3] + b"\r", *lines[4:]]), "A")) == {MISSING}
 
 
 @pytest.mark.parametrize("field", ["turn", "Collection", "conversation_id", "further"])
@@ -352,7 +352,7 @@ def test_without_an_input_ids_are_not_compared_and_collections_only_by_name() ->
     rows = valid("A")[:2]
     rows[0]["Collection"] = "wikipedia"
     report = check_lines(lines_of(rows), "f.jsonl", SubmissionTask.A, Against(unchecked=("ids",)), n_bytes=1)
-    assert violations(report) == {(1, "collection")}
+    assert problems(report) == {(1, "collection")}
     assert list(render_text(report))[-1] == "  not checked: ids"
 
 
@@ -361,13 +361,13 @@ def test_a_report_says_line_task_expected_and_found_and_as_json_the_same() -> No
     rows[1]["contexts"][0]["score"] = "high"
     report = checked(b"".join(lines_of(rows)), "A")
     head, line = render_text(report)
-    assert head == "file.jsonl: task A, 6 tasks: 1 violations, 0 warnings, 0 notes"
+    assert head == "file.jsonl: task A, 6 tasks: 1 problems, 0 warnings, 0 notes"
     assert line == (
-        f'  line 2 ({INPUT_IDS[1]}): violation score: expected a number as contexts[0].score, found "high" '
+        f'  line 2 ({INPUT_IDS[1]}): problem score: expected a number as contexts[0].score, found "high" '
         "[the official checker rejects it]"
     )
     content = json.loads(json.dumps(render_json(report)))
-    assert (content["passes"], content["counts"]) == (False, {"violation": 1, "warning": 0, "note": 0})
+    assert (content["passes"], content["counts"]) == (False, {"problem": 1, "warning": 0, "note": 0})
     assert content["findings"][0]["line"] == 2
 
 
@@ -380,7 +380,7 @@ def test_a_report_keeps_to_its_lines_and_shows_values_as_values() -> None:
     assert all(line.isprintable() for line in lines)
     assert any('score, found "no such field" [' in line for line in lines)
     assert any(r'found "no \u001b[31m\ud800" [' in line for line in lines)
-    assert any(r"line 3 (line\nbreak\ud800line\nbreak" in line and "...): violation" in line for line in lines)
+    assert any(r"line 3 (line\nbreak\ud800line\nbreak" in line and "...): problem" in line for line in lines)
 
 
 def test_a_changed_text_of_a_given_context_is_shown_from_where_it_differs() -> None:
@@ -421,7 +421,7 @@ def test_the_official_sample_is_sound_as_task_b(mtrag_root: Path) -> None:
     inputs = read_inputs(folder / "taskb_input.jsonl")
     report = check_file(folder / "responses-10.jsonl", SubmissionTask.B, Against(inputs))
     assert report.n_rows == 10
-    assert violations(report) == set()
+    assert problems(report) == set()
     notes = [(item.line, item.rule) for item in report.findings if item.severity is Severity.NOTE]
     assert notes == [(n, "scores_unordered") for n in (5, 8, 10)]
     content = (folder / "responses-10.jsonl").read_bytes()
@@ -432,15 +432,15 @@ def test_the_official_sample_spells_collection_so_that_task_c_rejects_it(mtrag_r
     folder = mtrag_root / "scripts/evaluation/sample_data"
     inputs = read_inputs(folder / "taskac_input.jsonl")
     report = check_file(folder / "responses-10.jsonl", SubmissionTask.C, Against(inputs))
-    assert violations(report) == {(n, "required_field") for n in range(1, 11)}
+    assert problems(report) == {(n, "required_field") for n in range(1, 11)}
     content = (folder / "responses-10.jsonl").read_bytes()
     assert len(rejections(content, "C", [given.task_id for given in inputs.values()])) == 10
 
 
-def test_mtrag_un_s_own_reference_file_has_the_1187_violations_that_are_found_officially(mtrag_root: Path) -> None:
+def test_mtrag_un_s_own_reference_file_has_the_1187_problems_that_are_found_officially(mtrag_root: Path) -> None:
     path = mtrag_root / "mtragun-human/generation_tasks/reference.jsonl"
     inputs = benchmark_inputs(load(mtrag_root))
     report = check_file(path, SubmissionTask.A, Against(inputs))
-    violations = Counter(item.rule for item in report.findings if item.severity is Severity.VIOLATION)
-    assert violations == {"score": 1180, "too_many_contexts": 7}
+    problems = Counter(item.rule for item in report.findings if item.severity is Severity.PROBLEM)
+    assert problems == {"score": 1180, "too_many_contexts": 7}
     assert len(rejections(path.read_bytes(), "A", [given.task_id for given in inputs.values()])) == 1187

@@ -1,4 +1,4 @@
-"""Whatever a file holds, `ragtasks check` ends with a verdict: no crash, a line and a rule with every violation."""
+"""Whatever a file holds, `ragtasks check` ends with a verdict: no crash, a line and a rule with every problem."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BENCHMARK = sample()
 INPUTS = dict([pair for pair in benchmark_inputs(BENCHMARK).items() if pair[1].contexts][:2])
 IDS = [task.task_id for task in INPUTS.values()]
 HERE = "@here@"
-LINE = re.compile(r"  (?:file|line \d+)(?: \(.+\))?: (violation|warning) (\w+): expected .+, found .+ \[.+\]")
+LINE = re.compile(r"  (?:file|line \d+)(?: \(.+\))?: (problem|warning) (\w+): expected .+, found .+ \[.+\]")
 NOTE = re.compile(r"  (note) (\w+): \d+ times \(line \d+(?:, \d+)*(?:, \.\.\.)?\); the first: .+ \[.+\]")
 UNCHECKED = "  not checked: whether documents exist: name a --benchmark whose corpora are here"
 
@@ -95,18 +95,18 @@ def rules_broken(content: bytes, letter: str, input_file: Path, capsys: pytest.C
     assert printed.err == ""
     head, *lines, last = printed.out.split("\n")[:-1]
     assert last == UNCHECKED
-    violations = [match for line in lines if (match := LINE.fullmatch(line) or NOTE.fullmatch(line))]
-    assert len(violations) == len(lines), lines
+    problems = [match for line in lines if (match := LINE.fullmatch(line) or NOTE.fullmatch(line))]
+    assert len(problems) == len(lines), lines
     assert all(map(str.isprintable, lines))
-    graded = [match[1] for match in violations]
-    n_violations, n_warnings = graded.count("violation"), graded.count("warning")
+    graded = [match[1] for match in problems]
+    n_problems, n_warnings = graded.count("problem"), graded.count("warning")
     assert re.fullmatch(
-        rf"file\.jsonl: task {letter}, \d+ tasks: {n_violations} violations, {n_warnings} warnings, .*", head
+        rf"file\.jsonl: task {letter}, \d+ tasks: {n_problems} problems, {n_warnings} warnings, .*", head
     )
-    assert (stop.value.code or 0) == int(bool(n_violations + n_warnings))
+    assert (stop.value.code or 0) == int(bool(n_problems + n_warnings))
     objections = rejections(content, letter, IDS)
-    assert bool(n_violations) == bool(objections)
-    rules = {match[2] for match in violations}
+    assert bool(n_problems) == bool(objections)
+    rules = {match[2] for match in problems}
     if "line_end" not in rules:  # what the parts of such a line are officially is not told
         assert any("stops at it]" in line for line in lines) == any(item.startswith("stopped") for item in objections)
     return rules

@@ -105,7 +105,7 @@ def test_a_right_file_has_no_remarks_and_a_missing_topic_is_a_warning() -> None:
     assert [text for _, is_error, text in remarks("", "  ") if is_error] == ["at least one answer, not none"]
 
 
-def test_every_violation_of_a_line_and_a_file_is_told() -> None:
+def test_every_problem_of_a_line_and_a_file_is_told() -> None:
     twice = row("2024-2", references=[IDS[0], IDS[0], "x"], topic="no", answer=sentence(citations=[5, 6]))
     assert len([1 for _, is_error, _ in remarks("{", twice, row(run_id="b")) if is_error]) == 1 + 5 + 1
 
