@@ -18,6 +18,7 @@ INSTEAD = {
     "shelf": "text store",
     "slip": "error or problem",
     "torn": "corrupt",
+    "violation": "problem",
 }
 # A figure of a paper has a number; matplotlib calls its canvas one; refusals may name what they lack in these words.
 ALLOWED = re.compile(
