@@ -61,7 +61,7 @@ def decide(visitor: Visitor, number: int, choice: str, **fields: str) -> Any:
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from ragtasks.arena.votes import VoteStore
+from ragtasks.arena.store import VoteStore
 from ragtasks.arena.web._review import ReviewDesk
 from ragtasks.synthesis import read_pairs
 folder = Path(sys.argv[1])

@@ -340,7 +340,7 @@ import os, random, signal, sys, time
 from pathlib import Path
 from ragtasks.records import Passage
 from retrieval_cache.retrievers._dense import DenseRetriever
-from retrieval_cache.retrievers._dense import _vectors
+from retrieval_cache.retrievers import _vectors
 import sentence_transformers  # once, before the children: it takes most of a start
 
 _vectors._SAVE_SECONDS = 0.0
