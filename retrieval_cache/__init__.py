@@ -18,6 +18,7 @@ __all__ = [
     "DenseRetriever",
     "Place",
     "Queries",
+    "RayBertScorer",
     "Recipe",
     "Retriever",
     "Rewriter",
@@ -91,6 +92,7 @@ _HOMES = {
         "sentence_windows",
     ),
     "engines": ("encoding_workers",),
+    "engines.ray_bert": ("RayBertScorer",),
     "evaluation": ("render_report",),
     "indexes": ("domain_retriever",),
     "judging": (
@@ -171,6 +173,7 @@ if TYPE_CHECKING:
         sentence_windows,
     )
     from retrieval_cache.engines import encoding_workers
+    from retrieval_cache.engines.ray_bert import RayBertScorer
     from retrieval_cache.evaluation import render_report
     from retrieval_cache.indexes import domain_retriever
     from retrieval_cache.judging import judge_files, pairs_of_benchmark, pairs_of_files, ranking_named

@@ -40,10 +40,9 @@ from ragtasks.metrics import (
 from ragtasks.progress import progress_bars
 from ragtasks.records import Response, Score
 from ragtasks.scoring._failures import record_failure, survive
-from ragtasks.scoring._ray_bert import RayBertScorer
 from ragtasks.scoring._retrieval import CorpusSearch
 from ragtasks.suites import ScoringInputs, Suite, suite_named
-from retrieval_cache import encoding_workers
+from retrieval_cache import RayBertScorer, encoding_workers
 
 _LOGGER = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from ragtasks.config import EvaluationConfig
 from ragtasks.errors import ConfigurationError
 from ragtasks.metrics import BertScorer, resolve_encoder
 from ragtasks.scoring import ResponseScorer
-from ragtasks.scoring._ray_bert import RayBertScorer
+from retrieval_cache import RayBertScorer
 
 pytest.importorskip("ray")
 
@@ -29,7 +29,7 @@ PAIRS = [(one, other) for one in SENTENCES for other in SENTENCES[:4]] + [("word
 
 
 def test_scores_are_those_of_one_process_though_a_node_dies(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ragtasks.scoring._ray_bert._RUN", 8)
+    monkeypatch.setattr("retrieval_cache.engines.ray_bert._RUN", 8)
     spec, told = resolve_encoder("minilm"), list[tuple[int, int]]()
 
     def tell(done: int, of: int) -> None:

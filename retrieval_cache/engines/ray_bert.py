@@ -12,7 +12,7 @@ from typing import Any
 
 from ragtasks.errors import RagtasksError
 from ragtasks.metrics import BertScore, BertScorer, EmbeddingCache, EncoderSpec
-from retrieval_cache import encoding_workers
+from retrieval_cache.engines._ray_encoding import encoding_workers
 
 _RUN = 128
 """Pairs that a worker gets at once: a dozen responses with their passages."""
