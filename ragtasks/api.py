@@ -41,7 +41,7 @@ from ragtasks.reports.comparison import compare_evaluations, render_comparisons
 from ragtasks.reports.rendering import Format, render
 from ragtasks.reports.tables import overview_sections
 from ragtasks.results import (
-    OWN_CONTEXTS,
+    CONTEXTS_OF_FILE,
     AnswerReader,
     Evaluation,
     GivenAnswer,
@@ -196,7 +196,7 @@ Answers = Mapping[str, str | Mapping[str, Any]] | Iterable[Mapping[str, Any]]
 """Task id -> text or record, or records."""
 
 _NOT_GIVEN = "none was given"
-_MOST_SHOWN = 20
+_MAX_LISTED = 20
 
 
 class ScoringError(RagtasksError):
@@ -259,7 +259,7 @@ def score(
         texts,
         [result.notes for result in scored],
         setting=chosen,
-        benchmark=benchmark.source if config.run in {OFFICIAL, OWN_CONTEXTS} else None,
+        benchmark=benchmark.source if config.run in {OFFICIAL, CONTEXTS_OF_FILE} else None,
     )
     samples = [scored_row({"doc": doc}, result) for doc, result in zip(docs, scored, strict=True)]
     provenance = _provenance(benchmark, config, scorer)
@@ -313,7 +313,7 @@ def _provenance(benchmark: LoadedBenchmark, config: EvaluationConfig, scorer: Re
 
 def _label(name: str, config: EvaluationConfig) -> str:
     """Return the system's name with the run that it was given, where that is a stored one, as `read_results` has it."""
-    return name if config.run in {OFFICIAL, OWN_CONTEXTS} else f"{name} (run {config.run})"
+    return name if config.run in {OFFICIAL, CONTEXTS_OF_FILE} else f"{name} (run {config.run})"
 
 
 def _local_judge(config: EvaluationConfig) -> Callable[[HarnessModel], Client] | None:
@@ -346,13 +346,13 @@ def _record(task_id: str, value: object) -> Mapping[str, Any]:
 
 
 def _refused(benchmark: LoadedBenchmark, problems: Sequence[str]) -> ConfigurationError:
-    more = [f"and {len(problems) - _MOST_SHOWN} more"] if len(problems) > _MOST_SHOWN else []
+    more = [f"and {len(problems) - _MAX_LISTED} more"] if len(problems) > _MAX_LISTED else []
     return ConfigurationError(
         clear_error(
             "answers",
             where=f"to {benchmark.label}",
             expected="task id -> text, or records with `id`, `answer` and maybe `contexts`, each task once",
-            found="; ".join([*problems[:_MOST_SHOWN], *more]),
+            found="; ".join([*problems[:_MAX_LISTED], *more]),
             next_step="fix these; the ids are those of the benchmark's `tasks`",
         )
     )
@@ -726,11 +726,11 @@ def compare(a: Side, b: Side, *, metric: str | Sequence[str] = ()) -> Difference
         raise ConfigurationError("comparison: expected two of a kind, found a run and answers")
     first, second = ((side if isinstance(side, Results) else read_results(side)).evaluations for side in (a, b))
     shared = {item.model for item in first} & {item.model for item in second}
-    named = [*_told_apart(first, shared, "first"), *_told_apart(second, shared, "second")]
+    named = [*_with_place(first, shared, "first"), *_with_place(second, shared, "second")]
     return Differences(compare_evaluations(named, metrics=metrics), of_runs=False)
 
 
-def _told_apart(evaluations: Sequence[Evaluation], shared: set[str], place: str) -> Iterator[Evaluation]:
+def _with_place(evaluations: Sequence[Evaluation], shared: set[str], place: str) -> Iterator[Evaluation]:
     for item in evaluations:
         yield replace(item, model=f"{item.model} ({place})") if item.model in shared else item
 

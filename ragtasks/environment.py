@@ -72,7 +72,7 @@ def secret(name: str) -> str | None:
     return os.environ.get(name) or None
 
 
-def known_secrets() -> frozenset[str]:
+def environment_secrets() -> frozenset[str]:
     """Return what the environment's variables for keys hold: what may show in no message."""
     named = {value for name, value in os.environ.items() if name.upper().endswith(_SECRET_NAMES)}
     return frozenset(value for value in named if len(value) >= _SECRET_LENGTH)

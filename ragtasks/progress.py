@@ -34,7 +34,7 @@ def progress_bars(console: Console | None = None) -> Iterator[Callable[[str, int
     console = console or Console(stderr=True)
     lines: dict[str, _Line] = {}
     with (
-        _told_in_lines(console, lines),
+        _print_lines(console, lines),
         Bar(*_columns(console), console=console, disable=not console.is_terminal) as bar,
     ):
 
@@ -52,7 +52,7 @@ def progress_bars(console: Console | None = None) -> Iterator[Callable[[str, int
 
 
 @contextmanager
-def _told_in_lines(console: Console, lines: Mapping[str, _Line]) -> Iterator[None]:
+def _print_lines(console: Console, lines: Mapping[str, _Line]) -> Iterator[None]:
     """Print the unfinished lines once a minute while the block runs, then those with a note; nothing on a terminal."""
     if console.is_terminal:
         yield
@@ -114,14 +114,14 @@ class _Line:
     def draw(self) -> None:
         """Draw what was last told."""
         count, left = self._counts()
-        self.bar.update(self.row, completed=self.done, total=self.total, count=count, left=left, note=self._said())
+        self.bar.update(self.row, completed=self.done, total=self.total, count=count, left=left, note=self._note())
 
     def text(self) -> str:
         """Return the line for where nobody watches, with the time that it took so far."""
         took = timedelta(seconds=round(time.monotonic() - self.begun))
-        return "  ".join(filter(None, (self.name, *self._counts(), self._said(), str(took))))
+        return "  ".join(filter(None, (self.name, *self._counts(), self._note(), str(took))))
 
-    def _said(self) -> str:
+    def _note(self) -> str:
         return self.note or self._rate()
 
     def _rate(self) -> str:

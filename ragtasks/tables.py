@@ -101,7 +101,7 @@ def csv_text(text: str) -> str:
 # The one writer of Markdown tables: cells on one line, bars escaped, columns as wide as their widest cell.
 
 
-def shown(cell: Cell) -> str:
+def cell_text(cell: Cell) -> str:
     """Return a cell as people read it: three decimals, the interval, and what a mean covers where it is not all.
 
     Of an evaluation over fewer tasks than its setting has, the score says so.
@@ -131,7 +131,7 @@ def markdown_table(
     """Return the lines of a table."""
     lines: list[Sequence[Cell]] = [columns, *rows]
     flush = right or [not all(isinstance(row[place], str) for row in lines) for place in range(len(columns))]
-    texts = [[plain(shown(cell)).replace("|", "\\|") for cell in row] for row in lines]
+    texts = [[plain(cell_text(cell)).replace("|", "\\|") for cell in row] for row in lines]
     widths = [max(map(len, column)) if is_padded else 0 for column in zip(*texts, strict=True)]
     rules = [_rule(width, is_right and has_colons) for width, is_right in zip(widths, flush, strict=True)]
     rule = "|" + "|".join(rules if is_padded else [" --- "] * len(widths)) + "|"

@@ -163,7 +163,7 @@ def _refuse_half_characters(text: str, fields: Any) -> None:
 # A prompt without its passages would score as if the model had seen them.
 
 _ENVIRONMENT = ImmutableSandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-_MOST_SHOWN = 300
+_MAX_CHARACTERS = 300
 
 # What an expression of a template can end in, beside Jinja's own errors: `1 / 0`, `range(10 ** 9)`, `truncate(-5)`,
 # thirty loops in each other, a half of a surrogate pair, ...
@@ -189,7 +189,7 @@ def described(error: Exception) -> tuple[str, int | None]:
     """Return what an error of `fill_in` says, in one line, and the line of the template where one is known."""
     text = " ".join(f"{type(error).__name__}: {error}".split())
     line = error.lineno if isinstance(error, TemplateError) and hasattr(error, "lineno") else None
-    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}...", line
+    return text if len(text) <= _MAX_CHARACTERS else f"{text[:_MAX_CHARACTERS]}...", line
 
 
 @functools.lru_cache(maxsize=64)

@@ -29,7 +29,7 @@ NO_CODE: Mapping[str, bool] = {"trust_remote_code": False}
 _PICKLES = frozenset({".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle"})
 _NO_PICKLE = "openvino_model"  # numbers as they are, and no loader of ours opens them
 _WEIGHTS = "*.safetensors"
-_MOST_SHOWN = 200
+_MAX_CHARACTERS = 200
 
 
 @contextmanager
@@ -80,12 +80,12 @@ def _reason(error: Exception) -> str:
     told = next((line.strip() for line in lines if line.strip()), "")
     if "trust_remote_code" in str(error):
         return "it asks for Python of its own to be run, which is never done"
-    return f"{told[:_MOST_SHOWN]}" if told and isinstance(error, OSError | ValueError) else _with_kind(error, told)
+    return f"{told[:_MAX_CHARACTERS]}" if told and isinstance(error, OSError | ValueError) else _with_kind(error, told)
 
 
 def _with_kind(error: Exception, told: str) -> str:
     kind = type(error).__name__
-    return f"{kind}: {told[:_MOST_SHOWN]}" if told else kind
+    return f"{kind}: {told[:_MAX_CHARACTERS]}" if told else kind
 
 
 # Work on what others wrote, done by another process that cannot take all memory or run for ever.
@@ -113,7 +113,7 @@ class BoundedProcess:
         """Return what the worker makes of a JSON object."""
         asked = json.dumps(dict(question)).encode() + b"\n"
         with self._lock:
-            line = self._asked(asked)
+            line = self._exchange(asked)
             if not line.endswith(b"\n"):
                 self.close()
                 raise OutOfBoundsError(
@@ -122,7 +122,7 @@ class BoundedProcess:
         reply: dict[str, Any] = json.loads(line)
         return reply
 
-    def _asked(self, line: bytes) -> bytes:
+    def _exchange(self, line: bytes) -> bytes:
         if self._process is None:
             self._process = self._start()
         stdin, stdout = self._process.stdin, self._process.stdout

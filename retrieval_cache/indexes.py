@@ -64,8 +64,8 @@ def domain_retriever(
         raise ConfigurationError(f"retriever {retriever.name!r} has rankings of its own queries and finds no others")
     location = str(retrieval_side(benchmark.name).corpus_file(benchmark.root, domain))
 
-    def shown(what: str, done: int, total: int | None) -> None:
+    def report(what: str, done: int, total: int | None) -> None:
         progress(f"{domain}: {what}", done, total)
 
-    source = open_source(location, lambda: None, store.index_folder, shown)
-    return indexed(retriever, source, store, shown)
+    source = open_source(location, lambda: None, store.index_folder, report)
+    return indexed(retriever, source, store, report)

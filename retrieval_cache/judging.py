@@ -151,7 +151,7 @@ def _official(benchmark: Benchmark) -> Run:
 
 # What judges grade: questions with the passages that runs rank first for them, pooled over the runs.
 
-_MOST_SHOWN = 5
+_MAX_LISTED = 5
 
 
 def pairs_of_benchmark(benchmark: Benchmark, runs: Sequence[Run], depth: int) -> list[tuple[Task, Passage]]:
@@ -174,7 +174,7 @@ def pairs_of_benchmark(benchmark: Benchmark, runs: Sequence[Run], depth: int) ->
                 "passages to judge",
                 where=benchmark.label,
                 expected="the text of every passage that the runs rank",
-                found=f"none of {len(missing)}, such as {', '.join(missing[:_MOST_SHOWN])}",
+                found=f"none of {len(missing)}, such as {', '.join(missing[:_MAX_LISTED])}",
                 next_step="give the runs that were made over these corpora",
             )
         )

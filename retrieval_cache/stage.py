@@ -126,7 +126,7 @@ class _Work:
     def _source(self, domain: str) -> PassageSource:
         """Return where a domain's passages come from; errors of a corpus show here, before anything is indexed."""
         named = partial(self._named, domain)
-        return open_source(self._locations[domain], named, self._store.index_folder, self._shown(domain))
+        return open_source(self._locations[domain], named, self._store.index_folder, self._stage_progress(domain))
 
     def _named(self, domain: str) -> frozenset[str] | None:
         retriever = self._request.make_retriever()
@@ -139,7 +139,7 @@ class _Work:
         tasks = [task.task_id for task in self._benchmark.tasks if task.domain == domain]
         return [{name: part.texts[name] for name in tasks} for part in self._request.queries.searched]
 
-    def _shown(self, domain: str) -> Progress:
+    def _stage_progress(self, domain: str) -> Progress:
         return lambda what, done, total: self._progress(f"{domain}: {what}", done, total)
 
     def spec(self) -> dict[str, Any]:
@@ -174,9 +174,9 @@ class _Work:
         """Return what a retriever finds: for one query form as it is, for several fused by reciprocal rank."""
         forms, depth = self._texts(domain), self._request.depth
         if len(forms) == 1:
-            return searched(retriever, forms[0], depth, self._shown(domain))
+            return searched(retriever, forms[0], depth, self._stage_progress(domain))
         deep = max(depth, FUSION_DEPTH)
-        runs = [searched(retriever, texts, deep, self._shown(domain)) for texts in forms]
+        runs = [searched(retriever, texts, deep, self._stage_progress(domain)) for texts in forms]
         return {query_id: ranked[:depth] for query_id, ranked in reciprocal_rank_fusion(runs, depth=deep).items()}
 
     def statistics(self, folder: Path) -> dict[str, Any]:
@@ -186,7 +186,7 @@ class _Work:
 
     def _indexed(self, domain: str) -> Retriever:
         """Return a retriever that has this domain's corpus; its index is shared by all query forms."""
-        return indexed(self._request.make_retriever(), self._sources[domain], self._store, self._shown(domain))
+        return indexed(self._request.make_retriever(), self._sources[domain], self._store, self._stage_progress(domain))
 
     def write_contexts(self, folder: Path) -> dict[str, str]:
         """Write the passages that each setting gives to each task; return path -> sha256."""

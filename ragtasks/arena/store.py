@@ -518,7 +518,7 @@ class Queue:
     def next_for(self, rater: str) -> Assignment | None:
         """Return a rater's open assignment, or the next one; None where nothing is left for this rater."""
         with self._database.transaction(is_on_disk=False) as connection:
-            now, own = time.time(), self._own(connection, rater)
+            now, own = time.time(), self._views_of(connection, rater)
             waiting = self._waiting(connection, own, now)
             in_turn = _in_turn(waiting, _named(connection, rater))
             for item in itertools.chain(self._begun(connection, rater, own, now), in_turn):
@@ -542,7 +542,7 @@ class Queue:
         return {item: n for item, n in free.items() if item not in own}
 
     @staticmethod
-    def _own(connection: sqlite3.Connection, rater: str) -> dict[str, set[tuple[str, str]]]:
+    def _views_of(connection: sqlite3.Connection, rater: str) -> dict[str, set[tuple[str, str]]]:
         """Return (view, state) of a rater's assignments by item."""
         found: dict[str, set[tuple[str, str]]] = {}
         query = "SELECT battle_id, view, state FROM assignments WHERE rater = ?"
@@ -553,7 +553,7 @@ class Queue:
     def standing(self, rater: str) -> Standing:
         """Return how far a rater has come."""
         with self._database.reading() as connection:
-            now, own = time.time(), self._own(connection, rater)
+            now, own = time.time(), self._views_of(connection, rater)
             n_left = len(self._begun(connection, rater, own, now)) + len(self._waiting(connection, own, now))
         states = [{state for _, state in found} for one, found in own.items() if one in self._items]
         n_done = sum("voted" in found for found in states)

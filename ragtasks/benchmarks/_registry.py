@@ -92,7 +92,7 @@ def open_benchmark(name: str, root: Path) -> Benchmark:
     return replace(found, name=name)  # so that whoever has it finds its definition again
 
 
-def own_tables(benchmark: Benchmark) -> Sequence[Table]:
+def extra_tables(benchmark: Benchmark) -> Sequence[Table]:
     """Return the tables of what only this benchmark's files have; () for none."""
     tables = BENCHMARKS.get(benchmark.name).tables
     return tables(benchmark) if tables else ()

@@ -83,11 +83,11 @@ class Corpus:
         if passage_id not in self.passages:
             near = close_matches(passage_id, self.passages) if len(self.passages) < _MANY else ""
             hint = f": {near}" if near.startswith("did") else ""
-            return f"no passage {shown(passage_id)} in {PASSAGES}{hint}"
+            return f"no passage {rendered(passage_id)} in {PASSAGES}{hint}"
         own = self.domains[passage_id]
         if own in {"", domain}:
             return None
-        return f"passage {shown(passage_id)} is in the domain {shown(own)}, the question in {shown(domain)}"
+        return f"passage {rendered(passage_id)} is in the domain {rendered(own)}, the question in {rendered(domain)}"
 
 
 def read_passages(root: Path, problems: FolderProblems) -> Corpus:
@@ -102,7 +102,7 @@ def read_passages(root: Path, problems: FolderProblems) -> Corpus:
             continue
         first = corpus.lines.setdefault(passage_id, line)
         if first != line:
-            item.note(f"the id {shown(passage_id)} again; first in line {first}")
+            item.note(f"the id {rendered(passage_id)} again; first in line {first}")
             continue
         corpus.passages[passage_id], corpus.domains[passage_id] = passage, domain
     return corpus
@@ -139,11 +139,11 @@ def read_tasks(root: Path, corpus: Corpus, problems: FolderProblems) -> tuple[Ta
         item = Item(problems, CONVERSATIONS, line, row, only=CONVERSATION_KEYS)
         conversation_id = item.name("conversation_id")
         if conversation_id and first_lines.setdefault(conversation_id, line) != line:
-            item.note(f"the id {shown(conversation_id)} again; first in line {first_lines[conversation_id]}")
+            item.note(f"the id {rendered(conversation_id)} again; first in line {first_lines[conversation_id]}")
         domain = _domain(item)
         known = set(corpus.domains.values()) - {""}
         if known and domain and domain not in known:
-            item.note(f"no passage is in the domain {shown(domain)}: {close_matches(domain, known)}")
+            item.note(f"no passage is in the domain {rendered(domain)}: {close_matches(domain, known)}")
         tasks += _tasks(item, conversation_id, domain if domain in known else "", corpus)
     return tuple(tasks)
 
@@ -192,7 +192,7 @@ def _answerability(turn: Item) -> Answerability:
     if label in known:
         return Answerability(label)
     if label:
-        turn.note(f"unknown answerability {shown(turn.content['answerability'])}: {close_matches(label, known)}")
+        turn.note(f"unknown answerability {rendered(turn.content['answerability'])}: {close_matches(label, known)}")
     return Answerability.ANSWERABLE
 
 
@@ -400,7 +400,7 @@ QRELS = "qrels.tsv"
 RETRIEVED = "retrieved.trec"
 
 
-class _Known:
+class _Ids:
     """The ids that a line may name; a folder whose tasks or passages have errors is checked against what it has."""
 
     def __init__(self, file: str, tasks: Mapping[str, Task], corpus: Corpus, problems: FolderProblems) -> None:
@@ -412,7 +412,7 @@ class _Known:
         if task is None:
             near = close_matches(query, self._tasks) if self._tasks else ""
             hint = f": {near}" if near.startswith("did") else ""
-            self.note(line, f"no task {shown(query)}, which is a conversation id, '<::>' and a turn{hint}")
+            self.note(line, f"no task {rendered(query)}, which is a conversation id, '<::>' and a turn{hint}")
             return None
         if task.domain and (problem := self._corpus.problem_of(passage_id, task.domain)):
             self.note(line, problem)
@@ -427,7 +427,7 @@ class _Known:
 
     def expected(self, line: int, misfit: Misfit) -> None:
         """Note what is wrong with a line."""
-        self.note(line, f"expected {misfit.expected}, found {shown(misfit.found)}")
+        self.note(line, f"expected {misfit.expected}, found {rendered(misfit.found)}")
 
     def note(self, line: int, text: str) -> None:
         """Note an error of the file."""
@@ -444,14 +444,14 @@ def read_qrels(
     """
     if not (root / QRELS).exists():
         return None
-    known = _Known(QRELS, tasks, corpus, problems)
+    known = _Ids(QRELS, tasks, corpus, problems)
     found: dict[tuple[str, str], Qrel] = {}
     for line, judged in qrel_lines(_lines(root / QRELS, problems), {3, 4}):
         if isinstance(judged, Misfit):
             known.expected(line, judged)
         elif pair := known.pair(line, judged.query_id, judged.passage_id):
             if pair in found:
-                known.note(line, f"{shown(pair[1])} is judged twice for {pair[0]}")
+                known.note(line, f"{rendered(pair[1])} is judged twice for {pair[0]}")
             found.setdefault(pair, Qrel(*pair, judged.relevance))
     return tuple(found.values())
 
@@ -465,7 +465,7 @@ def read_retrieved(
     """
     if not (root / RETRIEVED).exists():
         return None
-    known = _Known(RETRIEVED, tasks, corpus, problems)
+    known = _Ids(RETRIEVED, tasks, corpus, problems)
     scores: dict[str, dict[str, float]] = {}
     for line, text in _lines(root / RETRIEVED, problems):
         found = run_line(text)
@@ -474,7 +474,7 @@ def read_retrieved(
         elif pair := known.pair(line, found.query_id, found.passage_id):
             ranking = scores.setdefault(pair[0], {})
             if pair[1] in ranking:
-                known.note(line, f"{shown(pair[1])} stands twice for {pair[0]}")
+                known.note(line, f"{rendered(pair[1])} stands twice for {pair[0]}")
             ranking.setdefault(pair[1], found.score)
     return {key: best_first(ranking) for key, ranking in scores.items()}
 
@@ -578,7 +578,7 @@ def _next_steps(folder: Folder) -> Iterator[str]:
 
 _BOM = b"\xef\xbb\xbf"
 _WIDE_BOMS = (b"\xff\xfe", b"\xfe\xff")
-_LONGEST_SHOWN = 80
+_MAX_LENGTH = 80
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -637,7 +637,7 @@ class Item:
     def __post_init__(self) -> None:
         for key in self.content:
             if key not in self.only:
-                self.note(f"unknown key {shown(key)}: {close_matches(key, self.only)}")
+                self.note(f"unknown key {rendered(key)}: {close_matches(key, self.only)}")
 
     def note(self, text: str) -> None:
         """Note an error of this object."""
@@ -645,7 +645,7 @@ class Item:
 
     def expected(self, what: str, value: object) -> None:
         """Note that something else was expected."""
-        self.note(f"expected {what}, found {shown(value)}")
+        self.note(f"expected {what}, found {rendered(value)}")
 
     def text(self, key: str, default: str | None = None) -> str:
         """Return a text that says something; without `default` it must be there."""
@@ -676,7 +676,7 @@ class Item:
             self.expected(f"{key!r} as a list of texts", value)
             return ()
         for repeated in sorted({item for item in values if values.count(item) > 1}):
-            self.note(f"{shown(repeated)} stands twice in {key!r}")
+            self.note(f"{rendered(repeated)} stands twice in {key!r}")
         return tuple(dict.fromkeys(values))
 
 
@@ -692,7 +692,7 @@ def json_objects(path: Path, problems: FolderProblems) -> Iterator[tuple[int, di
         if isinstance(value, dict):
             yield number, value
         else:
-            problems.add(path.name, number, f"expected one JSON object, found {shown(value)}")
+            problems.add(path.name, number, f"expected one JSON object, found {rendered(value)}")
 
 
 def text_lines(path: Path, problems: FolderProblems) -> Iterator[tuple[int, str, bool]]:
@@ -755,7 +755,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         keys = [key for key, _ in pairs]
         twice = sorted({key for key in keys if keys.count(key) > 1})
-        raise ValueError(f"the key {shown(twice[0])} twice in one object")
+        raise ValueError(f"the key {rendered(twice[0])} twice in one object")
     return found
 
 
@@ -763,10 +763,10 @@ def _no_number(name: str) -> None:
     raise ValueError(f"{name}, which is not JSON")
 
 
-def shown(value: object) -> str:
+def rendered(value: object) -> str:
     """Return a value for a message, cut where it is long."""
     text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 3] + "..."
+    return text if len(text) <= _MAX_LENGTH else text[: _MAX_LENGTH - 3] + "..."
 
 
 def plural(number: int, noun: str) -> str:

@@ -105,7 +105,7 @@ class Collection:
 
     def corpus_file(self, root: Path, domain: str) -> Path:
         """Return the file of units, made now where it is not there; the same for every domain."""
-        _known(domain)
+        _check_domain(domain)
         own = files_root(root)
         rows = [{"_id": unit.passage_id, "title": unit.title, "text": unit.text} for unit in self._units(own)]
         # The name moves with the content, so that a file made from other documents is not found.
@@ -121,7 +121,7 @@ class Collection:
 
     def load_qrels(self, root: Path, domain: str) -> tuple[Qrel, ...]:
         """Return the gold passages of a domain's questions; questions whose grounding no passage holds have none."""
-        _known(domain)
+        _check_domain(domain)
         if self.unit == PROPOSITIONS:
             raise ConfigurationError(_no_gold("relevance judgements"))
         tasks = [task for task in _tasks(self, files_root(root)) if task.domain == domain]
@@ -202,7 +202,7 @@ def load_rewrites(root: Path, domain: str) -> dict[str, str]:
 
     Neither data set comes with rewrites; the file is JSON lines `_id`, `text`, for the tasks of all domains.
     """
-    _known(domain)
+    _check_domain(domain)
     path = files_root(root) / "rewrites.jsonl"
     if not path.is_file():
         raise ConfigurationError(f"no rewritten questions at {path}; use the query form 'llm_rewrite' with a model")
@@ -225,7 +225,7 @@ def _no_gold(what: str) -> str:
     )
 
 
-def _known(domain: str) -> None:
+def _check_domain(domain: str) -> None:
     if domain not in {*DOMAINS, *EXTRA_DOMAINS}:
         raise ConfigurationError(f"unknown domain {domain!r}: {close_matches(domain, DOMAINS)}")
 
@@ -339,12 +339,12 @@ class _Moment:
 def _moments(dialogue: Dialogue) -> Iterator[_Moment]:
     messages: list[Message] = []
     for turn, reply in pairwise(dialogue.turns):
-        _say(messages, turn)
+        _append(messages, turn)
         if turn.role == "user" and reply.role == "agent":
             yield _Moment(dialogue, tuple(messages), turn, reply)
 
 
-def _say(messages: list[Message], turn: Turn) -> None:
+def _append(messages: list[Message], turn: Turn) -> None:
     """Add an utterance, to the last message where the same speaker goes on."""
     role = _ROLES[turn.role]
     if messages and messages[-1].role is role:

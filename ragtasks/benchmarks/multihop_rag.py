@@ -299,7 +299,7 @@ def document_of(passage_id: str) -> str:
     return passage_id.rsplit("-", 2)[0]
 
 
-def own_tables(benchmark: Benchmark) -> Sequence[Table]:
+def extra_tables(benchmark: Benchmark) -> Sequence[Table]:
     """Return articles by category, pieces of evidence a query, and first words."""
     return tables(benchmark, edition_of(benchmark.root, SOURCE.commit, OFFICIAL_COUNTS)[2])
 
@@ -315,7 +315,7 @@ RETRIEVAL = RetrievalSide(
 )
 """Corpus, judgements, and the facts that the paper's own scores count."""
 
-DEFINITION = BenchmarkDefinition(SOURCE, load, RETRIEVAL, tables=own_tables)
+DEFINITION = BenchmarkDefinition(SOURCE, load, RETRIEVAL, tables=extra_tables)
 """What the registry lists."""
 
 

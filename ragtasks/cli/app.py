@@ -57,7 +57,7 @@ class TableFormat(str, Enum):
     LATEX = "latex"
 
 
-def say(*lines: object) -> None:
+def echo(*lines: object) -> None:
     """Print lines."""
     for line in lines:
         typer.echo(line)
@@ -73,10 +73,10 @@ def put(text: str, output: Path | None) -> None:
     from ragtasks.files import write_atomically
 
     if output is None:
-        say(text.removesuffix("\n"))
+        echo(text.removesuffix("\n"))
     else:
         write_atomically(output, (text.removesuffix("\n") + "\n").encode())
-        say(f"wrote {output}")
+        echo(f"wrote {output}")
 
 
 def may_be_replaced(files: Sequence[Path], *, force: bool) -> bool:
@@ -93,10 +93,10 @@ def _root(
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
 ) -> None:
     if version:
-        say(__version__)
+        echo(__version__)
         raise typer.Exit
     if context.invoked_subcommand is None:
-        say(THREE_WAYS.rstrip())
+        echo(THREE_WAYS.rstrip())
 
 
 def main(arguments: list[str] | None = None) -> Any:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ragtasks.cli.app import TableFormat, app, put, say
+from ragtasks.cli.app import TableFormat, app, echo, put
 from ragtasks.cli.options import ADDRESS, DATA, HOST, NAMES, PORT, TYPED_NAMES, asking, invited, named_benchmark
 from ragtasks.errors import ConfigurationError
 
@@ -62,7 +62,7 @@ def battle(  # noqa: PLR0917 (one parameter an option)
     pool = _answers(results, benchmark, data, setting, with_reference)
     found = judge_battles(pool.battles, asking(judge), max_battles=max_battles)
     write_votes(output, found.votes)
-    say(_tables(found.votes, form))
+    echo(_tables(found.votes, form))
     notes = [f"{found.n_left} battles were left out: --max-battles {max_battles}"] if found.n_left else []
     notes += [f"{pool.n_failed} answers are missing, as their requests failed"] if pool.n_failed else []
     notes += [f"{found.n_unvoted} votes are missing, as a judge gave no verdict"] if found.n_unvoted else []
@@ -86,14 +86,14 @@ def ratings(
 _DATABASE = Annotated[Path, typer.Option(help="File of votes (SQLite).")]
 
 
-_OWN_RESULTS = Annotated[
+_SAVED_RESULTS = Annotated[
     list[Path] | None, typer.Argument(help="Saved answers to compare: as for `arena battle`. None: with --system only.")
 ]
 
 
 @commands.command()
 def serve(  # noqa: PLR0917 (one parameter an option)
-    results: _OWN_RESULTS = None,
+    results: _SAVED_RESULTS = None,
     database: _DATABASE = Path("arena.sqlite"),
     host: HOST = "127.0.0.1",
     port: PORT = 8765,
@@ -135,7 +135,7 @@ def serve(  # noqa: PLR0917 (one parameter an option)
         pipelines=pipelines,
         conversations=conversations,
         patience_seconds=patience,
-        say=say,
+        echo=echo,
     )
 
 
@@ -163,7 +163,7 @@ def invite(
     address: ADDRESS = "http://127.0.0.1:8765",
 ) -> None:
     """Print a link for each rater, which lets in this rater only."""
-    say(*invited(database, names, address))
+    echo(*invited(database, names, address))
 
 
 @commands.command()
@@ -187,10 +187,10 @@ def export(
         votes, events = store.votes(), output.with_suffix(".events.jsonl")
         write_votes(output, votes)
         n_events = write_events(events, store.events())
-        say(f"wrote {output}: {len(votes)} votes", f"wrote {events}: {n_events} events")
+        echo(f"wrote {output}: {len(votes)} votes", f"wrote {events}: {n_events} events")
     if copy is not None:
         store.database.copy_to(copy)
-        say(f"wrote {copy}: a copy to read")
+        echo(f"wrote {copy}: a copy to read")
 
 
 @commands.command()
@@ -214,11 +214,11 @@ def forms(  # noqa: PLR0917 (one parameter an option)
 
     pool = _answers(results, benchmark, data, setting, with_reference)
     found, n_others = read_forms(pool, VoteStore(_require_file(database), is_read_only=True).forms())
-    say(render(form_sections(pool, found), Format(form.value)))
+    echo(render(form_sections(pool, found), Format(form.value)))
     if n_others:
         typer.echo(f"{n_others} forms are on other answers than these", err=True)
     if output is not None:
-        say(f"wrote {write_human_evaluation(output, pool, found)}")
+        echo(f"wrote {write_human_evaluation(output, pool, found)}")
 
 
 @commands.command(name="import")
@@ -232,7 +232,7 @@ def import_votes(
 
     votes = read_votes(files)
     n_new = VoteStore(database).import_votes(votes)
-    say(f"{database}: {n_new} of {len(votes)} votes were new")
+    echo(f"{database}: {n_new} of {len(votes)} votes were new")
 
 
 def _require_file(path: Path) -> Path:

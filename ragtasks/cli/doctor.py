@@ -19,7 +19,7 @@ import typer
 
 from ragtasks.benchmarks import added_benchmark_names, benchmark_names, source_of
 from ragtasks.benchmarks.download import FileStatus, Source, locate, verify
-from ragtasks.cli.app import app, say
+from ragtasks.cli.app import app, echo
 from ragtasks.clients import DEFAULT_KEY, gets_default_key
 from ragtasks.environment import DATA_VARIABLE, data_folder, data_folder_is_named, secret
 from ragtasks.errors import RagtasksError
@@ -39,7 +39,7 @@ def doctor(
     ] = None,
 ) -> None:
     """Check what is installed, which data is fetched and verified, and which endpoints answer; end in one next step."""
-    say(*diagnose(endpoint or [], model))
+    echo(*diagnose(endpoint or [], model))
 
 
 # What is installed, what is where, what answers, and what to do next.

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ragtasks.cli.app import TableFormat, app, may_be_replaced, put, say
+from ragtasks.cli.app import TableFormat, app, echo, may_be_replaced, put
 from ragtasks.cli.options import BENCHMARK, DATA, named_benchmark
 from ragtasks.errors import ConfigurationError, RagtasksError
 from ragtasks.records import Setting
@@ -105,14 +105,14 @@ def score(  # noqa: PLR0917 (one parameter an option)
     force: Annotated[bool, typer.Option("--force", help="Replace results of the same system without asking.")] = False,
 ) -> None:
     """Score the answers of your own RAG system; the results are read by report, compare, submit and the others."""
-    from ragtasks.scoring import OwnSystem
+    from ragtasks.scoring import ScoredSystem
 
     options = _options(metadata, data=data, run=run, judges=judge, encoder=encoder)
     if endpoint is not None and answers is None:
-        named, answering = _asked(endpoint, protocol, name, setting or Setting.FULL_RAG)
-        system = OwnSystem(named, benchmark, setting or Setting.FULL_RAG, output)
+        named, answering = _endpoint_answers(endpoint, protocol, name, setting or Setting.FULL_RAG)
+        system = ScoredSystem(named, benchmark, setting or Setting.FULL_RAG, output)
     elif answers is not None and endpoint is None:
-        system, answering = OwnSystem(name or answers.stem, benchmark, setting, answers), _read(answers)
+        system, answering = ScoredSystem(name or answers.stem, benchmark, setting, answers), _read(answers)
     else:
         raise ConfigurationError("name a file of answers, or --endpoint, and not both")
     _score(system, answering, options, output, force=force)
@@ -124,7 +124,7 @@ def _read(file: Path) -> Any:
     return lambda benchmark, _config, _results: read_answers(file, benchmark)
 
 
-def _asked(endpoint: str, protocol: str, name: str | None, setting: Setting) -> tuple[str, Any]:
+def _endpoint_answers(endpoint: str, protocol: str, name: str | None, setting: Setting) -> tuple[str, Any]:
     from ragtasks.clients import system_endpoint
     from ragtasks.environment import run_store, secret
     from ragtasks.scoring import System, ask_endpoint
@@ -136,14 +136,14 @@ def _asked(endpoint: str, protocol: str, name: str | None, setting: Setting) -> 
 def _score(system: Any, answering: Any, options: dict[str, Any], output: Path, *, force: bool) -> None:
     from ragtasks.environment import data_folder, run_store
     from ragtasks.harness.judge_model import JudgeModel
-    from ragtasks.reports.own_system import describe_scores
-    from ragtasks.scoring import Place, score_own
+    from ragtasks.reports.system_scores import describe_scores
+    from ragtasks.scoring import Place, score_system
 
     place = Place(data_folder(), run_store())
     leave = partial(may_be_replaced, force=force)
-    done = score_own(system, answering, options, output, place, may_replace=leave, local_judge=JudgeModel)
-    say(describe_scores(done))
-    say(f"next: {shlex.join(['ragtasks', 'report', str(output), '--html', 'page.html'])}")
+    done = score_system(system, answering, options, output, place, may_replace=leave, local_judge=JudgeModel)
+    echo(describe_scores(done))
+    echo(f"next: {shlex.join(['ragtasks', 'report', str(output), '--html', 'page.html'])}")
     if done.problems:
         raise RagtasksError(f"everything is saved in {done.file}, but:\n" + "\n".join(done.problems))
     done.require_plausible()
@@ -172,8 +172,8 @@ def export_tasks(
     lines = [json.dumps(row, ensure_ascii=False) for row in rows]
     put("\n".join(lines), output)
     place = ["--benchmark", benchmark, "--setting", setting.value, *(["--data", data] if data else [])]
-    say(f"{len(lines)} tasks of {opened.label}: add `answer` to each line, and `contexts` where you retrieve yourself")
-    say(f"next: {shlex.join(['ragtasks', 'score', 'answers.jsonl', *place])}")
+    echo(f"{len(lines)} tasks of {opened.label}: add `answer` to each line, and `contexts` where you retrieve yourself")
+    echo(f"next: {shlex.join(['ragtasks', 'score', 'answers.jsonl', *place])}")
 
 
 def _options(metadata: str, **named: Any) -> dict[str, Any]:
@@ -227,4 +227,4 @@ def judge(
         may_replace=may_replace,
         local_judge=JudgeModel,
     )
-    say(*lines)
+    echo(*lines)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragtasks.cli.app import TableFormat, app, leave_out, put, say
+from ragtasks.cli.app import TableFormat, app, echo, leave_out, put
 from ragtasks.cli.options import DATA, retrieval_place
 from ragtasks.errors import ConfigurationError
 
@@ -79,10 +79,10 @@ def report(  # noqa: PLR0917 (one parameter an option)
         from ragtasks.reports.plots import plot_sections
 
         drawn = plot_sections(sections, plots)
-        say(*(f"wrote {path}" for path in drawn))
+        echo(*(f"wrote {path}" for path in drawn))
     if html is not None:
         _write_page(evaluations, sections, html, drawn, options.metrics)
-        say(f"wrote {html}")
+        echo(f"wrote {html}")
 
 
 def _opening(section: Section, n_added: int) -> Section:
@@ -148,7 +148,7 @@ def _write_page(
         return
     if find_spec("matplotlib") is None:
         write_page(evaluations, sections, path, metrics=metrics)
-        say("the page has no plots. Next step: pip install 'ragtasks[report]'")
+        echo("the page has no plots. Next step: pip install 'ragtasks[report]'")
         return
     with drawn_meanwhile(sections) as plots_drawn:
         write_page(evaluations, sections, path, plots_drawn, metrics=metrics)
@@ -192,9 +192,9 @@ def list_results(
 
     history = read_history(folder)
     found = select_entries(history.entries, benchmark=benchmark, model=model, setting=setting, since=since)
-    say(render_list(found, folder))
+    echo(render_list(found, folder))
     if history.skipped:
-        say("", render_skipped(history.skipped, folder))
+        echo("", render_skipped(history.skipped, folder))
 
 
 @results.command()
@@ -202,7 +202,7 @@ def show(file: _FILE) -> None:
     """Print the scores of a results file, and the settings behind them."""
     from ragtasks.reports.history import read_file, render_entries
 
-    say(render_entries(read_file(file)))
+    echo(render_entries(read_file(file)))
 
 
 @results.command("compare")
@@ -211,7 +211,7 @@ def compare_results(first: _FILE, second: _FILE) -> None:
     from ragtasks.reports.history import diff_entries, read_file, render_differences
 
     found = diff_entries(read_file(first), read_file(second))
-    say(render_differences(found))
+    echo(render_differences(found))
     if not found.comparable:
         raise typer.Exit(1)
 
@@ -235,9 +235,9 @@ def leaderboard(  # noqa: PLR0917 (one parameter an option)
     history = read_history(folder, is_ranked=True)
     found = select_entries(history.entries, benchmark=benchmark, model=model, setting=setting, since=since)
     write_leaderboard(History(tuple(found), history.skipped), folder, output)
-    say(f"wrote {output}, evaluations: {len(found)}")
+    echo(f"wrote {output}, evaluations: {len(found)}")
     if history.skipped:
-        say(render_skipped(history.skipped, folder))
+        echo(render_skipped(history.skipped, folder))
 
 
 @export.command()
@@ -255,7 +255,7 @@ def inspector(
     from ragtasks.reports.inspector import export_inspector
     from ragtasks.results import read_evaluations
 
-    say(*export_inspector(read_evaluations(paths), output, setting=setting, most_unscored=most_unscored).describe())
+    echo(*export_inspector(read_evaluations(paths), output, setting=setting, most_unscored=most_unscored).describe())
 
 
 @export.command("every-eval-ever")
@@ -272,7 +272,7 @@ def every_eval_ever(
     from ragtasks.reports import exports
 
     records = exports.every_eval_ever(_chosen(folder, model), organization, relationship.value)
-    say(*(f"wrote {path}" for path in exports.write_every_eval_ever(records, output)))
+    echo(*(f"wrote {path}" for path in exports.write_every_eval_ever(records, output)))
 
 
 @export.command("model-card")
@@ -323,10 +323,10 @@ class _By(str, Enum):
     DOMAIN = "domain"
 
 
-def _say(found: Comparisons, form: _Format, group: str, name: str, items: str) -> None:
+def _print_comparisons(found: Comparisons, form: _Format, group: str, name: str, items: str) -> None:
     from ragtasks.reports.comparison import comparisons_csv, render_comparisons
 
-    say(
+    echo(
         comparisons_csv(found)
         if form is _Format.CSV
         else render_comparisons(found, group=group, name=name, items=items)
@@ -397,7 +397,7 @@ def _compare_results(paths: list[Path], metrics: Sequence[str], by: _By, baselin
     found = compare_evaluations(
         read_evaluations(paths, left_out=leave_out), metrics=metrics, by=by.value, baseline=baseline
     )
-    _say(found, form, "setting" if by is _By.MODEL else "model", by.value, "tasks")
+    _print_comparisons(found, form, "setting" if by is _By.MODEL else "model", by.value, "tasks")
 
 
 def _compare_runs(  # noqa: PLR0917 (as the options)
@@ -406,7 +406,7 @@ def _compare_runs(  # noqa: PLR0917 (as the options)
     from retrieval_cache import compare_runs
 
     found = compare_runs(place, names, metrics=metrics, by=by.value, baseline=baseline)
-    _say(found, form, "domain" if by is _By.DOMAIN else "queries", "run", "queries")
+    _print_comparisons(found, form, "domain" if by is _By.DOMAIN else "queries", "run", "queries")
 
 
 # `ragtasks calibrate`: metrics and judges beside the people who rated answers.
@@ -434,6 +434,6 @@ def calibrate(
     text, verdicts = calibrate_judges(
         root, judge or [], secrets=secret, cache_file=reply_cache_file(), metrics=metric or (), picture=plot
     )
-    say(text)
+    echo(text)
     if verdicts is not None:
         verdicts.require_coverage()

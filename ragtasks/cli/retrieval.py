@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ragtasks.cli.app import TableFormat, app, put, say
+from ragtasks.cli.app import TableFormat, app, echo, put
 from ragtasks.cli.options import BENCHMARK, DATA, REWRITER, REWRITER_ADDRESS, asking, retrieval_place
 from ragtasks.errors import ConfigurationError, JudgeError
 
@@ -61,12 +61,12 @@ def retrieve(  # noqa: PLR0917 (one parameter an option)
         encode_with=encode_with,
     )
     made = run.folder.name
-    say(f"run {made} in {run.folder}")
+    echo(f"run {made} in {run.folder}")
     if same_as := run.manifest.metadata.get(SAME_AS):
-        say(f"this very run is there as {same_as}: {made} is linked to its files")
+        echo(f"this very run is there as {same_as}: {made} is linked to its files")
     if fallbacks := fallbacks_of(run.manifest):
-        say(fallbacks)
-    say(*_next_steps(made, benchmark, data, has_judgements(place)))
+        echo(fallbacks)
+    echo(*_next_steps(made, benchmark, data, has_judgements(place)))
 
 
 def _pairs(options: list[str] | None) -> dict[str, str]:
@@ -119,15 +119,15 @@ def runs_list() -> None:
 
     store = _store()
     stored, unreadable = store.all(), store.unreadable()
-    say(*list_runs(stored) if stored else [f"no runs in {store.runs}: make one with `ragtasks retrieve`"])
+    echo(*list_runs(stored) if stored else [f"no runs in {store.runs}: make one with `ragtasks retrieve`"])
     if unreadable:
-        say("", f"runs that cannot be read: {len(unreadable)}", *(f"  {line}" for line in unreadable))
+        echo("", f"runs that cannot be read: {len(unreadable)}", *(f"  {line}" for line in unreadable))
 
 
 @runs.command("show")
 def runs_show(name: str) -> None:
     """Print what a run was made of."""
-    say((_store().named(name).folder / "manifest.json").read_text(encoding="utf-8"))
+    echo((_store().named(name).folder / "manifest.json").read_text(encoding="utf-8"))
 
 
 @runs.command("compare")
@@ -137,7 +137,7 @@ def runs_compare(first: str, second: str) -> None:
 
     store = _store()
     lines = diff_runs(store.named(first).manifest, store.named(second).manifest)
-    say(*lines or ["no difference"])
+    echo(*lines or ["no difference"])
     raise typer.Exit(int(bool(lines)))
 
 
@@ -150,7 +150,7 @@ def runs_check(name: str) -> None:
     from retrieval_cache import verify_run
 
     problems = verify_run(_store().named(name))
-    say(*problems or ["all files are as they were written"])
+    echo(*problems or ["all files are as they were written"])
     raise typer.Exit(int(bool(problems)))
 
 
@@ -161,7 +161,7 @@ runs.command("verify", hidden=True)(runs_check)
 def runs_remove(name: str) -> None:
     """Delete a run."""
     _store().remove(name)
-    say(f"removed {name}")
+    echo(f"removed {name}")
 
 
 # `ragtasks evaluate-run`: rankings scored by relevance judgements.
@@ -235,7 +235,7 @@ def corpus_check(location: _LOCATION) -> None:
     """Read a corpus once: counts, checksum, and every error."""
     from retrieval_cache import describe_corpus
 
-    say(*describe_corpus(location))
+    echo(*describe_corpus(location))
 
 
 _THRESHOLD = Annotated[float, typer.Option(help="Least Jaccard similarity.")]
@@ -247,7 +247,7 @@ def corpus_duplicates(location: _LOCATION, threshold: _THRESHOLD = 0.8, width: _
     """List near-duplicate passages."""
     from retrieval_cache import describe_duplicates
 
-    say(*describe_duplicates(location, threshold, width))
+    echo(*describe_duplicates(location, threshold, width))
 
 
 @corpus_commands.command("deduplicate")
@@ -260,7 +260,7 @@ def corpus_deduplicate(
     """Write a corpus without passages that repeat another: the first of each group stays."""
     from retrieval_cache import deduplicate_corpus
 
-    say(*deduplicate_corpus(location, target, threshold, width))
+    echo(*deduplicate_corpus(location, target, threshold, width))
 
 
 @corpus_commands.command("segment")
@@ -288,7 +288,7 @@ def corpus_segment(  # noqa: PLR0917 (one parameter an option)
         )
     else:
         n = segment_corpus_by_sentences(location, target, sentences, 5 if stride is None else stride)
-    say(f"{n} passages in {target}")
+    echo(f"{n} passages in {target}")
 
 
 # `ragtasks judge-passages`: judges in the place of assessors, and a qrels file of what they say.
@@ -325,10 +325,10 @@ def judge_passages(  # noqa: PLR0917 (one parameter an option)
         raise JudgeError(f"no pair has a grade: {reason}. Next step: check judges and runs; nothing was written")
     write_qrels(output, judged.qrels)
     counts = ", ".join(f"{grade}: {n}" for grade, n in judged.n_by_grade().items())
-    say(f"wrote {output}: {len(judged.qrels)} of {len(pairs)} pairs are judged ({counts})")
+    echo(f"wrote {output}: {len(judged.qrels)} of {len(pairs)} pairs are judged ({counts})")
     if judged.unjudged:
         query_id, passage_id, reason = judged.unjudged[0]
-        say(
+        echo(
             f"{len(judged.unjudged)} pairs have no grade and no line, such as {query_id} {passage_id}: {reason}. "
             "The same command asks only for these again"
         )

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ragtasks.cli.app import TableFormat, app, put, say
+from ragtasks.cli.app import TableFormat, app, echo, put
 
 
 @app.command()
@@ -25,14 +25,14 @@ def fetch(
     from ragtasks.environment import data_folder
 
     if listed or benchmark is None:
-        say(*download.listing([source_of(name) for name in benchmark_names()]))
+        echo(*download.listing([source_of(name) for name in benchmark_names()]))
         return
     source, groups = source_of(benchmark), group or DEFAULT_GROUPS
     if checkout:
         done = download.adopt(source, checkout, data_folder(), groups=groups)
     else:
         done = download.fetch(source, data_folder(), groups=groups, base_url=base_url)
-    say(done.describe())
+    echo(done.describe())
 
 
 # `ragtasks link`, `unlink` and `path`: how lm_eval finds our tasks.
@@ -44,8 +44,8 @@ def link() -> None:
     from ragtasks.harness import link as linking
 
     done = linking.link()
-    say(*(f"wrote {path}" for path in done.written), *(f"removed {path}" for path in done.removed))
-    say(f"{len(done.written)} written, {len(done.kept)} already right, {len(done.removed)} removed in {done.folder}")
+    echo(*(f"wrote {path}" for path in done.written), *(f"removed {path}" for path in done.removed))
+    echo(f"{len(done.written)} written, {len(done.kept)} already right, {len(done.removed)} removed in {done.folder}")
 
 
 @app.command()
@@ -54,7 +54,7 @@ def unlink() -> None:
     from ragtasks.harness import link as linking
 
     done = linking.unlink()
-    say(*(f"removed {path}" for path in done.removed), f"{len(done.removed)} removed from {done.folder}")
+    echo(*(f"removed {path}" for path in done.removed), f"{len(done.removed)} removed from {done.folder}")
 
 
 @app.command()
@@ -62,7 +62,7 @@ def path() -> None:
     """Print the folder with our task YAML files, for `lm_eval --include_path`."""
     from ragtasks.harness.link import task_folder
 
-    say(task_folder())
+    echo(task_folder())
 
 
 # `ragtasks describe`: what a benchmark holds, as its paper's data tables report it.
@@ -103,8 +103,8 @@ def show(context: typer.Context) -> None:
     from ragtasks.environment import embedding_cache_bytes, embedding_cache_file, reply_cache_file
     from ragtasks.metrics import describe_embeddings
 
-    say(*describe_cache(reply_cache_file()))
-    say(*describe_embeddings(embedding_cache_file(), embedding_cache_bytes()))
+    echo(*describe_cache(reply_cache_file()))
+    echo(*describe_embeddings(embedding_cache_file(), embedding_cache_bytes()))
 
 
 @cache.command("prune")
@@ -133,13 +133,13 @@ def prune_replies(
     file, choice = reply_cache_file(), Choice(older_than, model, outcome)
     choice.condition()
     if not file.exists():
-        say(f"{file}: no replies are kept yet")
+        echo(f"{file}: no replies are kept yet")
         return
     with ReplyCache(file) as replies:
         n_chosen = prune(replies, choice, dry_run=dry_run)
         n_left = len(replies)
     done = "would be removed" if dry_run else "removed"
-    say(f"{n_chosen:,} replies {done}, {n_left - (n_chosen if dry_run else 0):,} stay in {file}")
+    echo(f"{n_chosen:,} replies {done}, {n_left - (n_chosen if dry_run else 0):,} stay in {file}")
 
 
 def _prune_embeddings(older_than: float | None, model: str | None, outcome: str | None, *, dry_run: bool) -> None:
@@ -152,9 +152,9 @@ def _prune_embeddings(older_than: float | None, model: str | None, outcome: str 
         raise ConfigurationError("embeddings have no outcome: leave --outcome out, or --embeddings")
     file = embedding_cache_file()
     if not file.exists():
-        say(f"{file}: no embeddings are kept yet")
+        echo(f"{file}: no embeddings are kept yet")
         return
     with EmbeddingCache(file, embedding_cache_bytes()) as kept:
         n_chosen, n_left = kept.prune(older_than_days=older_than, encoder=model, dry_run=dry_run)
     done = "would be removed" if dry_run else "removed"
-    say(f"embeddings of {n_chosen:,} texts {done}, {n_left:,} stay in {file}")
+    echo(f"embeddings of {n_chosen:,} texts {done}, {n_left:,} stay in {file}")

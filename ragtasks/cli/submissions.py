@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragtasks.cli.app import TableFormat, app, put, say
+from ragtasks.cli.app import TableFormat, app, echo, put
 from ragtasks.cli.options import DATA, DOCUMENTS, INPUT, asking, named_benchmark
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.submissions import SubmissionTask
@@ -71,7 +71,7 @@ def _folder_passes(folder: Path) -> bool:
             return _published_form_passes(folder, name)
         looked_for.append(f"{', '.join(files)} ({name})")
     report = check_folder(folder)
-    say(*report.lines, *([] if is_custom else [f"looked for: {'; or '.join(looked_for)}"]))
+    echo(*report.lines, *([] if is_custom else [f"looked for: {'; or '.join(looked_for)}"]))
     return report.passes
 
 
@@ -85,9 +85,9 @@ def _published_form_passes(folder: Path, name: str) -> bool:
         with suppress(ConfigurationError):  # there is no file with retrieved passages, or no such setting
             benchmark.read_contexts(Setting.FULL_RAG)
     except BenchmarkFileError as error:
-        say(f"{folder}: in the form of {name}, with errors", str(error))
+        echo(f"{folder}: in the form of {name}, with errors", str(error))
         return False
-    say(f"{folder}: no error", *_form_lines(folder, benchmark))
+    echo(f"{folder}: no error", *_form_lines(folder, benchmark))
     return True
 
 
@@ -124,7 +124,7 @@ def _submission_passes(
     from ragtasks.submissions.mtrageval import render_json, render_text
 
     report = mtrageval.check(file, task, source, input_file, documents=documents)
-    say(*([json.dumps(render_json(report))] if as_json else render_text(report, every=every)))
+    echo(*([json.dumps(render_json(report))] if as_json else render_text(report, every=every)))
     return report.passes
 
 
@@ -160,7 +160,7 @@ def submit(  # noqa: PLR0917 (one parameter an option)
     from ragtasks.submissions import mtrageval
 
     request = mtrageval.Request(task, output, run, results, input_file, limit_contexts, allow_missing, documents)
-    say(*mtrageval.submit(request, named_benchmark(benchmark, data), run_store()))
+    echo(*mtrageval.submit(request, named_benchmark(benchmark, data), run_store()))
 
 
 # Commands for TREC RAG: answer files, nuggets, scores. Each parses, calls the library, and prints.
@@ -219,7 +219,7 @@ def answers(  # noqa: PLR0917 (one parameter an option)
     if bool(team_id) != _is_2025(domain):
         raise ConfigurationError("--team-id: give it with --set narratives, the format of 2025, and with no other set")
     topics = _topics(_tasks(_benchmark(domain, data), domain))
-    say(*build_answers(logged_responses(results, domain), topics, run_id, output, cut=cut, team_id=team_id))
+    echo(*build_answers(logged_responses(results, domain), topics, run_id, output, cut=cut, team_id=team_id))
 
 
 @commands.command("check")
@@ -241,10 +241,10 @@ def check_answers(
         raise ConfigurationError("--fixed: repairs are those of 2024; leave it out")
     topics = read_narratives(narratives) if narratives else _topics(_tasks(_benchmark(domain, data), domain))
     checked = (check_answers_2025 if is_2025 else check_answers)(file, topics)
-    say(*checked.remarks, f"{file}: {checked.summary()}")
+    echo(*checked.remarks, f"{file}: {checked.summary()}")
     if fixed:
         write_rows(fixed, checked.repaired, is_ascii=True)  # byte for byte what the track's tool writes
-        say(f"wrote {fixed}")
+        echo(f"wrote {fixed}")
     raise typer.Exit(int(checked.n_errors > 0))
 
 
@@ -263,7 +263,7 @@ def convert(
         raise ConfigurationError("--set narratives: FILE is of 2024, name the set of topics that it answers")
     given = read_answers(file, _topics(_tasks(_benchmark(domain, data), domain)))
     write_rows(output, (row_2025(answer, team_id) for answer in given))
-    say(f"wrote {output}: {len(given)} answers")
+    echo(f"wrote {output}: {len(given)} answers")
 
 
 @commands.command()
@@ -292,9 +292,9 @@ def nuggets(
     pooled = pool(wanted, contexts.passages, retrieval_side(benchmark.name).load_qrels(benchmark.root, domain))
     made, unanswered = create_nuggets(pooled, ask)
     write_nuggets(output, made)
-    say(f"wrote {output}: {sum(len(topic.nuggets) for topic in made)} nuggets for {len(made)} topics")
+    echo(f"wrote {output}: {sum(len(topic.nuggets) for topic in made)} nuggets for {len(made)} topics")
     if unanswered:
-        say(f"no segment answers {len(unanswered)} topics: {', '.join(unanswered)}")
+        echo(f"no segment answers {len(unanswered)} topics: {', '.join(unanswered)}")
 
 
 @commands.command()
@@ -363,10 +363,10 @@ def score(  # noqa: PLR0917 (one parameter an option)
         segments = None if no_support else _cited_segments(root, given, segments_file)
         scored = score_answers(given, tasks, segments, ask)
         paths = write_scores(output, scored)
-        say(f"{len(scored.answers)} of {len(given)} answers are to topics with nuggets")
+        echo(f"{len(scored.answers)} of {len(given)} answers are to topics with nuggets")
         for name, (mean, n_scored) in scored.means().items():
-            say(f"{name:24}{'-' if mean is None else format(mean, '.4f'):>8}  ({n_scored} scored)")
-        say(*(f"wrote {path}" for path in paths))
+            echo(f"{name:24}{'-' if mean is None else format(mean, '.4f'):>8}  ({n_scored} scored)")
+        echo(*(f"wrote {path}" for path in paths))
 
 
 def _cited_segments(root: Path, answers: Any, file: Path | None) -> Any:
@@ -376,7 +376,7 @@ def _cited_segments(root: Path, answers: Any, file: Path | None) -> Any:
 
     if file or has_segments(root):
         return load_segments(root, first_cited(answers), file)
-    say(f"support is not judged: no texts of segments in {root}; name a file with --segments")
+    echo(f"support is not judged: no texts of segments in {root}; name a file with --segments")
     return None
 
 

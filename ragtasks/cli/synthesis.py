@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ragtasks.cli.app import TableFormat, app, put, say
+from ragtasks.cli.app import TableFormat, app, echo, put
 from ragtasks.cli.options import (
     ADDRESS,
     HOST,
@@ -110,8 +110,8 @@ def synthesize(  # noqa: PLR0917 (one parameter an option)
             )
         else:
             outcome = make(documents, out, client, settings, price=price, progress=progress)
-    say(*outcome.lines, f"replies: {outcome.usage.note(time.monotonic() - begin, whole=True)}")
-    say(_next(kind, out))
+    echo(*outcome.lines, f"replies: {outcome.usage.note(time.monotonic() - begin, whole=True)}")
+    echo(_next(kind, out))
 
 
 def _next(kind: Kind, out: Path) -> str:
@@ -133,7 +133,7 @@ def _cut(cut_by: str, size: int | None, overlap: int | None, tokenizer: str) -> 
 
 def named_writer(model: str, base_url: str | None, *, json_mode: bool) -> tuple[Any, Any]:
     """Return a client that keeps replies, and its price."""
-    from ragtasks.clients import Decoding, KeptReplies, OpenAIClient, credentials_for, endpoint_of
+    from ragtasks.clients import CachedReplies, Decoding, OpenAIClient, credentials_for, endpoint_of
     from ragtasks.environment import reply_cache_file, secret
 
     named = {"base_url": base_url} if base_url else {}
@@ -143,7 +143,7 @@ def named_writer(model: str, base_url: str | None, *, json_mode: bool) -> tuple[
         body = {**fields.get("extra_body", {}), "response_format": {"type": "json_object"}}
         endpoint = endpoint_of({**fields, "extra_body": body})
     client = OpenAIClient(endpoint, credentials_for(endpoint, secret), Decoding(max_tokens=4096))
-    return KeptReplies(client, reply_cache_file()), endpoint.price
+    return CachedReplies(client, reply_cache_file()), endpoint.price
 
 
 # `ragtasks review`: people accept, edit or reject the pairs of a benchmark.
@@ -177,7 +177,7 @@ def serve(
         token=secret(ARENA_TOKEN_VARIABLE),
         types_names=typed_names,
         title=folder.resolve().name,
-        say=say,
+        echo=echo,
     )
 
 
@@ -186,7 +186,7 @@ def invite(
     folder: _FOLDER, names: NAMES, database: _DATABASE = None, address: ADDRESS = "http://127.0.0.1:8765"
 ) -> None:
     """Print a link for each reviewer, which lets in this reviewer only."""
-    say(*invited(_file(folder, database), names, address))
+    echo(*invited(_file(folder, database), names, address))
 
 
 @review_commands.command()
@@ -207,9 +207,9 @@ def export(
     found = _reviews(folder, database, reviewer)
     if output is not None:
         write_reviews(output, found)
-        say(f"wrote {output}: {len(found)} decisions")
+        echo(f"wrote {output}: {len(found)} decisions")
     if out is not None:
-        say(*export_reviewed(folder, out, found), f"next: ragtasks check {out}")
+        echo(*export_reviewed(folder, out, found), f"next: ragtasks check {out}")
 
 
 @review_commands.command()
@@ -356,13 +356,15 @@ def rewriter(  # noqa: PLR0917 (one parameter an option)
         with progress_bars() as progress:
             made = train_rewriter(benchmark, base, folder, fitting, is_conditional=not plain, progress=progress)
         scores = made.scores
-        say(f"{folder}: {_course(made.statistics)}")
-        say(
+        echo(f"{folder}: {_course(made.statistics)}")
+        echo(
             f"held out, {scores.n} questions: token F1 with the standalone question {scores.f1:.3f} "
             f"(unchanged {scores.f1_unchanged:.3f}), rewritten or not as it should {scores.right_decision:.3f}, "
             f"{scores.seconds_a_question:.3f} s a question"
         )
-        say(f"next: ragtasks retrieve --benchmark custom --data {data} --retriever bm25 --queries llm_rewrite:{folder}")
+        echo(
+            f"next: ragtasks retrieve --benchmark custom --data {data} --retriever bm25 --queries llm_rewrite:{folder}"
+        )
 
 
 @train_commands.command()
@@ -386,12 +388,12 @@ def retriever(  # noqa: PLR0917 (one parameter an option)
         fitting = Fitting(epochs, batch_size, learning_rate, patience, number)
         with progress_bars() as progress:
             made = train_retriever(benchmark, base, folder, fitting, form=queries, progress=progress)
-        say(f"{folder}: {_course(made.statistics)}")
-        say(
+        echo(f"{folder}: {_course(made.statistics)}")
+        echo(
             "held out: "
             + ", ".join(f"{name} {made.scores_before[name]:.3f} -> {made.scores[name]:.3f}" for name in made.scores)
         )
-        say(f"next: ragtasks retrieve --benchmark custom --data {data} --retriever dense:{folder} --queries {queries}")
+        echo(f"next: ragtasks retrieve --benchmark custom --data {data} --retriever dense:{folder} --queries {queries}")
 
 
 def _numbers(text: str) -> list[int]:
@@ -409,7 +411,7 @@ def _places(out: Path, seeds: list[int]) -> Iterator[tuple[int, Path]]:
     for seed in seeds:
         folder = out / f"seed-{seed}"
         if folder.is_dir() and any(folder.iterdir()):
-            say(f"{folder}: there already")
+            echo(f"{folder}: there already")
             continue
         out.mkdir(parents=True, exist_ok=True)
         yield seed, folder

@@ -3,7 +3,7 @@
 Judges, query rewriting and synthesis all speak to a `Client` and never learn which one it is.
 """
 
-from ragtasks.clients._cached_client import CachedClient, KeptReplies
+from ragtasks.clients._cached_client import CachedClient, CachedReplies
 from ragtasks.clients._endpoint import (
     DEFAULT_KEY,
     Credentials,
@@ -31,12 +31,14 @@ from ragtasks.clients._protocol import (
     no_progress,
     usage_of,
 )
-from ragtasks.clients._reply_cache import Choice, Kept, ReplyCache, check_reply_cache, describe_cache, prune
+from ragtasks.clients._reply_cache import CachedReply, Choice, ReplyCache, check_reply_cache, describe_cache, prune
 from ragtasks.clients._system_client import SystemClient, SystemProtocol, system_endpoint
 
 __all__ = [
     "DEFAULT_KEY",
     "CachedClient",
+    "CachedReplies",
+    "CachedReply",
     "ChatMessage",
     "Choice",
     "Client",
@@ -44,8 +46,6 @@ __all__ = [
     "Decoding",
     "Endpoint",
     "Journal",
-    "Kept",
-    "KeptReplies",
     "OpenAIClient",
     "Outcome",
     "Price",

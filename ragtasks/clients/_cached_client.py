@@ -18,13 +18,13 @@ from types import TracebackType
 from typing import Any, Protocol, runtime_checkable
 
 from ragtasks.clients._openai_client import ServedModels
-from ragtasks.clients._protocol import FINAL, Client, Journal, Outcome, Progress, Prompt, Reply, known, no_progress
-from ragtasks.clients._reply_cache import Claim, Kept, ReplyCache, check_reply_cache
+from ragtasks.clients._protocol import FINAL, Client, Journal, Outcome, Progress, Prompt, Reply, as_cached, no_progress
+from ragtasks.clients._reply_cache import CachedReply, Claim, ReplyCache, check_reply_cache
 from ragtasks.errors import CacheError
 from ragtasks.files import canonical_hash
 
 # A client that asks another one only what a reply cache does not hold, and each distinct prompt once.
-# What another process asks at the same time is waited for. Kept are answers, refusals and what a content filter
+# What another process asks at the same time is waited for. Stored are answers, refusals and what a content filter
 # stopped. A reply that is cut off, empty, corrupt or cannot be read by who asked is none of these: the next call
 # asks again.
 
@@ -67,7 +67,7 @@ class CachedClient:
         entries = self._entries(prompts)
         call = _Call(self.name, self._cache, journal, self._served)
         missing = [entry for entry in entries if not call.find(entry)]
-        self._say_what_older_versions_kept(missing)
+        self._warn_of_older_replies(missing)
         n_known = len(entries) - len(missing)
         if n_known:
             progress(f"{self.name}\t{n_known:,} cached", n_known, len(entries))
@@ -89,7 +89,7 @@ class CachedClient:
             entries.setdefault(entry.key, entry).indexes.append(index)
         return list(entries.values())
 
-    def _say_what_older_versions_kept(self, missing: Sequence[_Entry]) -> None:
+    def _warn_of_older_replies(self, missing: Sequence[_Entry]) -> None:
         if not missing or not _origin(self._client) or not self._cache.has_replies_without_address():
             return
         n_found = sum(self._cache.get(entry.key_without_address) is not None for entry in missing)
@@ -133,7 +133,7 @@ class _Entry:
     def key_without_address(self) -> str:
         return canonical_hash({name: value for name, value in self.request.items() if name != "address"})
 
-    def is_usable(self, kept: Kept) -> bool:
+    def is_usable(self, kept: CachedReply) -> bool:
         """Return whether a stored reply spares the question."""
         return kept.is_history or self.is_final(kept.reply)
 
@@ -143,12 +143,12 @@ class _Entry:
             return reply.outcome in FINAL
         return self.prompt.is_readable(reply.text)
 
-    def kept(self, reply: Reply) -> list[Kept]:
+    def cached_replies(self, reply: Reply) -> list[CachedReply]:
         """Return a final reply with the attempts before it, as they are stored."""
         described, origin = self.request["client"], self.request.get("address", "")
         earlier = [(_Entry.of(prompt, described, origin), reply) for prompt, reply in self.prompt.earlier]
-        history = [Kept(entry.key, entry.request, reply, entry.prompt.kind, True) for entry, reply in earlier]
-        return [*history, Kept(self.key, self.request, reply, self.prompt.kind)]
+        history = [CachedReply(entry.key, entry.request, reply, entry.prompt.kind, True) for entry, reply in earlier]
+        return [*history, CachedReply(self.key, self.request, reply, self.prompt.kind)]
 
 
 class _Call:
@@ -173,7 +173,7 @@ class _Call:
             self.replies[index] = reply
             if self._journal is not None:
                 self._journal.record(index, reply)
-            reply = known(reply)  # asked once: the same prompt again costs nothing
+            reply = as_cached(reply)  # asked once: the same prompt again costs nothing
 
     def ask(self, client: Client, missing: list[_Entry], claims: Claims, progress: _Counted) -> None:
         """Ask what nobody else asks, then wait for the others, and ask what they leave."""
@@ -185,13 +185,13 @@ class _Call:
 
     def _left_by_others(self, entries: list[_Entry], claims: Claims, progress: _Counted) -> list[_Entry]:
         """Return once every reply that others asked for is there, or some are to be asked by this call after all."""
-        begin, is_said, look_seconds = time.monotonic(), False, _SHORTEST_LOOK_SECONDS
+        begin, is_given, look_seconds = time.monotonic(), False, _SHORTEST_LOOK_SECONDS
         while entries:
             claims.free_the_dead()
             found = {entry.key: claims.take(entry.key, entry.is_usable) for entry in entries}
             for entry in entries:
                 kept = found[entry.key]
-                if isinstance(kept, Kept):
+                if isinstance(kept, CachedReply):
                     self.deliver(entry, kept.reply)
                     progress.advance(f"{self._name}\tasked by another process")
             left = [entry for entry in entries if found[entry.key] is Claim.OURS]
@@ -199,8 +199,8 @@ class _Call:
             if left:
                 return left + entries
             self._may_end(entries)
-            if entries and not is_said and time.monotonic() - begin > _SILENT_SECONDS:
-                is_said = True
+            if entries and not is_given and time.monotonic() - begin > _SILENT_SECONDS:
+                is_given = True
                 _LOGGER.warning("%s: waiting for %d replies that another process asks for", self._name, len(entries))
             time.sleep(look_seconds if entries else 0)
             look_seconds = min(2 * look_seconds, _LONGEST_LOOK_SECONDS)
@@ -225,7 +225,7 @@ class _Keeper:
         if found is Claim.THEIRS:
             self.elsewhere.append(entry)
             return _ELSEWHERE
-        if not isinstance(found, Kept):
+        if not isinstance(found, CachedReply):
             return None
         self._call.deliver(entry, found.reply)
         return found.reply
@@ -235,7 +235,7 @@ class _Keeper:
         if reply.from_cache:
             return  # recalled: delivered then, or still to come
         if entry.is_final(reply):
-            self._claims.keep(*entry.kept(reply))
+            self._claims.keep(*entry.cached_replies(reply))
         else:
             self._claims.release(entry.key)
         self._call.deliver(entry, reply)
@@ -261,7 +261,7 @@ class _Counted:
 # A retriever has no end that anybody announces, so a client inside of one cannot hold a file open until then.
 
 
-class KeptReplies:
+class CachedReplies:
     """A client that asks another one only what a file of replies does not hold."""
 
     def __init__(self, client: Client, file: Path) -> None:
@@ -319,7 +319,7 @@ class Claims(AbstractContextManager["Claims"]):
             self._cache.leave(self._owner)
         end_owner(self._owner)
 
-    def take(self, key: str, is_usable: Callable[[Kept], bool]) -> Kept | Claim:
+    def take(self, key: str, is_usable: Callable[[CachedReply], bool]) -> CachedReply | Claim:
         """Return the reply to a prompt, or whose it is to ask, see `ReplyCache.take`."""
         return self._cache.take(key, self._owner, is_usable)
 
@@ -328,7 +328,7 @@ class Claims(AbstractContextManager["Claims"]):
         for owner in filter(is_gone, self._cache.owners()):
             self._cache.leave(owner)
 
-    def keep(self, *kept: Kept) -> None:
+    def keep(self, *kept: CachedReply) -> None:
         """Store replies, which ends the claims on them."""
         self._cache.put(kept, self._owner)
 

@@ -22,7 +22,7 @@ OPENAI_URL = "https://api.openai.com/v1"
 _OPENAI_PREFIX = "openai/"
 _LONGEST_REPLY_SECONDS, _LONGEST_THOUGHT_SECONDS = 180.0, 600.0
 _NO_THINKING = frozenset({"none", "minimal"})
-_OWN_FIELDS = frozenset({"model", "messages", "stream", "n"})
+_RESERVED_FIELDS = frozenset({"model", "messages", "stream", "n"})
 _Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
@@ -83,7 +83,7 @@ class Endpoint(BaseModel):
         fields = _object_in(value) if isinstance(value, str) else value
         if not isinstance(fields, Mapping) or not all(isinstance(name, str) for name in fields):
             raise ValueError('must be an object, such as {"top_p": 0.9}')
-        if own := sorted(_OWN_FIELDS & fields.keys()):
+        if own := sorted(_RESERVED_FIELDS & fields.keys()):
             raise ValueError(f"must not hold {', '.join(own)}")
         try:
             return json.dumps(fields, sort_keys=True, ensure_ascii=False, allow_nan=False)

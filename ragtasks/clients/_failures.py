@@ -29,8 +29,8 @@ _TRANSIENT = frozenset({408, 409, 425})
 _TOO_MANY, _UNAVAILABLE, _OVERLOADED = 429, 503, 529
 _NO_CREDIT = "insufficient_quota"
 _FILTER = "content_filter"
-_SHOWN = 300
-_SHOWN_BODY = 80
+_MAX_CHARACTERS = 300
+_MAX_BODY_CHARACTERS = 80
 _RATE_WORDS = re.compile(r"rate.?limit|too many requests|overloaded|over capacity", re.IGNORECASE)
 _NEVER_FITS = re.compile(r"request too large|reduce the length", re.IGNORECASE)
 _SETTINGS = ("temperature", "seed", "max_completion_tokens", "max_tokens", "response_format")
@@ -74,7 +74,7 @@ class Failure:
     """The setting that the server does not take, empty where it is not about one."""
 
 
-def redacted(text: str, credentials: Credentials, shown: int = _SHOWN) -> str:
+def redacted(text: str, credentials: Credentials, shown: int = _MAX_CHARACTERS) -> str:
     """Return a text with the key, and anything shaped like one, masked; whitespace collapsed, and cut."""
     return " ".join(credentials.masked(text).split())[:shown]
 
@@ -93,7 +93,7 @@ def failure_of(error: Exception, credentials: Credentials) -> Failure:
 
 def unreadable(body: bytes, credentials: Credentials) -> Failure:
     """Return what a body that is not JSON means: another attempt."""
-    begins = redacted(body[: 4 * _SHOWN].decode("utf-8", errors="replace"), credentials, _SHOWN_BODY)
+    begins = redacted(body[: 4 * _MAX_CHARACTERS].decode("utf-8", errors="replace"), credentials, _MAX_BODY_CHARACTERS)
     return Failure(Verdict.RETRY, f"the reply is not JSON, or did not arrive whole; it begins with {begins!r}")
 
 

@@ -375,7 +375,7 @@ def rate_hints(headers: Mapping[str, str], message: str = "") -> RateHints:
     """Return what the headers of a reply and the message of an error say."""
     message = message[:_LONGEST_MESSAGE]
     found = {kind: _Limit.of(headers, kind) for kind in _KINDS}
-    requests = found["requests"] if found["requests"].is_said else found[""]
+    requests = found["requests"] if found["requests"].is_given else found[""]
     wait = retry_after_seconds(headers)
     return RateHints(
         wait_seconds=wait if wait is not None else wait_in(message),
@@ -406,7 +406,7 @@ class _Limit:
         )
 
     @property
-    def is_said(self) -> bool:
+    def is_given(self) -> bool:
         return self.remaining is not None or self.reset_seconds is not None
 
 

@@ -334,7 +334,7 @@ def _without_answer(failure: Failure, n_used: int) -> Reply:
 
 _LOOK_SECONDS = 1.0
 _QUIET_SECONDS = 10.0
-_SHOWN = 60
+_MAX_CHARACTERS = 60
 
 
 class HoldUps:
@@ -387,7 +387,7 @@ class HoldUps:
             return f"rate limit, next request in {pause_seconds:.0f} s; no reply for {quiet:.0f} of {limit:.0f} s"
         if quiet < _QUIET_SECONDS:
             return ""
-        last = f"; last: {self._last_failure[:_SHOWN]}" if self._last_failure else ""
+        last = f"; last: {self._last_failure[:_MAX_CHARACTERS]}" if self._last_failure else ""
         limit = self._endpoint.longest_prompt_seconds
         return f"no reply for {quiet:.0f} s, {self._n_open} open, at most {limit:.0f} s a prompt{last}"
 

@@ -22,7 +22,7 @@ from ragtasks.clients._protocol import Decoding, Outcome, Prompt, Reply
 
 _END_OF_THINKING = "</think>"
 _START_OF_THINKING = "<think>"
-_SHOWN = 200
+_MAX_CHARACTERS = 200
 
 
 def split_thinking(text: str) -> tuple[str, str]:
@@ -93,7 +93,7 @@ def read_completion(body: bytes) -> Reply:
     try:
         return _read(completion, raw)
     except (LookupError, TypeError) as error:
-        reason = f"no chat completion: {type(error).__name__} {error}"[:_SHOWN]
+        reason = f"no chat completion: {type(error).__name__} {error}"[:_MAX_CHARACTERS]
         return Reply(Outcome.MALFORMED, reason=reason, raw=raw)
 
 
@@ -106,11 +106,11 @@ def _read(completion: Any, raw: str) -> Reply:
     prompt_tokens, completion_tokens = (_count(usage, key) for key in ("prompt_tokens", "completion_tokens"))
     finish_reason = _optional(choice, "finish_reason")
     named = completion.get("model")
-    served_model = named[:_SHOWN] if isinstance(named, str) else ""
+    served_model = named[:_MAX_CHARACTERS] if isinstance(named, str) else ""
     if refusal := _optional(message, "refusal"):
         return Reply(
             Outcome.REFUSED,
-            reason=f"the model refused: {refusal[:_SHOWN]}",
+            reason=f"the model refused: {refusal[:_MAX_CHARACTERS]}",
             finish_reason=finish_reason,
             prompt_tokens=prompt_tokens,
             completion_tokens=completion_tokens,

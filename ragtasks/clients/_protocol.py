@@ -289,7 +289,7 @@ class Tally:
         self._progress(f"{self._name}\t{note}{waiting}", self._n_done, self._total)
 
 
-def known(reply: Reply) -> Reply:
+def as_cached(reply: Reply) -> Reply:
     """Return a reply as it counts where it is used once more."""
     return reply if reply.from_cache else replace(reply, from_cache=True)
 

@@ -45,7 +45,7 @@ class Claim(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class CachedReply:
     """A reply with what is stored beside it."""
 
     key: str
@@ -105,12 +105,12 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
             else:
                 return
 
-    def get(self, key: str) -> Kept | None:
+    def get(self, key: str) -> CachedReply | None:
         """Return the stored reply, or None; its request is not read again."""
         rows = self.execute("SELECT reply, kind, is_history FROM replies WHERE key = ?", (key,))
-        return self._kept(key, *rows[0]) if rows else None
+        return self._cached_reply(key, *rows[0]) if rows else None
 
-    def put(self, kept: Iterable[Kept], owner: str = "") -> None:
+    def put(self, kept: Iterable[CachedReply], owner: str = "") -> None:
         """Store replies at once, and end the owner's claims on them; the first one stored under a key stays."""
         with self._transaction() as connection:
             for item in kept:
@@ -126,7 +126,7 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
                 connection.execute(INSERT, row)
                 connection.execute("DELETE FROM claims WHERE key = ? AND owner = ?", (item.key, owner))
 
-    def take(self, key: str, owner: str, is_usable: Callable[[Kept], bool]) -> Kept | Claim:
+    def take(self, key: str, owner: str, is_usable: Callable[[CachedReply], bool]) -> CachedReply | Claim:
         """Return the stored reply where there is one that can be used, else whose it is to ask: one transaction.
 
         A stored reply that cannot be used goes when the prompt becomes the owner's.
@@ -226,13 +226,13 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
         except (sqlite3.Error, UnicodeDecodeError) as error:  # the second: an error whose text is corrupt
             raise CacheError(self._message(error)) from error
 
-    def _kept(self, key: str, reply: str, kind: str, is_history: int) -> Kept:
+    def _cached_reply(self, key: str, reply: str, kind: str, is_history: int) -> CachedReply:
         try:
             stored = orjson.loads(reply)
             found = Reply(**{**stored, "outcome": Outcome(stored["outcome"]), "from_cache": True})
         except (ValueError, TypeError, KeyError) as error:
             raise CacheError(self._message(f"a reply that cannot be read: {error}")) from error
-        return Kept(key, {}, found, kind, bool(is_history))
+        return CachedReply(key, {}, found, kind, bool(is_history))
 
     def _message(self, found: object) -> str:
         if "locked" in str(found):

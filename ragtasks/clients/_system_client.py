@@ -28,7 +28,7 @@ from ragtasks.records import Passage
 _FIELDS = ("contexts", "context", "citations", "sources")
 _TEXTS = ("text", "content", "page_content")
 _IDS = ("id", "passage_id", "document_id", "chunk_id", "filepath")
-_SHOWN = 200
+_MAX_LENGTH = 200
 
 
 def read_plain(body: bytes) -> Reply:
@@ -41,7 +41,7 @@ def read_plain(body: bytes) -> Reply:
         plain_contexts(raw)
     except ValueError as error:
         expected, found = error.args
-        return Reply(Outcome.MALFORMED, reason=f"`contexts`: expected {expected}, found {found}"[:_SHOWN], raw=raw)
+        return Reply(Outcome.MALFORMED, reason=f"`contexts`: expected {expected}, found {found}"[:_MAX_LENGTH], raw=raw)
     return Reply(Outcome.ANSWERED, text=answer, raw=raw)
 
 

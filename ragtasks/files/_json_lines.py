@@ -24,7 +24,7 @@ SAMPLE_STATISTICS = "sample.json"
 LONGEST_LINE = 1 << 26
 """Bytes of a line, far more than any passage or logged answer has: a file without line ends would fill the memory."""
 
-_MOST_SHOWN = 20
+_MAX_LISTED = 20
 _NAN = b"NaN"
 _KEY_END = len(b'x": ')
 _NAN_NUMBER = re.compile(rb'NaN(?<=\w": NaN)')  # of a plain key, so of an object: no text begins behind a letter
@@ -64,9 +64,9 @@ class Problems:
 
 def listed_error(what: str, lines: Sequence[str], next_step: str) -> BenchmarkFileError:
     """Return one error with the first of several, and how many there are."""
-    shown = [f"  {line}" for line in lines[:_MOST_SHOWN]]
-    if len(lines) > _MOST_SHOWN:
-        shown.append(f"  and {len(lines) - _MOST_SHOWN} more")
+    shown = [f"  {line}" for line in lines[:_MAX_LISTED]]
+    if len(lines) > _MAX_LISTED:
+        shown.append(f"  and {len(lines) - _MAX_LISTED} more")
     heading = f"{what}: {len(lines)} error{'s' if len(lines) > 1 else ''}"
     return BenchmarkFileError("\n".join([heading, *shown, f"  next step: {next_step}"]))
 

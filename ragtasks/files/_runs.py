@@ -29,7 +29,7 @@ OFFICIAL = "official"
 CLOSED_BOOK = "closed_book"
 """Stands for a run that finds nothing: what a model knows without any passage."""
 
-_MOST_SHOWN = 20  # errors of one file
+_MAX_LISTED = 20  # errors of one file
 
 MANIFEST = "manifest.json"
 FORMAT = 1
@@ -142,8 +142,8 @@ class _ContextsRow(BaseModel):
 
 
 def _corrupt(what: str, path: Path, expected: str, found: Sequence[str]) -> str:
-    n_more = len(found) - _MOST_SHOWN
-    shown = "; ".join(found[:_MOST_SHOWN]) + (f"; and {n_more} more" if n_more > 0 else "")
+    n_more = len(found) - _MAX_LISTED
+    shown = "; ".join(found[:_MAX_LISTED]) + (f"; and {n_more} more" if n_more > 0 else "")
     next_step = "remove the run with `ragtasks runs remove NAME` and make it again"
     return clear_error(what, where=str(path), expected=expected, found=shown, next_step=next_step)
 

@@ -24,7 +24,7 @@ from ragtasks.files._atomic import write_atomically
 from ragtasks.files._json_lines import Problems, bounded_lines, read_whole
 from ragtasks.records import Qrel, normalise_task_id
 
-_MOST_SHOWN = 20  # errors of one file
+_MAX_LISTED = 20  # errors of one file
 _NUMBER = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
 _NUL = "\0"  # trec_eval is written in C: an id with one ends the process
 _GRADE = re.compile(r"-?[0-9]{1,9}")
@@ -140,8 +140,8 @@ def raise_for_run(what: str, problems: Iterable[str]) -> None:
     """Raise one error that lists what is wrong with a run, if anything is."""
     listed = list(problems)
     if listed:
-        n_more = len(listed) - _MOST_SHOWN
-        shown = [*listed[:_MOST_SHOWN], *([f"and {n_more} more"] if n_more > 0 else [])]
+        n_more = len(listed) - _MAX_LISTED
+        shown = [*listed[:_MAX_LISTED], *([f"and {n_more} more"] if n_more > 0 else [])]
         n_problems = f"{len(listed)} error{'s' if len(listed) > 1 else ''}"
         raise CacheError(f"{what}: {n_problems}\n  " + "\n  ".join(shown))
 

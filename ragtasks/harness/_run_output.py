@@ -47,7 +47,7 @@ def take_verbose(arguments: Sequence[str]) -> tuple[list[str], bool]:
 
 
 @contextlib.contextmanager
-def told_in_stages(*, verbose: bool) -> Iterator[None]:
+def report_stages(*, verbose: bool) -> Iterator[None]:
     """Let the harness log warnings only and draw no bar a task, and print our own lines, unless all is wanted."""
     before = _HARNESS_LOGGER.level
     setup_logging(logging.INFO if verbose else logging.WARNING)  # the environment goes before
@@ -62,7 +62,7 @@ def told_in_stages(*, verbose: bool) -> Iterator[None]:
         return
     with contextlib.ExitStack() as stack:
         stack.callback(_HARNESS_LOGGER.setLevel, before)
-        stack.enter_context(_own_lines())
+        stack.enter_context(_log_lines())
         stack.enter_context(_filtered(_INDEX_LOGGER, _is_news))
         stack.enter_context(replaced(lm_eval.api.task, "tqdm", partial(lm_eval.api.task.tqdm, disable=True)))
         stack.enter_context(replaced(lm_eval.utils, "make_table", _table_of_values))
@@ -70,7 +70,7 @@ def told_in_stages(*, verbose: bool) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _own_lines() -> Iterator[None]:
+def _log_lines() -> Iterator[None]:
     """Print what our own code says of its stages."""
     logger, handler = logging.getLogger("ragtasks"), logging.StreamHandler()
     before = logger.level

@@ -19,7 +19,7 @@ import orjson
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM
 
-from ragtasks.clients import Kept, Outcome, Reply, ReplyCache, check_reply_cache, read_completion
+from ragtasks.clients import CachedReply, Outcome, Reply, ReplyCache, check_reply_cache, read_completion
 from ragtasks.errors import CacheError, ModelError
 from ragtasks.files import canonical_hash, contexts_in
 from ragtasks.records import Passage
@@ -59,7 +59,7 @@ class AnswerKeeper(AbstractContextManager["AnswerKeeper"]):
             path = Path(name.replace("{rank}", str(model.rank)))
             log = AnswerLog(path, kind, arguments, is_lasting=bool(self._lasting))
             self._logs.append(log)
-        return KeptAnswers(model, log, survive_failing_requests(model))
+        return SavedAnswers(model, log, survive_failing_requests(model))
 
     def finish(self) -> None:
         """Let go of what is saved elsewhere by now."""
@@ -73,17 +73,17 @@ class AnswerKeeper(AbstractContextManager["AnswerKeeper"]):
         _IN_USE.clear()
         for log in self._logs:
             log.close()
-            if kind is not None and log.n_kept:
-                _LOGGER.warning("%d answers are kept in %s: the same command asks only the rest", log.n_kept, log.path)
+            if kind is not None and log.n_found:
+                _LOGGER.warning("%d answers are kept in %s: the same command asks only the rest", log.n_found, log.path)
 
 
 # A model of the harness whose answers are kept as they come, and that is asked only what is not answered yet.
 
-_SHOWN = 3
+_MAX_REASONS = 3
 _ASK_AGAIN = "Next step: run the same command again: only these are asked"
 
 
-class KeptAnswers:
+class SavedAnswers:
     """Stands for a model where the harness asks it; everything else is the model's own."""
 
     def __init__(self, model: LM, log: AnswerLog | None, failing: FailingRequests | None = None) -> None:
@@ -101,8 +101,8 @@ class KeptAnswers:
         answers = self._answers("generate_until", requests, options)
         reasons = Counter(answer.reason for answer in answers if isinstance(answer, NoAnswer))
         if reasons:
-            shown = "; ".join(f"{reason} ({n} times)" for reason, n in reasons.most_common(_SHOWN))
-            more = f"; {len(reasons) - _SHOWN} other reasons" if len(reasons) > _SHOWN else ""
+            shown = "; ".join(f"{reason} ({n} times)" for reason, n in reasons.most_common(_MAX_REASONS))
+            more = f"; {len(reasons) - _MAX_REASONS} other reasons" if len(reasons) > _MAX_REASONS else ""
             again = f". {_ASK_AGAIN}" if self._log is not None else ""
             record_failure(f"{reasons.total()} of {len(answers)} requests got no answer: {shown}{more}{again}")
         return answers
@@ -116,7 +116,7 @@ class KeptAnswers:
         return self._answers("loglikelihood_rolling", requests, options)
 
     def _answers(self, method: str, requests: Sequence[Instance], options: dict[str, Any]) -> list[Any]:
-        asked: list[Asked] = [(method, request.args) for request in requests]
+        asked: list[LoggedRequest] = [(method, request.args) for request in requests]
         answers = self._log.look_up(asked) if self._log is not None else [None] * len(asked)
         missing = [index for index, answer in enumerate(answers) if answer is None]
         if self._log is not None and len(missing) < len(asked):
@@ -135,12 +135,12 @@ class KeptAnswers:
             self._failing.raise_if_ended(len(asked) - sum(isinstance(answer, NoAnswer) for answer in answers))
         return answers
 
-    def tell(self, asked: Asked, answer: Any) -> None:
+    def tell(self, asked: LoggedRequest, answer: Any) -> None:
         """Keep an answer that the model has just given."""
         self._reported.add(repr(asked))
         self._keep(asked, answer)
 
-    def _keep(self, asked: Asked, answer: Any) -> None:
+    def _keep(self, asked: LoggedRequest, answer: Any) -> None:
         if self._log is not None and not isinstance(answer, NoAnswer):
             self._log.record(asked, answer)
 
@@ -148,7 +148,7 @@ class KeptAnswers:
 class _Hook:
     """What the harness's models tell of each answer as it comes."""
 
-    def __init__(self, kept: KeptAnswers) -> None:
+    def __init__(self, kept: SavedAnswers) -> None:
         self._kept = kept
 
     def add_partial(self, method: str, arguments: Sequence[Any], answer: Any) -> None:
@@ -168,7 +168,7 @@ _ANSWERING_ONLY = frozenset(
 )
 """Arguments of models that are secret, or say how requests travel: none changes an answer."""
 
-Asked = tuple[str, Sequence[Any]]
+LoggedRequest = tuple[str, Sequence[Any]]
 """(method of the model, arguments of one request)."""
 
 
@@ -186,7 +186,7 @@ class AnswerLog:
         self._is_broken = False
         check_reply_cache(path)
 
-    def look_up(self, asked: Sequence[Asked]) -> list[Any]:
+    def look_up(self, asked: Sequence[LoggedRequest]) -> list[Any]:
         """Return what was answered before, in order, None where nothing was.
 
         Requests in the same words are numbered: samples of one prompt are several answers.
@@ -201,18 +201,18 @@ class AnswerLog:
                 self._keys.append(key)
                 found = kept.get(key)
                 known.append(
-                    None if found is None or found.reply.text is None else from_kept(json.loads(found.reply.text))
+                    None if found is None or found.reply.text is None else answer_in(json.loads(found.reply.text))
                 )
         self._n_of = Counter(name for name, answer in zip(names, known, strict=True) if answer is not None)
         return known
 
-    def record(self, asked: Asked, answer: Any) -> None:
+    def record(self, asked: LoggedRequest, answer: Any) -> None:
         """Keep an answer; a disk that is full by now is said once, and the evaluation goes on."""
         name = self._name(*asked)
         key = f"{name}-{self._n_of[name]}"
         self._n_of[name] += 1
         request = {"method": asked[0], "arguments": _text(asked[1])}
-        kept = Kept(key, request, Reply(Outcome.ANSWERED, text=json.dumps(as_kept(answer))), asked[0])
+        kept = CachedReply(key, request, Reply(Outcome.ANSWERED, text=json.dumps(as_json(answer))), asked[0])
         try:
             # Opened here and not before: an evaluation that ends takes an empty file away.
             self._file = self._file or ReplyCache(self.path)
@@ -223,7 +223,7 @@ class AnswerLog:
             self._is_broken = True
 
     @property
-    def n_kept(self) -> int:
+    def n_found(self) -> int:
         """How many of the requests that were looked up have an answer here."""
         return self._n_of.total()
 
@@ -295,7 +295,7 @@ _IN_A_ROW = 20
 
 _NO_ANSWER_OF_THE_MODEL = frozenset({Outcome.TRUNCATED, Outcome.FILTERED, Outcome.REFUSED, Outcome.MALFORMED})
 _BODIES = frozenset({"choices", "error"})  # what chat completions look like, and errors that come with status 200
-_NOT_ASKED = "not asked: the evaluation ended before"
+_SKIPPED = "not asked: the evaluation ended before"
 
 
 def survive_failing_requests(model: LM) -> FailingRequests | None:
@@ -327,7 +327,7 @@ class FailingRequests:
         if not generate:
             return self._send(*args, messages=messages, generate=False, **options)
         if self._ended:
-            return NoAnswer(_NOT_ASKED)
+            return NoAnswer(_SKIPPED)
         try:
             return self._send(*args, messages=messages, generate=True, **options)
         except Exception as error:  # noqa: BLE001 (`_reason` raises what is no failure of a request)
@@ -342,7 +342,7 @@ class FailingRequests:
             if not generate:
                 return await send(generate=False)
             if self._ended:
-                return [NoAnswer(_NOT_ASKED)] * len(messages)
+                return [NoAnswer(_SKIPPED)] * len(messages)
             try:
                 answers = await send(generate=True)
             except Exception as error:  # noqa: BLE001 (`_reason` raises what is no failure of a request)
@@ -478,11 +478,11 @@ class SystemAnswer(str):
         return {"answer": str(self), "contexts": rows}
 
 
-def as_kept(answer: Any) -> Any:
+def as_json(answer: Any) -> Any:
     """Return an answer of any model as JSON values."""
     return answer.as_json() if isinstance(answer, SystemAnswer) else answer
 
 
-def from_kept(value: Any) -> Any:
+def answer_in(value: Any) -> Any:
     """Return the answer in JSON values."""
     return SystemAnswer(value["answer"], contexts_in(value["contexts"])) if isinstance(value, dict) else value

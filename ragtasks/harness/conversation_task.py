@@ -40,7 +40,7 @@ from ragtasks.suites import suite_named, suite_with
 _BYPASS = "bypass"  # the harness's own stand-in for metrics under --predict_only
 _FILTER = "none"  # what the harness calls the filter that takes a model's first reply
 _SAMPLE_FILTER = "sample"  # the same under a name that stands in every row of the harness's tables
-_OWN_PROCESS_RESULTS = "ConversationTask.process_results"
+_PROCESS_RESULTS = "ConversationTask.process_results"
 
 
 class ConversationTask(ConfigurableTask):
@@ -80,7 +80,7 @@ class ConversationTask(ConfigurableTask):
         self._metrics = {metric.name: metric for metric in self._declared_metrics()}
         self._scores = TaskScores(self._metrics)
         # Any value keeps the harness from looking our metric names up in a hub over the network.
-        own["process_results"] = _OWN_PROCESS_RESULTS
+        own["process_results"] = _PROCESS_RESULTS
         own["metric_list"] = self._metric_list(own)
         super().__init__(config=own)
         self._filter = _SAMPLE_FILTER if self.benchmark.is_sample else self.benchmark.copy or _FILTER

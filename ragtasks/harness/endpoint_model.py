@@ -20,7 +20,7 @@ from ragtasks.errors import ConfigurationError
 from ragtasks.harness.answering import NoAnswer, SystemAnswer
 from ragtasks.records import Setting
 from ragtasks.results import GivenAnswer
-from ragtasks.scoring import System, asked_of
+from ragtasks.scoring import System, request_body
 
 _OF_THE_HARNESS = frozenset({"batch_size", "max_batch_size", "device"})
 _NAME = "rag-system"
@@ -42,13 +42,13 @@ class RagEndpoint(LM):
 
     def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
         """Return the answer to each request with what it rests on; `NoAnswer` where none came."""
-        asked = [self._asked(request) for request in requests]
-        answers = self._system.ask(asked, journal=_Told(self, requests, asked))
+        asked = [self._request_body(request) for request in requests]
+        answers = self._system.ask(asked, journal=_Journal(self, requests, asked))
         return [_carried(answer) for answer in answers]
 
-    def _asked(self, request: Instance) -> dict[str, Any]:
+    def _request_body(self, request: Instance) -> dict[str, Any]:
         gives = self._system.gives_passages(Setting(request.doc["setting"]))
-        return asked_of(request.doc, with_passages=gives)
+        return request_body(request.doc, with_passages=gives)
 
     def tell(self, request: Instance, reply: Reply, *, had_passages: bool) -> None:
         """Tell the harness's caches of an answer that has just come."""
@@ -69,17 +69,17 @@ class RagEndpoint(LM):
         raise ConfigurationError("a RAG system answers questions; it gives no likelihoods")
 
 
-class _Told:
+class _Journal:
     """The journal of one call: it tells the harness of each answer as it comes, so that a kill loses none."""
 
     def __init__(self, model: RagEndpoint, requests: list[Instance], asked: list[dict[str, Any]]) -> None:
-        self._model, self._requests, self._asked = model, requests, asked
+        self._model, self._requests, self._request_body = model, requests, asked
 
     def recall(self, index: int) -> Reply | None:
         return None
 
     def record(self, index: int, reply: Reply) -> None:
-        self._model.tell(self._requests[index], reply, had_passages="contexts" in self._asked[index])
+        self._model.tell(self._requests[index], reply, had_passages="contexts" in self._request_body[index])
 
 
 def _carried(answer: GivenAnswer) -> str:

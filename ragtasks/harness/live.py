@@ -14,7 +14,7 @@ from ragtasks.benchmarks import Benchmark, Doc
 from ragtasks.environment import run_store, secret
 from ragtasks.errors import ConfigurationError
 from ragtasks.files import CLOSED_BOOK, OFFICIAL, canonical_hash
-from ragtasks.harness.answering import KeptAnswers, NoAnswer
+from ragtasks.harness.answering import NoAnswer, SavedAnswers
 from ragtasks.harness.conversation_task import ConversationTask, task_dataset
 from ragtasks.harness.prompts import Fitting
 from ragtasks.harness.scores import writable
@@ -27,7 +27,7 @@ from ragtasks.scoring import LiveRetrieval, record_failure
 # searched for with the model's own history behind it.
 
 _LOGGER = logging.getLogger(__name__)
-_NOT_ASKED = "not asked: turn {turn} of its conversation got no answer"
+_SKIPPED = "not asked: turn {turn} of its conversation got no answer"
 _TOO_LONG = "the prompt and its answer do not fit the model's context"
 _LATER = "(this prompt is made when turn {turn} is answered)"
 _RENDERING = ("system_instruction", "apply_chat_template", "chat_template")
@@ -50,7 +50,7 @@ class LiveTask(ConversationTask):
         self._is_building = False
         self._begun: set[int] = set()
         self._retrieval: LiveRetrieval | None = None
-        self._histories = OwnHistories((), ())
+        self._histories = ModelHistories((), ())
         super().__init__(config)
 
     def _take_docs(self, benchmark: Benchmark, options: dict[str, Any]) -> None:
@@ -96,7 +96,7 @@ class LiveTask(ConversationTask):
         public = super()._public_metadata()
         counted = self._retrieval.counts() if self._retrieval is not None else {}
         n_unscored = len(self._histories.docs) - len(self._histories.scored)
-        counts = {"turns_not_scored": n_unscored, "turns_not_asked": len(self._not_asked()), **counted}
+        counts = {"turns_not_scored": n_unscored, "turns_not_asked": len(self._skipped_docs()), **counted}
         public["ragtasks"]["history"] = {**self._history_options(), "counts": counts}
         return public
 
@@ -137,7 +137,7 @@ class LiveTask(ConversationTask):
         return Fitting() if self._is_building else super()._fitting_to(chat_template)
 
     def _begin_conversations(self) -> None:
-        self._histories = OwnHistories(self._turns, [request.doc for request in self._instances])
+        self._histories = ModelHistories(self._turns, [request.doc for request in self._instances])
         self._replies, self._docs_as_asked, self._begun = {}, {}, set()
         scored = {request.doc["task_id"]: request for request in self._instances}
         unscored = {name: doc for name, doc in self._histories.docs.items() if name not in scored}
@@ -188,12 +188,12 @@ class LiveTask(ConversationTask):
     def reply_to(self, request: WaitingRequest) -> str:
         """Return what a request was answered, or that it was not asked."""
         ended = self._histories.failed_turn(request.doc)
-        return self._replies[request.doc["task_id"]] if ended is None else NoAnswer(_NOT_ASKED.format(turn=ended))
+        return self._replies[request.doc["task_id"]] if ended is None else NoAnswer(_SKIPPED.format(turn=ended))
 
     def _too_long(self) -> list[str]:
         return [reply for reply in self._replies.values() if isinstance(reply, NoAnswer) and reply.reason == _TOO_LONG]
 
-    def _not_asked(self) -> list[Doc]:
+    def _skipped_docs(self) -> list[Doc]:
         docs = (self._histories.docs[name] for name in self._histories.scored)
         return [doc for doc in docs if self._histories.failed_turn(doc) is not None]
 
@@ -204,7 +204,7 @@ class LiveTask(ConversationTask):
                 f"{self.config.task}: {len(too_long)} prompts did not fit the model's context and were not sent. Next "
                 'step: a larger context, or "too_long": "drop_passages" in --metadata'
             )
-        if skipped := self._not_asked():
+        if skipped := self._skipped_docs():
             record_failure(
                 f"{self.config.task}: {len(skipped)} later turns of conversations in which a turn got no answer were "
                 "not asked, and are unscored. Next step: run the same command again"
@@ -226,7 +226,7 @@ class LiveTask(ConversationTask):
 # cache and behind our own keeping of answers.
 
 _TYPE = "generate_round_{number}"
-_ASKED = (LM, CachingLM, KeptAnswers)
+_MODEL_TYPES = (LM, CachingLM, SavedAnswers)
 """What the harness may call: a model, or what stands before one. Each keeps its own way of answering."""
 
 
@@ -262,7 +262,7 @@ class WaitingRequest(Instance):
 def round_type(number: int) -> str:
     """Return the type of the requests of a round, counted from 1; every model has a method of that name then."""
     name = _TYPE.format(number=number)
-    for kind in _ASKED:
+    for kind in _MODEL_TYPES:
         if not hasattr(kind, name):
             setattr(kind, name, _ask)
     return name
@@ -287,7 +287,7 @@ Turn = tuple[str, int]
 """(conversation id, user turn from 1)."""
 
 
-class OwnHistories:
+class ModelHistories:
     """What a model answered so far in each conversation, and the docs that its next turns are made of.
 
     A turn that failed ends its conversation: there is no answer that later turns could follow, and the benchmark's or

@@ -18,7 +18,7 @@ from ragtasks.clients import Endpoint, Price
 from ragtasks.config import EvaluationConfig
 from ragtasks.errors import ConfigurationError
 from ragtasks.harness.conversation_task import ConversationTask
-from ragtasks.harness.run import own_tasks
+from ragtasks.harness.run import load_tasks
 from ragtasks.judges import Finding, Question, UnparsableReplyError
 from ragtasks.metrics import parse_cited
 from ragtasks.suites import suite_named
@@ -73,7 +73,7 @@ class JudgingPlan:
 
 def plan(names: Sequence[str], metadata: Mapping[str, Any], count: Count) -> tuple[list[SettingPlan], JudgingPlan]:
     """Return what each setting takes, and each judge, for harness tasks and groups by name."""
-    tasks = own_tasks(names, {**metadata, "encoder": "none"})
+    tasks = load_tasks(names, {**metadata, "encoder": "none"})
     foreign = [str(task.config.task) for task in tasks if not isinstance(task, ConversationTask)]
     if foreign or not tasks:
         raise ConfigurationError(f"plan: {', '.join(foreign) or names} is not a task of conversations")

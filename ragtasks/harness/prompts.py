@@ -242,10 +242,10 @@ def _context_of(model: Any) -> int | None:
     if getattr(model, "model_call", None) is None or getattr(model, "tokenized_requests", False):
         found = getattr(model, "max_length", None)
         return found if isinstance(found, int) else None
-    return _told_by_server(model)
+    return _context_of_server(model)
 
 
-def _told_by_server(model: Any) -> int | None:
+def _context_of_server(model: Any) -> int | None:
     import requests
 
     address = str(model.base_url).partition("/chat/completions")[0].removesuffix("/completions")
@@ -254,10 +254,10 @@ def _told_by_server(model: Any) -> int | None:
         rows = reply.json()["data"] if reply.ok else []
     except (requests.RequestException, ValueError, LookupError, TypeError):
         return None
-    return _said_of(getattr(model, "model", None), rows)
+    return _context_in(getattr(model, "model", None), rows)
 
 
-def _said_of(name: Any, rows: Any) -> int | None:
+def _context_in(name: Any, rows: Any) -> int | None:
     """Return the context in a server's list of models; that of the only one where none has the name."""
     listed = [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
     own = [row for row in listed if row.get("id") == name] or (listed if len(listed) == 1 else [])

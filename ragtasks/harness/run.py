@@ -33,7 +33,7 @@ from ragtasks.harness._argument_errors import (
     parse_in_one_line,
     unknown_task,
 )
-from ragtasks.harness._run_output import add_environment, replaced, take_verbose, told_in_stages
+from ragtasks.harness._run_output import add_environment, replaced, report_stages, take_verbose
 from ragtasks.harness.answering import AnswerKeeper
 from ragtasks.harness.link import task_folder
 from ragtasks.plugins import task_folders
@@ -76,12 +76,12 @@ def run_harness(arguments: Sequence[str]) -> None:
     take_failures()  # what an evaluation that ended early, or the stock harness, left in this process
     take_checked()
     if {"-h", "--help"} & set(arguments):
-        sys.stdout.write(own_help() + "\n")
-    arguments, own = take_own(arguments)
+        sys.stdout.write(our_help() + "\n")
+    arguments, own = take_our_options(arguments)
     arguments, verbose = take_verbose(submission_arguments(arguments))
     if not arguments:
         raise ConfigurationError(_WHAT_TO_TYPE)
-    with told_in_stages(verbose=verbose):
+    with report_stages(verbose=verbose):
         _run(arguments, own)
 
 
@@ -94,7 +94,7 @@ def _run(arguments: Sequence[str], own: Mapping[str, Any]) -> None:
     _refuse_plain_text_for_chat(settings)
     _warn_of_unread_metadata(settings)
     _check_output(settings)
-    if str(settings.get("model", "")).startswith("vllm") and not _says_batch_size(settings):
+    if str(settings.get("model", "")).startswith("vllm") and not _has_batch_size(settings):
         parsed.batch_size = _VLLM_BATCH
     if settings.get("output_path"):
         # Reports, comparisons and submissions read samples, and a model that ran is dear.
@@ -102,7 +102,7 @@ def _run(arguments: Sequence[str], own: Mapping[str, Any]) -> None:
     config = ClearConfig()
     with contextlib.ExitStack() as during:
         unsaved = during.enter_context(_what_is_not_saved())
-        during.enter_context(replaced(lm_eval.tasks, "TaskManager", _OwnTasksFirst))
+        during.enter_context(replaced(lm_eval.tasks, "TaskManager", _RagtasksFirst))
         during.enter_context(replaced(lm_eval.config.evaluate_config, "EvaluatorConfig", config))
         during.enter_context(replaced(lm_eval.evaluator, "add_env_info", add_environment))
         keeper = during.enter_context(AnswerKeeper(settings.get("output_path"), settings.get("use_cache")))
@@ -116,15 +116,15 @@ def _run(arguments: Sequence[str], own: Mapping[str, Any]) -> None:
         if not problems and not unsaved:
             keeper.finish()
     if problems or unsaved:
-        kept = "not everything could be saved" if unsaved else _kept(settings)
+        kept = "not everything could be saved" if unsaved else _saved_note(settings)
         raise RagtasksError(f"{kept}, and the evaluation failed:\n" + "\n".join([*problems, *unsaved]))
     for checked, limit in take_checked():
-        require_plausible([checked], limit, _kept(settings))
+        require_plausible([checked], limit, _saved_note(settings))
 
 
-def own_tasks(names: Sequence[str], metadata: Mapping[str, Any]) -> list[Any]:
+def load_tasks(names: Sequence[str], metadata: Mapping[str, Any]) -> list[Any]:
     """Return the harness's task objects of names, those of groups one by one and each once."""
-    manager = _OwnTasksFirst(metadata=dict(metadata))
+    manager = _RagtasksFirst(metadata=dict(metadata))
     matches = [match for name in names for match in manager.match_tasks([name])]
     return list(manager.load(matches)["tasks"].values())
 
@@ -171,7 +171,7 @@ def _settings(parsed: argparse.Namespace) -> dict[str, Any]:
     return in_file | given
 
 
-def _says_batch_size(settings: Mapping[str, Any]) -> bool:
+def _has_batch_size(settings: Mapping[str, Any]) -> bool:
     arguments = settings.get("model_args")
     return "batch_size" in settings or (isinstance(arguments, Mapping) and "batch_size" in arguments)
 
@@ -213,7 +213,7 @@ def _what_is_not_saved() -> Iterator[list[str]]:
         logger.removeFilter(note)
 
 
-def _kept(settings: Mapping[str, Any]) -> str:
+def _saved_note(settings: Mapping[str, Any]) -> str:
     """Return what the harness has written by the end, as far as its arguments say."""
     if not settings.get("output_path"):
         return "nothing is saved (no --output_path)"
@@ -228,7 +228,7 @@ def _is_free_of_torch(model: str) -> bool:
     return model == "dummy" or model.startswith("ragtasks-") or model.endswith("completions")
 
 
-class _OwnTasksFirst(TaskManager):
+class _RagtasksFirst(TaskManager):
     """A task manager that knows our tasks and those that packages add, and the harness's own once one is asked for."""
 
     def __init__(self, *_: Any, include_path: Any = None, metadata: Any = None, **__: Any) -> None:
@@ -262,13 +262,13 @@ class _Parser(argparse.ArgumentParser):
         raise ConfigurationError(f"ragtasks run: {message}. Next step: see ragtasks run --help")
 
 
-def take_own(arguments: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
+def take_our_options(arguments: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
     """Return the harness's arguments, and our keys with the values that options give them."""
     given, rest = _parser().parse_known_args([_renamed(argument) for argument in arguments])
     return rest, {key: value for key, value in vars(given).items() if value is not None}
 
 
-def own_help() -> str:
+def our_help() -> str:
     """Return what the help of `ragtasks run` says before the harness's own."""
     baselines = ", ".join(sorted(name for name in MODEL_REGISTRY if name.startswith("ragtasks-")))
     return (

@@ -235,7 +235,7 @@ class TaskAnswers:
 
     def _response(self, instance: Instance, reply: Any, kept: Mapping[str, int]) -> Response:
         """Return one of several replies as a response."""
-        shown = self._shown(instance.doc, kept)
+        shown = self._with_passages_used(instance.doc, kept)
         doc = {**shown, "no_answer": reply.reason} if isinstance(reply, NoAnswer) else shown
         return response_of(doc, self._text_of(reply))
 
@@ -248,10 +248,10 @@ class TaskAnswers:
 
     def reported(self, doc: Doc, kept: Mapping[str, int]) -> Doc:
         """Return a doc as the model was shown it, with the reason why there is no answer to it, where there is none."""
-        shown, reason = self._shown(doc, kept), self._no_answers.get(doc["task_id"])
+        shown, reason = self._with_passages_used(doc, kept), self._no_answers.get(doc["task_id"])
         return shown if reason is None else {**shown, "no_answer": reason}
 
-    def _shown(self, doc: Doc, kept: Mapping[str, int]) -> Doc:
+    def _with_passages_used(self, doc: Doc, kept: Mapping[str, int]) -> Doc:
         """Return a doc with the passages its answer rests on: a system's own, or those that fit into the prompt."""
         n_kept, own = kept.get(doc["task_id"]), self._own_passages.get(doc["task_id"])
         if own is not None:

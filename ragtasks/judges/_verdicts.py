@@ -21,7 +21,7 @@ IDK = "idk"
 """Name of the rubric whose labels are those of `IdkVerdict`."""
 CLARIFICATION = "clarification"
 """Name of the rubric that says whether a response asks what is meant."""
-_SHOWN_REASONS = 3
+_MAX_REASONS = 3
 
 
 class VerdictOutcome(str, Enum):
@@ -219,7 +219,7 @@ class Verdicts:
         counts = ", ".join(f"{count} {outcome}" for outcome, count in item.missing.items())
         rows = (self._table[index, item.rubric, item.judge] for index in range(len(self.responses)))
         reasons = list(dict.fromkeys(row.reason for row in rows if row.reason and not row.is_answered))
-        shown = "; ".join(reasons[:_SHOWN_REASONS])
+        shown = "; ".join(reasons[:_MAX_REASONS])
         return f"{item.judge}, {item.rubric}: {item.n_answered} of {item.n_asked} ({counts}: {shown})"
 
 

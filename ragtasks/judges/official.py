@@ -370,7 +370,7 @@ def ragas_rl_f() -> Rubric:
     return Rubric(RL_F, description, step, (first.instruction, second.instruction))
 
 
-def unasked_rl_f(reason: str) -> Rubric:
+def unjudged_rl_f(reason: str) -> Rubric:
     """Return the rubric `rl_f` that asks nothing, for where ragas cannot be had: no other wording takes its place."""
     finding = Finding(None, None, VerdictOutcome.NOT_ASKED, reason)
     return Rubric(RL_F, "not asked, as ragas is missing", lambda _: finding, ("none",))

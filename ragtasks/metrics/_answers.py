@@ -144,7 +144,7 @@ def score_responses(
         return scores
     given = zip(evidence, judged.rb_llm, judged.rl_f, judged.coverage, strict=True)
     scores = [{**own, **_judged_scores(*row)} for own, row in zip(scores, given, strict=True)]
-    return scores if judged.is_rl_f_asked else [{**own, **_unasked_rl_f(own)} for own in scores]
+    return scores if judged.is_rl_f_asked else [{**own, **_unjudged_rl_f(own)} for own in scores]
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +210,7 @@ def _judged_scores(known: _Evidence, rb_llm: Score, rl_f: Score, coverage: float
     }
 
 
-def _unasked_rl_f(scores: Scores) -> Scores:
+def _unjudged_rl_f(scores: Scores) -> Scores:
     """Return RL_F without a value: a mean over refusals only is no score of the model."""
     reason = scores["rl_f_raw"].reason
     return {name: Score(None, reason) for name in ("rl_f", "rl_f_raw", "rl_f_ibm") if name in scores}

@@ -144,7 +144,7 @@ SUPPORT_SCORES = ("support_precision", "support_recall")
 SUPPORT_WEIGHTS = {Support.FULL: 1.0, Support.PARTIAL: 0.5, Support.NO: 0.0}
 """What a level counts."""
 
-_NOTHING_SAID = "the answer has no sentence"
+_NO_SENTENCE = "the answer has no sentence"
 _NOTHING_CITED = "no sentence cites"
 
 
@@ -184,13 +184,13 @@ def citation_validity(sentences: Sequence[CitedSentence]) -> Score:
 def cited_share(sentences: Sequence[CitedSentence]) -> Score:
     """Return the share of sentences that cite a reference, 0 to 1; no value without sentences."""
     if not sentences:
-        return Score(None, _NOTHING_SAID)
+        return Score(None, _NO_SENTENCE)
     return Score(sum(bool(sentence.citations) for sentence in sentences) / len(sentences))
 
 
 def _why_none(cites: Sequence[bool]) -> str:
     if not cites:
-        return _NOTHING_SAID
+        return _NO_SENTENCE
     return "no sentence that cites was judged" if any(cites) else _NOTHING_CITED
 
 

@@ -27,7 +27,7 @@ CUTOFFS = (1, 3, 5, 10)
 """How many passages the scores look at (MTRAG paper, section 5.1)."""
 
 _IBM_DIGITS = 5
-_MOST_SHOWN = 5
+_MAX_LISTED = 5
 
 Judgements = Mapping[str, Mapping[str, int]]
 """Query id -> passage id -> relevance; relevant from 1 on, and nDCG's gain is the relevance itself."""
@@ -177,7 +177,7 @@ def _unique_finite(query_id: str, ranking: Sequence[Ranked]) -> dict[str, float]
         "run",
         where=f"query {query_id}",
         expected="each passage once, with a finite score",
-        found=", ".join([*twice, *infinite][:_MOST_SHOWN]),
+        found=", ".join([*twice, *infinite][:_MAX_LISTED]),
         next_step="make the run again",
     )
     raise CacheError(message)
@@ -232,7 +232,7 @@ def score_run_ibm(run: Run, qrels: Iterable[Qrel], collections: Mapping[str, str
     """
     weights = ibm_weights(run, collections)
     judgements = ibm_predicted_only(by_query(qrels), run)
-    rankings = {query_id: ibm_without_own_id(query_id, ibm_last_score(run[query_id])) for query_id in judgements}
+    rankings = {query_id: ibm_without_query_id(query_id, ibm_last_score(run[query_id])) for query_id in judgements}
     values = _compute(rankings, judgements, IBM_METRICS)
     return {metric.name: _ibm_total(metric.name, values, weights, collections) for metric in IBM_METRICS}
 
@@ -242,7 +242,7 @@ def ibm_last_score(ranking: Sequence[Ranked]) -> dict[str, float]:
     return {item.passage_id: float(item.score) for item in ranking}
 
 
-def ibm_without_own_id(query_id: str, scores: Mapping[str, float]) -> dict[str, float]:
+def ibm_without_query_id(query_id: str, scores: Mapping[str, float]) -> dict[str, float]:
     """Return the scores without a passage whose id is the query's: BEIR's rule, made for corpora of questions."""
     return {passage_id: score for passage_id, score in scores.items() if passage_id != query_id}
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ragtasks.errors import ConfigurationError, close_matches
 from ragtasks.records import Setting
 from ragtasks.reports.tables import missing_from
-from ragtasks.results import Evaluation, Row, asked_otherwise, comparable_evaluations, heading, scored_on
+from ragtasks.results import Evaluation, Row, comparable_evaluations, heading, request_differences, scored_on
 from ragtasks.statistics import Column, Comparison, Comparisons, Estimate, Mean, compare_columns
 from ragtasks.suites import suite_named
 from ragtasks.tables import csv_text, fixed, markdown_table, plain
@@ -97,7 +97,7 @@ def _parts(evaluations: Sequence[Evaluation]) -> list[_Part]:
 
 def _context(alike: Sequence[Evaluation]) -> str:
     """Return what evaluations that compare share, and where they were asked otherwise, as a heading."""
-    return heading(alike[0].kind[0], {**scored_on(alike[0]), **asked_otherwise(alike)})
+    return heading(alike[0].kind[0], {**scored_on(alike[0]), **request_differences(alike)})
 
 
 def _columns(part: _Part, metrics: Sequence[str], by: str) -> Iterator[Column]:

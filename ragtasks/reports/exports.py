@@ -69,10 +69,10 @@ def _record(entries: Sequence[Entry], source: dict[str, str]) -> dict[str, Any]:
         "source_metadata": source,
         "eval_library": {
             "name": "lm_eval",
-            "version": _known(first, "harness version") or "unknown",
+            "version": _text_or_empty(first, "harness version") or "unknown",
             "additional_details": {
                 "plugin": "ragtasks",
-                "plugin_version": _known(first, "ragtasks version") or "unknown",
+                "plugin_version": _text_or_empty(first, "ragtasks version") or "unknown",
             },
         },
         "model_info": {
@@ -118,7 +118,7 @@ def _config(metric: Metric) -> dict[str, Any]:
     }
 
 
-def _known(entry: Entry, field: str) -> str:
+def _text_or_empty(entry: Entry, field: str) -> str:
     text = entry.provenance.get(field, UNKNOWN)
     return "" if text == UNKNOWN else text
 
@@ -183,7 +183,7 @@ def rows_of(entries: Sequence[Entry]) -> list[dict[str, Any]]:
             "n_tasks": entry.n_tasks or entry.n,
             "higher_is_better": metric.higher_is_better,
             "time": entry.time.isoformat() if entry.time else None,
-            **{name.replace(" ", "_"): _rows_known(entry.provenance.get(name)) for name in _PROVENANCE},
+            **{name.replace(" ", "_"): _none_if_unknown(entry.provenance.get(name)) for name in _PROVENANCE},
         }
         for entry in entries
         for metric in entry.metrics
@@ -208,5 +208,5 @@ def written(rows: Sequence[Mapping[str, Any]], ending: str) -> str:
     return text.getvalue()
 
 
-def _rows_known(text: str | None) -> str | None:
+def _none_if_unknown(text: str | None) -> str | None:
     return None if text == UNKNOWN else text

@@ -16,8 +16,8 @@ from ragtasks.metrics import Metric
 from ragtasks.records import Setting
 from ragtasks.reports.tables import EMPTY, missing_from
 from ragtasks.results import (
-    ASKED,
     CAUSES,
+    REQUEST_FIELDS,
     UNKNOWN,
     Evaluation,
     Row,
@@ -417,9 +417,9 @@ class Difference:
         return causes_of(field.name for field in self.fields)
 
     @property
-    def asked(self) -> list[str]:
-        """The fields of `ASKED` that differ: the scores compare, but their answers were asked for otherwise."""
-        return [field.name for field in self.fields if field.name in ASKED]
+    def request_fields(self) -> list[str]:
+        """The fields that differ in how answers were requested: the scores still compare."""
+        return [field.name for field in self.fields if field.name in REQUEST_FIELDS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -566,7 +566,7 @@ def _pair(pair: Difference) -> Iterator[str]:
 def _verdict(pair: Difference) -> str:
     if pair.causes:
         return f"not comparable: other {', '.join(pair.causes)}"
-    return f"comparable, but asked with other {', '.join(pair.asked)}" if pair.asked else "comparable"
+    return f"comparable, but asked with other {', '.join(pair.request_fields)}" if pair.request_fields else "comparable"
 
 
 def _title(entry: Entry) -> str:

@@ -15,10 +15,10 @@ from ragtasks.files import write_atomically
 from ragtasks.results import (
     Evaluation,
     Row,
-    asked_otherwise,
     heading,
     merge_evaluations,
     model_names,
+    request_differences,
     samples_of,
     scored_on,
 )
@@ -110,7 +110,7 @@ def export_inspector(
     head = {
         "schema_version": SCHEMA_VERSION,
         "name": heading(
-            "; ".join([evaluations[0].kind[0], *settings]), asked_otherwise(merge_evaluations(evaluations))
+            "; ".join([evaluations[0].kind[0], *settings]), request_differences(merge_evaluations(evaluations))
         ),
         "models": [_model(name) for name in models],
         "metrics": [_metric(name, evaluations[0], table, chosen.keys) for name in chosen.metrics],

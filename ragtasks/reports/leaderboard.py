@@ -12,7 +12,6 @@ import functools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,10 +20,10 @@ from markupsafe import Markup
 from ragtasks.files import write_atomically
 from ragtasks.metrics import Metric
 from ragtasks.reports.history import SAMPLE_NOTE, Entry, History, below, mean_text, time_text
-from ragtasks.reports.page import content_policy, own_text
+from ragtasks.reports.page import asset_text, content_policy
 from ragtasks.reports.rendering import coded
 from ragtasks.reports.tables import EMPTY, empty_note, is_baseline, p_text
-from ragtasks.results import ASKED, DECISIVE, UNKNOWN
+from ragtasks.results import DECISIVE, REQUEST_FIELDS, UNKNOWN
 from ragtasks.statistics import LEVEL, Comparison, compare_columns
 from ragtasks.tables import fixed
 
@@ -48,7 +47,7 @@ class Table:
     shared: dict[str, str]
     """What all of them rest on: the fields of `DECISIVE`."""
     asked: tuple[str, ...]
-    """The fields of `ASKED` in which they differ."""
+    """The fields of `REQUEST_FIELDS` that differ."""
     metrics: tuple[Metric, ...]
     """What any of them was scored with: the first one ranks, next to it stands the share of empty responses."""
     best: Mapping[str, float]
@@ -74,7 +73,7 @@ def leaderboard_tables(entries: Sequence[Entry]) -> list[Table]:
 
 def write_leaderboard(history: History, folder: Path, path: Path) -> None:
     """Write the page, atomically."""
-    style, script = (_own(f"leaderboard.{kind}") + own_text(f"tips.{kind}") for kind in ("css", "js"))
+    style, script = (asset_text(f"leaderboard.{kind}") + asset_text(f"tips.{kind}") for kind in ("css", "js"))
     tables = leaderboard_tables(history.entries)
     page = _template().render(
         tables=tables,
@@ -133,7 +132,7 @@ def _table(entries: Sequence[Entry]) -> Table:
 
     order = sorted(offered, key=place)
     shared = {field: entries[0].provenance[field] for field in DECISIVE}
-    asked = tuple(field for field in ASKED if len({entry.provenance[field] for entry in entries}) > 1)
+    asked = tuple(field for field in REQUEST_FIELDS if len({entry.provenance[field] for entry in entries}) > 1)
     found = standings(entries, order[0], is_partial=bool(_missing(entries))) if order else []
     best = {metric.name: value for metric in order if (value := _best(found, metric)) is not None}
     return Table(entries[0].title, shared, asked, tuple(order), best, has_empty, _missing(entries), tuple(found))
@@ -165,11 +164,7 @@ def _template() -> Template:
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string(_own("leaderboard.html.jinja"))
-
-
-def _own(name: str) -> str:
-    return resources.files("ragtasks.reports").joinpath("assets", name).read_text(encoding="utf-8")
+    return environment.from_string(asset_text("leaderboard.html.jinja"))
 
 
 # Who stands where in a table of evaluations that compare, and who cannot be told from the best.
@@ -239,10 +234,10 @@ def _compared(found: Sequence[Standing], metric: Metric) -> list[Standing]:
     if len(columns) < 2 or "0" not in columns:
         return list(found)
     pairs = {pair.second.name: pair for pair in compare_columns(list(columns.values()), "0").pairs}
-    return [_told_apart(item, str(place), pairs) for place, item in enumerate(found)]
+    return [_with_comparison(item, str(place), pairs) for place, item in enumerate(found)]
 
 
-def _told_apart(standing: Standing, name: str, pairs: dict[str, Comparison]) -> Standing:
+def _with_comparison(standing: Standing, name: str, pairs: dict[str, Comparison]) -> Standing:
     if name not in pairs:
         return replace(standing, is_best=name == "0")
     found, p = pairs[name].difference, pairs[name].adjusted_p

@@ -56,8 +56,8 @@ def write_page(
     failures = explained(_measured_by(parts))
     drawn = plots() if callable(plots) else plots
     metrics_of = {metric.name: metric for evaluation in evaluations for metric in evaluation.metrics}
-    style, script = (own_text(f"page.{kind}") + own_text(f"tips.{kind}") for kind in ("css", "js"))
-    template = _environment().from_string(own_text("page.html.jinja"))
+    style, script = (asset_text(f"page.{kind}") + asset_text(f"tips.{kind}") for kind in ("css", "js"))
+    template = _environment().from_string(asset_text("page.html.jinja"))
     page = template.render(
         title=" and ".join(dict.fromkeys(evaluation.kind[0] for evaluation in evaluations)),
         is_sample=any(evaluation.kind[0].endswith("(sample)") for evaluation in evaluations),
@@ -146,15 +146,15 @@ def _provenance(evaluations: Sequence[Evaluation]) -> Table:
             evaluation.kind[0],
             ", ".join(dict.fromkeys(row.setting for row in evaluation.rows)),
             len(evaluation.rows),
-            _said(evaluation, "configuration", "run"),
+            _provenance_text(evaluation, "configuration", "run"),
             evaluation.kind[1],
-            _said(evaluation, "scoring", "idk_detector"),
-            _said(evaluation, "scoring", "judges"),
+            _provenance_text(evaluation, "scoring", "idk_detector"),
+            _provenance_text(evaluation, "scoring", "judges"),
             shortened_prompts(evaluation.provenance.values()) or _UNKNOWN,
-            _said(evaluation, "scoring", "judge_prompts"),
-            _said(evaluation, "scoring", "profiles"),
-            _said(evaluation, "revision"),
-            _said(evaluation, "ragtasks_version"),
+            _provenance_text(evaluation, "scoring", "judge_prompts"),
+            _provenance_text(evaluation, "scoring", "profiles"),
+            _provenance_text(evaluation, "revision"),
+            _provenance_text(evaluation, "ragtasks_version"),
             _made(evaluation),
             files_of(evaluation),
         )
@@ -163,7 +163,7 @@ def _provenance(evaluations: Sequence[Evaluation]) -> Table:
     return Table("What the scores rest on", (*_COLUMNS, *_MORE_COLUMNS), rows)
 
 
-def _said(evaluation: Evaluation, *keys: str) -> str:
+def _provenance_text(evaluation: Evaluation, *keys: str) -> str:
     """Return what the results of all its harness tasks say, each text once; a dash for nothing."""
     found: dict[str, None] = {}
     for value in evaluation.provenance.values():
@@ -412,7 +412,7 @@ def content_policy(style: str, script: str) -> str:
     return f"default-src 'none'; {own}; base-uri 'none'; form-action 'none'"
 
 
-def own_text(name: str) -> str:
+def asset_text(name: str) -> str:
     """Return a style, a script or a template of this folder."""
     return resources.files("ragtasks.reports").joinpath("assets", name).read_text(encoding="utf-8")
 

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from ragtasks.results import heading
-from ragtasks.tables import Cell, Section, Table, Value, csv_text, markdown_table, plain, shown
+from ragtasks.tables import Cell, Section, Table, Value, cell_text, csv_text, markdown_table, plain
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -122,7 +122,7 @@ def _csv_cell(cell: Cell) -> tuple[object, ...]:
     return (csv_text(cell), *[""] * 6) if isinstance(cell, str) else ("", cell, *[""] * 5)
 
 
-def _said(table: Table) -> str:
+def _caption(table: Table) -> str:
     """Return note and legend in one."""
     return " ".join(filter(None, (table.note, *table.legend)))
 
@@ -134,9 +134,9 @@ def _latex(sections: Sequence[Section]) -> str:
 
 def _tabular(section: Section, table: Table) -> str:
     title, provenance = _latex_text(f"{section.title}. {table.title}"), _latex_text(_provenance(section))
-    caption = ". ".join(part.rstrip(".") for part in (title, _latex_note(_said(table)), provenance) if part)
+    caption = ". ".join(part.rstrip(".") for part in (title, _latex_note(_caption(table)), provenance) if part)
     heads, *lines = [
-        " & ".join(_latex_text(shown(cell)) for cell in row) + r" \\" for row in (table.columns, *table.rows)
+        " & ".join(_latex_text(cell_text(cell)) for cell in row) + r" \\" for row in (table.columns, *table.rows)
     ]
     columns = "".join(
         "l" if all(isinstance(row[index], str) for row in table.rows) else "r" for index in range(len(table.columns))
@@ -165,7 +165,7 @@ def _json_section(section: Section) -> dict[str, object]:
     tables = [
         {
             "title": table.title,
-            "note": _said(table),
+            "note": _caption(table),
             "rows": [
                 {column: _json_cell(cell) for column, cell in zip(table.columns, row, strict=True)}
                 for row in table.rows

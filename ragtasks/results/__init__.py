@@ -11,7 +11,7 @@ from ragtasks.results._evaluations import (
     read_evaluations,
 )
 from ragtasks.results._given_answers import (
-    OWN_CONTEXTS,
+    CONTEXTS_OF_FILE,
     AnswerReader,
     GivenAnswer,
     Note,
@@ -21,12 +21,11 @@ from ragtasks.results._given_answers import (
     read_predictions,
 )
 from ragtasks.results._provenance import (
-    ASKED,
     CAUSES,
     DECISIVE,
+    REQUEST_FIELDS,
     UNKNOWN,
     Group,
-    asked_otherwise,
     causes_of,
     comparable_evaluations,
     files_of,
@@ -35,6 +34,7 @@ from ragtasks.results._provenance import (
     merge_evaluations,
     model_names,
     provenance_of,
+    request_differences,
     scored_on,
     shortened_prompts,
 )
@@ -46,16 +46,16 @@ from ragtasks.results._saved import (
     evaluation_files,
     read_results,
     samples_of,
-    say_unused,
+    unused_note,
     value_at,
 )
 
 __all__ = [
-    "ASKED",
     "CAUSES",
+    "CONTEXTS_OF_FILE",
     "DECISIVE",
     "DEFAULT_SUITE",
-    "OWN_CONTEXTS",
+    "REQUEST_FIELDS",
     "UNKNOWN",
     "AnswerReader",
     "Evaluation",
@@ -67,7 +67,6 @@ __all__ = [
     "SavedEvaluation",
     "SavedTask",
     "answers_evaluation",
-    "asked_otherwise",
     "causes_of",
     "comparable_evaluations",
     "contexts_of_answers",
@@ -87,9 +86,10 @@ __all__ = [
     "read_evaluations",
     "read_predictions",
     "read_results",
+    "request_differences",
     "samples_of",
-    "say_unused",
     "scored_on",
     "shortened_prompts",
+    "unused_note",
     "value_at",
 ]

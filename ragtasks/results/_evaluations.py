@@ -16,7 +16,7 @@ from typing import Any
 from ragtasks.errors import BenchmarkFileError, clear_error
 from ragtasks.files import OFFICIAL, parse_json
 from ragtasks.metrics import Metric
-from ragtasks.results._given_answers import OWN_CONTEXTS
+from ragtasks.results._given_answers import CONTEXTS_OF_FILE
 from ragtasks.results._rows import Row, read_rows, row_of
 from ragtasks.results._saved import DEFAULT_SUITE, RUN_AGAIN, logged_samples, provenance_of_answers, value_at
 from ragtasks.suites import suite_named
@@ -147,7 +147,7 @@ def _evaluations(file: Path, seen: Path) -> list[Evaluation]:
 
 def _label(model: str, run: str, history: str) -> str:
     """Return the model's name with the run that it was given, where that is a stored one, and with its own history."""
-    named = model if run in {OFFICIAL, OWN_CONTEXTS} else f"{model} (run {run})"
+    named = model if run in {OFFICIAL, CONTEXTS_OF_FILE} else f"{model} (run {run})"
     return f"{named} ({history})" if history else named
 
 
@@ -193,7 +193,7 @@ def own_history(provenance: Mapping[str, Any]) -> str:
 def provenance_in(results: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Return our harness tasks of a results file that ask for answers -> what it says of them."""
     return {
-        task: {**_offered(results, task), **provenance, "harness": _asked_by_harness(results, task)}
+        task: {**_offered(results, task), **provenance, "harness": _harness_options(results, task)}
         for task, provenance in provenance_of_answers(results.get("configs", {})).items()
     }
 
@@ -205,7 +205,7 @@ def _offered(results: Mapping[str, Any], task: str) -> dict[str, Any]:
     return {"setting_tasks": {setting: {task: n}}} if isinstance(setting, str) and isinstance(n, int) else {}
 
 
-def _asked_by_harness(results: Mapping[str, Any], task: str) -> dict[str, Any]:
+def _harness_options(results: Mapping[str, Any], task: str) -> dict[str, Any]:
     """Return what a call of the harness may change in how a task is asked, and the version of the task.
 
     The number of few-shot examples is not among it: our tasks take none, whatever the harness notes.

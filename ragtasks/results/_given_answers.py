@@ -262,10 +262,10 @@ def _only_text(predictions: list[Any]) -> object:
 
 # Which passages given answers rest on: those that the system says it used, else those of the setting.
 
-OWN_CONTEXTS = "file"
+CONTEXTS_OF_FILE = "file"
 """Stands for the run where the answers themselves say which passages they rest on."""
 
-_MOST_SHOWN = 5
+_MAX_LISTED = 5
 
 
 def contexts_of_answers(
@@ -273,7 +273,7 @@ def contexts_of_answers(
 ) -> Contexts:
     """Return the passages that each task of a setting was given, as far as its answer does not say otherwise.
 
-    Its run is `OWN_CONTEXTS` where every answer has passages of its own, and they are not those of the setting.
+    Its run is `CONTEXTS_OF_FILE` where every answer has passages of its own, and they are not those of the setting.
     """
     own = {task_id: answer.passages for task_id, answer in given.items() if answer.passages is not None}
     is_own = bool(own) and all(item.passages is not None or item.no_answer for item in given.values())
@@ -286,7 +286,7 @@ def contexts_of_answers(
     if outside := [task_id for task_id in given if task_id not in published]:
         raise _outside(benchmark, setting, outside)
     differs = any(_key(passages) != _key(published[task_id]) for task_id, passages in own.items())
-    return Contexts(OWN_CONTEXTS if is_own and differs else run, setting, {**published, **own})
+    return Contexts(CONTEXTS_OF_FILE if is_own and differs else run, setting, {**published, **own})
 
 
 def _key(passages: Sequence[Passage]) -> list[tuple[str, str]]:
@@ -308,13 +308,13 @@ def _no_passages(benchmark: Benchmark, setting: Setting, n: int, error: Ragtasks
 
 
 def _outside(benchmark: Benchmark, setting: Setting, ids: Sequence[str]) -> ConfigurationError:
-    more = f" and {len(ids) - _MOST_SHOWN} more" if len(ids) > _MOST_SHOWN else ""
+    more = f" and {len(ids) - _MAX_LISTED} more" if len(ids) > _MAX_LISTED else ""
     return ConfigurationError(
         clear_error(
             "answers",
             where=f"to {benchmark.label}",
             expected=f"tasks of the setting {setting.value}",
-            found=f"{len(ids)} answers to others: {', '.join(ids[:_MOST_SHOWN])}{more}",
+            found=f"{len(ids)} answers to others: {', '.join(ids[:_MAX_LISTED])}{more}",
             next_step="name the setting that was answered; `ragtasks export-tasks` lists its tasks",
         )
     )

@@ -30,7 +30,7 @@ CAUSES: Mapping[str, tuple[str, ...]] = {
 """Cause -> the fields that make scores incomparable where they differ."""
 DECISIVE = tuple(field for fields in CAUSES.values() for field in fields)
 """The fields of all causes."""
-ASKED = (
+REQUEST_FIELDS = (
     "harness task version",
     "conversational",
     "end_of_thinking",
@@ -54,7 +54,7 @@ def provenance_of(
 ) -> dict[str, str]:
     """Return field -> text of an evaluation in one setting; `UNKNOWN` for what the results do not say."""
     own = {task: evaluation.provenance[task] for task in tasks}
-    asked = _asked(own.values())
+    asked = _request_texts(own.values())
 
     def shared(*keys: str) -> str:
         return _distinct(value_at(provenance, *keys) for provenance in own.values())
@@ -107,31 +107,31 @@ def scored_on(evaluation: Evaluation) -> dict[str, str]:
     The benchmark is the heading's title. What the results do not say, or did not use, has no field.
     """
     _, encoder, detector = evaluation.kind
-    is_rescaled = _said(evaluation, "scoring", "rescaled") == "true"
-    rubrics = _said(evaluation, "scoring", "rubrics")
+    is_rescaled = _shared_text(evaluation, "scoring", "rescaled") == "true"
+    rubrics = _shared_text(evaluation, "scoring", "rubrics")
     fields = {
         "data revision": evaluation.revision,
         "metrics": evaluation.suite,
         "encoder of BERTScore": f"{encoder}, rescaled" if is_rescaled else encoder,
-        "retriever": _said(evaluation, "scoring", "retriever", "line"),
+        "retriever": _shared_text(evaluation, "scoring", "retriever", "line"),
         "IDK detector": detector,
         "rubrics": UNKNOWN if rubrics == UNKNOWN else canonical_hash(rubrics)[:_SHORT],
     }
     return {name: text for name, text in fields.items() if text not in {"", UNKNOWN}}
 
 
-def asked_with(evaluation: Evaluation) -> dict[str, str]:
+def request_fields(evaluation: Evaluation) -> dict[str, str]:
     """Return field -> text of how answers were asked for: what a comparison may be about, and must be said then.
 
     The model's name has its run; the run's key is here, under a field of its own for each run. Of the path of a prompt
     only the file is named.
     """
-    fields = _asked(evaluation.provenance.values())
-    run, key = _said(evaluation, "configuration", "run"), _said(evaluation, "run_key")
+    fields = _request_texts(evaluation.provenance.values())
+    run, key = _shared_text(evaluation, "configuration", "run"), _shared_text(evaluation, "run_key")
     return fields if key == UNKNOWN else {**fields, f"key of run {run}": key[:_SHORT]}
 
 
-def _asked(of_tasks: Collection[Mapping[str, Any]]) -> dict[str, str]:
+def _request_texts(of_tasks: Collection[Mapping[str, Any]]) -> dict[str, str]:
     """Return field -> text of how harness tasks were asked, each text once."""
 
     def said(*keys: str) -> Iterator[str]:
@@ -153,14 +153,14 @@ def _file_name(prompt: str) -> str:
     return prompt.rpartition("/")[2]
 
 
-def asked_otherwise(evaluations: Sequence[Evaluation]) -> dict[str, str]:
-    """Return the fields of `asked_with` that differ -> each text and whose it is; empty where all were asked alike.
+def request_differences(evaluations: Sequence[Evaluation]) -> dict[str, str]:
+    """Return the fields of `request_fields` that differ -> each text and whose it is; empty where all were asked alike.
 
     Where only a number tells two names apart, a field `files` says which results each of them means.
     """
     models_of: dict[str, dict[str, list[str]]] = {}
     for evaluation in evaluations:
-        for name, text in asked_with(evaluation).items():
+        for name, text in request_fields(evaluation).items():
             models_of.setdefault(name, {}).setdefault(text, []).append(evaluation.model)
     differing = {
         name: ", but ".join(f"{text} for {', '.join(models)}" for text, models in own.items())
@@ -203,7 +203,7 @@ def causes_of(fields: Iterable[str]) -> list[str]:
     return [cause for cause, own in CAUSES.items() if given & set(own)]
 
 
-def _said(evaluation: Evaluation, *keys: str) -> str:
+def _shared_text(evaluation: Evaluation, *keys: str) -> str:
     """Return what the results of all harness tasks say, each text once."""
     return _distinct(value_at(provenance, *keys) for provenance in evaluation.provenance.values())
 
@@ -261,12 +261,12 @@ def model_names(evaluations: Sequence[Evaluation]) -> list[str]:
     """Return the name of each evaluation's model in tables, in the order given.
 
     Evaluations of one model that were asked and scored alike and have no task of a setting in common share its name;
-    others are called `NAME #2` and so on (`asked_otherwise` says which files these are).
+    others are called `NAME #2` and so on (`request_differences` says which files these are).
     """
     taken: dict[tuple[Kind, str, str], tuple[object, set[tuple[str, str]]]] = {}
     names = []
     for evaluation in evaluations:
-        alike = (scored_on(evaluation), asked_with(evaluation))
+        alike = (scored_on(evaluation), request_fields(evaluation))
         own = {(row.setting, row.task_id) for row in evaluation.rows}
         for name in _merging_numbered(evaluation.model):
             others, places = taken.setdefault((evaluation.kind, evaluation.suite, name), (alike, set()))

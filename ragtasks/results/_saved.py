@@ -252,7 +252,7 @@ RECORDED = (
 """How the answers were made: scoring them again opens and uses none of it, and the new results say it as the old do."""
 
 _DEFAULTS: Mapping[str, Any] = json.loads(EvaluationConfig().model_dump_json())
-_LONGEST_SHOWN = 400
+_MAX_LENGTH = 400
 
 
 def harmless(saved: Mapping[str, Any]) -> dict[str, Any]:
@@ -275,11 +275,11 @@ def recorded(saved: Mapping[str, Any]) -> dict[str, Any]:
     return {key: saved[key] for key in RECORDED if key in saved}
 
 
-def say_unused(settings: Mapping[str, Any]) -> str:
+def unused_note(settings: Mapping[str, Any]) -> str:
     """Return one line on settings that are not used, safe to print, with what would use them."""
     # In ASCII: what a file holds could else move the cursor, or look like another name.
     text = json.dumps(dict(settings))
-    shown = text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}... ({len(text)} characters)"
+    shown = text if len(text) <= _MAX_LENGTH else f"{text[:_MAX_LENGTH]}... ({len(text)} characters)"
     who = "judged" if "judges" in settings else "scored"
     return f"was {who} by {shown}, which is not used; name them with --metadata to use them"
 

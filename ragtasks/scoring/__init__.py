@@ -2,7 +2,6 @@
 
 from ragtasks.scoring._failures import record_checked, record_failure, take_checked, take_failures
 from ragtasks.scoring._judge import Place, parsed_metadata, rescore
-from ragtasks.scoring._own_system import OwnScores, OwnSystem, System, ask_endpoint, asked_of, score_own
 from ragtasks.scoring._picking import Picked, pick_best
 from ragtasks.scoring._plausibility import (
     CHECKS,
@@ -20,6 +19,7 @@ from ragtasks.scoring._plausibility import (
 from ragtasks.scoring._results_layout import scored_row
 from ragtasks.scoring._retrieval import LiveRetrieval
 from ragtasks.scoring._scoring import ResponseScorer, ScoredResponse, given_metrics, ready_judge, shared_scorer
+from ragtasks.scoring._system import ScoredSystem, System, SystemScores, ask_endpoint, request_body, score_system
 
 __all__ = [
     "CHECKS",
@@ -27,16 +27,15 @@ __all__ = [
     "IMPLAUSIBLE",
     "CheckedAnswers",
     "LiveRetrieval",
-    "OwnScores",
-    "OwnSystem",
     "Picked",
     "Place",
     "Plausibility",
     "ResponseScorer",
     "ScoredResponse",
+    "ScoredSystem",
     "System",
+    "SystemScores",
     "ask_endpoint",
-    "asked_of",
     "check_together",
     "checked_again",
     "find_implausible",
@@ -48,9 +47,10 @@ __all__ = [
     "record_checked",
     "record_failure",
     "replies_in",
+    "request_body",
     "require_plausible",
     "rescore",
-    "score_own",
+    "score_system",
     "scored_row",
     "shared_scorer",
     "take_checked",

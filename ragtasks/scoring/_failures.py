@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable
 from typing import TypeVar
 
-from ragtasks.environment import known_secrets
+from ragtasks.environment import environment_secrets
 from ragtasks.errors import RagtasksError
 from ragtasks.scoring._plausibility import CheckedAnswers
 
@@ -64,6 +64,6 @@ def take_checked() -> list[tuple[CheckedAnswers, float]]:
 
 def _without_keys(text: str) -> str:
     """Return a text with every key masked: the errors of libraries may show what they were given."""
-    for key in known_secrets():
+    for key in environment_secrets():
         text = text.replace(key, "***")
     return text

@@ -23,7 +23,7 @@ from ragtasks.results import (
     evaluation_files,
     read_predictions,
     read_results,
-    say_unused,
+    unused_note,
     value_at,
 )
 from ragtasks.scoring._failures import take_failures
@@ -131,7 +131,7 @@ def _show_unused(evaluations: Sequence[SavedEvaluation]) -> None:
     sources: dict[str, list[Path]] = {}
     for evaluation in evaluations:
         if evaluation.unused:
-            sources.setdefault(say_unused(evaluation.unused), []).append(evaluation.source)
+            sources.setdefault(unused_note(evaluation.unused), []).append(evaluation.source)
     for text, files in sources.items():
         others = f" (and {len(files) - 1} more)" if len(files) > 1 else ""
         _LOGGER.warning("%s%s %s", files[0], others, text)

@@ -495,7 +495,7 @@ def _textless(answers: Answers) -> Found:
             yield place, f"passage {bare[0]}"
 
 
-_KNOWN_SHARE = 0.05
+_MIN_PUBLISHED_SHARE = 0.05
 _ENOUGH_ANSWERS = 5
 
 
@@ -515,7 +515,7 @@ def _unknown(answers: Answers) -> Found:
     """
     origins = list(_origins(answers))
     unknown = [(place, f"passage {ids[0]}") for place, ids, domains in origins if not any(domains)]
-    if len(origins) >= _ENOUGH_ANSWERS and len(unknown) > (1 - _KNOWN_SHARE) * len(origins):
+    if len(origins) >= _ENOUGH_ANSWERS and len(unknown) > (1 - _MIN_PUBLISHED_SHARE) * len(origins):
         yield from unknown
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from ragtasks.files import OFFICIAL, write_atomically
 from ragtasks.metrics import Metric
 from ragtasks.records import Setting
-from ragtasks.results import DEFAULT_SUITE, OWN_CONTEXTS, SavedEvaluation, SavedTask, model_of
+from ragtasks.results import CONTEXTS_OF_FILE, DEFAULT_SUITE, SavedEvaluation, SavedTask, model_of
 from ragtasks.scoring._plausibility import EXEMPT, CheckedAnswers, check_together, plausibility_of, replies_in
 from ragtasks.scoring._scoring import ResponseScorer, ScoredResponse
 from ragtasks.suites import suite_named
@@ -78,7 +78,7 @@ def _checked(
 def _names_passages(task: SavedTask) -> bool:
     """Return whether passages are published or named by the answers: a stored run's may be of any corpus."""
     run = task.recorded.get("run", task.config.run)
-    return run in {OFFICIAL, OWN_CONTEXTS}
+    return run in {OFFICIAL, CONTEXTS_OF_FILE}
 
 
 def scored_row(row: Mapping[str, Any], result: ScoredResponse) -> dict[str, Any]:

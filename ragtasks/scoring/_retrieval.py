@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragtasks.benchmarks import Benchmark, Doc, response_of
-from ragtasks.clients import KeptReplies, OpenAIClient, Secrets, credentials_for
+from ragtasks.clients import CachedReplies, OpenAIClient, Secrets, credentials_for
 from ragtasks.config import EvaluationConfig
 from ragtasks.errors import ConfigurationError, JudgeError, MissingExtraError, RagtasksError
 from ragtasks.metrics import Searched, score_run
@@ -44,7 +44,7 @@ class LiveRetrieval:
         self._rewriter = rewriter = config.rewriter
         self._client = None
         if rewriter is not None:
-            self._client = KeptReplies(
+            self._client = CachedReplies(
                 OpenAIClient(rewriter, credentials_for(rewriter, secrets)), RunStore(store).replies
             )
         self._n_asked = 0
@@ -85,7 +85,7 @@ class LiveRetrieval:
             self.prepare([domain])
             own = [doc["task_id"] for doc in docs if doc["domain"] == domain]
             found |= self._searches[domain]({task_id: queries.texts[task_id] for task_id in own})
-        return [_shown(doc, queries.texts[doc["task_id"]], found[doc["task_id"]]) for doc in docs]
+        return [_with_passages(doc, queries.texts[doc["task_id"]], found[doc["task_id"]]) for doc in docs]
 
     def _queries(self, tasks: Sequence[Task]) -> Queries:
         from retrieval_cache import rewrite_queries, select_queries
@@ -104,7 +104,7 @@ class LiveRetrieval:
         return rewrites.queries()
 
 
-def _shown(doc: Doc, query: str, passages: Iterable[Passage]) -> Doc:
+def _with_passages(doc: Doc, query: str, passages: Iterable[Passage]) -> Doc:
     shown = [{"passage_id": item.passage_id, "title": item.title, "text": item.text} for item in passages]
     return {**doc, "run": "live", "query": query, "passages": shown}
 

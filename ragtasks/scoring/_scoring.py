@@ -169,7 +169,7 @@ class ResponseScorer:
         """Return what the judges said; None where there are no judges, or nothing is asked of them, or none answers."""
         if not self._rubrics:
             return None
-        verdicts = survive("judging", lambda: self._asked(responses), lambda _: None)
+        verdicts = survive("judging", lambda: self._judge_responses(responses), lambda _: None)
         if verdicts is None:
             return None
         try:
@@ -178,7 +178,7 @@ class ResponseScorer:
             record_failure(str(error))
         return verdicts
 
-    def _asked(self, responses: Sequence[Response]) -> Verdicts | None:
+    def _judge_responses(self, responses: Sequence[Response]) -> Verdicts | None:
         with progress_bars() as progress:
             return judge_responses(
                 responses,

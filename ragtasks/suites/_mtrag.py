@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ragtasks.benchmarks import Benchmark
 from ragtasks.errors import MissingExtraError
 from ragtasks.judges import CLARIFICATION, IDK, RB_LLM, RL_F, Rubric, Verdicts, rubrics_named
-from ragtasks.judges.official import IBM, official_rubrics, ragas_rl_f, unasked_rl_f
+from ragtasks.judges.official import IBM, official_rubrics, ragas_rl_f, unjudged_rl_f
 from ragtasks.metrics import METRICS, IbmJudged, Judged, Scores, ibm_visible_answerability, score_responses
 from ragtasks.records import Answerability, IdkVerdict
 from ragtasks.suites._suite import ScoringInputs, Suite
@@ -76,7 +76,7 @@ def official(benchmark: Benchmark) -> Sequence[Rubric]:
         return [*others, ragas_rl_f()]
     except MissingExtraError as error:
         _LOGGER.warning("rl_f and rl_f_ibm will be unscored; the other official prompts are asked. %s", error)
-        return [*others, unasked_rl_f(str(error))]
+        return [*others, unjudged_rl_f(str(error))]
 
 
 SUITE = Suite(

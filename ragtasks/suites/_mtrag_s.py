@@ -16,7 +16,7 @@ from ragtasks.suites._suite import ScoringInputs, Suite
 _SHARED = {metric.name: metric for metric in METRICS}
 
 METRIC_NAMES = ("bert_k_precision", "rl_f_raw", "rl_f", "idk_yes", "empty", "coverage", "judge_coverage")
-_OWN = {"coverage": Metric("coverage", "share of responses whose bert_k_precision is scored")}
+_COVERAGE = {"coverage": Metric("coverage", "share of responses whose bert_k_precision is scored")}
 
 
 def score(inputs: ScoringInputs) -> list[Scores]:
@@ -69,7 +69,7 @@ def _rubrics() -> Sequence[Rubric]:
 
 
 SUITE = Suite(
-    metrics=tuple(_OWN.get(name) or _SHARED[name] for name in METRIC_NAMES),
+    metrics=tuple(_COVERAGE.get(name) or _SHARED[name] for name in METRIC_NAMES),
     score=score,
     rubrics=_rubrics,
     uses_encoder=True,

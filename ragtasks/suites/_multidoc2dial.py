@@ -32,7 +32,7 @@ from ragtasks.suites._suite import ScoringInputs, Suite
 CANNOT_ANSWER = "<cannot_answer>"
 """The token that the prompt asks for where nothing in the texts answers (OR-CONVQA paper, appendix B.3)."""
 
-KNOWN_REFUSALS = ("Unfortunately, no relevant information is found.",)
+REFERENCE_REFUSALS = ("Unfortunately, no relevant information is found.",)
 """What the agents of MultiDoc2Dial say wherever the documents hold no answer: always the same sentence."""
 
 LEFT_OUT = "the official task leaves out questions without an answer"
@@ -125,5 +125,5 @@ def _bert_scores(semantic: SemanticScore | None, reason: str) -> Scores:
     }
 
 
-SUITE = Suite(metrics=METRICS, score=score, known_refusals=KNOWN_REFUSALS, uses_encoder=True)
+SUITE = Suite(metrics=METRICS, score=score, known_refusals=REFERENCE_REFUSALS, uses_encoder=True)
 """What the benchmarks on the Doc2Dial documents are scored with."""

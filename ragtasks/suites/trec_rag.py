@@ -65,7 +65,7 @@ _METRICS = (
 )
 """Every metric, in the order of the harness's table."""
 
-_SUPPORT_NOT_ASKED = Score(None, "support was not judged")
+_SUPPORT_UNJUDGED = Score(None, "support was not judged")
 
 
 def _rubrics() -> Sequence[Rubric]:
@@ -104,7 +104,7 @@ def judged_scores(verdicts: Verdicts, index: int, sentences: Sequence[CitedSente
     supports = (
         _over_judges(verdicts, index, CITATION_SUPPORT, SUPPORT_SCORES, partial(_support_scores, sentences))
         if CITATION_SUPPORT in verdicts.rubrics
-        else dict.fromkeys(SUPPORT_SCORES, _SUPPORT_NOT_ASKED)
+        else dict.fromkeys(SUPPORT_SCORES, _SUPPORT_UNJUDGED)
     )
     return {**recalls, **supports, "judge_coverage": Score(verdicts.share_answered(index))}
 

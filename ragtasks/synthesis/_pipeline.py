@@ -43,7 +43,7 @@ from ragtasks.synthesis.propositions import Unit, cut_sentences, extract_proposi
 _VERSION = 1
 """Raised when the same replies come to another benchmark."""
 _PROMPTS = ("again", "answerable", "contextualize", "dialogue", "ground", "propositions")
-_MOST_SHOWN = 10
+_MAX_LISTED = 10
 
 
 def synthesize(
@@ -57,7 +57,7 @@ def synthesize(
 ) -> Outcome:
     """Make a benchmark of dialogues out of documents.
 
-    Give it a client that keeps replies (`KeptReplies`): then a killed call goes on where it was, and the same replies
+    Give it a client that keeps replies (`CachedReplies`): then a killed call goes on where it was, and the same replies
     give the same bytes.
     """
     read = read_documents(
@@ -72,7 +72,7 @@ def synthesize(
         write_mtrag_s(folder, made, settings.mtrag_s)
     else:
         write_synthesis(folder, made)
-    return Outcome(tuple(_told(folder, read, made)), asker.usage)
+    return Outcome(tuple(_report_lines(folder, read, made)), asker.usage)
 
 
 def _make(
@@ -153,17 +153,17 @@ def _nothing_to_ask(settings: Settings, left_out: Sequence[LeftOut], dropped: Co
     )
 
 
-def _told(folder: Path, read: Documents, made: Synthesis) -> Iterator[str]:
+def _report_lines(folder: Path, read: Documents, made: Synthesis) -> Iterator[str]:
     """Yield what a user reads at the end."""
     yield f"{folder}: " + ", ".join(f"{count:,} {what}" for what, count in made.counts.items() if count)
     if read.others:
-        others = ", ".join(f"{count} {suffix}" for suffix, count in read.others.most_common(_MOST_SHOWN))
+        others = ", ".join(f"{count} {suffix}" for suffix, count in read.others.most_common(_MAX_LISTED))
         yield f"files of other kinds, not read: {others}"
     for encoding, count in read.guessed.items():
         yield f"encoding guessed as {encoding} in {count} documents"
     if made.left_out:
         yield f"left out, {len(made.left_out)} in all ({DETAILS}/left_out.jsonl):"
-        yield from (f"  {item.what}: {item.reason}" for item in made.left_out[:_MOST_SHOWN])
+        yield from (f"  {item.what}: {item.reason}" for item in made.left_out[:_MAX_LISTED])
     removed = Counter(one.reason for dialogue in made.dialogues for one in dialogue.removed)
     yield from (f"pairs taken out: {count} ({reason})" for reason, count in removed.most_common())
 

@@ -13,7 +13,7 @@ from ragtasks.templates import shipped_template
 from retrieval_cache import WORD
 
 # Asks a model many questions and reads each reply; what cannot be read is asked once more, then left out by name.
-# Replies are kept by the client (`ragtasks.clients.KeptReplies`), so a killed synthesis goes on where it was.
+# Replies are kept by the client (`ragtasks.clients.CachedReplies`), so a killed synthesis goes on where it was.
 
 T = TypeVar("T")
 
@@ -75,7 +75,7 @@ class Asker:
         for _ in range(_ATTEMPTS):
             waiting = [state for state in states if state.is_open]
             prompts = [state.prompt() for state in waiting]
-            replies = self.client.answer(prompts, self._shown(what)) if prompts else []
+            replies = self.client.answer(prompts, self._stage_progress(what)) if prompts else []
             for state, prompt, reply in zip(waiting, prompts, replies, strict=True):
                 self.usage += usage_of(reply, self._price)
                 state.take(prompt, reply)
@@ -88,7 +88,7 @@ class Asker:
             )
         return [Failure(state.reason) if state.result is None else state.result[0] for state in states]
 
-    def _shown(self, what: str) -> Progress:
+    def _stage_progress(self, what: str) -> Progress:
         return lambda name, done, total: self._progress(f"{what}: {name}", done, total)
 
 

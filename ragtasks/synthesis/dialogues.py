@@ -119,13 +119,13 @@ def _read_dialogue(n_turns: int, types: Sequence[str], reply: str) -> tuple[Turn
     return tuple(turns.values())[:n_turns]
 
 
-def _shown(dialogue: Dialogue) -> list[dict[str, str]]:
+def _turn_fields(dialogue: Dialogue) -> list[dict[str, str]]:
     return [{"question": turn.decontextualized, "answer": turn.answer} for turn in dialogue.turns]
 
 
 def _context_question(dialogue: Dialogue) -> Question[list[str]]:
     read = partial(_read_contexts, len(dialogue.turns))
-    return question_of("contextualize", read, {"turns": _shown(dialogue)})
+    return question_of("contextualize", read, {"turns": _turn_fields(dialogue)})
 
 
 def _read_contexts(n_turns: int, reply: str) -> list[str]:
@@ -158,7 +158,7 @@ class _Judgement:
 def _ground_question(dialogue: Dialogue) -> Question[list[_Judgement]]:
     statements = [unit.text for unit in dialogue.units]
     read = partial(_read_judgements, len(dialogue.turns))
-    return question_of("ground", read, {"statements": statements, "turns": _shown(dialogue)})
+    return question_of("ground", read, {"statements": statements, "turns": _turn_fields(dialogue)})
 
 
 def _read_judgements(n_turns: int, reply: str) -> list[_Judgement]:

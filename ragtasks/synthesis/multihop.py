@@ -38,7 +38,7 @@ _VERSION = 1
 """Raised when the same replies come to other questions."""
 _PROMPTS = ("again", "claims", "multihop", "multihop_check", "null_query")
 _INDENTED = orjson.OPT_INDENT_2
-_MOST_SHOWN = 10
+_MAX_LISTED = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def synthesize_multihop(
     files = {**_official(articles, everything), f"{DETAILS}/left_out.jsonl": reasons_file}
     publish_folder(folder, files, made_by, counts=dict(told))
     lines = [f"{folder}: " + ", ".join(f"{n:,} {what}" for what, n in told.items())]
-    lines += [f"left out: {item.what}: {item.reason}" for item in left_out[:_MOST_SHOWN]]
+    lines += [f"left out: {item.what}: {item.reason}" for item in left_out[:_MAX_LISTED]]
     return Outcome(tuple(lines), asker.usage)
 
 
@@ -128,7 +128,7 @@ INSUFFICIENT = "Insufficient information."
 
 _ANSWERS = {COMPARISON: ("yes", "no"), TEMPORAL: ("yes", "no", "before", "after")}
 _CHECKS = ("all_used", "only_these", "short", "of_its_kind")
-_MOST_KNOWN = 40
+_MAX_NAMES = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +233,7 @@ def write_null_queries(
     names = dict.fromkeys([*(claim.entity for claim in claims), *(article.source for article in articles)])
     texts = (f"{article.source}\n{article.title}\n{article.body}" for article in articles)
     text = "\n".join([*texts, *names]).casefold()
-    known = list(names)[:_MOST_KNOWN]
+    known = list(names)[:_MAX_NAMES]
     questions = [
         question_of("null_query", partial(_read_null, text), {"known": known, "topic": topic}) for topic in topics
     ]
@@ -309,7 +309,7 @@ def find_claims(articles: Sequence[Article], asker: Asker) -> tuple[list[Claim],
         for piece in segment(Passage("p", article.body), _PIECE_TOKENS, 0, title_in_text=False)
     ]
     questions: list[Question[_Found]] = [
-        question_of("claims", partial(_claims_read, article), _shown(article, piece), most=MOST_CLAIMS)
+        question_of("claims", partial(_claims_read, article), _piece_fields(article, piece), most=MOST_CLAIMS)
         for article, piece in pieces
     ]
     claims: list[Claim] = []
@@ -326,7 +326,7 @@ def find_claims(articles: Sequence[Article], asker: Asker) -> tuple[list[Claim],
     return claims, left_out, counts
 
 
-def _shown(article: Article, piece: Passage) -> dict[str, str]:
+def _piece_fields(article: Article, piece: Passage) -> dict[str, str]:
     return {"title": article.title, "piece": piece.text}
 
 

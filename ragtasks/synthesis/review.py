@@ -198,13 +198,13 @@ def _agreement(by_reviewer: Mapping[str, Mapping[str, Review]], pairs: Sequence[
         kept = cohen_kappa([float(a.keeps) for a, _ in both], [float(b.keeps) for _, b in both])
         choice = cohen_kappa([_label(a) for a, _ in both], [_label(b) for _, b in both])
         shown = "-" if same is None else f"{100 * same:.1f} %"
-        rows.append((f"{one}, {other}", "kappa", len(both), shown, _shown(kept), _shown(choice)))
+        rows.append((f"{one}, {other}", "kappa", len(both), shown, _formatted(kept), _formatted(choice)))
     if len(by_reviewer) > 1:
         ratings = [[own.get(pair.pair_id) for own in by_reviewer.values()] for pair in pairs]
         kept = krippendorff_alpha([[float(one.keeps) for one in row if one] for row in ratings], Level.NOMINAL)
         choice = krippendorff_alpha([[_label(one) for one in row if one] for row in ratings], Level.NOMINAL)
         n_shared = sum(sum(one is not None for one in row) > 1 for row in ratings)
-        rows.append((_EVERYBODY, "alpha", n_shared, "-", _shown(kept), _shown(choice)))
+        rows.append((_EVERYBODY, "alpha", n_shared, "-", _formatted(kept), _formatted(choice)))
     heads = ("reviewers", "measure", "pairs", "same", "kept or rejected", "accepted, edited or rejected")
     note = "Cohen's kappa of two reviewers, over the pairs that both decided on; Krippendorff's alpha of all."
     return Table("Agreement of reviewers", heads, tuple(rows), note)
@@ -214,7 +214,7 @@ def _label(review: Review) -> float:
     return float(CHOICES.index(review.decision.choice))
 
 
-def _shown(score: Score) -> str:
+def _formatted(score: Score) -> str:
     return "-" if score.value is None else fixed(score.value)
 
 
@@ -227,7 +227,7 @@ _FIRST, _LATER = "N/A", "Follow-up"
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _AcceptedPair:
     """A pair that stays."""
 
     pair: Pair
@@ -253,7 +253,7 @@ def export_reviewed(folder: Path, out: Path, reviews: Sequence[Review]) -> tuple
     decisions: dict[str, list[Review]] = {pair.pair_id: [] for pair in pairs}
     for one in reviews:
         decisions[one.pair_id].append(one)
-    kept = list(_kept(pairs, decisions))
+    kept = list(_accepted(pairs, decisions))
     if not kept:
         raise ConfigurationError(
             f"review of {folder}: no pair was accepted or edited, so nothing is left to write. Next step: review some "
@@ -272,7 +272,7 @@ def export_reviewed(folder: Path, out: Path, reviews: Sequence[Review]) -> tuple
     return lines
 
 
-def _counts(pairs: Sequence[Pair], kept: Sequence[_Kept], decisions: Mapping[str, Sequence[Review]]) -> str:
+def _counts(pairs: Sequence[Pair], kept: Sequence[_AcceptedPair], decisions: Mapping[str, Sequence[Review]]) -> str:
     n_undecided = sum(not own for own in decisions.values())
     n_edited = sum(one.texts != one.pair.texts for one in kept)
     n_rejected = len(pairs) - len(kept) - n_undecided
@@ -280,7 +280,7 @@ def _counts(pairs: Sequence[Pair], kept: Sequence[_Kept], decisions: Mapping[str
     return f"{len(kept)} {noun} kept, {n_edited} of them edited; {n_rejected} rejected, {n_undecided} not decided on"
 
 
-def _kept(pairs: Sequence[Pair], decisions: Mapping[str, Sequence[Review]]) -> Iterator[_Kept]:
+def _accepted(pairs: Sequence[Pair], decisions: Mapping[str, Sequence[Review]]) -> Iterator[_AcceptedPair]:
     for _, conversation in groupby(pairs, lambda pair: pair.task.conversation_id):
         is_bare, turn = False, 0
         for pair in conversation:
@@ -291,12 +291,12 @@ def _kept(pairs: Sequence[Pair], decisions: Mapping[str, Sequence[Review]]) -> I
             turn += 1
             edits = [one for one in own if one.decision.texts]
             texts = max(edits, key=lambda one: one.time).decision.texts if edits else pair.texts
-            yield _Kept(pair, texts, is_bare, turn)
+            yield _AcceptedPair(pair, texts, is_bare, turn)
             is_bare = False
 
 
 def _files(
-    folder: Path, kept: Sequence[_Kept], decisions: Mapping[str, Sequence[Review]], reviews: Sequence[Review]
+    folder: Path, kept: Sequence[_AcceptedPair], decisions: Mapping[str, Sequence[Review]], reviews: Sequence[Review]
 ) -> dict[str, Iterable[bytes]]:
     files: dict[str, Iterable[bytes]] = {
         CONVERSATIONS: lines_of(_conversations(kept)),
@@ -310,13 +310,13 @@ def _files(
     return files
 
 
-def _conversations(kept: Sequence[_Kept]) -> Iterator[dict[str, Any]]:
+def _conversations(kept: Sequence[_AcceptedPair]) -> Iterator[dict[str, Any]]:
     for name, own in groupby(kept, lambda one: one.pair.task.conversation_id):
         turns = list(own)
         yield {"conversation_id": name, "domain": turns[0].pair.task.domain, "turns": list(map(_turn, turns))}
 
 
-def _turn(one: _Kept) -> dict[str, Any]:
+def _turn(one: _AcceptedPair) -> dict[str, Any]:
     task = one.pair.task
     references = [item.passage_id for item in task.references]
     return {
@@ -330,7 +330,7 @@ def _turn(one: _Kept) -> dict[str, Any]:
     }
 
 
-def _qrels(folder: Path, kept: Sequence[_Kept]) -> Iterator[bytes]:
+def _qrels(folder: Path, kept: Sequence[_AcceptedPair]) -> Iterator[bytes]:
     """Yield the judgements of the pairs that stay, under their new turns."""
     new = {one.pair.pair_id: one.task_id for one in kept}
     side, tasks = retrieval_side("custom"), open_benchmark("custom", folder).tasks
@@ -341,7 +341,7 @@ def _qrels(folder: Path, kept: Sequence[_Kept]) -> Iterator[bytes]:
 
 
 def _dialogues(
-    folder: Path, kept: Sequence[_Kept], decisions: Mapping[str, Sequence[Review]]
+    folder: Path, kept: Sequence[_AcceptedPair], decisions: Mapping[str, Sequence[Review]]
 ) -> Iterator[dict[str, Any]]:
     """Yield what a synthesis says of each dialogue, with what the review took out."""
     by_id = {one.pair.pair_id: one for one in kept}

@@ -173,14 +173,14 @@ def _show_by(progress: Progress, trainer: Any) -> None:
     """Let a trainer tell our progress in the place of its own prints."""
     from transformers import PrinterCallback, TrainerCallback
 
-    class Told(TrainerCallback):  # type: ignore[misc]
+    class EpochProgress(TrainerCallback):  # type: ignore[misc]
         """Tells progress after every epoch."""
 
         def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             progress("training\tepochs", round(state.epoch or 0), int(args.num_train_epochs))
 
     trainer.remove_callback(PrinterCallback)
-    trainer.add_callback(Told())
+    trainer.add_callback(EpochProgress())
 
 
 @contextmanager

@@ -301,7 +301,7 @@ class SegmentSource:
         )
         self._check([problem for shard in self._shards for problem in problems[shard]], kept)
         for shard in self._shards:
-            yield from (passage for _, passage in _kept(kept[shard]))
+            yield from (passage for _, passage in _shard_passages(kept[shard]))
 
     def _by_shard(self, what: str, work: Callable[[Path], _T]) -> dict[Path, _T]:
         """Return what `work` gives for each shard, several at once."""
@@ -322,7 +322,7 @@ class SegmentSource:
         """Raise one error for all errors, repeated and missing segments among them."""
         first: dict[str, str] = {}
         for shard, file in kept.items():
-            for number, passage in _kept(file) if file.is_file() else ():
+            for number, passage in _shard_passages(file) if file.is_file() else ():
                 place = f"{shard}, line {number}"
                 if first.setdefault(passage.passage_id, place) != place:
                     problems.append(
@@ -389,7 +389,7 @@ def _wanted_passage(line: bytes, wanted: frozenset[bytes]) -> Passage | str | No
     return passage_of(row, _FIELDS, "refuse")
 
 
-def _kept(path: Path) -> Iterator[tuple[int, Passage]]:
+def _shard_passages(path: Path) -> Iterator[tuple[int, Passage]]:
     """Yield line and passage of what was found in a shard."""
     try:
         with path.open("rb") as file:

@@ -6,7 +6,7 @@ passages that agree in a whole band are compared, so that the work grows with th
 are chosen so that a pair at the threshold meets with a chance of at least 0.99. Whatever is reported was compared
 exactly, so there are no false alarms.
 
-The corpus is read twice, the second time for the shingles of those that met. Kept in memory: at most 42 numbers of
+The corpus is read twice, the second time for the shingles of those that met. Held in memory: at most 42 numbers of
 eight bytes a passage, and the shingles of the candidates.
 """
 

@@ -18,7 +18,7 @@ from retrieval_cache.corpora._near_duplicates import SHINGLE_WORDS, NearDuplicat
 from retrieval_cache.corpora._segmenting import encoder_tokenizer, plain_tokenizer, segment_all, segment_lines
 from retrieval_cache.retrievers import Progress
 
-_SHOWN_GROUPS = 20
+_MAX_GROUPS = 20
 
 
 def describe_corpus(location: str) -> list[str]:
@@ -39,7 +39,7 @@ def describe_duplicates(location: str, threshold: float, width: int = SHINGLE_WO
         ", ".join(
             f"{name} ({similarity:.2f})" for name, similarity in zip(group.passage_ids, group.similarities, strict=True)
         )
-        for group in found.groups[:_SHOWN_GROUPS]
+        for group in found.groups[:_MAX_GROUPS]
     ]
     counts = _not_compared(found) | {"groups not shown": len(found.groups) - len(shown)}
     return [

@@ -124,7 +124,7 @@ def evaluate(
     """
     judgements = tuple(qrels)
     task_of = {task.task_id: task for task in tasks}
-    _check_known(judgements, task_of)
+    _check_queries(judgements, task_of)
     check_overlap(run, judgements, name)
     scores = score_run(run, judgements)
     ibm = score_run_ibm(run, judgements, {task_id: task.domain for task_id, task in task_of.items()})
@@ -153,7 +153,7 @@ def _result(task: Task, standalone: StandaloneLabels, values: Mapping[str, float
     return QueryResult(task.task_id, task.domain, task.turn, standalone.labels.get(task.task_id), values)
 
 
-def _check_known(qrels: Sequence[Qrel], task_of: Mapping[str, Task]) -> None:
+def _check_queries(qrels: Sequence[Qrel], task_of: Mapping[str, Task]) -> None:
     unknown = list(dict.fromkeys(qrel.query_id for qrel in qrels if qrel.query_id not in task_of))
     if unknown:
         message = clear_error(

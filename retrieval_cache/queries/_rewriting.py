@@ -24,7 +24,7 @@ from retrieval_cache.queries._forms import LLM_REWRITE, Queries
 MIN_REWRITTEN = 0.95
 """Share of the questions asked about below which there is no run: one of last turns would pass for one of rewrites."""
 
-_SHOWN_REASONS = 3
+_MAX_REASONS = 3
 _KIND = "rewrite"
 """What the prompts are called in a reply cache."""
 
@@ -86,7 +86,7 @@ class Rewrites:
         n_rewritten = self.n_asked - counts.total()
         if n_rewritten >= least * self.n_asked:
             return
-        reasons = "; ".join(f"{n}: {reason}" for reason, n in counts.most_common(_SHOWN_REASONS))
+        reasons = "; ".join(f"{n}: {reason}" for reason, n in counts.most_common(_MAX_REASONS))
         message = clear_error(
             "rewriter",
             where=str(self.spec["client"]["model"]),

@@ -147,7 +147,7 @@ class ListwiseReranker:
         return orders
 
     def _prompt(self, query: str, passages: Iterable[Passage]) -> Prompt:
-        texts = [shown_text(passage, self._options.words) for passage in passages]
+        texts = [prompt_text(passage, self._options.words) for passage in passages]
         text = self._template.render(query=without_numbers(query), passages=texts)
         return Prompt.of(text, kind=_KIND, is_readable=partial(names_any, n_passages=len(texts)))
 
@@ -322,7 +322,7 @@ def without_numbers(text: str) -> str:
     return _NUMBERED.sub(r"(\1)", " ".join(text.split()))
 
 
-def shown_text(passage: Passage, n_words: int) -> str:
+def prompt_text(passage: Passage, n_words: int) -> str:
     """Return what a model sees of a passage: title, if there is one, and text, cut after `n_words` words."""
     whole = f"Title: {passage.title} Content: {passage.text}" if passage.title.strip() else passage.text
     return without_numbers(" ".join(whole.split()[:n_words]))

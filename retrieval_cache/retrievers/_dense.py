@@ -450,7 +450,7 @@ def _torch_block(device: str) -> BlockSearch:
 # What encoders were trained to read before a query and before a passage.
 
 _BGE_QUERY = "Represent this sentence for searching relevant passages: "
-_KNOWN_PROMPTS = (
+_MODEL_PROMPTS = (
     # The BGE and E5 model cards give these; the models' own configuration files do not.
     (re.compile(r"bge-(small|base|large)-en(-v1\.5)?"), (_BGE_QUERY, "")),
     (re.compile(r"(multilingual-)?e5-(small|base|large)(-v2)?"), ("query: ", "passage: ")),
@@ -460,7 +460,7 @@ _KNOWN_PROMPTS = (
 def default_prompts(model: str, configured: Mapping[str, str]) -> tuple[str, str]:
     """Return (query prompt, passage prompt) of an encoder: known by name, else from its configuration, else empty."""
     last = Path(model).name.lower()
-    for pattern, prompts in _KNOWN_PROMPTS:
+    for pattern, prompts in _MODEL_PROMPTS:
         if pattern.fullmatch(last):
             return prompts
     passage_names = ("document", "passage", "corpus")

@@ -19,7 +19,7 @@ from retrieval_cache.retrievers._protocol import Progress, no_progress
 LEFT_OUT = "left_out"
 """What the manifest of a run calls the queries that its file leaves out."""
 
-_MOST_SHOWN = 20
+_MAX_LISTED = 20
 
 
 def _is_file(path: Path) -> bool:
@@ -84,7 +84,7 @@ class RunFileRetriever:
             if item.passage_id not in corpus
         )
         if unknown:
-            shown = ", ".join(f"{passage!r} ({query})" for query, passage in unknown[:_MOST_SHOWN])
+            shown = ", ".join(f"{passage!r} ({query})" for query, passage in unknown[:_MAX_LISTED])
             raise self._refused("only passages of the corpus", f"{len(unknown)} others: {shown}")
         self._left_out += [query_id for query_id in queries if query_key(query_id) not in self._run]
         progress(f"search {self.name}", len(queries), len(queries))

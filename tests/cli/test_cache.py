@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ragtasks.cli import main
-from ragtasks.clients import Kept, Outcome, Reply, ReplyCache
+from ragtasks.clients import CachedReply, Outcome, Reply, ReplyCache
 from ragtasks.metrics import EmbeddingCache
 from tests.cli.test_retrieve import printed
 
@@ -26,11 +26,11 @@ def filled(file: Path) -> Path:
     with ReplyCache(file) as cache:
         cache.put(
             [
-                Kept("1", request, answered, "idk"),
-                Kept("2", request, answered, "idk"),
-                Kept("3", request, refused, "idk"),
-                Kept("4", request, Reply(Outcome.TRUNCATED), "idk", is_history=True),
-                Kept("5", {"client": {"model": "local"}}, answered),
+                CachedReply("1", request, answered, "idk"),
+                CachedReply("2", request, answered, "idk"),
+                CachedReply("3", request, refused, "idk"),
+                CachedReply("4", request, Reply(Outcome.TRUNCATED), "idk", is_history=True),
+                CachedReply("5", {"client": {"model": "local"}}, answered),
             ]
         )
         cache.execute("UPDATE replies SET stored = ? WHERE key = '1'", (time.time() - 10 * 86_400,))

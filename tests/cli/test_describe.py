@@ -150,16 +150,16 @@ def test_csv_holds_every_cell(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_conversations_that_are_none_are_named(tmp_path: Path) -> None:
-    from ragtasks.benchmarks import open_benchmark, own_tables
+    from ragtasks.benchmarks import extra_tables, open_benchmark
 
     root = tmp_path / "mtrag"
     shutil.copytree(benchmark_folder("mtrag", "sample", Path()), root)
     path = root / "mtrag-human" / "conversations" / "conversations.json"
     path.write_text('[{"domain": "fiqa"}]')
     with pytest.raises(BenchmarkFileError, match=r"0\.messages"):
-        own_tables(open_benchmark("mtrag", root))
+        extra_tables(open_benchmark("mtrag", root))
     path.write_text("{")
     with pytest.raises(BenchmarkFileError, match="one JSON list"):
-        own_tables(open_benchmark("mtrag", root))
+        extra_tables(open_benchmark("mtrag", root))
     path.unlink()
-    assert own_tables(open_benchmark("mtrag", root)) == ()
+    assert extra_tables(open_benchmark("mtrag", root)) == ()

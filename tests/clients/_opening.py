@@ -7,7 +7,7 @@ import time
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
-from ragtasks.clients import Kept, Outcome, Reply, ReplyCache
+from ragtasks.clients import CachedReply, Outcome, Reply, ReplyCache
 
 TICK_SECONDS = 0.02
 
@@ -21,4 +21,4 @@ def open_and_put(folder: Path, n_files: int, own_key: str, together: Barrier) ->
         while time.time() < tick:
             pass
         with ReplyCache(folder / str(number)) as cache:
-            cache.put([Kept(own_key, {}, Reply(Outcome.ANSWERED, "x"))])
+            cache.put([CachedReply(own_key, {}, Reply(Outcome.ANSWERED, "x"))])

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtasks.clients import OpenAIClient, Outcome, Reply, Usage, endpoint_of, usage_of
-from ragtasks.clients._protocol import known
+from ragtasks.clients._protocol import as_cached
 from ragtasks.errors import ConfigurationError
 
 MINI = (0.15, 0.60)
@@ -30,7 +30,7 @@ def test_a_reply_costs_its_tokens_at_the_price() -> None:
     reply = Reply(Outcome.ANSWERED, "8", prompt_tokens=2_000_000, completion_tokens=500_000, raw="{}")
     assert usage_of(reply, MINI) == Usage(n_asked=1, prompt_tokens=2_000_000, completion_tokens=500_000, cost=0.60)
     assert usage_of(reply).cost is None
-    assert usage_of(known(reply), MINI) == Usage(n_cached=1, cost=0.0)
+    assert usage_of(as_cached(reply), MINI) == Usage(n_cached=1, cost=0.0)
 
 
 def test_what_the_server_does_not_count_is_said() -> None:

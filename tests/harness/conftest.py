@@ -62,7 +62,7 @@ def _no_hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _any_answers_are_plausible(monkeypatch: pytest.MonkeyPatch) -> None:
     """No limit: models here say one thing to everybody; tests/scoring/test_plausibility.py has the limit."""
-    for module in ("ragtasks.harness.run", "ragtasks.scoring._own_system", "ragtasks.scoring._judge"):
+    for module in ("ragtasks.harness.run", "ragtasks.scoring._system", "ragtasks.scoring._judge"):
         monkeypatch.setattr(f"{module}.require_plausible", lambda *_: None)
 
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from tests.harness.test_yamls import metrics_of, own_tasks
+from tests.harness.test_yamls import load_tasks, metrics_of
 
 
 @pytest.fixture(scope="module")
 def results(evaluate: Callable[..., dict[str, Any]]) -> dict[str, Any]:
-    return evaluate("ragtasks-oracle", *own_tasks(), limit=2)
+    return evaluate("ragtasks-oracle", *load_tasks(), limit=2)
 
 
-@pytest.mark.parametrize("name", own_tasks())
+@pytest.mark.parametrize("name", load_tasks())
 def test_a_task_runs_and_says_sample(name: str, results: dict[str, Any]) -> None:
     row = results["results"][name]
     scores = {

@@ -48,7 +48,7 @@ def merged(path: Path) -> dict[str, Any]:
     return {**(merged(path.parent / include) if include else {}), **content}
 
 
-def own_tasks() -> list[str]:
+def load_tasks() -> list[str]:
     """Return the harness tasks that ask for answers at once and need no stored run, of every benchmark."""
     found = {name: merged(path) for name, path in files().items()}
     return sorted(
@@ -84,7 +84,7 @@ def test_the_harness_finds_all_of_them_through_include_path() -> None:
     assert set(manager.all_subtasks) == files().keys() - groups
 
 
-@pytest.mark.parametrize("name", own_tasks())
+@pytest.mark.parametrize("name", load_tasks())
 def test_a_task_lists_the_metrics_of_its_suite_and_its_yaml_none(
     name: str, load_task: Callable[..., ConversationTask]
 ) -> None:
@@ -119,7 +119,7 @@ def test_a_list_in_a_yaml_of_ones_own_is_the_suites_or_refused(
     assert "found: missing rb_alg, rb_alg_raw; unknown rouge_m" in str(caught.value)
 
 
-@pytest.mark.parametrize("name", own_tasks())
+@pytest.mark.parametrize("name", load_tasks())
 def test_a_task_of_any_benchmark_shows_every_passage(name: str, load_task: Callable[..., ConversationTask]) -> None:
     task = load_task(name)
     docs = list(task.dataset["test"])
@@ -191,7 +191,7 @@ def test_a_task_returns_exactly_the_metrics_that_need_no_judge(name: str, oracle
     assert oracle_results["higher_is_better"][name] == given
 
 
-@pytest.mark.parametrize("name", own_tasks())
+@pytest.mark.parametrize("name", load_tasks())
 def test_a_yaml_names_the_templates_of_what_is_sent_and_doc_to_text_gives_it(
     name: str, load_task: Callable[..., ConversationTask]
 ) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ragtasks.benchmarks import build_docs, contexts_for, open_benchmark, retrieval_side
-from ragtasks.cli.app import say
+from ragtasks.cli.app import echo
 from ragtasks.records import Setting
 from ragtasks.templates import load_template
 from tests.mutations._files import FIELDS
@@ -47,7 +47,7 @@ def _docs(name: str, setting: Setting, run: str = "official") -> Callable[[Path]
     def build(folder: Path) -> None:
         benchmark = open_benchmark(name, folder / name)
         contexts = contexts_for(benchmark, setting, run, folder / "store")
-        say(f"{len(benchmark.tasks)} tasks, {len(contexts.passages)} contexts")
+        echo(f"{len(benchmark.tasks)} tasks, {len(contexts.passages)} contexts")
         build_docs(benchmark, setting, None, conversational=True, contexts=contexts)
 
     return build
@@ -61,7 +61,7 @@ def _judgements(name: str) -> Callable[[Path], None]:
     """Return what reads a benchmark's relevance judgements of one domain."""
 
     def read(folder: Path) -> None:
-        say(f"{len(retrieval_side(name).load_qrels(folder / name, 'clapnq'))} judged passages")
+        echo(f"{len(retrieval_side(name).load_qrels(folder / name, 'clapnq'))} judged passages")
 
     return read
 

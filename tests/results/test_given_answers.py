@@ -12,7 +12,7 @@ from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.files import OFFICIAL
 from ragtasks.records import Passage, Setting
-from ragtasks.results import OWN_CONTEXTS, GivenAnswer, contexts_of_answers, read_answers
+from ragtasks.results import CONTEXTS_OF_FILE, GivenAnswer, contexts_of_answers, read_answers
 
 FIRST, SECOND = "sample-clapnq-01<::>1", "sample-clapnq-01<::>2"
 
@@ -107,7 +107,7 @@ def test_whose_passages_count(tmp_path: Path) -> None:
     assert contexts(first=bare, second=bare).passages == published
     both = contexts(first=GivenAnswer("x", own), second=bare)
     assert (both.run, both.passages[FIRST], both.passages[SECOND]) == (OFFICIAL, own, published[SECOND])
-    assert contexts(first=GivenAnswer("x", own), second=GivenAnswer("x", ())).run == OWN_CONTEXTS
+    assert contexts(first=GivenAnswer("x", own), second=GivenAnswer("x", ())).run == CONTEXTS_OF_FILE
     same = contexts(first=GivenAnswer("x", published[FIRST]), second=GivenAnswer("x", published[SECOND]))
     assert same.run == OFFICIAL
 

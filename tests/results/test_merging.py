@@ -13,11 +13,11 @@ from ragtasks.files import canonical_hash
 from ragtasks.reports.page_parts import name_evaluations, read_logged
 from ragtasks.results import (
     Evaluation,
-    asked_otherwise,
     comparable_evaluations,
     merge_evaluations,
     model_names,
     read_evaluations,
+    request_differences,
     scored_on,
 )
 from tests.reports._saved import TASKS, facts_of, save
@@ -92,11 +92,11 @@ def test_it_is_said_which_files_the_numbers_stand_for(tmp_path: Path) -> None:
         save(tmp_path / name, model, day=day, setting=setting)
     (together,) = comparable_evaluations(read_evaluations([tmp_path]))
     assert [item.model for item in together] == ["A", "A #2", "B"]
-    assert asked_otherwise(together) == {
+    assert request_differences(together) == {
         "files": "A is 1/results_2026-01-01.json and 2/results_2026-01-02.json, A #2 is 2/results_2026-01-01.json"
     }
     (together,) = comparable_evaluations(read_evaluations([tmp_path / "2", tmp_path / "1"]))
-    assert asked_otherwise(together) == {
+    assert request_differences(together) == {
         "files": "A is 2/results_2026-01-01.json and 2/results_2026-01-02.json, A #2 is 1/results_2026-01-01.json"
     }
 
@@ -105,7 +105,7 @@ def test_a_number_is_said_where_the_name_itself_stands_elsewhere(tmp_path: Path)
     save(tmp_path / "1")
     save(tmp_path / "2", change=facts(revision="other"))
     groups = comparable_evaluations(read_evaluations([tmp_path]))
-    assert [asked_otherwise(own) for own in groups] == [{}, {"files": "org/model #2 is 2/results_2026-01-01.json"}]
+    assert [request_differences(own) for own in groups] == [{}, {"files": "org/model #2 is 2/results_2026-01-01.json"}]
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_answers_that_were_asked_for_otherwise_compare_and_it_is_said(
     tmp_path: Path, change: Change, said: dict[str, str]
 ) -> None:
     (together,) = comparable_evaluations(two_models(tmp_path, change))
-    assert asked_otherwise(together) == said
+    assert request_differences(together) == said
 
 
 def test_keys_of_a_run_are_said_where_one_name_stands_for_several_runs(tmp_path: Path) -> None:
@@ -194,4 +194,4 @@ def test_keys_of_a_run_are_said_where_one_name_stands_for_several_runs(tmp_path:
 
         save(tmp_path / model, model, change=change)
     (together,) = comparable_evaluations(read(tmp_path))
-    assert asked_otherwise(together) == {"key of run mine": "k1 for A (run mine), but k2 for B (run mine)"}
+    assert request_differences(together) == {"key of run mine": "k1 for A (run mine), but k2 for B (run mine)"}

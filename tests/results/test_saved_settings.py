@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtasks.config import KEYS, config_from_options
-from ragtasks.results import say_unused
+from ragtasks.results import unused_note
 from ragtasks.results._saved import HARMLESS, RECORDED, harmless, recorded, unused
 
 NEVER = {"judges", "encoder_device", "encode_with", "retriever", "min_judge_coverage", "max_implausible"}
@@ -50,7 +50,7 @@ def test_what_reaches_out_is_not_used_and_is_shown(key: str, value: Any) -> None
     assert harmless({key: value}) == {}
     assert unused({key: value}, {}) == {key: value}
     assert unused({key: value}, {key: "the user's own"}) == {}
-    line = say_unused({key: value})
+    line = unused_note({key: value})
     assert json.dumps(value) in line
     assert "name them with --metadata to use them" in line
 
@@ -61,7 +61,7 @@ def test_whatever_a_file_says_gives_a_valid_configuration_and_one_printable_line
     assert config.judges == ()
     assert (config.encoder_device, config.retriever, config.system_prompt) == (None, "bm25", None)
     assert not set(unused(saved, {})) & (set(RECORDED) | {"other"})
-    line = say_unused(unused(saved, {}))
+    line = unused_note(unused(saved, {}))
     assert line.isascii()
     assert line.isprintable()
     assert len(line) < 600

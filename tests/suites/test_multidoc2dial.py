@@ -19,9 +19,9 @@ from ragtasks.scoring._scoring import ResponseScorer
 from ragtasks.suites import ScoringInputs
 from ragtasks.suites._multidoc2dial import (
     CANNOT_ANSWER,
-    KNOWN_REFUSALS,
     LEFT_OUT,
     METRICS,
+    REFERENCE_REFUSALS,
     is_token,
     refusal_label,
     score,
@@ -114,5 +114,5 @@ def assert_oracle_is_right(benchmark: Benchmark) -> None:
     scorer = ResponseScorer(benchmark, EvaluationConfig(encoder="none"))
     found = scorer.score([Response(task, (), task.target) for task in benchmark.tasks])
     refusing = {task.target for task in benchmark.tasks if task.answerability is Answerability.UNANSWERABLE}
-    assert refusing == set(KNOWN_REFUSALS)
+    assert refusing == set(REFERENCE_REFUSALS)
     assert {row.scores["ans_acc"].value for row in found} == {1}

@@ -121,7 +121,7 @@ class Arena:
         return (battle.systems[1], battle.systems[0]) if assignment.is_turned else battle.systems
 
     @staticmethod
-    def shown(assignment: Assignment, battle: Battle) -> ShownBattle:
+    def displayed(assignment: Assignment, battle: Battle) -> DisplayedBattle:
         """Return a battle in the order of its assignment."""
         return show(battle, is_turned=assignment.is_turned)
 
@@ -143,11 +143,11 @@ def _texts(battle: Battle) -> set[str]:
 
 LABELS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 """Names of answers while their systems are hidden."""
-_MOST_KEPT = 1_000
+_CACHE_SIZE = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class ShownAnswer:
+class DisplayedAnswer:
     """One answer."""
 
     label: str
@@ -172,20 +172,20 @@ class ShownAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class ShownBattle:
+class DisplayedBattle:
     """A conversation and answers to its last message."""
 
     conversation: tuple[Message, ...]
     """The last message is the question."""
-    answers: tuple[ShownAnswer, ...]
+    answers: tuple[DisplayedAnswer, ...]
     """In the order drawn."""
 
 
-def show(battle: Battle, *, is_turned: bool) -> ShownBattle:
+def show(battle: Battle, *, is_turned: bool) -> DisplayedBattle:
     """Return a battle as raters see it; nothing in it depends on the systems' names."""
     answers = (battle.second, battle.first) if is_turned else (battle.first, battle.second)
-    shown = tuple(ShownAnswer(label, answer.response) for label, answer in zip(LABELS, answers, strict=False))
-    return ShownBattle(battle.first.response.task.messages, shown)
+    shown = tuple(DisplayedAnswer(label, answer.response) for label, answer in zip(LABELS, answers, strict=False))
+    return DisplayedBattle(battle.first.response.task.messages, shown)
 
 
 def trec_of(response: Response, name: str) -> str:
@@ -197,7 +197,7 @@ def trec_of(response: Response, name: str) -> str:
     return json.dumps(row, indent=2, ensure_ascii=False)
 
 
-@lru_cache(maxsize=_MOST_KEPT)
+@lru_cache(maxsize=_CACHE_SIZE)
 def _lines(text: str, n_passages: int) -> tuple[tuple[CitedSentence, ...], ...]:
     """Return the paragraphs of an answer; a line of citations alone belongs to the one before it."""
     lines: list[tuple[CitedSentence, ...]] = []

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ragtasks.arena.ratings import rate
 from ragtasks.arena.store import LONGEST_NAME, VoteRefusedError, clean_name
 from ragtasks.arena.votes import LONGEST_REASON, Preference, View
-from ragtasks.arena.web._comparing import Arena, ShownAnswer, trec_of
+from ragtasks.arena.web._comparing import Arena, DisplayedAnswer, trec_of
 from ragtasks.arena.web._pipelines import Pipeline, ask_pipeline
 from ragtasks.arena.web._site import Site
 from ragtasks.errors import ModelError
@@ -186,7 +186,7 @@ def interface(site: Site, arena: Arena, pipelines: Mapping[str, Pipeline], patie
         battle = arena.battle(assignment.battle_id) if assignment else None
         if assignment is None or battle is None:
             raise HTTPException(404, "there is no pair left for this rater")
-        shown = arena.shown(assignment, battle)
+        shown = arena.displayed(assignment, battle)
         return BattleRecord(
             battle=assignment.assignment_id,
             conversation=[MessageRecord(role=message.role, text=message.text) for message in shown.conversation],
@@ -260,7 +260,7 @@ def _rater(request: Request, name: str) -> str:
     return cleaned
 
 
-def _answer_record(answer: ShownAnswer) -> AnswerRecord:
+def _answer_record(answer: DisplayedAnswer) -> AnswerRecord:
     return AnswerRecord(
         label=answer.label,
         answer=[

@@ -33,7 +33,7 @@ _LOGGER = logging.getLogger(__name__)
 _STEP_SECONDS = 0.05
 _STEP_CHARACTERS = 12
 _MOST_STEPS = 40
-_MOST_KEPT = 500
+_CACHE_SIZE = 500
 _MOST_RUNNING = 64
 _LABELS = "AB"
 
@@ -86,7 +86,7 @@ class LiveBattles:
         battle = LiveBattle(rater, "side_by_side" if names else "blinded", tuple(messages), (one, other))
         number = secrets.token_hex(12)
         self._battles[number] = battle
-        while len(self._battles) > _MOST_KEPT:
+        while len(self._battles) > _CACHE_SIZE:
             self._battles.popitem(last=False)
         battle.work = asyncio.get_running_loop().create_task(self._fight(battle))
         return number
@@ -186,10 +186,10 @@ def live_pages(
         second: _FormText = "",
         form_token: _FormText = "",
     ) -> HttpResponse:
-        session = site.own_form(request, form_token)
+        session = site.session_of_form(request, form_token)
         try:
             before = _followed(arena, session.rater, follow, side) if follow else messages_of(earlier)
-            messages = list(offered[conversation]) if conversation in offered else _asked(before, question)
+            messages = list(offered[conversation]) if conversation in offered else _with_question(before, question)
             number = live.begin(session.rater, messages, [name for name in (first, second) if name])
         except ConfigurationError as error:
             shown = {"systems": sorted(live.pipelines), "conversations": offered, "problem": str(error)}
@@ -226,7 +226,7 @@ def messages_of(text: str) -> list[Message]:
     return [Message(roles[place % 2], part) for place, part in enumerate(parts)]
 
 
-def _asked(before: list[Message], question: str) -> list[Message]:
+def _with_question(before: list[Message], question: str) -> list[Message]:
     """Return a conversation with a question at its end."""
     if not question.strip():
         raise ConfigurationError("Ask a question, or choose a conversation.")

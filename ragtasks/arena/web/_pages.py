@@ -14,7 +14,7 @@ from ragtasks.arena.forms import QUESTIONS, SCALE, FormError, compared, form_sec
 from ragtasks.arena.rating_tables import rating_sections
 from ragtasks.arena.store import Assignment, Queue, VoteRefusedError
 from ragtasks.arena.votes import Preference
-from ragtasks.arena.web._comparing import LABELS, Arena, ShownAnswer
+from ragtasks.arena.web._comparing import LABELS, Arena, DisplayedAnswer
 from ragtasks.arena.web._site import Session, Site
 
 _FormText = Annotated[str, Form()]
@@ -48,7 +48,7 @@ def pages(site: Site, arena: Arena) -> APIRouter:
             request,
             "battle",
             assignment=assignment,
-            shown=arena.shown(assignment, battle),
+            shown=arena.displayed(assignment, battle),
             names=arena.names(assignment, battle) if is_named else None,
             knows_names=not is_named and arena.queue.knows_names(assignment),
             revealed=arena.revealed(assignment, battle),
@@ -65,7 +65,7 @@ def pages(site: Site, arena: Arena) -> APIRouter:
         reason: _FormText = "",
         form_token: _FormText = "",
     ) -> Response:
-        assignment, battle = opened(site.own_form(request, form_token), assignment_id)
+        assignment, battle = opened(site.session_of_form(request, form_token), assignment_id)
         if preference not in get_args(Preference):
             raise HTTPException(422, "A vote is one of: first, second, tie, both_bad.")
         arena.vote(assignment, battle, cast(Preference, preference), reason)
@@ -73,13 +73,13 @@ def pages(site: Site, arena: Arena) -> APIRouter:
 
     @router.post("/battles/{assignment_id}/skip")
     def skip(request: Request, assignment_id: str, form_token: _FormText = "") -> Response:
-        assignment, battle = opened(site.own_form(request, form_token), assignment_id)
+        assignment, battle = opened(site.session_of_form(request, form_token), assignment_id)
         arena.queue.skip(assignment)
         return RedirectResponse(_tab_of(assignment, battle), 303)
 
     @router.post("/undo")
     def undo(request: Request, form_token: _FormText = "") -> Response:
-        assignment = arena.queue.undo(site.own_form(request, form_token).rater)
+        assignment = arena.queue.undo(site.session_of_form(request, form_token).rater)
         return RedirectResponse(f"/battles/{assignment.assignment_id}", 303)
 
     @router.get("/ratings")
@@ -116,7 +116,7 @@ def pair_pages(site: Site, arena: Arena, pool: AnswerPool) -> APIRouter:
         item: _FormText = "",
         form_token: _FormText = "",
     ) -> Response:
-        session = site.own_form(request, form_token)
+        session = site.session_of_form(request, form_token)
         chosen = next((b for b in arena.battles_of(item.split("\t")) if set(b.systems) == {first, second}), None)
         assignment = arena.chosen_by_hand(session.rater, chosen.battle_id) if chosen else None
         if assignment is None:
@@ -150,7 +150,7 @@ def form_pages(site: Site, arena: Arena, pool: AnswerPool) -> APIRouter:
     items = {"\t".join(item): item for item in pool.items if len(pool.answers_to(item)) <= MOST_ANSWERS}
     queue = Queue(store, shuffled(items), arena.raters_per_battle, lease_seconds=arena.lease_seconds, view="form")
 
-    def shown(
+    def form_page(
         request: Request, session: Session, item: ItemKey, problem: str = "", given: dict[str, str] | None = None
     ) -> HTMLResponse:
         systems = order_for(pool, item, session.rater, secret)
@@ -161,7 +161,7 @@ def form_pages(site: Site, arena: Arena, pool: AnswerPool) -> APIRouter:
             422 if problem else 200,
             item="\t".join(item),
             conversation=answers[systems[0]].response.task.messages,
-            answers=[ShownAnswer(LABELS[place], answers[system].response) for place, system in enumerate(systems)],
+            answers=[DisplayedAnswer(LABELS[place], answers[system].response) for place, system in enumerate(systems)],
             pairs=compared(pool, item, systems),
             questions=QUESTIONS,
             scale=SCALE,
@@ -179,12 +179,12 @@ def form_pages(site: Site, arena: Arena, pool: AnswerPool) -> APIRouter:
             n_done = queue.standing(session.rater).n_done
             text = f"You filled in {n_done} forms, and there is no task left for you. Thank you."
             return site.page(request, "message", heading="All done", text=text)
-        return shown(request, session, items[assignment.battle_id])
+        return form_page(request, session, items[assignment.battle_id])
 
     @router.post("/forms")
     async def take(request: Request) -> Response:
         sent = {name: value for name, value in (await request.form()).items() if isinstance(value, str)}
-        session = site.own_form(request, sent.get("form_token", ""))
+        session = site.session_of_form(request, sent.get("form_token", ""))
         item = items.get(sent.get("item", ""))
         if item is None:
             raise HTTPException(404, "There is no such task.")
@@ -192,7 +192,7 @@ def form_pages(site: Site, arena: Arena, pool: AnswerPool) -> APIRouter:
         try:
             form = read_form(pool, item, order_for(pool, item, session.rater, secret), sent, seconds)
         except FormError as error:
-            return shown(request, session, item, str(error), sent)
+            return form_page(request, session, item, str(error), sent)
         await run_in_threadpool(queue.keep_form, session.rater, "\t".join(item), form.model_dump_json())
         return RedirectResponse("/forms", 303)
 

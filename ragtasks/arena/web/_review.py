@@ -127,7 +127,7 @@ def _review_pages(site: Site, desk: ReviewDesk) -> APIRouter:
             return site.page(request, "message", heading="All done", text=text, onward=("/all", "All pairs"))
         return RedirectResponse(f"/pairs/{pair.number}", 303)
 
-    def shown(request: Request, pair: Pair, status: int = 200, **fields: object) -> HTMLResponse:
+    def pair_page(request: Request, pair: Pair, status: int = 200, **fields: object) -> HTMLResponse:
         own = desk.decisions_of(site.session(request).rater).get(pair.pair_id)
         texts = own.decision.texts or pair.texts if own else pair.texts
         known = {
@@ -148,7 +148,7 @@ def _review_pages(site: Site, desk: ReviewDesk) -> APIRouter:
     @site.in_turn
     def look(request: Request, number: int, edit: int = 0) -> HTMLResponse:
         site.session(request)
-        return shown(request, found(number), is_edited=bool(edit))
+        return pair_page(request, found(number), is_edited=bool(edit))
 
     @router.post("/pairs/{number}")
     def decide(  # noqa: PLR0917 (one parameter a field)
@@ -162,7 +162,7 @@ def _review_pages(site: Site, desk: ReviewDesk) -> APIRouter:
         note: _FormText = "",
         form_token: _FormText = "",
     ) -> Response:
-        session, pair = site.own_form(request, form_token), found(number)
+        session, pair = site.session_of_form(request, form_token), found(number)
         if version != pair.version:
             raise HTTPException(409, "This pair has changed since you opened it. Go back and load the page again.")
         texts = {"question": question, "standalone": standalone, "answer": answer}
@@ -171,7 +171,7 @@ def _review_pages(site: Site, desk: ReviewDesk) -> APIRouter:
         except DecisionError as error:
             is_edited = choice == "edit"
             given = {"texts": texts} if is_edited else {}
-            return shown(request, pair, 422, problem=str(error), note=note, is_edited=is_edited, **given)
+            return pair_page(request, pair, 422, problem=str(error), note=note, is_edited=is_edited, **given)
         return RedirectResponse(f"/pairs?after={number}", 303)
 
     @router.get("/all")

@@ -41,7 +41,7 @@ def serve(
     pipelines: Sequence[Pipeline] = (),
     conversations: Mapping[str, Sequence[Message]] = MappingProxyType({}),
     patience_seconds: float = 120.0,
-    say: Callable[[str], object] = print,
+    echo: Callable[[str], object] = print,
 ) -> None:
     """Serve the arena until the process is told to end."""
     try:
@@ -63,7 +63,7 @@ def serve(
 
     if types_names:
         _check_token(host, token)
-    _serve(made, database, host, port, say, types_names=types_names)
+    _serve(made, database, host, port, echo, types_names=types_names)
 
 
 def serve_review(
@@ -75,7 +75,7 @@ def serve_review(
     token: str | None = None,
     types_names: bool = False,
     title: str = "",
-    say: Callable[[str], object] = print,
+    echo: Callable[[str], object] = print,
 ) -> None:
     """Serve the review of a benchmark until the process is told to end."""
     try:
@@ -89,7 +89,7 @@ def serve_review(
 
     if types_names:
         _check_token(host, token)
-    _serve(made, database, host, port, say, types_names=types_names)
+    _serve(made, database, host, port, echo, types_names=types_names)
 
 
 def _serve(
@@ -97,7 +97,7 @@ def _serve(
     database: Path,
     host: str,
     port: int,
-    say: Callable[[str], object],
+    echo: Callable[[str], object],
     *,
     types_names: bool,
 ) -> None:
@@ -110,11 +110,11 @@ def _serve(
     listening = _listening(host, port)
     app = make(store, frozenset({"127.0.0.1", "localhost", "[::1]", host}) if is_loopback(host) else None)
     shown = f"[{host}]" if ":" in host else host
-    say(f"http://{shown}:{listening.getsockname()[1]}")
+    echo(f"http://{shown}:{listening.getsockname()[1]}")
     if types_names:
-        say("names are typed: everybody who reaches this address can vote under any name")
+        echo("names are typed: everybody who reaches this address can vote under any name")
     elif not store.has_invitations:
-        say(f"nobody is invited yet: ragtasks arena invite NAME --database {database}")
+        echo(f"nobody is invited yet: ragtasks arena invite NAME --database {database}")
     try:
         uvicorn.Server(settings(app)).run(sockets=[listening])
     finally:

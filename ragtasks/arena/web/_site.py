@@ -28,7 +28,7 @@ _STATIC = {"arena.css": "text/css; charset=utf-8", "arena.js": "text/javascript;
 _NOT_INVITED = "This link lets nobody in, or a newer one took its place. Ask for a new one."
 _REDIRECTS = range(300, 400)
 _FormText = Annotated[str, Form()]
-_Asked = ParamSpec("_Asked")
+_Parameters = ParamSpec("_Parameters")
 _Page = TypeVar("_Page")
 
 
@@ -62,11 +62,11 @@ class Site:
         self._wording, self._standing = wording, standing
         self._turn = CapacityLimiter(1)
 
-    def in_turn(self, make: Callable[_Asked, _Page]) -> Callable[_Asked, Awaitable[_Page]]:
+    def in_turn(self, make: Callable[_Parameters, _Page]) -> Callable[_Parameters, Awaitable[_Page]]:
         """Return a route that makes one page after the other, so that a vote never waits for many of them."""
 
         @wraps(make)
-        async def wait(*values: _Asked.args, **fields: _Asked.kwargs) -> _Page:
+        async def wait(*values: _Parameters.args, **fields: _Parameters.kwargs) -> _Page:
             return await to_thread.run_sync(lambda: make(*values, **fields), limiter=self._turn)
 
         return wait
@@ -78,10 +78,10 @@ class Site:
             raise HTTPException(303, headers={"location": "/enter"})
         return found
 
-    def own_form(self, request: Request, token: str) -> Session:
+    def session_of_form(self, request: Request, token: str) -> Session:
         """Return who sent a form."""
         session = self.session(request)
-        if not self.identity.is_own_form(session, token):
+        if not self.identity.is_valid_form(session, token):
             raise HTTPException(403, "This form is not from this page. Go back, load the page again and repeat.")
         return session
 
@@ -105,14 +105,14 @@ def entrance(site: Site) -> APIRouter:
     router = APIRouter(include_in_schema=False)
 
     @router.get("/static/{name}")
-    def own_file(name: str) -> Response:
+    def static_file(name: str) -> Response:
         if name not in _STATIC:
             raise HTTPException(404, "There is no such file.")
         return Response(static(name), media_type=_STATIC[name])
 
     identity = site.identity
 
-    def asked(request: Request, status: int = 200, *, problem: str = "", invitation: str = "") -> HTMLResponse:
+    def entry_page(request: Request, status: int = 200, *, problem: str = "", invitation: str = "") -> HTMLResponse:
         return site.page(
             request,
             "enter",
@@ -128,8 +128,8 @@ def entrance(site: Site) -> APIRouter:
     @router.get("/enter")
     def ask(request: Request, invitation: str = "") -> HTMLResponse:
         if invitation and not identity.types_names and identity.invited(invitation) is None:
-            return asked(request, 403, problem=_NOT_INVITED)
-        return asked(request, invitation=invitation)
+            return entry_page(request, 403, problem=_NOT_INVITED)
+        return entry_page(request, invitation=invitation)
 
     @router.post("/enter")
     def enter(request: Request, name: _FormText = "", token: _FormText = "", invitation: _FormText = "") -> Response:
@@ -138,7 +138,7 @@ def entrance(site: Site) -> APIRouter:
         if identity.types_names and not identity.admits(token):
             problem = "That is not the token of this server."
         if problem or not rater:
-            return asked(request, 403, problem=problem)
+            return entry_page(request, 403, problem=problem)
         answer = RedirectResponse("/", 303)
         is_secure = request.url.scheme == "https"
         answer.set_cookie(COOKIE, identity.cookie(rater), httponly=True, samesite="strict", secure=is_secure)
@@ -155,7 +155,7 @@ def guarded(app: FastAPI, site: Site, hosts: frozenset[str] | None) -> Applicati
     """Return an application whose errors are pages of the site, with the guard around it."""
 
     @app.exception_handler(AnyHTTPException)
-    async def say_why(request: Request, error: Exception) -> Response:
+    async def error_page(request: Request, error: Exception) -> Response:
         assert isinstance(error, AnyHTTPException)
         if request.url.path.startswith("/api/"):
             return JSONResponse({"detail": error.detail}, error.status_code, error.headers)
@@ -279,7 +279,7 @@ class Identity:
         """Return what the forms of a session carry."""
         return self._signed("form", f"{session.number}:{session.rater}")
 
-    def is_own_form(self, session: Session, token: str) -> bool:
+    def is_valid_form(self, session: Session, token: str) -> bool:
         """Return whether a form is one that we gave this session."""
         return hmac.compare_digest(token.encode(errors="replace"), self.form_token(session).encode())
 

@@ -15,7 +15,7 @@ from enum import Enum
 from pathlib import Path
 
 from ragtasks.benchmarks.download._files import Source, SourceFile, digest, impostor, locate, only_writer, storing
-from ragtasks.benchmarks.download._transfer import Download, Limits, ProgressCallback, shown
+from ragtasks.benchmarks.download._transfer import Download, Limits, ProgressCallback, progress_callback
 from ragtasks.errors import FetchError, clear_error, masked_text
 from ragtasks.files import publish, written_aside
 
@@ -64,7 +64,7 @@ def fetch(
     address = _checked_address(base_url or source.base_url)
     limits = Limits(timeout_seconds, retries, backoff_seconds)
     root = locate(source, data_dir)
-    with only_writer(root), shown(progress, files) as advance:
+    with only_writer(root), progress_callback(progress, files) as advance:
         work = _Work(source, root, advance)
         for file in files:
             work.download(file, address, limits)
@@ -87,7 +87,7 @@ def adopt(
     files = source.in_groups(groups)
     origin, root = locate(source, checkout), locate(source, data_dir)
     _refuse_problems(source, origin, files, read_record(root))
-    with only_writer(root), shown(progress, files) as advance:
+    with only_writer(root), progress_callback(progress, files) as advance:
         work = _Work(source, root, advance)
         for file in files:
             work.copy(file, origin)

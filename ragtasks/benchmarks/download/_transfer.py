@@ -254,7 +254,7 @@ ProgressCallback = Callable[[str, int, int | None], None]
 
 
 @contextmanager
-def shown(
+def progress_callback(
     progress: ProgressCallback | None, files: Iterable[SourceFile], console: Console | None = None
 ) -> Iterator[ProgressCallback]:
     """Yield the callback that a transfer reports to."""

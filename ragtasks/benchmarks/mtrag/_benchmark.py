@@ -44,7 +44,7 @@ _NEXT_STEP = "delete the file and run `ragtasks fetch mtrag`"
 
 def load_rewrites(root: Path, domain: str) -> dict[str, str]:
     """Return query id -> rewritten question of one domain."""
-    _known(domain)
+    _check_domain(domain)
     return read_queries(root / "mtrag-human/retrieval_tasks" / domain / f"{domain}_rewrite.jsonl")
 
 
@@ -66,7 +66,7 @@ def read_queries(path: Path) -> dict[str, str]:
 
 def load_qrels(root: Path, domain: str) -> tuple[Qrel, ...]:
     """Return the relevance judgements of one domain, in the order of the file (2,128 over the official four)."""
-    _known(domain)
+    _check_domain(domain)
     return read_qrels(root / "mtrag-human/retrieval_tasks" / domain / "qrels" / "dev.tsv", "mtrag")
 
 
@@ -100,7 +100,7 @@ def _query_id(text: object) -> str | None:
 
 def corpus_file(root: Path, domain: str) -> Path:
     """Return the file that holds the corpus of a domain."""
-    _known(domain)
+    _check_domain(domain)
     return required_file(root / "corpora/passage_level" / f"{domain}.jsonl.zip")
 
 
@@ -113,7 +113,7 @@ def document_of(passage_id: str) -> str:
     return _SECTION.sub("", document)
 
 
-def _known(domain: str) -> None:
+def _check_domain(domain: str) -> None:
     if domain not in DOMAINS:
         raise ConfigurationError(f"unknown domain {domain!r}: {close_matches(domain, DOMAINS)}")
 

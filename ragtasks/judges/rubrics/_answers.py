@@ -39,7 +39,7 @@ RL_R = "rl_r"
 N_QUESTIONS = 3
 """Questions that are derived from an answer, as in RAGAS."""
 
-_ASKED_FORM = '{"id": "CODE", "questions": [QUESTION, QUESTION, QUESTION], "evades": LABEL}'
+_REPLY_FORM = '{"id": "CODE", "questions": [QUESTION, QUESTION, QUESTION], "evades": LABEL}'
 _SAME_FORM = '{"id": "CODE", "same": {"1": LABEL, ...}}'
 
 
@@ -75,7 +75,7 @@ def _open(first: PromptTemplate, second: PromptTemplate, response: Response) -> 
         questions = _questions(reply, code)
         return _compare(second, response, questions) if questions else Finding("evades", 0.0)
 
-    return ask(first, _ASKED_FORM, read, answer=response.text)
+    return ask(first, _REPLY_FORM, read, answer=response.text)
 
 
 def _questions(reply: str, code: str) -> list[str]:
@@ -176,7 +176,7 @@ CONTEXT_RECALL = "context_recall"
 
 _CONTEXTS_FORM = '{"id": "CODE", "useful": {"1": LABEL, ...}}'
 _NO_ANSWER = Finding(None, None, VerdictOutcome.NOT_ASKED, "only answerable and partial tasks have passages to find")
-_ASKED = frozenset({Answerability.ANSWERABLE, Answerability.PARTIAL})
+_ANSWERABLE = frozenset({Answerability.ANSWERABLE, Answerability.PARTIAL})
 
 
 def context_precision(template: PromptTemplate | None = None) -> Rubric:
@@ -188,7 +188,7 @@ def context_precision(template: PromptTemplate | None = None) -> Rubric:
     prompt = template or shipped_template("judges/context_precision")
 
     def open_(response: Response) -> Question | Finding:
-        if response.task.answerability not in _ASKED:
+        if response.task.answerability not in _ANSWERABLE:
             return _NO_ANSWER
         if not response.passages:
             return Finding("0/0", 0.0)
@@ -220,7 +220,7 @@ def context_recall() -> Rubric:
     asked = rl_f()
 
     def open_(response: Response) -> Question | Finding:
-        if response.task.answerability not in _ASKED:
+        if response.task.answerability not in _ANSWERABLE:
             return _NO_ANSWER
         return asked.open(replace(response, text=response.task.target))
 

@@ -42,13 +42,13 @@ def nuggets_of(task: Task) -> tuple[Nugget, ...]:
     return tuple(Nugget(row["text"], Importance(row["importance"]), row.get("sub_narrative", "")) for row in rows)
 
 
-def answer_shown(response: Response) -> str:
+def plain_answer(response: Response) -> str:
     """Return a free text as it is shown for assignment: its sentences without citations, joined by blanks."""
     return " ".join(sentence.text for sentence in parse_cited(response.text, 0))
 
 
 def nugget_assignment(
-    template: PromptTemplate | None = None, shown: Callable[[Response], str] = answer_shown
+    template: PromptTemplate | None = None, shown: Callable[[Response], str] = plain_answer
 ) -> Rubric:
     """Return the rubric `nugget_assignment`: a grade for every nugget of the topic.
 

@@ -300,7 +300,7 @@ def is_of_others(tokens: Sequence[str]) -> bool:
     "The witness could not describe him" is an answer about a witness, "our pages could not" is none.
     """
     start, of_others, n_signs = 0, False, 0
-    if _is_told_to_reader(tokens):
+    if _is_instruction(tokens):
         return True
     for place, token in enumerate(tokens):
         if token in _WHO["START"]:
@@ -322,7 +322,7 @@ def is_of_others(tokens: Sequence[str]) -> bool:
     return n_signs > 0
 
 
-def _is_told_to_reader(tokens: Sequence[str]) -> bool:
+def _is_instruction(tokens: Sequence[str]) -> bool:
     """Return whether a sentence tells its reader what not to do: "never give your number"."""
     return (tokens[:1] == ["never"] or tokens[:2] == ["do", "not"]) and not _WHO["READER"].isdisjoint(tokens)
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from statistics import fmean
 
-from ragtasks.benchmarks import Benchmark, own_tables
+from ragtasks.benchmarks import Benchmark, extra_tables
 from ragtasks.records import Answerability, Task
 from ragtasks.tables import Section, Table, Value
 
@@ -31,7 +31,7 @@ _NOTE = (
 def benchmark_section(benchmark: Benchmark, corpora: Sequence[Table] = ()) -> Section:
     """Return the tables of a benchmark: conversations by domain, tasks by dimension, and what only it has."""
     provenance = {"revision": benchmark.revision, "tasks": str(len(benchmark.tasks))}
-    own = (_conversations(benchmark.tasks), _dimensions(benchmark.tasks), *own_tables(benchmark))
+    own = (_conversations(benchmark.tasks), _dimensions(benchmark.tasks), *extra_tables(benchmark))
     return Section(benchmark.label, provenance, (*own, *corpora))
 
 

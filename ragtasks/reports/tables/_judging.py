@@ -72,18 +72,18 @@ def judge_tables(evaluations: Sequence[Evaluation]) -> list[Table]:
 
 def _means(evaluations: Sequence[Evaluation]) -> Table:
     """Return setting, model and rubric by judge."""
-    judges = list(dict.fromkeys(judge for item in evaluations for judge in _asked(item.rows)[1]))
+    judges = list(dict.fromkeys(judge for item in evaluations for judge in _rubrics_and_judges(item.rows)[1]))
     settings = dict.fromkeys(row.setting for item in evaluations for row in item.rows)
     rows: list[tuple[Cell, ...]] = []
     for setting in settings:
         for item in evaluations:
             chosen = [row for row in item.rows if row.setting == setting]
-            for rubric in _asked(chosen)[0]:
+            for rubric in _rubrics_and_judges(chosen)[0]:
                 rows.append((setting, item.model, rubric, *(_mean(chosen, rubric, judge) for judge in judges)))
     return Table("Judges one by one", ("setting", "model", "rubric", *judges), tuple(rows), _MEANS_NOTE)
 
 
-def _asked(rows: Sequence[Row]) -> tuple[list[str], list[str]]:
+def _rubrics_and_judges(rows: Sequence[Row]) -> tuple[list[str], list[str]]:
     """Return the rubrics and the judges that the rows have verdicts of, in the order of the file."""
     keys = dict.fromkeys(key for row in rows for key in row.verdicts)
     return list(dict.fromkeys(rubric for rubric, _ in keys)), list(dict.fromkeys(judge for _, judge in keys))
@@ -96,7 +96,7 @@ def _mean(rows: Sequence[Row], rubric: str, judge: str) -> Value:
 
 
 def _agreements(evaluation: Evaluation) -> Iterator[_Agreement]:
-    rubrics, judges = _asked(evaluation.rows)
+    rubrics, judges = _rubrics_and_judges(evaluation.rows)
     for rubric in rubrics if len(judges) > 1 else ():
         columns = {judge: [row.verdicts.get((rubric, judge)) for row in evaluation.rows] for judge in judges}
         yield from _of_rubric(evaluation.model, rubric, columns)

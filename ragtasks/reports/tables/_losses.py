@@ -36,7 +36,7 @@ CLASSES = (ANSWERED, REFUSED, MISSED, NOT_USED, NO_IDK, OTHER, NO_LOSS)
 
 _FAILURES = (ANSWERED, REFUSED, MISSED, NOT_USED)
 _ONLY_WITH_TASKS = (NO_IDK, OTHER)
-_MOST_TOLD, _MOST_TOLD_CLASSES = 3, 3  # of models and of classes in one line
+_MAX_MODELS, _MAX_CLASSES = 3, 3  # of models and of classes in one line
 _HAVE_ANSWERS = (Answerability.ANSWERABLE.value, Answerability.PARTIAL.value)
 _COLUMNS = ("class", "tasks", "share", "contribution", "mean loss", "reference shown", "examples")
 _LEGEND = (
@@ -112,21 +112,21 @@ def loss_sentence(evaluations: Sequence[Evaluation], metric: str) -> str:
         return ""
     models = [item for item in evaluations if not is_baseline(item.model)] or evaluations
     splits = [_split(item, metric, 1 if direction else -1, UNBOUNDED) for item in models]
-    told = [_told(split) for split in splits if split.losses]
+    told = [_summary(split) for split in splits if split.losses]
     if not told:
         return "Where the loss is: not known, as no model has both reference and full_rag scored."
-    more = f"; {len(told) - _MOST_TOLD} more models" if len(told) > _MOST_TOLD else ""
-    return f"Where the loss is (reference to full_rag, {metric}): {'; '.join(told[:_MOST_TOLD])}{more}."
+    more = f"; {len(told) - _MAX_MODELS} more models" if len(told) > _MAX_MODELS else ""
+    return f"Where the loss is (reference to full_rag, {metric}): {'; '.join(told[:_MAX_MODELS])}{more}."
 
 
-def _told(split: _Split) -> str:
+def _summary(split: _Split) -> str:
     """Return what a model loses; what its classes lose and gain apart, where some gain: these add up to the whole."""
     n = len(split.losses)
     parts = {name: math.fsum(item.loss for item in split.of(name)) / n for name in CLASSES}
     whole = math.fsum(parts.values())
     lost = sorted((name for name in parts if float(fixed(parts[name])) > 0), key=lambda name: -parts[name])
-    reasons = [f"{name} {fixed(parts[name])}" for name in lost[:_MOST_TOLD_CLASSES]]
-    if more := lost[_MOST_TOLD_CLASSES:]:
+    reasons = [f"{name} {fixed(parts[name])}" for name in lost[:_MAX_CLASSES]]
+    if more := lost[_MAX_CLASSES:]:
         reasons.append(f"{len(more)} more {fixed(math.fsum(parts[name] for name in more))}")
     because = f" ({', '.join(reasons)})" if reasons else ""
     gained = math.fsum(-part for part in parts.values() if part < 0)

@@ -37,7 +37,7 @@ from ragtasks.reports.tables._scores import (
     slot,
     with_baselines,
 )
-from ragtasks.results import Evaluation, Row, asked_otherwise, comparable_evaluations, scored_on, shortened_prompts
+from ragtasks.results import Evaluation, Row, comparable_evaluations, request_differences, scored_on, shortened_prompts
 from ragtasks.statistics import MIN_CLUSTERS
 from ragtasks.tables import Cell, Section, Table, Value
 
@@ -91,7 +91,7 @@ def _overview_section(given: Sequence[Evaluation]) -> Section:
     present = _present(given)
     note = empty_note(present.values()) if _has_empty(given) else ""
     (table,) = fill([_overview_table(given, present, None, "By setting", note)])
-    provenance = {**scored_on(given[0]), **asked_otherwise(given)}
+    provenance = {**scored_on(given[0]), **request_differences(given)}
     return Section(given[0].kind[0], provenance, (table, *as_zero_table(table, list(present.values()))))
 
 
@@ -122,7 +122,7 @@ def _section(given: Sequence[Evaluation], options: ReportOptions) -> Section:
         errors,
         *added_tables(options.tables, given),
     )
-    provenance = {**scored_on(given[0]), **asked_otherwise(given), **_notes(given, options)}
+    provenance = {**scored_on(given[0]), **request_differences(given), **_notes(given, options)}
     return Section(given[0].kind[0], provenance, tables, concluded[0] if concluded else None)
 
 

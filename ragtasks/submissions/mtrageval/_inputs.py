@@ -114,7 +114,7 @@ Documents = Mapping[str, frozenset[str]]
 """Short name of a corpus -> ids of its documents."""
 
 
-def known_documents(benchmark: Benchmark) -> Documents:
+def document_ids_by_domain(benchmark: Benchmark) -> Documents:
     """Return the ids of the documents of every corpus that the benchmark's tasks search."""
     side = retrieval_side(benchmark.name)
     present = {task.domain for task in benchmark.tasks}

@@ -21,7 +21,7 @@ from ragtasks.submissions._tasks import SubmissionTask
 # although it is wrong or costs points, and a note what may be meant so. Problems and warnings fail a file, notes
 # do not.
 
-_LINES_SHOWN = 10
+_MAX_LINES = 10
 _LONGEST = 120
 _PLACES = re.compile(r"\[\d+\]")
 
@@ -95,7 +95,7 @@ class Report:
         return sum(finding.severity is severity for finding in self.findings)
 
 
-def shown(value: object) -> str:
+def rendered(value: object) -> str:
     """Return a value of a JSON line as messages show it: one short line of ASCII, as JSON writes it."""
     try:
         text = value if isinstance(value, Words) else json.dumps(value, ensure_ascii=True)
@@ -145,7 +145,7 @@ def _together(same: Sequence[Finding]) -> str:
     """Return one line on equal findings: how many, their first lines, and the first of them."""
     first = same[0]
     numbers = list(dict.fromkeys(str(finding.line) for finding in same))
-    lines, more = ", ".join(numbers[:_LINES_SHOWN]), ", ..." if len(numbers) > _LINES_SHOWN else ""
+    lines, more = ", ".join(numbers[:_MAX_LINES]), ", ..." if len(numbers) > _MAX_LINES else ""
     said = f"expected {first.expected}, found {first.found} [{first.consequence}]"
     return f"{first.severity.value} {first.rule}: {len(same):,} times (line {lines}{more}); the first: {said}"
 
@@ -190,7 +190,7 @@ class Rule:
     def finding(self, line: int, task_id: str, task: SubmissionTask, expected: str, found: object) -> Finding:
         """Return a problem against this rule in a submission for a task."""
         severity = Severity.NOTE if task.value in self.noted_for else self.severity
-        return Finding(line, task_id, self.name, severity, expected, shown(found), self.consequence)
+        return Finding(line, task_id, self.name, severity, expected, rendered(found), self.consequence)
 
 
 _TABLE = (

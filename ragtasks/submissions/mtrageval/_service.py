@@ -25,7 +25,13 @@ from ragtasks.submissions.mtrageval._build import (
     values_of,
 )
 from ragtasks.submissions.mtrageval._check import Against, check_file, check_lines
-from ragtasks.submissions.mtrageval._inputs import Documents, Inputs, benchmark_inputs, known_documents, read_inputs
+from ragtasks.submissions.mtrageval._inputs import (
+    Documents,
+    Inputs,
+    benchmark_inputs,
+    document_ids_by_domain,
+    read_inputs,
+)
 from ragtasks.submissions.mtrageval._rules import MAX_CONTEXTS, Finding, Report, Severity, render_text
 
 _MOST_NAMED = 20
@@ -74,7 +80,7 @@ def _documents(benchmark: Benchmark | None) -> tuple[Documents | None, str]:
     if benchmark is None:
         return None, "name a --benchmark whose corpora are here"
     try:
-        return known_documents(benchmark), ""
+        return document_ids_by_domain(benchmark), ""
     except (BenchmarkFileError, ConfigurationError) as error:
         return None, str(error).splitlines()[0]
 
@@ -245,8 +251,8 @@ def describe_answers(values: Mapping[str, Sequence[float | None]], n_missing: in
     for name in RANKED_BY:
         column = values.get(name, ())
         n_scored = sum(value is not None and not math.isnan(value) for value in column)
-        worst = f"; {_shown(as_zero.get(name, Score(None)))} with the {n_missing} missing as 0" if n_missing else ""
-        yield f"{name}: {_shown(means.get(name, Score(None)))} over {n_scored} scored of {len(column)} tasks{worst}"
+        worst = f"; {_fixed(as_zero.get(name, Score(None)))} with the {n_missing} missing as 0" if n_missing else ""
+        yield f"{name}: {_fixed(means.get(name, Score(None)))} over {n_scored} scored of {len(column)} tasks{worst}"
         if n_scored < len(column):
             partial.append(f"{name} {n_scored}/{len(column)}")
     ranking = ranking_score(means)
@@ -254,11 +260,11 @@ def describe_answers(values: Mapping[str, Sequence[float | None]], n_missing: in
         note = f" ({ranking.reason}; `ragtasks judge` adds what judges give)"
     else:
         note = f" ({', '.join(partial)})" if partial else ""
-    yield f"ranking score, harmonic mean of the three (paper profile): {_shown(ranking)}{note}"
+    yield f"ranking score, harmonic mean of the three (paper profile): {_fixed(ranking)}{note}"
     if n_missing:
         n = max(map(len, values.values()))
         yield (
-            f"ranking score with the {n_missing} missing as 0: {_shown(ranking_score(as_zero))}; the one above is over "
+            f"ranking score with the {n_missing} missing as 0: {_fixed(ranking_score(as_zero))}; the one above is over "
             f"{n - n_missing} of {n} tasks, and does not compare with whole submissions"
         )
 
@@ -283,7 +289,7 @@ def describe_ranking(rows: Sequence[Mapping[str, Any]], qrels: Sequence[Qrel], d
         for k in CUTOFFS:
             plain = dataset_mean([values[f"{name}_{k}"] for values in own.values()])
             mark = " (ranking score)" if (name, k) == ("ndcg", _RANKING_CUTOFF) else ""
-            lines.append(f"{title}@{k}: {_shown(official[f'{name}_{k}'])}{mark} | {_shown(plain)}")
+            lines.append(f"{title}@{k}: {_fixed(official[f'{name}_{k}'])}{mark} | {_fixed(plain)}")
     return lines
 
 
@@ -291,5 +297,5 @@ def _ranked(row: Mapping[str, Any]) -> Iterator[Ranked]:
     return (Ranked(context["document_id"], context["score"]) for context in row["contexts"])
 
 
-def _shown(score: Score) -> str:
+def _fixed(score: Score) -> str:
     return "-" if score.value is None else f"{score.value:.4f}"

@@ -22,7 +22,7 @@ from ragtasks.metrics import CitedSentence, n_words, parse_cited, within
 from ragtasks.records import Response
 
 _KEYS = {"run_id": str, "topic_id": str, "topic": str, "references": list, "response_length": int, "answer": list}
-_MOST_SHOWN = 20
+_MAX_LISTED = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ def answers_without_errors(path: Path, checked: CheckedFile) -> list[Answer]:
     """Return the answers of a checked file, warnings passed over."""
     errors = [str(remark) for remark in checked.remarks if remark.is_error]
     if errors:
-        shown = [*errors[:_MOST_SHOWN], *([f"and {len(errors) - _MOST_SHOWN} more"] if errors[_MOST_SHOWN:] else [])]
+        shown = [*errors[:_MAX_LISTED], *([f"and {len(errors) - _MAX_LISTED} more"] if errors[_MAX_LISTED:] else [])]
         message = clear_error(
             "answer file",
             where=str(path),

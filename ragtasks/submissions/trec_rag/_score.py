@@ -306,7 +306,7 @@ def write_labelled(folder: Path, runs: Mapping[str, LabelledRuns]) -> list[Path]
 MIN_GRADE = 2
 """Least grade of a judged segment that nuggets are made from."""
 
-_MOST_SHOWN = 5
+_MAX_LISTED = 5
 
 
 def pool(tasks: Sequence[Task], passages: Mapping[str, Sequence[Passage]], qrels: Iterable[Qrel]) -> list[Response]:
@@ -343,7 +343,7 @@ def _lost(lost: Sequence[Verdict], n_topics: int) -> str:
         "nuggets",
         where=lost[0].judge,
         expected=f"nuggets for all {n_topics} topics",
-        found=f"none for {len(lost)}: " + "; ".join(f"{row.task_id}: {row.reason}" for row in lost[:_MOST_SHOWN]),
+        found=f"none for {len(lost)}: " + "; ".join(f"{row.task_id}: {row.reason}" for row in lost[:_MAX_LISTED]),
         next_step="run the same again: what was answered is kept. Nothing was written",
     )
 

@@ -15,7 +15,7 @@ import pytest
 from ragtasks.arena.battles import AnswerPool, Battle
 from ragtasks.arena.store import Assignment, VoteStore
 from ragtasks.arena.web import _guard, serve
-from ragtasks.arena.web._comparing import ShownBattle
+from ragtasks.arena.web._comparing import DisplayedBattle
 from ragtasks.arena.web._guard import BURST, MOST_BYTES
 from ragtasks.arena.web._site import Identity
 from ragtasks.errors import ConfigurationError
@@ -400,14 +400,14 @@ def test_pages_are_made_in_turn_and_a_vote_waits_for_none(tmp_path: Path) -> Non
         address, shown = voter.next()
         opened = [reader.get("/battles").headers["location"] for reader in readers]
         begun: list[str] = []
-        goes_on, show = threading.Event(), served.arena.shown
+        goes_on, show = threading.Event(), served.arena.displayed
 
-        def held(assignment: Assignment, battle: Battle) -> ShownBattle:
+        def held(assignment: Assignment, battle: Battle) -> DisplayedBattle:
             begun.append(assignment.rater)
             assert goes_on.wait(20)
             return show(assignment, battle)
 
-        served.arena.shown = held  # type: ignore[method-assign]
+        served.arena.displayed = held  # type: ignore[method-assign]
         with ThreadPoolExecutor(len(readers)) as several:
             pages = [several.submit(reader.get, path) for reader, path in zip(readers, opened, strict=True)]
             while not begun:

@@ -25,7 +25,7 @@ from rich.console import Console
 from ragtasks.benchmarks.download import FileStatus, Source, SourceFile, locate, verify
 from ragtasks.benchmarks.download._fetch import RECORD_NAME, adopt, fetch
 from ragtasks.benchmarks.download._files import only_writer
-from ragtasks.benchmarks.download._transfer import _split_address, shown
+from ragtasks.benchmarks.download._transfer import _split_address, progress_callback
 from ragtasks.errors import ConfigurationError, FetchError
 from tests.benchmarks._server import (
     FileServer,
@@ -481,7 +481,7 @@ def test_the_bar_is_drawn_on_a_terminal_only(
     assert capsys.readouterr() == ("", "")
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, width=100)
-    with shown(None, TOY.files, console=console) as advance:
+    with progress_callback(None, TOY.files, console=console) as advance:
         advance(PINNED, len(BODY), len(BODY))
         advance(FREE, 45_000, 90_000)
     assert "reference+RAG.jsonl" in screen.getvalue()

@@ -18,8 +18,8 @@ import pytest
 
 from ragtasks.clients import (
     CachedClient,
+    CachedReply,
     Journal,
-    Kept,
     OpenAIClient,
     Outcome,
     Progress,
@@ -197,7 +197,7 @@ def test_a_call_waits_for_what_another_asks_and_asks_what_it_leaves(tmp_path: Pa
             assert others.take(keys[text], "other", lambda _: True) is Claim.OURS
 
         def go_on() -> None:
-            others.put([Kept(keys["a"], {}, Reply(Outcome.ANSWERED, "theirs"))], "other")
+            others.put([CachedReply(keys["a"], {}, Reply(Outcome.ANSWERED, "theirs"))], "other")
             others.release(keys["b"], "other")
 
         timer = threading.Timer(0.1, go_on)
@@ -257,7 +257,7 @@ def test_an_unwritable_place_is_found_by_the_check(tmp_path: Path) -> None:
     with pytest.raises(CacheError, match="reply cache"):
         check_reply_cache(tmp_path / "file" / "c")
     with ReplyCache(tmp_path / "c") as cache:
-        cache.put(Kept(str(number), {}, Reply(Outcome.ANSWERED, "y" * 900)) for number in range(200))
+        cache.put(CachedReply(str(number), {}, Reply(Outcome.ANSWERED, "y" * 900)) for number in range(200))
     content = bytearray((tmp_path / "c").read_bytes())
     content[len(content) // 2 : len(content) // 2 + 8192] = b"\x5a" * 8192
     (tmp_path / "c").write_bytes(bytes(content))

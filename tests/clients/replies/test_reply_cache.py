@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.clients import CachedClient, Decoding, Kept, OpenAIClient, Outcome, Prompt, Reply, ReplyCache
+from ragtasks.clients import CachedClient, CachedReply, Decoding, OpenAIClient, Outcome, Prompt, Reply, ReplyCache
 from ragtasks.clients._protocol import FINAL
 from ragtasks.errors import CacheError, JudgeError
 from tests.clients._opening import open_and_put
@@ -175,9 +175,9 @@ def test_a_reply_says_whether_it_cost_something(tmp_path: Path) -> None:
 )
 def test_stored_reply_comes_back_equal(reply: Reply) -> None:
     with ReplyCache(Path(":memory:")) as cache:
-        cache.put([Kept("k", {}, reply, "rewrite")])
-        cache.put([Kept("k", {}, Reply(Outcome.EMPTY))])  # the first one stays
-        assert cache.get("k") == Kept("k", {}, reply, "rewrite")
+        cache.put([CachedReply("k", {}, reply, "rewrite")])
+        cache.put([CachedReply("k", {}, Reply(Outcome.EMPTY))])  # the first one stays
+        assert cache.get("k") == CachedReply("k", {}, reply, "rewrite")
         assert cache.get("other") is None
 
 
@@ -214,7 +214,7 @@ def test_corrupt_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "c"
     with ReplyCache(path) as cache:
         for number in range(200):
-            cache.put([Kept(str(number), {"text": "x" * 200}, Reply(Outcome.ANSWERED, "y" * 200))])
+            cache.put([CachedReply(str(number), {"text": "x" * 200}, Reply(Outcome.ANSWERED, "y" * 200))])
     content = bytearray(path.read_bytes())
     content[4096:] = b"\x5a" * (len(content) - 4096)
     path.write_bytes(bytes(content))
@@ -225,11 +225,11 @@ def test_corrupt_file_is_named(tmp_path: Path) -> None:
 def test_full_disk_is_said_and_what_is_stored_stays(tmp_path: Path) -> None:
     path = tmp_path / "c"
     with ReplyCache(path) as cache:
-        cache.put([Kept("first", {}, Reply(Outcome.ANSWERED, "kept"))])
+        cache.put([CachedReply("first", {}, Reply(Outcome.ANSWERED, "kept"))])
         (n_pages,) = cache.execute("PRAGMA page_count")[0]
         cache.execute(f"PRAGMA max_page_count={n_pages + 1}")
         with pytest.raises(CacheError, match="full"):
-            cache.put([Kept("second", {}, Reply(Outcome.ANSWERED, "x" * 100_000))])
+            cache.put([CachedReply("second", {}, Reply(Outcome.ANSWERED, "x" * 100_000))])
         kept = cache.get("first")
     assert kept is not None
     assert kept.reply.text == "kept"

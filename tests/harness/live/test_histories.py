@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.harness.live import OwnHistories, whole_conversations
+from ragtasks.harness.live import ModelHistories, whole_conversations
 
 
 def doc(conversation: str, turn: int) -> dict[str, Any]:
@@ -24,7 +24,7 @@ def replies(found: dict[str, Any]) -> list[str]:
 
 def test_own_answers_stand_in_the_place_of_the_gold_ones() -> None:
     docs = [doc("a", turn) for turn in (1, 2, 3)]
-    histories = OwnHistories(docs, docs)
+    histories = ModelHistories(docs, docs)
     histories.take(docs[0], "own 1")
     histories.take(docs[1], "")
     (third,) = histories.at(3)
@@ -34,21 +34,21 @@ def test_own_answers_stand_in_the_place_of_the_gold_ones() -> None:
 
 def test_turns_before_a_scored_one_are_asked_and_none_behind_it() -> None:
     docs = [doc(name, turn) for name in "ab" for turn in (1, 2, 3)]
-    histories = OwnHistories(docs, [docs[1]])
+    histories = ModelHistories(docs, [docs[1]])
     assert list(histories.docs) == ["a::1", "a::2"]
     assert histories.turns() == [1, 2]
 
 
 def test_a_turn_without_a_task_keeps_its_reply() -> None:
     docs = [doc("a", 1), doc("a", 3)]
-    histories = OwnHistories(docs, docs)
+    histories = ModelHistories(docs, docs)
     histories.take(docs[0], "own 1")
     assert replies(histories.at(3)[0]) == ["own 1", "gold assistant 2"]
 
 
 def test_a_failed_turn_ends_its_conversation() -> None:
     docs = [doc(name, turn) for name in "ab" for turn in (1, 2, 3)]
-    histories = OwnHistories(docs, docs)
+    histories = ModelHistories(docs, docs)
     histories.fail(docs[1])
     assert [histories.failed_turn(item) for item in docs] == [None, None, 2, None, None, None]
 

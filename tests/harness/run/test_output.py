@@ -78,9 +78,9 @@ def test_stubs_that_share_our_names_are_no_news_and_a_task_of_the_users_own_is(
     assert "overrides existing task" in done.err
     index = logging.getLogger("lm_eval.tasks._index")
     stub = Path(lm_eval.tasks.__file__).parent / "ragtasks" / "a.yaml"
-    from ragtasks.harness._run_output import told_in_stages
+    from ragtasks.harness._run_output import report_stages
 
-    with told_in_stages(verbose=False):
+    with report_stages(verbose=False):
         told = [
             index.filter(index.makeRecord(index.name, logging.WARNING, "", 0, "%s %s %s", arguments, None))
             for arguments in (("a", base, stub), ("a", stub, base), ("a", base, tmp_path))

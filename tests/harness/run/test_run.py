@@ -19,7 +19,7 @@ from lm_eval.tasks import TaskManager
 from ragtasks.errors import ConfigurationError, RagtasksError
 from ragtasks.harness.link import task_folder
 from ragtasks.harness.models import Oracle
-from ragtasks.harness.run import _OwnTasksFirst, run_harness, take_own
+from ragtasks.harness.run import _RagtasksFirst, run_harness, take_our_options
 from tests.harness._endpoint import Endpoint
 from tests.harness.conftest import CommandResult
 
@@ -44,7 +44,7 @@ def written(folder: Path, pattern: str) -> list[Path]:
 
 
 def test_only_our_tasks_are_indexed() -> None:
-    manager = _OwnTasksFirst(metadata={"data": "sample"})
+    manager = _RagtasksFirst(metadata={"data": "sample"})
     found = ["mtrag_full_rag", "mtrag_live_full_rag", "mtrag_reference_rag", "mtrag_un_full_rag"]
     assert manager.match_tasks(["mtrag_*_rag"]) == found
     assert len(manager.all_tasks) == N_OWN
@@ -56,7 +56,7 @@ def test_built_in_tasks_are_indexed_once_a_name_needs_them(
     command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """In one test: the harness reads the 14,000 YAML files of its own."""
-    manager = _OwnTasksFirst(metadata={"data": "sample"})
+    manager = _RagtasksFirst(metadata={"data": "sample"})
     assert manager.match_tasks(["hellaswag"]) == ["hellaswag"]
     assert manager.match_tasks([TASK]) == [TASK]
     n_known = len(manager.all_tasks)
@@ -185,7 +185,7 @@ def test_a_chat_model_without_the_flag_is_one_clear_error(model: str, command: C
     ],
 )
 def test_our_keys_are_options_too(given: list[str], rest: list[str], own: dict[str, Any]) -> None:
-    assert take_own(given) == (rest, own)
+    assert take_our_options(given) == (rest, own)
 
 
 def test_an_option_without_its_value_is_one_line(command: Command) -> None:

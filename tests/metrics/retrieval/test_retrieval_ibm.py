@@ -14,7 +14,7 @@ from ragtasks.metrics.retrieval import (
     ibm_predicted_only,
     ibm_rounded_mean,
     ibm_weights,
-    ibm_without_own_id,
+    ibm_without_query_id,
 )
 from ragtasks.records import Qrel
 from tests.metrics.retrieval.test_retrieval import judgements, qrels_of, run_of, runs
@@ -27,7 +27,7 @@ def test_ibm_the_last_score_of_a_passage_wins() -> None:
 
 
 def test_ibm_drops_a_passage_with_the_id_of_the_query() -> None:
-    assert ibm_without_own_id("q", {"q": 2.0, "a": 1.0}) == {"a": 1.0}
+    assert ibm_without_query_id("q", {"q": 2.0, "a": 1.0}) == {"a": 1.0}
     run, qrels = run_of(q={"q": 2.0, "a": 1.0}), [Qrel("q", "a", 1)]
     assert score_run_ibm(run, qrels, {"q": "one"})["recall_1"].value == 1.0
     assert score_run(run, qrels).values["q"]["recall_1"] == 0.0

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtasks.reports.rendering import Format, render
-from ragtasks.tables import Section, Table, Value, shown
+from ragtasks.tables import Section, Table, Value, cell_text
 
 TABLE = Table(
     "By setting",
@@ -35,7 +35,7 @@ SECTION = Section("mtrag (sample)", {"encoder of BERTScore": "minilm", "IDK dete
     ],
 )
 def test_a_mean_says_what_it_covers(cell: str | int | Value, text: str) -> None:
-    assert shown(cell) == text
+    assert cell_text(cell) == text
 
 
 def test_markdown_is_aligned_and_says_what_it_rests_on() -> None:

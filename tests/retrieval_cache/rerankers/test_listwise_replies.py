@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtasks.records import Passage
-from retrieval_cache.rerankers._listwise import ReplyForm, read_order, reply_form, shown_text, windows, without_numbers
+from retrieval_cache.rerankers._listwise import ReplyForm, prompt_text, read_order, reply_form, windows, without_numbers
 
 # Reply to a window of five -> order (numbers as in the prompt), form. Worked out by hand from the rules of rank_llm.
 GOLDEN = [
@@ -116,10 +116,10 @@ def test_a_perfect_model_lifts_the_best_of_any_list_to_the_top(
 
 def test_shown_text_has_a_title_a_limit_and_no_numbers_in_brackets() -> None:
     assert (
-        shown_text(Passage("a", "one [2] two\n [ 3 ] [٣]", "T [1]"), 300)
+        prompt_text(Passage("a", "one [2] two\n [ 3 ] [٣]", "T [1]"), 300)
         == "Title: T (1) Content: one (2) two [ 3 ] (٣)"
     )
-    assert shown_text(Passage("a", "one [2] two", " "), 2) == "one (2)"
-    assert shown_text(Passage("a", "one two", "T"), 4) == "Title: T Content: one"
-    assert len(shown_text(Passage("a", "word " * 1000), 300).split()) == 300
+    assert prompt_text(Passage("a", "one [2] two", " "), 2) == "one (2)"
+    assert prompt_text(Passage("a", "one two", "T"), 4) == "Title: T Content: one"
+    assert len(prompt_text(Passage("a", "word " * 1000), 300).split()) == 300
     assert without_numbers(" what of [7]? ") == "what of (7)?"

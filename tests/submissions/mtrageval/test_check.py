@@ -19,7 +19,7 @@ from ragtasks.submissions import SubmissionTask
 from ragtasks.submissions.mtrageval import render_json, render_text
 from ragtasks.submissions.mtrageval._build import Entry, build
 from ragtasks.submissions.mtrageval._check import Against, check_file, check_lines
-from ragtasks.submissions.mtrageval._inputs import benchmark_inputs, known_documents, read_inputs
+from ragtasks.submissions.mtrageval._inputs import benchmark_inputs, document_ids_by_domain, read_inputs
 from ragtasks.submissions.mtrageval._rules import MAX_BYTES, RULES, Report, Severity
 from tests.submissions.mtrageval._files import lines_of, sample
 from tests.submissions.mtrageval._official import rejections
@@ -32,7 +32,7 @@ BENCHMARK = sample()
 INPUTS = {key: given for key, given in benchmark_inputs(BENCHMARK).items() if given.contexts}
 INPUTS = dict(list(INPUTS.items())[4 : 4 + N_TASKS])
 INPUT_IDS = [given.task_id for given in INPUTS.values()]
-DOCUMENTS = known_documents(BENCHMARK)
+DOCUMENTS = document_ids_by_domain(BENCHMARK)
 AGAINST = Against(INPUTS, DOCUMENTS)
 DOMAIN = "clapnq"
 ELSEWHERE = min(DOCUMENTS["govt"])

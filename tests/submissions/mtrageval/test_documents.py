@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ragtasks.errors import BenchmarkFileError
-from ragtasks.submissions.mtrageval._inputs import known_documents
+from ragtasks.submissions.mtrageval._inputs import document_ids_by_domain
 from tests.benchmarks.mtrag._official import official_passages
 from tests.submissions.mtrageval._files import sample
 
@@ -20,8 +20,8 @@ def test_the_documents_are_those_of_the_corpora_that_both_benchmarks_share() -> 
         domain: frozenset(passage.passage_id for passage in official_passages(mtrag.root, domain))
         for domain in ("clapnq", "fiqa", "govt", "cloud")
     }
-    assert known_documents(mtrag) == expected
-    assert known_documents(sample("mtrag_un")) == expected
+    assert document_ids_by_domain(mtrag) == expected
+    assert document_ids_by_domain(sample("mtrag_un")) == expected
 
 
 @pytest.mark.parametrize("content", [b"no zip", b'{"_id": "a"}\n{"id": "b"}\n', b"[1]\n"])
@@ -37,4 +37,4 @@ def test_a_broken_corpus_is_named(content: bytes, tmp_path: Path) -> None:
             with zipfile.ZipFile(path, "w") as archive:
                 archive.writestr(f"{domain}.jsonl", content)
     with pytest.raises(BenchmarkFileError, match=r"clapnq\.jsonl\.zip, line \d(.|\n)*--no-documents"):
-        known_documents(benchmark)
+        document_ids_by_domain(benchmark)

@@ -17,14 +17,14 @@ from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, 
 from ragtasks.files import Ranked, Run, in_rank_order
 from ragtasks.records import Answerability, Role, Setting
 from ragtasks.submissions import SubmissionTask
-from ragtasks.submissions.mtrageval._inputs import benchmark_inputs, known_documents, read_inputs
+from ragtasks.submissions.mtrageval._inputs import benchmark_inputs, document_ids_by_domain, read_inputs
 from ragtasks.submissions.mtrageval._service import Request, check, submit
 from tests.submissions.mtrageval._files import lines_of, sample, store_run, write_answers
 from tests.submissions.mtrageval._official import ranking, rejections
 
 BENCHMARK = sample()
 IDS = [given.task_id for given in benchmark_inputs(BENCHMARK).values()]
-DOCUMENTS = {domain: sorted(known) for domain, known in known_documents(BENCHMARK).items()}
+DOCUMENTS = {domain: sorted(known) for domain, known in document_ids_by_domain(BENCHMARK).items()}
 SPEAKERS = {Role.USER: "user", Role.ASSISTANT: "agent"}
 SCORES = st.one_of(st.sampled_from([1.0, 1.0 + 1e-9, 1.0 + 1e-6]), st.floats(-1e6, 1e6))
 

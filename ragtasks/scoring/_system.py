@@ -41,7 +41,7 @@ Answering = Callable[[Benchmark, EvaluationConfig, Path], Mapping[str, GivenAnsw
 
 
 @dataclass(frozen=True, slots=True)
-class OwnSystem:
+class ScoredSystem:
     """Whose answers are scored, and to what."""
 
     name: str
@@ -55,7 +55,7 @@ class OwnSystem:
 
 
 @dataclass(frozen=True, slots=True)
-class OwnScores:
+class SystemScores:
     """What was scored and written."""
 
     file: Path
@@ -84,8 +84,8 @@ class OwnScores:
         require_plausible(self.checked, self.max_implausible, f"everything is saved in {self.file}")
 
 
-def score_own(
-    system: OwnSystem,
+def score_system(
+    system: ScoredSystem,
     answering: Answering,
     options: Mapping[str, Any],
     output: Path,
@@ -93,7 +93,7 @@ def score_own(
     *,
     may_replace: Callable[[Sequence[Path]], bool] = lambda _: False,
     local_judge: LocalJudge | None = None,
-) -> OwnScores:
+) -> SystemScores:
     """Return what was scored, and written below `output` as the harness writes its results."""
     take_failures()  # what an earlier evaluation left in this process
     config = config_from_options(options)
@@ -103,7 +103,7 @@ def score_own(
     if not unfinished_file(file).exists():  # else these results are to be completed
         require_leave(output, [file], may_replace)
     given = answering(benchmark, config, file)
-    setting = system.setting or _own_setting(given)
+    setting = system.setting or _setting_of(given)
     contexts = contexts_of_answers(given, benchmark, setting, config.run, place.run_store)
     evaluation = answers_evaluation(
         given,
@@ -123,7 +123,7 @@ def score_own(
     missing = Counter(task.domain for task in asked if task.task_id not in given)
     found = [given[task.task_id] for task in asked if task.task_id in given]
     answered = [answer for answer in found if not answer.no_answer]
-    return OwnScores(
+    return SystemScores(
         file,
         n_tasks=len(asked),
         missing=missing,
@@ -142,7 +142,7 @@ def _counts(task: Task, contexts: Contexts, config: EvaluationConfig) -> bool:
     return is_counted and task.task_id in contexts.passages
 
 
-def _own_setting(given: Mapping[str, GivenAnswer]) -> Setting:
+def _setting_of(given: Mapping[str, GivenAnswer]) -> Setting:
     bare = [task_id for task_id, answer in given.items() if answer.passages is None and not answer.no_answer]
     if bare:
         raise ConfigurationError(
@@ -152,7 +152,7 @@ def _own_setting(given: Mapping[str, GivenAnswer]) -> Setting:
     return Setting.FULL_RAG
 
 
-def _file_name(system: OwnSystem, benchmark: Benchmark) -> str:
+def _file_name(system: ScoredSystem, benchmark: Benchmark) -> str:
     """Return what tells the files of one setting of one benchmark from others of the same system."""
     setting = system.setting or Setting.FULL_RAG
     parts = (system.name, system.benchmark, setting.value, *(["sample"] if benchmark.is_sample else []))
@@ -167,7 +167,7 @@ def _slug(text: str) -> str:
 # Asks a RAG system behind HTTP every task of a setting; what came is kept until everything is saved.
 
 _ASK_AGAIN = "Next step: run the same command again: only these are asked"
-_SHOWN = 3
+_MAX_REASONS = 3
 
 
 class System:
@@ -222,7 +222,7 @@ def _prompt(task: Mapping[str, Any]) -> Prompt:
     return Prompt(messages, body={key: task[key] for key in ("id", "contexts") if key in task}, kind="answer")
 
 
-def asked_of(doc: Doc, *, with_passages: bool) -> dict[str, Any]:
+def request_body(doc: Doc, *, with_passages: bool) -> dict[str, Any]:
     """Return what a system is asked of a doc, in the form of exported tasks."""
     question = {"role": "user", "content": doc["question"]}
     asked = {"id": doc["task_id"], "messages": [*doc["history"], question]}
@@ -235,7 +235,7 @@ def asked_of(doc: Doc, *, with_passages: bool) -> dict[str, Any]:
 def ask_endpoint(
     system: System, setting: Setting, store: Path
 ) -> Callable[[Benchmark, EvaluationConfig, Path], Mapping[str, GivenAnswer]]:
-    """Return what asks a system every task of a setting, for `score_own`."""
+    """Return what asks a system every task of a setting, for `score_system`."""
     gives = system.gives_passages(setting)
 
     def answering(benchmark: Benchmark, config: EvaluationConfig, file: Path) -> Mapping[str, GivenAnswer]:
@@ -258,5 +258,5 @@ def unfinished_file(results: Path) -> Path:
 def _report_failures(answers: Sequence[GivenAnswer]) -> None:
     reasons = Counter(answer.no_answer for answer in answers if answer.no_answer)
     if reasons:
-        shown = "; ".join(f"{reason} ({n} times)" for reason, n in reasons.most_common(_SHOWN))
+        shown = "; ".join(f"{reason} ({n} times)" for reason, n in reasons.most_common(_MAX_REASONS))
         record_failure(f"{reasons.total()} of {len(answers)} requests got no answer: {shown}. {_ASK_AGAIN}")

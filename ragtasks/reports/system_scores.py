@@ -7,17 +7,17 @@ from collections.abc import Iterator
 from ragtasks.reports.rendering import Format, render
 from ragtasks.reports.tables import summary_section
 from ragtasks.results import read_evaluations
-from ragtasks.scoring import OwnScores
+from ragtasks.scoring import SystemScores
 
 
-def describe_scores(done: OwnScores) -> str:
+def describe_scores(done: SystemScores) -> str:
     """Return the values, what is missing, and where everything was written."""
     (evaluation,) = read_evaluations([done.file])
     section = summary_section(evaluation, done.n_answers, done.n_tasks)
     return "\n".join([render([section], Format.MARKDOWN).rstrip("\n"), "", *_notes(done), f"wrote {done.file}"])
 
 
-def _notes(done: OwnScores) -> Iterator[str]:
+def _notes(done: SystemScores) -> Iterator[str]:
     yield from (line for checked in done.checked for line in checked.lines)
     if done.missing:
         where = ", ".join(f"{domain} {n}" for domain, n in done.missing.items())
