@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# Changes the code of one folder a thousand times in small ways, and lists the changes that no test notices.
+# Changes the code of one folder or module a thousand times in small ways, and lists the changes that no test notices.
 # mutmut works in a copy under build/; survivors are printed with their changes, and counts at the end.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bin=$(realpath "${1:?folder with python}")
-folder=${2:?folder of the package, such as ragtasks/arena/ratings.py}
+folder=${2:?folder or module of the packages, such as ragtasks/arena/ratings.py}
 folder=${folder%/}
-[ -d "$folder" ] || { echo "no folder $folder: name one of the package, such as FOLDER=ragtasks/arena/ratings.py" >&2; exit 2; }
+[ -e "$folder" ] || { echo "no folder or module $folder: name one, such as FOLDER=ragtasks/arena/ratings.py" >&2; exit 2; }
+changed=$folder
+[ -f "$folder" ] || changed=$folder/*
 # The tests of a room lie in its own folder, or else in that of the room around it.
 tests=${3:-}
 if [ -z "$tests" ]; then
@@ -25,7 +27,7 @@ source_paths=
   ragtasks
   retrieval_cache
 only_mutate=
-  $folder/*
+  $changed
 also_copy=
   docs
   task_yamls

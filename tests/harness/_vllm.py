@@ -180,7 +180,7 @@ def resolve_chat_template(
 @pytest.fixture
 def vllm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[type[LLM]]:
     """The stand-in, importable as `vllm` with a version, for one test."""
-    modules = {
+    modules: dict[str, dict[str, Any]] = {
         "vllm": {"LLM": LLM, "SamplingParams": SamplingParams, "TokensPrompt": TokensPrompt, "__path__": []},
         "vllm.lora": {"__path__": []},
         "vllm.lora.request": {"LoRARequest": LoRARequest},

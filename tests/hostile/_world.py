@@ -307,7 +307,7 @@ def _corpora(world: World) -> None:
         with pa.OSFile(str(split / "data.arrow"), "wb") as target, pa.ipc.new_stream(target, table.schema) as writer:
             writer.write_table(table)
         state = {"_data_files": [{"filename": file}], "_fingerprint": "0", "_format_type": None, "_split": None}
-        more = {"_format_kwargs": {}, "_format_columns": None, "_output_all_columns": False}
+        more: dict[str, Any] = {"_format_kwargs": {}, "_format_columns": None, "_output_all_columns": False}
         (split / "state.json").write_text(json.dumps({**state, **more}))
         text = {"dtype": "string", "_type": "Value"}
         features = {"_id": text, "text": {"_type": "Image"}, "url": {"_type": "Image"}}

@@ -99,7 +99,7 @@ def obedient(
             return f"Two errors.\n{form.replace(': N', f': {rating}')}"
         if form.startswith("Verdict"):
             return form.replace("LABEL", clarification if "asks the user what is meant" in prompt else idk)
-        objects = {
+        objects: dict[str, Callable[[], object]] = {
             "statements": lambda: [f"Claim {number}." for number, _ in enumerate(supported, 1)],
             "questions": lambda: ["When?", "Until when?", "In which months?"],
             "same": lambda: _words([True, False, True]),

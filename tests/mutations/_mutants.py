@@ -93,7 +93,8 @@ def mutated_json(value: Any, random: Random) -> tuple[str, str]:
 
 def _doubled(value: Any, place: Path, random: Random) -> tuple[str, str]:
     """Return JSON with a key that stands twice in one object."""
-    inner, other = _at(value, place), random.choice([None, "x", 1, []])
+    others: list[Any] = [None, "x", 1, []]
+    inner, other = _at(value, place), random.choice(others)
     text = json.dumps(_with(value, place, HOLE))
     return "double", text.replace(
         json.dumps(HOLE), f"{json.dumps(other)}, {json.dumps(place[-1])}: {json.dumps(inner)}"

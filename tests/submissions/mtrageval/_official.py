@@ -21,7 +21,7 @@ def rejections(content: bytes, mode: str, input_ids: list[str], name: str = "fil
     """Return what the official side objects to, or stops at; [] for a file that it takes."""
     problems = [] if name.endswith(".jsonl") else ["name"]
     problems += ["size"] if len(content) > LIMIT else []
-    ids = []
+    ids: list[str] = []
     try:
         for line in io.TextIOWrapper(io.BytesIO(content), encoding="utf-8"):
             if line.strip():

@@ -35,7 +35,8 @@ def write_dialogues(folder: Path, n: int = 12) -> Path:
             for question, alone, key in asked
         ]
         conversations.append({"conversation_id": f"c{number}", "turns": turns})
-    for name, rows in {"passages.jsonl": passages, "conversations.jsonl": conversations}.items():
+    files: dict[str, list[Any]] = {"passages.jsonl": passages, "conversations.jsonl": conversations}
+    for name, rows in files.items():
         (folder / name).write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
     return folder
 
