@@ -191,7 +191,7 @@ def test_axe_finds_nothing_serious(tab: Tab, name: str, scheme: str, request: py
     script = resources.files("axe_core_python").joinpath("axe.min.js").read_text(encoding="utf-8")
     tab.driver.execute_cdp_cmd("Runtime.evaluate", {"expression": script})  # the page's policy lets no other script in
     found = tab.driver.execute_async_script(
-        "const done = arguments[arguments.length - 1]; axe.run(document).then((result) => done(result.problems));"
+        "const done = arguments[arguments.length - 1]; axe.run(document).then((result) => done(result.violations));"
     )
     serious = [item for item in found if item["impact"] in {"serious", "critical"}]
     assert [(item["id"], item["nodes"][0]["html"][:200]) for item in serious] == []

@@ -74,7 +74,7 @@ class Rater:
         # Through the debugger: the page's own policy lets no other script in.
         self.driver.execute_cdp_cmd("Runtime.evaluate", {"expression": script})
         found: list[dict[str, Any]] = self.driver.execute_async_script(
-            "const done = arguments[arguments.length - 1]; axe.run(document).then((result) => done(result.problems));"
+            "const done = arguments[arguments.length - 1]; axe.run(document).then((result) => done(result.violations));"
         )
         return [(item["id"], item["nodes"][0]["html"]) for item in found if item["impact"] in SERIOUS]
 
