@@ -14,10 +14,8 @@ from typing import Any
 
 import pytest
 
-from ragtasks.benchmarks import benchmark_folder
-from ragtasks.benchmarks._registry import SAMPLE
-from ragtasks.benchmarks.download._fetch import adopt
-from ragtasks.benchmarks.mtrag._benchmark import SOURCE
+from ragtasks.benchmarks import SAMPLE, benchmark_folder, source_of
+from ragtasks.benchmarks.download import adopt
 from ragtasks.cli import doctor
 from ragtasks.cli.doctor import diagnose
 
@@ -234,11 +232,11 @@ def test_an_empty_data_folder_names_the_next_step(surroundings: Path, monkeypatc
 
 
 def test_right_and_wrong_files_are_told_apart(surroundings: Path, mtrag_root: Path) -> None:
-    adopt(SOURCE, mtrag_root, surroundings, groups=["tasks"], progress=lambda *_: None)
+    adopt(source_of("mtrag"), mtrag_root, surroundings, groups=["tasks"], progress=lambda *_: None)
     (line,) = [line for line in diagnose() if line.startswith("mtrag, tasks: ")]
     assert line.startswith("mtrag, tasks: 20 ok of 20 files")
     assert any(line.startswith("mtrag, evaluations, corpora, judge_prompts") for line in diagnose())
-    wrong = surroundings / SOURCE.folder / "mtrag-human/generation_tasks/reference.jsonl"
+    wrong = surroundings / source_of("mtrag").folder / "mtrag-human/generation_tasks/reference.jsonl"
     sample = benchmark_folder("mtrag", SAMPLE, surroundings)
     shutil.copy(sample / "mtrag-human/generation_tasks/reference.jsonl", wrong)
     lines = diagnose()

@@ -1,15 +1,18 @@
-"""Imports point one way, no circle anywhere, private modules stay at home, and importing does no work."""
+"""Imports point one way, no circle anywhere, private modules stay at home in code and tests, importing does no work."""
 
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
-from tests._modules import MODULES, each_module, name_of, parsed, part_of
+import pytest
+
+from tests._modules import MODULES, ROOT, each_module, name_of, parsed, part_of
 
 HEAVY = ("torch", "transformers", "lm_eval", "datasets")
 LATE = ("ragtasks.judges", "ragtasks.results", "ragtasks.metrics", "ragtasks.suites")
@@ -149,6 +152,44 @@ def test_private_modules_are_imported_in_their_own_folder_only(path: Path) -> No
         folder, _, leaf = module.rpartition(".")
         if module in NAMES and leaf.startswith("_"):
             assert own == folder or own.startswith(f"{folder}."), f"{own} imports {module}: import from {folder}"
+
+
+TESTS = ROOT / "tests"
+FACES = {
+    (str(node.module), alias.name): name
+    for name, path in NAMES.items()
+    if path.name == "__init__.py"
+    for node in ast.walk(parsed(path))
+    if isinstance(node, ast.ImportFrom)
+    for alias in node.names
+}
+"""(private module, name) -> the face that others import the name from."""
+
+
+def private_modules(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield (private module of a room, name in it, or "") for each one that a test imports or writes as text."""
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.ImportFrom):
+            written = [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):  # what is patched, or another process runs
+            written = re.findall(r"\b(?:ragtasks|retrieval_cache)(?:\.\w+)+", node.value)
+        else:
+            continue
+        for name in written:
+            parts = name.split(".")
+            heads = (".".join(parts[:n]) for n in range(len(parts), 0, -1))
+            module = next((head for head in heads if head in NAMES), "")
+            if "._" in module.removeprefix(part_of(module)):
+                yield module, name.removeprefix(module)[1:] if isinstance(node, ast.ImportFrom) else ""
+
+
+@pytest.mark.parametrize("folder", sorted({path.relative_to(TESTS).parts[0] for path in TESTS.rglob("*.py")}))
+def test_tests_speak_to_faces_or_lie_beside_what_they_test(folder: str) -> None:
+    for path in [TESTS / folder] if folder.endswith(".py") else (TESTS / folder).rglob("*.py"):
+        for module, name in private_modules(path):
+            room = part_of(module)
+            assert folder == room.removeprefix("ragtasks."), f"{path}: {module} is private, use the face of {room}"
+            assert (module, name) not in FACES, f"{path}: import {name} from {FACES[module, name]}"
 
 
 @each_module

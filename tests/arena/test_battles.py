@@ -13,9 +13,8 @@ from ragtasks.arena.battles import AnswerPool, AskJudges, Battle, judge_battles,
 from ragtasks.arena.votes import read_votes, write_votes
 from ragtasks.clients import CachedClient, Client, ReplyCache
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, JudgeError
-from ragtasks.judges._panel import judge
 from tests.arena._made import answer, vote
-from tests.judges._scripted import Script, ScriptedClient, code_in
+from tests.judges._scripted import Script, ScriptedClient, code_in, verdicts_of
 from tests.reports._saved import save
 
 SYSTEMS = ("good", "poor", "worse")
@@ -41,7 +40,7 @@ def preferring(system: str) -> Script:
 
 
 def asking(client: Client) -> AskJudges:
-    return lambda responses, rubrics: judge(responses, rubrics, [client])
+    return lambda responses, rubrics: verdicts_of(responses, rubrics, [client])
 
 
 def test_both_orders_decide_and_a_flip_is_a_tie() -> None:

@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 from ragtasks.benchmarks import (
     CONDITIONAL_CONTRACT,
     CONTRACTS,
+    NO_REWRITE,
     Contract,
     QuestionClass,
     Reading,
     parse_rewrite,
     read_reply,
 )
-from ragtasks.benchmarks._rewrite_replies import NO_REWRITE, parse_conditional
+from ragtasks.benchmarks._rewrite_replies import parse_conditional
 
 TEXTS = st.text(st.characters(codec="utf-8"), min_size=1).filter(str.strip)
 QUESTION = "And in  winter?"

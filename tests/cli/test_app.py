@@ -18,8 +18,7 @@ import typer.main
 from typer.testing import CliRunner
 
 from ragtasks import __version__
-from ragtasks.benchmarks import benchmark_folder
-from ragtasks.benchmarks.mtrag._benchmark import SOURCE, load
+from ragtasks.benchmarks import benchmark_folder, open_benchmark, source_of
 from ragtasks.cli import app, main
 from ragtasks.cli.app import GROUPS
 from ragtasks.config import EvaluationConfig
@@ -157,8 +156,9 @@ def test_fetch_takes_the_files_of_a_checkout(mtrag_root: Path, tmp_path: Path, m
     status, text = in_process("fetch", "mtrag", "--from", str(mtrag_root))
     assert status == 0
     assert "20 copied, 0 already there" in text
-    assert f"in {tmp_path / SOURCE.folder}" in text
-    assert len(load(tmp_path / SOURCE.folder).tasks) == 842
+    folder = tmp_path / source_of("mtrag").folder
+    assert f"in {folder}" in text
+    assert len(open_benchmark("mtrag", folder).tasks) == 842
     status, text = in_process("fetch", "mtrag", "--from", str(mtrag_root), "--group", "tasks")
     assert "0 copied, 20 already there" in text
 

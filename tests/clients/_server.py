@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from ragtasks.clients._openai_client import _certificates
 from ragtasks.harness.run import WORD
 
 
@@ -171,3 +172,8 @@ def closed_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def forget_certificates() -> None:
+    """Have TLS settings read again, which a process does once."""
+    _certificates.cache_clear()

@@ -17,10 +17,12 @@ from ragtasks.cli import main
 from ragtasks.errors import ConfigurationError
 from ragtasks.harness.link import STUB_FOLDER, link, link_state
 from ragtasks.judges import rubrics_named
-from ragtasks.reports.tables._report import added_tables
+from ragtasks.reports.tables import ReportOptions, report_sections
+from ragtasks.results import read_evaluations
 from ragtasks.suites import added_metric_names, suite_named
 from retrieval_cache import parse
 from tests.clients._server import chat_server, completion
+from tests.reports._saved import save
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "ragtasks_example_plugin"
@@ -121,16 +123,20 @@ def test_its_rubric_is_asked_of_judges_and_its_table_ends_a_report(ask: Ask, tmp
     assert "Refusals" not in ask("report", tmp_path / "out", "--full")
 
 
-def test_names_of_rubrics_and_tables_that_nobody_adds_are_refused(ask: Ask) -> None:
+def test_names_of_rubrics_and_tables_that_nobody_adds_are_refused(
+    ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved = read_evaluations([save(tmp_path)])
     assert "polite" in added_metric_names()
     with pytest.raises(ConfigurationError, match="unknown rubric 'polte': did you mean 'polite'"):
         rubrics_named(["polte"])
     with pytest.raises(ConfigurationError, match="unknown table 'refusal': did you mean 'refusals'"):
-        added_tables(["refusal"], [])
+        report_sections(saved, ReportOptions(tables=("refusal",)))
+    monkeypatch.setattr("ragtasks_example_plugin.table._line", None)
     with pytest.raises(
         ConfigurationError, match=r"table 'refusals': package ragtasks-example-plugin \(.*table:refusals"
     ):
-        added_tables(["refusals"], [None])  # type: ignore[list-item]
+        report_sections(saved, ReportOptions(tables=("refusals",)))
 
 
 def test_the_doctor_and_link_know_it(ask: Ask, tmp_path: Path) -> None:

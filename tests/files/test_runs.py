@@ -21,15 +21,16 @@ from ragtasks.files import (
     Ranked,
     canonical_hash,
     in_rank_order,
+    read_contexts,
     read_manifest,
     read_trec,
     run_key,
     write_manifest,
     write_trec,
 )
-from ragtasks.files._runs import read_contexts
 from ragtasks.records import Setting
-from ragtasks.submissions.mtrageval._build import entries_of_run
+from ragtasks.submissions import SubmissionTask
+from ragtasks.submissions.mtrageval import Request, submit
 from retrieval_cache import RunStore
 
 _IDS = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=8)
@@ -184,7 +185,7 @@ def test_a_run_is_named_and_never_a_path_wherever_one_is_taken(tmp_path: Path, n
         lambda: config_from_options({"run": name}),
         lambda: run_key(tmp_path, name),
         lambda: contexts_for(sample, Setting.FULL_RAG, name, tmp_path),
-        lambda: entries_of_run(tmp_path, name, sample),
+        lambda: submit(Request(SubmissionTask.A, tmp_path / "a.jsonl", run=name), sample, tmp_path),
         lambda: RunStore(tmp_path).named(name),
         lambda: RunStore(tmp_path).remove(name),
         lambda: RunStore(tmp_path).publish(tmp_path, name),

@@ -56,7 +56,7 @@ def test_answers_are_the_same_in_every_process() -> None:
     """Sets are ordered by a random seed of the process; sums over them must not be."""
     code = (
         "from pathlib import Path\n"
-        "from ragtasks.benchmarks._registry import benchmark_folder, open_benchmark\n"
+        "from ragtasks.benchmarks import benchmark_folder, open_benchmark\n"
         "from ragtasks.harness.models import extract_answer\n"
         "from ragtasks.records import Setting\n"
         "sample = open_benchmark('mtrag', benchmark_folder('mtrag', 'sample', Path('unused')))\n"

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from ragtasks.clients._openai_client import _certificates
 from ragtasks.scoring import record_failure
+from tests.clients._server import forget_certificates
 from tests.harness._endpoint import Endpoint, Request
 from tests.harness.conftest import CommandResult
 from tests.judges._demo import DemoServer
@@ -106,7 +106,7 @@ def test_a_judges_client_that_breaks_keeps_the_answers(
     evaluating: Evaluating, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "missing.pem"))
-    _certificates.cache_clear()
+    forget_certificates()
     with DemoServer() as server:
         done = evaluating(judges=[server.judge("steady")])
     assert (done.status, server.asked) == (1, [])

@@ -19,7 +19,7 @@ from ragtasks.config import HarnessModel, config_from_options
 from ragtasks.errors import ConfigurationError, JudgeError
 from ragtasks.harness.judge_model import JudgeModel
 from ragtasks.judges import VerdictOutcome, Verdicts, judge_responses, rubrics_named
-from ragtasks.suites._mtrag import RUBRICS
+from ragtasks.suites import suite_named
 from tests.clients._server import chat_server, closed_port, completion
 from tests.harness.conftest import CHATML, CommandResult
 from tests.judges._demo import FLAKY, DemoServer
@@ -27,6 +27,7 @@ from tests.judges._scripted import response
 
 TASK = "mtrag_full_rag_clapnq"
 KEY = "a-secret-that-shows-nowhere-4711"
+RUBRICS = [rubric.name for rubric in suite_named("mtrag").rubrics()]
 JUDGED = {"rb_llm", "rb_llm_raw", "rl_f", "rl_f_raw", "judge_coverage"}
 Judging = Callable[..., CommandResult]
 

@@ -8,8 +8,7 @@ from lm_eval.models.huggingface import HFLM
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
-from ragtasks.clients import Client, Decoding, Outcome, Prompt, Reply
-from ragtasks.clients._protocol import ChatMessage
+from ragtasks.clients import ChatMessage, Client, Decoding, Outcome, Prompt, Reply
 from ragtasks.errors import ConfigurationError
 from ragtasks.harness.judge_model import ModelClient, load_model_client
 

@@ -7,19 +7,17 @@ import logging
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pytest
 
 from ragtasks.benchmarks import Benchmark
-from ragtasks.clients import no_secrets
 from ragtasks.environment import reply_cache_file
-from ragtasks.errors import CacheError, ConfigurationError, MissingExtraError
+from ragtasks.errors import ConfigurationError, MissingExtraError
 from ragtasks.harness.rewrite_task import RewriteTask
 from ragtasks.scoring import shared_scorer
-from ragtasks.scoring._retrieval import CorpusSearch
 from retrieval_cache import RunStore
-from retrieval_cache.evaluation._evaluation import mean
 from retrieval_cache.service import Place, evaluate_stored, retrieve
 from tests.clients._server import chat_server
 from tests.retrieval_cache.rerankers.test_listwise import by_overlap
@@ -33,8 +31,7 @@ def scores_of(benchmark: Benchmark, form: str, store: Path) -> dict[str, float]:
     """Return what `ragtasks retrieve` and `ragtasks evaluate-run` say of a query form."""
     stored = retrieve(Place("mtrag", "sample", Path(), store), "bm25", form, depth=100)
     evaluation = evaluate_stored(benchmark, RunStore(store), stored.manifest.name)
-    values = {score: mean(evaluation.results, score).value for score in QUERY_METRICS}
-    return {score: value for score, value in values.items() if value is not None}
+    return {score: fmean(result.values[score] for result in evaluation.results) for score in QUERY_METRICS}
 
 
 @pytest.fixture(scope="module")
@@ -141,16 +138,6 @@ def test_an_unknown_retriever_is_refused_when_the_task_is_read(line: str, load_t
         load_task(f"{GROUP}_govt", retriever=line)
 
 
-def test_a_search_that_fails_after_the_answers_leaves_a_reason(benchmark_sample: Benchmark, tmp_path: Path) -> None:
-    search = CorpusSearch(benchmark_sample, "bm25", tmp_path, no_secrets)
-    search.prepare(DOMAINS)
-    shutil.rmtree(tmp_path)
-    assert search("govt", []).rankings == {}
-    found = CorpusSearch(benchmark_sample, "bm25", Path("/dev/null/store"), no_secrets)("govt", ["permit"])
-    assert found.rankings is None
-    assert found.reason.startswith("corpus of govt: ")
-
-
 def test_replies_of_a_listwise_reranker_are_kept_and_a_second_evaluation_asks_nothing(
     evaluate: Callable[..., dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,20 +157,6 @@ def test_replies_of_a_listwise_reranker_are_kept_and_a_second_evaluation_asks_no
         retriever = results["configs"][name]["metadata"]["ragtasks"]["scoring"]["retriever"]
         assert retriever["statistics"] == {"govt": {"windows": n_asked, "ok": n_asked, "reasons": {}}}
     assert b"sk-secret" not in reply_cache_file().read_bytes()
-
-
-def test_replies_that_cannot_be_kept_are_said_before_a_model_runs(benchmark_sample: Benchmark, tmp_path: Path) -> None:
-    RunStore(tmp_path).replies.write_text("no database", encoding="utf-8")
-    with pytest.raises(CacheError, match="reply cache"):
-        CorpusSearch(benchmark_sample, "rerank(bm25,listwise:openai/m)", tmp_path, no_secrets)
-
-
-def test_a_reranker_that_does_not_go_deep_enough_is_refused_before_a_model_runs(
-    benchmark_sample: Benchmark, tmp_path: Path
-) -> None:
-    search = CorpusSearch(benchmark_sample, "rerank(bm25,listwise:openai/m,depth=20)", tmp_path, no_secrets)
-    with pytest.raises(ConfigurationError, match="set depth to at least 100"):
-        search.prepare(["govt"])
 
 
 def test_one_command_runs_it(command: Callable[..., Any]) -> None:

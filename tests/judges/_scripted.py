@@ -8,8 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ragtasks.clients import Journal, Outcome, Progress, Prompt, Reply, no_progress
+from ragtasks.clients import Client, Journal, Outcome, Progress, Prompt, Reply, no_progress
 from ragtasks.errors import JudgeError
+from ragtasks.judges import Rubric, Verdicts
+from ragtasks.judges._panel import judge
 from ragtasks.records import Answerability, Message, Passage, Response, Role, Task
 
 
@@ -37,6 +39,11 @@ def response(
         references=(),
     )
     return Response(task, tuple(Passage(f"p{index}", passage) for index, passage in enumerate(passages)), text)
+
+
+def verdicts_of(responses: Sequence[Response], rubrics: Sequence[Rubric], clients: Sequence[Client]) -> Verdicts:
+    """Return what clients that are here already say of responses: no endpoint is opened and no reply is cached."""
+    return judge(responses, rubrics, clients)
 
 
 Script = Callable[[str, int], str | Reply]

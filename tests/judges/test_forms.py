@@ -7,7 +7,8 @@ import re
 
 import pytest
 
-from ragtasks.judges._parsers import read_coded_label, read_coded_rating, read_statements, read_support
+from ragtasks.judges import read_coded_label
+from ragtasks.judges._parsers import read_coded_rating, read_statements, read_support
 from ragtasks.judges._question import as_text, schema_of
 
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from perf.official_agreement import odd_replies, reader_agreement
 from perf.official_scripts import load_scripts
-from ragtasks.judges._parsers import UnparsableReplyError, read_decision, read_label, read_rating
+from ragtasks.judges import UnparsableReplyError
+from ragtasks.judges._parsers import read_decision, read_label, read_rating
 from ragtasks.judges.official import (
     UNDECIDED,
     ibm_clarification,

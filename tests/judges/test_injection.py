@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.judges import rubrics_named
+from ragtasks.judges import code_of, rubrics_named
 from ragtasks.judges._panel import judge
-from ragtasks.judges._question import code_of
 from ragtasks.records import Answerability
 from tests.judges._scripted import Script, ScriptedClient, form_of, obedient, response
 

@@ -6,9 +6,7 @@ import json
 
 import pytest
 
-from ragtasks.judges import VerdictOutcome, rubrics_named
-from ragtasks.judges._parsers import UnparsableReplyError
-from ragtasks.judges._question import Finding, Question
+from ragtasks.judges import Finding, Question, UnparsableReplyError, VerdictOutcome, rubrics_named
 from ragtasks.records import Answerability, Response
 from tests.judges._scripted import code_in, obedient, response
 

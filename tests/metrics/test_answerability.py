@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perf.idk_agreement import Labelled, agreement_of, confusion, read_labelled, read_mtrag
-from ragtasks.metrics import NO_VERDICT, RuleBasedIdk, answerability_accuracy
-from ragtasks.metrics._answerability import IdkDetector, answerability_correct
+from ragtasks.metrics import NO_VERDICT, IdkDetector, RuleBasedIdk, answerability_accuracy
+from ragtasks.metrics._answerability import answerability_correct
 from ragtasks.records import Answerability, IdkVerdict, Message, Response, Role, Task
 from tests.conftest import REAL_DATA
 

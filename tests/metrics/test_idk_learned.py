@@ -15,9 +15,8 @@ from perf.idk_agreement import PLAIN_ANSWERS, agreement_of, confusion, read_unse
 from perf.idk_training import SENTENCES, labelled, learn, read_answers, read_prose, read_sentences
 from ragtasks.errors import BenchmarkFileError
 from ragtasks.metrics import RuleBasedIdk
-from ragtasks.metrics.idk_rules import classify
+from ragtasks.metrics.idk_rules import classify, sentences_of
 from ragtasks.metrics.idk_rules._classifying import refuses_by_rule
-from ragtasks.metrics.idk_rules._clauses import sentences_of
 from ragtasks.metrics.idk_rules._learned import (
     FUNCTION_WORDS,
     WORDS,

@@ -12,10 +12,9 @@ import pytest
 
 from ragtasks.clients import Decoding, OpenAIClient, Outcome, Prompt
 from ragtasks.judges import rubrics_named
-from ragtasks.judges._panel import judge
 from tests.conftest import REAL_DATA
 from tests.harness.conftest import CommandResult
-from tests.judges._scripted import response
+from tests.judges._scripted import response, verdicts_of
 
 pytestmark = pytest.mark.model
 TASK = "mtrag_reference_fiqa"
@@ -92,7 +91,7 @@ def test_a_prompt_that_does_not_fit_is_a_request_that_failed(
 
 def test_a_verdict_is_never_made_up(model_server: str) -> None:
     client = OpenAIClient({"model": "gemma", "base_url": model_server, "slots": 1}, decoding=SHORT)
-    verdicts = list(judge([response()], rubrics_named(["rb_llm", "idk", "rl_f"]), [client]).all())
+    verdicts = list(verdicts_of([response()], rubrics_named(["rb_llm", "idk", "rl_f"]), [client]).all())
     assert len(verdicts) == 3
     for verdict in verdicts:
         assert (verdict.value is None) == (verdict.outcome.value != "given")

@@ -10,13 +10,10 @@ from typing import Any
 import ragtasks
 from ragtasks.benchmarks import open_benchmark
 from ragtasks.records import Setting
-from ragtasks.submissions import SubmissionTask
-from ragtasks.submissions.mtrageval._build import Entry, build
-from ragtasks.submissions.mtrageval._inputs import benchmark_inputs
 from tests.benchmarks.mtrag.test_human_evaluation import content
 from tests.mutations._attack import call
 from tests.reports._saved import save
-from tests.submissions.mtrageval._files import lines_of, write_answers
+from tests.submissions.mtrageval._files import lines_of, submission, write_answers
 
 FIELDS = {"passages": [{"passage_id": "p", "title": "T", "text": "Text."}], "max_words": 150, "refusal": "no"}
 _SAMPLES = Path(ragtasks.__file__).parent / "benchmarks" / "sample"
@@ -35,10 +32,9 @@ def write_files(folder: Path, judge: str) -> None:
     save(folder / "others", "org/other", day=2)
     (folder / "predictions.jsonl").write_bytes(b"".join(lines_of(_predictions(folder))))
     _sound("judge", f"{folder}/predictions.jsonl", "--output_path", f"{folder}/judged", *_judged(folder))
-    inputs = dict([pair for pair in benchmark_inputs(benchmark).items() if pair[1].contexts][:4])
-    (folder / "input.jsonl").write_bytes(b"".join(lines_of(_submission("C", inputs))))
+    (folder / "input.jsonl").write_bytes(b"".join(lines_of(submission("C", benchmark, n_tasks=4))))
     for letter in "ABC":
-        (folder / f"{letter}.jsonl").write_bytes(b"".join(lines_of(_submission(letter, inputs))))
+        (folder / f"{letter}.jsonl").write_bytes(b"".join(lines_of(submission(letter, benchmark, n_tasks=4))))
     write_answers(folder / "answers", benchmark, Setting.REFERENCE)
     human = folder / "mtrag" / "mtrag-human" / "evaluations" / "reference_subset_with_human_evaluations.json"
     human.parent.mkdir(parents=True, exist_ok=True)
@@ -79,11 +75,6 @@ def _predictions(folder: Path) -> list[dict[str, Any]]:
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()][:6]
     keys = ("task_id", "contexts")
     return [{**{key: row[key] for key in keys}, "predictions": [{"text": "I do not know."}]} for row in rows]
-
-
-def _submission(letter: str, inputs: Any) -> list[dict[str, Any]]:
-    entries = {key: Entry(task.contexts or (), None, f"It is {key}.") for key, task in inputs.items()}
-    return list(build(SubmissionTask(letter), inputs, entries).rows)
 
 
 def _run(folder: Path) -> str:

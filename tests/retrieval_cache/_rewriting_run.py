@@ -6,8 +6,7 @@ import json
 import sys
 from pathlib import Path
 
-from ragtasks.benchmarks import benchmark_folder, open_benchmark
-from ragtasks.benchmarks._registry import SAMPLE
+from ragtasks.benchmarks import SAMPLE, benchmark_folder, open_benchmark
 from ragtasks.clients import CachedClient, OpenAIClient, ReplyCache
 from retrieval_cache.queries import rewrite_queries
 

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ragtasks.benchmarks import benchmark_folder, open_benchmark
-from ragtasks.benchmarks._registry import SAMPLE
+from ragtasks.benchmarks import SAMPLE, benchmark_folder, open_benchmark
 from ragtasks.errors import ConfigurationError
 from ragtasks.files import canonical_hash
 from ragtasks.records import Passage

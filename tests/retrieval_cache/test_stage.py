@@ -15,8 +15,7 @@ import pytest
 
 from ragtasks.benchmarks import Benchmark, contexts_of_run
 from ragtasks.errors import CacheError, ConfigurationError
-from ragtasks.files import read_manifest
-from ragtasks.files._runs import read_contexts
+from ragtasks.files import read_contexts, read_manifest
 from ragtasks.records import Setting
 from retrieval_cache.queries import Queries, build_queries, fused_queries
 from retrieval_cache.retrievers import reciprocal_rank_fusion

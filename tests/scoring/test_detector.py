@@ -8,7 +8,7 @@ import pytest
 
 from ragtasks.benchmarks import benchmark_folder, open_benchmark
 from ragtasks.config import config_from_options
-from ragtasks.scoring._scoring import ResponseScorer
+from ragtasks.scoring import ResponseScorer
 from tests.clients._server import chat_server, completion
 from tests.judges._demo import _demo
 from tests.judges._scripted import response

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +15,7 @@ from ragtasks.clients import no_secrets
 from ragtasks.errors import CacheError, ConfigurationError
 from ragtasks.scoring import take_failures
 from ragtasks.scoring._retrieval import CorpusSearch
+from retrieval_cache import RunStore
 from tests.clients._server import chat_server
 from tests.retrieval_cache.rerankers.test_listwise import by_overlap
 
@@ -156,3 +158,27 @@ def test_how_deep_a_retriever_goes_is_asked_before_a_model_runs(
 def test_an_unknown_retriever_is_refused(sample: Benchmark, tmp_path: Path, line: str) -> None:
     with pytest.raises(ConfigurationError, match="retriever"):
         CorpusSearch(sample, line, tmp_path, no_secrets)
+
+
+def test_a_search_that_fails_after_the_answers_leaves_a_reason(sample: Benchmark, tmp_path: Path) -> None:
+    search = CorpusSearch(sample, "bm25", tmp_path, no_secrets)
+    search.prepare(("clapnq", "fiqa", "govt", "cloud"))
+    shutil.rmtree(tmp_path)
+    assert search("govt", []).rankings == {}
+    found = CorpusSearch(sample, "bm25", Path("/dev/null/store"), no_secrets)("govt", ["permit"])
+    assert found.rankings is None
+    assert found.reason.startswith("corpus of govt: ")
+
+
+def test_replies_that_cannot_be_kept_are_said_before_a_model_runs(sample: Benchmark, tmp_path: Path) -> None:
+    RunStore(tmp_path).replies.write_text("no database", encoding="utf-8")
+    with pytest.raises(CacheError, match="reply cache"):
+        CorpusSearch(sample, "rerank(bm25,listwise:openai/m)", tmp_path, no_secrets)
+
+
+def test_a_reranker_that_does_not_go_deep_enough_is_refused_before_a_model_runs(
+    sample: Benchmark, tmp_path: Path
+) -> None:
+    search = CorpusSearch(sample, "rerank(bm25,listwise:openai/m,depth=20)", tmp_path, no_secrets)
+    with pytest.raises(ConfigurationError, match="set depth to at least 100"):
+        search.prepare(["govt"])

@@ -15,7 +15,7 @@ from ragtasks.config import EvaluationConfig
 from ragtasks.metrics import IdkLabel, RuleBasedIdk, Scores, Semantics, SemanticScore
 from ragtasks.metrics.lexical import open_wordnet
 from ragtasks.records import Answerability, IdkVerdict, Response, Task
-from ragtasks.scoring._scoring import ResponseScorer
+from ragtasks.scoring import ResponseScorer
 from ragtasks.suites import ScoringInputs
 from ragtasks.suites._multidoc2dial import (
     CANNOT_ANSWER,

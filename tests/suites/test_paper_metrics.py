@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from ragtasks.benchmarks import benchmark_folder, open_benchmark
-from ragtasks.judges._panel import judge
 from ragtasks.metrics import IdkLabel, Semantics
 from ragtasks.records import Answerability, IdkVerdict
 from ragtasks.suites import ScoringInputs, suite_named
-from tests.judges._scripted import ScriptedClient, obedient, response
+from tests.judges._scripted import ScriptedClient, obedient, response, verdicts_of
 
 ADDED = ("rl_mtb", "rl_mtb_raw", "rl_r", "rl_r_raw", "context_precision", "context_recall", "extractiveness", "length")
 SUITE = "+".join(["mtrag", *ADDED])
@@ -20,7 +19,7 @@ def inputs(tmp_path: Path, *, judged: bool) -> ScoringInputs:
     responses = [response(), response("I do not know.", task_id="d<::>2", answerability=Answerability.UNANSWERABLE)]
     labels = [IdkLabel(IdkVerdict.NO, ""), IdkLabel(IdkVerdict.YES, "")]
     client = ScriptedClient(obedient(rating=3))
-    verdicts = judge(responses, suite_named(SUITE).rubrics(), [client]) if judged else None
+    verdicts = verdicts_of(responses, suite_named(SUITE).rubrics(), [client]) if judged else None
     return ScoringInputs(benchmark, responses, labels, Semantics(None, "none"), verdicts)
 
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ragtasks.benchmarks import CONTRACTS, benchmark_folder, open_benchmark
-from ragtasks.benchmarks._rewrite_replies import NO_REWRITE
+from ragtasks.benchmarks import CONTRACTS, NO_REWRITE, benchmark_folder, open_benchmark
 from ragtasks.benchmarks.mtrag import rewriting_tasks
 from ragtasks.files import Ranked
 from ragtasks.metrics import RuleBasedIdk, Scores, Search, Searched, Semantics

@@ -12,13 +12,12 @@ import pytest
 from ragtasks.benchmarks import Benchmark, benchmark_folder, benchmark_names, open_benchmark
 from ragtasks.config import config_from_metadata
 from ragtasks.errors import ConfigurationError
-from ragtasks.judges._panel import judge
 from ragtasks.metrics import IdkLabel, Semantics
 from ragtasks.records import Answerability, IdkVerdict, Score
 from ragtasks.scoring import given_metrics
 from ragtasks.suites import ScoringInputs, Suite, suite_named
 from ragtasks.suites._suite import SUITES
-from tests.judges._scripted import ScriptedClient, response
+from tests.judges._scripted import ScriptedClient, response, verdicts_of
 
 JUDGED = ["rb_llm", "idk"]
 
@@ -89,7 +88,7 @@ def test_without_ragas_all_official_words_but_those_of_rl_f_are_asked(
     assert warning.startswith("rl_f and rl_f_ibm will be unscored; the other official prompts are asked.")
     assert "pip install 'ragtasks[ragas]'" in warning
     answers = [response("I do not know.", answerability=answerability) for answerability in Answerability]
-    verdicts = judge(answers, rubrics, [ScriptedClient(lambda _prompt, _n_before: "Yes. Rating: [[7]]")])
+    verdicts = verdicts_of(answers, rubrics, [ScriptedClient(lambda _prompt, _n_before: "Yes. Rating: [[7]]")])
     labels = [IdkLabel(IdkVerdict.YES, "a refusal")] * len(answers)
     scores = suite.score(ScoringInputs(benchmark, answers, labels, Semantics(None, "encoder: none"), verdicts))
     for row in scores:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from ragtasks.benchmarks import benchmark_folder, custom
 from ragtasks.benchmarks import custom as _custom_search
 from ragtasks.benchmarks.custom import best_first, check_folder
-from ragtasks.benchmarks.download._fetch import fetch
+from ragtasks.benchmarks.download import fetch
 from ragtasks.cli import main
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError
 from ragtasks.files import Ranked, in_rank_order

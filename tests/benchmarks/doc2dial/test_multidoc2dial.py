@@ -15,9 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.benchmarks import Benchmark, benchmark_folder
+from ragtasks.benchmarks import Benchmark, BenchmarkDefinition, RetrievalSide, benchmark_folder
 from ragtasks.benchmarks import doc2dial as definitions
-from ragtasks.benchmarks._definition import BenchmarkDefinition, RetrievalSide
 from ragtasks.benchmarks.doc2dial import load_rewrites, read_propositions
 from ragtasks.benchmarks.doc2dial_files import (
     DOMAINS,

@@ -22,8 +22,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from ragtasks.benchmarks.download import FileStatus, Source, SourceFile, locate, verify
-from ragtasks.benchmarks.download._fetch import RECORD_NAME, adopt, fetch
+from ragtasks.benchmarks.download import FileStatus, Source, SourceFile, adopt, fetch, locate, verify
+from ragtasks.benchmarks.download._fetch import RECORD_NAME
 from ragtasks.benchmarks.download._files import only_writer
 from ragtasks.benchmarks.download._transfer import _split_address, progress_callback
 from ragtasks.errors import ConfigurationError, FetchError

@@ -12,17 +12,14 @@ from pathlib import Path
 import pytest
 
 from ragtasks.benchmarks import Benchmark, benchmark_folder, build_doc, open_benchmark, retrieval_side
-from ragtasks.benchmarks.download import FileStatus, verify
-from ragtasks.benchmarks.download._fetch import adopt
+from ragtasks.benchmarks.download import FileStatus, adopt, verify
 from ragtasks.benchmarks.mtrag._mtrag_un import DOMAINS, OFFICIAL_COUNTS, RETRIEVAL, SOURCE, load, load_qrels
 from ragtasks.config import EvaluationConfig
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.harness.models import refuse_on_empty
-from ragtasks.metrics import RuleBasedIdk
-from ragtasks.metrics._answerability import NO_CLARIFICATION, answerability_correct
+from ragtasks.metrics import RuleBasedIdk, answerability_accuracy
 from ragtasks.records import Answerability, Response, Role, Setting
-from ragtasks.scoring import ScoredResponse
-from ragtasks.scoring._scoring import ResponseScorer
+from ragtasks.scoring import ResponseScorer, ScoredResponse
 from tests.benchmarks.mtrag._official import official_passages
 
 SAMPLE = benchmark_folder("mtrag_un", "sample", Path())
@@ -112,12 +109,12 @@ def test_refusing_on_no_passages_is_always_right(official: Benchmark) -> None:
         doc = build_doc(official, task, Setting.REFERENCE, contexts.run, passages)
         responses.append(Response(task, passages, refuse_on_empty(doc)))
     labels = RuleBasedIdk().detect(responses)
-    pairs = [
-        (response.task, answerability_correct(response.task.answerability, label.verdict))
+    found = [
+        answerability_accuracy(response.task.answerability, label.verdict)
         for response, label in zip(responses, labels, strict=True)
     ]
-    scored = [(task, correct) for task, correct in pairs if correct is not None]
-    assert (sum(correct for _, correct in scored), len(scored)) == (429, 429)
+    scored = [score.value for score in found if score.value is not None]
+    assert (sum(scored), len(scored)) == (429, 429)
 
 
 def test_its_files_are_fetched_alone_into_the_folder_of_mtrag(mtrag_root: Path, tmp_path: Path) -> None:
@@ -288,7 +285,7 @@ def test_coverage_counts_underspecified_tasks_without_a_clarification_verdict(
         "CONVERSATIONAL": {0.0},
     }
     for result in scored["UNDERSPECIFIED"]:
-        assert result.notes["unscored"]["rb_alg"] == NO_CLARIFICATION
+        assert result.notes["unscored"]["rb_alg"] == "no verdict on whether the response asks for clarification"
         assert result.scores["ans_acc"].value is None
 
 

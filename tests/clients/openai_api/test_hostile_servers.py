@@ -13,12 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.clients import OpenAIClient, Outcome, Prompt, Reply
-from ragtasks.clients._endpoint import Credentials
+from ragtasks.clients import Credentials, OpenAIClient, Outcome, Prompt, Reply, read_completion
 from ragtasks.clients._failures import Failure, failure_in_body, failure_of
 from ragtasks.clients._limits import Throttle, rate_hints
 from ragtasks.clients._openai_client import _http_library
-from ragtasks.clients._openai_dialect import read_completion
 from ragtasks.clients._system_client import chat_contexts, plain_contexts, read_chat, read_plain
 from ragtasks.errors import JudgeError
 from tests.clients._server import Action, chat_server, completion, refusal

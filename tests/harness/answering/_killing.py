@@ -7,12 +7,14 @@ import os
 import sys
 
 from ragtasks.cli import main
+from ragtasks.suites import suite_named
 
 
 def serve() -> None:
     """Begin an evaluation for each line on standard input, print its process, then how it ended."""
-    for library in ("aiohttp", "lm_eval.models.openai_completions", "ragtasks.harness.run", "ragtasks.suites._mtrag"):
+    for library in ("aiohttp", "lm_eval.models.openai_completions", "ragtasks.harness.run"):
         importlib.import_module(library)
+    suite_named("mtrag")
     _say("ready")
     for _ in sys.stdin:
         child = os.fork()

@@ -4,9 +4,7 @@ import re
 
 import pytest
 
-from ragtasks.judges import MULTIHOP_ANSWER, multihop_answer
-from ragtasks.judges._parsers import UnparsableReplyError
-from ragtasks.judges._question import Finding, Question
+from ragtasks.judges import MULTIHOP_ANSWER, Finding, Question, UnparsableReplyError, multihop_answer
 from tests.judges._scripted import response
 
 

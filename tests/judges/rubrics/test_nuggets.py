@@ -11,10 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.judges import VerdictOutcome, citation_support, nugget_assignment, nugget_creation, nuggets_of
+from ragtasks.judges import (
+    Finding,
+    Question,
+    UnparsableReplyError,
+    VerdictOutcome,
+    citation_support,
+    nugget_assignment,
+    nugget_creation,
+    nuggets_of,
+)
 from ragtasks.judges._panel import judge
-from ragtasks.judges._parsers import UnparsableReplyError
-from ragtasks.judges._question import Finding, Question
 from ragtasks.judges.rubrics._cited import MOST_NUGGETS, WINDOW
 from ragtasks.records import Grade, Passage, Response
 from tests.judges._scripted import ScriptedClient, code_in, response

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ragtasks.judges import pair_of, pairwise
-from ragtasks.judges._parsers import UnparsableReplyError
-from ragtasks.judges._question import Finding, Question
+from ragtasks.judges import Finding, Question, UnparsableReplyError, pair_of, pairwise
 from tests.judges._scripted import code_in, response
 
 SNAPSHOT = Path(__file__).parent / "pairwise_prompt.txt"

@@ -12,17 +12,10 @@ from hypothesis import strategies as st
 from jinja2 import Environment, meta
 
 from ragtasks.errors import ConfigurationError
-from ragtasks.judges import VerdictOutcome, rubrics_named
-from ragtasks.judges._parsers import (
-    UnparsableReplyError,
-    read_coded_label,
-    read_coded_object,
-    read_coded_rating,
-    read_statements,
-    read_support,
-)
-from ragtasks.judges._question import Finding, Question
-from ragtasks.judges.rubrics._answers import RUBRICS, idk, rb_llm, rl_f
+from ragtasks.judges import Finding, Question, UnparsableReplyError, VerdictOutcome, read_coded_label, rubrics_named
+from ragtasks.judges._parsers import read_coded_object, read_coded_rating, read_statements, read_support
+from ragtasks.judges.rubrics import RUBRICS
+from ragtasks.judges.rubrics._answers import idk, rb_llm, rl_f
 from ragtasks.records import Answerability
 from ragtasks.templates import PromptTemplate, shipped_template
 from tests.judges._scripted import code_in, obedient, response

@@ -14,14 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
-from ragtasks.benchmarks.mtrag._benchmark import load_qrels
-from ragtasks.benchmarks.mtrag._rows import DOMAINS
+from ragtasks.benchmarks import retrieval_side
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError
 from ragtasks.files import Ranked, Run, in_rank_order
 from ragtasks.metrics import CUTOFFS, RETRIEVAL_METRICS, retrieval_metric, score_run
 from ragtasks.metrics.retrieval import RunScores
 from ragtasks.records import Qrel
 from tests.benchmarks.mtrag._official import official_passages, official_queries
+
+MTRAG = retrieval_side("mtrag")
 
 NAMES = [metric.name for metric in RETRIEVAL_METRICS]
 TREC_NAMES = {
@@ -203,7 +204,7 @@ def test_bm25_on_the_real_govt_corpus_equals_pytrec_eval(mtrag_root: Path) -> No
         found = index.get_scores(re.findall(r"\w+", text.lower()))
         best = sorted(range(len(passages)), key=lambda position: -found[position])[:100]
         run[query_id] = tuple(Ranked(passages[position].passage_id, float(found[position])) for position in best)
-    qrels = load_qrels(mtrag_root, "govt")
+    qrels = MTRAG.load_qrels(mtrag_root, "govt")
     scores = score_run(run, qrels)
     assert_agrees(scores, run, judged_of(qrels))
     assert len(scores.values) == 201
@@ -211,7 +212,7 @@ def test_bm25_on_the_real_govt_corpus_equals_pytrec_eval(mtrag_root: Path) -> No
 
 
 def test_a_run_over_all_real_queries_with_many_ties_equals_pytrec_eval(mtrag_root: Path) -> None:
-    qrels = [qrel for domain in DOMAINS for qrel in load_qrels(mtrag_root, domain)]
+    qrels = [qrel for domain in MTRAG.domains for qrel in MTRAG.load_qrels(mtrag_root, domain)]
     judged = judged_of(qrels)
     chance = random.Random(7)
     pool = sorted({qrel.passage_id for qrel in qrels})

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 
-from ragtasks.benchmarks.mtrag._benchmark import load, load_qrels
-from ragtasks.benchmarks.mtrag._rows import DOMAINS
+from ragtasks.benchmarks import open_benchmark, retrieval_side
 from ragtasks.files import Ranked, Run
 from ragtasks.metrics import IBM_METRICS, score_run, score_run_ibm
 from ragtasks.metrics.retrieval import (
@@ -18,6 +17,8 @@ from ragtasks.metrics.retrieval import (
 )
 from ragtasks.records import Qrel
 from tests.metrics.retrieval.test_retrieval import judgements, qrels_of, run_of, runs
+
+MTRAG = retrieval_side("mtrag")
 
 
 def test_ibm_the_last_score_of_a_passage_wins() -> None:
@@ -92,8 +93,8 @@ def test_ibm_equals_the_paper_profile_where_every_quirk_is_idle(
 
 
 def test_ibm_on_the_real_files_weighs_842_predictions(mtrag_root: Path) -> None:
-    tasks = load(mtrag_root).tasks
-    qrels = [qrel for domain in DOMAINS for qrel in load_qrels(mtrag_root, domain)]
+    tasks = open_benchmark("mtrag", mtrag_root).tasks
+    qrels = [qrel for domain in MTRAG.domains for qrel in MTRAG.load_qrels(mtrag_root, domain)]
     perfect: dict[str, tuple[Ranked, ...]] = {task.task_id: () for task in tasks}
     domains = {task.task_id: task.domain for task in tasks}
     for qrel in qrels:

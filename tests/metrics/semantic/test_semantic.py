@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 
 from ragtasks.errors import ConfigurationError
 from ragtasks.metrics import BertScorer, resolve_encoder, semantic_scores
-from ragtasks.metrics.semantic import _encoders
+from ragtasks.metrics.semantic import EncoderSpec, _encoders
 from ragtasks.metrics.semantic import _encoders as _specs
 from ragtasks.metrics.semantic import _semantic as semantic
-from ragtasks.metrics.semantic._encoders import EncoderSpec
 from ragtasks.metrics.semantic._semantic import bert_k_precision
 
 TOLERANCE = 1e-5

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from ragtasks.metrics import BertScorer
-from ragtasks.metrics.semantic import _encoders
-from ragtasks.metrics.semantic._encoders import EncoderSpec
+from ragtasks.metrics.semantic import EncoderSpec, _encoders
 from tests.metrics._deberta import write_deberta
 
 LAYER = 2

@@ -18,7 +18,6 @@ from scipy.stats import spearmanr
 from ragtasks.benchmarks.mtrag import FANC, WIN_RATE, RatedResponse, load_human_evaluation
 from ragtasks.errors import ConfigurationError, MissingExtraError
 from ragtasks.metrics import RuleBasedIdk
-from ragtasks.metrics._agreement import NOTHING_VARIES, TOO_FEW
 from ragtasks.records import Answerability, IdkVerdict, Message, Response, Role, Task
 from ragtasks.reports.calibration import (
     ALL,
@@ -217,8 +216,8 @@ def test_a_column_that_says_nothing_has_no_score() -> None:
     rows = made()
     calibration = calibrate(rows, [Column("rl_f", "silent", {})])
     reasons = {(c.metric, c.source): c.score.reason for c in calibration.correlations}
-    assert reasons["rl_f", "silent"] == TOO_FEW
-    assert reasons["rb_alg", "published"] == NOTHING_VARIES
+    assert reasons["rl_f", "silent"] == "fewer than two items that two raters have rated"
+    assert reasons["rb_alg", "published"] == "the ratings do not vary, so agreement is not defined"
     assert lines_of(render_calibration(calibration), "gpt-4o", "rl_f", "silent")[0][3] == "- (0/12)"
 
 

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
 from ragtasks.metrics import EncoderIdk, Level, RuleBasedIdk, krippendorff_alpha
-from ragtasks.metrics._agreement import NOTHING_VARIES, TOO_FEW
 from ragtasks.records import Answerability, IdkVerdict, Response, Task
 from ragtasks.reports.tables._judging import detectors_table, judge_tables
 from ragtasks.results import Evaluation, Row, read_evaluations
@@ -127,7 +126,9 @@ def test_agreement_that_is_not_defined_is_a_dash_with_its_reason() -> None:
     flat = judged("rb_llm", a=[1.0, 1.0, 1.0], b=[1.0, 1.0, None])
     apart = judged("rl_f", a=[1.0, None], b=[None, 0.5])
     _, table = judge_tables([evaluation([*flat, *apart])])
-    assert list(agreements(table).values()) == [(None, 2, NOTHING_VARIES)] * 2 + [(None, 0, TOO_FEW)] * 2
+    alike = "the ratings do not vary, so agreement is not defined"
+    few = "fewer than two items that two raters have rated"
+    assert list(agreements(table).values()) == [(None, 2, alike)] * 2 + [(None, 0, few)] * 2
 
 
 VERDICTS = st.one_of(st.none(), st.sampled_from((0.0, 0.25, 0.5, 1.0)))

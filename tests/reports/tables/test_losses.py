@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.reports.tables import ANSWERED, MISSED, NOT_USED, REFUSED, failure_kind
-from ragtasks.reports.tables._losses import CLASSES, NO_IDK, NO_LOSS, OTHER, loss_sentence, loss_tables
+from ragtasks.reports.tables import ANSWERED, CLASSES, MISSED, NO_LOSS, NOT_USED, REFUSED, failure_kind
+from ragtasks.reports.tables._losses import NO_IDK, OTHER, loss_sentence, loss_tables
 from ragtasks.reports.tables._scores import fill
 from ragtasks.results import Evaluation, Row, read_evaluations
 from ragtasks.statistics import MIN_CLUSTERS, cluster, estimate_means

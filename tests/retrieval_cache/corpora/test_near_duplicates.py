@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from ragtasks.cli import main
 from ragtasks.errors import ConfigurationError
 from ragtasks.records import Passage
-from retrieval_cache.corpora import read_corpus
-from retrieval_cache.corpora._near_duplicates import NearDuplicates, jaccard, near_duplicates, shingles
+from retrieval_cache.corpora import near_duplicates, read_corpus
+from retrieval_cache.corpora._near_duplicates import NearDuplicates, jaccard, shingles
 from tests.conftest import REAL_DATA
 
 WORDS = [f"word{number}" for number in range(5000)]

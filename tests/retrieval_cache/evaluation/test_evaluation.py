@@ -8,15 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragtasks.benchmarks import open_benchmark, retrieval_side
 from ragtasks.benchmarks.mtrag import StandaloneLabels, read_standalone_labels
-from ragtasks.benchmarks.mtrag._benchmark import load, load_qrels
-from ragtasks.benchmarks.mtrag._rows import DOMAINS
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError
 from ragtasks.files import Ranked, Run
 from ragtasks.metrics import RETRIEVAL_METRICS
 from ragtasks.records import Answerability, Message, Qrel, Role, Task
 from retrieval_cache.evaluation import Evaluation, evaluate
 from retrieval_cache.evaluation._evaluation import Paired, compare, mean, slices
+
+MTRAG = retrieval_side("mtrag")
 
 
 def task(conversation: str, turn: int, domain: str) -> Task:
@@ -171,8 +172,8 @@ def test_a_run_of_other_data_is_refused() -> None:
 
 
 def test_the_real_slices_are_those_of_table_4(mtrag_root: Path) -> None:
-    tasks = load(mtrag_root).tasks
-    qrels = [qrel for domain in DOMAINS for qrel in load_qrels(mtrag_root, domain)]
+    tasks = open_benchmark("mtrag", mtrag_root).tasks
+    qrels = [qrel for domain in MTRAG.domains for qrel in MTRAG.load_qrels(mtrag_root, domain)]
     chance = random.Random(3)
     run = {item.task_id: tuple(Ranked(p.passage_id, chance.random()) for p in item.references) for item in tasks}
     evaluation = evaluate(run, qrels, tasks, name="references", standalone=read_standalone_labels(mtrag_root))

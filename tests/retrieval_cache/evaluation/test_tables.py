@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ragtasks.benchmarks.mtrag._benchmark import load, load_qrels
-from ragtasks.benchmarks.mtrag._rows import DOMAINS
+from ragtasks.benchmarks import open_benchmark, retrieval_side
 from ragtasks.errors import ConfigurationError
 from ragtasks.metrics import RETRIEVAL_METRICS
 from ragtasks.records import Score
@@ -20,6 +19,8 @@ from retrieval_cache.evaluation._tables import (
     PAPER_SUBSETS,
     not_comparable,
 )
+
+MTRAG = retrieval_side("mtrag")
 
 N_FIRST = 102
 
@@ -34,7 +35,7 @@ def evaluation(
     *,
     benchmark: str = "mtrag",
     sizes: Mapping[str, int] = OFFICIAL_CORPUS_SIZES,
-    domains: Iterable[str] = DOMAINS,
+    domains: Iterable[str] = MTRAG.domains,
     value: float = 0.5,
 ) -> Evaluation:
     """An evaluation with as many queries of each domain as the official qrels have."""
@@ -87,10 +88,10 @@ def test_the_papers_subsets_average_to_its_total() -> None:
         return sum(n * score for n, score in parts) / sum(n for n, _ in parts)
 
     assert average(("turn", "first"), ("turn", "later")) == pytest.approx(0.52, abs=0.0101)
-    assert average(*(("domain", domain) for domain in DOMAINS)) == pytest.approx(0.52, abs=0.0101)
+    assert average(*(("domain", domain) for domain in MTRAG.domains)) == pytest.approx(0.52, abs=0.0101)
     standalone = average(("later turns", "standalone"), ("later turns", "non-standalone"))
     assert standalone == pytest.approx(PAPER_SUBSETS["turn", "later"][1], abs=0.0101)
-    assert {domain: PAPER_SUBSETS["domain", domain][0] for domain in DOMAINS} == OFFICIAL_QUERIES
+    assert {domain: PAPER_SUBSETS["domain", domain][0] for domain in MTRAG.domains} == OFFICIAL_QUERIES
 
 
 def test_the_papers_scores_stand_beside_ours_on_the_official_corpora() -> None:
@@ -237,8 +238,8 @@ def test_runs_over_other_queries_share_no_table() -> None:
 
 
 def test_every_table_is_rectangular_on_real_queries(mtrag_root: Path) -> None:
-    benchmark = load(mtrag_root)
-    qrels = [qrel for domain in DOMAINS for qrel in load_qrels(mtrag_root, domain)]
+    benchmark = open_benchmark("mtrag", mtrag_root)
+    qrels = [qrel for domain in MTRAG.domains for qrel in MTRAG.load_qrels(mtrag_root, domain)]
     mine = evaluate({}, qrels, benchmark.tasks, name="empty", benchmark=benchmark.label)
     text = rendered([mine, replace(mine, name="again")])
     blocks = [block.splitlines() for block in text.split("\n\n") if block.startswith("|")]

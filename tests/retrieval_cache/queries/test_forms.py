@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark
-from ragtasks.benchmarks._registry import SAMPLE
-from ragtasks.benchmarks.mtrag._rows import DOMAINS
+from ragtasks.benchmarks import SAMPLE, Benchmark, benchmark_folder, open_benchmark, retrieval_side
 from ragtasks.errors import ConfigurationError
 from ragtasks.records import Answerability, Message, Role, Task
 from retrieval_cache.queries import build_queries
@@ -88,7 +86,11 @@ def test_benchmark_without_rewrites_says_so(sample: Benchmark) -> None:
 @pytest.mark.parametrize("form", ["last_turn", "all_questions"])
 def test_official_files_hold_the_same_texts(mtrag_root: Path, form: str) -> None:
     ours = build_queries(open_benchmark("mtrag", mtrag_root), form).texts
-    official = {key: text for domain in DOMAINS for key, text in official_queries(mtrag_root, domain, form).items()}
+    official = {
+        key: text
+        for domain in retrieval_side("mtrag").domains
+        for key, text in official_queries(mtrag_root, domain, form).items()
+    }
     assert (len(ours), len(official)) == (842, 777)
     assert {key: ours[key] for key in official} == official
 

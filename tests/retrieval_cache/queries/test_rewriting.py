@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ragtasks.benchmarks import benchmark_folder, open_benchmark
-from ragtasks.benchmarks._registry import SAMPLE
+from ragtasks.benchmarks import SAMPLE, benchmark_folder, open_benchmark
 from ragtasks.clients import Decoding, OpenAIClient
 from ragtasks.records import Task
 from ragtasks.templates import PromptTemplate, shipped_template

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from ragtasks.clients import CachedClient, OpenAIClient, Prompt, Reply, ReplyCache
 from ragtasks.errors import CacheError, ConfigurationError, JudgeError
-from ragtasks.files import Ranked, in_rank_order
-from ragtasks.files._runs import read_contexts
+from ragtasks.files import Ranked, in_rank_order, read_contexts
 from ragtasks.records import Passage, Setting
 from retrieval_cache.rerankers._listwise import ListwiseOptions, ListwiseReranker, ListwiseRetriever, falling_scores
 from retrieval_cache.service import Place, retrieve

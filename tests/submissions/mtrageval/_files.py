@@ -10,6 +10,9 @@ from typing import Any
 from ragtasks.benchmarks import Benchmark, benchmark_folder, build_docs, open_benchmark, tasks_checksum
 from ragtasks.files import Manifest, Run, write_contexts, write_manifest, write_trec
 from ragtasks.records import Passage, Setting
+from ragtasks.submissions import SubmissionTask
+from ragtasks.submissions.mtrageval._build import Entry, build
+from ragtasks.submissions.mtrageval._inputs import benchmark_inputs
 
 TIME = "2026-01-01T00-00-00"
 
@@ -20,6 +23,13 @@ def sample(name: str = "mtrag") -> Benchmark:
 
 def lines_of(rows: Iterable[Mapping[str, Any]]) -> list[bytes]:
     return [json.dumps(row).encode() + b"\n" for row in rows]
+
+
+def submission(letter: str, benchmark: Benchmark, n_tasks: int) -> list[Any]:
+    """Return the rows of a submission for the first tasks that have passages."""
+    inputs = dict([pair for pair in benchmark_inputs(benchmark).items() if pair[1].contexts][:n_tasks])
+    entries = {key: Entry(task.contexts or (), None, f"It is {key}.") for key, task in inputs.items()}
+    return list(build(SubmissionTask(letter), inputs, entries).rows)
 
 
 def store_run(store: Path, name: str, benchmark: Benchmark, run: Run) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ragtasks.benchmarks.mtrag._mtrag_un import load
+from ragtasks.benchmarks import open_benchmark
 from ragtasks.errors import BenchmarkFileError
 from ragtasks.records import Setting
 from ragtasks.submissions import SubmissionTask
@@ -439,7 +439,7 @@ def test_the_official_sample_spells_collection_so_that_task_c_rejects_it(mtrag_r
 
 def test_mtrag_un_s_own_reference_file_has_the_1187_problems_that_are_found_officially(mtrag_root: Path) -> None:
     path = mtrag_root / "mtragun-human/generation_tasks/reference.jsonl"
-    inputs = benchmark_inputs(load(mtrag_root))
+    inputs = benchmark_inputs(open_benchmark("mtrag_un", mtrag_root))
     report = check_file(path, SubmissionTask.A, Against(inputs))
     problems = Counter(item.rule for item in report.findings if item.severity is Severity.PROBLEM)
     assert problems == {"score": 1180, "too_many_contexts": 7}

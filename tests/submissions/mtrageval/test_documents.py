@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from ragtasks.benchmarks import Benchmark
 from ragtasks.errors import BenchmarkFileError
 from ragtasks.submissions.mtrageval._inputs import document_ids_by_domain
 from tests.benchmarks.mtrag._official import official_passages
+from tests.files._limits import shorten_lines
 from tests.submissions.mtrageval._files import sample
 
 
@@ -24,17 +26,26 @@ def test_the_documents_are_those_of_the_corpora_that_both_benchmarks_share() -> 
     assert document_ids_by_domain(sample("mtrag_un")) == expected
 
 
-@pytest.mark.parametrize("content", [b"no zip", b'{"_id": "a"}\n{"id": "b"}\n', b"[1]\n"])
-def test_a_broken_corpus_is_named(content: bytes, tmp_path: Path) -> None:
-    benchmark = dataclasses.replace(sample(), root=tmp_path)
-    folder = tmp_path / "corpora/passage_level"
+def zipped_corpora(root: Path, content: bytes) -> Benchmark:
+    """Return a benchmark whose every corpus is one zipped file."""
+    folder = root / "corpora/passage_level"
     folder.mkdir(parents=True)
     for domain in ("clapnq", "fiqa", "govt", "cloud"):
-        path = folder / f"{domain}.jsonl.zip"
-        if content == b"no zip":
-            path.write_bytes(content)
-        else:
-            with zipfile.ZipFile(path, "w") as archive:
-                archive.writestr(f"{domain}.jsonl", content)
+        with zipfile.ZipFile(folder / f"{domain}.jsonl.zip", "w") as archive:
+            archive.writestr(f"{domain}.jsonl", content)
+    return dataclasses.replace(sample(), root=root)
+
+
+@pytest.mark.parametrize("content", [b"no zip", b'{"_id": "a"}\n{"id": "b"}\n', b"[1]\n"])
+def test_a_broken_corpus_is_named(content: bytes, tmp_path: Path) -> None:
+    benchmark = zipped_corpora(tmp_path, content)
+    if content == b"no zip":
+        (tmp_path / "corpora/passage_level/clapnq.jsonl.zip").write_bytes(content)
     with pytest.raises(BenchmarkFileError, match=r"clapnq\.jsonl\.zip, line \d(.|\n)*--no-documents"):
         document_ids_by_domain(benchmark)
+
+
+def test_a_line_without_an_end_is_not_read_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shorten_lines(monkeypatch)
+    with pytest.raises(BenchmarkFileError, match="more than 200 bytes without a line end"):
+        document_ids_by_domain(zipped_corpora(tmp_path, b'{"_id": "' + b"a" * 300 + b'"}'))

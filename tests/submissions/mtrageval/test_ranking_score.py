@@ -7,15 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from ragtasks.benchmarks.mtrag._benchmark import load_qrels
+from ragtasks.benchmarks import open_benchmark, retrieval_side
 from ragtasks.metrics import ranking_score
 from ragtasks.records import Qrel, Score
 from ragtasks.submissions import SubmissionTask
-from ragtasks.submissions.mtrageval._build import Entry, build
+from ragtasks.submissions.mtrageval._build import Entry, build, entries_of_run
 from ragtasks.submissions.mtrageval._inputs import benchmark_inputs
 from ragtasks.submissions.mtrageval._service import dataset_mean, describe_answers, describe_ranking
 from tests.submissions.mtrageval._files import sample
 from tests.submissions.mtrageval._official import ranking
+
+MTRAG = retrieval_side("mtrag")
 
 
 def score(rl_f: float | None, rb_llm: float | None, rb_alg: float | None) -> Score:
@@ -62,7 +64,7 @@ def test_the_scores_of_a_ranking_are_those_of_a_second_computation() -> None:
     benchmark = sample()
     domains = {task.task_id: task.domain for task in benchmark.tasks}
     entries = {task.task_id: Entry(task.references[::-1][:2]) for task in benchmark.tasks}
-    qrels = [qrel for domain in sorted(set(domains.values())) for qrel in load_qrels(benchmark.root, domain)]
+    qrels = [qrel for domain in sorted(set(domains.values())) for qrel in MTRAG.load_qrels(benchmark.root, domain)]
     # A collection of which few tasks are judged: the two ways of averaging then differ.
     kept = [qrel for qrel in qrels if domains[qrel.query_id] != "govt" or qrel.query_id.endswith("<::>1")]
     rows = build(SubmissionTask.A, benchmark_inputs(benchmark), entries).rows
@@ -93,14 +95,10 @@ def test_judgements_of_tasks_that_are_not_handed_in_do_not_count() -> None:
 
 
 def test_the_published_passages_of_mtrag_have_the_scores_of_their_evaluation(mtrag_root: Path) -> None:
-    from ragtasks.benchmarks.mtrag._benchmark import load
-    from ragtasks.benchmarks.mtrag._rows import DOMAINS
-    from ragtasks.submissions.mtrageval._build import entries_of_run
-
-    benchmark = load(mtrag_root)
+    benchmark = open_benchmark("mtrag", mtrag_root)
     entries = entries_of_run(mtrag_root, "official", benchmark)
     rows = build(SubmissionTask.A, benchmark_inputs(benchmark), entries).rows
-    qrels = [qrel for domain in DOMAINS for qrel in load_qrels(mtrag_root, domain)]
+    qrels = [qrel for domain in MTRAG.domains for qrel in MTRAG.load_qrels(mtrag_root, domain)]
     lines = describe_ranking(rows, qrels, {task.task_id: task.domain for task in benchmark.tasks})
     assert lines[0].startswith("777 of 842 tasks are judged")
     assert "nDCG@5: 0.5095 (ranking score) | 0.5113" in lines

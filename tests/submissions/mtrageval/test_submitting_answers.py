@@ -12,8 +12,7 @@ from ragtasks.cli import app
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.harness.run import submission_arguments
 from ragtasks.submissions import SubmissionTask
-from ragtasks.submissions.mtrageval import render_text
-from ragtasks.submissions.mtrageval._service import Request, check, submit
+from ragtasks.submissions.mtrageval import Request, check, render_text, submit
 from tests.conftest import REAL_DATA
 from tests.submissions.mtrageval._files import sample
 

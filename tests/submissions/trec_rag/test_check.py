@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.records import Passage, Response
-from ragtasks.submissions.trec_rag import check_answers, read_answers
-from ragtasks.submissions.trec_rag._check import answer_of, check_lines, write_rows
+from ragtasks.submissions.trec_rag import answer_of, check_answers, read_answers, write_rows
+from ragtasks.submissions.trec_rag._check import check_lines
 from tests.judges._scripted import response
 
 IDS = [f"msmarco_v2.1_doc_{n:02}_{n}#{n}_{n}" for n in range(25)]

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ragtasks.judges import citation_support, nugget_assignment, nugget_creation
-from ragtasks.judges._question import Finding, Question
+from ragtasks.judges import Finding, Question, citation_support, nugget_assignment, nugget_creation
 from tests.judges._scripted import code_in, response
 
 SNAPSHOTS = Path(__file__).parent / "prompts"

@@ -15,10 +15,10 @@ from ragtasks.benchmarks.trec_rag import load_segments
 from ragtasks.benchmarks.trec_rag_files import read_assignments, read_nuggets
 from ragtasks.errors import JudgeError
 from ragtasks.judges import Rubric, Verdicts
-from ragtasks.judges._panel import judge
 from ragtasks.metrics import CitedSentence, nugget_scores
 from ragtasks.records import Grade, Importance, Passage, Qrel, Response, Setting
 from ragtasks.submissions.trec_rag import (
+    Answer,
     create_nuggets,
     first_cited,
     pool,
@@ -27,9 +27,8 @@ from ragtasks.submissions.trec_rag import (
     write_nuggets,
     write_scores,
 )
-from ragtasks.submissions.trec_rag._check import Answer
 from ragtasks.submissions.trec_rag._score import Judge
-from tests.judges._scripted import ScriptedClient, response
+from tests.judges._scripted import ScriptedClient, response, verdicts_of
 from tests.submissions.trec_rag._judge import overlap, verdict
 
 SAMPLE = benchmark_folder("trec_rag24", "sample", Path())
@@ -42,7 +41,7 @@ def sample() -> Benchmark:
 
 def judging(*clients: ScriptedClient) -> Judge:
     def ask(responses: Sequence[Response], rubrics: Sequence[Rubric]) -> Verdicts:
-        return judge(responses, rubrics, clients or [ScriptedClient(lambda prompt, _: verdict(prompt))])
+        return verdicts_of(responses, rubrics, clients or [ScriptedClient(lambda prompt, _: verdict(prompt))])
 
     return ask
 

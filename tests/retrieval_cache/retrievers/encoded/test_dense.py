@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragtasks.benchmarks.mtrag._benchmark import load_qrels
+from ragtasks.benchmarks import retrieval_side
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError
 from ragtasks.files import Ranked, in_rank_order
 from ragtasks.records import Passage
@@ -393,7 +393,7 @@ def test_real_queries_find_their_passages(mtrag_root: Path, tmp_path: Path) -> N
     """30 real queries over their judged passages and 60 others."""
     queries = dict(list(official_queries(mtrag_root, "govt", "rewrite").items())[:30])
     judged: dict[str, set[str]] = {}
-    for qrel in load_qrels(mtrag_root, "govt"):
+    for qrel in retrieval_side("mtrag").load_qrels(mtrag_root, "govt"):
         if qrel.relevance and qrel.query_id in queries:
             judged.setdefault(qrel.query_id, set()).add(qrel.passage_id)
     wanted = set().union(*judged.values())

@@ -10,23 +10,21 @@ import pytest
 
 from ragtasks.benchmarks.custom import read_folder
 from ragtasks.errors import RagtasksError
-from ragtasks.files import Manifest, Problems, json_lines, read_run, write_manifest
-from ragtasks.files._runs import read_contexts
+from ragtasks.files import Manifest, Problems, json_lines, read_contexts, read_run, write_manifest
 from ragtasks.records import Setting
 from ragtasks.submissions import SubmissionTask
-from ragtasks.submissions.mtrageval._check import Against, check_file
-from ragtasks.submissions.mtrageval._inputs import document_ids
+from ragtasks.submissions.mtrageval import check
 from ragtasks.submissions.trec_rag import check_answers
-from retrieval_cache.corpora._containers import raw_lines
+from retrieval_cache import read_corpus
+from tests.files._limits import shorten_lines
 from tests.files.test_runs import SPEC
 
 LINE = '{"_id": "' + "a" * 300 + '"}'
 READERS = {
     "json lines": lambda folder: list(json_lines(Problems(folder / "x.jsonl", "rows", "none"))),
-    "corpus": lambda folder: list(raw_lines(folder / "x.jsonl")),
-    "zipped corpus": lambda folder: list(raw_lines(folder / "corpora/passage_level/govt.jsonl.zip")),
-    "documents of a corpus": lambda folder: list(document_ids(folder / "corpora/passage_level/govt.jsonl.zip")),
-    "submission": lambda folder: check_file(folder / "x.jsonl", SubmissionTask.A, Against()),
+    "corpus": lambda folder: list(read_corpus(str(folder / "x.jsonl"))),
+    "zipped corpus": lambda folder: list(read_corpus(str(folder / "corpora/passage_level/govt.jsonl.zip"))),
+    "submission": lambda folder: check(folder / "x.jsonl", SubmissionTask.A, None, None, documents=False),
     "TREC answers": lambda folder: check_answers(folder / "x.jsonl", {}),
     "own benchmark": lambda folder: [str(problem) for problem in read_folder(folder)[1]],
     "run file": lambda folder: read_run(folder / "x.jsonl"),
@@ -52,7 +50,7 @@ def folder(tmp_path: Path) -> Path:
 def test_a_line_without_an_end_is_told_and_not_read(
     read: Callable[[Path], object], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ragtasks.files._json_lines.LONGEST_LINE", 200)
+    shorten_lines(monkeypatch)
     try:
         found = str(read(folder))
     except RagtasksError as error:
