@@ -240,6 +240,11 @@ class EvaluationConfig(BaseModel):
 
 
 KEYS = frozenset(EvaluationConfig.model_fields)
+MODEL_KEYS = (
+    *("system_prompt", "plain_prompt", "max_words", "system_role", "too_long", "context_tokens"),
+    *("best_of", "picker", "queries", "rewriter"),
+)
+"""Keys that say how a model is asked: answers that are there already are scored without them."""
 
 
 def config_from_metadata(metadata: Mapping[str, Any]) -> EvaluationConfig:

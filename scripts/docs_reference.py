@@ -62,7 +62,7 @@ def _command(command: Any, words: str, example: str = "") -> Iterator[str]:
     if example:
         yield f"\n```\n{example}\n```"
     rows = [_option(item) for item in command.params if item.name != "help" and not getattr(item, "hidden", False)]
-    if rows and words != "ragtasks run":
+    if rows:
         yield ""
         yield from markdown_table(("option", "default", "meaning"), rows, is_padded=False)
     for name, inner in getattr(command, "commands", {}).items():

@@ -13,7 +13,6 @@ import typer.main
 from lm_eval._cli import HarnessCLI
 
 from ragtasks.cli import app
-from ragtasks.harness.run import _parser as own_parser
 from tests.documents._lines import DOCUMENTS, ROOT, commands, shown
 
 
@@ -45,8 +44,9 @@ def _harness_options() -> set[str]:
 
 def _own_options() -> set[str]:
     """Return the options that `ragtasks run` adds: the keys of the configuration, and another name of its output."""
-    keys = {option for action in own_parser()._actions for option in action.option_strings}
-    return keys | {key.replace("_", "-") for key in keys} | {"--output"}
+    params = _root().commands["run"].params
+    names = {name for option in params for name in (*option.opts, *option.secondary_opts)}
+    return names | {f"--{option.name}" for option in params} | {"--output"}
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))

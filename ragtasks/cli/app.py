@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -13,31 +13,32 @@ from typer.core import TyperGroup
 from typer.models import CommandInfo, TyperInfo
 
 from ragtasks._version import __version__
+from ragtasks.config import KEYS
 from ragtasks.errors import RagtasksError
 
 _MOST_CHARACTERS = 6_000  # of an error
 _END_CHARACTERS = 500  # where the next step stands
 
-_OLD_NAMES = frozenset({"--output_path", "--output-path"})  # of --output
 _HAD_OUT = frozenset({"synthesize", "train"})  # commands whose --output was --out
 
 
 class _Commands(TyperGroup):
-    """The commands; but for `run`, whose arguments are the harness's, they take old spellings of options too."""
+    """The commands, which take `--max_words` as `--max-words`, and old names of options."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Return the arguments that are left for the command."""
-        command = next(iter(args), "")
-        old = _OLD_NAMES | ({"--out"} if command in _HAD_OUT else set())
-        left: list[str] = super().parse_args(
-            ctx, args if command == "run" else [_renamed(argument, old) for argument in args]
-        )
+        left: list[str] = super().parse_args(ctx, [_renamed(argument, next(iter(args))) for argument in args])
         return left
 
 
-def _renamed(argument: str, old: Collection[str]) -> str:
+def _renamed(argument: str, command: str) -> str:
+    """Return an argument with its option's present name; those of `run` that are not ours are the harness's."""
     name, *value = argument.split("=", 1)
-    return "=".join(["--output" if name in old else name, *value])
+    if name.startswith("--") and (command != "run" or name[2:] in KEYS):
+        name = name.replace("_", "-")
+    if name in {"--output", "--output-path"} or (name == "--out" and command in _HAD_OUT):
+        name = "--output_path" if command == "run" else "--output"
+    return "=".join([name, *value])
 
 
 app = typer.Typer(
@@ -129,10 +130,10 @@ def _cut(text: str) -> str:
 
 GROUPS = {
     "Evaluate": {
-        "run": "",  # its help is the harness's own
+        "run": "ragtasks run --model ragtasks-extractive --tasks mtrag --data sample --output results",
         "score": "ragtasks score answers.jsonl --benchmark mtrag --setting full_rag --output results/mine",
         "export-tasks": "ragtasks export-tasks --benchmark mtrag --setting full_rag --output tasks.jsonl",
-        "judge": 'ragtasks judge results --output judged --metadata \'{"judges": ["openai/gpt-4o-mini"]}\'',
+        "judge": "ragtasks judge results --output judged --judge openai/gpt-4o-mini",
         "plan": "ragtasks plan --tasks mtrag --judge openai/gpt-4o-mini",
         "arena": "ragtasks arena --help",
     },

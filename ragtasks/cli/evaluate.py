@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from ragtasks.cli.app import TableFormat, app, echo, may_be_replaced, put
-from ragtasks.cli.options import BENCHMARK, DATA, named_benchmark
+from ragtasks.cli.options import BENCHMARK, DATA, FORCE, evaluation_options, key_option, named_benchmark
 from ragtasks.errors import ConfigurationError, RagtasksError
 from ragtasks.records import Setting
 
@@ -19,26 +19,30 @@ _PASS_THROUGH = {"allow_extra_args": True, "ignore_unknown_options": True, "help
 
 
 @app.command(context_settings=_PASS_THROUGH)
-def run(context: typer.Context) -> None:
-    """Evaluate a model: takes lm_eval's arguments, and --data, --judge, --encoder and the other keys of --metadata.
+@evaluation_options(asks_model=True, metadata=False)
+def run(context: typer.Context, *, options: dict[str, Any]) -> None:
+    """Evaluate a model on tasks of ragtasks: takes the arguments of lm_eval, which follow below, and these.
 
-    The models ragtasks-extractive, ragtasks-oracle, ragtasks-refuse and ragtasks-refuse-on-empty need no weights. With
-    --for-submission B (or C) it asks for all tasks that `ragtasks submit --task B` (or C) hands in.
+    Each of these is also a key of --metadata; --output is another name of --output_path, and logs samples.
+    The models ragtasks-extractive, ragtasks-oracle, ragtasks-refuse and ragtasks-refuse-on-empty need no weights.
+    --for-submission B (or C) asks for all tasks that `ragtasks submit --task B` (or C) hands in.
     """
+    if {"-h", "--help"} & set(context.args):
+        echo(context.get_help())
     from ragtasks.harness.run import run_harness
 
-    run_harness(context.args)
+    run_harness(context.args, options)
 
 
 # `ragtasks plan`: what an evaluation will take, before any model runs.
 
 
 @app.command()
-def plan(  # noqa: PLR0917 (options by name)
+@evaluation_options(asks_model=True)
+def plan(
+    *,
+    options: dict[str, Any],
     tasks: Annotated[str, typer.Option(help="Harness tasks and groups, separated by commas.")] = "mtrag",
-    data: Annotated[str | None, typer.Option(help="`sample`, or a folder with the official files.")] = None,
-    metadata: Annotated[str, typer.Option(help="The evaluation's other options, as JSON, as for `run`.")] = "{}",
-    judge: Annotated[list[str] | None, typer.Option(help="A judge, as in docs/endpoints.md; repeatable.")] = None,
     tokenizer: Annotated[
         str | None, typer.Option(help="The model's tokeniser, a name or a folder; without it tokens are estimated.")
     ] = None,
@@ -50,19 +54,10 @@ def plan(  # noqa: PLR0917 (options by name)
 ) -> None:
     """Estimate an evaluation before any model runs: prompts, tokens, context length, judge calls, cost, time."""
     from ragtasks.config import config_from_metadata
-    from ragtasks.errors import ConfigurationError
     from ragtasks.harness import planning
     from ragtasks.reports.rendering import Format, render
     from ragtasks.tables import Section
 
-    try:
-        options = dict(json.loads(metadata))
-    except (ValueError, TypeError) as error:
-        raise ConfigurationError(f"--metadata is not a JSON object: {error}") from error
-    if data is not None:
-        options["data"] = data
-    if judge:
-        options["judges"] = [json.loads(item) if item.startswith("{") else item for item in judge]
     evaluation = config_from_metadata(options)
     names = [name for name in tasks.split(",") if name]
     settings, judging = planning.plan(names, options, planning.counter(tokenizer))
@@ -81,33 +76,29 @@ def plan(  # noqa: PLR0917 (options by name)
 
 
 @app.command()
-def score(  # noqa: PLR0917 (one parameter an option)
+@evaluation_options(asks_model=False)
+def score(
     answers: Annotated[
         Path | None, typer.Argument(help="JSON lines: id, answer, and contexts if the system retrieved any.")
     ] = None,
+    *,
+    options: dict[str, Any],
     benchmark: BENCHMARK = "mtrag",
     setting: Annotated[
         Setting | None,
         typer.Option(help="Setting whose passages the answers without `contexts` used."),
     ] = None,
-    data: DATA = None,
-    run: Annotated[str, typer.Option(help="Stored run that gave the setting's passages.")] = "official",
-    judge: Annotated[list[str] | None, typer.Option(help="LLM judge: openai/NAME, or JSON; repeatable.")] = None,
-    encoder: Annotated[str | None, typer.Option(help="Encoder of BERTScore, or `none`.")] = None,
     name: Annotated[str | None, typer.Option(help="The system's name; default: the file's.")] = None,
     endpoint: Annotated[
         str | None, typer.Option(help="Address of a running system, or JSON with the keys of an endpoint.")
     ] = None,
     protocol: Annotated[str, typer.Option(help="How the endpoint is asked: openai or plain.")] = "openai",
-    metadata: Annotated[str, typer.Option(help="JSON object with any other keys, as for lm_eval.")] = "{}",
     output: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("results"),
-    *,
-    force: Annotated[bool, typer.Option("--force", help="Replace results of the same system without asking.")] = False,
+    force: FORCE = False,
 ) -> None:
     """Score the answers of your own RAG system; the results are read by report, compare, submit and the others."""
     from ragtasks.scoring import ScoredSystem
 
-    options = _options(metadata, data=data, run=run, judges=judge, encoder=encoder)
     if endpoint is not None and answers is None:
         named, answering = _endpoint_answers(endpoint, protocol, name, setting or Setting.FULL_RAG)
         system = ScoredSystem(named, benchmark, setting or Setting.FULL_RAG, output)
@@ -155,12 +146,12 @@ def export_tasks(
     benchmark: BENCHMARK = "mtrag",
     setting: Annotated[Setting, typer.Option(help="Whose tasks and passages.")] = Setting.FULL_RAG,
     data: DATA = None,
-    run: Annotated[str, typer.Option(help="Stored run that gives the passages.")] = "official",
+    run: Annotated[str, key_option("run")] = "official",
     *,
     contexts: Annotated[
         bool, typer.Option("--contexts/--no-contexts", help="Give the setting's passages, or leave retrieval to you.")
     ] = True,
-    conversational: Annotated[bool, typer.Option("--conversational", help="Include conversational tasks.")] = False,
+    conversational: Annotated[bool, key_option("conversational")] = False,
 ) -> None:
     """Write a benchmark's questions for your own system, one a line; add `answer` to each."""
     from ragtasks.benchmarks import contexts_to_export, exported_tasks
@@ -176,39 +167,23 @@ def export_tasks(
     echo(f"next: {shlex.join(['ragtasks', 'score', 'answers.jsonl', *place])}")
 
 
-def _options(metadata: str, **named: Any) -> dict[str, Any]:
-    """Return the keys of the metadata with those that have an option of their own."""
-    from ragtasks.scoring import parsed_metadata
-
-    given = parsed_metadata(metadata)
-    named["judges"] = [_judge(text) for text in named.get("judges") or ()]
-    return {**given, **{key: value for key, value in named.items() if value}}
-
-
-def _judge(text: str) -> Any:
-    """Return the object in a judge's JSON; any other text as it is, which the configuration reads."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
-
-
 # `ragtasks judge`: saved answers are scored again.
 
 
 @app.command()
+@evaluation_options(asks_model=False)
 def judge(
     paths: Annotated[
         list[Path], typer.Argument(help="Folders that lm_eval wrote with --log_samples, or predictions (JSON lines).")
     ],
+    *,
+    options: dict[str, Any],
     output: Annotated[Path, typer.Option(help="Folder for the new results.")],
-    metadata: Annotated[str, typer.Option(help="JSON object, as for lm_eval: judges, encoder, data, idk, ...")] = "{}",
     benchmark: Annotated[str | None, typer.Option(help="Benchmark of predictions: mtrag, mtrag_un.")] = None,
     setting: Annotated[
         str | None, typer.Option(help="Setting of predictions: reference, reference_rag, full_rag.")
     ] = None,
-    *,
-    force: Annotated[bool, typer.Option("--force", help="Replace results of the same answers without asking.")] = False,
+    force: FORCE = False,
 ) -> None:
     """Score saved answers again, with or without judges, without running the model again."""
     from ragtasks.environment import data_folder, run_store
@@ -219,7 +194,7 @@ def judge(
     may_replace = partial(may_be_replaced, force=force)
     lines = rescore(
         paths,
-        metadata,
+        options,
         output,
         place,
         benchmark=benchmark,

@@ -2,13 +2,108 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+import inspect
+import json
+from collections.abc import Callable, Sequence
+from inspect import Parameter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
 
-DATA = Annotated[str | None, typer.Option(help="`sample`, or a folder with the official files.")]
+from ragtasks.config import MODEL_KEYS, EvaluationConfig
+from ragtasks.errors import ConfigurationError
+from ragtasks.files import parse_json
+
+# The keys of an evaluation's configuration: `--data sample` is `--metadata '{"data": "sample"}'`, and wins over the
+# same key there. A list takes one value at a time: `--judge A --judge B`. Numbers, lists and objects are JSON.
+
+
+def key_option(key: str, panel: str | None = None) -> Any:
+    """Return the option of a key, made from its field; a panel of the help is for many."""
+    field = EvaluationConfig.model_fields[key]
+    name, text = key.replace("_", "-"), field.description or ""
+    if field.default not in {None, False, ()} and "default:" not in text:
+        text += f"; default: `{field.default}`"
+    how: dict[str, Any] = {"help": f"{text[0].upper()}{text[1:]}.", "show_default": False, "rich_help_panel": panel}
+    if field.annotation is bool:
+        return typer.Option(f"--{name}/--no-{name}", **how)
+    names = [f"--{name.removesuffix('s')}", f"--{name}"] if _is_list(key) else [f"--{name}"]
+    kinds = (field.annotation, *get_args(field.annotation))
+    choices = "|".join(choice for kind in kinds if get_origin(kind) is Literal for choice in get_args(kind))
+    how["parser"] = str if str in kinds and not _is_list(key) else _value
+    return typer.Option(*names, metavar=f"<{choices or 'value'}>", **how)
+
+
+def _is_list(key: str) -> bool:
+    return get_origin(EvaluationConfig.model_fields[key].annotation) is tuple
+
+
+def _value(text: str) -> Any:
+    """Return what a text is as JSON, else the text."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+    except RecursionError:
+        raise ConfigurationError("an option is not JSON: lists and objects that are nested too deeply") from None
+
+
+def evaluation_options(
+    *, asks_model: bool, metadata: bool = True
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command an option a key, and `--metadata`; it takes as `options` those that were given.
+
+    Without a model to ask, the keys that say how one is asked are left out.
+    """
+    keys = [key for key in EvaluationConfig.model_fields if asks_model or key not in MODEL_KEYS]
+
+    def declare(command: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(command)
+        def call(**given: Any) -> None:
+            named = {key: given.pop(key) for key in keys}
+            options = _parsed_metadata(given.pop("metadata", "{}"))
+            options |= {key: value for key, value in named.items() if value not in (None, [])}
+            command(**given, options=options)
+
+        signature = inspect.signature(command, eval_str=True)
+        own = [parameter for name, parameter in signature.parameters.items() if name != "options"]
+        added = [*([_METADATA] if metadata else []), *map(_parameter, keys)]
+        vars(call)["__signature__"] = signature.replace(parameters=[*own, *added])
+        return call
+
+    return declare
+
+
+def _parameter(key: str) -> Parameter:
+    kind: Any = list[Any] if _is_list(key) else bool if EvaluationConfig.model_fields[key].annotation is bool else Any
+    annotation = Annotated[kind | None, key_option(key, "Options of the evaluation")]
+    return Parameter(key, Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+def _parsed_metadata(text: str) -> dict[str, Any]:
+    """Return the object in a `--metadata` option."""
+    try:
+        given = parse_json(text.encode())
+    except ValueError as error:
+        raise ConfigurationError(f"--metadata is not JSON: {error}") from error
+    if not isinstance(given, dict):
+        raise ConfigurationError('--metadata must be a JSON object, such as {"judges": ["openai/gpt-4o-mini"]}')
+    return given
+
+
+_METADATA = Parameter(
+    "metadata",
+    Parameter.KEYWORD_ONLY,
+    default="{}",
+    annotation=Annotated[str, typer.Option(help="The same options as a JSON object, as for lm_eval.")],
+)
+DATA = Annotated[str | None, key_option("data")]
+
+# Others that several commands have.
+
+FORCE = Annotated[bool, typer.Option("--force", help="Replace existing results without asking.")]
 BENCHMARK = Annotated[str, typer.Option(help="Such as mtrag, mtrag_un, multihop_rag, trec_rag24, custom.")]
 REWRITER = Annotated[str | None, typer.Option(help="Endpoint for the query form llm_rewrite, such as openai/NAME.")]
 REWRITER_ADDRESS = Annotated[

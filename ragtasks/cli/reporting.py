@@ -52,9 +52,7 @@ def report(  # noqa: PLR0917 (one parameter an option)
     ] = False,
     run: Annotated[list[str] | None, typer.Option(help="Stored run to add the tables of; repeatable.")] = None,
     benchmark: Annotated[str, typer.Option(help="Benchmark of the runs.")] = "mtrag",
-    data: Annotated[
-        str | None, typer.Option(help="`sample`, or a folder with the official files: for runs and human evaluation.")
-    ] = None,
+    data: DATA = None,
 ) -> None:
     """Print who leads in each setting, where the loss is and what to distrust; --full adds every table."""
     from ragtasks.reports.rendering import Format, render

@@ -304,7 +304,7 @@ def judge_passages(  # noqa: PLR0917 (one parameter an option)
     output: Annotated[Path, typer.Option(help="Qrels to write, as TREC has them.")],
     depth: Annotated[int, typer.Option(min=1, help="Passages judged for each query, from each run.")] = 20,
     benchmark: Annotated[str | None, typer.Option(help="Benchmark of the runs: its questions and corpora.")] = None,
-    data: Annotated[str | None, typer.Option(help="`sample`, or a folder with the official files.")] = None,
+    data: DATA = None,
 ) -> None:
     """Grade the relevance of what runs found, 0 to 3, by judges; the file serves `evaluate-run --qrels`."""
     from ragtasks.environment import data_folder, run_store, secret

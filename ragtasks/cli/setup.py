@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from ragtasks.cli.app import TableFormat, app, echo, put
+from ragtasks.cli.options import DATA
 
 
 @app.command()
@@ -71,7 +72,7 @@ def path() -> None:
 @app.command()
 def describe(
     benchmark: Annotated[str, typer.Argument(help="Benchmark, such as mtrag or multihop_rag.")],
-    data: Annotated[str | None, typer.Option(help="`sample`, or a folder with the official files.")] = None,
+    data: DATA = None,
     form: Annotated[TableFormat, typer.Option("--format", help="How the tables are written.")] = TableFormat.MARKDOWN,
     corpora: Annotated[bool, typer.Option(help="Count documents and passages of the corpora, which are read.")] = True,
     output: Annotated[Path | None, typer.Option(help="File for the tables, in place of the screen.")] = None,

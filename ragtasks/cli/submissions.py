@@ -169,7 +169,6 @@ commands = typer.Typer(help="TREC RAG: build and check answer files, make nugget
 app.add_typer(commands, name="trec-rag")
 
 _SET = Annotated[str, typer.Option("--set", help="Topics: test, raggy, researchy (2024); narratives (2025).")]
-_DATA = Annotated[str | None, typer.Option(help="`sample`, or a folder with the official files.")]
 _NARRATIVES = Annotated[
     Path | None, typer.Option(help="Topics of 2025 (JSON lines): FILE is in that year's format, no data is needed.")
 ]
@@ -209,7 +208,7 @@ def answers(  # noqa: PLR0917 (one parameter an option)
     run_id: Annotated[str, typer.Option(help="Name of the run, the same on all lines.")],
     output: Annotated[Path, typer.Option(help="Answer file to write, .jsonl.")],
     domain: _SET = "test",
-    data: _DATA = None,
+    data: DATA = None,
     cut: Annotated[bool, typer.Option("--cut", help="Cut answers to 400 words, sentence by sentence.")] = False,
     team_id: Annotated[str, typer.Option(help="Name of the team; for 2025 only, where it is required.")] = "",
 ) -> None:
@@ -226,7 +225,7 @@ def answers(  # noqa: PLR0917 (one parameter an option)
 def check_answers(
     file: Annotated[Path, typer.Argument(help="Answer file.")],
     domain: _SET = "test",
-    data: _DATA = None,
+    data: DATA = None,
     fixed: Annotated[
         Path | None, typer.Option(help="File to write: the answers without errors as the track of 2024 repairs them.")
     ] = None,
@@ -254,7 +253,7 @@ def convert(
     team_id: Annotated[str, typer.Option(help="Name of the team.")],
     output: Annotated[Path, typer.Option(help="Answer file of 2025 to write, .jsonl.")],
     domain: _SET = "test",
-    data: _DATA = None,
+    data: DATA = None,
 ) -> None:
     """Write an answer file of 2024 in the format of 2025."""
     from ragtasks.submissions.trec_rag import read_answers, row_2025, write_rows
@@ -272,7 +271,7 @@ def nuggets(
     output: Annotated[Path, typer.Option(help="Nuggets file to write, .jsonl.")],
     run: Annotated[str, typer.Option(help="Run whose segments are read; default: the benchmark's own.")] = "official",
     domain: _SET = "test",
-    data: _DATA = None,
+    data: DATA = None,
 ) -> None:
     """Make nuggets for the topics that have none."""
     from ragtasks.benchmarks import contexts_of_run, retrieval_side
@@ -321,7 +320,7 @@ def score(  # noqa: PLR0917 (one parameter an option)
     ),
     narratives: _NARRATIVES = None,
     domain: _SET = "test",
-    data: _DATA = None,
+    data: DATA = None,
 ) -> None:
     """Score an answer file by judges, or any runs by existing labels: nuggets stated, citations that support."""
     by_judge = {"FILE": file, "--judge": judge, "--nuggets": nuggets_file, "--segments": segments_file}

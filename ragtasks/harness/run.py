@@ -10,7 +10,7 @@ import logging
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_origin
+from typing import Any
 
 import lm_eval.api.registry
 import lm_eval.config.evaluate_config
@@ -18,11 +18,10 @@ import lm_eval.evaluator
 import lm_eval.loggers.evaluation_tracker
 import lm_eval.tasks
 from lm_eval._cli import HarnessCLI
-from lm_eval.api.registry import MODEL_REGISTRY
 from lm_eval.config.evaluate_config import EvaluatorConfig
 from lm_eval.tasks import TaskManager
 
-from ragtasks.config import KEYS, EvaluationConfig, foreign_keys
+from ragtasks.config import KEYS, foreign_keys
 from ragtasks.errors import ConfigurationError, RagtasksError
 from ragtasks.harness import endpoint_model, models
 from ragtasks.harness._argument_errors import (
@@ -51,7 +50,7 @@ _VLLM_BATCH = 256
 killed process may lose. The harness's own default is 1, which has it answer one after the other.
 """
 _WHAT_TO_TYPE = """\
-run: name a model and what it shall answer. On the sample inside the package, without a download and without weights:
+run: name a model and what it shall answer. On the sample inside the package, offline and without weights:
 
   ragtasks run --model ragtasks-extractive --tasks mtrag_reference --data sample --encoder none --output results
 
@@ -66,31 +65,28 @@ run: name a model and what it shall answer. On the sample inside the package, wi
 Next step: type the line above, or `ragtasks run --help` for every option"""
 
 
-def run_harness(arguments: Sequence[str]) -> None:
-    """Run the harness with its own arguments, as after `lm_eval run`, with our keys as options, and `--for-submission`.
+def run_harness(arguments: Sequence[str], options: Mapping[str, Any] | None = None) -> None:
+    """Run the harness with its own arguments, as after `lm_eval run`, and `--for-submission`, and with keys of ours.
 
-    Its log is quiet unless `-v` is among them.
+    The keys win over those of `--metadata`. The harness's log is quiet unless `-v` is among the arguments.
     """
     assert models
     assert endpoint_model  # imported for the names that they register
     take_failures()  # what an evaluation that ended early, or the stock harness, left in this process
     take_checked()
-    if {"-h", "--help"} & set(arguments):
-        sys.stdout.write(our_help() + "\n")
-    arguments, own = take_our_options(arguments)
     arguments, verbose = take_verbose(submission_arguments(arguments))
     if not arguments:
         raise ConfigurationError(_WHAT_TO_TYPE)
     with report_stages(verbose=verbose):
-        _run(arguments, own)
+        _run(arguments, options or {})
 
 
-def _run(arguments: Sequence[str], own: Mapping[str, Any]) -> None:
+def _run(arguments: Sequence[str], options: Mapping[str, Any]) -> None:
     parsed = parse_in_one_line(lambda: _parse(arguments), arguments)
     settings = _settings(parsed)
-    if own:
+    if options:
         known = settings.get("metadata")
-        parsed.metadata = settings["metadata"] = {**(known if isinstance(known, Mapping) else {}), **own}
+        parsed.metadata = settings["metadata"] = {**(known if isinstance(known, Mapping) else {}), **options}
     _refuse_plain_text_for_chat(settings)
     _warn_of_unread_metadata(settings)
     _check_output(settings)
@@ -247,75 +243,6 @@ class _RagtasksFirst(TaskManager):
         if not found and not Path(task_list[0]).is_dir():
             raise unknown_task(task_list[0], self.all_tasks)
         return found
-
-
-# The keys of our configuration as options of `ragtasks run`: both come from the fields of `EvaluationConfig`.
-# `--data sample` is `--metadata '{"data": "sample"}'`, and wins over the same key there. A list takes one value at
-# a time: `--judge A --judge B`. Numbers, lists and objects are written as JSON.
-
-_OUTPUT = "--output_path"
-_OUTPUT_NAMES = ("--output", "--output-path")
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> Any:
-        raise ConfigurationError(f"ragtasks run: {message}. Next step: see ragtasks run --help")
-
-
-def take_our_options(arguments: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
-    """Return the harness's arguments, and our keys with the values that options give them."""
-    given, rest = _parser().parse_known_args([_renamed(argument) for argument in arguments])
-    return rest, {key: value for key, value in vars(given).items() if value is not None}
-
-
-def our_help() -> str:
-    """Return what the help of `ragtasks run` says before the harness's own."""
-    baselines = ", ".join(sorted(name for name in MODEL_REGISTRY if name.startswith("ragtasks-")))
-    return (
-        "Evaluate a model on tasks of ragtasks: takes the arguments of lm_eval, which follow below, and these.\n\n"
-        f"models that need no weights: {baselines}\n\n{_parser().format_help()}\n"
-        f"each of these is also a key of --metadata; --output is another name of {_OUTPUT}, and logs samples.\n"
-        "--for-submission B (or C) asks for all tasks that `ragtasks submit --task B` (or C) hands in.\n"
-        "example: ragtasks run --model ragtasks-extractive --tasks mtrag --data sample --output results\n"
-    )
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(add_help=False, allow_abbrev=False, usage=argparse.SUPPRESS)
-    group = parser.add_argument_group("options of ragtasks")
-    for key, field in EvaluationConfig.model_fields.items():
-        is_list = get_origin(field.annotation) is tuple
-        how: dict[str, Any] = {"action": "append" if is_list else "store", "metavar": "VALUE", "type": _value}
-        if field.annotation is bool:
-            how = {"action": argparse.BooleanOptionalAction}
-        elif field.annotation in {str, str | None}:
-            how["type"] = str
-        said = (field.description or "").replace("%", "%%")
-        group.add_argument(*_names(key, is_list=is_list), dest=key, help=said, **how)
-    return parser
-
-
-def _names(key: str, *, is_list: bool) -> list[str]:
-    """Return the names of a key's option; of a list also that of one item."""
-    return [f"--{name}" for name in dict.fromkeys([key.removesuffix("s") if is_list else key, key])]
-
-
-def _renamed(argument: str) -> str:
-    """Return an argument as the harness would write it, where it is a name with hyphens of one of our options."""
-    name, *value = argument.split("=", 1)
-    known = _OUTPUT if name in _OUTPUT_NAMES else f"--{name[2:].replace('-', '_')}"
-    is_own = known == _OUTPUT or known.removeprefix("--") in EvaluationConfig.model_fields
-    return "=".join([known, *value]) if name.startswith("--") and is_own else argument
-
-
-def _value(text: str) -> Any:
-    """Return what a text is as JSON, else the text."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
-    except RecursionError:
-        raise ConfigurationError("an option is not JSON: lists and objects that are nested too deeply") from None
 
 
 # `ragtasks run --for-submission B`: what MTRAGEval wants answered, asked for before the model runs.

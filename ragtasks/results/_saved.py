@@ -16,7 +16,14 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ragtasks.benchmarks import response_of
-from ragtasks.config import DEFAULT_ENCODER, NO_ENCODER, SAMPLE_ENCODER, EvaluationConfig, config_from_options
+from ragtasks.config import (
+    DEFAULT_ENCODER,
+    MODEL_KEYS,
+    NO_ENCODER,
+    SAMPLE_ENCODER,
+    EvaluationConfig,
+    config_from_options,
+)
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error, misfits
 from ragtasks.files import Problems, json_lines, parse_json
 from ragtasks.records import Response
@@ -243,12 +250,7 @@ HARMLESS: Mapping[str, Callable[[Any], bool]] = {
 }
 """Setting -> whether a value of it may be used unasked. Of every other setting, no value may."""
 
-RECORDED = (
-    *("run", "conversational", "system_prompt", "plain_prompt", "max_words", "end_of_thinking"),
-    *("system_role", "too_long", "context_tokens"),
-    *("best_of", "picker"),
-    *("queries", "rewriter"),
-)
+RECORDED = ("run", "conversational", "end_of_thinking", *MODEL_KEYS)
 """How the answers were made: scoring them again opens and uses none of it, and the new results say it as the old do."""
 
 _DEFAULTS: Mapping[str, Any] = json.loads(EvaluationConfig().model_dump_json())

@@ -1,7 +1,7 @@
 """Responses to scores, in one pass over all of them; it knows no harness."""
 
 from ragtasks.scoring._failures import record_checked, record_failure, take_checked, take_failures
-from ragtasks.scoring._judge import Place, parsed_metadata, rescore
+from ragtasks.scoring._judge import Place, rescore
 from ragtasks.scoring._picking import Picked, pick_best
 from ragtasks.scoring._plausibility import (
     CHECKS,
@@ -40,7 +40,6 @@ __all__ = [
     "checked_again",
     "find_implausible",
     "given_metrics",
-    "parsed_metadata",
     "pick_best",
     "plausibility_of",
     "ready_judge",

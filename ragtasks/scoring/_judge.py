@@ -15,7 +15,6 @@ from typing import Any
 from ragtasks.benchmarks import Benchmark, benchmark_folder, open_benchmark
 from ragtasks.config import config_from_options
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, RagtasksError, clear_error
-from ragtasks.files import parse_json
 from ragtasks.records import Setting
 from ragtasks.results import (
     SavedEvaluation,
@@ -46,7 +45,7 @@ class Place:
 
 def rescore(
     paths: Sequence[Path],
-    metadata: str,
+    given: Mapping[str, Any],
     output: Path,
     place: Place,
     *,
@@ -60,7 +59,6 @@ def rescore(
     All answers of one benchmark and configuration are scored in one pass, so that judges work on all of them at once.
     """
     take_failures()  # what an earlier evaluation left in this process
-    given = parsed_metadata(metadata)
     evaluations = [found for path in paths for found in _read(path, given, place, benchmark, setting)]
     files = [_results_file(output, evaluation) for evaluation in evaluations]
     _refuse_replacing(paths, output, evaluations, files)
@@ -90,17 +88,6 @@ def _warn_of_pickers(evaluations: Sequence[SavedEvaluation]) -> None:
     pickers = [(value_at(task.provenance, "best_of", "by"), task.config.judges) for task in tasks]
     for name in sorted({picker for picker, judges in pickers if picker in {judge.model for judge in judges}}):
         _LOGGER.warning("%s scores answers that it picked as the best of several, so its scores favour them", name)
-
-
-def parsed_metadata(metadata: str) -> dict[str, Any]:
-    """Return the object in a `--metadata` option."""
-    try:
-        given = parse_json(metadata.encode())
-    except ValueError as error:
-        raise ConfigurationError(f"--metadata is not JSON: {error}") from error
-    if not isinstance(given, dict):
-        raise ConfigurationError('--metadata must be a JSON object, such as {"judges": ["openai/gpt-4o-mini"]}')
-    return given
 
 
 def _read(

@@ -135,8 +135,8 @@ def test_scores_are_those_of_the_command_line(sample: ragtasks.LoadedBenchmark, 
     lines = [{**record, "predictions": [{"text": record["text"]}]} for record in records]
     (tmp_path / "mine.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     options = {"benchmark": "mtrag", "setting": "full_rag"}
-    metadata = '{"data": "sample", "encoder": "none", "max_implausible": 1}'
-    rescore([tmp_path / "mine.jsonl"], metadata, tmp_path / "out", Place(tmp_path, tmp_path / "store"), **options)
+    given = {"data": "sample", "encoder": "none", "max_implausible": 1}
+    rescore([tmp_path / "mine.jsonl"], given, tmp_path / "out", Place(tmp_path, tmp_path / "store"), **options)
     saved = ragtasks.read_results(tmp_path / "out")
     here = ragtasks.score(sample, records, encoder="none", name="here")
     there = {row["task_id"]: {**row, "model": "here"} for row in saved.rows}

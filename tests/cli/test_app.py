@@ -73,7 +73,7 @@ def test_every_command_has_a_group_and_an_example_with_options_that_there_are() 
     assert visible <= grouped.keys(), "say in ragtasks/cli/app.py where the command belongs"
     for name in visible - {"run"}:
         assert grouped[name] in " ".join(in_process(name, "--help")[1].split()).replace("│", "")
-    for example in filter(None, (grouped[name] for name in visible)):
+    for example in (grouped[name] for name in visible - {"run"}):  # the options of `run` are the harness's too
         command: Any = root
         words = shlex.split(example)[1:]
         while words and words[0] in getattr(command, "commands", {}):
@@ -94,7 +94,7 @@ def test_the_help_of_run_is_ours_and_the_harness_s_own() -> None:
     done = as_command("run", "--help")
     assert done.returncode == 0
     assert "ragtasks-oracle" in done.stdout
-    assert all(f"--{key}" in done.stdout for key in EvaluationConfig.model_fields)
+    assert all(f"--{key.replace('_', '-')}" in done.stdout for key in EvaluationConfig.model_fields)
     assert "--apply_chat_template" in done.stdout
     assert "--metadata" in done.stdout
 

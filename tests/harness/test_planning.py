@@ -102,7 +102,7 @@ def test_the_command_prints_prompts_and_judges(capsys: pytest.CaptureFixture[str
     with pytest.raises(SystemExit) as stop:
         main([*options, "--metadata", "[1"])
     assert stop.value.code == 1
-    assert "not a JSON object" in capsys.readouterr().err
+    assert "--metadata is not JSON" in capsys.readouterr().err
 
 
 def test_a_task_without_conversations_is_refused() -> None:

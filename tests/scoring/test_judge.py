@@ -47,9 +47,7 @@ def again(place: Place, tmp_path: Path) -> Rescore:
     def run(*paths: Path, output: Path | None = None, **options: Any) -> list[str]:
         named = {key: options.pop(key) for key in ("benchmark", "setting") if key in options}
         folder, may_replace = output or tmp_path / "out", options.pop("may_replace", lambda _: True)
-        return rescore(
-            paths, json.dumps(options), folder, place, may_replace=may_replace, local_judge=JudgeModel, **named
-        )
+        return rescore(paths, options, folder, place, may_replace=may_replace, local_judge=JudgeModel, **named)
 
     return run
 
@@ -230,12 +228,6 @@ def test_options_that_cannot_be_are_refused(
     with pytest.raises(RagtasksError, match=message):
         again(saved, **options)
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize("metadata", ["{", "[]", "judges=x"])
-def test_metadata_must_be_an_object(saved: Path, place: Place, tmp_path: Path, metadata: str) -> None:
-    with pytest.raises(ConfigurationError, match="--metadata"):
-        rescore([saved], metadata, tmp_path / "out", place)
 
 
 def test_other_data_than_was_answered_is_refused(saved: Path, again: Rescore, mtrag_root: Path) -> None:

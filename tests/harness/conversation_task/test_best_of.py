@@ -96,7 +96,7 @@ def test_the_best_rated_sample_is_the_answer_that_is_scored(
     assert "scores them too" not in caplog.text
     with DemoServer() as server:
         place = Place(tmp_path / "data", tmp_path / "store")
-        judges = json.dumps({"judges": [server.judge("steady")]})
+        judges = {"judges": [server.judge("steady")]}
         rescore([tmp_path / "out"], judges, tmp_path / "again", place, local_judge=JudgeModel)
     assert "steady scores answers that it picked" in caplog.text
     assert best_of_in(tmp_path / "again") == best_of_in(tmp_path / "out")

@@ -1,0 +1,124 @@
+"""The keys of an evaluation's configuration as options: one declaration, whichever command takes them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import typer.main
+
+from ragtasks.cli import app, main
+from ragtasks.config import KEYS, MODEL_KEYS, EvaluationConfig
+
+ROOT: Any = typer.main.get_command(app)
+ANSWERS = ["score", "answers.jsonl"]
+SAVED = ["judge", "results", "--output", "again"]
+Taken = Callable[..., tuple[list[str], dict[str, Any]]]
+
+
+def commands(group: Any = ROOT) -> Iterator[Any]:
+    for command in group.commands.values():
+        yield from commands(command) if hasattr(command, "commands") else [command]
+
+
+@pytest.fixture
+def taken(monkeypatch: pytest.MonkeyPatch) -> Taken:
+    """Return the arguments for the harness, and the options of the evaluation, that a command line comes to."""
+    found: list[tuple[list[str], dict[str, Any]]] = []
+
+    def run_harness(arguments: list[str], options: dict[str, Any]) -> None:
+        found.append((arguments, options))
+
+    def stop(*given: Any, **_: Any) -> None:
+        found.append(([], next(one for one in given if isinstance(one, dict))))
+        raise SystemExit
+
+    monkeypatch.setattr("ragtasks.harness.run.run_harness", run_harness)
+    for name in ("ragtasks.scoring.rescore", "ragtasks.scoring.score_system", "ragtasks.harness.planning.plan"):
+        monkeypatch.setattr(name, stop)
+
+    def line(*arguments: str) -> tuple[list[str], dict[str, Any]]:
+        with pytest.raises(SystemExit):
+            main(list(arguments))
+        return found.pop()
+
+    return line
+
+
+def test_an_option_of_the_configuration_has_one_description_wherever_it_is_offered() -> None:
+    offered = {name: {p.name: p for p in ROOT.commands[name].params} for name in ("run", "score", "judge", "plan")}
+    assert {name: KEYS - options.keys() for name, options in offered.items()} == {
+        "run": set(),
+        "plan": set(),
+        "score": set(MODEL_KEYS),
+        "judge": set(MODEL_KEYS),
+    }
+    for key, field in EvaluationConfig.model_fields.items():
+        assert field.description
+        (told,) = {options[key].help for options in offered.values() if key in options}
+        assert field.description[1:] in told
+    others = [p for command in commands() for p in command.params if "--data" in p.opts and "`sample`" in p.help]
+    assert len(others) > 15
+    assert {option.help for option in others} == {offered["run"]["data"].help}
+    for key in ("run", "conversational"):
+        (option,) = (option for option in ROOT.commands["export-tasks"].params if option.name == key)
+        assert option.help == offered["run"][key].help
+
+
+def test_the_help_names_default_and_choices_of_the_field() -> None:
+    options = {option.name: option for option in ROOT.commands["score"].params}
+    assert options["min_judge_coverage"].help.endswith(f"; default: `{EvaluationConfig().min_judge_coverage}`.")
+    assert (options["idk"].metavar, options["data"].metavar) == ("<rules|encoder|judges>", "<value>")
+
+
+@pytest.mark.parametrize(
+    ("given", "rest", "options"),
+    [
+        (["--data", "sample", "--tasks", "a", "b"], ["--tasks", "a", "b"], {"data": "sample"}),
+        (["--judge", "openai/x", "--judge", '{"model": "y"}'], [], {"judges": ["openai/x", {"model": "y"}]}),
+        (["--context-tokens=512", "-v"], ["-v"], {"context_tokens": 512}),
+        (
+            ["--min_judge_coverage", "0.5", "--no-conversational"],
+            [],
+            {"min_judge_coverage": 0.5, "conversational": False},
+        ),
+        (["--output", "here", "--max-words", "50"], ["--output_path", "here"], {"max_words": 50}),
+        (["--output=here", "--model_args", "data=1"], ["--output_path=here", "--model_args", "data=1"], {}),
+        (["-t", "a", "--run", "2024", "-L5", "--seed", "-1"], ["-t", "a", "-L5", "--seed", "-1"], {"run": "2024"}),
+        (["--metadata", '{"data": "x"}'], ["--metadata", '{"data": "x"}'], {}),
+    ],
+)
+def test_run_takes_the_keys_out_of_the_arguments_for_the_harness(
+    taken: Taken, given: list[str], rest: list[str], options: dict[str, Any]
+) -> None:
+    assert taken("run", *given) == (rest, options)
+
+
+@pytest.mark.parametrize("command", [ANSWERS, SAVED, ["plan"]], ids=lambda words: words[0])
+def test_an_option_wins_over_the_same_key_of_the_metadata(taken: Taken, command: list[str]) -> None:
+    metadata = '{"data": "there", "run": "mine", "judges": ["openai/y"]}'
+    given = ["--data", "here", "--judge", "openai/x", "--judge", '{"model": "openai/z"}', "--no-conversational"]
+    _, options = taken(*command, "--metadata", metadata, *given, "--min_judge_coverage", "0.5")
+    assert options == {
+        "data": "here",
+        "run": "mine",
+        "judges": ["openai/x", {"model": "openai/z"}],
+        "min_judge_coverage": 0.5,
+        "conversational": False,
+    }
+
+
+@pytest.mark.parametrize("command", [ANSWERS, SAVED, ["plan"]], ids=lambda words: words[0])
+@pytest.mark.parametrize("metadata", ["{", "[]", "judges=x"])
+def test_metadata_must_be_an_object(command: list[str], metadata: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main([*command, "--metadata", metadata])
+    assert stop.value.code == 1
+    assert re.match("ragtasks: --metadata (is not JSON|must be a JSON object)", capsys.readouterr().err)
+
+
+def test_no_option_has_an_underscore_as_each_is_taken_with_a_hyphen() -> None:
+    names = {name for command in commands() for option in command.params for name in option.opts}
+    assert not {name for name in names if name.startswith("-") and "_" in name}
