@@ -136,7 +136,7 @@ def add_environment(results: dict[str, Any]) -> None:
     packages = _packages()
     machine = [
         f"Python version: {sys.version}",
-        f"OS: {platform.platform()}",
+        f"OS: {platform.system()} {platform.release()}",  # `platform.platform` starts `uname`
         f"CPU: {platform.machine()}, {os.cpu_count()} cores",
         *_accelerators(),
     ]
