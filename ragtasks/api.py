@@ -37,8 +37,7 @@ from ragtasks.files import (
 )
 from ragtasks.metrics import COUNT, RETRIEVAL_METRICS, answer_text, by_query, retrieval_metric, score_run
 from ragtasks.records import Answerability, Contexts, Passage, Qrel, Setting, Task, split_task_id
-from ragtasks.reports.comparison import compare_evaluations, render_comparisons
-from ragtasks.reports.rendering import Format, render
+from ragtasks.reports.comparison import compare_evaluations, comparison_sections
 from ragtasks.reports.tables import overview_sections
 from ragtasks.results import (
     CONTEXTS_OF_FILE,
@@ -60,8 +59,8 @@ from ragtasks.scoring import (
     scored_row,
     take_failures,
 )
-from ragtasks.statistics import Column, Comparison, Comparisons, cluster, compare_columns, estimate_means
-from ragtasks.tables import Cell, Section, Table, Value
+from ragtasks.statistics import Column, Comparison, Comparisons, compare_columns, estimate_mean
+from ragtasks.tables import Cell, Format, Section, Table, render
 
 if TYPE_CHECKING:
     import pandas
@@ -561,18 +560,17 @@ class RunEvaluation:
     def __str__(self) -> str:
         """Return the means as a table, and what was left out."""
         conversations = [self.conversation_of[query_id] for query_id in self.values]
-        columns = [
-            cluster([row[name] for row in self.values.values()], conversations, bounds_of(name)) for name in self.means
-        ]
-        n = len(self.values)
-        estimates = [Value(found.value, n, n, found.low, found.high) for found in estimate_means(columns)]
+        rows = tuple(
+            (name, estimate_mean([row[name] for row in self.values.values()], conversations, bounds_of(name)).cell)
+            for name in self.means
+        )
         provenance = {
             "run": self.name,
-            "judged queries": f"{n}, of which the run omits {len(self.omitted)} (they count 0)",
+            "judged queries": f"{len(self.values)}, of which the run omits {len(self.omitted)} (they count 0)",
         }
         provenance["judgements"] = self.judgements
         provenance |= {"ignored": f"{len(self.unjudged)} queries without a judgement"} if self.unjudged else {}
-        table = Table("Means", ("measure", "mean"), tuple(zip(self.means, estimates, strict=True)))
+        table = Table("Means", ("measure", "mean"), rows)
         return render([Section(f"Retrieval on {self.context}", provenance, (table,))], Format.MARKDOWN)
 
 
@@ -700,7 +698,7 @@ class Differences:
     def __str__(self) -> str:
         """Return means, differences, and how to read them."""
         group, name, items = ("queries", "run", "queries") if self.of_runs else ("setting", "model", "tasks")
-        return render_comparisons(self.comparisons, group=group, name=name, items=items)
+        return render(comparison_sections(self.comparisons, group=group, name=name, items=items), Format.MARKDOWN)
 
 
 Side = Results | RunEvaluation | str | Path

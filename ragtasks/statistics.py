@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragtasks.errors import ConfigurationError, clear_error, close_matches
+from ragtasks.tables import Difference, Value
 
 # Means with their standard errors, intervals and tests over clusters, all three by one statistic.
 # A mean over tasks is a ratio of two sums over conversations: values over counts. Its 95 % interval holds the means
@@ -31,6 +32,9 @@ from ragtasks.errors import ConfigurationError, clear_error, close_matches
 
 MIN_CLUSTERS = 10
 """Fewest clusters of an interval: with fewer, none of the methods tried covers what it says."""
+
+UNBOUNDED = (-math.inf, math.inf)
+"""The range of a score that may be any number."""
 
 NOTHING_SCORED = "nothing is scored"
 """The reason of a mean without values."""
@@ -73,6 +77,11 @@ class Estimate:
     """Two-sided p value of the mean that was asked about: the smallest 1 - level whose interval leaves that mean out.
     None where none was asked about, or the reason forbids it."""
 
+    @property
+    def cell(self) -> Value:
+        """The mean as a cell of a table, with its interval and what it covers."""
+        return Value(self.value, self.n_values, self.n_values + self.n_unscored, self.low, self.high)
+
 
 def estimate_means(columns: Sequence[Clustered], *, level: float = 0.95, tested: float | None = None) -> list[Estimate]:
     """Return each column's mean with its interval; [] for none.
@@ -90,6 +99,13 @@ def estimate_means(columns: Sequence[Clustered], *, level: float = 0.95, tested:
     if not 0 < level < 1:
         raise ValueError(f"an interval needs a level between 0 and 1, not {level}")
     return [_estimate(column, level, tested) for column in columns]
+
+
+def estimate_mean(
+    values: Sequence[float | None], clusters: Sequence[str], bounds: tuple[float, float] = UNBOUNDED
+) -> Estimate:
+    """Return the mean of one score an item, None where it is unscored, with its interval over the items' clusters."""
+    return _estimate(cluster(values, clusters, bounds), 0.95, None)
 
 
 def _estimate(column: Clustered, level: float, tested: float | None) -> Estimate:
@@ -268,9 +284,6 @@ def _variance(mean: float, bounds: tuple[float, float]) -> float:
 Floats = NDArray[np.float64]
 """An array of 64-bit floats."""
 
-UNBOUNDED = (-math.inf, math.inf)
-"""The range of a score that may be any number."""
-
 ROUNDING = 1e-12
 """Sums that are no farther from 0 are 0: scores lie about between -1 and 1, and their rounding errors far below."""
 
@@ -341,6 +354,9 @@ def cluster(
 # against each other. Holm's correction is over everything that one call compares.
 
 
+_TIE = 1e-9  # scores of one item that differ by no more are equal: they come from the same few divisions
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """The scores of one side of comparisons."""
@@ -366,6 +382,11 @@ class Column:
     note: str = ""
     """What a reader must know of it, as a sentence without its name; empty for nothing."""
 
+    @property
+    def metric_text(self) -> str:
+        """The metric, with its direction where that is not the usual one."""
+        return f"{self.metric} (lower is better)" if self.higher_is_better is False else self.metric
+
 
 @dataclass(frozen=True, slots=True)
 class Mean:
@@ -374,6 +395,11 @@ class Mean:
     column: Column
     estimate: Estimate
     """Mean and interval."""
+
+    @property
+    def cell(self) -> Value:
+        """The mean as a cell of a table, which says where items are missing."""
+        return replace(self.estimate.cell, n_tasks=self.column.n_offered)
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,6 +428,19 @@ class Comparison:
         """Two-sided, of no difference: at most 5 % where the interval leaves 0 out. None as the difference says."""
         return self.difference.p
 
+    @property
+    def cell(self) -> Difference:
+        """The difference as a cell of a table, which has its sign."""
+        found = self.difference
+        return Difference(found.value, found.n_values, found.n_values + found.n_unscored, found.low, found.high)
+
+    @property
+    def signs(self) -> tuple[int, int, int]:
+        """Items on which the second is higher, on which it is lower, and on which both are equal."""
+        gaps = [gap for gap in _gaps_of(self.first, self.second).values() if gap is not None]
+        n_higher, n_lower = (sum(sign * gap > _TIE for gap in gaps) for sign in (1, -1))
+        return n_higher, n_lower, len(gaps) - n_higher - n_lower
+
 
 @dataclass(frozen=True, slots=True)
 class Comparisons:
@@ -427,13 +466,18 @@ def compare_columns(columns: Sequence[Column], baseline: str | None = None) -> C
     pairs = list(_pairs(columns, baseline))
     if not pairs:
         raise ConfigurationError(_nothing_to_compare(columns))
-    items = [_shared(first, second) for first, second in pairs]
-    differences = [_differences(*pair, shared) for pair, shared in zip(pairs, items, strict=True)]
-    own = [cluster(list(c.values.values()), [c.cluster_of[item] for item in c.values], c.bounds) for c in columns]
-    tested = estimate_means(differences, tested=0.0)
-    known = zip(pairs, items, tested, holm([difference.p for difference in tested]), strict=True)
-    means = zip(columns, estimate_means(own), strict=True)
-    return Comparisons(tuple(Mean(*found) for found in means), tuple(_comparison(*found) for found in known))
+    tested = estimate_means([_differences(*pair) for pair in pairs], tested=0.0)
+    known = zip(pairs, tested, holm([difference.p for difference in tested]), strict=True)
+    return Comparisons(mean_columns(columns), tuple(_comparison(*found) for found in known))
+
+
+def mean_columns(columns: Sequence[Column]) -> tuple[Mean, ...]:
+    """Return each column's mean, in order."""
+    clusters = ([column.cluster_of[item] for item in column.values] for column in columns)
+    return tuple(
+        Mean(column, estimate_mean(list(column.values.values()), own, column.bounds))
+        for column, own in zip(columns, clusters, strict=True)
+    )
 
 
 def _check(columns: Sequence[Column], baseline: str | None) -> None:
@@ -460,29 +504,29 @@ def _pairs(columns: Sequence[Column], baseline: str | None) -> Iterator[tuple[Co
             yield from ((first, second) for first in firsts for second in members if second is not first)
 
 
-def _shared(first: Column, second: Column) -> list[str]:
-    return [item for item in first.values if item in second.values]
+def _gaps_of(first: Column, second: Column) -> dict[str, float | None]:
+    """Return shared item -> second less first, None where one is unscored."""
+    pairs = {item: (value, second.values[item]) for item, value in first.values.items() if item in second.values}
+    return {item: None if a is None or b is None else b - a for item, (a, b) in pairs.items()}
 
 
-def _differences(first: Column, second: Column, items: Sequence[str]) -> Clustered:
-    pairs = [(first.values[item], second.values[item]) for item in items]
-    gaps = [None if one is None or other is None else other - one for one, other in pairs]
+def _differences(first: Column, second: Column) -> Clustered:
+    gaps = _gaps_of(first, second)
     (smallest, largest), (lowest, highest) = first.bounds, second.bounds
-    return cluster(gaps, [first.cluster_of[item] for item in items], (lowest - largest, highest - smallest))
+    return cluster(list(gaps.values()), [first.cluster_of[i] for i in gaps], (lowest - largest, highest - smallest))
 
 
-def _comparison(
-    pair: tuple[Column, Column], items: Sequence[str], difference: Estimate, adjusted_p: float | None
-) -> Comparison:
+def _comparison(pair: tuple[Column, Column], difference: Estimate, adjusted_p: float | None) -> Comparison:
     first, second = pair
-    both = [(a, b) for i in items if (a := first.values[i]) is not None and (b := second.values[i]) is not None]
+    shared = first.values.keys() & second.values.keys()
+    both = [(a, b) for i, a in first.values.items() if a is not None and (b := second.values.get(i)) is not None]
     return Comparison(
         first=first,
         second=second,
         first_mean=sum(one for one, _ in both) / len(both) if both else None,
         second_mean=sum(other for _, other in both) / len(both) if both else None,
         difference=difference,
-        n_unshared=len(first.values) + len(second.values) - 2 * len(items),
+        n_unshared=len(first.values) + len(second.values) - 2 * len(shared),
         adjusted_p=adjusted_p,
         detectable=detectable_difference(difference),
     )

@@ -1,13 +1,20 @@
-"""The record of a table, and how it reads as Markdown: what every part that shows scores writes them with."""
+"""Tables: the one record of them, and the one place that writes it, as Markdown, CSV, LaTeX or JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import csv
+import io
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 # A table, apart from how it is written: Markdown, CSV, LaTeX and the page all take the same record.
-
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a cell begins that a spreadsheet may compute
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +45,12 @@ class Value:
         if self.value is None or self.n_tasks is None:
             return self.value
         return self.value * self.n_scored / (self.n_scored + self.n_tasks - self.n)
+
+
+class Difference(Value):
+    """A mean of differences: it is written with its sign."""
+
+    __slots__ = ()
 
 
 Cell = str | int | Value
@@ -78,27 +91,44 @@ class Section:
         """The conclusion, where there is one, and the tables."""
         return (*([self.conclusion] if self.conclusion else []), *self.tables)
 
+    @property
+    def heading(self) -> str:
+        """The title and what the scores rest on, as one line."""
+        return heading(self.title, self.provenance)
 
-def fixed(value: float, digits: int = 3) -> str:
-    """Return a number with so many decimals; what rounds to zero has no sign."""
-    text = f"{value:.{digits}f}"
-    return text if float(text) else text.removeprefix("-")
+
+def heading(title: str, provenance: Mapping[str, str]) -> str:
+    """Return a title and what scores rest on as one line."""
+    return "; ".join([title, *(f"{name}: {text}" for name, text in provenance.items())])
+
+
+def notes_table(notes: Iterable[tuple[str, str]], n_named: int) -> list[Table]:
+    """Return notes as what stands before the scores: each once, behind the names that it is about; [] for none."""
+    about: dict[str, list[str]] = {}
+    for name, note in notes:
+        text = note.removeprefix(name)
+        about.setdefault(text, []).extend([name] if text != note else [])
+    lines = (
+        f"every run{text}" if 1 < len(names) == n_named else f"{', '.join(names)}{text}"
+        for text, names in about.items()
+    )
+    return [Table("Before the scores", (), (), legend=tuple(lines))] if about else []
+
+
+# Cells as text.
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a cell begins that a spreadsheet may compute
+
+
+def fixed(value: float, digits: int = 3, *, signed: bool = False) -> str:
+    """Return a number with so many decimals, `signed` with a plus above 0; what rounds to zero has no sign."""
+    text = f"{value:{'+' if signed else ''}.{digits}f}"
+    return text if float(text) else text.lstrip("+-")
 
 
 def plain(text: str) -> str:
     """Return a text on one line, with what a terminal would act on as an escape."""
     return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
-
-
-def csv_text(text: str) -> str:
-    """Return a text as a cell of CSV: behind a quote where a spreadsheet would take it for a formula.
-
-    A lone dash, which means what is not known, is none.
-    """
-    return f"'{text}" if text.startswith(_FORMULA) and text != "-" else text
-
-
-# The one writer of Markdown tables: cells on one line, bars escaped, columns as wide as their widest cell.
 
 
 def cell_text(cell: Cell) -> str:
@@ -110,9 +140,10 @@ def cell_text(cell: Cell) -> str:
         return str(cell)
     if cell.value is None:
         return "-"
-    parts = [fixed(cell.value)]
+    signed = isinstance(cell, Difference)
+    parts = [fixed(cell.value, signed=signed)]
     if cell.low is not None and cell.high is not None:
-        parts.append(f"[{fixed(cell.low)}, {fixed(cell.high)}]")
+        parts.append(f"[{fixed(cell.low, signed=signed)}, {fixed(cell.high, signed=signed)}]")
     if cell.n_scored != cell.n:
         parts.append(f"({cell.n_scored}/{cell.n})")
     if cell.missing:
@@ -126,37 +157,192 @@ def markdown_table(
     *,
     right: Sequence[bool] | None = None,
     is_padded: bool = True,
-    has_colons: bool = True,
 ) -> list[str]:
-    """Return the lines of a table."""
+    """Return the lines of a Markdown table: cells on one line, bars escaped, columns as wide as their widest cell."""
     lines: list[Sequence[Cell]] = [columns, *rows]
     flush = right or [not all(isinstance(row[place], str) for row in lines) for place in range(len(columns))]
     texts = [[plain(cell_text(cell)).replace("|", "\\|") for cell in row] for row in lines]
     widths = [max(map(len, column)) if is_padded else 0 for column in zip(*texts, strict=True)]
-    rules = [_rule(width, is_right and has_colons) for width, is_right in zip(widths, flush, strict=True)]
+    rules = ["-" * (width + 1) + (":" if is_right else "-") for width, is_right in zip(widths, flush, strict=True)]
     rule = "|" + "|".join(rules if is_padded else [" --- "] * len(widths)) + "|"
     heads, *others = ["| " + " | ".join(map(_placed, row, widths, flush)) + " |" for row in texts]
     return [heads, rule, *others]
-
-
-def _rule(width: int, has_colon: bool) -> str:
-    return "-" * (width + 1) + (":" if has_colon else "-")
 
 
 def _placed(text: str, width: int, is_right: bool) -> str:
     return text.rjust(width) if is_right else text.ljust(width)
 
 
-# Notes on several things at once: what is true of many is said once.
+def csv_lines(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
+    """Return a head and rows as CSV, numbers in full, None as an empty field, and no text that computes anything."""
+    output = io.StringIO()
+    writer = csv.writer(output, lineterminator="\n")
+    writer.writerows([csv_text(cell) if isinstance(cell, str) else cell for cell in row] for row in (columns, *rows))
+    return output.getvalue()
 
 
-def notes_once(notes: Iterable[tuple[str, str]], n_named: int) -> tuple[str, ...]:
-    """Return notes, each once, behind the names that it is about, in the order of the first of a kind."""
-    about: dict[str, list[str]] = {}
-    for name, note in notes:
-        text = note.removeprefix(name)
-        about.setdefault(text, []).extend([name] if text != note else [])
-    return tuple(
-        f"every run{text}" if 1 < len(names) == n_named else f"{', '.join(names)}{text}"
-        for text, names in about.items()
+def csv_text(text: str) -> str:
+    """Return a text as a cell of CSV: behind a quote where a spreadsheet would take it for a formula.
+
+    A lone dash, which means what is not known, is none.
+    """
+    return f"'{text}" if text.startswith(_FORMULA) and text != "-" else text
+
+
+# Sections of tables: Markdown to read, CSV to compute with, and LaTeX to print.
+
+_LATEX = str.maketrans(
+    {sign: f"\\{sign}" for sign in "&%$#_{}"}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    | {"|": r"\textbar{}", "<": r"\textless{}", ">": r"\textgreater{}"}
+    | {'"': r"{\char34}"}  # the command for it is unknown in LaTeX's default encoding
+)
+_CODE = re.compile("`([^`]+)`")
+_CSV_COLUMNS = (
+    *("context", "section", "table", "row", "column"),
+    *("text", "value", "low", "high", "n_scored", "n", "n_tasks"),
+)
+
+
+class Format(str, Enum):
+    """How a report is written."""
+
+    MARKDOWN = "markdown"
+    CSV = "csv"
+    LATEX = "latex"
+    JSON = "json"
+
+
+def render(sections: Sequence[Section], how: Format) -> str:
+    """Return a report as text; a section with a conclusion opens with it."""
+    return _RENDERERS[how](sections)
+
+
+def coded(text: str) -> Markup:
+    """Return a text of Markdown for HTML: escaped, and what stands between backticks as code."""
+    from markupsafe import Markup
+
+    pieces = (Markup("<code>{}</code>" if is_code else "{}").format(piece) for piece, is_code in _code_pieces(text))
+    return Markup("").join(pieces)
+
+
+def _code_pieces(text: str) -> list[tuple[str, bool]]:
+    """Return the pieces of a text in order, each with whether it stands between backticks."""
+    return [(piece, bool(place % 2)) for place, piece in enumerate(_CODE.split(text)) if piece]
+
+
+def _markdown(sections: Sequence[Section]) -> str:
+    return "\n".join(line for section in sections for line in _markdown_section(section))
+
+
+def _markdown_section(section: Section) -> Iterator[str]:
+    yield from (f"# {plain(section.title)}", "")
+    if section.conclusion is not None:
+        yield from _markdown_table(replace(section.conclusion, note=""))
+        if section.conclusion.note:
+            yield from (plain(section.conclusion.note), "")
+    if section.provenance:
+        yield from (plain(_provenance(section)), "")
+    for table in section.tables:
+        yield from (f"## {plain(table.title)}", "")
+        yield from _markdown_table(table)
+
+
+def _markdown_table(table: Table) -> Iterator[str]:
+    """Yield note, rows and legend; a conclusion has them below the heading of its section."""
+    if table.note:
+        yield from (plain(table.note), "")
+    if table.rows:
+        yield from (*markdown_table(table.columns, table.rows), "")
+    if table.legend:
+        yield from (*(f"- {plain(line)}" for line in table.legend), "")
+
+
+def _provenance(section: Section) -> str:
+    return "; ".join(f"{name}: {value}" for name, value in section.provenance.items())
+
+
+def _csv(sections: Sequence[Section]) -> str:
+    """Return one line a cell, so that every table has the same columns; `context` tells sections of one title apart."""
+    return csv_lines(
+        _CSV_COLUMNS,
+        (
+            (section.heading, section.title, table.title, number, column, *_csv_cell(cell))
+            for section in sections
+            for table in section.all_tables
+            for number, row in enumerate(table.rows, start=1)
+            for column, cell in zip(table.columns, row, strict=True)
+        ),
     )
+
+
+def _csv_cell(cell: Cell) -> tuple[object, ...]:
+    if isinstance(cell, Value):
+        return ("", cell.value, cell.low, cell.high, cell.n_scored, cell.n, cell.n_tasks)
+    return (cell, *[""] * 6) if isinstance(cell, str) else ("", cell, *[""] * 5)
+
+
+def _caption(table: Table) -> str:
+    """Return note and legend in one."""
+    return " ".join(filter(None, (table.note, *table.legend)))
+
+
+def _latex(sections: Sequence[Section]) -> str:
+    """Return `tabular`s for the package booktabs, each with its title and note as a caption."""
+    return "\n\n".join(_tabular(section, table) for section in sections for table in section.all_tables if table.rows)
+
+
+def _tabular(section: Section, table: Table) -> str:
+    title, provenance = _latex_text(f"{section.title}. {table.title}"), _latex_text(_provenance(section))
+    caption = ". ".join(part.rstrip(".") for part in (title, _latex_note(_caption(table)), provenance) if part)
+    heads, *lines = [
+        " & ".join(_latex_text(cell_text(cell)) for cell in row) + r" \\" for row in (table.columns, *table.rows)
+    ]
+    columns = "".join(
+        "l" if all(isinstance(row[index], str) for row in table.rows) else "r" for index in range(len(table.columns))
+    )
+    body = "\n".join((r"\toprule", heads, r"\midrule", *lines, r"\bottomrule"))
+    begin = f"\\begin{{table}}\n\\caption{{{caption}.}}\n\\begin{{tabular}}{{{columns}}}"
+    return f"{begin}\n{body}\n\\end{{tabular}}\n\\end{{table}}"
+
+
+def _latex_text(text: str) -> str:
+    words = plain(text).translate(_LATEX)
+    return f"{{}}{words}" if words.startswith(("[", "*")) else words  # after `\\\\` these would be its arguments
+
+
+def _latex_note(text: str) -> str:
+    pieces = ((_latex_text(piece), is_code) for piece, is_code in _code_pieces(text))
+    return "".join(f"\\texttt{{{piece}}}" if is_code else piece for piece, is_code in pieces)
+
+
+def _json(sections: Sequence[Section]) -> str:
+    """Return a list of sections, each table with its rows as objects; a score is an object."""
+    return json.dumps([_json_section(section) for section in sections], ensure_ascii=False, indent=1)
+
+
+def _json_section(section: Section) -> dict[str, object]:
+    tables = [
+        {
+            "title": table.title,
+            "note": _caption(table),
+            "rows": [
+                {column: _json_cell(cell) for column, cell in zip(table.columns, row, strict=True)}
+                for row in table.rows
+            ],
+        }
+        for table in section.all_tables
+    ]
+    return {"title": section.title, "provenance": dict(section.provenance), "tables": tables}
+
+
+def _json_cell(cell: Cell) -> object:
+    return asdict(cell) if isinstance(cell, Value) else cell
+
+
+_RENDERERS: Mapping[Format, Callable[[Sequence[Section]], str]] = {
+    Format.MARKDOWN: _markdown,
+    Format.CSV: _csv,
+    Format.LATEX: _latex,
+    Format.JSON: _json,
+}

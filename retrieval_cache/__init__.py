@@ -55,7 +55,6 @@ __all__ = [
     "ranking_named",
     "read_corpus",
     "read_run",
-    "render_report",
     "retrieve",
     "rewrite_queries",
     "searcher",
@@ -73,7 +72,6 @@ __all__ = [
 ]
 
 _HOMES = {
-    "comparison": ("compare_runs",),
     "corpora": (
         "WORD",
         "Tokenizer",
@@ -93,7 +91,6 @@ _HOMES = {
     ),
     "engines": ("encoding_workers",),
     "engines.ray_bert": ("RayBertScorer",),
-    "evaluation": ("render_report",),
     "indexes": ("domain_retriever",),
     "judging": (
         "judge_files",
@@ -132,6 +129,7 @@ _HOMES = {
     "service": (
         "Place",
         "Rewriter",
+        "compare_runs",
         "evaluate_runs",
         "has_judgements",
         "judge_runs",
@@ -154,7 +152,6 @@ _HOMES = {
 }
 
 if TYPE_CHECKING:
-    from retrieval_cache.comparison import compare_runs
     from retrieval_cache.corpora import (
         WORD,
         Tokenizer,
@@ -174,7 +171,6 @@ if TYPE_CHECKING:
     )
     from retrieval_cache.engines import encoding_workers
     from retrieval_cache.engines.ray_bert import RayBertScorer
-    from retrieval_cache.evaluation import render_report
     from retrieval_cache.indexes import domain_retriever
     from retrieval_cache.judging import judge_files, pairs_of_benchmark, pairs_of_files, ranking_named
     from retrieval_cache.live import checked_form, searcher, searcher_of_many
@@ -195,7 +191,15 @@ if TYPE_CHECKING:
         write_recipe,
     )
     from retrieval_cache.retrievers import DenseRetriever, Retriever, load_model, passage_text, statistics_of
-    from retrieval_cache.service import Place, Rewriter, evaluate_runs, has_judgements, judge_runs, retrieve
+    from retrieval_cache.service import (
+        Place,
+        Rewriter,
+        compare_runs,
+        evaluate_runs,
+        has_judgements,
+        judge_runs,
+        retrieve,
+    )
     from retrieval_cache.spec import parse
     from retrieval_cache.stage import DEPTH, read_run
     from retrieval_cache.store import SAME_AS, RunStore, StoredRun, diff_runs, fallbacks_of, list_runs, verify_run

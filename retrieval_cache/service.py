@@ -16,15 +16,19 @@ from ragtasks.benchmarks import (
 )
 from ragtasks.benchmarks.mtrag import NO_LABELS, read_standalone_labels
 from ragtasks.clients import CachedReplies, OpenAIClient, Secrets, credentials_for, endpoint_of, no_secrets
-from ragtasks.errors import BenchmarkFileError, ConfigurationError, JudgeError
+from ragtasks.errors import BenchmarkFileError, ConfigurationError, JudgeError, close_matches
 from ragtasks.files import OFFICIAL
 from ragtasks.metrics import JudgedRun, RetrievalMetric
 from ragtasks.progress import progress_bars
+from ragtasks.statistics import Column, Comparisons, compare_columns
+from ragtasks.tables import Section
 from retrieval_cache.engines import encoding_workers
 from retrieval_cache.evaluation import (
+    ALL,
     PAPER_BENCHMARK,
     Evaluation,
-    RetrievalReport,
+    check_metric,
+    columns_of,
     evaluate,
     evidence_table,
     foreign_passages,
@@ -47,6 +51,9 @@ from retrieval_cache.spec import parse
 from retrieval_cache.stage import Request, build_run
 from retrieval_cache.store import RunStore, StoredRun
 
+BY_DOMAIN = "domain"
+DEFAULT_METRICS = ("recall_5", "ndcg_5")
+"""What is compared where nothing is named: what the passages shown to a model rest on (MTRAG paper, Table 3)."""
 _TRAINED = f"{LLM_REWRITE}:"
 
 
@@ -176,26 +183,48 @@ def _rewritten(place: Place, benchmark: Benchmark, rewriter: Rewriter, progress:
     return rewrites.queries()
 
 
-def evaluate_runs(place: Place, names: Sequence[str], domains: Sequence[str] = ()) -> RetrievalReport:
+def evaluate_runs(place: Place, names: Sequence[str], domains: Sequence[str] = ()) -> Section:
     """Return the tables of several runs side by side."""
     side, store = retrieval_side(place.benchmark), RunStore(place.store)
     files = [name for name in dict.fromkeys(names) if is_result_file(place.benchmark, store, name)]
     if files and domains:
         raise ConfigurationError(f"--domain: {files[0]} has no domains. Next step: leave it out")
     ranked = [name for name in dict.fromkeys(names) if name not in files]
-    report = _ranked_report(place, ranked, domains) if ranked else RetrievalReport(place.benchmark, (), ())
+    report = _ranked_section(place, ranked, domains) if ranked else Section(f"Retrieval on {place.benchmark}", {}, ())
     results = result_files_table(side, [Path(name) for name in files])
     return replace(report, tables=(*report.tables, results)) if results else report
 
 
-def _ranked_report(place: Place, names: Sequence[str], domains: Sequence[str]) -> RetrievalReport:
+def _ranked_section(place: Place, names: Sequence[str], domains: Sequence[str]) -> Section:
     """Return the tables of rankings of passages that have ids."""
     benchmark, store = place.open(), RunStore(place.store)
     rankings = {name: ranking_named(benchmark, store, name) for name in names}
-    report = report_evaluations([_evaluated(benchmark, ranking, domains) for ranking in rankings.values()])
+    evaluations = [_evaluated(benchmark, ranking, domains) for ranking in rankings.values()]
+    if len({evaluation.name for evaluation in evaluations}) < len(evaluations):  # files of one name in several folders
+        evaluations = [replace(evaluation, name=name) for name, evaluation in zip(rankings, evaluations, strict=True)]
+    report = report_evaluations(evaluations)
     runs = {ranking.name: None if name == OFFICIAL else ranking.run for name, ranking in rankings.items()}
     evidence = evidence_table(benchmark, retrieval_side(benchmark.name), runs)
     return replace(report, tables=(*report.tables, evidence)) if evidence else report
+
+
+def compare_runs(
+    place: Place, names: Sequence[str], *, metrics: Sequence[str] = (), by: str = ALL, baseline: str | None = None
+) -> Comparisons:
+    """Return every run's mean over the judged queries, and the difference of every pair."""
+    for metric in metrics:
+        check_metric(metric)
+    if by not in {ALL, BY_DOMAIN}:
+        raise ConfigurationError(f"unknown way to compare {by!r}: {close_matches(by, (ALL, BY_DOMAIN))}")
+    if len(set(names)) < 2:
+        raise ConfigurationError(f"runs to compare: expected at least two, `official` may be one; found {names[:1]}")
+    benchmark, store = place.open(), RunStore(place.store)
+    columns: list[Column] = []
+    for name in dict.fromkeys(names):
+        evaluation = replace(evaluate_stored(benchmark, store, name), name=name)
+        groups = dict.fromkeys(result.domain for result in evaluation.results) if by == BY_DOMAIN else [ALL]
+        columns += [column for group in groups for column in columns_of(evaluation, metrics or DEFAULT_METRICS, group)]
+    return compare_columns(columns, baseline)
 
 
 def has_judgements(place: Place) -> bool:

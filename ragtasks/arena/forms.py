@@ -18,8 +18,8 @@ from ragtasks.errors import ConfigurationError, RagtasksError
 from ragtasks.files import write_atomically
 from ragtasks.metrics import Level, krippendorff_alpha, rater_agreement
 from ragtasks.records import Answerability, Role
-from ragtasks.statistics import MIN_CLUSTERS, cluster, estimate_means
-from ragtasks.tables import Cell, Section, Table, Value, fixed
+from ragtasks.statistics import MIN_CLUSTERS, estimate_mean
+from ragtasks.tables import Cell, Section, Table, fixed
 
 # One rater's form on one task: four properties of every answer, and which of every two is better.
 # The properties, their scale from 1 to 4 and the comparison are those of MTRAG's human evaluation (paper, sections
@@ -188,15 +188,12 @@ def _collected(forms: Sequence[Rated]) -> _Ratings:
 
 
 def _means(ratings: _Ratings, conversation_of: Mapping[str, str]) -> Table:
-    rows = []
+    rows: list[tuple[Cell, ...]] = []
     for system in sorted({system for system, _ in ratings}):
         own = {task_id: found for (name, task_id), found in ratings.items() if name == system}
         clusters = [conversation_of[task_id] for task_id in own]
-        columns = [cluster([median(found[name]) for found in own.values()], clusters) for name in _NAMES]
-        cells: list[Cell] = [
-            Value(item.value, item.n_values, item.n_values, item.low, item.high) for item in estimate_means(columns)
-        ]
-        rows.append((system, len(own), *cells))
+        means = (estimate_mean([median(found[name]) for found in own.values()], clusters).cell for name in _NAMES)
+        rows.append((system, len(own), *means))
     note = (
         "Medians over raters, means over tasks. Properties are from 1 to 4; a win rate is the share of other answers "
         "that are not preferred, in %, so that a tie counts for both. "

@@ -35,7 +35,7 @@ def _answers(paths: list[Path], benchmark: str | None, data: str | None, setting
 
 def _tables(votes: Any, form: TableFormat) -> str:
     from ragtasks.arena.rating_tables import rating_sections
-    from ragtasks.reports.rendering import Format, render
+    from ragtasks.tables import Format, render
 
     return render(rating_sections(votes), Format(form.value))
 
@@ -210,7 +210,7 @@ def forms(  # noqa: PLR0917 (one parameter an option)
     """Print what people said in evaluation forms, and how far they agree; write MTRAG's human-evaluation file."""
     from ragtasks.arena.forms import form_sections, read_forms, write_human_evaluation
     from ragtasks.arena.store import VoteStore
-    from ragtasks.reports.rendering import Format, render
+    from ragtasks.tables import Format, render
 
     pool = _answers(results, benchmark, data, setting, with_reference)
     found, n_others = read_forms(pool, VoteStore(_require_file(database), is_read_only=True).forms())

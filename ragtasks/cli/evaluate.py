@@ -55,8 +55,7 @@ def plan(
     """Estimate an evaluation before any model runs: prompts, tokens, context length, judge calls, cost, time."""
     from ragtasks.config import config_from_metadata
     from ragtasks.harness import planning
-    from ragtasks.reports.rendering import Format, render
-    from ragtasks.tables import Section
+    from ragtasks.tables import Format, Section, render
 
     evaluation = config_from_metadata(options)
     names = [name for name in tasks.split(",") if name]

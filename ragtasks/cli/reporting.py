@@ -16,8 +16,6 @@ from ragtasks.cli.options import DATA, retrieval_place
 from ragtasks.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from ragtasks.results import Evaluation
     from ragtasks.statistics import Comparisons
     from ragtasks.tables import Section
@@ -55,8 +53,8 @@ def report(  # noqa: PLR0917 (one parameter an option)
     data: DATA = None,
 ) -> None:
     """Print who leads in each setting, where the loss is and what to distrust; --full adds every table."""
-    from ragtasks.reports.rendering import Format, render
     from ragtasks.reports.tables import ReportOptions, report_sections
+    from ragtasks.tables import Format, render
 
     evaluations = _evaluations(results or [], human_evaluation, data)
     if not evaluations and not run:
@@ -117,17 +115,9 @@ def _of_runs(names: list[str], benchmark: str, data: str | None) -> list[Section
     if not names:
         return []
     from ragtasks.environment import data_folder, run_store
-    from ragtasks.tables import Section, Table
     from retrieval_cache import Place, evaluate_runs
 
-    found = evaluate_runs(Place(benchmark, data, data_folder(), run_store()), names)
-    notes = [Table("Before the scores", (), (), _sentences(found.notes))] if found.notes else []
-    tables = (replace(t, note=_sentences([t.note, *t.legend]), legend=()) for t in found.tables)
-    return [Section(f"Retrieval on {found.benchmark}", {"runs": ", ".join(names)}, (*notes, *tables))]
-
-
-def _sentences(texts: Iterable[str]) -> str:
-    return " ".join(f"{text.removesuffix('.')}." for text in texts if text)
+    return [evaluate_runs(Place(benchmark, data, data_folder(), run_store()), names)]
 
 
 def _write_page(
@@ -309,11 +299,6 @@ __all__: list[str] = []
 # `ragtasks compare`: evaluations, or runs, in pairs.
 
 
-class _Format(str, Enum):
-    MARKDOWN = "markdown"
-    CSV = "csv"
-
-
 class _By(str, Enum):
     MODEL = "model"
     SETTING = "setting"
@@ -321,14 +306,12 @@ class _By(str, Enum):
     DOMAIN = "domain"
 
 
-def _print_comparisons(found: Comparisons, form: _Format, group: str, name: str, items: str) -> None:
-    from ragtasks.reports.comparison import comparisons_csv, render_comparisons
+def _print_comparisons(found: Comparisons, form: TableFormat, group: str, name: str, items: str) -> None:
+    from ragtasks.reports.comparison import comparison_sections, comparisons_csv
+    from ragtasks.tables import Format, render
 
-    echo(
-        comparisons_csv(found)
-        if form is _Format.CSV
-        else render_comparisons(found, group=group, name=name, items=items)
-    )
+    sections = comparison_sections(found, group=group, name=name, items=items)
+    put(comparisons_csv(found) if form is TableFormat.CSV else render(sections, Format(form.value)), None)
 
 
 @app.command()
@@ -353,9 +336,9 @@ def compare(  # noqa: PLR0917 (one parameter an option)
     baseline: Annotated[
         str | None, typer.Option(help="Compare with this model, setting or run only; default: every pair.")
     ] = None,
-    form: Annotated[_Format, typer.Option("--format", help="Tables to read, or one line a comparison.")] = (
-        _Format.MARKDOWN
-    ),
+    form: Annotated[
+        TableFormat, typer.Option("--format", help="How the tables are written; csv: one line a comparison.")
+    ] = TableFormat.MARKDOWN,
     benchmark: Annotated[str, typer.Option(help="Benchmark of the runs.")] = "mtrag",
     data: DATA = None,
 ) -> None:
@@ -388,7 +371,9 @@ def _compare_chosen(by: _By | None, *possible: _By) -> _By:
     raise ConfigurationError(f"--by {by.value}: for these it is {' or '.join(one.value for one in possible)}")
 
 
-def _compare_results(paths: list[Path], metrics: Sequence[str], by: _By, baseline: str | None, form: _Format) -> None:
+def _compare_results(
+    paths: list[Path], metrics: Sequence[str], by: _By, baseline: str | None, form: TableFormat
+) -> None:
     from ragtasks.reports.comparison import compare_evaluations
     from ragtasks.results import read_evaluations
 
@@ -399,7 +384,7 @@ def _compare_results(paths: list[Path], metrics: Sequence[str], by: _By, baselin
 
 
 def _compare_runs(  # noqa: PLR0917 (as the options)
-    place: Any, names: list[str], metrics: Sequence[str], by: _By, baseline: str | None, form: _Format
+    place: Any, names: list[str], metrics: Sequence[str], by: _By, baseline: str | None, form: TableFormat
 ) -> None:
     from retrieval_cache import compare_runs
 

@@ -191,13 +191,14 @@ def evaluate_run(  # noqa: PLR0917 (one parameter an option)
     """Score rankings by relevance judgements, without any corpus: over all judged queries, by subset, by query."""
     if qrels and domain:
         raise ConfigurationError("--domain: judgements of a file have no domains. Next step: give the files of these")
-    if not (qrels or measures or per_query) and form is TableFormat.MARKDOWN:
-        from retrieval_cache import evaluate_runs, render_report
+    from ragtasks.tables import Format, render
 
-        put(render_report(evaluate_runs(retrieval_place(benchmark, data), names, domain or ())), output)
+    if not (qrels or measures or per_query) and form is TableFormat.MARKDOWN:
+        from retrieval_cache import evaluate_runs
+
+        put(render([evaluate_runs(retrieval_place(benchmark, data), names, domain or ())], Format.MARKDOWN), output)
         return
     from ragtasks.metrics import RETRIEVAL_METRICS, retrieval_metric
-    from ragtasks.reports.rendering import Format, render
     from ragtasks.reports.tables import query_rows, ranking_section
     from retrieval_cache import judge_files, judge_runs
 

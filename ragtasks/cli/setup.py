@@ -80,8 +80,8 @@ def describe(
     """Print what a benchmark holds: conversations, turns, words, question types, answerability, corpora."""
     from ragtasks.benchmarks import benchmark_folder, open_benchmark
     from ragtasks.environment import data_folder
-    from ragtasks.reports.rendering import Format, render
     from ragtasks.reports.tables import benchmark_section
+    from ragtasks.tables import Format, render
     from retrieval_cache import corpora_tables
 
     opened = open_benchmark(benchmark, benchmark_folder(benchmark, data, data_folder()).resolve())

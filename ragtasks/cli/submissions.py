@@ -381,7 +381,6 @@ def _cited_segments(root: Path, answers: Any, file: Path | None) -> Any:
 
 def _score_labels(assignments: Path | None, support: Path | None, form: TableFormat, output: Path | None) -> None:
     from ragtasks.benchmarks.trec_rag_files import read_assignments, read_support
-    from ragtasks.reports.rendering import Format, render
     from ragtasks.submissions.trec_rag import (
         assigned_runs,
         assigned_runs_official,
@@ -389,7 +388,7 @@ def _score_labels(assignments: Path | None, support: Path | None, form: TableFor
         supported_runs,
         write_labelled,
     )
-    from ragtasks.tables import Section
+    from ragtasks.tables import Format, Section, render
 
     files, tables = {}, []
     if assignments:

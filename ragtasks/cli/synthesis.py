@@ -220,8 +220,8 @@ def agreement(
     output: Annotated[Path | None, typer.Option(help="File to write; default: print.")] = None,
 ) -> None:
     """Print what each reviewer decided, and how far they agree: kappa of two, alpha of all."""
-    from ragtasks.reports.rendering import Format, render
     from ragtasks.synthesis import review_section
+    from ragtasks.tables import Format, render
 
     section = review_section(folder.resolve().name, _pairs(folder), _reviews(folder, database, None))
     put(render([section], Format(form.value)), output)
@@ -290,8 +290,8 @@ def quality(  # noqa: PLR0917 (one parameter an option)
     """Print turns, passages, lengths, rewriting and repetition of synthetic dialogues, beside published ones."""
     from ragtasks.environment import run_store, secret
     from ragtasks.progress import progress_bars
-    from ragtasks.reports.rendering import Format, render
     from ragtasks.synthesis import PAPER_FORMS, QRelScore, quality_section
+    from ragtasks.tables import Format, render
     from retrieval_cache import LLM_REWRITE, SEPARATOR, Rewriter
 
     forms = queries or PAPER_FORMS

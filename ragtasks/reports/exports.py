@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 import re
@@ -18,7 +16,7 @@ from ragtasks.files import canonical_hash, write_atomically
 from ragtasks.metrics import Metric
 from ragtasks.reports.history import Entry
 from ragtasks.results import DECISIVE, UNKNOWN
-from ragtasks.tables import csv_text
+from ragtasks.tables import csv_lines
 
 # Evaluations in the schema of Every Eval Ever: one record for each model and benchmark of a results file.
 # Source of the format: evaleval/every_eval_ever at 9bce413, `every_eval_ever/schemas/eval.schema.json`, version
@@ -199,13 +197,8 @@ def written(rows: Sequence[Mapping[str, Any]], ending: str) -> str:
         return json.dumps(rows, ensure_ascii=False, indent=1) + "\n"
     if ending != ".csv":
         raise ConfigurationError(f"rows are written as .csv, .json or .jsonl, found {ending or 'no ending'}")
-    text = io.StringIO()
-    table = csv.DictWriter(text, fieldnames=list(dict.fromkeys(name for row in rows for name in row)))
-    table.writeheader()
-    table.writerows(
-        {name: csv_text(cell) if isinstance(cell, str) else cell for name, cell in row.items()} for row in rows
-    )
-    return text.getvalue()
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    return csv_lines(columns, ([row.get(name) for name in columns] for row in rows))
 
 
 def _none_if_unknown(text: str | None) -> str | None:

@@ -15,13 +15,13 @@ from ragtasks.files import write_atomically
 from ragtasks.results import (
     Evaluation,
     Row,
-    heading,
     merge_evaluations,
     model_names,
     request_differences,
     samples_of,
     scored_on,
 )
+from ragtasks.tables import heading
 
 # Writes evaluations as one file for InspectorRAGet, in version 2 of its format.
 # That viewer takes a task away from every model where one model has no result or no value for one metric. So the

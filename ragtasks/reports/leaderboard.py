@@ -21,11 +21,10 @@ from ragtasks.files import write_atomically
 from ragtasks.metrics import Metric
 from ragtasks.reports.history import SAMPLE_NOTE, Entry, History, below, mean_text, time_text
 from ragtasks.reports.page import asset_text, content_policy
-from ragtasks.reports.rendering import coded
 from ragtasks.reports.tables import EMPTY, empty_note, is_baseline, p_text
 from ragtasks.results import DECISIVE, REQUEST_FIELDS, UNKNOWN
 from ragtasks.statistics import LEVEL, Comparison, compare_columns
-from ragtasks.tables import fixed
+from ragtasks.tables import coded, fixed
 
 if TYPE_CHECKING:
     from jinja2 import Template

@@ -25,10 +25,9 @@ from ragtasks.files import write_atomically
 from ragtasks.metrics import Metric
 from ragtasks.reports.page_parts import Failure, Part, TextStore, collect_parts, explained, group_labels, packed
 from ragtasks.reports.plots import plot_sections
-from ragtasks.reports.rendering import coded
 from ragtasks.reports.tables import CLASSES, NO_LOSS, is_baseline
 from ragtasks.results import Evaluation, files_of, model_names, shortened_prompts
-from ragtasks.tables import Section, Table, Value, fixed
+from ragtasks.tables import Section, Table, Value, coded, fixed
 
 # Puts a page together: our HTML, style and script, the tables, the plots, and the packed texts and scores.
 # A content policy with the hashes of our own style and script lets nothing else run, load or leave the page. No

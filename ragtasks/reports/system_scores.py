@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ragtasks.reports.rendering import Format, render
 from ragtasks.reports.tables import summary_section
 from ragtasks.results import read_evaluations
 from ragtasks.scoring import SystemScores
+from ragtasks.tables import Format, render
 
 
 def describe_scores(done: SystemScores) -> str:

@@ -192,11 +192,6 @@ def files_of(evaluation: Evaluation) -> str:
     return " and ".join(evaluation.files or (evaluation.source.name,))
 
 
-def heading(benchmark: str, provenance: Mapping[str, str]) -> str:
-    """Return a benchmark and what scores on it rest on, as one line."""
-    return "; ".join([benchmark, *(f"{name}: {text}" for name, text in provenance.items())])
-
-
 def causes_of(fields: Iterable[str]) -> list[str]:
     """Return the causes that any of the fields belongs to: none where scores stay comparable."""
     given = set(fields)

@@ -1,8 +1,11 @@
 """Runs judged: scores by query, the tables of the papers."""
 
 from retrieval_cache.evaluation._evaluation import (
+    ALL,
     Evaluation,
+    check_metric,
     check_overlap,
+    columns_of,
     evaluate,
     evidence_table,
     foreign_passages,
@@ -10,23 +13,22 @@ from retrieval_cache.evaluation._evaluation import (
 )
 from retrieval_cache.evaluation._tables import (
     PAPER_BENCHMARK,
-    RetrievalReport,
     coverage_notes,
-    render_report,
     report_evaluations,
     some,
 )
 
 __all__ = [
+    "ALL",
     "PAPER_BENCHMARK",
     "Evaluation",
-    "RetrievalReport",
+    "check_metric",
     "check_overlap",
+    "columns_of",
     "coverage_notes",
     "evaluate",
     "evidence_table",
     "foreign_passages",
-    "render_report",
     "report_evaluations",
     "result_files_table",
     "some",

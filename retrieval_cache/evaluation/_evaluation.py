@@ -1,4 +1,4 @@
-"""Runs judged: every score of every judged query, the slices of the paper's tables, and runs compared in pairs.
+"""Runs judged: every score of every judged query, and the slices of the paper's tables.
 
 A mean is over the judged queries of its slice, whatever the run holds, so runs that share qrels can be set side by
 side and compared query by query.
@@ -16,11 +16,12 @@ from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, 
 from ragtasks.files import Run
 from ragtasks.metrics import DEPTH, EVIDENCE_METRICS, RETRIEVAL_METRICS, mean_evidence_scores, score_run, score_run_ibm
 from ragtasks.records import Qrel, Score, Task
+from ragtasks.statistics import Column
 from ragtasks.tables import Table
 from retrieval_cache.corpora import read_corpus
 
-TIE_TOLERANCE = 1e-9
-"""Values of one query that differ by no more are a tie: they come from the same few divisions."""
+ALL = "all"
+"""The group of all queries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,8 @@ class QueryResult:
     """Task id."""
     domain: str
     """Short name of the corpus."""
+    conversation_id: str
+    """The conversation that it is of."""
     turn: int
     """User turn, counted from 1."""
     standalone: bool | None
@@ -89,22 +92,6 @@ class Slice:
         return tuple(result for result in results if self.holds(result))
 
 
-@dataclass(frozen=True, slots=True)
-class Paired:
-    """Two runs on the same queries."""
-
-    n: int
-    """Queries compared."""
-    difference: float | None
-    """Mean of the second minus mean of the first; None without queries."""
-    wins: int
-    """Queries on which the second is better."""
-    losses: int
-    """Queries on which it is worse."""
-    ties: int
-    """Queries on which both are equal."""
-
-
 def evaluate(
     run: Run,
     qrels: Iterable[Qrel],
@@ -150,7 +137,8 @@ def evaluate(
 
 
 def _result(task: Task, standalone: StandaloneLabels, values: Mapping[str, float | None]) -> QueryResult:
-    return QueryResult(task.task_id, task.domain, task.turn, standalone.labels.get(task.task_id), values)
+    label = standalone.labels.get(task.task_id)
+    return QueryResult(task.task_id, task.domain, task.conversation_id, task.turn, label, values)
 
 
 def _check_queries(qrels: Sequence[Qrel], task_of: Mapping[str, Task]) -> None:
@@ -200,7 +188,7 @@ def _domain_slice(domain: str) -> Slice:
 
 def mean(results: Sequence[QueryResult], metric: str) -> Score:
     """Return the mean of one metric over the results; unscored for none."""
-    _check_metric(metric)
+    check_metric(metric)
     if not results:
         return Score(None, "no judged queries")
     values = [value for result in results if (value := result.values[metric]) is not None]
@@ -209,19 +197,21 @@ def mean(results: Sequence[QueryResult], metric: str) -> Score:
     return Score(sum(values) / len(values))
 
 
-def compare(
-    first: Evaluation, second: Evaluation, metric: str, holds: Callable[[QueryResult], bool] = lambda _: True
-) -> Paired:
-    """Return how `second` does against `first`, query by query."""
-    _check_metric(metric)
-    check_same_queries((first, second))
-    other = {result.query_id: result.values[metric] for result in second.results}
-    pairs = [(other[r.query_id], r.values[metric]) for r in first.results if holds(r)]
-    gaps = [theirs - ours for theirs, ours in pairs if theirs is not None and ours is not None]
-    wins = sum(gap > TIE_TOLERANCE for gap in gaps)
-    losses = sum(gap < -TIE_TOLERANCE for gap in gaps)
-    difference = sum(gaps) / len(gaps) if gaps else None
-    return Paired(len(gaps), difference, wins, losses, len(gaps) - wins - losses)
+def columns_of(evaluation: Evaluation, metrics: Iterable[str], group: str = ALL) -> Iterator[Column]:
+    """Yield the values of some metrics by query, with their conversations as clusters; the group may be a domain."""
+    results = [result for result in evaluation.results if group in {ALL, result.domain}]
+    for metric in dict.fromkeys(metrics):
+        check_metric(metric)
+        yield Column(
+            context=evaluation.benchmark,
+            group=group,
+            metric=metric,
+            name=evaluation.name,
+            values={result.query_id: result.values[metric] for result in results},
+            cluster_of={result.query_id: result.conversation_id for result in results},
+            bounds=(0.0, 1.0),
+            note=evaluation.fallbacks,
+        )
 
 
 def check_same_queries(evaluations: Sequence[Evaluation]) -> None:
@@ -239,7 +229,8 @@ def check_same_queries(evaluations: Sequence[Evaluation]) -> None:
         raise ConfigurationError(message)
 
 
-def _check_metric(metric: str) -> None:
+def check_metric(metric: str) -> None:
+    """Refuse an unknown metric."""
     known = [item.name for item in RETRIEVAL_METRICS]
     if metric not in known:
         raise ConfigurationError(f"unknown metric {metric!r}: {close_matches(metric, known)}")

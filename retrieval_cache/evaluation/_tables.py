@@ -12,13 +12,14 @@ from dataclasses import dataclass, replace
 
 from ragtasks.metrics import IBM_METRICS, RETRIEVAL_METRICS
 from ragtasks.records import Score
-from ragtasks.tables import Table, markdown_table, notes_once
+from ragtasks.statistics import compare_columns
+from ragtasks.tables import Cell, Difference, Section, Table, Value, notes_table
 from retrieval_cache.evaluation._evaluation import (
     Evaluation,
     QueryResult,
     Slice,
     check_same_queries,
-    compare,
+    columns_of,
     mean,
     slices,
 )
@@ -31,13 +32,15 @@ _IBM_NOTE = "Unlike above: omitted queries left out, means of domains rounded an
 _DEEPEST = 20  # the largest cut-off of the tables
 
 
-def report_evaluations(evaluations: Sequence[Evaluation]) -> RetrievalReport:
+def report_evaluations(evaluations: Sequence[Evaluation]) -> Section:
     """Return notes and tables: all queries, subsets, domains (on MTRAG: Tables 3, 4, 15), profile `ibm`, pairs."""
     check_same_queries(evaluations)
-    tables = [_all_queries(evaluations), _by_subset(evaluations), _by_domain(evaluations), _ibm(evaluations)]
+    tables = notes_table(_notes(evaluations), len(evaluations))
+    tables += [_all_queries(evaluations), _by_subset(evaluations), _by_domain(evaluations), _ibm(evaluations)]
     if len(evaluations) > 1:
         tables.append(_pairs(evaluations))
-    return RetrievalReport(evaluations[0].benchmark, notes_once(_notes(evaluations), len(evaluations)), tuple(tables))
+    runs = ", ".join(evaluation.name for evaluation in evaluations)
+    return Section(f"Retrieval on {evaluations[0].benchmark or 'unnamed data'}", {"runs": runs}, tuple(tables))
 
 
 def _title(title: str, number: int, evaluations: Sequence[Evaluation]) -> str:
@@ -45,7 +48,7 @@ def _title(title: str, number: int, evaluations: Sequence[Evaluation]) -> str:
     return f"{title} (as Table {number})" if _is_of_paper(evaluations[0]) else title
 
 
-def _table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+def _table(title: str, heads: Sequence[str], rows: Sequence[Sequence[Cell]]) -> Table:
     return Table(title, tuple(heads), tuple(map(tuple, rows)))
 
 
@@ -130,29 +133,37 @@ def _names_paper(evaluation: Evaluation) -> bool:
 
 
 def _all_queries(evaluations: Sequence[Evaluation]) -> Table:
-    rows = [[e.name, e.query_form or "-", str(len(e.results)), *_scores(e.results)] for e in evaluations]
+    rows = [[e.name, e.query_form or "-", len(e.results), *_scores(e.results)] for e in evaluations]
     if _names_paper(evaluations[0]) and len(evaluations[0].results) == sum(OFFICIAL_QUERIES.values()):
         rows += [_paper_cells(row) for row in PAPER_ROWS if row.table == 3]
     return _table(_title("All queries", 3, evaluations), ["run", "query form", "n", *_TITLES.values()], rows)
 
 
-def _scores(results: Sequence[QueryResult]) -> list[str]:
-    return [_cell(mean(results, name)) for name in _TITLES]
+def _scores(results: Sequence[QueryResult]) -> list[Cell]:
+    return [_mean(results, name) for name in _TITLES]
 
 
-def _paper_cells(row: PaperRow) -> list[str]:
+def _mean(results: Sequence[QueryResult], metric: str) -> Value:
+    return _value(mean(results, metric), len(results))
+
+
+def _value(score: Score, n: int) -> Value:
+    return Value(score.value, n if score.value is not None else 0, n)
+
+
+def _paper_cells(row: PaperRow) -> list[Cell]:
     printed = [f"{one_score:.2f}" for one_score in row.scores]
     unprinted = ["-"] * (len(_TITLES) - len(printed))
-    return [f"paper: {row.retriever}", row.query_form, "-" if row.n is None else str(row.n), *printed, *unprinted]
+    return [f"paper: {row.retriever}", row.query_form, "-" if row.n is None else row.n, *printed, *unprinted]
 
 
 def _by_subset(evaluations: Sequence[Evaluation]) -> Table:
     parts = {(part.dimension, part.value): part for e in evaluations for part in slices(e.results)}
     paper = _names_paper(evaluations[0])
-    rows = []
+    rows: list[list[Cell]] = []
     for key, part in parts.items():
         held = [part.of(evaluation.results) for evaluation in evaluations]
-        cells = [_cell(mean(results, "recall_5")) for results in held]
+        cells = [_mean(results, "recall_5") for results in held]
         rows.append([*key, "/".join(dict.fromkeys(str(len(results)) for results in held)), *cells])
         if paper:
             rows[-1].append(_subset_cell(part, evaluations))
@@ -180,71 +191,37 @@ def _n_labelled(evaluation: Evaluation) -> int:
 
 
 def _by_domain(evaluations: Sequence[Evaluation]) -> Table:
-    rows = []
+    rows: list[list[Cell]] = []
     for part in slices(evaluations[0].results):
         if part.dimension != "domain":
             continue
         for evaluation in evaluations:
             held = part.of(evaluation.results)
-            rows.append([part.value, evaluation.name, evaluation.query_form or "-", str(len(held)), *_scores(held)])
+            rows.append([part.value, evaluation.name, evaluation.query_form or "-", len(held), *_scores(held)])
         if _names_paper(evaluations[0]):
             rows += [[part.value, *_paper_cells(row)] for row in PAPER_ROWS if row.domain == part.value]
     return _table(_title("By domain", 15, evaluations), ["domain", "run", "query form", "n", *_TITLES.values()], rows)
 
 
 def _ibm(evaluations: Sequence[Evaluation]) -> Table:
-    rows = [[evaluation.name, *(_cell(evaluation.ibm[name]) for name in _PAPER_METRICS)] for evaluation in evaluations]
+    rows: list[list[Cell]] = []
+    for evaluation in evaluations:
+        n = len(evaluation.results) - len(evaluation.omitted)
+        rows.append([evaluation.name, *(_value(evaluation.ibm[name], n) for name in _PAPER_METRICS)])
     reasons = dict.fromkeys(f"{e.name}: {s.reason}" for e in evaluations for s in e.ibm.values() if s.value is None)
     table = _table("Profile `ibm`", ["run", *(_TITLES[name] for name in _PAPER_METRICS)], rows)
     return replace(table, note=_IBM_NOTE, legend=tuple(f"unscored: {reason}" for reason in reasons))
 
 
 def _pairs(evaluations: Sequence[Evaluation]) -> Table:
-    first, *others = evaluations
-    rows = []
-    for other in others:
-        for name in _COMPARED:
-            pair = compare(first, other, name)
-            gap = "-" if pair.difference is None else f"{pair.difference:+.3f}"
-            rows.append([other.name, _TITLES[name], *map(str, (pair.n, gap, pair.wins, pair.losses, pair.ties))])
+    first, *others = (evaluation.name for evaluation in evaluations)
+    pairs = compare_columns([c for item in evaluations for c in columns_of(item, _COMPARED)], first).pairs
+    rows: list[list[Cell]] = []
+    for pair in sorted(pairs, key=lambda pair: others.index(pair.second.name)):
+        gap, n = pair.difference.value, pair.difference.n_values
+        rows.append([pair.second.name, _TITLES[pair.first.metric], n, Difference(gap, n, n), *pair.signs])
     heads = ["run", "metric", "n", "difference", "wins", "losses", "ties"]
-    return _table(f"Against {first.name}, query by query", heads, rows)
-
-
-def _cell(score: Score) -> str:
-    return "-" if score.value is None else f"{score.value:.3f}"
-
-
-# The report on evaluated runs, and how it reads as Markdown.
-
-
-@dataclass(frozen=True, slots=True)
-class RetrievalReport:
-    """All tables of some runs on one benchmark."""
-
-    benchmark: str
-    """Its label, which says `sample` where it is one."""
-    notes: tuple[str, ...]
-    """What a reader must know before any score."""
-    tables: tuple[Table, ...]
-    """In the order of the report."""
-
-
-def render_report(report: RetrievalReport) -> str:
-    """Return a report as Markdown."""
-    parts = [f"# Retrieval on {report.benchmark or 'unnamed data'}", _bullets(report.notes)]
-    for table in report.tables:
-        parts += [
-            f"## {table.title}",
-            table.note,
-            "\n".join(markdown_table(table.columns, table.rows)),
-            _bullets(table.legend),
-        ]
-    return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def _bullets(lines: Sequence[str]) -> str:
-    return "\n".join(f"- {line}" for line in lines)
+    return _table(f"Against {first}, query by query", heads, rows)
 
 
 # What the MTRAG paper prints of retrieval, and the sizes of what it searched.

@@ -12,7 +12,7 @@ import pytest
 from ragtasks.benchmarks import Benchmark, benchmark_folder, contexts_of_run, open_benchmark
 from ragtasks.errors import ConfigurationError
 from ragtasks.records import Setting
-from retrieval_cache.evaluation import render_report
+from ragtasks.tables import Format, render
 from retrieval_cache.queries import build_queries, fused_queries
 from retrieval_cache.service import Place, evaluate_runs, retrieve
 from retrieval_cache.stage import read_run
@@ -62,7 +62,7 @@ def test_bm25_with_free_parameters_and_fusion_are_evaluated_on_passages(tmp_path
     here = place("multidoc2dial", tmp_path)
     lines = ["bm25s:k1=0.9,b=0.4", "bm25s:k1=2.0,b=1.0", "hybrid(bm25,bm25s;k=60,depth=20)"]
     names = [retrieve(here, line, "contextualized", depth=20).folder.name for line in lines]
-    text = render_report(evaluate_runs(here, names))
+    text = render([evaluate_runs(here, names)], Format.MARKDOWN)
     header = next(line for line in text.splitlines() if line.startswith("| run"))
     assert all(f"| {title} " in header for title in ("MAP", "R@5", "R@10", "R@20"))
     assert "| contextualized " in text

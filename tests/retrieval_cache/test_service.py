@@ -15,7 +15,7 @@ import pytest
 
 from ragtasks.benchmarks import Benchmark
 from ragtasks.errors import CacheError, ConfigurationError, JudgeError
-from retrieval_cache.evaluation import render_report
+from ragtasks.tables import Format, render
 from retrieval_cache.service import Place, Rewriter, evaluate_runs, retrieve
 
 
@@ -60,7 +60,7 @@ def model() -> Iterator[Any]:
 
 def test_tables_of_two_runs_and_the_official_one(place: Place) -> None:
     names = [retrieve(place, "bm25", form, depth=20).folder.name for form in ("last_turn", "rewrite")]
-    text = render_report(evaluate_runs(place, [*names, "official"]))
+    text = render([evaluate_runs(place, [*names, "official"])], Format.MARKDOWN)
     assert "sample" in text
     for name in (*names, "official"):
         assert f"| {name} " in text
@@ -90,8 +90,8 @@ def test_problems_in_names_show_before_anything_is_read(place: Place) -> None:
 
 def test_a_run_that_is_named_twice_stands_once_and_one_of_other_data_says_which(place: Place) -> None:
     run = retrieve(place, "bm25", "last_turn", depth=3, name="mine")
-    text = render_report(evaluate_runs(place, ["mine", "mine"]))
-    assert text == render_report(evaluate_runs(place, ["mine"]))
+    text = render([evaluate_runs(place, ["mine", "mine"])], Format.MARKDOWN)
+    assert text == render([evaluate_runs(place, ["mine"])], Format.MARKDOWN)
     assert "- mine ranks at most 3 passages a query: " in text
     with pytest.raises(CacheError, match=r"other data \(mtrag \(sample\)\) than custom \(sample\); .*--data"):
         evaluate_runs(replace(place, benchmark="custom"), ["mine"])
@@ -101,9 +101,20 @@ def test_a_run_that_is_named_twice_stands_once_and_one_of_other_data_says_which(
         evaluate_runs(place, ["mine"])
 
 
+def test_files_of_one_name_in_two_folders_are_told_apart(place: Place, tmp_path: Path) -> None:
+    file = next(retrieve(place, "bm25", "last_turn", depth=3, name="mine").folder.glob("*.trec"))
+    paths = [str(tmp_path / folder / "run.trec") for folder in "ab"]
+    for path in map(Path, paths):
+        path.parent.mkdir()
+        path.write_bytes(file.read_bytes())
+    tables = evaluate_runs(place, paths).tables
+    assert [row[0] for row in tables[1].rows] == paths
+    assert tables[-1].title == f"Against {paths[0]}, query by query"
+
+
 def test_labels_of_questions_that_stand_alone_are_the_same_for_every_run(place: Place) -> None:
     retrieve(place, "bm25", "last_turn", depth=20, name="mine")
-    text = render_report(evaluate_runs(place, ["mine", "official"]))
+    text = render([evaluate_runs(place, ["mine", "official"])], Format.MARKDOWN)
     assert re.findall(r"- (.+?): .*76 of 76 later turns", text) == ["every run"]
 
 

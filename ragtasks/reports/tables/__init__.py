@@ -5,7 +5,16 @@ from ragtasks.reports.tables._conclusion import SAMPLE_WARNING, TO_THE_BEST, p_t
 from ragtasks.reports.tables._losses import ANSWERED, CLASSES, MISSED, NO_LOSS, NOT_USED, REFUSED, failure_kind
 from ragtasks.reports.tables._rated_answers import rated_evaluations
 from ragtasks.reports.tables._report import ReportOptions, ReportTable, overview_sections, report_sections
-from ragtasks.reports.tables._scores import EMPTY, empty_note, is_baseline, missing_from, query_rows, ranking_section
+from ragtasks.reports.tables._scores import (
+    EMPTY,
+    column_of,
+    empty_note,
+    is_baseline,
+    means_table,
+    missing_from,
+    query_rows,
+    ranking_section,
+)
 
 __all__ = [
     "ANSWERED",
@@ -20,9 +29,11 @@ __all__ = [
     "ReportOptions",
     "ReportTable",
     "benchmark_section",
+    "column_of",
     "empty_note",
     "failure_kind",
     "is_baseline",
+    "means_table",
     "missing_from",
     "overview_sections",
     "p_text",

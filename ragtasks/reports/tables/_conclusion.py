@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from ragtasks.metrics import Metric
 from ragtasks.records import Setting
 from ragtasks.reports.tables._losses import loss_sentence
-from ragtasks.reports.tables._scores import Draft, Slot, draft, fill, is_baseline, missing_from, offered_tasks, slot
+from ragtasks.reports.tables._scores import column_of, is_baseline, mean_of, missing_from, offered_tasks
 from ragtasks.results import Evaluation, Row, shortened_prompts
 from ragtasks.scoring import CheckedAnswers
 from ragtasks.statistics import LEVEL, MIN_CLUSTERS, Column, Comparison, Estimate, compare_columns, holm
@@ -29,7 +28,7 @@ _Group = tuple[str, str]
 """Setting and model."""
 
 
-def conclusion(evaluations: Sequence[Evaluation], present: Mapping[str, Metric], main: str) -> Draft:
+def conclusion(evaluations: Sequence[Evaluation], present: Mapping[str, Metric], main: str) -> Table:
     """Return models by settings: the main score, its difference to the best, answerability accuracy and coverage.
 
     Its legend says where the loss is, then each thing to distrust, a line each.
@@ -41,15 +40,15 @@ def conclusion(evaluations: Sequence[Evaluation], present: Mapping[str, Metric],
     words = _to_the_best(whole, present[main])
     lacking = unscored_main(evaluations, present)
     beside = [name for name in _BESIDE if name in present and name != main and not (lacking and name == "coverage")]
-    lines: list[list[Cell | Slot]] = []
+    lines: list[tuple[Cell, ...]] = []
     for key, rows in rows_of.items():
-        scores = [slot(rows, name, present[name].bounds, n_tasks=n_tasks[key]) for name in (main, *beside)]
+        scores = [mean_of(rows, name, present[name].bounds, n_tasks=n_tasks[key]) for name in (main, *beside)]
         compared: list[Cell] = [_word(key, words, is_whole=key in whole)] if words else []
-        lines.append([*key, len(rows), scores[0], *compared, *scores[1:]])
-    heads = ["setting", "model", "n", main, *([TO_THE_BEST] if words else []), *beside]
-    found = draft("Conclusion", heads, lines, _NOTE.format(level=LEVEL) if words else "")
+        lines.append((*key, len(rows), scores[0], *compared, *scores[1:]))
+    heads = ("setting", "model", "n", main, *([TO_THE_BEST] if words else []), *beside)
     legend = (loss_sentence(evaluations, main), *_distrust(evaluations, rows_of, n_tasks, present, main))
-    return replace(found, table=replace(found.table, legend=tuple(filter(None, legend))))
+    note = _NOTE.format(level=LEVEL) if words else ""
+    return Table("Conclusion", heads, tuple(lines), note, tuple(filter(None, legend)))
 
 
 def unscored_main(evaluations: Sequence[Evaluation], present: Mapping[str, Metric]) -> str:
@@ -86,7 +85,8 @@ def _to_the_best(whole: Mapping[_Group, Sequence[Row]], metric: Metric) -> dict[
     words: dict[_Group, str] = {}
     pairs: list[Comparison] = []
     for setting in Setting:
-        columns = [_column(key, rows, metric) for key, rows in ranked.items() if key[0] == setting.value]
+        inside = {model: rows for (name, model), rows in ranked.items() if name == setting.value}
+        columns = [column_of(rows, metric, model, group=setting.value) for model, rows in inside.items()]
         best = _best(columns, metric)
         if best is not None and len(columns) > 1:
             words[setting.value, best] = "best"
@@ -95,19 +95,6 @@ def _to_the_best(whole: Mapping[_Group, Sequence[Row]], metric: Metric) -> dict[
         # The best is the first of a pair, and differences are second less first.
         words[pair.first.group, pair.second.name] = _difference(pair.difference, p)
     return words
-
-
-def _column(key: _Group, rows: Sequence[Row], metric: Metric) -> Column:
-    return Column(
-        context="",
-        group=key[0],
-        metric=metric.name,
-        name=key[1],
-        values={row.task_id: row.values.get(metric.name) for row in rows},
-        cluster_of={row.task_id: row.conversation_id for row in rows},
-        bounds=metric.bounds,
-        higher_is_better=metric.higher_is_better,
-    )
 
 
 def _best(columns: Sequence[Column], metric: Metric) -> str | None:
@@ -130,9 +117,9 @@ def _difference(found: Estimate, p: float | None) -> str:
     return f"{fixed(found.value)}, {'significant' if p <= LEVEL else 'not significant'} (p {p_text(p)})"
 
 
-def p_text(value: float) -> str:
-    """Return a p-value to three decimals."""
-    return "<0.001" if value < 0.001 else fixed(value)
+def p_text(value: float | None) -> str:
+    """Return a p-value to three decimals; a dash where none is."""
+    return "-" if value is None else "<0.001" if value < 0.001 else fixed(value)
 
 
 def _distrust(
@@ -199,12 +186,11 @@ def summary_section(evaluation: Evaluation, n_answered: int, n_tasks: int) -> Se
     main = [name for name in present if name not in _SUMMARY_BESIDE][:1]
     lacking = unscored_main([evaluation], present)
     names = [*main, *(name for name in _SUMMARY_BESIDE if name in present and not (lacking and name == "coverage"))]
-    cells = [slot(rows, name, present[name].bounds) for name in names]
-    line: list[Cell | Slot] = [rows[0].setting, evaluation.model, f"{n_answered} of {n_tasks}", *cells]
-    found = draft("Scores", ["setting", "system", "answered", *names], [line])
-    if lacking:
-        found = replace(found, table=replace(found.table, legend=(f"{unscored_sentence(evaluation, lacking)}.",)))
-    return Section(evaluation.kind[0], {}, tuple(fill([found])))
+    cells = (mean_of(rows, name, present[name].bounds) for name in names)
+    line: tuple[Cell, ...] = (rows[0].setting, evaluation.model, f"{n_answered} of {n_tasks}", *cells)
+    legend = (f"{unscored_sentence(evaluation, lacking)}.",) if lacking else ()
+    table = Table("Scores", ("setting", "system", "answered", *names), (line,), legend=legend)
+    return Section(evaluation.kind[0], {}, (table,))
 
 
 # Answers that cannot be answers, beside the scores that count them: a line in the conclusion and a table.

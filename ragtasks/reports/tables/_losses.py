@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from ragtasks.metrics import Metric
 from ragtasks.records import Answerability, IdkVerdict, Setting
-from ragtasks.reports.tables._scores import Draft, Slot, draft, is_baseline, turn_slices
+from ragtasks.reports.tables._scores import is_baseline, turn_slices
 from ragtasks.results import Evaluation, Row, gold_model, has_own_history
-from ragtasks.statistics import UNBOUNDED, cluster
-from ragtasks.tables import Cell, Value, fixed
+from ragtasks.statistics import UNBOUNDED, estimate_mean
+from ragtasks.tables import Cell, Table, Value, fixed
 
 ANSWERED = "answered what should be refused"
 """UNANSWERABLE, and the response does not wholly refuse."""
@@ -77,18 +77,18 @@ class _Split:
         """Return the tasks of a class."""
         return [item for item in self.losses if item.name == name]
 
-    def part(self, name: str | None = None) -> Slot:
-        """Return the place of what a class contributes to the mean loss: its losses, and 0 for every other task."""
+    def part(self, name: str | None = None) -> Value:
+        """Return what a class contributes to the mean loss: its losses, and 0 for every other task."""
         values = [item.loss if name in {None, item.name} else 0.0 for item in self.losses]
-        return Slot(cluster(values, [item.row.conversation_id for item in self.losses], self.bounds))
+        return estimate_mean(values, [item.row.conversation_id for item in self.losses], self.bounds).cell
 
 
-def loss_tables(evaluations: Sequence[Evaluation], metric: str, *, n_examples: int = 3) -> list[Draft]:
+def loss_tables(evaluations: Sequence[Evaluation], metric: str, *, n_examples: int = 3) -> list[Table]:
     """Return where the loss from `reference` to `full_rag` is: models side by side, then one table a model.
 
     A model without one of the two settings has no part in it; without any that has both, []. One model needs no table
     side by side. Of a metric of which less is better, the loss is what the value rose by; of one of which neither is
-    better there is none, and one table says so. The contributions wait for `fill`.
+    better there is none, and one table says so.
     """
     if n_examples < 0:
         raise ValueError(f"n_examples must be 0 or more, not {n_examples}")
@@ -100,7 +100,7 @@ def loss_tables(evaluations: Sequence[Evaluation], metric: str, *, n_examples: i
     splits = [split for split in (_split(item, metric, sign, bounds) for item in evaluations) if split.n_shared]
     if splits and higher_is_better is None:
         note = f"Nothing is lost by it: neither a higher nor a lower {metric} is better."
-        return [draft(f"Where the loss is: {metric}", _COLUMNS, [], note)]
+        return [Table(f"Where the loss is: {metric}", _COLUMNS, (), note)]
     together = [_side_by_side(splits, metric)] if len(splits) > 1 else []
     return [*together, *(_by_class(split, metric, n_examples) for split in splits)]
 
@@ -174,10 +174,10 @@ def _by_task(evaluation: Evaluation, setting: Setting) -> dict[str, Row]:
     return {row.task_id: row for row in evaluation.rows if row.setting == setting.value}
 
 
-def _side_by_side(splits: Sequence[_Split], metric: str) -> Draft:
+def _side_by_side(splits: Sequence[_Split], metric: str) -> Table:
     """Return the contributions of all models' classes."""
     names = [name for name in CLASSES if name not in _ONLY_WITH_TASKS or any(split.of(name) for split in splits)]
-    rows: list[tuple[Cell | Slot, ...]] = [(name, *(split.part(name) for split in splits)) for name in names]
+    rows: list[tuple[Cell, ...]] = [(name, *(split.part(name) for split in splits)) for name in names]
     rows.append(("all", *(split.part() for split in splits)))
     rows.append(("tasks", *(len(split.losses) for split in splits)))
     note = (
@@ -185,10 +185,10 @@ def _side_by_side(splits: Sequence[_Split], metric: str) -> Draft:
         "scored."
     )
     columns = ("class", *(split.model for split in splits))
-    return draft(f"Where the loss is: {metric}, all models", columns, rows, note)
+    return Table(f"Where the loss is: {metric}, all models", columns, tuple(rows), note)
 
 
-def _by_class(split: _Split, metric: str, n_examples: int) -> Draft:
+def _by_class(split: _Split, metric: str, n_examples: int) -> Table:
     n = len(split.losses)
     counts = f"Loss from reference to full_rag, on {n} of the {split.n_shared} tasks that both have"
     note = (
@@ -196,13 +196,13 @@ def _by_class(split: _Split, metric: str, n_examples: int) -> Draft:
         if n < split.n_shared
         else f"{counts}. {_LEGEND}"
     )
-    rows = list(_lines(split, n_examples)) if n else []
+    rows = tuple(_lines(split, n_examples)) if n else ()
     if not n:
         note = f"Not told apart: none of the {split.n_shared} tasks that both settings have has a value in both."
-    return draft(f"Where the loss is: {metric}, {split.model}", _COLUMNS, rows, note)
+    return Table(f"Where the loss is: {metric}, {split.model}", _COLUMNS, rows, note)
 
 
-def _lines(split: _Split, n_examples: int) -> Iterator[tuple[Cell | Slot, ...]]:
+def _lines(split: _Split, n_examples: int) -> Iterator[tuple[Cell, ...]]:
     for name in CLASSES:
         own = split.of(name)
         if own or name not in _ONLY_WITH_TASKS:
@@ -210,7 +210,7 @@ def _lines(split: _Split, n_examples: int) -> Iterator[tuple[Cell | Slot, ...]]:
     yield ("all", *_cells(split, split.losses, split.part()), "")
 
 
-def _cells(split: _Split, own: Sequence[_Loss], part: Slot) -> tuple[Cell | Slot, ...]:
+def _cells(split: _Split, own: Sequence[_Loss], part: Value) -> tuple[Cell, ...]:
     n, n_all = len(own), len(split.losses)
     mean = math.fsum(item.loss for item in own) / n if n else None
     n_shown = sum(item.row.n_found > 0 for item in own)
@@ -235,7 +235,7 @@ _RETRIEVED = (
 )
 
 
-def own_history_tables(evaluations: Sequence[Evaluation], metric: Metric, setting: str) -> Iterator[Draft]:
+def own_history_tables(evaluations: Sequence[Evaluation], metric: Metric, setting: str) -> Iterator[Table]:
     """Yield a table for each two evaluations of one model, with gold and own history, that share tasks of a setting."""
     for own in evaluations:
         for gold in evaluations:
@@ -250,23 +250,23 @@ def _pairs(gold: Evaluation, own: Evaluation, setting: str) -> list[tuple[Row, R
     return [(known[row.task_id], row) for row in own.rows if row.setting == setting and row.task_id in known]
 
 
-def _table(names: str, pairs: Sequence[tuple[Row, Row]], metric: Metric, setting: str) -> Draft:
-    rows: list[list[Cell | Slot]] = []
+def _table(names: str, pairs: Sequence[tuple[Row, Row]], metric: Metric, setting: str) -> Table:
+    rows: list[tuple[Cell, ...]] = []
     for part in turn_slices([own for _, own in pairs]):
         chosen = [pair for pair in pairs if part.holds(pair[1])]
-        rows.append([part.value or part.dimension, len(chosen), *_slots(chosen, metric)])
+        rows.append((part.value or part.dimension, len(chosen), *_means(chosen, metric)))
     note = _NOTE + (_RETRIEVED if setting == "full_rag" else "")
-    heads = ["turn", "n", "gold history", "own history", "difference"]
-    return draft(f"{metric.name} by gold and own history in setting {setting}: {names}", heads, rows, note)
+    heads = ("turn", "n", "gold history", "own history", "difference")
+    return Table(f"{metric.name} by gold and own history in setting {setting}: {names}", heads, tuple(rows), note)
 
 
-def _slots(pairs: Sequence[tuple[Row, Row]], metric: Metric) -> list[Slot]:
-    """Return the places of both means and of the difference; a task that one side did not score is in none."""
+def _means(pairs: Sequence[tuple[Row, Row]], metric: Metric) -> list[Value]:
+    """Return both means and the difference; a task that one side did not score is in none."""
     low, high = metric.bounds
     values = [_values(pair, metric.name) for pair in pairs]
     conversations = [own.conversation_id for _, own in pairs]
     sides = zip(zip(*values, strict=True), (metric.bounds, metric.bounds, (low - high, high - low)), strict=True)
-    return [Slot(cluster(list(column), conversations, bounds)) for column, bounds in sides]
+    return [estimate_mean(column, conversations, bounds).cell for column, bounds in sides]
 
 
 def _values(pair: tuple[Row, Row], metric: str) -> tuple[float | None, float | None, float | None]:

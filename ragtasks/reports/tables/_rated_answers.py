@@ -13,9 +13,9 @@ from ragtasks.benchmarks.mtrag import HUMAN_EVALUATION_FILE, PUBLISHED_METRICS, 
 from ragtasks.metrics import LEFT_OUT
 from ragtasks.records import Answerability, IdkVerdict, Setting
 from ragtasks.reports.calibration import ALL, HUMAN, PAPER_TABLE_6, Consolidation, consolidated
-from ragtasks.reports.tables._scores import Draft, Slot, draft, slot
+from ragtasks.reports.tables._scores import mean_of
 from ragtasks.results import Evaluation, Kind, Row
-from ragtasks.tables import Cell
+from ragtasks.tables import Cell, Table
 
 RATED_KIND: Kind = ("mtrag (human evaluation)", "as published", "the paper's judge; judges: the paper's")
 """What the file's scores rest on. Nothing in them was scored by us, so they share a table with no others."""
@@ -53,15 +53,15 @@ def rated_evaluations(answers: Sequence[RatedResponse], source: Path = Path(HUMA
     ]
 
 
-def rated_table(evaluations: Sequence[Evaluation]) -> Draft:
+def rated_table(evaluations: Sequence[Evaluation]) -> Table:
     """Return the paper's Table 6: ours, then the paper's row where it has one."""
-    return draft("Table 6: people and metrics", ("model", "by", "n", *_COLUMNS), list(_lines(evaluations)), _NOTE)
+    return Table("Table 6: people and metrics", ("model", "by", "n", *_COLUMNS), tuple(_lines(evaluations)), _NOTE)
 
 
-def _lines(evaluations: Sequence[Evaluation]) -> Iterator[tuple[Cell | Slot, ...]]:
+def _lines(evaluations: Sequence[Evaluation]) -> Iterator[tuple[Cell, ...]]:
     for evaluation in evaluations:
         rows = [row for row in evaluation.rows if row.answerability == Answerability.ANSWERABLE.value]
-        yield (evaluation.model, "ours", len(rows), *(slot(rows, name, _BOUNDS[name]) for name in _COLUMNS))
+        yield (evaluation.model, "ours", len(rows), *(mean_of(rows, name, _BOUNDS[name]) for name in _COLUMNS))
         if paper := PAPER_TABLE_6.get(evaluation.model):
             shown = (f"{paper[name]:.{2 if name in PUBLISHED_METRICS else 1}f}" for name in _COLUMNS)
             yield (evaluation.model, "paper", "", *shown)

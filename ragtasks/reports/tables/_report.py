@@ -21,21 +21,18 @@ from ragtasks.reports.tables._rated_answers import RATED_KIND, rated_table
 from ragtasks.reports.tables._scores import (
     ALL,
     EMPTY,
-    Draft,
     Slice,
-    Slot,
     as_zero_table,
-    draft,
     empty_note,
     error_table,
-    fill,
     is_baseline,
+    mean_of,
     missing_baselines,
     missing_from,
     offered_tasks,
     slices_of,
-    slot,
     with_baselines,
+    without_intervals,
 )
 from ragtasks.results import Evaluation, Row, comparable_evaluations, request_differences, scored_on, shortened_prompts
 from ragtasks.statistics import MIN_CLUSTERS
@@ -90,7 +87,7 @@ def overview_sections(evaluations: Sequence[Evaluation]) -> list[Section]:
 def _overview_section(given: Sequence[Evaluation]) -> Section:
     present = _present(given)
     note = empty_note(present.values()) if _has_empty(given) else ""
-    (table,) = fill([_overview_table(given, present, None, "By setting", note)])
+    table = _overview_table(given, present, None, "By setting", note)
     provenance = {**scored_on(given[0]), **request_differences(given)}
     return Section(given[0].kind[0], provenance, (table, *as_zero_table(table, list(present.values()))))
 
@@ -100,30 +97,29 @@ def _section(given: Sequence[Evaluation], options: ReportOptions) -> Section:
     present = _present(given)
     metrics = [name for name in options.metrics if name in present] or list(present)[:1]
     settings = [name for name in _SETTINGS if any(row.setting == name for item in given for row in item.rows)]
-    drafts = [*_overview(everyone, present), *([rated_table(given)] if given[0].kind == RATED_KIND else [])]
+    overview = [*_overview(everyone, present), *([rated_table(given)] if given[0].kind == RATED_KIND else [])]
     by_dimension = [_by_dimension(everyone, setting, present[name]) for name in metrics for setting in settings]
     histories = [
         table for name in metrics for setting in settings for table in own_history_tables(given, present[name], setting)
     ]
     losses = [table for name in metrics for table in loss_tables(given, name, n_examples=options.n_examples)]
-    opening = [conclusion(given, present, metrics[0])] if metrics else []
-    filled = fill([*drafts, *histories, *losses, *by_dimension, *opening], intervals=options.intervals)
-    n_others = len(filled) - len(opening)
-    overview, others, concluded = filled[: len(drafts)], filled[len(drafts) : n_others], filled[n_others:]
-    errors = error_table(everyone, metrics)
-    as_zero = as_zero_table(overview[0], list(present.values()))
-    tables = (
+    errors = error_table(everyone, [present[name] for name in metrics])
+    tables = [
         *overview,
-        *as_zero,
+        *as_zero_table(overview[0], list(present.values())),
         *plausibility_table(given),
         *_ranking(overview),
         *judge_tables(given),
-        *others,
+        *histories,
+        *losses,
+        *by_dimension,
         errors,
-        *added_tables(options.tables, given),
-    )
+    ]
+    opening = conclusion(given, present, metrics[0]) if metrics else None
+    if not options.intervals:
+        tables, opening = list(map(without_intervals, tables)), opening and without_intervals(opening)
     provenance = {**scored_on(given[0]), **request_differences(given), **_notes(given, options)}
-    return Section(given[0].kind[0], provenance, tables, concluded[0] if concluded else None)
+    return Section(given[0].kind[0], provenance, (*tables, *added_tables(options.tables, given)), opening)
 
 
 def _present(evaluations: Sequence[Evaluation]) -> dict[str, Metric]:
@@ -148,7 +144,7 @@ def _notes(evaluations: Sequence[Evaluation], options: ReportOptions) -> Mapping
     return {**cut, **(profiles if has_profiles else {}), "95 % intervals": intervals}
 
 
-def _overview(evaluations: Sequence[Evaluation], present: Mapping[str, Metric]) -> Iterator[Draft]:
+def _overview(evaluations: Sequence[Evaluation], present: Mapping[str, Metric]) -> Iterator[Table]:
     """Yield the settings side by side, on all their tasks and on those that all of them share (paper, Table 5)."""
     notes = [missing_baselines(evaluations), empty_note(present.values()) if _has_empty(evaluations) else ""]
     yield _overview_table(evaluations, present, None, "By setting", " ".join(filter(None, notes)))
@@ -174,23 +170,23 @@ def _common_tasks(evaluations: Sequence[Evaluation]) -> frozenset[str] | None:
 
 def _overview_table(
     evaluations: Sequence[Evaluation], present: Mapping[str, Metric], only: frozenset[str] | None, title: str, note: str
-) -> Draft:
+) -> Table:
     names = [name for name in _OVERVIEW if name in present] if "rb_alg" in evaluations[0].rows[0].values else []
     columns = names or list(present)[:_MOST_OVERVIEW]
     if _has_empty(evaluations) and EMPTY not in columns:
         columns.append(EMPTY)
     offered = offered_tasks(evaluations)
-    rows: list[list[Cell | Slot]] = []
+    rows: list[tuple[Cell, ...]] = []
     for setting in _SETTINGS:
-        partial: list[list[Cell | Slot]] = []
+        partial: list[tuple[Cell, ...]] = []
         for evaluation in evaluations:
             chosen = [r for r in evaluation.rows if r.setting == setting and (only is None or r.task_id in only)]
             if chosen:
                 n_tasks = missing_from(chosen, offered.get((evaluation.model, setting)) if only is None else len(only))
-                scores = [slot(chosen, name, present[name].bounds, n_tasks=n_tasks) for name in columns]
-                (rows if n_tasks is None else partial).append([setting, evaluation.model, len(chosen), *scores])
+                scores = [mean_of(chosen, name, present[name].bounds, n_tasks=n_tasks) for name in columns]
+                (rows if n_tasks is None else partial).append((setting, evaluation.model, len(chosen), *scores))
         rows += partial
-    return draft(title, ["setting", "model", "n", *columns], rows, note)
+    return Table(title, ("setting", "model", "n", *columns), tuple(rows), note)
 
 
 def _ranking(overview: Sequence[Table]) -> Iterator[Table]:
@@ -214,34 +210,34 @@ def _harmonic_mean(means: Mapping[str, Value]) -> Value:
     return Value(value, n_scored, n, n_tasks=means[RANKED_BY[0]].n_tasks)
 
 
-def _by_dimension(evaluations: Sequence[Evaluation], setting: str, metric: Metric) -> Draft:
+def _by_dimension(evaluations: Sequence[Evaluation], setting: str, metric: Metric) -> Table:
     """Return one metric by every dimension: models side by side."""
     rows_of = [(item, [row for row in item.rows if row.setting == setting]) for item in evaluations]
     offered = offered_tasks(evaluations)
     missing = {item.model: missing_from(rows, offered.get((item.model, setting))) for item, rows in rows_of}
     having = [(item, rows) for item, rows in rows_of if rows and _has_column(item, rows, metric.name)]
     chosen = sorted(having, key=lambda pair: missing[pair[0].model] is not None)
-    lines: list[list[Cell | Slot]] = []
+    lines: list[tuple[Cell, ...]] = []
     splits = False
     for part in slices_of([row for _, rows in chosen for row in rows]):
         parts = [[row for row in rows if part.holds(row)] for _, rows in chosen]
         splits = splits or part.dimension == "passages"
         n = len({row.task_id for rows in parts for row in rows})
         scores = [
-            _part_slot(rows, metric, n, missing[item.model], part)
+            _part_mean(rows, metric, n, missing[item.model], part)
             for (item, _), rows in zip(chosen, parts, strict=True)
         ]
-        lines.append([part.dimension, part.value, n, *scores])
-    heads = ["dimension", "value", "n", *(item.model for item, _ in chosen)]
+        lines.append((part.dimension, part.value, n, *scores))
+    heads = ("dimension", "value", "n", *(item.model for item, _ in chosen))
     note = f"{metric.description[:1].upper()}{metric.description[1:]}." + (f" {_LEAK}" if splits else "")
-    return draft(f"{metric.name} in setting {setting}", heads, lines, note)
+    return Table(f"{metric.name} in setting {setting}", heads, tuple(lines), note)
 
 
-def _part_slot(rows: Sequence[Row], metric: Metric, n: int, n_tasks: int | None, part: Slice) -> Slot:
-    """Return the place of a mean over one part of the tasks, of which all models together have `n`."""
+def _part_mean(rows: Sequence[Row], metric: Metric, n: int, n_tasks: int | None, part: Slice) -> Value:
+    """Return the mean over one part of the tasks, of which all models together have `n`."""
     if n_tasks is not None and part.dimension == ALL:
-        return slot(rows, metric.name, metric.bounds, n_tasks=n_tasks)
-    return slot(rows, metric.name, metric.bounds, n_absent=n - len(rows))
+        return mean_of(rows, metric.name, metric.bounds, n_tasks=n_tasks)
+    return mean_of(rows, metric.name, metric.bounds, n_absent=n - len(rows))
 
 
 def _has_column(evaluation: Evaluation, rows: Sequence[Row], metric: str) -> bool:

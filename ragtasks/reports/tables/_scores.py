@@ -1,8 +1,4 @@
-"""Means over rows, computed for all tables of a report at once: intervals share their resamples.
-
-While a table is put together a cell holds a `Slot`, the values that its mean is over. `fill` turns every slot of every
-table into a `Value` in one pass.
-"""
+"""Means over rows, slices of them, and what stands beside them: standard errors, missing tasks, baselines."""
 
 from __future__ import annotations
 
@@ -13,79 +9,57 @@ from ragtasks.files import CLOSED_BOOK, OFFICIAL
 from ragtasks.metrics import JudgedRun, Metric, RetrievalMetric
 from ragtasks.records import Setting
 from ragtasks.results import Evaluation, Row, gold_model, value_at
-from ragtasks.statistics import UNBOUNDED, Clustered, Estimate, cluster, estimate_means
-from ragtasks.tables import Cell, Section, Table, Value, notes_once
+from ragtasks.statistics import UNBOUNDED, Column, Mean, estimate_mean, mean_columns
+from ragtasks.tables import Cell, Section, Table, Value, notes_table
 
 EMPTY = "empty"
 """The metric that is the share of responses without text."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Slot:
-    """A cell that waits for its score."""
-
-    column: Clustered
-    """The scored values, summed by conversation."""
-    n_tasks: int | None = None
-    """Tasks that the setting has, where fewer were evaluated."""
-
-
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """A table whose scores are not computed yet."""
-
-    table: Table
-    """Title, heads and note; its rows are empty."""
-    rows: tuple[tuple[Cell | Slot, ...], ...]
-    """Cells, one a column."""
-
-
-def draft(title: str, columns: Sequence[str], rows: Sequence[Sequence[Cell | Slot]], note: str = "") -> Draft:
-    """Return a table that waits for its scores."""
-    return Draft(Table(title, tuple(columns), (), note), tuple(tuple(row) for row in rows))
-
-
-def slot(
+def mean_of(
     rows: Sequence[Row],
     metric: str,
     bounds: tuple[float, float] = UNBOUNDED,
     *,
     n_absent: int = 0,
     n_tasks: int | None = None,
-) -> Slot:
-    """Return the place of a metric's mean over some rows; no interval reaches beyond the bounds of its values."""
+) -> Value:
+    """Return a metric's mean over some rows; no interval reaches beyond the bounds of its values."""
     values = [row.values.get(metric) for row in rows] + [None] * n_absent
-    return Slot(cluster(values, [row.conversation_id for row in rows] + [""] * n_absent, bounds), n_tasks)
+    found = estimate_mean(values, [row.conversation_id for row in rows] + [""] * n_absent, bounds)
+    return replace(found.cell, n_tasks=n_tasks)
+
+
+def column_of(
+    rows: Sequence[Row], metric: Metric, name: str, *, group: str = "", context: str = "", n_offered: int | None = None
+) -> Column:
+    """Return a metric's values by task, with their conversations as clusters."""
+    return Column(
+        context=context,
+        group=group,
+        metric=metric.name,
+        name=name,
+        values={row.task_id: row.values.get(metric.name) for row in rows},
+        cluster_of={row.task_id: row.conversation_id for row in rows},
+        bounds=metric.bounds,
+        higher_is_better=metric.higher_is_better,
+        n_offered=n_offered,
+    )
+
+
+def without_intervals(table: Table) -> Table:
+    """Return a table whose scores are means alone."""
+    rows = (
+        tuple(replace(cell, low=None, high=None) if isinstance(cell, Value) else cell for cell in row)
+        for row in table.rows
+    )
+    return replace(table, rows=tuple(rows))
 
 
 def empty_note(metrics: Iterable[Metric]) -> str:
     """Return what a reader must know where some responses are empty; `EMPTY` is among the metrics."""
     described = {metric.name: metric.description for metric in metrics}
     return f"Some responses are empty; `{EMPTY}`: {described[EMPTY]}."
-
-
-def fill(drafts: Sequence[Draft], *, intervals: bool = True) -> list[Table]:
-    """Return the tables with their scores."""
-    slots = [cell for item in drafts for row in item.rows for cell in row if isinstance(cell, Slot)]
-    columns = [item.column for item in slots]
-    values = map(_score, estimate_means(columns)) if intervals else map(_mean, columns)
-    found = (replace(value, n_tasks=item.n_tasks) for value, item in zip(values, slots, strict=True))
-    return [
-        replace(
-            item.table,
-            rows=tuple(tuple(next(found) if isinstance(cell, Slot) else cell for cell in row) for row in item.rows),
-        )
-        for item in drafts
-    ]
-
-
-def _score(estimate: Estimate) -> Value:
-    n_scored = estimate.n_values
-    return Value(estimate.value, n_scored, n_scored + estimate.n_unscored, estimate.low, estimate.high)
-
-
-def _mean(column: Clustered) -> Value:
-    return Value(column.mean, column.n_values, column.n_values + column.n_unscored)
 
 
 # Parts of the tasks: one value of one dimension each, as in the MTRAG paper's Table 16 and Figures 3, 9 and 10.
@@ -203,38 +177,40 @@ def as_zero_table(overview: Table, metrics: Sequence[Metric]) -> list[Table]:
 
 # The two standard errors of a mean side by side: over conversations, and by the harness's own formula.
 
-_COLUMNS = ("setting", "model", "metric", "mean", "stderr", "harness stderr", "conversations", "no interval because")
+_ERROR_COLUMNS = ("metric", "mean", "stderr", "harness stderr", "n", "conversations", "no interval because")
 _UNCERTAINTY_NOTE = (
-    "stderr: over conversations. harness stderr: by the formula of lm_eval, which takes tasks for independent: too "
-    "small where the tasks of one conversation are alike."
+    "stderr: over conversations. harness stderr: by the formula of lm_eval, which takes {items} for independent: too "
+    "small where the {items} of one conversation are alike."
 )
 
 
-def error_table(evaluations: Sequence[Evaluation], metrics: Sequence[str]) -> Table:
+def error_table(evaluations: Sequence[Evaluation], metrics: Sequence[Metric]) -> Table:
     """Return setting, model and metric by mean and standard errors; what has no value is left out."""
-    places = []
     columns = []
-    missing = []
     offered = offered_tasks(evaluations)
     for setting in Setting:
         for evaluation in evaluations:
             rows = [row for row in evaluation.rows if row.setting == setting.value]
-            for metric in metrics:
-                if any(row.values.get(metric) is not None for row in rows):
-                    places.append((setting.value, evaluation.model, metric))
-                    values = [row.values.get(metric) for row in rows]
-                    missing.append(missing_from(rows, offered.get((evaluation.model, setting.value))))
-                    columns.append(cluster(values, [row.conversation_id for row in rows]))
-    known = zip(places, estimate_means(columns), missing, strict=True)
-    lines = [(*place, *_cells(found, n_tasks)) for place, found, n_tasks in known]
-    return Table("Standard errors", _COLUMNS, tuple(lines), _UNCERTAINTY_NOTE)
+            n_offered = offered.get((evaluation.model, setting.value))
+            columns += [
+                column_of(rows, metric, evaluation.model, group=setting.value, n_offered=missing_from(rows, n_offered))
+                for metric in metrics
+                if any(row.values.get(metric.name) is not None for row in rows)
+            ]
+    return means_table("Standard errors", mean_columns(columns), "setting", "model", "tasks")
 
 
-def _cells(found: Estimate, n_tasks: int | None) -> tuple[Value, Value, Value, int, str]:
+def means_table(title: str, means: Sequence[Mean], group: str, name: str, items: str) -> Table:
+    """Return columns of scores, a row each: the mean with its interval, or why there is none, and standard errors."""
+    rows = tuple(_error_cells(mean) for mean in means)
+    return Table(title, (group, name, *_ERROR_COLUMNS), rows, _UNCERTAINTY_NOTE.format(items=items))
+
+
+def _error_cells(mean: Mean) -> tuple[Cell, ...]:
+    column, found = mean.column, mean.estimate
     n = found.n_values
-    mean = Value(found.value, n, n + found.n_unscored, n_tasks=n_tasks)
-    over_conversations, harness = (Value(value, n, n) for value in (found.standard_error, found.independent_error))
-    return mean, over_conversations, harness, found.n_clusters, found.reason
+    errors = (Value(error, n, n) for error in (found.standard_error, found.independent_error))
+    return (column.group, column.name, column.metric_text, mean.cell, *errors, n, found.n_clusters, found.reason)
 
 
 # Null baselines: what a score is worth that a system without any skill would reach.
@@ -345,8 +321,7 @@ def missing_baselines(evaluations: Sequence[Evaluation]) -> str:
 
 def ranking_section(title: str, runs: Sequence[JudgedRun], metrics: Sequence[RetrievalMetric]) -> Section:
     """Return what must be known before the scores, the means over all queries, and by domain where there are some."""
-    notes = notes_once(((run.name, f"{note}.") for run in runs for note in run.notes), len(runs))
-    before = [Table("Before the scores", (), (), legend=notes)] if notes else []
+    before = notes_table(((run.name, f"{note}.") for run in runs for note in run.notes), len(runs))
     columns = ("run", "n", *(metric.title for metric in metrics))
     tables = [*before, Table("All queries", columns, tuple((one.name, *_rankings_cells(one, metrics)) for one in runs))]
     domains = dict.fromkeys(domain for run in runs for domain in run.domain_of.values())

@@ -24,6 +24,7 @@ from ragtasks.cli import main
 from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError
 from ragtasks.files import Ranked, in_rank_order
 from ragtasks.records import Answerability, Contexts, Passage, Qrel, Role, Setting
+from ragtasks.tables import Format, render
 
 SAMPLE = benchmark_folder("custom", "sample", Path())
 IN_A_FOLDER = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -610,7 +611,7 @@ def test_the_command_ends_with_status_1_where_there_is_a_problem(
 
 def test_a_run_is_not_judged_with_the_questions_of_another_folder(tmp_path: Path) -> None:
     pytest.importorskip("tantivy", reason="the retriever needs tantivy (extra: retrieval)")
-    from retrieval_cache import Place, evaluate_runs, render_report, retrieve
+    from retrieval_cache import Place, evaluate_runs, retrieve
 
     places = {
         name: Place("custom", str(files.write(tmp_path / name)), tmp_path, tmp_path / "store")
@@ -618,6 +619,6 @@ def test_a_run_is_not_judged_with_the_questions_of_another_folder(tmp_path: Path
     }
     stored = retrieve(places["first"], "bm25", "rewrite", name="mine", depth=5)
     assert sorted(path.name for path in stored.folder.glob("*.trec")) == ["a.trec", "b.trec"]
-    assert "| mine" in render_report(evaluate_runs(places["first"], ["mine"]))
+    assert "| mine" in render([evaluate_runs(places["first"], ["mine"])], Format.MARKDOWN)
     with pytest.raises(CacheError, match=r"'mine' was made for other data \(custom: first\) than custom: second"):
         evaluate_runs(places["second"], ["mine"])

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from ragtasks.harness.run import WORD
-from ragtasks.reports.rendering import Format, render
 from ragtasks.reports.tables import report_sections
 from ragtasks.results import read_evaluations
+from ragtasks.tables import Format, render
 from tests.clients._server import Action, ChatServer, chat_server, completion
 from tests.harness._endpoint import Endpoint
 from tests.harness.conftest import CHATML, CommandResult

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
+import json
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +17,10 @@ from typer.testing import CliRunner
 
 from ragtasks.cli import app
 from ragtasks.errors import ConfigurationError
-from ragtasks.reports.comparison import compare_evaluations, comparisons_csv, render_comparisons
+from ragtasks.reports.comparison import compare_evaluations, comparison_sections, comparisons_csv
 from ragtasks.results import Evaluation, Kind, Row, read_evaluations
+from ragtasks.statistics import Comparisons
+from ragtasks.tables import Format, render
 from tests._evaluations import LIMIT, results_file
 
 KIND: Kind = ("mtrag", "minilm", "rules")
@@ -47,6 +51,10 @@ def facts_added(given: Evaluation, **facts: Any) -> Evaluation:
 def pairs(*evaluations: Evaluation, **options: Any) -> list[tuple[str, str, str, str]]:
     found = compare_evaluations(evaluations, **options)
     return [(p.first.group, p.first.metric, p.first.name, p.second.name) for p in found.pairs]
+
+
+def text_of(found: Comparisons) -> str:
+    return render(comparison_sections(found, group="setting", name="model", items="tasks"), Format.MARKDOWN)
 
 
 def cells(text: str, *first: str) -> list[list[str]]:
@@ -81,7 +89,7 @@ def test_other_kinds_are_never_compared(kind: Kind) -> None:
         compare_evaluations([evaluation("a"), strange])
     found = compare_evaluations([evaluation("a"), evaluation("b"), strange])
     assert [(pair.first.name, pair.second.name) for pair in found.pairs] == [("a", "b")]
-    text = render_comparisons(found, group="setting", name="model", items="tasks")
+    text = text_of(found)
     assert "Nothing else was scored alike: not compared." in text
     assert len(cells(text, "reference", "strange")) == 1
 
@@ -92,7 +100,7 @@ def test_other_versions_of_the_files_are_never_compared() -> None:
         compare_evaluations([one, two])
     found = compare_evaluations([one, two, facts_added(evaluation("b"), revision="v2")])
     assert [(pair.first.name, pair.second.name) for pair in found.pairs] == [("v2", "b")]
-    text = render_comparisons(found, group="setting", name="model", items="tasks")
+    text = text_of(found)
     headings = [line.partition("; metrics")[0] for line in text.splitlines() if line.startswith("# ")]
     assert headings == ["# mtrag; data revision: v1", "# mtrag; data revision: v2"]
 
@@ -102,7 +110,7 @@ def test_what_was_asked_otherwise_is_compared_and_said() -> None:
     said = "max_words: 150 for a, b, but 50 for a #2"
     found = compare_evaluations([usual, changed, facts_added(evaluation("b"), configuration={"max_words": 150})])
     assert [(p.first.name, p.second.name) for p in found.pairs] == [("a", "a #2"), ("a", "b"), ("a #2", "b")]
-    assert render_comparisons(found, group="setting", name="model", items="tasks").splitlines()[0].endswith(said)
+    assert text_of(found).splitlines()[0].endswith(said)
     assert all(line["context"].endswith(said) for line in csv.DictReader(io.StringIO(comparisons_csv(found))))
 
 
@@ -129,26 +137,32 @@ def test_problems_are_answered() -> None:
 def test_the_tables_say_what_they_cover_and_what_the_naive_error_is() -> None:
     found = rows("b")
     unscored = tuple(replace(row, values={"rb_alg": None}) for row in found[:3])
-    text = render_comparisons(
-        compare_evaluations([evaluation("a|x"), evaluation("b", unscored + found[3:])]),
-        group="setting",
-        name="model",
-        items="tasks",
-    )
-    ((*_, errors, naive, n, conversations, left_out),) = cells(text, "reference", "b")
-    assert (n, conversations, left_out) == ("57", "19", "3")
+    text = text_of(compare_evaluations([evaluation("a|x"), evaluation("b", unscored + found[3:])]))
+    ((*_, mean, errors, naive, n, conversations, reason),) = cells(text, "reference", "b")
+    assert (n, conversations, reason) == ("57", "19", "")
+    assert mean.endswith("] (57/60)")
     assert errors != naive
     (pair,) = cells(text, "reference", "rb_alg", r"a\|x", "b")
-    assert pair[-4:] == ["57", "19", "3", "0"]
-    assert " to +" in pair[7]
+    assert pair[-4:] == ["57", "19", "0", ""]
+    assert re.fullmatch(r"[+-]\S+ \[-\S+, \+\S+\] \(57/60\)", pair[6])
     assert "corrected for the 1 comparisons" in text
     assert "takes tasks for" in text
 
 
+def test_a_comparison_has_every_form_of_a_table(evaluations: Path) -> None:
+    (section,) = json.loads(command(str(evaluations), "--metric", "rouge_l", "--format", "json"))
+    means, differences, notes = section["tables"]
+    assert [row["model"] for row in means["rows"]] == ["ragtasks-oracle", "ragtasks-refuse"] * 3
+    gap = differences["rows"][0]["difference"]
+    assert gap["value"] == pytest.approx(means["rows"][1]["mean"]["value"] - means["rows"][0]["mean"]["value"])
+    assert "two-sided" in notes["note"]
+    assert command(str(evaluations), "--metric", "rouge_l", "--format", "latex").count(r"\begin{tabular}") == 2
+
+
 def test_a_missing_interval_gives_its_reason() -> None:
     found = compare_evaluations([evaluation(name, rows(name, n=9)) for name in "ab"])
-    text = render_comparisons(found, group="setting", name="model", items="tasks")
-    assert text.count("- (fewer than 10 conversations)") == 3
+    text = text_of(found)
+    assert text.count("fewer than 10 conversations") == 3
 
 
 def test_csv_holds_the_scores_in_full() -> None:

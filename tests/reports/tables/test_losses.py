@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ragtasks.reports.tables import ANSWERED, CLASSES, MISSED, NO_LOSS, NOT_USED, REFUSED, failure_kind
 from ragtasks.reports.tables._losses import NO_IDK, OTHER, loss_sentence, loss_tables
-from ragtasks.reports.tables._scores import fill
+from ragtasks.reports.tables._scores import without_intervals
 from ragtasks.results import Evaluation, Row, read_evaluations
 from ragtasks.statistics import MIN_CLUSTERS, cluster, estimate_means
 from ragtasks.tables import Cell, Table, Value
@@ -55,7 +55,7 @@ def pair(task_id: str, before: float | None, after: float | None, **changes: Any
 
 def tables(evaluations: Sequence[Evaluation], metric: str = METRIC, *, n_examples: int = 3) -> list[Table]:
     """Return the tables with their scores, without intervals."""
-    return fill(loss_tables(evaluations, metric, n_examples=n_examples), intervals=False)
+    return [without_intervals(table) for table in loss_tables(evaluations, metric, n_examples=n_examples)]
 
 
 def number(cell: Cell) -> float | None:
@@ -218,7 +218,7 @@ def test_contributions_have_the_intervals_of_a_mean_over_all_tasks() -> None:
     for (n, turn), loss in losses.items():
         changes = {"conversation_id": f"c{n}", "idk": "yes" if turn == 2 and n % 2 else "no"}
         rows += pair(f"{n} {turn}", 0.75, 0.75 - loss, **changes)
-    together, single, _ = fill(loss_tables([evaluation(rows, "one"), evaluation(rows, "other")], METRIC))
+    together, single, _ = loss_tables([evaluation(rows, "one"), evaluation(rows, "other")], METRIC)
     conversations = [f"c{n}" for n, _ in losses]
     parts = {
         "all": list(losses.values()),
@@ -237,7 +237,7 @@ def test_contributions_have_the_intervals_of_a_mean_over_all_tasks() -> None:
 def test_too_few_conversations_have_contributions_without_intervals() -> None:
     for n, has_interval in ((MIN_CLUSTERS - 1, False), (MIN_CLUSTERS, True)):
         rows = [part for number in range(n) for part in pair(str(number), 1.0, number / 20, n_found=0)]
-        (table,) = fill(loss_tables([evaluation(rows)], METRIC))
+        (table,) = loss_tables([evaluation(rows)], METRIC)
         for name in (MISSED, "all"):
             cell = line(table, name)[3]
             assert isinstance(cell, Value)

@@ -14,7 +14,6 @@ from ragtasks.records import Answerability, Message, Response, Role, Task
 from ragtasks.reports.calibration import HUMAN, PAPER_TABLE_6
 from ragtasks.reports.tables import ReportOptions, rated_evaluations, report_sections
 from ragtasks.reports.tables._rated_answers import RATED_KIND, rated_table
-from ragtasks.reports.tables._scores import fill
 from ragtasks.results import Evaluation
 from ragtasks.tables import Section, Table, Value
 
@@ -134,7 +133,7 @@ def test_what_no_rater_rated_in_full_is_unscored() -> None:
 
 def test_only_answerable_answers_are_in_the_table_and_unknown_models_have_no_papers_row() -> None:
     answers = [rated(Answerability.ANSWERABLE, "new"), rated(Answerability.PARTIAL, "new", turn=2)]
-    (table,) = fill([rated_table(rated_evaluations(answers))], intervals=False)
+    table = rated_table(rated_evaluations(answers))
     assert table.rows[0][:3] == ("new", "ours", 1)
     assert len(table.rows) == 1
 

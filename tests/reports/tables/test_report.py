@@ -12,11 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtasks.errors import ConfigurationError
-from ragtasks.reports.rendering import Format, render
 from ragtasks.reports.tables import ReportOptions, report_sections
 from ragtasks.results import Evaluation, Kind, read_evaluations
 from ragtasks.statistics import cluster, estimate_means
-from ragtasks.tables import Cell, Section, Table, Value
+from ragtasks.tables import Cell, Format, Section, Table, Value, render
 from tests._evaluations import LIMIT
 from tests.reports._rows import KIND, evaluation, row
 

@@ -10,7 +10,10 @@ import pytest
 
 from ragtasks.reports.tables._scores import error_table
 from ragtasks.results import Evaluation, Row
+from ragtasks.suites import suite_named
 from ragtasks.tables import Value
+
+RL_F, RB_ALG = (next(item for item in suite_named("mtrag").metrics if item.name == name) for name in ("rl_f", "rb_alg"))
 
 
 def row(conversation: str, turn: int, value: float | None, setting: str = "reference") -> Row:
@@ -41,9 +44,9 @@ def test_tasks_of_one_conversation_that_are_alike_count_once() -> None:
     # Twelve conversations of three equal tasks: the harness sees 36 independent values, there are twelve.
     means = [number / 11 for number in range(12)]
     rows = [row(f"c{number}", turn, mean) for number, mean in enumerate(means) for turn in (1, 2, 3)]
-    (line,) = error_table([evaluation(*rows)], ["rb_alg"]).rows
-    setting, model, metric, mean, clustered, harness, n_conversations, reason = line
-    assert (setting, model, metric, n_conversations, reason) == ("reference", "m", "rb_alg", 12, "")
+    (line,) = error_table([evaluation(*rows)], [RB_ALG]).rows
+    setting, model, metric, mean, clustered, harness, n, n_conversations, reason = line
+    assert (setting, model, metric, n, n_conversations, reason) == ("reference", "m", "rb_alg", 36, 12, "")
     assert isinstance(mean, Value)
     assert isinstance(clustered, Value)
     assert isinstance(harness, Value)
@@ -54,7 +57,7 @@ def test_tasks_of_one_conversation_that_are_alike_count_once() -> None:
 
 
 def test_the_mean_says_what_it_covers_and_the_note_claims_no_more_than_a_formula() -> None:
-    table = error_table([evaluation(row("a", 1, 0.5), row("b", 1, None))], ["rb_alg"])
+    table = error_table([evaluation(row("a", 1, 0.5), row("b", 1, None))], [RB_ALG])
     assert table.rows[0][3] == Value(0.5, 1, 2)
     assert "by the formula of lm_eval" in table.note
     assert "prints" not in table.note  # a group's standard error is pooled over its domains there
@@ -62,7 +65,7 @@ def test_the_mean_says_what_it_covers_and_the_note_claims_no_more_than_a_formula
 
 def test_what_has_no_value_has_no_line_and_settings_are_in_order() -> None:
     rows = (row("a", 1, 0.5, "full_rag"), row("a", 1, 0.5), row("b", 1, None))
-    table = error_table([evaluation(*rows), evaluation(row("a", 1, None), model="unscored")], ["rl_f", "rb_alg"])
+    table = error_table([evaluation(*rows), evaluation(row("a", 1, None), model="unscored")], [RL_F, RB_ALG])
     assert [line[:3] for line in table.rows] == [("reference", "m", "rb_alg"), ("full_rag", "m", "rb_alg")]
     assert [line[-1] for line in table.rows] == ["fewer than 10 conversations"] * 2
-    assert error_table([], ["rb_alg"]).rows == ()
+    assert error_table([], [RB_ALG]).rows == ()

@@ -11,13 +11,12 @@ from typer.testing import CliRunner
 from ragtasks.benchmarks import benchmark_folder, open_benchmark
 from ragtasks.cli import app
 from ragtasks.records import Answerability, Setting, Task
-from ragtasks.reports.comparison import compare_evaluations, render_comparisons
+from ragtasks.reports.comparison import compare_evaluations, comparison_sections
 from ragtasks.reports.history import read_history, render_entries, render_list
 from ragtasks.reports.leaderboard import leaderboard_tables
-from ragtasks.reports.rendering import Format, render
 from ragtasks.reports.tables import report_sections
 from ragtasks.results import read_evaluations
-from ragtasks.tables import Value
+from ragtasks.tables import Format, Value, render
 from tests.conftest import REAL_DATA
 
 MTRAG_UN = REAL_DATA / "mt-rag-benchmark"
@@ -99,7 +98,9 @@ def test_leaving_out_what_is_unanswerable_leads_nowhere(
         (f"{n_left} of {n} tasks", None),
     ]
     compared = compare_evaluations(evaluations, metrics=["ans_acc"])
-    assert f"{mark}; " in render_comparisons(compared, group="setting", name="model", items="tasks")
+    text = render(comparison_sections(compared, group="setting", name="model", items="tasks"), Format.MARKDOWN)
+    assert f"{mark})" in text
+    assert " with the missing as 0" in text
 
 
 def test_the_number_of_tasks_is_the_setting_s() -> None:

@@ -14,8 +14,10 @@ from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError
 from ragtasks.files import Ranked, Run
 from ragtasks.metrics import RETRIEVAL_METRICS
 from ragtasks.records import Answerability, Message, Qrel, Role, Task
-from retrieval_cache.evaluation import Evaluation, evaluate
-from retrieval_cache.evaluation._evaluation import Paired, compare, mean, slices
+from ragtasks.statistics import Comparison, compare_columns
+from ragtasks.tables import Difference
+from retrieval_cache.evaluation import Evaluation, columns_of, evaluate, report_evaluations
+from retrieval_cache.evaluation._evaluation import mean, slices
 
 MTRAG = retrieval_side("mtrag")
 
@@ -130,29 +132,36 @@ def test_the_ibm_profile_is_weighted_by_predictions_of_the_tasks_domains() -> No
     assert mean(evaluation.results, "recall_5").value == 0.25
 
 
+def compared(first: Evaluation, second: Evaluation, metric: str) -> Comparison:
+    (pair,) = compare_columns([column for item in (first, second) for column in columns_of(item, [metric])]).pairs
+    return pair
+
+
 def test_pairs_are_counted_query_by_query() -> None:
     first = judged({"c<::>1": 1, "c<::>2": 2, "d<::>1": 0}, "first")
     second = judged({"c<::>1": 2, "c<::>2": 1, "d<::>1": 3}, "second")
-    assert compare(first, second, "mrr") == Paired(4, pytest.approx((0.5 - 0.5 + 1 / 3) / 4), 2, 1, 1)
-    later = compare(first, second, "mrr", lambda result: result.turn > 1)
-    assert later == Paired(2, 0.25, 1, 0, 1)
-    assert compare(first, second, "mrr", lambda _: False) == Paired(0, None, 0, 0, 0)
+    pair = compared(first, second, "mrr")
+    assert (pair.difference.n_values, pair.signs) == (4, (2, 1, 1))
+    assert pair.difference.value == pytest.approx((0.5 - 0.5 + 1 / 3) / 4)
+    table = report_evaluations([first, second]).tables[-1]
+    difference = Difference(pytest.approx(pair.difference.value), 4, 4)
+    assert table.rows[-1] == ("second", "MRR", 4, difference, 2, 1, 1)
 
 
 @given(ranks_strategy, ranks_strategy)
 def test_pairs_seen_from_the_other_side_are_mirrored(one: dict[str, int], other: dict[str, int]) -> None:
-    first, second = judged(one), judged(other)
-    there, back = compare(first, second, "ndcg_5"), compare(second, first, "ndcg_5")
-    assert (there.wins, there.losses, there.ties) == (back.losses, back.wins, back.ties)
-    assert there.wins + there.losses + there.ties == there.n == 4
+    first, second = judged(one), judged(other, "other")
+    there, back = compared(first, second, "ndcg_5"), compared(second, first, "ndcg_5")
+    assert there.signs == (back.signs[1], back.signs[0], back.signs[2])
+    assert sum(there.signs) == there.difference.n_values == 4
     means = [mean(item.results, "ndcg_5").value for item in (first, second)]
-    assert there.difference == pytest.approx((means[1] or 0.0) - (means[0] or 0.0), abs=1e-12)
+    assert there.difference.value == pytest.approx((means[1] or 0.0) - (means[0] or 0.0), abs=1e-12)
 
 
 def test_evaluations_of_other_queries_are_not_compared() -> None:
     first, second = judged({"c<::>1": 1}), judged({"c<::>1": 1}, "less", QRELS[:2])
     with pytest.raises(ConfigurationError, match=r"mine: 4 queries(.|\n)*less: 2 queries"):
-        compare(first, second, "mrr")
+        report_evaluations([first, second])
 
 
 def test_an_unknown_metric_names_the_close_ones() -> None:

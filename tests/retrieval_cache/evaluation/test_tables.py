@@ -10,7 +10,8 @@ from ragtasks.benchmarks import open_benchmark, retrieval_side
 from ragtasks.errors import ConfigurationError
 from ragtasks.metrics import RETRIEVAL_METRICS
 from ragtasks.records import Score
-from retrieval_cache.evaluation import Evaluation, evaluate, render_report, report_evaluations
+from ragtasks.tables import Format, render
+from retrieval_cache.evaluation import Evaluation, evaluate, report_evaluations
 from retrieval_cache.evaluation._evaluation import QueryResult
 from retrieval_cache.evaluation._tables import (
     OFFICIAL_CORPUS_SIZES,
@@ -27,7 +28,8 @@ N_FIRST = 102
 
 def result(position: int, domain: str, *, turn: int, value: float, standalone: bool | None = None) -> QueryResult:
     values = {metric.name: value for metric in RETRIEVAL_METRICS}
-    return QueryResult(f"{domain}{position}<::>{turn}", domain, turn, standalone, values)
+    conversation = f"{domain}{position}"
+    return QueryResult(f"{conversation}<::>{turn}", domain, conversation, turn, standalone, values)
 
 
 def evaluation(
@@ -59,7 +61,7 @@ def evaluation(
 
 
 def rendered(evaluations: list[Evaluation]) -> str:
-    return render_report(report_evaluations(evaluations))
+    return render([report_evaluations(evaluations)], Format.MARKDOWN)
 
 
 def cells(text: str, *start: str) -> list[list[str]]:
@@ -216,7 +218,7 @@ def test_runs_stand_side_by_side_with_paired_counts() -> None:
     subset = section(text, "R@5 by subset")
     assert cells(subset, "all")[0][3:5] == ["0.500", "0.750"]
     pairs = section(text, "Against old, query by query")
-    assert r"| new\|er | R@5    | 777 | +0.250     | 777  | 0      | 0    |" in pairs
+    assert r"| new\|er | R@5    | 777 |     +0.250 |  777 |      0 |    0 |" in pairs
     assert "Against" not in rendered([evaluation()])
 
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtasks.reports.rendering import Format, render
-from ragtasks.tables import Section, Table, Value, cell_text
+from ragtasks.tables import Format, Section, Table, Value, cell_text, render
 
 TABLE = Table(
     "By setting",
