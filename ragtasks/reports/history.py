@@ -14,7 +14,7 @@ from ragtasks.errors import BenchmarkFileError, ConfigurationError, RagtasksErro
 from ragtasks.files import parse_json
 from ragtasks.metrics import Metric
 from ragtasks.records import Setting
-from ragtasks.reports.tables import EMPTY, missing_from
+from ragtasks.reports.tables import EMPTY, column_of, missing_from
 from ragtasks.results import (
     CAUSES,
     REQUEST_FIELDS,
@@ -26,8 +26,8 @@ from ragtasks.results import (
     read_evaluations,
     value_at,
 )
-from ragtasks.statistics import Column, cluster, estimate_means
-from ragtasks.tables import fixed, markdown_table, plain
+from ragtasks.statistics import Column, estimate_mean
+from ragtasks.tables import Value, cell_text, fixed, markdown_table, plain
 
 # The evaluations that lie in a folder: one entry for each model, benchmark and setting of a results file.
 # An entry keeps means and provenance and lets the responses go, so that a folder of many evaluations is listed in
@@ -183,24 +183,6 @@ SAMPLE = " (sample)"
 
 
 @dataclass(frozen=True, slots=True)
-class Mean:
-    """The mean of one metric over the responses that it could score."""
-
-    value: float | None
-    """The mean; None where no response is scored, or where it cannot be had from what was logged."""
-    n_scored: int
-    """Responses with a value."""
-    n: int
-    """Responses."""
-    n_tasks: int | None = None
-    """Tasks that the setting has, where fewer were evaluated; None where none is missing."""
-    low: float | None = None
-    """Lower end of its 95 % interval over conversations; None where there is none, or none was asked for."""
-    high: float | None = None
-    """Upper end of it."""
-
-
-@dataclass(frozen=True, slots=True)
 class Entry:
     """One model on one benchmark in one setting."""
 
@@ -212,7 +194,7 @@ class Entry:
     """Name for the tables."""
     metrics: tuple[Metric, ...]
     """The metrics that it has, in the order of their suite."""
-    means: Mapping[str, Mean]
+    means: Mapping[str, Value]
     """Metric -> its mean."""
     unscored: Mapping[str, Mapping[str, int]]
     """Metric -> reason -> responses without a value for it."""
@@ -291,33 +273,22 @@ def _entries(evaluation: Evaluation, results: Mapping[str, Any], *, is_ranked: b
         )
 
 
-def _with_intervals(means: Mapping[str, Mean], metrics: Sequence[Metric], rows: Sequence[Row]) -> dict[str, Mean]:
+def _with_intervals(means: Mapping[str, Value], metrics: Sequence[Metric], rows: Sequence[Row]) -> dict[str, Value]:
     """Return the means, those that are of tasks with their intervals."""
     conversations = [row.conversation_id for row in rows]
-    own = [metric for metric in metrics if metric.name in means and metric.aggregate is None]
-    columns = [cluster([row.values.get(metric.name) for row in rows], conversations, metric.bounds) for metric in own]
-    ends = {metric.name: found for metric, found in zip(own, estimate_means(columns), strict=True)}
-    return {
-        name: replace(mean, low=ends[name].low, high=ends[name].high) if name in ends else mean
-        for name, mean in means.items()
-    }
+    found = dict(means)
+    for metric in metrics:
+        if metric.name in means and metric.aggregate is None:
+            values = [row.values.get(metric.name) for row in rows]
+            estimate = estimate_mean(values, conversations, metric.bounds)
+            found[metric.name] = replace(means[metric.name], low=estimate.low, high=estimate.high)
+    return found
 
 
-def _ranking(evaluation: Evaluation, means: Mapping[str, Mean], rows: Sequence[Row]) -> Column | None:
+def _ranking(evaluation: Evaluation, means: Mapping[str, Value], rows: Sequence[Row]) -> Column | None:
     directed = (item for item in evaluation.metrics if item.higher_is_better is not None and item.aggregate is None)
     metric = next((item for item in directed if item.name in means and means[item.name].value is not None), None)
-    if metric is None:
-        return None
-    return Column(
-        context="",
-        group="",
-        metric=metric.name,
-        name=evaluation.model,
-        values={row.task_id: row.values.get(metric.name) for row in rows},
-        cluster_of={row.task_id: row.conversation_id for row in rows},
-        bounds=metric.bounds,
-        higher_is_better=metric.higher_is_better,
-    )
+    return None if metric is None else column_of(rows, metric, evaluation.model)
 
 
 def _tasks(evaluation: Evaluation, setting: str, results: Mapping[str, Any]) -> list[str]:
@@ -326,7 +297,7 @@ def _tasks(evaluation: Evaluation, setting: str, results: Mapping[str, Any]) -> 
     return [task for task, value in setting_of.items() if value == setting] or list(evaluation.samples)
 
 
-def _mean(metric: Metric, rows: Sequence[Row], tasks: Sequence[str], results: Mapping[str, Any]) -> Mean | None:
+def _mean(metric: Metric, rows: Sequence[Row], tasks: Sequence[str], results: Mapping[str, Any]) -> Value | None:
     """Return the mean of a metric, None where the rows do not know it.
 
     The harness's own means of groups weigh with all documents instead of the scored ones, so they are not used.
@@ -335,17 +306,17 @@ def _mean(metric: Metric, rows: Sequence[Row], tasks: Sequence[str], results: Ma
         return _of_all(metric.name, len(rows), tasks, results)
     values = [row.values[metric.name] for row in rows if metric.name in row.values]
     scored = [value for value in values if value is not None]
-    return Mean(sum(scored) / len(scored) if scored else None, len(scored), len(values)) if values else None
+    return Value(sum(scored) / len(scored) if scored else None, len(scored), len(values)) if values else None
 
 
-def _of_all(name: str, n: int, tasks: Sequence[str], results: Mapping[str, Any]) -> Mean | None:
+def _of_all(name: str, n: int, tasks: Sequence[str], results: Mapping[str, Any]) -> Value | None:
     """Return a score of all responses together, as the harness computed it; of several harness tasks there is none."""
     scores = [value_at(results, "results", task) or {} for task in tasks]
     found = [value for own in scores for key, value in own.items() if key.partition(",")[0] == name]
     if not found:
         return None
     value = found[0] if len(tasks) == 1 and isinstance(found[0], float | int) else None
-    return Mean(value, n if value is not None else 0, n)
+    return Value(value, n if value is not None else 0, n)
 
 
 def _reasons(name: str, rows: Iterable[Row]) -> dict[str, int]:
@@ -388,9 +359,9 @@ class MeanDifference:
 
     metric: str
     """Name."""
-    first: Mean | None
+    first: Value | None
     """In the first evaluation; None where it does not have the metric."""
-    second: Mean | None
+    second: Value | None
 
     @property
     def difference(self) -> float | None:
@@ -510,15 +481,13 @@ def below(path: Path, folder: Path) -> str:
     return path.relative_to(folder).as_posix() if path != folder and path.is_relative_to(folder) else str(path)
 
 
-def mean_text(mean: Mean | None) -> str:
+def mean_text(mean: Value | None) -> str:
     """Return a mean, with what it covers where a response is not scored or a task is missing; a dash where none is."""
     if mean is None or mean.value is None:
         return UNKNOWN
-    covered = "" if mean.n_scored == mean.n else f" ({mean.n_scored}/{mean.n})"
-    if mean.n_tasks is not None:
-        as_zero = mean.value * mean.n_scored / (mean.n_scored + mean.n_tasks - mean.n)
-        covered += f" ({mean.n} of {mean.n_tasks} tasks; {fixed(as_zero)} with the missing as 0)"
-    return fixed(mean.value) + covered
+    text = cell_text(replace(mean, low=None, high=None, n_tasks=None))
+    as_zero = fixed(mean.with_missing_as_zero or 0.0)
+    return f"{text} ({mean.missing}; {as_zero} with the missing as 0)" if mean.missing else text
 
 
 def time_text(entry: Entry) -> str:
@@ -555,10 +524,11 @@ def _pair(pair: Difference) -> Iterator[str]:
     rows = [[_CAUSE_OF.get(field.name, ""), field.name, field.first, field.second] for field in pair.fields]
     yield from markdown_table(["decides", "field", "first", "second"], rows) if rows else ["provenance: no difference"]
     yield ""
-    means = [
-        [item.metric, mean_text(item.first), mean_text(item.second), _signed(item.difference)] for item in pair.means
-    ]
-    yield from markdown_table(["metric", "first", "second", "second - first"], means)
+    rows = []
+    for item in pair.means:
+        gap = UNKNOWN if item.difference is None else fixed(item.difference, signed=True)
+        rows.append([item.metric, mean_text(item.first), mean_text(item.second), gap])
+    yield from markdown_table(["metric", "first", "second", "second - first"], rows)
     yield ""
     yield _verdict(pair)
 
@@ -571,10 +541,3 @@ def _verdict(pair: Difference) -> str:
 
 def _title(entry: Entry) -> str:
     return plain(f"{entry.model}: {entry.title}, {entry.setting}")
-
-
-def _signed(value: float | None) -> str:
-    if value is None:
-        return UNKNOWN
-    text = fixed(value)
-    return f"+{text}" if float(text) > 0 else text

@@ -16,7 +16,6 @@ from ragtasks.cli import app
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.reports.history import (
     History,
-    Mean,
     read_file,
     read_history,
     render_entries,
@@ -26,6 +25,7 @@ from ragtasks.reports.history import (
 )
 from ragtasks.reports.leaderboard import write_leaderboard
 from ragtasks.results import DECISIVE, UNKNOWN
+from ragtasks.tables import Value
 from tests._evaluations import LIMIT
 from tests.reports._saved import facts_of, save
 
@@ -39,7 +39,7 @@ def command(*arguments: object) -> tuple[int, str]:
 def test_an_entry_holds_means_over_what_is_scored_and_why_the_rest_is_not(tmp_path: Path) -> None:
     scores = {"a<::>1": 0.25, "a<::>2": None, "b<::>1": 0.75, "b<::>2": None}
     (entry,) = read_file(save(tmp_path, values=lambda task_id: {"rb_alg": scores[task_id], "idk_yes": 1.0}))
-    assert dict(entry.means) == {"rb_alg": Mean(0.5, 2, 4), "idk_yes": Mean(1.0, 4, 4)}
+    assert dict(entry.means) == {"rb_alg": Value(0.5, 2, 4), "idk_yes": Value(1.0, 4, 4)}
     assert entry.unscored == {"rb_alg": {"why not": 2}, "idk_yes": {}}
     assert [metric.name for metric in entry.metrics] == ["rb_alg", "idk_yes"]
     assert [metric.name for metric in entry.main_metrics] == ["rb_alg"]
@@ -78,7 +78,7 @@ def test_a_suite_that_is_no_benchmarks_is_named_beside_the_benchmark(
 
 def test_a_metric_without_any_value_has_no_mean(tmp_path: Path) -> None:
     (entry,) = read_file(save(tmp_path, values=lambda _: {"rb_alg": None}))
-    assert entry.means["rb_alg"] == Mean(None, 0, 4)
+    assert entry.means["rb_alg"] == Value(None, 0, 4)
 
 
 def test_provenance_names_what_the_scores_rest_on(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_a_score_of_all_responses_together_is_the_harness_s_own(tmp_path: Path) 
 
     path = save(tmp_path, change=change, change_sample=pair, values=lambda _: {"rouge_l": 0.5})
     (entry,) = read_file(path)
-    assert dict(entry.means) == {"sacrebleu": Mean(31.5, 4, 4), "rouge_l": Mean(0.5, 4, 4)}
+    assert dict(entry.means) == {"sacrebleu": Value(31.5, 4, 4), "rouge_l": Value(0.5, 4, 4)}
 
 
 @pytest.fixture
@@ -308,7 +308,9 @@ def test_the_harness_s_own_output_is_listed(evaluations: Path) -> None:
     for entry in history.entries:
         assert entry.is_sample
         assert entry.means["rouge_l"].n_scored == 4 * LIMIT
-        assert entry.means["rb_alg"] == Mean(None, 0, 4 * LIMIT, 79 if entry.setting == "reference_rag" else 108)
+        assert entry.means["rb_alg"] == Value(
+            None, 0, 4 * LIMIT, n_tasks=79 if entry.setting == "reference_rag" else 108
+        )
         given_ = {"setting", "tasks", "requests", "system prompt", "harness version", "data revision", "run"}
         assert all(entry.provenance[field] != UNKNOWN for field in given_)
 
