@@ -24,16 +24,18 @@ def key_option(key: str, panel: str | None = None) -> Any:
     """Return the option of a key, made from its field; a panel of the help is for many."""
     field = EvaluationConfig.model_fields[key]
     name, text = key.replace("_", "-"), field.description or ""
+    kinds = (field.annotation, *get_args(field.annotation))
+    if choices := [choice for kind in kinds if get_origin(kind) is Literal for choice in get_args(kind)]:
+        text += f"; one of {', '.join(choices)}"
     if field.default not in {None, False, ()} and "default:" not in text:
         text += f"; default: `{field.default}`"
     how: dict[str, Any] = {"help": f"{text[0].upper()}{text[1:]}.", "show_default": False, "rich_help_panel": panel}
     if field.annotation is bool:
-        return typer.Option(f"--{name}/--no-{name}", **how)
+        # Beside --metadata, which may say yes, there is a way to say no.
+        return typer.Option(f"--{name}/--no-{name}" if panel else f"--{name}", **how)
     names = [f"--{name.removesuffix('s')}", f"--{name}"] if _is_list(key) else [f"--{name}"]
-    kinds = (field.annotation, *get_args(field.annotation))
-    choices = "|".join(choice for kind in kinds if get_origin(kind) is Literal for choice in get_args(kind))
     how["parser"] = str if str in kinds and not _is_list(key) else _value
-    return typer.Option(*names, metavar=f"<{choices or 'value'}>", **how)
+    return typer.Option(*names, metavar="<value>", **how)
 
 
 def _is_list(key: str) -> bool:
