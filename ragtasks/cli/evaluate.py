@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from ragtasks.cli.app import TableFormat, app, echo, may_be_replaced, put
-from ragtasks.cli.options import BENCHMARK, DATA, FORCE, evaluation_options, key_option, named_benchmark
+from ragtasks.cli.options import BENCHMARK, DATA, FORCE, FORMAT, TABLES, evaluation_options, key_option, named_benchmark
 from ragtasks.errors import ConfigurationError, RagtasksError
 from ragtasks.records import Setting
 
@@ -49,8 +49,8 @@ def plan(
     prompts_per_minute: Annotated[
         float | None, typer.Option(min=0.001, help="Rate of the model under test, for the time that answers take.")
     ] = None,
-    form: Annotated[TableFormat, typer.Option("--format", help="How the tables are written.")] = TableFormat.MARKDOWN,
-    output: Annotated[Path | None, typer.Option(help="File for the tables, in place of the screen.")] = None,
+    form: FORMAT = TableFormat.MARKDOWN,
+    output: TABLES = None,
 ) -> None:
     """Estimate an evaluation before any model runs: prompts, tokens, context length, judge calls, cost, time."""
     from ragtasks.config import config_from_metadata

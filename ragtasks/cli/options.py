@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
 
+from ragtasks.cli.app import TableFormat
 from ragtasks.config import MODEL_KEYS, EvaluationConfig
 from ragtasks.errors import ConfigurationError
 from ragtasks.files import parse_json
@@ -105,6 +106,8 @@ DATA = Annotated[str | None, key_option("data")]
 
 # Others that several commands have.
 
+FORMAT = Annotated[TableFormat, typer.Option("--format", help="How the tables are written.")]
+TABLES = Annotated[Path | None, typer.Option("--output", help="File for the tables, in place of the screen.")]
 FORCE = Annotated[bool, typer.Option("--force", help="Replace existing results without asking.")]
 BENCHMARK = Annotated[str, typer.Option(help="Such as mtrag, mtrag_un, multihop_rag, trec_rag24, custom.")]
 REWRITER = Annotated[str | None, typer.Option(help="Endpoint for the query form llm_rewrite, such as openai/NAME.")]

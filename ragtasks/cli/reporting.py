@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ragtasks.cli.app import TableFormat, app, echo, leave_out, put
-from ragtasks.cli.options import DATA, retrieval_place
+from ragtasks.cli.options import DATA, FORMAT, TABLES, retrieval_place
 from ragtasks.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def report(  # noqa: PLR0917 (one parameter an option)
     metric: Annotated[
         list[str] | None, typer.Option(help="Metric of the tables by dimension and of losses; repeat for several.")
     ] = None,
-    form: Annotated[TableFormat, typer.Option("--format", help="How the tables are written.")] = TableFormat.MARKDOWN,
+    form: FORMAT = TableFormat.MARKDOWN,
     full: Annotated[
         bool, typer.Option("--full", help="Print all tables, not only the conclusion; files always have all of them.")
     ] = False,
@@ -42,7 +42,7 @@ def report(  # noqa: PLR0917 (one parameter an option)
             help="A table more: idk-detectors, or one that another package adds (docs/extending.md); repeatable."
         ),
     ] = None,
-    output: Annotated[Path | None, typer.Option(help="File for the tables, in place of the screen.")] = None,
+    output: TABLES = None,
     plots: Annotated[Path | None, typer.Option(help="Folder for pictures of the tables.")] = None,
     html: Annotated[Path | None, typer.Option(help="Page to write: tables, pictures, every conversation.")] = None,
     human_evaluation: Annotated[

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from ragtasks.cli.app import TableFormat, app, echo, put
-from ragtasks.cli.options import BENCHMARK, DATA, REWRITER, REWRITER_ADDRESS, asking, retrieval_place
+from ragtasks.cli.options import BENCHMARK, DATA, FORMAT, REWRITER, REWRITER_ADDRESS, TABLES, asking, retrieval_place
 from ragtasks.errors import ConfigurationError, JudgeError
 
 _RETRIEVED = ("reference_rag", "full_rag")
@@ -184,8 +184,8 @@ def evaluate_run(  # noqa: PLR0917 (one parameter an option)
     measures: Annotated[
         list[str] | None, typer.Option(help="Such as nDCG@20,R@100: measures as ir_measures writes them; repeatable.")
     ] = None,
-    form: Annotated[TableFormat, typer.Option("--format", help="How the scores are written.")] = TableFormat.MARKDOWN,
-    output: Annotated[Path | None, typer.Option(help="File for the scores, in place of the screen.")] = None,
+    form: FORMAT = TableFormat.MARKDOWN,
+    output: TABLES = None,
     per_query: Annotated[Path | None, typer.Option(help="JSON lines to write: the scores of each query.")] = None,
 ) -> None:
     """Score rankings by relevance judgements, without any corpus: over all judged queries, by subset, by query."""

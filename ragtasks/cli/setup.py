@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ragtasks.cli.app import TableFormat, app, echo, put
-from ragtasks.cli.options import DATA
+from ragtasks.cli.options import DATA, FORMAT, TABLES
 
 
 @app.command()
@@ -73,9 +73,9 @@ def path() -> None:
 def describe(
     benchmark: Annotated[str, typer.Argument(help="Benchmark, such as mtrag or multihop_rag.")],
     data: DATA = None,
-    form: Annotated[TableFormat, typer.Option("--format", help="How the tables are written.")] = TableFormat.MARKDOWN,
+    form: FORMAT = TableFormat.MARKDOWN,
     corpora: Annotated[bool, typer.Option(help="Count documents and passages of the corpora, which are read.")] = True,
-    output: Annotated[Path | None, typer.Option(help="File for the tables, in place of the screen.")] = None,
+    output: TABLES = None,
 ) -> None:
     """Print what a benchmark holds: conversations, turns, words, question types, answerability, corpora."""
     from ragtasks.benchmarks import benchmark_folder, open_benchmark

@@ -15,11 +15,13 @@ import typer
 from ragtasks.cli.app import TableFormat, app, echo, put
 from ragtasks.cli.options import (
     ADDRESS,
+    FORMAT,
     HOST,
     NAMES,
     PORT,
     REWRITER,
     REWRITER_ADDRESS,
+    TABLES,
     TYPED_NAMES,
     invited,
     named_benchmark,
@@ -216,8 +218,8 @@ def export(
 def agreement(
     folder: _FOLDER,
     database: _DATABASE = None,
-    form: Annotated[TableFormat, typer.Option("--format", help="Form of the tables.")] = TableFormat.MARKDOWN,
-    output: Annotated[Path | None, typer.Option(help="File to write; default: print.")] = None,
+    form: FORMAT = TableFormat.MARKDOWN,
+    output: TABLES = None,
 ) -> None:
     """Print what each reviewer decided, and how far they agree: kappa of two, alpha of all."""
     from ragtasks.synthesis import review_section
@@ -284,8 +286,8 @@ def quality(  # noqa: PLR0917 (one parameter an option)
     min_rewritten: Annotated[
         float, typer.Option(min=0, max=1, help="Share of the questions that must be rewritten, else it stops.")
     ] = 0.95,
-    form: Annotated[TableFormat, typer.Option("--format", help="How the tables are written.")] = TableFormat.MARKDOWN,
-    output: Annotated[Path | None, typer.Option(help="File for the tables, in place of the screen.")] = None,
+    form: FORMAT = TableFormat.MARKDOWN,
+    output: TABLES = None,
 ) -> None:
     """Print turns, passages, lengths, rewriting and repetition of synthetic dialogues, beside published ones."""
     from ragtasks.environment import run_store, secret
