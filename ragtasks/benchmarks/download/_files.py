@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import errno
 import hashlib
 import os
@@ -123,6 +124,17 @@ class SourceFile:
 
     def __post_init__(self) -> None:
         _refuse_unsafe(self.path)
+
+
+def source_files(table: Path) -> tuple[SourceFile, ...]:
+    """Return the files that a CSV names, a line each; an empty field is what is not known."""
+    with table.open(encoding="utf-8", newline="") as lines:
+        return tuple(
+            SourceFile(
+                row["path"], row["sha256"] or None, int(row["n_bytes"]) if row["n_bytes"] else None, row["group"]
+            )
+            for row in csv.DictReader(lines)
+        )
 
 
 @dataclass(frozen=True, slots=True)
