@@ -1,4 +1,4 @@
-"""What `import ragtasks` gives: the command line's work as functions, for notebooks and for programs of one's own."""
+"""The Python API: the commands as functions, for notebooks and programs."""
 
 from __future__ import annotations
 

@@ -82,12 +82,12 @@ def judge_of(named: Any, key: str = "judges") -> Judge:
 
 
 def refuse_namesakes(names: Sequence[str]) -> None:
-    """Refuse judges of one name: a judge is known by its model's name."""
+    """Refuse judges of one name: a judge is identified by its model's name."""
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ConfigurationError(
-            f"judges: named twice: {', '.join(twice)}. Next step: leave one out: a judge is known by its model's name, "
-            "and the same model says the same again"
+            f"judges: named twice: {', '.join(twice)}. Next step: leave one out: a judge is identified by its model, "
+            "and the same model gives the same verdicts"
         )
 
 

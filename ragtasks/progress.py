@@ -112,7 +112,7 @@ class _Line:
             self.draw()
 
     def draw(self) -> None:
-        """Draw what was last told."""
+        """Draw the latest state."""
         count, left = self._counts()
         self.bar.update(self.row, completed=self.done, total=self.total, count=count, left=left, note=self._note())
 

@@ -79,7 +79,7 @@ def _reason(error: Exception) -> str:
     lines = str(error).strip().splitlines()
     told = next((line.strip() for line in lines if line.strip()), "")
     if "trust_remote_code" in str(error):
-        return "it asks for Python of its own to be run, which is never done"
+        return "it comes with Python code, which is never run"
     return f"{told[:_MAX_CHARACTERS]}" if told and isinstance(error, OSError | ValueError) else _with_kind(error, told)
 
 

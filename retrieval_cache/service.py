@@ -177,7 +177,7 @@ def _rewritten(place: Place, benchmark: Benchmark, rewriter: Rewriter, progress:
     if rewrites.n_unanswered:
         raise JudgeError(
             f"{rewrites.n_unanswered} of {len(benchmark.tasks)} questions got no reply from {endpoint.model}; "
-            "what was answered is kept. Next step: run the same command again"
+            "answers so far are saved. Next step: run the same command again"
         )
     rewrites.require_share(rewriter.min_rewritten)
     return rewrites.queries()

@@ -106,7 +106,7 @@ def read_form(
         if fields.get(f"pair-{one}-{other}") not in {"first", "second", "tie"}
     ]
     if missing:
-        raise FormError(f"still to be said: {', '.join(missing)}")
+        raise FormError(f"not answered: {', '.join(missing)}")
     answers, givers = pool.answers_to(item), distinct_answers(pool, item)
     place_of = {giver: place for place, system in enumerate(systems) for giver in givers[system]}
     choices = {(a, b): fields[f"pair-{a}-{b}"] for a, b in pairs}
@@ -145,7 +145,7 @@ def _is_about(pool: AnswerPool, item: ItemKey, form: Form) -> bool:
     return {system: answer.version for system, answer in answers.items()} == form.versions
 
 
-# What forms say: means of the four properties and the win rate by system, and how far raters agree.
+# Results of forms: means of the four properties and the win rate by system, and how far raters agree.
 
 _NAMES = (*FANC, WIN_RATE)
 _STEPS = {WIN_RATE: 50.0}

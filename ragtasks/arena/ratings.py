@@ -1,4 +1,4 @@
-"""What votes say of systems: ratings with intervals, who wins against whom, how far raters agree."""
+"""Ratings of systems from votes, with intervals; who wins against whom, how far raters agree."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _played(votes: Sequence[tuple[int, int, float]], order: Sequence[int], n_sys
     return ratings
 
 
-# What votes of one kind say of systems: ratings, who wins against whom, and what length and refusals do.
+# Ratings from votes of one kind: ratings, who wins against whom, and what length and refusals do.
 # All intervals draw conversations again with `ragtasks.statistics`. A rating's interval is that of a mean: each
 # vote has a value whose mean is the rating, the rating plus the votes' number times what this vote moves it. A
 # model's number that has no interval is not given at all: on eight votes a rating is a story about chance, and the

@@ -1,4 +1,4 @@
-"""Where votes are kept: files of JSON lines, the database of a server, and who votes on what next."""
+"""Storage of votes: files of JSON lines, the database of a server, and who votes on what next."""
 
 from __future__ import annotations
 
@@ -151,13 +151,13 @@ def _signed(row: tuple[Any, ...]) -> tuple[str, str, str, float]:
 
 
 def _hash(token: str) -> str:
-    """Return what is kept of a token: enough to know it again, too little to come in with."""
+    """Return what is kept of a token: enough to recognise it, too little to sign in with."""
     return hashlib.sha256(token.encode(errors="replace")).hexdigest()
 
 
 # The SQLite file behind a server: a write-ahead log, one transaction a change, on disk before it is acknowledged.
 # Several servers may use one file. What signs cookies stands in a file of its own beside it, so that who gets the
-# votes cannot come in as a rater. Files of the older version are brought up to date in one transaction when a
+# votes cannot sign in as a rater. Files of the older version are brought up to date in one transaction when a
 # server opens them; whoever only reads works on a copy in memory, and changes nothing.
 
 _APPLICATION = 0x41524E41  # "ARNA"

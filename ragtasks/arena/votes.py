@@ -1,4 +1,4 @@
-"""What a vote is: one rater's preference between two answers that were shown in one order.
+"""A vote: one rater's preference between two answers, and the order of their display.
 
 It holds all that ratings need (systems, conversation, lengths, refusals), so that a file of votes is enough for them.
 """

@@ -1,4 +1,4 @@
-"""Files that follow from official ones, such as passages cut from documents: made once, kept in `<root>/derived/`."""
+"""Files derived from official ones, such as passages cut from documents: made once, stored in `<root>/derived/`."""
 
 from __future__ import annotations
 

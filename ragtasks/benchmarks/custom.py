@@ -474,7 +474,7 @@ def read_retrieved(
         elif pair := known.pair(line, found.query_id, found.passage_id):
             ranking = scores.setdefault(pair[0], {})
             if pair[1] in ranking:
-                known.note(line, f"{rendered(pair[1])} stands twice for {pair[0]}")
+                known.note(line, f"{rendered(pair[1])} appears twice for {pair[0]}")
             ranking.setdefault(pair[1], found.score)
     return {key: best_first(ranking) for key, ranking in scores.items()}
 
@@ -488,7 +488,7 @@ def _lines(path: Path, problems: FolderProblems) -> Iterator[tuple[int, str]]:
     yield from ((number, text) for number, text, _ in text_lines(path, problems))
 
 
-# What `ragtasks check` says of a folder of your own: every error, or what is in it and the commands to run next.
+# Output of `ragtasks check` for your own folder: every error, or what is in it and the commands to run next.
 
 _READ = (CONVERSATIONS, PASSAGES, QRELS, RETRIEVED)
 _NOT_MEANT = {DERIVED, SAMPLE_STATISTICS, "synthesis"}  # the last holds what `ragtasks synthesize` made it of
@@ -676,7 +676,7 @@ class Item:
             self.expected(f"{key!r} as a list of texts", value)
             return ()
         for repeated in sorted({item for item in values if values.count(item) > 1}):
-            self.note(f"{rendered(repeated)} stands twice in {key!r}")
+            self.note(f"{rendered(repeated)} appears twice in {key!r}")
         return tuple(dict.fromkeys(values))
 
 

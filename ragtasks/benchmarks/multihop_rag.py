@@ -232,7 +232,7 @@ def load_rankings(root: Path) -> dict[str, tuple[Passage, ...]]:
     """Return task id -> retrieved passages, best first, of every query, as `retrieved.json` has them.
 
     A text that is a chunk of ours gets that chunk's id, so that judgements apply; any other gets a hash as its id. One
-    that the file lists twice stands twice, as the official script counts ranks.
+    that the file lists twice appears twice, as the official script counts ranks.
     """
     path = root / "retrieved.json"
     if not path.is_file():

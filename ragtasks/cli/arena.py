@@ -66,7 +66,7 @@ def battle(  # noqa: PLR0917 (one parameter an option)
     notes = [f"{found.n_left} battles were left out: --max-battles {max_battles}"] if found.n_left else []
     notes += [f"{pool.n_failed} answers are missing, as their requests failed"] if pool.n_failed else []
     notes += [f"{found.n_unvoted} votes are missing, as a judge gave no verdict"] if found.n_unvoted else []
-    asked = [f"{name}: {used.n_asked} asked, {used.n_cached} known" for name, used in found.usage.items()]
+    asked = [f"{name}: {used.n_asked} requests, {used.n_cached} cached" for name, used in found.usage.items()]
     typer.echo("\n".join([*notes, *asked, f"wrote {output}: {len(found.votes)} votes"]), err=True)
     found.require_coverage()
 
@@ -77,7 +77,7 @@ def ratings(
     output: Annotated[Path | None, typer.Option(help="File to write; default: print.")] = None,
     form: _FORMAT = TableFormat.MARKDOWN,
 ) -> None:
-    """Print what votes say: ratings with intervals, win rates, tests, length and refusals, agreement."""
+    """Print ratings from votes: intervals, win rates, tests, length and refusals, agreement."""
     from ragtasks.arena.votes import read_votes
 
     put(_tables(read_votes(votes), form), output)
@@ -98,7 +98,7 @@ def serve(  # noqa: PLR0917 (one parameter an option)
     host: HOST = "127.0.0.1",
     port: PORT = 8765,
     raters: Annotated[int, typer.Option(min=1, help="Raters that each pair gets.")] = 1,
-    lease: Annotated[float, typer.Option(min=0.1, help="Minutes until a pair that was opened goes to others.")] = 30.0,
+    lease: Annotated[float, typer.Option(min=0.1, help="Minutes until an opened pair is offered to others.")] = 30.0,
     system: Annotated[
         list[str] | None,
         typer.Option(
@@ -162,7 +162,7 @@ def invite(
     database: _DATABASE = Path("arena.sqlite"),
     address: ADDRESS = "http://127.0.0.1:8765",
 ) -> None:
-    """Print a link for each rater, which lets in this rater only."""
+    """Print a personal link for each rater."""
     echo(*invited(database, names, address))
 
 
@@ -171,9 +171,7 @@ def export(
     output: Annotated[
         Path | None, typer.Option(help="File for the votes, .jsonl; what happened comes beside it, .events.jsonl.")
     ] = None,
-    copy: Annotated[
-        Path | None, typer.Option(help="File for a copy of the database that nobody votes in, without invitations.")
-    ] = None,
+    copy: Annotated[Path | None, typer.Option(help="File for a copy of the database, without invitations.")] = None,
     database: _DATABASE = Path("arena.sqlite"),
 ) -> None:
     """Write the votes of a database as JSON lines, with skips, undone votes and what each rater had seen."""
@@ -207,7 +205,7 @@ def forms(  # noqa: PLR0917 (one parameter an option)
     with_reference: _REFERENCE = False,
     form: _FORMAT = TableFormat.MARKDOWN,
 ) -> None:
-    """Print what people said in evaluation forms, and how far they agree; write MTRAG's human-evaluation file."""
+    """Print the results of evaluation forms, and how far raters agree; write MTRAG's human-evaluation file."""
     from ragtasks.arena.forms import form_sections, read_forms, write_human_evaluation
     from ragtasks.arena.store import VoteStore
     from ragtasks.tables import Format, render

@@ -1,4 +1,4 @@
-"""`ragtasks run`: it hands lm_eval's own arguments on."""
+"""`ragtasks run`: passes lm_eval's arguments on."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def run(context: typer.Context, *, options: dict[str, Any]) -> None:
 
     Each of these is also a key of --metadata; --output is another name of --output_path, and logs samples.
     The models ragtasks-extractive, ragtasks-oracle, ragtasks-refuse and ragtasks-refuse-on-empty need no weights.
-    --for-submission B (or C) asks for all tasks that `ragtasks submit --task B` (or C) hands in.
+    --for-submission B (or C) runs all tasks that `ragtasks submit --task B` (or C) needs.
     """
     if {"-h", "--help"} & set(context.args):
         echo(context.get_help())

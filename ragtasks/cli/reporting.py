@@ -252,7 +252,7 @@ def every_eval_ever(
     output: Annotated[Path, typer.Option(help="Folder for the records, BENCHMARK/DEVELOPER/MODEL/ID.json.")],
     organization: Annotated[str, typer.Option(help="Who ran the evaluation.")] = "unknown",
     relationship: Annotated[
-        _Relationship, typer.Option(help="How whoever ran it is related to the model.")
+        _Relationship, typer.Option(help="Relationship of the evaluator to the model.")
     ] = _Relationship.OTHER,
     model: _MODEL = None,
 ) -> None:

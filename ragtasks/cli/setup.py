@@ -91,7 +91,7 @@ def describe(
 
 # `ragtasks cache`: what language models replied and encoders computed, and is neither asked nor computed again.
 
-cache = typer.Typer(help="Show or prune what is kept: replies of judges, rewriters, rerankers; embeddings.")
+cache = typer.Typer(help="Show or prune the caches: replies of judges, rewriters, rerankers; embeddings.")
 app.add_typer(cache, name="cache", invoke_without_command=True)
 
 
@@ -122,7 +122,7 @@ def prune_replies(
     embeddings: Annotated[
         bool, typer.Option("--embeddings", help="Remove embeddings in the place of replies: all, or by age and model.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how many would go.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count: remove nothing.")] = False,
 ) -> None:
     """Remove replies that fit all that is given; they are then asked again. With --embeddings: embeddings."""
     if embeddings:
@@ -134,7 +134,7 @@ def prune_replies(
     file, choice = reply_cache_file(), Choice(older_than, model, outcome)
     choice.condition()
     if not file.exists():
-        echo(f"{file}: no replies are kept yet")
+        echo(f"{file}: no cached replies yet")
         return
     with ReplyCache(file) as replies:
         n_chosen = prune(replies, choice, dry_run=dry_run)
@@ -153,7 +153,7 @@ def _prune_embeddings(older_than: float | None, model: str | None, outcome: str 
         raise ConfigurationError("embeddings have no outcome: leave --outcome out, or --embeddings")
     file = embedding_cache_file()
     if not file.exists():
-        echo(f"{file}: no embeddings are kept yet")
+        echo(f"{file}: no cached embeddings yet")
         return
     with EmbeddingCache(file, embedding_cache_bytes()) as kept:
         n_chosen, n_left = kept.prune(older_than_days=older_than, encoder=model, dry_run=dry_run)

@@ -155,7 +155,7 @@ def submit(  # noqa: PLR0917 (one parameter an option)
     ] = False,
     documents: DOCUMENTS = True,
 ) -> None:
-    """Write a file for MTRAGEval from a run or results, checked, and print the number it will be ranked by."""
+    """Write a file for MTRAGEval from a run or results, checked, and print its estimated ranking score."""
     from ragtasks.environment import run_store
     from ragtasks.submissions import mtrageval
 

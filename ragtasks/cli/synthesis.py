@@ -1,4 +1,4 @@
-"""`ragtasks synthesize`: one's own documents made into a benchmark."""
+"""`ragtasks synthesize`: makes a benchmark out of documents."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def named_writer(model: str, base_url: str | None, *, json_mode: bool) -> tuple[
 review_commands = typer.Typer(help="Accept, edit or reject the pairs of a benchmark.", no_args_is_help=True)
 app.add_typer(review_commands, name="review")
 
-_FOLDER = Annotated[Path, typer.Argument(help="Folder that `ragtasks synthesize` made, or one's own conversations.")]
+_FOLDER = Annotated[Path, typer.Argument(help="Folder that `ragtasks synthesize` made, or your own conversations.")]
 _DATABASE = Annotated[Path | None, typer.Option(help="File of decisions (SQLite). Default: reviews.sqlite in FOLDER.")]
 _REVIEWER = Annotated[str | None, typer.Option(help="Take one reviewer's decisions. Default: everybody's.")]
 
@@ -187,16 +187,14 @@ def serve(
 def invite(
     folder: _FOLDER, names: NAMES, database: _DATABASE = None, address: ADDRESS = "http://127.0.0.1:8765"
 ) -> None:
-    """Print a link for each reviewer, which lets in this reviewer only."""
+    """Print a personal link for each reviewer."""
     echo(*invited(_file(folder, database), names, address))
 
 
 @review_commands.command()
 def export(
     folder: _FOLDER,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="Folder for the pairs that were kept, as a benchmark.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder for the accepted pairs, as a benchmark.")] = None,
     output: Annotated[Path | None, typer.Option(help="File for the decisions, .jsonl.")] = None,
     database: _DATABASE = None,
     reviewer: _REVIEWER = None,
@@ -323,7 +321,7 @@ def quality(  # noqa: PLR0917 (one parameter an option)
 train_commands = typer.Typer(help="Train a query rewriter or a retriever on dialogues.", no_args_is_help=True)
 app.add_typer(train_commands, name="train")
 
-_DATA = Annotated[Path, typer.Argument(help="Folder that `ragtasks synthesize` made, or one's own conversations.")]
+_DATA = Annotated[Path, typer.Argument(help="Folder that `ragtasks synthesize` made, or your own conversations.")]
 _TRAIN_OUT = Annotated[Path, typer.Option("--output", help="Folder for the model; not there, or empty.")]
 _EPOCHS = Annotated[int, typer.Option(min=1, help="Largest number of passes over the training dialogues.")]
 _BATCH = Annotated[int, typer.Option(min=1, help="Examples per step.")]

@@ -1,4 +1,4 @@
-"""Replies that are kept: the cache, who is asking for which, and what is in it."""
+"""Cached replies: the cache, claims on pending requests, and its contents."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Endpoint(BaseModel):
     backoff_seconds: float = Field(0.5, gt=0, description="wait before the second attempt; doubles each time")
     longest_backoff_seconds: float = Field(30.0, gt=0, description="where the doubling ends")
     temperature: float | Literal["server"] | None = Field(
-        None, description="0 by default; `server` leaves it out, for the server's own"
+        None, description="0 by default; `server` leaves it out, for the server's default"
     )
     max_tokens: int | None = Field(None, ge=1, description="longest answer in tokens; default: 1024")
     reasoning_effort: str | None = Field(None, min_length=1, description="how much to think, such as `low`")
@@ -71,7 +71,7 @@ class Endpoint(BaseModel):
         None, description="the server's name for the longest reply; default: by endpoint"
     )
     shared_replies: bool = Field(
-        False, description="kept replies are those to this model's name at any address; default: at this address only"
+        False, description="cached replies serve this model's name at any address; default: at this address only"
     )
     price: tuple[_Dollars, _Dollars] | None = Field(
         None, description="dollars per million tokens of prompts, and of replies; only to report the cost"

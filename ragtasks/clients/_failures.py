@@ -1,4 +1,4 @@
-"""Tells apart what can go wrong with one request: worth another attempt, the end of this prompt, or of the whole call.
+"""Classifies what can go wrong with one request: worth another attempt, the end of this prompt, or of the whole call.
 
 Transport is tried again, a refusal because of a rate is waited out. What a server decides about a prompt is final, and
 what it decides about the caller (wrong key, unknown model, no credit left) is final for every prompt, so it is said
@@ -105,7 +105,7 @@ def _connection_failure(error: Exception) -> Failure:
     if any(isinstance(cause, aiohttp.ClientSSLError) for cause in causes):
         return Failure(Verdict.RETRY, f"no secure connection to the address ({kind})", nobody_there=True)
     if any(isinstance(cause, aiohttp.ClientConnectorError) for cause in causes):
-        return Failure(Verdict.RETRY, "no connection: nobody answers at the address", nobody_there=True)
+        return Failure(Verdict.RETRY, "no connection: no server answers at the address", nobody_there=True)
     timeouts = (asyncio.TimeoutError, TimeoutError, aiohttp.ServerTimeoutError)
     if any(isinstance(cause, timeouts) for cause in causes):
         return Failure(Verdict.RETRY, "no reply in time")

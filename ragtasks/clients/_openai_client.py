@@ -318,7 +318,7 @@ class Call:
             where=f"{self._endpoint.model} at {self._endpoint.address}",
             expected="replies to prompts",
             found=found,
-            next_step="check address, model and key (docs/endpoints.md), then ask again: stored replies are kept. "
+            next_step="check address, model and key (docs/endpoints.md), then ask again: finished replies are cached. "
             f"{self._hint}",
         )
 
@@ -370,7 +370,7 @@ class HoldUps:
         if waited + pause_seconds <= patience:
             return ""
         return (
-            f"the endpoint asks to come back in {pause_seconds:.0f} seconds, and answered nothing for {waited:.0f}, "
+            f"the endpoint asks to retry in {pause_seconds:.0f} seconds, and answered nothing for {waited:.0f}, "
             f"more than rate_limit_patience_seconds={patience:.0f} ({failure.reason})"
         )
 

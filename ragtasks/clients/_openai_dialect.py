@@ -224,7 +224,7 @@ class Dialect:
         self._left_out.add(setting)
         if setting == _FORMAT:
             return "the server does not take response_format: replies are free text, read as ever"
-        return f"the server does not take {setting} as {sent[setting]}: it is left out, and the server's own holds"
+        return f"the server does not take {setting} as {sent[setting]}: left out, the server's default applies"
 
     def make_room(self, reply: Reply, sent: Mapping[str, Any]) -> bool:
         """Return whether to ask again with room for thinking, which left none for the answer."""

@@ -405,7 +405,7 @@ def prune(cache: ReplyCache, choice: Choice, *, dry_run: bool = False) -> int:
 def describe_cache(path: Path) -> list[str]:
     """Return lines on a file of replies: where it is, its size, and how many of what it holds; makes no file."""
     if not path.exists():
-        return [f"{path}: no replies are kept yet"]
+        return [f"{path}: no cached replies yet"]
     with ReplyCache(path) as cache:
         counts = count_replies(cache)
     # With the write-ahead log, which is a part of it while another process writes.

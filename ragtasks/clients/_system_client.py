@@ -1,4 +1,4 @@
-"""A RAG system behind HTTP as a client: it is shown a conversation, and says an answer and what that rests on.
+"""A RAG system behind HTTP as a client: it gets a conversation, and returns an answer with its passages.
 
 Everything about the way there is that of every endpoint: slots, limits, attempts, patience, and a key that comes from
 the environment and goes to this server only.
@@ -109,7 +109,7 @@ def _of_object(item: Mapping[str, Any], number: int) -> Iterator[Passage]:
         yield Passage(named, text, title if isinstance(title, str) else "")
 
 
-_HINT = "Answers that came are kept: the same command asks only the rest"
+_HINT = "Finished answers are saved: the same command asks only the rest"
 _NAMED_ONLY = ("temperature", "max_tokens", "reasoning_effort")  # sent where the user says so: a system has its own
 
 

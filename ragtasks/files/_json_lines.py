@@ -1,4 +1,4 @@
-"""Reading JSON lines so that a whole file is checked before anything is said about it.
+"""Reading JSON lines so that a whole file is checked before its errors are reported.
 
 `Problems` collects what is wrong, line by line; one error lists it all. Rows are plain dicts until a benchmark module
 turns them into records; only what is alike in all files is made here: passages and labels.

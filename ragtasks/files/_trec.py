@@ -1,4 +1,4 @@
-"""Rankings and judgements in TREC's formats: what a line of a run or of qrels says, and whole runs.
+"""Rankings and judgements in TREC's formats: lines of runs and qrels, and whole runs.
 
 Every reader of such files takes its lines from here; what else must hold of them (known ids, ranks without a gap), and
 how all errors of a file are said, is the reader's own.
@@ -129,7 +129,7 @@ def read_trec(path: Path) -> dict[str, tuple[Ranked, ...]]:
         if isinstance(line, Misfit):
             problems.append(f"line {number}: expected {line.expected}, found {line.found!r}")
         elif line.passage_id in rankings.setdefault(line.query_id, {}):
-            problems.append(f"line {number} ({line.query_id}): passage {line.passage_id!r} stands twice")
+            problems.append(f"line {number} ({line.query_id}): passage {line.passage_id!r} appears twice")
         else:
             rankings[line.query_id][line.passage_id] = line.score
     raise_for_run(f"TREC run {path}", problems)
@@ -229,7 +229,7 @@ def _official(path: Path, lines: Iterable[str]) -> dict[str, tuple[Ranked, ...]]
             problems.append(f"line {number}: expected {expected}: {error}")
             continue
         if query_id in run:
-            problems.append(f"line {number}: task {query_id!r} stands twice")
+            problems.append(f"line {number}: task {query_id!r} appears twice")
         run[query_id] = in_rank_order(Ranked(*item) for item in scores.items())
     raise_for_run(f"run {path}", problems)
     return run

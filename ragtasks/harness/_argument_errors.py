@@ -1,4 +1,4 @@
-"""Common errors in the harness's arguments, told in one line where the harness ends in a traceback.
+"""Common errors in the harness's arguments, as one line where the harness ends in a traceback.
 
 Only what it refuses on purpose is caught, and only where it does so: anything else may be a bug and stays a traceback.
 """

@@ -1,4 +1,4 @@
-"""What `ragtasks run` says while it works: a line a stage, in the place of the harness's log of twenty lines a task.
+"""Output of `ragtasks run` while it works: a line a stage, in the place of the harness's log of twenty lines a task.
 
 Nothing of the harness is lost: `-v` brings its log and its bars back, and so does `LMEVAL_LOG_LEVEL`.
 """
@@ -71,7 +71,7 @@ def report_stages(*, verbose: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _log_lines() -> Iterator[None]:
-    """Print what our own code says of its stages."""
+    """Print the log lines of ragtasks."""
     logger, handler = logging.getLogger("ragtasks"), logging.StreamHandler()
     before = logger.level
     handler.setFormatter(logging.Formatter("%(message)s"))

@@ -1,4 +1,4 @@
-"""The model under test: its answers are kept as they come, and requests without an answer are told apart."""
+"""The model under test: its answers are saved as they come, and failed requests are recorded."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class AnswerKeeper(AbstractContextManager["AnswerKeeper"]):
         for log in self._logs:
             log.close()
             if kind is not None and log.n_found:
-                _LOGGER.warning("%d answers are kept in %s: the same command asks only the rest", log.n_found, log.path)
+                _LOGGER.warning("%d answers are saved in %s: only the rest is asked", log.n_found, log.path)
 
 
 # A model of the harness whose answers are kept as they come, and that is asked only what is not answered yet.
@@ -219,7 +219,7 @@ class AnswerLog:
             self._file.put([kept])
         except CacheError as error:
             if not self._is_broken:
-                _LOGGER.warning("the answers from here on are kept in memory only. %s", error)
+                _LOGGER.warning("further answers are held in memory only. %s", error)
             self._is_broken = True
 
     @property

@@ -1,4 +1,4 @@
-"""The harness task of a conversation: what it asks, what came back, what that scored."""
+"""The harness task of a conversation: its requests, its answers and their scores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A RAG system behind HTTP as a harness model: it is asked the conversation, and its own passages are scored.
+"""A RAG system behind HTTP as a harness model: it gets the conversation, and its passages are scored.
 
 Like the baselines it reads the doc behind a request, not the prompt: a system that retrieves for itself wants no
 passages in a system message.

@@ -56,7 +56,7 @@ class LiveTask(ConversationTask):
     def _take_docs(self, benchmark: Benchmark, options: dict[str, Any]) -> None:
         if self.evaluation.best_of > 1:
             raise ConfigurationError(
-                "best_of: a live conversation goes on with one answer a turn. Next step: leave best_of and picker out"
+                "best_of: a live conversation continues with one answer a turn. Next step: leave best_of and picker out"
             )
         if Setting(options["setting"]) is Setting.FULL_RAG:
             self._retrieval = self._live_retrieval(benchmark)
@@ -123,7 +123,7 @@ class LiveTask(ConversationTask):
                 f"{options['world_size']}. Next step: start one (a model over several GPUs: parallelize=True, or vllm)"
             )
         if options.get("cache_requests"):
-            _LOGGER.warning("--cache_requests: prompts of live conversations are not known before they are asked")
+            _LOGGER.warning("--cache_requests: prompts of live conversations depend on earlier answers")
         self._rendering = {name: options[name] for name in _RENDERING if name in options}
         super().build_all_requests(**{**options, "limit": self._whole(options.get("limit")), "cache_requests": False})
         self._is_building = False

@@ -185,8 +185,8 @@ def judges_table(judging: JudgingPlan, evaluation: EvaluationConfig) -> Table:
         least, most = (_dollars(price, judging.tokens, n) for n in (0, longest))
         rows.append((judge.model, judging.n_calls, judging.tokens, least, most, _hours_at_least(judge, judging)))
     note = (
-        "Counted on the reference answers, each sentence a statement of RL_F's second step; kept replies are not asked "
-        "again. At least: prompts alone; at most: with replies as long as allowed; hours: what the account's "
+        "Counted on the reference answers, each sentence a statement of RL_F's second step; cached replies are free. "
+        "At least: prompts alone; at most: with replies as long as allowed; hours: what the account's "
         "limits allow at best; - without a price, and without limits."
     )
     columns = ("judge", "calls", "prompt tokens", "$ at least", "$ at most", "hours at least")

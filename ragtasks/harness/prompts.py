@@ -199,7 +199,7 @@ def refuse_chat_endpoint(metadata: Mapping[str, Any]) -> None:
     # The path alone: hosted services put a version behind it (`...?api-version=`).
     if urlsplit(str(metadata.get("base_url", ""))).path.rstrip("/").endswith("/chat/completions"):
         raise ConfigurationError(
-            "the model's base_url is a chat endpoint, and the harness was told to send it plain text.\n"
+            "the model's base_url is a chat endpoint, and the harness is set to send it plain text.\n"
             "  next step: add --apply_chat_template"
         )
 
@@ -333,7 +333,7 @@ class Fitting:
             where=f"{n_left} of {n_docs}, the longest of {about}{self.longest} tokens",
             expected=f"at most {self.room.n_tokens - self.n_reply} tokens: a context of {self.room.n_tokens} less "
             f"{self.n_reply} for the answer",
-            found="longer ones, of which the model would be shown a part",
+            found="longer ones, which would be truncated",
             next_step='a model or server with a larger context; --metadata \'{"too_long": "drop_passages"}\' leaves '
             "out the lowest-ranked passages; shorter answers: --gen_kwargs max_gen_toks=256",
         )

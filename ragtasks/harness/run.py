@@ -198,7 +198,7 @@ def _what_is_not_saved() -> Iterator[list[str]]:
 
     def note(record: logging.LogRecord) -> bool:
         if record.getMessage().startswith("Could not save"):
-            unsaved.append(f"{record.getMessage()}; the log says why")
+            unsaved.append(f"{record.getMessage()}; see the log")
         return True
 
     logger = logging.getLogger(lm_eval.loggers.evaluation_tracker.__name__)
@@ -290,7 +290,9 @@ def _with_conversational(text: str) -> dict[str, object]:
     if not isinstance(metadata, dict):
         raise ConfigurationError(f"{OPTION}: --metadata must be a JSON object, found {text[:80]!r}")
     if metadata.get("conversational") is False:
-        raise ConfigurationError(f'{OPTION}: take "conversational": false out of --metadata: every task is handed in')
+        raise ConfigurationError(
+            f'{OPTION}: remove "conversational": false from --metadata: submissions need every task'
+        )
     return {**metadata, "conversational": True}
 
 
@@ -323,7 +325,7 @@ def check_system_role(model: Any) -> None:
         return
     is_read = _is_read(reply)
     if is_read is None:
-        _LOGGER.info("nothing in its reply to a test says whether the server reads system messages")
+        _LOGGER.info("its reply to a test does not show whether the server reads system messages")
     elif not is_read:
         raise ConfigurationError(
             "the server leaves out system messages, and with them every passage: its reply to a test does not hold a "

@@ -1,4 +1,4 @@
-"""What judges said of a list of responses, and the scores that follow from it.
+"""Verdicts of judges on a list of responses, and the scores that follow from them.
 
 A verdict is kept with everything it rests on, also where there is none. The score of a response is the median of the
 judges that gave one; the scores of each judge stay beside it, and so does how many of its verdicts a judge gave.
@@ -227,7 +227,7 @@ def _next_step(low: Sequence[Coverage]) -> str:
     """Return what helps against missing verdicts: refusals stay until they are removed, all others are asked again."""
     missing = {VerdictOutcome(outcome) for item in low for outcome in item.missing}
     staying = [outcome.value for outcome in (VerdictOutcome.REFUSED, VerdictOutcome.FILTERED) if outcome in missing]
-    steps = ["ask again: what was answered is kept, and only the rest is asked"] if missing - _STAYING else []
+    steps = ["ask again: answers so far are saved, and only the rest is requested"] if missing - _STAYING else []
     steps += [f"`ragtasks cache prune --outcome {outcome}` has those asked again too" for outcome in staying]
     if any(item.rubric == IDK for item in low):
         steps.append('"idk": "rules" in --metadata leaves refusals to rules, which stood in here')

@@ -238,7 +238,7 @@ def score_run_ibm(run: Run, qrels: Iterable[Qrel], collections: Mapping[str, str
 
 
 def ibm_last_score(ranking: Sequence[Ranked]) -> dict[str, float]:
-    """Return passage id -> score; of a passage that stands twice the last score counts."""
+    """Return passage id -> score; of a passage that appears twice the last score counts."""
     return {item.passage_id: float(item.score) for item in ranking}
 
 
@@ -352,7 +352,7 @@ EVIDENCE_METRICS = (
     Metric("hits_official_4", "whether any fact is in the first 4 chunks"),
     Metric("hits_official_10", "whether any fact is in the first 10 chunks"),
     Metric("map_official_10", "as the official script, which forgets the hits of earlier ranks"),
-    Metric("mrr_official_10", "as the official script: a chunk that stands twice takes two ranks"),
+    Metric("mrr_official_10", "as the official script: a chunk that appears twice takes two ranks"),
 )
 """Every score, in the order of tables."""
 
@@ -406,7 +406,7 @@ def average_precision_official(chunks: Sequence[str], facts: Sequence[str]) -> f
     """Return the average precision as the official script computes it, on at most ten chunks.
 
     At each rank it divides the facts found there for the first time by the rank, without those found before, and the
-    sum by the facts (at most ten). So two facts at ranks 1 and 2 give 0.75, and a fact that stands twice in the
+    sum by the facts (at most ten). So two facts at ranks 1 and 2 give 0.75, and a fact that appears twice in the
     evidence is found once. Source: yixuantt/MultiHop-RAG, retrieval_evaluate.py, commit 3dd4d4e.
     """
     from ragtasks.benchmarks.multihop_rag_files import compact

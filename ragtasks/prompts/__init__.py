@@ -1,1 +1,1 @@
-"""Jinja templates: what models are told, as data."""
+"""Jinja templates: the prompts of models, as data."""

@@ -1,4 +1,4 @@
-"""One HTML page of a report: tables that sort, plots, and every conversation with all that was said and scored."""
+"""One HTML page of a report: tables that sort, plots, and every conversation with its answers and scores."""
 
 from __future__ import annotations
 

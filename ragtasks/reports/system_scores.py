@@ -1,4 +1,4 @@
-"""What is printed when a system of one's own was scored: one line of values, and what to distrust in them."""
+"""The summary of a scored system: one line of values, and what to distrust in them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ragtasks.tables import Format, render
 
 
 def describe_scores(done: SystemScores) -> str:
-    """Return the values, what is missing, and where everything was written."""
+    """Return the values, what is missing, and the files written."""
     (evaluation,) = read_evaluations([done.file])
     section = summary_section(evaluation, done.n_answers, done.n_tasks)
     return "\n".join([render([section], Format.MARKDOWN).rstrip("\n"), "", *_notes(done), f"wrote {done.file}"])
@@ -24,7 +24,7 @@ def _notes(done: SystemScores) -> Iterator[str]:
         n = sum(done.missing.values())
         yield f"missing: {n} of {done.n_tasks} tasks have no answer ({where}); no mean above counts them"
     if done.n_failed:
-        yield f"failed: {done.n_failed} requests got no answer; the samples say why"
+        yield f"failed: {done.n_failed} requests got no answer; the samples hold the reasons"
     if done.n_without:
         yield f"contexts: {done.n_without} of {done.n_answers} answers rest on none; nothing there can be faithful"
     if n_bare := done.n_answers - done.n_own_contexts:

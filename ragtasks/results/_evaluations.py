@@ -174,7 +174,7 @@ def _error(where: str, expected: str, found: str) -> BenchmarkFileError:
     return BenchmarkFileError(clear_error("results", where=where, expected=expected, found=found, next_step=RUN_AGAIN))
 
 
-# What a results file says of where its answers come from: the model, its history, the kind of evaluation.
+# Origin of the answers in a results file: the model, its history, the kind of evaluation.
 
 _OUR_PROMPTS = "ours"
 OWN_HISTORY = "own history"

@@ -1,4 +1,4 @@
-"""Answers of a system of one's own, from a file or as records, as if the harness had logged them."""
+"""Answers of a user's system, from a file or as records, as if the harness had logged them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What scores rest on, as flat fields that can be shown side by side.
+"""What scores rest on, as flat fields that can be compared side by side.
 
 The results hold it in nested JSON that an older version, another program or a person may have written: whatever is
 missing or of another shape shows as a dash, and nothing here can fail on it.

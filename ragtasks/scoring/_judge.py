@@ -161,8 +161,7 @@ def require_leave(output: Path, files: Sequence[Path], may_replace: Callable[[Se
         where=str(output),
         expected="a folder without these results, which were scored before",
         found=f"{there[0]}{more}",
-        next_step="name another folder with --output, or replace them with --force (what judges replied is kept "
-        "and not asked again)",
+        next_step="name another folder with --output, or replace them with --force (judge replies are cached)",
     )
     raise ConfigurationError(message)
 

@@ -1,4 +1,4 @@
-"""Passages for conversations that go on while an evaluation runs: each question is searched for as it comes up.
+"""Passages for live conversations: each question is searched for when it is asked.
 
 Like the searching of rewrites this calls the precompute stage, here before a model is asked and not after. What is
 missing is an error then: a model that is shown no passages would be another system.

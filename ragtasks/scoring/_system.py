@@ -1,4 +1,4 @@
-"""Scores the answers of a system of one's own, in the one pass and into the one layout of every evaluation."""
+"""Scores the answers of a user's system, in the same pass and layout as every evaluation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MTRAG-S's suite: what can be said of an answer without a reference (MTRAG paper, section 9 and Table 14).
+"""MTRAG-S's suite: scores of an answer without a reference (MTRAG paper, section 9 and Table 14).
 
 The paper reports RL_F and Bert-K-Precision as they are: nearly every question has an answer in its passages, so its
 scores are not conditioned on refusals. `rl_f_raw` is that score; `rl_f` is the conditioned one, as in MTRAG's tables.

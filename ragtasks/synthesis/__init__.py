@@ -1,4 +1,4 @@
-"""One's own documents made into benchmarks by a model: dialogues, multi-hop questions, and what they train.
+"""Documents made into benchmarks by a model: dialogues, multi-hop questions, and what they train.
 
 Prompts are ours; a client answers them and keeps its replies, so that a killed synthesis pays for nothing twice. What a
 model writes is read, checked against the documents and counted; nothing is filled in.

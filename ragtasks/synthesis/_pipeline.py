@@ -168,7 +168,7 @@ def _report_lines(folder: Path, read: Documents, made: Synthesis) -> Iterator[st
     yield from (f"pairs taken out: {count} ({reason})" for reason, count in removed.most_common())
 
 
-# What a synthesis is told, once, in one frozen object.
+# Settings of a synthesis, in one frozen object.
 
 UNITS = ("propositions", "sentences", "passages")
 POOLS = ("passages", "propositions")

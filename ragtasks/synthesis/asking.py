@@ -83,7 +83,7 @@ class Asker:
         if lost:
             raise JudgeError(
                 f"{what}: {len(lost)} of {len(questions)} questions got no reply from {self.client.name} "
-                f"({lost[0].reason}); nothing was written, and what was answered is kept. "
+                f"({lost[0].reason}); nothing was written, and answers so far are saved. "
                 "Next step: run the same command again"
             )
         return [Failure(state.reason) if state.result is None else state.result[0] for state in states]

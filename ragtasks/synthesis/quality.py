@@ -1,4 +1,4 @@
-"""How good synthetic dialogues are, as far as counting and language models say it."""
+"""Quality of synthetic dialogues, by counts and by language models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the command line asks of a corpus: what is in it, what it repeats, one without that, its documents cut."""
+"""The corpus commands: contents, near-duplicates, deduplication, segmentation."""
 
 from __future__ import annotations
 

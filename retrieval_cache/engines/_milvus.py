@@ -290,7 +290,7 @@ class Collection:
 
     def _reporting(self, what: str) -> Any:
         return self._server.reporting(
-            f"Milvus: {what} {self._name!r}", "an answer", "look at the server, then call again: it goes on from here"
+            f"Milvus: {what} {self._name!r}", "an answer", "check the server, then call again: it resumes from here"
         )
 
     def _check(self, fields: Sequence[dict[str, Any]]) -> None:

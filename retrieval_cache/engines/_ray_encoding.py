@@ -219,7 +219,7 @@ def _delivered(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             where="a worker",
             expected="finished shards",
             found=type(error).__name__,
-            next_step="read the cause and Ray's logs, then call again: finished shards are kept",
+            next_step="read the cause and Ray's logs, then call again: finished shards are saved",
         )
         raise CacheError(message) from error
 

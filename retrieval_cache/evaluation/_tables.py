@@ -100,7 +100,7 @@ def _standalone_note(evaluation: Evaluation) -> str:
 def not_comparable(evaluation: Evaluation) -> str:
     """Return why the run's scores do not compare with the paper's; "" where they do."""
     if not evaluation.corpus_sizes:
-        return "nobody says how many passages were searched"
+        return "unknown how many passages were searched"
     domains = dict.fromkeys(result.domain for result in evaluation.results)
     other = [_size_of(domain, evaluation) for domain in domains if not _is_whole(domain, evaluation)]
     return f"scores on other corpora are not comparable with published ones ({'; '.join(other)})" if other else ""

@@ -92,7 +92,7 @@ class Rewrites:
             where=str(self.spec["client"]["model"]),
             expected=f"at least {least:.0%} of the questions rewritten; nothing is stored",
             found=f"{n_rewritten} of {self.n_asked} ({reasons})",
-            next_step="another model, or --min-rewritten; good replies are kept, all others are asked for again",
+            next_step="another model, or --min-rewritten; good replies are cached, the others are requested again",
         )
         raise JudgeError(message)
 

@@ -167,7 +167,7 @@ class ListwiseReranker:
             where=self._client.name,
             expected=f"replies to all but {self._options.max_unanswered:.0%} of {total} windows",
             found=f"{n_unanswered} without one: {reasons}",
-            next_step="what was answered is kept: run the same again; for prompts that are too long set fewer words or "
+            next_step="answers so far are saved: run the same again; for prompts that are too long set fewer words or "
             "a smaller window, for replies that are cut off more max_tokens",
         )
 
@@ -332,7 +332,7 @@ def read_order(reply: str, n_passages: int) -> list[int]:
     """Return the order that a reply gives to a window: each place 0 to `n_passages` - 1 once, best first.
 
     Read are the runs of digits after the last end of thinking, digits of any script and of any style (superscript,
-    circled, full-width) taken as such. A number that stands twice counts once, at its first place; a number that no
+    circled, full-width) taken as such. A number that appears twice counts once, at its first place; a number that no
     passage has is passed over; passages that are not named follow in their old order. So a reply without any number
     leaves the order as it was.
     """

@@ -207,7 +207,7 @@ def test_raters_fill_in_forms_one_after_the_other(tmp_path: Path) -> None:
                 fields |= {"item": found[1].replace("&lt;", "<").replace("&gt;", ">"), "form_token": page.form_token}
                 incomplete = visitor.post("/forms", **fields)
                 assert incomplete.status == 422
-                assert "still to be said: A or B, A or C, B or C" in incomplete.text
+                assert "not answered: A or B, A or C, B or C" in incomplete.text
                 assert incomplete.text.count("checked") == 12
                 fields |= {"pair-0-1": "tie", "pair-0-2": "first", "pair-1-2": "second"}
                 assert visitor.post("/forms", **fields).status == 303

@@ -108,7 +108,7 @@ def test_a_judge_that_is_down_is_said_and_loses_nothing(tmp_path: Path, results:
     judge = json.dumps({"model": "m", "base_url": "http://127.0.0.1:9/v1", "attempts": 1})
     status, _, err = command("battle", results, "--judge", judge, "--output", tmp_path / "votes.jsonl")
     assert status == 1
-    assert "nobody answers at the address" in err
+    assert "no server answers at the address" in err
     assert not (tmp_path / "votes.jsonl").exists()
 
 

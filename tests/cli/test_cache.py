@@ -38,10 +38,10 @@ def filled(file: Path) -> Path:
 
 
 def test_no_file_is_said_and_none_is_made(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    embeddings = f"{file.with_name('embeddings.sqlite')}: no embeddings are kept yet"
-    assert printed(capsys, "cache") == [f"{file}: no replies are kept yet", embeddings]
+    embeddings = f"{file.with_name('embeddings.sqlite')}: no cached embeddings yet"
+    assert printed(capsys, "cache") == [f"{file}: no cached replies yet", embeddings]
     assert printed(capsys, "cache", "prune", "--embeddings") == [embeddings]
-    assert printed(capsys, "cache", "prune", "--model", "m") == [f"{file}: no replies are kept yet"]
+    assert printed(capsys, "cache", "prune", "--model", "m") == [f"{file}: no cached replies yet"]
     assert not file.exists()
 
 

@@ -99,7 +99,7 @@ def test_plain_http_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
     client = OpenAIClient({"model": "m", "base_url": "http://0.0.0.0:9/v1", "attempts": 1})
     with caplog.at_level(logging.WARNING, "ragtasks"):
         for _ in range(2):
-            with pytest.raises(JudgeError, match="nobody answers"):
+            with pytest.raises(JudgeError, match="no server answers"):
                 client.answer([Prompt.of("q")])
     assert caplog.text.count("http://0.0.0.0:9/v1: prompts, and a key where there is one, go there unencrypted") == 1
 

@@ -68,7 +68,7 @@ def test_scores_that_are_equal_as_32_bit_floats_are_ties() -> None:
         ("q Q0 d 1 inf t", "'inf'"),
         ("q Q0 d 1 high t", "'high'"),
         ("q Q0 d 1 2.0", "found 5"),
-        ("q Q0 d 1 2.0 t\nq Q0 d 2 1.0 t", "'d' stands twice"),
+        ("q Q0 d 1 2.0 t\nq Q0 d 2 1.0 t", "'d' appears twice"),
     ],
 )
 def test_broken_trec_lines_are_named(tmp_path: Path, line: str, found: str) -> None:

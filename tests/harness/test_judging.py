@@ -128,7 +128,7 @@ def test_a_dead_judge_leaves_the_scores_of_the_others(judging: Judging, tmp_path
     assert done.status == 1
     assert "everything is saved" in done.err
     assert "dead, rb_llm: 0 of 6 (6 judge lost" in done.err
-    assert "nobody answers" in done.err
+    assert "no server answers" in done.err
     assert "`ragtasks judge RESULTS --output FOLDER`" in done.err
     assert "same again" not in done.err  # that would pay for the model twice
     assert scores["judge_coverage"] == pytest.approx(0.5)

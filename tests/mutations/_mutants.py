@@ -92,7 +92,7 @@ def mutated_json(value: Any, random: Random) -> tuple[str, str]:
 
 
 def _doubled(value: Any, place: Path, random: Random) -> tuple[str, str]:
-    """Return JSON with a key that stands twice in one object."""
+    """Return JSON with a key that appears twice in one object."""
     others: list[Any] = [None, "x", 1, []]
     inner, other = _at(value, place), random.choice(others)
     text = json.dumps(_with(value, place, HOLE))

@@ -54,7 +54,7 @@ def test_a_model_that_rewrites_nothing_makes_no_run(place: Place) -> None:
         "rewriter: m",
         "  expected: at least 95% of the questions rewritten; nothing is stored",
         f"  found: 0 of {N_ASKED} ({N_ASKED}: the reply has no content)",
-        "  next step: another model, or --min-rewritten; good replies are kept, all others are asked for again",
+        "  next step: another model, or --min-rewritten; good replies are cached, the others are requested again",
     ]
     assert not list(place.store.glob("runs/*"))
 

@@ -1,4 +1,4 @@
-"""The arena behind pages and interface: who compares what, what a vote becomes, what is shown after it."""
+"""The arena behind pages and interface: assignments, votes, and what a vote reveals."""
 
 from __future__ import annotations
 

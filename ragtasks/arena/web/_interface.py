@@ -279,7 +279,7 @@ async def _live_response(pipeline: Pipeline, topic: TopicRecord, patience_second
     try:
         return await ask_pipeline(pipeline, messages, patience_seconds=patience_seconds, passages=passages)
     except ModelError as error:
-        raise HTTPException(502, f"{pipeline.name}: {error}; the server's log says why") from error
+        raise HTTPException(502, f"{pipeline.name}: {error}; see the server's log") from error
 
 
 def _saved_response(arena: Arena, topic: TopicRecord, rater: str | None) -> Response:

@@ -116,7 +116,7 @@ class LiveBattles:
                 is_turned=answers[0].system != fought.first.system,
             )
         except Exception:
-            battle.failure = "the battle could not be kept"
+            battle.failure = "the battle could not be saved"
             raise
 
     async def _answer(self, battle: LiveBattle, name: str) -> Answer:

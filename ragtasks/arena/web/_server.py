@@ -1,4 +1,4 @@
-"""Starts the server: on this machine only unless told otherwise, raters by invitation or under names that they type."""
+"""Starts the server: on this machine only by default, raters by invitation or under typed names."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def serve(
     patience_seconds: float = 120.0,
     echo: Callable[[str], object] = print,
 ) -> None:
-    """Serve the arena until the process is told to end."""
+    """Serve the arena until the process is stopped."""
     try:
         from ragtasks.arena.web._comparing import Arena
     except ImportError as error:
@@ -77,7 +77,7 @@ def serve_review(
     title: str = "",
     echo: Callable[[str], object] = print,
 ) -> None:
-    """Serve the review of a benchmark until the process is told to end."""
+    """Serve the review of a benchmark until the process is stopped."""
     try:
         from ragtasks.arena.web._review import ReviewDesk, review_application
     except ImportError as error:
@@ -166,8 +166,8 @@ def _title(pool: AnswerPool | None) -> str:
 _WORDING = Wording(
     "Arena",
     "Which answer is better?",
-    "You will see a conversation and two answers to its last message. Say which serves the user better; the names of "
-    "the systems are shown after your vote.",
+    "You will see a conversation and two answers to its last message. Choose the one that serves "
+    "the user better; the systems' names appear after your vote.",
     "voted",
 )
 

@@ -25,7 +25,7 @@ from ragtasks.tables import Value, fixed
 COOKIE = "arena"
 """Name of the cookie."""
 _STATIC = {"arena.css": "text/css; charset=utf-8", "arena.js": "text/javascript; charset=utf-8"}
-_NOT_INVITED = "This link lets nobody in, or a newer one took its place. Ask for a new one."
+_NOT_INVITED = "This link is invalid, or a newer one has replaced it. Ask for a new one."
 _REDIRECTS = range(300, 400)
 _FormText = Annotated[str, Form()]
 _Parameters = ParamSpec("_Parameters")
@@ -208,7 +208,7 @@ def _source(name: str) -> str:
 
 # Who a request is from: a signed cookie with the rater's name, and the token that forms must carry.
 # Both are signed with the secret beside the database. The cookie is shown to no script and sent by no other site; a
-# form's token follows from the session in the cookie, so that no other site can know it. Raters come in by
+# form's token follows from the session in the cookie, so that no other site can know it. Raters sign in by
 # invitation; their cookies end with it. Where names are typed instead, anybody may take any name.
 
 _SESSION_BYTES = 16
@@ -233,7 +233,7 @@ class Identity:
 
     @property
     def types_names(self) -> bool:
-        """Whether raters come in under any name that they type."""
+        """Whether raters enter under any name that they type."""
         return self._invitations is None
 
     @property

@@ -328,7 +328,7 @@ def _expected_sum(source: Source, file: SourceFile, record: dict[str, RecordedSu
         return file.sha256, f"the official one at commit {source.commit[:12]}"
     entry = record.get(file.path)
     if entry is not None and entry.commit == source.commit:
-        return entry.sha256, f"as {RECORD_NAME} says of {entry.origin}; delete that entry if a change is meant"
+        return entry.sha256, f"as {RECORD_NAME} says of {entry.origin}; delete that entry if the change is intended"
     return None, "no checksum is known"
 
 

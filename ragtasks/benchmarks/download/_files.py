@@ -57,7 +57,7 @@ def storing(path: Path) -> Iterator[None]:
                 where=str(path),
                 expected="room for the whole file" if full else "a folder and a file that can be read and written",
                 found=error.strerror or str(error),
-                next_step="free some space and fetch again; what has arrived is kept and resumed"
+                next_step="free some space and fetch again; it resumes where it stopped"
                 if full
                 else "check the permissions, or choose another data folder",
             )

@@ -77,7 +77,7 @@ class Download:
                     raise self._error(
                         "download failed",
                         found=f"{problem} (attempt {attempt + 1} of {self.limits.retries + 1})",
-                        next_step="check the network, then fetch again; what has arrived is kept and resumed",
+                        next_step="check the network, then fetch again; it resumes where it stopped",
                     ) from problem
                 wait_seconds = max(problem.wait_seconds, self.limits.backoff_seconds * 2**attempt)
                 time.sleep(min(wait_seconds, _LONGEST_WAIT_SECONDS))

@@ -1,4 +1,4 @@
-"""BERTScore: the score, its encoders, where they run, and the vectors that are kept."""
+"""BERTScore: the score, its encoders, where they run, and the cached vectors."""
 
 from ragtasks.metrics.semantic._embedding_cache import EmbeddingCache, describe_embeddings
 from ragtasks.metrics.semantic._encoders import (

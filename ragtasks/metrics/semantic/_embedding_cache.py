@@ -239,7 +239,7 @@ def describe_embeddings(path: Path, max_bytes: int) -> list[str]:
         CacheError: the file cannot be used.
     """
     if not path.exists():
-        return [f"{path}: no embeddings are kept yet"]
+        return [f"{path}: no cached embeddings yet"]
     with EmbeddingCache(path, max_bytes) as cache:
         counts = cache.counts()
     n_texts, n_bytes = (sum(values) for values in (zip(*((c.n_texts, c.n_bytes) for c in counts), strict=True) or ()))

@@ -341,7 +341,7 @@ class TextVectors(AbstractContextManager["TextVectors"]):
         try:
             return use(self._cache)
         except CacheError as error:
-            _LOGGER.warning("embeddings are not kept, which costs time and no score: %s", error)
+            _LOGGER.warning("embeddings are not cached, which costs time and no score: %s", error)
             self._cache.close()
             self._cache = None
             return None

@@ -170,7 +170,7 @@ def _listed(what: str, found: Mapping[_Group, str]) -> Iterator[str]:
         yield f"{what}: {', '.join(named[:_MOST_NAMED] + more)}."
 
 
-# The few values that a system of one's own is told by: main score, answerability accuracy, coverage.
+# The few values that summarise a scored system: main score, answerability accuracy, coverage.
 
 _SUMMARY_BESIDE = ("ans_acc", "coverage", "judge_coverage")
 

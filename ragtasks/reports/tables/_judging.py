@@ -1,4 +1,4 @@
-"""What each judge said, and how far the judges agree.
+"""Verdicts by judge, and how far the judges agree.
 
 A score of a report is the median over judges, which hides a judge that is stricter than the rest or that answers at
 random. So each judge has a column of its own, and agreement stands beside it.

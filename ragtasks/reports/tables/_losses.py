@@ -1,4 +1,4 @@
-"""Where a metric falls between the reference passages and full RAG, told apart by what the response did.
+"""Where a metric falls between the reference passages and full RAG, by what the response did.
 
 Both settings ask the same questions, so on each task that both scored the difference is a loss of retrieval, or of
 what the model made of it. Each of these tasks is in exactly one class, so that the classes add up to the whole.
@@ -114,7 +114,7 @@ def loss_sentence(evaluations: Sequence[Evaluation], metric: str) -> str:
     splits = [_split(item, metric, 1 if direction else -1, UNBOUNDED) for item in models]
     told = [_summary(split) for split in splits if split.losses]
     if not told:
-        return "Where the loss is: not known, as no model has both reference and full_rag scored."
+        return "Where the loss is: unknown, as no model has both reference and full_rag scored."
     more = f"; {len(told) - _MAX_MODELS} more models" if len(told) > _MAX_MODELS else ""
     return f"Where the loss is (reference to full_rag, {metric}): {'; '.join(told[:_MAX_MODELS])}{more}."
 
@@ -198,7 +198,7 @@ def _by_class(split: _Split, metric: str, n_examples: int) -> Table:
     )
     rows = tuple(_lines(split, n_examples)) if n else ()
     if not n:
-        note = f"Not told apart: none of the {split.n_shared} tasks that both settings have has a value in both."
+        note = f"Not classified: none of the {split.n_shared} tasks that both settings have has a value in both."
     return Table(f"Where the loss is: {metric}, {split.model}", _COLUMNS, rows, note)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from ragtasks.submissions._tasks import SubmissionTask
 
-# What a check has to say of a submission: one finding a problem, graded by what the official checker does with
+# Findings of a check: one for each problem, graded by what the official checker does with
 # it.
 # The official checker passes much that is wrong. So a problem is what it rejects, a warning what it lets through
 # although it is wrong or costs points, and a note what may be meant so. Problems and warnings fail a file, notes

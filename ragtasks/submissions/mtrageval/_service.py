@@ -183,7 +183,7 @@ def _next_step(bad: list[Finding]) -> str:
         "file_name": "name the file .jsonl",
         "unknown_document": "make the run with the official corpora, or skip the look-up with --no-documents",
     }
-    return next((steps[finding.rule] for finding in bad if finding.rule in steps), "fix what the lines say")
+    return next((steps[finding.rule] for finding in bad if finding.rule in steps), "fix the lines listed above")
 
 
 def _scores(
@@ -227,10 +227,10 @@ def _changes(built: Built, limit: int, n_missing: int) -> Iterator[str]:
     if built.n_cut:
         yield f"{built.n_cut} tasks: cut to the first {limit} contexts"
     if n_missing:
-        yield f"{n_missing} tasks: handed in empty"
+        yield f"{n_missing} tasks: submitted empty"
 
 
-# The number that a submission will be ranked by, as far as it can be had before it is handed in.
+# Estimated ranking score of a submission.
 # Source: MTRAGEval (SemEval-2026 task 8). Task A ranks by nDCG@5; B and C by the harmonic mean of the three dataset
 # means RL_F, RB_llm and RB_alg, each conditioned on answerability.
 

@@ -187,7 +187,7 @@ class _Line:
             if not isinstance(segment_id, str) or not SEGMENT_ID.fullmatch(segment_id):
                 self.error(f"references[{index}] as the id of a segment, not {segment_id!r}")
             elif segment_id in references[:index]:
-                self.error(f"each reference once, and {segment_id} stands twice")
+                self.error(f"each reference once, and {segment_id} appears twice")
 
     def _sentences(self, row: Mapping[str, Any]) -> Iterator[CitedSentence]:
         for index, item in enumerate(row["answer"]):

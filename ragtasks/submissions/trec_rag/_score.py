@@ -344,7 +344,7 @@ def _lost(lost: Sequence[Verdict], n_topics: int) -> str:
         where=lost[0].judge,
         expected=f"nuggets for all {n_topics} topics",
         found=f"none for {len(lost)}: " + "; ".join(f"{row.task_id}: {row.reason}" for row in lost[:_MAX_LISTED]),
-        next_step="run the same again: what was answered is kept. Nothing was written",
+        next_step="run the same again: answers so far are saved. Nothing was written",
     )
 
 

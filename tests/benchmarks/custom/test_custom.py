@@ -172,7 +172,7 @@ CONVERSATION_PROBLEMS = {
     ),
     "reference twice": (
         the_turn(references=["p1", "p1"]),
-        "conversations.jsonl:2: turn 1 of c2: \"p1\" stands twice in 'references'",
+        "conversations.jsonl:2: turn 1 of c2: \"p1\" appears twice in 'references'",
     ),
     "unknown reference": (
         the_turn(references=["p-1"]),
@@ -229,7 +229,7 @@ OTHER_PROBLEMS = {
     "run, passage": (beside("retrieved.trec", b"c1::1 Q0 q1 1 2 t\n"), 'retrieved.trec:1: no passage "q1"'),
     "run, twice": (
         beside("retrieved.trec", b"c1::1 Q0 p1 1 2 t\nc1::1 Q0 p1 2 1 t\n"),
-        'retrieved.trec:2: "p1" stands twice for c1<::>1',
+        'retrieved.trec:2: "p1" appears twice for c1<::>1',
     ),
     "run, a folder": (Files(), "retrieved.trec: cannot be read: Is a directory"),
 }

@@ -22,7 +22,7 @@ def read_shared_task(path: Path, field: str) -> dict[str, str]:
     """Return id -> text of one field, in the order of the file.
 
     Raises:
-        BenchmarkFileError: the file is missing, no array, or an entry has no such field or stands twice.
+        BenchmarkFileError: the file is missing, no array, or an entry has no such field or appears twice.
         ConfigurationError: unknown field.
     """
     if field not in FIELDS:

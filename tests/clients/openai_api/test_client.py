@@ -268,7 +268,7 @@ def test_one_bad_prompt_does_not_disturb_the_others() -> None:
 
 def test_nobody_at_the_address_is_said_once() -> None:
     endpoint = {"model": "m", "base_url": f"http://127.0.0.1:{closed_port()}/v1", **QUICK}
-    with pytest.raises(JudgeError, match="nobody answers"):
+    with pytest.raises(JudgeError, match="no server answers"):
         OpenAIClient(endpoint, KEY).answer([Prompt.of(str(number)) for number in range(200)])
 
 
@@ -281,7 +281,7 @@ def test_nobody_at_the_address_is_said_within_seconds(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr("ragtasks.clients._openai_client.random.uniform", without_waiting)
     first = Endpoint(model="openai/m").backoff_seconds
-    with pytest.raises(JudgeError, match="nobody answers"):
+    with pytest.raises(JudgeError, match="no server answers"):
         OpenAIClient({"model": "m", "base_url": f"http://127.0.0.1:{closed_port()}/v1"}, KEY).answer([Prompt.of("q")])
     assert 3 < sum(first * 2**place * share for place, share in enumerate(shares)) < 10
 
@@ -344,7 +344,7 @@ def test_a_minute_without_a_server_that_answered_is_outlived_by_default(monkeypa
 
     monkeypatch.setattr("ragtasks.clients._openai_client.asyncio.sleep", without_waiting)
     monkeypatch.setattr("ragtasks.clients._openai_client.random.uniform", lambda low, _high: low)
-    with pytest.raises(JudgeError, match="nobody answers"):
+    with pytest.raises(JudgeError, match="no server answers"):
         client.answer([Prompt.of("q")])
     assert sum(waits) >= 60
 

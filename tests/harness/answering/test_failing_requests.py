@@ -1,4 +1,4 @@
-"""A chat server that fails in the middle of an evaluation: what was answered is kept, and only the rest is asked."""
+"""A chat server that fails in the middle of an evaluation: answers so far are saved, and only the rest is requested."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def test_a_reply_that_does_not_tell_is_said(command: Command, endpoint: Endpoint
     with chat_server(lambda *_: completion("It takes three days.", usage={}), is_tested=True) as server:
         done = asked(command, server)
     assert done.status == 0, done.err
-    assert "nothing in its reply to a test says whether the server reads system messages" in done.err
+    assert "its reply to a test does not show whether the server reads system messages" in done.err
 
 
 def samples(folder: Path) -> list[dict[str, Any]]:

@@ -333,5 +333,5 @@ def test_a_broken_run_is_told_before_a_shard_is_read(
 
     monkeypatch.setattr(segment_source, "_sha256", unread)
     request = Request(sample, build_queries(sample, "last_turn"), lambda: parse(f"run:{broken}"), 5, corpora=corpora)
-    with pytest.raises(CacheError, match=r"line 3 .*stands twice"):
+    with pytest.raises(CacheError, match=r"line 3 .*appears twice"):
         build_run(request, RunStore(tmp_path / "store"))

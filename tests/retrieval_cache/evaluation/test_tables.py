@@ -149,7 +149,7 @@ def test_a_pooled_subset_is_said_not_to_be_comparable() -> None:
 
 
 def test_unknown_corpora_are_said_not_to_be_comparable() -> None:
-    assert not_comparable(evaluation(sizes={})) == "nobody says how many passages were searched"
+    assert not_comparable(evaluation(sizes={})) == "unknown how many passages were searched"
     assert "fiqa: unknown of 61,022" in not_comparable(evaluation(sizes={"govt": 49_607}))
     assert not_comparable(evaluation(sizes={"govt": 49_607}, domains=["govt"])) == ""
     # Both scores that IBM gives for Cloud are the whole corpus.

@@ -76,7 +76,7 @@ def test_the_name_says_the_file_and_the_key_its_content(tmp_path: Path) -> None:
     ("lines", "message"),
     [
         (["q Q0 a 1 nan t", "q Q0 b 2 inf t"], r"2 errors(.|\n)*line 1(.|\n)*'nan'(.|\n)*line 2(.|\n)*'inf'"),
-        (["q Q0 a 1 2 t", "q Q0 a 2 1 t"], "line 2.*stands twice"),
+        (["q Q0 a 1 2 t", "q Q0 a 2 1 t"], "line 2.*appears twice"),
         (["q Q0 a 1 2 t", "q Q0 b 3 1 t"], "line 2.*expected rank 2, found 3"),
         (["q Q0 a 5 2 t"], "line 1.*expected rank 1, found 5"),
         (["q Q0 a 1 2 t", "q Q0 b 1 1 t"], "line 2.*expected rank 2, found 1"),
@@ -98,7 +98,7 @@ def test_problems_of_a_trec_run_are_named(tmp_path: Path, lines: list[str], mess
         ([row("c::1", context("a", None))], "line 1.*score None"),
         ([row("c::1", context("a", 1), context("a", 2))], "line 1.*'a' twice"),
         ([row("c::1", context(7, 1))], "line 1.*document_id 7"),
-        ([row("c::1"), row("c<::>1")], "line 2: task 'c<::>1' stands twice"),
+        ([row("c::1"), row("c<::>1")], "line 2: task 'c<::>1' appears twice"),
         ([row("c::1"), {"task_id": "c::2"}], r": 1 error\n  line 2.*'contexts'"),
         ([row("c::1"), row(3), "no json"], r"2 errors(.|\n)*line 2.*task_id 3(.|\n)*line 3"),
     ],

@@ -172,7 +172,7 @@ def test_a_run_that_found_nothing_for_a_task_needs_the_same_word(tmp_path: Path)
         submit(Request(SubmissionTask.A, tmp_path / "a.jsonl", run="r"), BENCHMARK, tmp_path)
     said = submit(Request(SubmissionTask.A, tmp_path / "a.jsonl", run="r", allow_missing=True), BENCHMARK, tmp_path)
     assert rows_in(tmp_path / "a.jsonl")[3]["contexts"] == []
-    assert "1 tasks: handed in empty" in said
+    assert "1 tasks: submitted empty" in said
 
 
 def test_a_submission_that_would_not_pass_leaves_the_old_file_alone(tmp_path: Path) -> None:

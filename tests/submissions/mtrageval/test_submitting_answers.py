@@ -37,7 +37,7 @@ def test_the_option_asks_for_what_is_handed_in(task: str, harness_task: str) -> 
         (["--for-submission", "A", "--output_path", "o"], "expected B"),
         (["--for-submission", "B"], "needs --output_path"),
         (["--for-submission", "B", "-o", "o", "--metadata", "data=sample"], "JSON object"),
-        (["--for-submission", "B", "-o", "o", "--metadata", '{"conversational": false}'], "take"),
+        (["--for-submission", "B", "-o", "o", "--metadata", '{"conversational": false}'], "remove"),
     ],
 )
 def test_what_does_not_fit_is_refused_before_the_model_runs(given: list[str], said: str) -> None:

@@ -58,7 +58,7 @@ ERRORS: list[tuple[Any, str]] = [
     (row("2024-1"), "2024-1 stands in line 1"),
     (row("2024-2", topic="second  topic"), "`topic` of 2024-2 as 'second topic'"),
     (row("2024-2", references=IDS[:21]), "at most 20 references, not 21"),
-    (row("2024-2", references=[IDS[0], IDS[1], IDS[0]]), "stands twice"),
+    (row("2024-2", references=[IDS[0], IDS[1], IDS[0]]), "appears twice"),
     (row("2024-2", references=[*IDS[:2], "msmarco_v2.1_doc_00_0"]), "references[2] as the id of a segment"),
     (row("2024-2", references=[*IDS[:2], 7]), "references[2] as the id of a segment"),
     (row("2024-2", references=[*IDS[:2], f"{IDS[2]} "]), "references[2] as the id of a segment"),

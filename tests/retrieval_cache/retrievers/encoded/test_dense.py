@@ -210,7 +210,7 @@ def test_vectors_of_another_width_are_refused(minilm: DenseRetriever, folder: Pa
 def test_bad_input_gives_clear_errors(minilm: DenseRetriever, tmp_path: Path) -> None:
     with pytest.raises(BenchmarkFileError, match="'p9'"):
         minilm.index([*PASSAGES[:3], Passage("p9", " \n")], tmp_path)
-    assert (tmp_path / "shard-000000.json").is_file(), "finished shards are kept"
+    assert (tmp_path / "shard-000000.json").is_file(), "finished shards are saved"
     with pytest.raises(CacheError, match="call index first"):
         DenseRetriever("minilm").search(QUERIES, 1)
     minilm.index(PASSAGES, tmp_path)
