@@ -137,7 +137,7 @@ class Results:
             for row in item.rows:
                 if row.implausible is not None:
                     found.setdefault((item.model, row.setting), []).append((row.task_id, row.implausible))
-        return {key: tuple(CheckedAnswers("", tuple(own)).summary) for key, own in found.items()}
+        return {key: tuple(CheckedAnswers("", tuple(checks)).summary) for key, checks in found.items()}
 
     @property
     def _metrics(self) -> list[str]:
@@ -421,7 +421,7 @@ class LoadedBenchmark:
     def __str__(self) -> str:
         """Return a table of its tasks by domain and answerability."""
         counts = Counter((task.domain, task.answerability) for task in self.tasks)
-        labels = [label for label in Answerability if any(own is label for _, own in counts)]
+        labels = [label for label in Answerability if any(answerability is label for _, answerability in counts)]
         rows: tuple[tuple[Cell, ...], ...] = tuple(
             (domain, *(counts[domain, label] for label in labels), sum(counts[domain, label] for label in labels))
             for domain in dict.fromkeys(task.domain for task in self.tasks)
@@ -451,9 +451,9 @@ def load_benchmark(name: str, data: str | Path | None = None) -> LoadedBenchmark
 
 def setting_named(name: str) -> Setting:
     """Return the setting of a name."""
-    known = [setting.value for setting in Setting]
-    if name not in known:
-        raise ConfigurationError(f"unknown setting {name!r}: {close_matches(name, known)}")
+    names = [setting.value for setting in Setting]
+    if name not in names:
+        raise ConfigurationError(f"unknown setting {name!r}: {close_matches(name, names)}")
     return Setting(name)
 
 

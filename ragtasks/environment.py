@@ -57,7 +57,7 @@ def embedding_cache_bytes() -> int:
     if size < 0:
         raise ConfigurationError(
             clear_error(
-                "the bound on embeddings that are kept",
+                "the limit of the embedding cache",
                 where=EMBEDDINGS_VARIABLE,
                 expected="a number of GB, such as 8 or 0.5; 0 keeps none",
                 found=repr(named),

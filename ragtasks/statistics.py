@@ -467,16 +467,16 @@ def compare_columns(columns: Sequence[Column], baseline: str | None = None) -> C
     if not pairs:
         raise ConfigurationError(_nothing_to_compare(columns))
     tested = estimate_means([_differences(*pair) for pair in pairs], tested=0.0)
-    known = zip(pairs, tested, holm([difference.p for difference in tested]), strict=True)
-    return Comparisons(mean_columns(columns), tuple(_comparison(*found) for found in known))
+    rows = zip(pairs, tested, holm([difference.p for difference in tested]), strict=True)
+    return Comparisons(mean_columns(columns), tuple(_comparison(*found) for found in rows))
 
 
 def mean_columns(columns: Sequence[Column]) -> tuple[Mean, ...]:
     """Return each column's mean, in order."""
     clusters = ([column.cluster_of[item] for item in column.values] for column in columns)
     return tuple(
-        Mean(column, estimate_mean(list(column.values.values()), own, column.bounds))
-        for column, own in zip(columns, clusters, strict=True)
+        Mean(column, estimate_mean(list(column.values.values()), labels, column.bounds))
+        for column, labels in zip(columns, clusters, strict=True)
     )
 
 

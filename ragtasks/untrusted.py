@@ -77,15 +77,19 @@ def _pickles(folder: Path) -> list[str]:
 
 def _reason(error: Exception) -> str:
     lines = str(error).strip().splitlines()
-    told = next((line.strip() for line in lines if line.strip()), "")
+    message = next((line.strip() for line in lines if line.strip()), "")
     if "trust_remote_code" in str(error):
         return "it comes with Python code, which is never run"
-    return f"{told[:_MAX_CHARACTERS]}" if told and isinstance(error, OSError | ValueError) else _with_kind(error, told)
+    return (
+        f"{message[:_MAX_CHARACTERS]}"
+        if message and isinstance(error, OSError | ValueError)
+        else _with_kind(error, message)
+    )
 
 
-def _with_kind(error: Exception, told: str) -> str:
+def _with_kind(error: Exception, message: str) -> str:
     kind = type(error).__name__
-    return f"{kind}: {told[:_MAX_CHARACTERS]}" if told else kind
+    return f"{kind}: {message[:_MAX_CHARACTERS]}" if message else kind
 
 
 # Work on what others wrote, done by another process that cannot take all memory or run for ever.
@@ -111,9 +115,9 @@ class BoundedProcess:
 
     def ask(self, question: Mapping[str, Any]) -> dict[str, Any]:
         """Return what the worker makes of a JSON object."""
-        asked = json.dumps(dict(question)).encode() + b"\n"
+        request = json.dumps(dict(question)).encode() + b"\n"
         with self._lock:
-            line = self._exchange(asked)
+            line = self._exchange(request)
             if not line.endswith(b"\n"):
                 self.close()
                 raise OutOfBoundsError(

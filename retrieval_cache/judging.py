@@ -85,11 +85,13 @@ def is_result_file(benchmark: str, store: RunStore, name: str) -> bool:
 def judgements_of(benchmark: Benchmark, domains: Sequence[str] = ()) -> list[Qrel]:
     """Return the benchmark's judgements, of all its domains or of those that are named."""
     side = retrieval_side(benchmark.name)
-    known = side.domains_of(benchmark.tasks)
+    present = side.domains_of(benchmark.tasks)
     for domain in domains:
-        if domain not in known:
-            raise ConfigurationError(f"unknown domain {domain!r} of {benchmark.label}: {close_matches(domain, known)}")
-    chosen = [domain for domain in known if not domains or domain in domains]
+        if domain not in present:
+            raise ConfigurationError(
+                f"unknown domain {domain!r} of {benchmark.label}: {close_matches(domain, present)}"
+            )
+    chosen = [domain for domain in present if not domains or domain in domains]
     return [qrel for domain in chosen for qrel in side.load_qrels(benchmark.root, domain)]
 
 
@@ -187,10 +189,10 @@ def pairs_of_files(files: Sequence[Path], depth: int) -> list[tuple[Task, Passag
     found: dict[str, dict[str, Passage]] = {}
     for file in files:
         for task, passages in _topics(file, depth):
-            known = tasks.setdefault(task.task_id, task)
+            first = tasks.setdefault(task.task_id, task)
             for passage in passages:
-                found.setdefault(known.task_id, {}).setdefault(passage.passage_id, passage)
-    return [(tasks[topic_id], passage) for topic_id, own in found.items() for passage in own.values()]
+                found.setdefault(first.task_id, {}).setdefault(passage.passage_id, passage)
+    return [(tasks[topic_id], passage) for topic_id, by_passage in found.items() for passage in by_passage.values()]
 
 
 def _topics(file: Path, depth: int) -> Iterator[tuple[Task, list[Passage]]]:

@@ -131,8 +131,8 @@ class _Work:
     def _named(self, domain: str) -> frozenset[str] | None:
         retriever = self._request.make_retriever()
         named = [wanted_passages(retriever, texts) for texts in self._texts(domain)]
-        known = [ids for ids in named if ids is not None]
-        return frozenset().union(*known) if len(known) == len(named) else None
+        present = [ids for ids in named if ids is not None]
+        return frozenset().union(*present) if len(present) == len(named) else None
 
     def _texts(self, domain: str) -> list[dict[str, str]]:
         """Return task id -> query in a domain, one mapping a query form."""
@@ -238,8 +238,8 @@ def _default_name(request: Request) -> str:
 
 
 def _slug(text: str, longest: int) -> str:
-    kept = "".join(sign if (sign.isascii() and sign.isalnum()) or sign in "._-" else "-" for sign in text)
-    return kept.strip("-.")[:longest]
+    safe = "".join(sign if (sign.isascii() and sign.isalnum()) or sign in "._-" else "-" for sign in text)
+    return safe.strip("-.")[:longest]
 
 
 def read_run(stored: StoredRun, queries: Iterable[str] = ()) -> Run:
@@ -294,6 +294,6 @@ def _retrieved(task: Task, run: Run, texts: Mapping[str, Passage], n_passages: i
 
 
 def _filled(task: Task, retrieved: tuple[Passage, ...], n_passages: int) -> tuple[Passage, ...]:
-    known = {passage.passage_id for passage in task.references}
-    others = [passage for passage in retrieved if passage.passage_id not in known]
+    passage_ids = {passage.passage_id for passage in task.references}
+    others = [passage for passage in retrieved if passage.passage_id not in passage_ids]
     return (*task.references, *others)[:n_passages]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -19,6 +20,13 @@ INSTEAD = {
     "slip": "error or problem",
     "torn": "corrupt",
     "violation": "problem",
+}
+NAMES_OUT = {
+    "asked": "the request, the question or the reply",
+    "kept": "what it is: cached, saved, accepted",
+    "said": "the message, the reply or the vote",
+    "shown": "what it is: a text, a page, a table",
+    "told": "the message or the report",
 }
 # A figure of a paper has a number; matplotlib calls its canvas one; refusals may name what they lack in these words.
 ALLOWED = re.compile(
@@ -46,3 +54,33 @@ def test_no_word_that_is_out(path: Path) -> None:
 def test_names_are_taken_apart() -> None:
     assert words_out("def figure_of(text): return TornFile(text)") == ["figure", "Torn"]
     assert words_out("by default, as in Figure 3; amends nothing") == []
+
+
+def names_of(source: str) -> list[str]:
+    """Return the names of all functions and classes, and of what a module assigns."""
+    tree = ast.parse(source)
+    defined = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    names = [node.name for node in ast.walk(tree) if isinstance(node, defined)]
+    assigned = (node for line in tree.body if isinstance(line, ast.Assign | ast.AnnAssign) for node in ast.walk(line))
+    return names + [node.id for node in assigned if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+
+
+def participles(name: str) -> list[str]:
+    """Return the parts of a name that say what happened to a thing in place of what it is."""
+    parts = re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", name).lower().split()
+    return [part for part in parts if part in NAMES_OUT]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_names_are_nouns(path: Path) -> None:
+    if HOLDS_TEXT_OF_ANSWERS & set(path.parts):  # its names are the verbs that it matches
+        return
+    names = names_of(path.read_text(encoding="utf-8"))
+    assert [name for name in names if participles(name)] == [], f"name the thing: {NAMES_OUT}"
+
+
+def test_parts_of_names_are_found() -> None:
+    source = (
+        "_MOST_SHOWN = 3\nunshown: int = 4\nclass KeptReplies:\n    def tell(self): told = 1\nasync def asked(): pass\n"
+    )
+    assert [name for name in names_of(source) if participles(name)] == ["KeptReplies", "asked", "_MOST_SHOWN"]

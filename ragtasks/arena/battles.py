@@ -76,9 +76,9 @@ def judge_battles(
         left = [battle for battle in battles if battle.battle_id not in taken]
         chosen = next_battles(left, votes, min(size, budget - len(fought)))
         verdicts = ask([pair for battle in chosen for pair in _both_orders(battle)], [pairwise()])
-        own = [vote for place, battle in enumerate(chosen) for vote in _votes(battle, place, verdicts)]
-        unvoted += len(chosen) * len(verdicts.judges) - len(own)
-        votes += own
+        votes_of_round = [vote for place, battle in enumerate(chosen) for vote in _votes(battle, place, verdicts)]
+        unvoted += len(chosen) * len(verdicts.judges) - len(votes_of_round)
+        votes += votes_of_round
         fought += chosen
         found.append(verdicts)
     usage = {judge: reduce(Usage.__add__, (round_.usage[judge] for round_ in found)) for judge in _judges(found)}
@@ -167,8 +167,8 @@ class Answer:
     @property
     def version(self) -> str:
         """Hash of the text and its passages."""
-        shown = [[passage.title, passage.text] for passage in self.response.passages]
-        return canonical_hash([self.response.text, shown])[:16]
+        passages = [[passage.title, passage.text] for passage in self.response.passages]
+        return canonical_hash([self.response.text, passages])[:16]
 
     @property
     def side(self) -> Side:
@@ -249,7 +249,7 @@ class AnswerPool:
             if system not in {REFERENCE, *EXEMPT}:
                 found_in = find_implausible(responses)
                 pairs = zip(responses, found_in, strict=True)
-                checked = CheckedAnswers("", tuple((item.task.task_id, own) for item, own in pairs))
+                checked = CheckedAnswers("", tuple((item.task.task_id, problems) for item, problems in pairs))
                 lines += [f"{system}, {benchmark} in {setting}: {item}" for item in checked.summary]
         return lines
 
@@ -305,9 +305,9 @@ def _at(path: Path, benchmark: Benchmark | None, setting: str | None) -> Iterato
         raise ConfigurationError(
             f"{predictions[0]}: predictions do not say what they answer: give --benchmark and --setting"
         )
-    known = [item.value for item in Setting]
-    if setting not in known:
-        raise ConfigurationError(f"unknown setting {setting!r}: {close_matches(setting, known)}")
+    settings = [item.value for item in Setting]
+    if setting not in settings:
+        raise ConfigurationError(f"unknown setting {setting!r}: {close_matches(setting, settings)}")
     config = config_from_options({})
     for file in predictions:
         saved = read_predictions(file, Path(), benchmark, Setting(setting), config=config, store=Path())
@@ -358,9 +358,9 @@ Systems = tuple[str, str]
 def next_battles(battles: Sequence[Battle], votes: Sequence[Vote], n: int) -> list[Battle]:
     """Return up to `n` battles that nobody voted on, least certain pairs first; fewer where none is left."""
     fought = {vote.battle_id for vote in votes}
-    waiting = {pair: _queue(own, fought) for pair, own in _by_pair(battles).items()}
-    known = {pair: _share(pair, votes) for pair in waiting}
-    heap = [(-_uncertainty(share, n_votes), pair) for pair, (share, n_votes) in known.items()]
+    waiting = {pair: _queue(battles_of, fought) for pair, battles_of in _by_pair(battles).items()}
+    shares = {pair: _share(pair, votes) for pair in waiting}
+    heap = [(-_uncertainty(share, n_votes), pair) for pair, (share, n_votes) in shares.items()]
     heapq.heapify(heap)
     chosen: list[Battle] = []
     n_more: Counter[Systems] = Counter()
@@ -370,7 +370,7 @@ def next_battles(battles: Sequence[Battle], votes: Sequence[Vote], n: int) -> li
         if battle is not None:
             chosen.append(battle)
             n_more[pair] += 1
-            share, n_votes = known[pair]
+            share, n_votes = shares[pair]
             heapq.heappush(heap, (-_uncertainty(share, n_votes + n_more[pair]), pair))
     return chosen
 
@@ -396,8 +396,8 @@ def _queue(battles: Sequence[Battle], fought: set[str]) -> Iterator[Battle]:
 
 def _share(pair: Systems, votes: Sequence[Vote]) -> tuple[float, int]:
     """Return the share of the first system, one vote for either side added, and the number of votes."""
-    own = [vote.value_of(pair[0]) for vote in votes if {vote.first.system, vote.second.system} == set(pair)]
-    return (math.fsum(own) + 1) / (len(own) + 2), len(own)
+    values = [vote.value_of(pair[0]) for vote in votes if {vote.first.system, vote.second.system} == set(pair)]
+    return (math.fsum(values) + 1) / (len(values) + 2), len(values)
 
 
 def _uncertainty(share: float, n_votes: int) -> float:

@@ -75,7 +75,7 @@ def distinct_answers(pool: AnswerPool, item: ItemKey) -> dict[str, tuple[str, ..
     systems: dict[str, list[str]] = {}
     for system, answer in pool.answers_to(item).items():
         systems.setdefault(answer.version, []).append(system)
-    return {own[0]: tuple(own) for own in systems.values()}
+    return {names[0]: tuple(names) for names in systems.values()}
 
 
 def order_for(pool: AnswerPool, item: ItemKey, rater: str, secret: bytes) -> list[str]:
@@ -156,19 +156,19 @@ def form_sections(pool: AnswerPool, forms: Sequence[Rated]) -> list[Section]:
     """Return a section a benchmark and setting: means by system, agreement of raters."""
     sections = []
     for benchmark, setting in sorted({rated.item[:2] for rated in forms}):
-        own = [rated for rated in forms if rated.item[:2] == (benchmark, setting)]
-        ratings = _collected(own)
+        relevant = [rated for rated in forms if rated.item[:2] == (benchmark, setting)]
+        ratings = _collected(relevant)
         conversation_of = {
             rated.item[2]: next(iter(pool.answers_to(rated.item).values())).response.task.conversation_id
-            for rated in own
+            for rated in relevant
         }
         provenance = {
-            "raters": ", ".join(sorted({rated.rater for rated in own})),
-            "forms": str(len(own)),
+            "raters": ", ".join(sorted({rated.rater for rated in relevant})),
+            "forms": str(len(relevant)),
             "tasks": str(len(conversation_of)),
         }
-        shown = {(name, rated.item[2]) for rated in own for name in distinct_answers(pool, rated.item)}
-        once = {key: found for key, found in ratings.items() if key in shown}
+        answered = {(name, rated.item[2]) for rated in relevant for name in distinct_answers(pool, rated.item)}
+        once = {key: found for key, found in ratings.items() if key in answered}
         tables = (_means(ratings, conversation_of), _agreement(once))
         sections.append(Section(f"{benchmark}, {setting}: human evaluation", provenance, tables))
     return sections
@@ -180,20 +180,20 @@ def _collected(forms: Sequence[Rated]) -> _Ratings:
     for rated in forms:
         shares = win_rates(rated)
         for system, ratings in rated.form.ratings.items():
-            own = found.setdefault((system, rated.item[2]), {name: [] for name in _NAMES})
+            values = found.setdefault((system, rated.item[2]), {name: [] for name in _NAMES})
             for name in FANC:
-                own[name].append(float(ratings[name]))
-            own[WIN_RATE].append(shares[system])
+                values[name].append(float(ratings[name]))
+            values[WIN_RATE].append(shares[system])
     return found
 
 
 def _means(ratings: _Ratings, conversation_of: Mapping[str, str]) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for system in sorted({system for system, _ in ratings}):
-        own = {task_id: found for (name, task_id), found in ratings.items() if name == system}
-        clusters = [conversation_of[task_id] for task_id in own]
-        means = (estimate_mean([median(found[name]) for found in own.values()], clusters).cell for name in _NAMES)
-        rows.append((system, len(own), *means))
+        by_task = {task_id: found for (name, task_id), found in ratings.items() if name == system}
+        clusters = [conversation_of[task_id] for task_id in by_task]
+        means = (estimate_mean([median(found[name]) for found in by_task.values()], clusters).cell for name in _NAMES)
+        rows.append((system, len(by_task), *means))
     note = (
         "Medians over raters, means over tasks. Properties are from 1 to 4; a win rate is the share of other answers "
         "that are not preferred, in %, so that a tie counts for both. "
@@ -326,12 +326,14 @@ def _any(pool: AnswerPool, item: ItemKey) -> Answer:
 def _task(pool: AnswerPool, item: ItemKey) -> dict[str, Any]:
     """Return the task with every passage that any of its answers was given."""
     task = _any(pool, item).response.task
-    shown = [passage.passage_id for answer in pool.answers_to(item).values() for passage in answer.response.passages]
+    passage_ids = [
+        passage.passage_id for answer in pool.answers_to(item).values() for passage in answer.response.passages
+    ]
     return {
         "task_id": task.task_id,
         "task_type": "rag",
         "input": [{"speaker": _SPEAKERS[message.role], "text": message.text} for message in task.messages],
-        "contexts": [{"document_id": passage_id} for passage_id in dict.fromkeys(shown)],
+        "contexts": [{"document_id": passage_id} for passage_id in dict.fromkeys(passage_ids)],
         "targets": [{"speaker": "agent", "text": task.target}],
         "Question Type": list(task.question_types),
         "Multi-Turn": [] if task.multi_turn == "N/A" else [task.multi_turn],

@@ -210,14 +210,14 @@ def _n_conversations(votes: Sequence[Vote]) -> int:
 def _rating(  # noqa: PLR0917 (one parameter a column)
     votes: Sequence[Vote], system: str, own_elo: Elo, rating: Estimate | None, controlled: Estimate | None, reason: str
 ) -> Rating:
-    own = _of(votes, system)
-    shares = [vote.value_of(system) for vote in own]
-    (win_rate,) = estimate_means([cluster(shares, [vote.conversation_id for vote in own], (0.0, 1.0))])
-    n_both_bad = sum(vote.preference == "both_bad" for vote in own)
-    has_interval = _n_conversations(own) >= MIN_CLUSTERS and own_elo.low < own_elo.high
+    battles = _of(votes, system)
+    shares = [vote.value_of(system) for vote in battles]
+    (win_rate,) = estimate_means([cluster(shares, [vote.conversation_id for vote in battles], (0.0, 1.0))])
+    n_both_bad = sum(vote.preference == "both_bad" for vote in battles)
+    has_interval = _n_conversations(battles) >= MIN_CLUSTERS and own_elo.low < own_elo.high
     return Rating(
         system=system,
-        n_battles=len(own),
+        n_battles=len(battles),
         n_wins=shares.count(1.0),
         n_losses=shares.count(0.0),
         n_ties=shares.count(0.5) - n_both_bad,
@@ -246,8 +246,8 @@ def _pairs(votes: Sequence[Vote]) -> list[Pair]:
         for name in names
     ]
     estimates = estimate_means(shares, tested=0.5)
-    known = zip(names, estimates, holm([share.p for share in estimates]), strict=True)
-    return [Pair(*name, share, share.p, adjusted_p) for name, share, adjusted_p in known]
+    rows = zip(names, estimates, holm([share.p for share in estimates]), strict=True)
+    return [Pair(*name, share, share.p, adjusted_p) for name, share, adjusted_p in rows]
 
 
 def _length_effect(found: Fit, conversations: Sequence[str]) -> list[Effect]:
@@ -262,10 +262,10 @@ def _refusal_effects(votes: Sequence[Vote]) -> list[Effect]:
     """Return how often an answer that refuses wins against one that does not, by what the corpus holds."""
     effects = []
     for label in sorted({vote.answerability for vote in votes}):
-        own = [vote for vote in votes if vote.answerability == label and vote.first.refuses != vote.second.refuses]
-        if own:
-            shares = [vote.value if vote.first.refuses else 1 - vote.value for vote in own]
-            (estimate,) = estimate_means([cluster(shares, [vote.conversation_id for vote in own], (0.0, 1.0))])
+        relevant = [vote for vote in votes if vote.answerability == label and vote.first.refuses != vote.second.refuses]
+        if relevant:
+            shares = [vote.value if vote.first.refuses else 1 - vote.value for vote in relevant]
+            (estimate,) = estimate_means([cluster(shares, [vote.conversation_id for vote in relevant], (0.0, 1.0))])
             effects.append(Effect(f"share won by the one that refuses, {label or 'no label'}", estimate))
     return effects
 
@@ -452,13 +452,13 @@ def _reachable(start: str, beaten: dict[str, set[str]]) -> set[str]:
 
 def _reason(system: str, comparisons: Sequence[Comparison], group: set[str]) -> str:
     """Return why a system is not rated: what its votes were all alike in, else those against the rated ones alone."""
-    own = [
+    relevant = [
         (share if one == system else 1 - share, other if one == system else one)
         for one, other, share in comparisons
         if system in {one, other}
     ]
-    against = [(share, other) for share, other in own if other in group]
-    for chosen, words in ((own, ""), (against, " against those that are rated")):
+    against = [(share, other) for share, other in relevant if other in group]
+    for chosen, words in ((relevant, ""), (against, " against those that are rated")):
         shares = {share for share, _ in chosen}
         if shares in ({1.0}, {0.0}):
             return f"{'won' if shares == {1.0} else 'lost'} every battle{words}: no finite rating"
@@ -517,8 +517,8 @@ def _by_rater(votes: Sequence[Vote]) -> _Opinions:
 
 
 def _all_of(who: str, opinions: _Opinions) -> VoteAgreement:
-    battles = sorted({battle for own in opinions.values() for battle in own})
-    rows = [[own[battle] for own in opinions.values() if battle in own] for battle in battles]
+    battles = sorted({battle for votes in opinions.values() for battle in votes})
+    rows = [[votes[battle] for votes in opinions.values() if battle in votes] for battle in battles]
     rows = [row for row in rows if len(row) > 1]
     same = sum(len(set(row)) == 1 for row in rows) / len(rows) if rows else None
     return VoteAgreement(who, "alpha", krippendorff_alpha(rows, Level.ORDINAL), same, len(rows))
@@ -539,6 +539,6 @@ def _two(one: str, own: Mapping[str, float], other: str, others: Mapping[str, fl
 
 def _medians(opinions: _Opinions) -> dict[str, float]:
     """Return battle -> which system most raters prefer: 1, 0, or 0.5 for a tie or a split."""
-    battles = {battle for own in opinions.values() for battle in own}
-    middle = {battle: median(own[battle] for own in opinions.values() if battle in own) for battle in battles}
+    battles = {battle for votes in opinions.values() for battle in votes}
+    middle = {battle: median(votes[battle] for votes in opinions.values() if battle in votes) for battle in battles}
     return {battle: value if value in {0.0, 1.0} else 0.5 for battle, value in middle.items()}

@@ -518,28 +518,28 @@ class Queue:
     def next_for(self, rater: str) -> Assignment | None:
         """Return a rater's open assignment, or the next one; None where nothing is left for this rater."""
         with self._database.transaction(is_on_disk=False) as connection:
-            now, own = time.time(), self._views_of(connection, rater)
-            waiting = self._waiting(connection, own, now)
+            now, views = time.time(), self._views_of(connection, rater)
+            waiting = self._waiting(connection, views, now)
             in_turn = _in_turn(waiting, _named(connection, rater))
-            for item in itertools.chain(self._begun(connection, rater, own, now), in_turn):
+            for item in itertools.chain(self._begun(connection, rater, views, now), in_turn):
                 if self._has_room(connection, rater, item, now):
                     return self._assign(connection, rater, item, self._view)
             return None
 
     def _begun(
-        self, connection: sqlite3.Connection, rater: str, own: dict[str, set[tuple[str, str]]], now: float
+        self, connection: sqlite3.Connection, rater: str, views: dict[str, set[tuple[str, str]]], now: float
     ) -> list[str]:
         """Return what a rater has open and may still vote on."""
-        opened = [item for item, found in own.items() if found == {(self._view, "open")} and item in self._items]
+        opened = [item for item, found in views.items() if found == {(self._view, "open")} and item in self._items]
         free = [item for item in opened if self._has_room(connection, rater, item, now)]
         return sorted(free, key=self._items.__getitem__)
 
     def _waiting(
-        self, connection: sqlite3.Connection, own: dict[str, set[tuple[str, str]]], now: float
+        self, connection: sqlite3.Connection, views: dict[str, set[tuple[str, str]]], now: float
     ) -> dict[str, int]:
         """Return what else a rater may get, with the number of others that have it."""
         free = self._takers.free(connection, now)
-        return {item: n for item, n in free.items() if item not in own}
+        return {item: n for item, n in free.items() if item not in views}
 
     @staticmethod
     def _views_of(connection: sqlite3.Connection, rater: str) -> dict[str, set[tuple[str, str]]]:
@@ -553,9 +553,9 @@ class Queue:
     def standing(self, rater: str) -> Standing:
         """Return how far a rater has come."""
         with self._database.reading() as connection:
-            now, own = time.time(), self._views_of(connection, rater)
-            n_left = len(self._begun(connection, rater, own, now)) + len(self._waiting(connection, own, now))
-        states = [{state for _, state in found} for one, found in own.items() if one in self._items]
+            now, views = time.time(), self._views_of(connection, rater)
+            n_left = len(self._begun(connection, rater, views, now)) + len(self._waiting(connection, views, now))
+        states = [{state for _, state in found} for one, found in views.items() if one in self._items]
         n_done = sum("voted" in found for found in states)
         return Standing(n_done, n_left, sum(found == {"skipped"} for found in states))
 
@@ -583,12 +583,12 @@ class Queue:
             made = (secrets.token_hex(12), rater, battle_id, view, turned, "open", now, 0.0)
             connection.execute("INSERT INTO assignments VALUES (?, ?, ?, ?, ?, ?, ?, ?)", made)
             found = Assignment(made[0], rater, battle_id, view, bool(turned), "open", 0.0)
-        shown = "side_by_side" if "side_by_side" in {view, found.view} else view
+        final_view = "side_by_side" if "side_by_side" in {view, found.view} else view
         turned = found.is_turned if is_turned is None else is_turned
         query = "UPDATE assignments SET view = ?, is_turned = ? WHERE assignment_id = ?"
-        connection.execute(query, (shown, int(turned), found.assignment_id))
+        connection.execute(query, (final_view, int(turned), found.assignment_id))
         self._open(connection, found, now)
-        if shown == "side_by_side":
+        if final_view == "side_by_side":
             self._note_names(connection, found, now)
         return _assignment(connection, found.assignment_id)
 
@@ -626,12 +626,12 @@ class Queue:
         with self._database.transaction() as connection:
             found = self._close(connection, assignment, "voted")
             knew = "side_by_side" if found.view == "side_by_side" else "revealed" if _knows(connection, found) else None
-            kept = vote.model_copy(update={"view": knew or "blinded"})
-            row = (kept.vote_id, found.assignment_id, kept.rater, kept.model_dump_json())
+            stored = vote.model_copy(update={"view": knew or "blinded"})
+            row = (stored.vote_id, found.assignment_id, stored.rater, stored.model_dump_json())
             connection.execute("INSERT INTO votes (vote_id, assignment_id, rater, vote) VALUES (?, ?, ?, ?)", row)
-            _note(connection, "voted", found, time.time(), kept.vote_id)
+            _note(connection, "voted", found, time.time(), stored.vote_id)
             self._note_names(connection, found, time.time())
-        return kept
+        return stored
 
     def _note_names(self, connection: sqlite3.Connection, assignment: Assignment, now: float) -> None:
         """Note that a rater learnt the names of a pair, and with them those of its answers in other pairs."""

@@ -84,10 +84,10 @@ class Corpus:
             near = close_matches(passage_id, self.passages) if len(self.passages) < _MANY else ""
             hint = f": {near}" if near.startswith("did") else ""
             return f"no passage {rendered(passage_id)} in {PASSAGES}{hint}"
-        own = self.domains[passage_id]
-        if own in {"", domain}:
+        actual = self.domains[passage_id]
+        if actual in {"", domain}:
             return None
-        return f"passage {rendered(passage_id)} is in the domain {rendered(own)}, the question in {rendered(domain)}"
+        return f"passage {rendered(passage_id)} is in the domain {rendered(actual)}, the question in {rendered(domain)}"
 
 
 def read_passages(root: Path, problems: FolderProblems) -> Corpus:
@@ -141,10 +141,10 @@ def read_tasks(root: Path, corpus: Corpus, problems: FolderProblems) -> tuple[Ta
         if conversation_id and first_lines.setdefault(conversation_id, line) != line:
             item.note(f"the id {rendered(conversation_id)} again; first in line {first_lines[conversation_id]}")
         domain = _domain(item)
-        known = set(corpus.domains.values()) - {""}
-        if known and domain and domain not in known:
-            item.note(f"no passage is in the domain {rendered(domain)}: {close_matches(domain, known)}")
-        tasks += _tasks(item, conversation_id, domain if domain in known else "", corpus)
+        domains = set(corpus.domains.values()) - {""}
+        if domains and domain and domain not in domains:
+            item.note(f"no passage is in the domain {rendered(domain)}: {close_matches(domain, domains)}")
+        tasks += _tasks(item, conversation_id, domain if domain in domains else "", corpus)
     return tuple(tasks)
 
 
@@ -188,11 +188,11 @@ def _task(turn: Item, identity: tuple[str, int, str], messages: tuple[Message, .
 
 def _answerability(turn: Item) -> Answerability:
     label = turn.text("answerability", Answerability.ANSWERABLE.value).upper()
-    known: Collection[str] = [member.value for member in Answerability]
-    if label in known:
+    labels: Collection[str] = [member.value for member in Answerability]
+    if label in labels:
         return Answerability(label)
     if label:
-        turn.note(f"unknown answerability {rendered(turn.content['answerability'])}: {close_matches(label, known)}")
+        turn.note(f"unknown answerability {rendered(turn.content['answerability'])}: {close_matches(label, labels)}")
     return Answerability.ANSWERABLE
 
 
@@ -320,8 +320,8 @@ def _read_contexts(folder: Folder, setting: Setting) -> Contexts:
     if setting is Setting.REFERENCE_RAG:
         raise ConfigurationError("custom has no setting reference_rag: take custom_reference or custom_full_rag")
     rankings = _rankings(folder)
-    shown = {task.task_id: rankings[task.task_id][:N_PASSAGES] for task in folder.tasks}
-    return Contexts(_rankings_name(folder), setting, shown)
+    contexts = {task.task_id: rankings[task.task_id][:N_PASSAGES] for task in folder.tasks}
+    return Contexts(_rankings_name(folder), setting, contexts)
 
 
 def _rankings_name(folder: Folder) -> str:
@@ -341,8 +341,8 @@ def _searched(folder: Folder) -> dict[str, tuple[str, ...]]:
     queries = {task.task_id: task.question for task in folder.tasks} | dict(rewrites_of(folder.tasks))
     found: dict[str, tuple[str, ...]] = {}
     for domain in folder.domains:
-        own = {task.task_id: queries[task.task_id] for task in folder.tasks if task.domain == domain}
-        found |= search(own, folder.corpus.of_domain(domain), _DEPTH)
+        texts = {task.task_id: queries[task.task_id] for task in folder.tasks if task.domain == domain}
+        found |= search(texts, folder.corpus.of_domain(domain), _DEPTH)
     return found
 
 
@@ -364,8 +364,8 @@ def _corpus_rows(passages: Iterable[Passage]) -> Iterator[dict[str, Any]]:
 def load_qrels(root: Path, domain: str) -> tuple[Qrel, ...]:
     """Return the judgements of the questions of one domain: those of `qrels.tsv`, else every reference."""
     folder = _checked(root)
-    own = {task.task_id for task in folder.tasks if task.domain == domain}
-    return tuple(qrel for qrel in folder.judgements() if qrel.query_id in own)
+    task_ids = {task.task_id for task in folder.tasks if task.domain == domain}
+    return tuple(qrel for qrel in folder.judgements() if qrel.query_id in task_ids)
 
 
 def load_rewrites(root: Path, domain: str) -> dict[str, str]:
@@ -444,14 +444,14 @@ def read_qrels(
     """
     if not (root / QRELS).exists():
         return None
-    known = _Ids(QRELS, tasks, corpus, problems)
+    ids = _Ids(QRELS, tasks, corpus, problems)
     found: dict[tuple[str, str], Qrel] = {}
     for line, judged in qrel_lines(_lines(root / QRELS, problems), {3, 4}):
         if isinstance(judged, Misfit):
-            known.expected(line, judged)
-        elif pair := known.pair(line, judged.query_id, judged.passage_id):
+            ids.expected(line, judged)
+        elif pair := ids.pair(line, judged.query_id, judged.passage_id):
             if pair in found:
-                known.note(line, f"{rendered(pair[1])} is judged twice for {pair[0]}")
+                ids.note(line, f"{rendered(pair[1])} is judged twice for {pair[0]}")
             found.setdefault(pair, Qrel(*pair, judged.relevance))
     return tuple(found.values())
 
@@ -465,16 +465,16 @@ def read_retrieved(
     """
     if not (root / RETRIEVED).exists():
         return None
-    known = _Ids(RETRIEVED, tasks, corpus, problems)
+    ids = _Ids(RETRIEVED, tasks, corpus, problems)
     scores: dict[str, dict[str, float]] = {}
     for line, text in _lines(root / RETRIEVED, problems):
         found = run_line(text)
         if isinstance(found, Misfit):
-            known.expected(line, found)
-        elif pair := known.pair(line, found.query_id, found.passage_id):
+            ids.expected(line, found)
+        elif pair := ids.pair(line, found.query_id, found.passage_id):
             ranking = scores.setdefault(pair[0], {})
             if pair[1] in ranking:
-                known.note(line, f"{rendered(pair[1])} appears twice for {pair[0]}")
+                ids.note(line, f"{rendered(pair[1])} appears twice for {pair[0]}")
             ranking.setdefault(pair[1], found.score)
     return {key: best_first(ranking) for key, ranking in scores.items()}
 
@@ -545,8 +545,8 @@ def _table(folder: Folder) -> Iterator[str]:
         rows.append([domain, str(n_passages[domain]), str(counts.total()), *(str(counts[label]) for label in labels)])
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for name, *cells in rows:
-        shown = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
-        yield "  ".join(["", name.ljust(widths[0]), *shown])
+        padded = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
+        yield "  ".join(["", name.ljust(widths[0]), *padded])
 
 
 def _unread(root: Path) -> Iterator[str]:
@@ -562,13 +562,13 @@ def _next_steps(folder: Folder) -> Iterator[str]:
     root = str(folder.root)
     tasks = "custom_reference,custom_full_rag" if folder.referring else "custom_full_rag"
     place = shlex.join(["--benchmark", "custom", "--data", root])
-    own = shlex.join(["--data", root])
+    data = shlex.join(["--data", root])
     form = " --queries rewrite" if rewrites_of(folder.tasks) else ""
     yield "next:"
-    yield f"  ragtasks run --model ragtasks-extractive --tasks {tasks} {own}"
+    yield f"  ragtasks run --model ragtasks-extractive --tasks {tasks} {data}"
     yield f"  ragtasks retrieve {place} --retriever bm25{form} --name mine"
     yield f"  ragtasks evaluate-run official mine {place}"
-    yield f"  ragtasks run --model ragtasks-extractive --tasks custom_full_rag {own} --run mine"
+    yield f"  ragtasks run --model ragtasks-extractive --tasks custom_full_rag {data} --run mine"
 
 
 # The lines of files that people write themselves, and what is wrong with them: every error, with its file and line.

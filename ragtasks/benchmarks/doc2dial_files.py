@@ -62,8 +62,8 @@ def by_domain(content: Any, key: str, kind: type, problems: Problems) -> Iterato
         if domain in {*DOMAINS, *EXTRA_DOMAINS} and isinstance(inner, kind):
             yield domain, inner
         else:
-            known = ", ".join((*DOMAINS, *EXTRA_DOMAINS))
-            problems.add(0, f"`{key}` with one of {known} and a {kind.__name__}", domain)
+            all_domains = ", ".join((*DOMAINS, *EXTRA_DOMAINS))
+            problems.add(0, f"`{key}` with one of {all_domains} and a {kind.__name__}", domain)
 
 
 # Dialogues of MultiDoc2Dial and Doc2Dial over their documents, checked and made records.
@@ -116,12 +116,12 @@ def read_dialogues(root: Path, name: str, documents: Mapping[str, Document]) -> 
         dialogue = _dialogue(domain, document_id, spoken, documents, problems)
         if dialogue is not None and dialogues.setdefault(dialogue.dialogue_id, dialogue) is not dialogue:
             problems.add(0, "each dialogue once", "this dialogue again", dialogue.dialogue_id)
-    said = ", ".join(f"{n} {what}" for what, n in n_left_out.items() if n)
+    counts = ", ".join(f"{n} {what}" for what, n in n_left_out.items() if n)
     if not dialogues and not len(problems):
-        problems.add(0, "at least one dialogue", f"no dialogue ({said} left out)" if said else "no dialogue")
+        problems.add(0, "at least one dialogue", f"no dialogue ({counts} left out)" if counts else "no dialogue")
     problems.raise_if_any()
-    if said:
-        _LOGGER.warning("%s: left out: %s", path, said)
+    if counts:
+        _LOGGER.warning("%s: left out: %s", path, counts)
     return tuple(dialogues.values())
 
 
@@ -130,8 +130,8 @@ def _without_blank(row: Any) -> tuple[Any, int]:
     turns = row.get("turns") if isinstance(row, dict) else None
     if not isinstance(turns, list):
         return row, 0
-    kept = [turn for turn in turns if not _is_blank(turn)]
-    return {**row, "turns": kept}, len(turns) - len(kept)
+    present = [turn for turn in turns if not _is_blank(turn)]
+    return {**row, "turns": present}, len(turns) - len(present)
 
 
 def _is_blank(turn: Any) -> bool:
@@ -302,8 +302,8 @@ def cut(documents: Iterable[Document], unit: str) -> dict[str, tuple[Passage, ..
     titles = {document.document_id: document.title for document in documents}
     numbers = iter(range(sum(map(len, texts.values()))))
     return {
-        document_id: tuple(Passage(f"{unit}-{next(numbers)}", text, titles[document_id]) for text in own)
-        for document_id, own in texts.items()
+        document_id: tuple(Passage(f"{unit}-{next(numbers)}", text, titles[document_id]) for text in document_text)
+        for document_id, document_text in texts.items()
     }
 
 
@@ -336,8 +336,8 @@ def _section_text(document: Document, spans: Sequence[Span]) -> str:
     above = spans[-1].parent_titles
     titles = above if len(above) > 1 else (document.title,)
     # The official passages lose what follows a `#`, and slashes separate titles only.
-    shown = [title.replace("/", "-").split("#")[0] for title in titles]
-    return _one_line(f"{' / '.join(shown)} // {' '.join(span.text for span in spans)}")
+    headings = [title.replace("/", "-").split("#")[0] for title in titles]
+    return _one_line(f"{' / '.join(headings)} // {' '.join(span.text for span in spans)}")
 
 
 _TEXTS = {STRUCTURE: _structure_texts, TOKEN: _token_texts}

@@ -83,18 +83,18 @@ def read_results(path: Path) -> tuple[dict[str, tuple[str, ...]], dict[str, tupl
 
 def _facts(raw: Any, place: int, problems: Problems) -> tuple[str, ...]:
     facts = [item.get("fact") if isinstance(item, dict) else None for item in raw] if isinstance(raw, list) else []
-    kept = [fact for fact in facts if isinstance(fact, str) and fact.strip()]
-    if not kept or len(kept) != len(facts):
+    texts = [fact for fact in facts if isinstance(fact, str) and fact.strip()]
+    if not texts or len(texts) != len(facts):
         problems.add(0, "`gold_list` with facts", raw, f"item {place}")
-    return tuple(kept)
+    return tuple(texts)
 
 
 def _texts(raw: Any, place: int, problems: Problems) -> tuple[str, ...]:
     texts = [item.get("text") if isinstance(item, dict) else None for item in raw] if isinstance(raw, list) else [None]
-    kept = [text for text in texts if isinstance(text, str) and text.strip()]
-    if len(kept) != len(texts):
+    present = [text for text in texts if isinstance(text, str) and text.strip()]
+    if len(present) != len(texts):
         problems.add(0, "`retrieval_list` with texts", raw, f"item {place}")
-    return tuple(kept)
+    return tuple(present)
 
 
 # MultiHop-RAG: 2,556 questions whose answers lie in 2 to 4 of 609 news articles (Tang and Yang 2024).
@@ -246,10 +246,10 @@ def load_rankings(root: Path) -> dict[str, tuple[Passage, ...]]:
         )
         raise ConfigurationError(message)
     _, _, counts = edition_of(root, SOURCE.commit, OFFICIAL_COUNTS)
-    known = {chunk.text: chunk for chunk in _chunks(root, counts)}
+    by_text = {chunk.text: chunk for chunk in _chunks(root, counts)}
     by_query = read_rankings(path, [query.query for query in read_queries(root, counts)])
     return {
-        task_id(f"multihop-{number:04d}", 1): tuple(known.get(text) or _foreign(text) for text in texts)
+        task_id(f"multihop-{number:04d}", 1): tuple(by_text.get(text) or _foreign(text) for text in texts)
         for number, texts in by_query.items()
     }
 
@@ -275,10 +275,10 @@ def load_qrels(root: Path, domain: str) -> tuple[Qrel, ...]:
     A query none of whose facts stands whole in a chunk has no judgement; the scores over evidence count it.
     """
     facts = load_facts(root, domain)
-    owners = [query_id for query_id, own in facts.items() for _ in own]
+    owners = [query_id for query_id, evidence in facts.items() for _ in evidence]
     rows = [parse_json(line) for line in corpus_file(root, domain).read_bytes().splitlines()]
     found = facts_by_passage(
-        ((row["_id"], row["text"]) for row in rows), [fact for own in facts.values() for fact in own]
+        ((row["_id"], row["text"]) for row in rows), [fact for evidence in facts.values() for fact in evidence]
     )
     pairs = {(owners[place], passage_id) for passage_id, places in found for place in places}
     return tuple(Qrel(query_id, passage_id, 1) for query_id, passage_id in sorted(pairs))
@@ -332,7 +332,9 @@ def _articles(benchmark: Benchmark, counts: Counts) -> Table:
     categories = {article.category for article in articles}
     lengths = {name: [len(a.body.split()) for a in articles if a.category == name] for name in sorted(categories)}
     lengths["total"] = [len(article.body.split()) for article in articles]
-    rows = tuple((name, Value(fmean(own), len(own), len(own)), len(own)) for name, own in lengths.items())
+    rows = tuple(
+        (name, Value(fmean(values), len(values), len(values)), len(values)) for name, values in lengths.items()
+    )
     note = (
         "Words are what stands between white space; the paper counts the tokens of a tokeniser that it does not name."
     )

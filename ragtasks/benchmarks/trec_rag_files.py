@@ -314,8 +314,8 @@ def _grades(line: int, row: dict[str, Any], problems: Problems) -> Iterator[Grad
         try:
             yield None if label == "failed" else Grade(label)
         except ValueError:
-            known = ", ".join(grade.value for grade in Grade)
-            problems.add(line, f"`assignment`: {known} or failed", label, str(row.get("qid") or ""))
+            grades = ", ".join(grade.value for grade in Grade)
+            problems.add(line, f"`assignment`: {grades} or failed", label, str(row.get("qid") or ""))
 
 
 # People's judgements of citations: how far each cited segment supports the sentence of an answer that cites it.
@@ -363,9 +363,9 @@ def read_support(path: Path) -> list[SupportJudgement]:
             found[run_id, str(topic_id)] = SupportJudgement(
                 str(topic_id),
                 run_id,
-                cites=tuple(bool(own) for own in levels),
-                levels=tuple(own[0] if own else None for own in levels),
-                n_not_judged=sum(own.count(None) for own in levels),
+                cites=tuple(bool(level) for level in levels),
+                levels=tuple(level[0] if level else None for level in levels),
+                n_not_judged=sum(level.count(None) for level in levels),
             )
     problems.raise_if_any()
     return list(found.values())

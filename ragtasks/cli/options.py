@@ -121,7 +121,7 @@ TYPED_NAMES = Annotated[
     bool,
     typer.Option(
         "--typed-names",
-        help="Let in everybody who reaches the page, under any name that they type: nobody can tell then who it was. "
+        help="Admit anyone who reaches the page, under any typed name: identities are not checked. "
         "Default: invited people only.",
     ),
 ]

@@ -193,8 +193,8 @@ def _is_2025(domain: str) -> bool:
 def _tasks(benchmark: Any, domain: str) -> dict[str, Any]:
     tasks = {task.task_id: task for task in benchmark.tasks if task.domain == domain}
     if not tasks:
-        known = ", ".join(dict.fromkeys(task.domain for task in benchmark.tasks))
-        raise ConfigurationError(f"--set {domain}: no such topics in {benchmark.root}; there: {known}")
+        domains = ", ".join(dict.fromkeys(task.domain for task in benchmark.tasks))
+        raise ConfigurationError(f"--set {domain}: no such topics in {benchmark.root}; there: {domains}")
     return tasks
 
 
@@ -286,8 +286,10 @@ def nuggets(
     if not wanted:
         raise ConfigurationError(f"--set {domain}: every topic has nuggets already; nothing was written")
     setting = Setting.FULL_RAG
-    own = run == OFFICIAL
-    contexts = benchmark.read_contexts(setting) if own else contexts_of_run(run_store(), run, benchmark, setting)
+    is_official = run == OFFICIAL
+    contexts = (
+        benchmark.read_contexts(setting) if is_official else contexts_of_run(run_store(), run, benchmark, setting)
+    )
     pooled = pool(wanted, contexts.passages, retrieval_side(benchmark.name).load_qrels(benchmark.root, domain))
     made, unanswered = create_nuggets(pooled, ask)
     write_nuggets(output, made)
@@ -357,8 +359,8 @@ def score(  # noqa: PLR0917 (one parameter an option)
             root, tasks = benchmark.root, _tasks(benchmark, domain)
         is_2025 = narratives is not None or _is_2025(domain)
         given = (read_answers_2025 if is_2025 else read_answers)(file, _topics(tasks))
-        own = read_nuggets(nuggets_file) if nuggets_file else {}
-        tasks = {topic_id: with_nuggets(task, own.get(topic_id)) for topic_id, task in tasks.items()}
+        given_nuggets = read_nuggets(nuggets_file) if nuggets_file else {}
+        tasks = {topic_id: with_nuggets(task, given_nuggets.get(topic_id)) for topic_id, task in tasks.items()}
         segments = None if no_support else _cited_segments(root, given, segments_file)
         scored = score_answers(given, tasks, segments, ask)
         paths = write_scores(output, scored)

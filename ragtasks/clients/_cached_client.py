@@ -133,9 +133,9 @@ class _Entry:
     def key_without_address(self) -> str:
         return canonical_hash({name: value for name, value in self.request.items() if name != "address"})
 
-    def is_usable(self, kept: CachedReply) -> bool:
+    def is_usable(self, cached: CachedReply) -> bool:
         """Return whether a stored reply spares the question."""
-        return kept.is_history or self.is_final(kept.reply)
+        return cached.is_history or self.is_final(cached.reply)
 
     def is_final(self, reply: Reply) -> bool:
         """Return whether a reply is one to keep: the prompt's own reader decides about texts."""
@@ -160,10 +160,10 @@ class _Call:
 
     def find(self, entry: _Entry) -> bool:
         """Deliver a stored reply, if there is one that can be used."""
-        kept = self._cache.get(entry.key)
-        if kept is None or not entry.is_usable(kept):
+        cached = self._cache.get(entry.key)
+        if cached is None or not entry.is_usable(cached):
             return False
-        self.deliver(entry, kept.reply)
+        self.deliver(entry, cached.reply)
         return True
 
     def deliver(self, entry: _Entry, reply: Reply) -> None:
@@ -190,9 +190,9 @@ class _Call:
             claims.free_the_dead()
             found = {entry.key: claims.take(entry.key, entry.is_usable) for entry in entries}
             for entry in entries:
-                kept = found[entry.key]
-                if isinstance(kept, CachedReply):
-                    self.deliver(entry, kept.reply)
+                cached = found[entry.key]
+                if isinstance(cached, CachedReply):
+                    self.deliver(entry, cached.reply)
                     progress.advance(f"{self._name}\tasked by another process")
             left = [entry for entry in entries if found[entry.key] is Claim.OURS]
             entries = [entry for entry in entries if found[entry.key] is Claim.THEIRS]
@@ -216,11 +216,11 @@ class _Keeper:
     """The journal of the client behind: claims what is about to be sent, and stores replies as they come."""
 
     def __init__(self, call: _Call, asked: Sequence[_Entry], claims: Claims) -> None:
-        self._call, self._asked, self._claims = call, asked, claims
+        self._call, self._entries, self._claims = call, asked, claims
         self.elsewhere: list[_Entry] = []
 
     def recall(self, index: int) -> Reply | None:
-        entry = self._asked[index]
+        entry = self._entries[index]
         found = self._claims.take(entry.key, entry.is_usable)
         if found is Claim.THEIRS:
             self.elsewhere.append(entry)
@@ -231,7 +231,7 @@ class _Keeper:
         return found.reply
 
     def record(self, index: int, reply: Reply) -> None:
-        entry = self._asked[index]
+        entry = self._entries[index]
         if reply.from_cache:
             return  # recalled: delivered then, or still to come
         if entry.is_final(reply):

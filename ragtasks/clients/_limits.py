@@ -224,23 +224,23 @@ class Throttle:
         self._last_pause = now - self._account.begun_at
         self._step_size, self._step_left, self._step_ends = 1, 0, now
         if self._closed is not None and self._closed.seconds > 0:
-            kept = 0.5 ** (self._closed.seconds / self._minute)
-            self._n_counted = kept * self._n_counted + max(self._closed.n_passed, 1)
-            self._seconds_counted = kept * self._seconds_counted + self._closed.seconds
+            share = 0.5 ** (self._closed.seconds / self._minute)
+            self._n_counted = share * self._n_counted + max(self._closed.n_passed, 1)
+            self._seconds_counted = share * self._seconds_counted + self._closed.seconds
         self._closed = None
 
     def _pause_after(self, now: float, hints: RateHints) -> float:
         """Return for how long to send nothing after a refusal: as told, else longer the longer it takes."""
         assert self._account is not None
         waited = now - self._account.begun_at
-        told = hints.pause_seconds(is_rolling=self._is_rolling)
-        if told and not hints.wait_seconds and self._is_rolling:
-            told = max(told, _LATENESS * waited)  # worked out, not told: it may be wrong, again and again
+        pause = hints.pause_seconds(is_rolling=self._is_rolling)
+        if pause and not hints.wait_seconds and self._is_rolling:
+            pause = max(pause, _LATENESS * waited)  # worked out, not told: it may be wrong, again and again
         jitter = 1 + _JITTER * self._chance.random()
-        if told:
+        if pause:
             # A hair longer than told, so that a clock that is a little off costs no request; slots of other processes
             # were told the same.
-            return told * (1 + 0.2 * (jitter - 1)) + self._settle * self._chance.uniform(0.1, 0.5)
+            return pause * (1 + 0.2 * (jitter - 1)) + self._settle * self._chance.uniform(0.1, 0.5)
         # A window that slides may open again at once, one that does not keeps as long as the last one: the time is
         # doubled until half of that.
         doubled = min(waited, 0.5 * self._last_pause - waited)

@@ -250,15 +250,15 @@ def usage_of(reply: Reply, price: Price | None = None) -> Usage:
     nothing = None if price is None else 0.0
     if reply.from_cache:
         return Usage(n_cached=1, n_failed=n_failed, cost=nothing)
-    asked, said = reply.prompt_tokens or 0, reply.completion_tokens or 0
+    prompt_tokens, completion_tokens = reply.prompt_tokens or 0, reply.completion_tokens or 0
     return Usage(
         n_asked=1,
         n_failed=n_failed,
         # Where no body came there is nothing to count.
         n_uncounted=int(bool(reply.raw) and (reply.prompt_tokens is None or reply.completion_tokens is None)),
-        prompt_tokens=asked,
-        completion_tokens=said,
-        cost=nothing if price is None else (asked * price[0] + said * price[1]) / _MILLION,
+        prompt_tokens=prompt_tokens,
+        completion_tokens=completion_tokens,
+        cost=nothing if price is None else (prompt_tokens * price[0] + completion_tokens * price[1]) / _MILLION,
     )
 
 

@@ -132,9 +132,9 @@ class ReplyCache(AbstractContextManager["ReplyCache"]):
         A stored reply that cannot be used goes when the prompt becomes the owner's.
         """
         with self._transaction() as connection:
-            kept = self.get(key)
-            if kept is not None and is_usable(kept):
-                return kept
+            cached = self.get(key)
+            if cached is not None and is_usable(cached):
+                return cached
             holder = connection.execute(HOLDER, (key, *self._alive())).fetchone()
             if holder is not None and holder[0] != owner:
                 return Claim.THEIRS
@@ -366,9 +366,9 @@ class Choice:
 
     def condition(self) -> tuple[str, tuple[str | float, ...]]:
         """Return the choice as SQL with its values."""
-        known = [outcome.value for outcome in Outcome]
-        if self.outcome is not None and self.outcome not in known:
-            raise ConfigurationError(f"unknown outcome {self.outcome!r}: {close_matches(self.outcome, known)}")
+        outcomes = [outcome.value for outcome in Outcome]
+        if self.outcome is not None and self.outcome not in outcomes:
+            raise ConfigurationError(f"unknown outcome {self.outcome!r}: {close_matches(self.outcome, outcomes)}")
         parts: dict[str, str | float] = {}
         if self.older_than_days is not None:
             parts["stored < ?"] = time.time() - self.older_than_days * _DAY_SECONDS

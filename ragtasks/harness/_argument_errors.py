@@ -31,8 +31,8 @@ def in_one_line(what: str, *kinds: type[Exception]) -> Iterator[None]:
         yield
     except kinds as error:
         _HARNESS_LOGGER.debug(what, exc_info=True)
-        told = masked_text(str(error).strip()) or type(error).__name__
-        raise ConfigurationError(f"{what}: {told.splitlines()[0]}") from error
+        message = masked_text(str(error).strip()) or type(error).__name__
+        raise ConfigurationError(f"{what}: {message.splitlines()[0]}") from error
 
 
 def parse_in_one_line(parse: Callable[[], Namespace], arguments: Sequence[str]) -> Namespace:
@@ -100,8 +100,8 @@ Loaded = Callable[[str, LM, dict[str, Any]], Any]
 def clear_model(name: str, loaded: Loaded, config: ClearConfig) -> _ClearModel:
     """Return what loads the models of a kind; means the harness's `get_model`."""
     if name not in MODEL_REGISTRY:
-        known = list(MODEL_REGISTRY)
-        raise ConfigurationError(f"--model {name}: no such kind of model. Next step: {_nearest(name, known, 'hf')}")
+        names = list(MODEL_REGISTRY)
+        raise ConfigurationError(f"--model {name}: no such kind of model. Next step: {_nearest(name, names, 'hf')}")
     with _library_named(name):
         return _ClearModel(name, harness_model(name), loaded, config)
 
@@ -116,8 +116,8 @@ class _ClearModel:
         """Return what is made of the loaded model."""
         missing = _missing(self._kind, {**arguments, **(additional or {})})
         if missing:
-            shown = ",".join(f"{argument}=..." for argument in missing)
-            raise ConfigurationError(f"--model {self._name} needs more. Next step: add --model_args {shown}")
+            listed = ",".join(f"{argument}=..." for argument in missing)
+            raise ConfigurationError(f"--model {self._name} needs more. Next step: add --model_args {listed}")
         what = f"--model {self._name} cannot be loaded (check --model_args)"
         with _library_named(self._name), in_one_line(what, OSError, _UnknownArgumentError), _argument_named():
             given = {key: self._config.model_args.get(key, value) for key, value in arguments.items()}
@@ -147,10 +147,10 @@ def _library_named(model: str) -> Iterator[None]:
         yield
     except ImportError as error:
         _HARNESS_LOGGER.debug("a model", exc_info=True)
-        told = masked_text(str(error).strip()).splitlines()[0]
+        message = masked_text(str(error).strip()).splitlines()[0]
         extra = extra_of(model)
         step = f". Next step: {install_line(extra)}" if extra else ""
-        raise ConfigurationError(f"--model {model} lacks a library: {told}{step}") from error
+        raise ConfigurationError(f"--model {model} lacks a library: {message}{step}") from error
 
 
 def _missing(kind: type[LM], arguments: Mapping[str, Any]) -> list[str]:

@@ -101,10 +101,10 @@ class SavedAnswers:
         answers = self._answers("generate_until", requests, options)
         reasons = Counter(answer.reason for answer in answers if isinstance(answer, NoAnswer))
         if reasons:
-            shown = "; ".join(f"{reason} ({n} times)" for reason, n in reasons.most_common(_MAX_REASONS))
+            listed = "; ".join(f"{reason} ({n} times)" for reason, n in reasons.most_common(_MAX_REASONS))
             more = f"; {len(reasons) - _MAX_REASONS} other reasons" if len(reasons) > _MAX_REASONS else ""
             again = f". {_ASK_AGAIN}" if self._log is not None else ""
-            record_failure(f"{reasons.total()} of {len(answers)} requests got no answer: {shown}{more}{again}")
+            record_failure(f"{reasons.total()} of {len(answers)} requests got no answer: {listed}{more}{again}")
         return answers
 
     def loglikelihood(self, requests: list[Instance], **options: Any) -> list[Any]:
@@ -116,12 +116,12 @@ class SavedAnswers:
         return self._answers("loglikelihood_rolling", requests, options)
 
     def _answers(self, method: str, requests: Sequence[Instance], options: dict[str, Any]) -> list[Any]:
-        asked: list[LoggedRequest] = [(method, request.args) for request in requests]
-        answers = self._log.look_up(asked) if self._log is not None else [None] * len(asked)
+        keys: list[LoggedRequest] = [(method, request.args) for request in requests]
+        answers = self._log.look_up(keys) if self._log is not None else [None] * len(keys)
         missing = [index for index, answer in enumerate(answers) if answer is None]
-        if self._log is not None and len(missing) < len(asked):
-            n_known = len(asked) - len(missing)
-            _LOGGER.info("%d of %d requests are answered in %s; the rest is asked", n_known, len(asked), self._log.path)
+        if self._log is not None and len(missing) < len(keys):
+            n_known = len(keys) - len(missing)
+            _LOGGER.info("%d of %d requests are answered in %s; the rest is asked", n_known, len(keys), self._log.path)
         if not missing:
             return answers
         self._reported.clear()
@@ -129,10 +129,10 @@ class SavedAnswers:
         given = getattr(self._model, method)([requests[index] for index in missing], **options)
         for index, answer in zip(missing, given, strict=True):
             answers[index] = answer
-            if repr(asked[index]) not in self._reported:  # models that other people made may tell no hook
-                self._keep(asked[index], answer)
+            if repr(keys[index]) not in self._reported:  # models that other people made may tell no hook
+                self._keep(keys[index], answer)
         if self._failing is not None:
-            self._failing.raise_if_ended(len(asked) - sum(isinstance(answer, NoAnswer) for answer in answers))
+            self._failing.raise_if_ended(len(keys) - sum(isinstance(answer, NoAnswer) for answer in answers))
         return answers
 
     def tell(self, asked: LoggedRequest, answer: Any) -> None:
@@ -140,19 +140,19 @@ class SavedAnswers:
         self._reported.add(repr(asked))
         self._keep(asked, answer)
 
-    def _keep(self, asked: LoggedRequest, answer: Any) -> None:
+    def _keep(self, request: LoggedRequest, answer: Any) -> None:
         if self._log is not None and not isinstance(answer, NoAnswer):
-            self._log.record(asked, answer)
+            self._log.record(request, answer)
 
 
 class _Hook:
     """What the harness's models tell of each answer as it comes."""
 
     def __init__(self, kept: SavedAnswers) -> None:
-        self._kept = kept
+        self._answers = kept
 
     def add_partial(self, method: str, arguments: Sequence[Any], answer: Any) -> None:
-        self._kept.tell((method, tuple(arguments)), answer)
+        self._answers.tell((method, tuple(arguments)), answer)
 
 
 # The answers of an evaluation that is not finished: one SQLite file, written the moment an answer comes.
@@ -193,18 +193,18 @@ class AnswerLog:
         """
         names = [self._name(method, arguments) for method, arguments in asked]
         n_before: Counter[str] = Counter()
-        known = []
-        with ReplyCache(self.path) as kept:
+        answers = []
+        with ReplyCache(self.path) as cache:
             for name in names:
                 key = f"{name}-{n_before[name]}"
                 n_before[name] += 1
                 self._keys.append(key)
-                found = kept.get(key)
-                known.append(
+                found = cache.get(key)
+                answers.append(
                     None if found is None or found.reply.text is None else answer_in(json.loads(found.reply.text))
                 )
-        self._n_of = Counter(name for name, answer in zip(names, known, strict=True) if answer is not None)
-        return known
+        self._n_of = Counter(name for name, answer in zip(names, answers, strict=True) if answer is not None)
+        return answers
 
     def record(self, asked: LoggedRequest, answer: Any) -> None:
         """Keep an answer; a disk that is full by now is said once, and the evaluation goes on."""
@@ -212,11 +212,11 @@ class AnswerLog:
         key = f"{name}-{self._n_of[name]}"
         self._n_of[name] += 1
         request = {"method": asked[0], "arguments": _text(asked[1])}
-        kept = CachedReply(key, request, Reply(Outcome.ANSWERED, text=json.dumps(as_json(answer))), asked[0])
+        reply = CachedReply(key, request, Reply(Outcome.ANSWERED, text=json.dumps(as_json(answer))), asked[0])
         try:
             # Opened here and not before: an evaluation that ends takes an empty file away.
             self._file = self._file or ReplyCache(self.path)
-            self._file.put([kept])
+            self._file.put([reply])
         except CacheError as error:
             if not self._is_broken:
                 _LOGGER.warning("further answers are held in memory only. %s", error)
@@ -238,9 +238,9 @@ class AnswerLog:
         self.close()
         if self._is_lasting:
             return
-        with ReplyCache(self.path) as kept:
-            kept.forget(self._keys)
-            is_empty = not len(kept)
+        with ReplyCache(self.path) as cache:
+            cache.forget(self._keys)
+            is_empty = not len(cache)
         if is_empty:
             self.path.unlink(missing_ok=True)
 
@@ -258,8 +258,8 @@ def _text(arguments: Sequence[Any]) -> str:
 
 def _deciding(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of a model that decide its answers, as texts, with the state of local files."""
-    kept = {name: value for name, value in arguments.items() if name not in _ANSWERING_ONLY}
-    return {name: [_without_login(str(value)), _state_of_files(str(value))] for name, value in kept.items()}
+    deciding = {name: value for name, value in arguments.items() if name not in _ANSWERING_ONLY}
+    return {name: [_without_login(str(value)), _state_of_files(str(value))] for name, value in deciding.items()}
 
 
 def _without_login(text: str) -> str:

@@ -58,20 +58,20 @@ class ConversationTask(ConfigurableTask):
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
         """Read the docs, check every option and template, and that the encoder can be had, before a model runs."""
-        own = {key: value for key, value in dict(config or {}).items() if key != "class"}
-        self._foreign_metadata = dict(own.get("metadata") or {})
+        settings = {key: value for key, value in dict(config or {}).items() if key != "class"}
+        self._foreign_metadata = dict(settings.get("metadata") or {})
         warn_of_secrets(self._foreign_metadata)
         self.evaluation = config_from_metadata(self._foreign_metadata)
-        options = dict(own.get("dataset_kwargs") or {})
-        self._prompts = TaskPrompts(self.evaluation, own)
-        own = {key: value for key, value in own.items() if key not in YAML_KEYS}
+        options = dict(settings.get("dataset_kwargs") or {})
+        self._prompts = TaskPrompts(self.evaluation, settings)
+        settings = {key: value for key, value in settings.items() if key not in YAML_KEYS}
         self._is_distributed = False
         self._fitting = Fitting()
         self._best_of = BestOf(self.evaluation)
         if self._best_of.n > 1:
             if not self._has_samples_to_pick:
-                raise ConfigurationError(f"best_of: {own.get('task')} has no answers that a judge could pick from")
-            own["repeats"] = self._best_of.n
+                raise ConfigurationError(f"best_of: {settings.get('task')} has no answers that a judge could pick from")
+            settings["repeats"] = self._best_of.n
         self._answers = TaskAnswers(self._best_of, self.evaluation.end_of_thinking)
         self._run_key = run_key(run_store(), self.evaluation.run)
         root = benchmark_folder(options["benchmark"], self.evaluation.data, data_folder())
@@ -80,9 +80,9 @@ class ConversationTask(ConfigurableTask):
         self._metrics = {metric.name: metric for metric in self._declared_metrics()}
         self._scores = TaskScores(self._metrics)
         # Any value keeps the harness from looking our metric names up in a hub over the network.
-        own["process_results"] = _PROCESS_RESULTS
-        own["metric_list"] = self._metric_list(own)
-        super().__init__(config=own)
+        settings["process_results"] = _PROCESS_RESULTS
+        settings["metric_list"] = self._metric_list(settings)
+        super().__init__(config=settings)
         self._filter = _SAMPLE_FILTER if self.benchmark.is_sample else self.benchmark.copy or _FILTER
         self._filters = [build_filter_ensemble(self._filter, [["take_first", None]])]
         self.scorer = shared_scorer(
@@ -94,10 +94,10 @@ class ConversationTask(ConfigurableTask):
         """Return every metric of this task, in the order of the harness's table."""
         return suite_named(self.suite_name).metrics
 
-    def _metric_list(self, own: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def _metric_list(self, options: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return what the harness lists: the declared metrics that this configuration can give."""
-        if own.get("metric_list"):
-            check_metric_list(f"task {own.get('task')}", own["metric_list"], self._metrics)
+        if options.get("metric_list"):
+            check_metric_list(f"task {options.get('task')}", options["metric_list"], self._metrics)
         given = given_metrics(self._metrics.values(), self.evaluation)
         return [self._listed(self._metrics[name]) for name in given]
 
@@ -269,9 +269,9 @@ class ConversationTask(ConfigurableTask):
         The harness merges `--model_args` into the metadata, and those may hold a key or a header.
         """
         foreign = self._foreign_metadata
-        kept = {key: foreign[key] for key in ("version", "config_source") if key in foreign}
+        public = {key: foreign[key] for key in ("version", "config_source") if key in foreign}
         return {
-            **kept,
+            **public,
             "ragtasks": {
                 "benchmark": self.benchmark.label,
                 "suite": self.suite_name,
@@ -301,11 +301,11 @@ _LOGGER = logging.getLogger(__name__)
 
 def check_metric_list(what: str, listed: Iterable[Mapping[str, Any]], declared: Iterable[str]) -> None:
     """Refuse a list of metrics that is not the declared one: names that are missing, names that nothing computes."""
-    names, known = {str(item.get("metric")) for item in listed}, set(declared)
-    if names == known:
+    names, offered = {str(item.get("metric")) for item in listed}, set(declared)
+    if names == offered:
         return
-    found = [f"missing {', '.join(sorted(known - names))}"] if known - names else []
-    found += [f"unknown {', '.join(sorted(names - known))}"] if names - known else []
+    found = [f"missing {', '.join(sorted(offered - names))}"] if offered - names else []
+    found += [f"unknown {', '.join(sorted(names - offered))}"] if names - offered else []
     raise ConfigurationError(
         clear_error(
             f"metric_list of {what}",

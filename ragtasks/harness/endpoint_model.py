@@ -35,15 +35,15 @@ class RagEndpoint(LM):
     def __init__(self, **arguments: Any) -> None:
         """Name the system."""
         super().__init__()
-        own = {key: value for key, value in arguments.items() if key not in _OF_THE_HARNESS}
-        if "num_concurrent" in own:  # the harness's word for it
-            own["slots"] = own.pop("num_concurrent")
-        self._system = System(*system_endpoint(own, _NAME, "openai"), secret)
+        options = {key: value for key, value in arguments.items() if key not in _OF_THE_HARNESS}
+        if "num_concurrent" in options:  # the harness's word for it
+            options["slots"] = options.pop("num_concurrent")
+        self._system = System(*system_endpoint(options, _NAME, "openai"), secret)
 
     def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
         """Return the answer to each request with what it rests on; `NoAnswer` where none came."""
-        asked = [self._request_body(request) for request in requests]
-        answers = self._system.ask(asked, journal=_Journal(self, requests, asked))
+        bodies = [self._request_body(request) for request in requests]
+        answers = self._system.ask(bodies, journal=_Journal(self, requests, bodies))
         return [_carried(answer) for answer in answers]
 
     def _request_body(self, request: Instance) -> dict[str, Any]:

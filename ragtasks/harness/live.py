@@ -43,9 +43,9 @@ class LiveTask(ConversationTask):
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
         """Read the docs, and check options, templates and the retriever, before a model runs."""
         self._turns: list[Doc] = []
-        self._asked: dict[str, WaitingRequest] = {}
+        self._pending: dict[str, WaitingRequest] = {}
         self._replies: dict[str, str] = {}
-        self._docs_as_asked: dict[str, Doc] = {}
+        self._request_docs: dict[str, Doc] = {}
         self._rendering: dict[str, Any] = {}
         self._is_building = False
         self._begun: set[int] = set()
@@ -138,12 +138,12 @@ class LiveTask(ConversationTask):
 
     def _begin_conversations(self) -> None:
         self._histories = ModelHistories(self._turns, [request.doc for request in self._instances])
-        self._replies, self._docs_as_asked, self._begun = {}, {}, set()
+        self._replies, self._request_docs, self._begun = {}, {}, set()
         scored = {request.doc["task_id"]: request for request in self._instances}
         unscored = {name: doc for name, doc in self._histories.docs.items() if name not in scored}
         metadata = (self.config.task, None, 1)
         others = {name: self.construct_requests(doc, "", metadata=metadata) for name, doc in unscored.items()}
-        self._asked = {**scored, **others}
+        self._pending = {**scored, **others}
         rounds = {turn: place + 1 for place, turn in enumerate(sorted({item.turn for item in scored.values()}))}
         for request in scored.values():
             request.request_type = round_type(rounds[request.turn])
@@ -158,7 +158,7 @@ class LiveTask(ConversationTask):
         """Return the requests of a turn, with prompts of the own history; none of conversations that ended."""
         self._begun.add(turn)
         docs = self._histories.at(turn)
-        self._docs_as_asked |= {doc["task_id"]: doc for doc in docs}
+        self._request_docs |= {doc["task_id"]: doc for doc in docs}
         going_on = [doc for doc in docs if self._histories.failed_turn(doc) is None]
         if self._retrieval is not None:
             going_on = self._retrieval.with_passages(going_on)
@@ -166,8 +166,8 @@ class LiveTask(ConversationTask):
 
     def _ready(self, doc: Doc) -> WaitingRequest | None:
         """Return the request of a turn with its prompt; None where that does not fit the model: the turn failed."""
-        request = self._asked[doc["task_id"]]
-        self._docs_as_asked[doc["task_id"]] = doc
+        request = self._pending[doc["task_id"]]
+        self._request_docs[doc["task_id"]] = doc
         request.doc = doc
         request.arguments = (self.fewshot_context(doc, **self._rendering), *request.arguments[1:])
         if self._fitting.kept.get(doc["task_id"], 0) >= 0:
@@ -215,7 +215,7 @@ class LiveTask(ConversationTask):
 
     def _reported(self, doc: Doc) -> Doc:
         """Return a doc as it was asked, with the own history and the passages that were found."""
-        return super()._reported(self._docs_as_asked.get(doc["task_id"], doc))
+        return super()._reported(self._request_docs.get(doc["task_id"], doc))
 
 
 # Requests that wait for earlier answers: the harness asks for one turn of all conversations at a time.
@@ -272,8 +272,8 @@ def _ask(model: Any, requests: Sequence[WaitingRequest]) -> list[str]:
     """Return the answers to the requests of a round; turns before them that nobody scores are asked on the way."""
     wanted = {request.conversations: request.turn for request in requests if request.conversations is not None}
     turns = {each: each.turns_until(turn) for each, turn in wanted.items()}
-    for turn in sorted({turn for own in turns.values() for turn in own}):
-        due = [request for each, own in turns.items() if turn in own for request in each.begin(turn)]
+    for turn in sorted({turn for numbers in turns.values() for turn in numbers}):
+        due = [request for each, numbers in turns.items() if turn in numbers for request in each.begin(turn)]
         replies = model.generate_until(due) if due else []
         for request, reply in zip(due, replies, strict=True):
             if request.conversations is not None:
@@ -297,13 +297,13 @@ class ModelHistories:
     def __init__(self, docs: Iterable[Doc], scored: Iterable[Doc]) -> None:
         """Choose the turns to ask: those that are scored, and all turns before them."""
         self.scored = {doc["task_id"] for doc in scored}
-        known = list(docs)
+        task_ids = list(docs)
         last: dict[str, int] = {}
-        for doc in known:
+        for doc in task_ids:
             if doc["task_id"] in self.scored:
                 last[doc["conversation_id"]] = max(doc["turn"], last.get(doc["conversation_id"], 0))
         self.docs: dict[str, Doc] = {
-            doc["task_id"]: doc for doc in known if doc["turn"] <= last.get(doc["conversation_id"], 0)
+            doc["task_id"]: doc for doc in task_ids if doc["turn"] <= last.get(doc["conversation_id"], 0)
         }
         """Task id -> doc of each turn that is asked, with the benchmark's history."""
         self._answers: dict[Turn, str] = {}

@@ -108,12 +108,12 @@ def _judging(tasks: Sequence[ConversationTask], count: Count) -> JudgingPlan:
 def _questions(first: Question | Finding, answer: str) -> Iterator[Question]:
     """Yield what a judge is asked, one question after the other, if it takes each sentence for a statement."""
     statements = [sentence.text for sentence in parse_cited(answer, 0)]
-    asked = first
-    while isinstance(asked, Question):
-        yield asked
-        code = ((asked.schema or {}).get("properties") or {}).get("id", {}).get("const")
+    requests = first
+    while isinstance(requests, Question):
+        yield requests
+        code = ((requests.schema or {}).get("properties") or {}).get("id", {}).get("const")
         try:
-            asked = asked.read(json.dumps({"id": code, "statements": statements}))
+            requests = requests.read(json.dumps({"id": code, "statements": statements}))
         except UnparsableReplyError:  # this question asks for something else than statements
             return
 

@@ -127,8 +127,8 @@ ChatMessages = list[dict[str, str]]
 
 def system_text(doc: Doc, template: PromptTemplate, *, max_words: int, instruction: str | None) -> str:
     """Return the system message: the user's own instruction, if any, then ours with the numbered passages."""
-    own = template.render(passages=doc["passages"], max_words=max_words, refusal=REFUSAL).strip()
-    return f"{instruction}\n\n{own}" if instruction else own
+    text = template.render(passages=doc["passages"], max_words=max_words, refusal=REFUSAL).strip()
+    return f"{instruction}\n\n{text}" if instruction else text
 
 
 def chat_messages(doc: Doc, system: str) -> ChatMessages:
@@ -178,9 +178,9 @@ def _applied(chat_template: Callable[[ChatMessages], Any], messages: ChatMessage
     try:
         return chat_template(messages)
     except (ValueError, TemplateError) as error:
-        told = str(error).splitlines()[0] if str(error) else type(error).__name__
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
     raise ConfigurationError(
-        f"--apply_chat_template: the model has no chat template that takes the conversation ({told}).\n"
+        f"--apply_chat_template: the model has no chat template that takes the conversation ({reason}).\n"
         "  next step: leave the flag out (plain text), or name a tokenizer with one in --model_args (tokenizer=...)"
     )
 
@@ -260,9 +260,9 @@ def _context_of_server(model: Any) -> int | None:
 def _context_in(name: Any, rows: Any) -> int | None:
     """Return the context in a server's list of models; that of the only one where none has the name."""
     listed = [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
-    own = [row for row in listed if row.get("id") == name] or (listed if len(listed) == 1 else [])
-    said = [row[key] for row in own for key in _SERVERS_KEYS if isinstance(row.get(key), int)]
-    return said[0] if said and said[0] > 0 else None
+    matching = [row for row in listed if row.get("id") == name] or (listed if len(listed) == 1 else [])
+    lengths = [row[key] for row in matching for key in _SERVERS_KEYS if isinstance(row.get(key), int)]
+    return lengths[0] if lengths and lengths[0] > 0 else None
 
 
 def _text_of(prompt: Any) -> str:

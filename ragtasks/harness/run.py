@@ -85,8 +85,8 @@ def _run(arguments: Sequence[str], options: Mapping[str, Any]) -> None:
     parsed = parse_in_one_line(lambda: _parse(arguments), arguments)
     settings = _settings(parsed)
     if options:
-        known = settings.get("metadata")
-        parsed.metadata = settings["metadata"] = {**(known if isinstance(known, Mapping) else {}), **options}
+        metadata = settings.get("metadata")
+        parsed.metadata = settings["metadata"] = {**(metadata if isinstance(metadata, Mapping) else {}), **options}
     _refuse_plain_text_for_chat(settings)
     _warn_of_unread_metadata(settings)
     _check_output(settings)
@@ -112,8 +112,8 @@ def _run(arguments: Sequence[str], options: Mapping[str, Any]) -> None:
         if not problems and not unsaved:
             keeper.finish()
     if problems or unsaved:
-        kept = "not everything could be saved" if unsaved else _saved_note(settings)
-        raise RagtasksError(f"{kept}, and the evaluation failed:\n" + "\n".join([*problems, *unsaved]))
+        saved = "not everything could be saved" if unsaved else _saved_note(settings)
+        raise RagtasksError(f"{saved}, and the evaluation failed:\n" + "\n".join([*problems, *unsaved]))
     for checked, limit in take_checked():
         require_plausible([checked], limit, _saved_note(settings))
 
@@ -261,18 +261,18 @@ def submission_arguments(arguments: Sequence[str]) -> list[str]:
     given = [part for text in arguments for part in (text.split("=", 1) if text.startswith("--") else [text])]
     if OPTION not in given:
         return list(arguments)
-    value, own = _taken(given, OPTION)
+    value, rest = _taken(given, OPTION)
     task = (value or "").upper()
     if task not in _TASKS:
         raise ConfigurationError(f"{OPTION} {value or ''}: expected B (reference passages) or C (full RAG)")
-    if "--output_path" not in own and "-o" not in own:
+    if "--output_path" not in rest and "-o" not in rest:
         raise ConfigurationError(f"{OPTION} {task} needs --output_path DIR, which `ragtasks submit` reads")
-    if "--tasks" not in own and "-t" not in own:
-        own += ["--tasks", _TASKS[task]]
-    if "--log_samples" not in own and "-s" not in own:
-        own.append("--log_samples")
-    text, own = _taken(own, "--metadata") if "--metadata" in own else ("{}", own)
-    return [*own, "--metadata", json.dumps(_with_conversational(text or ""))]
+    if "--tasks" not in rest and "-t" not in rest:
+        rest += ["--tasks", _TASKS[task]]
+    if "--log_samples" not in rest and "-s" not in rest:
+        rest.append("--log_samples")
+    text, rest = _taken(rest, "--metadata") if "--metadata" in rest else ("{}", rest)
+    return [*rest, "--metadata", json.dumps(_with_conversational(text or ""))]
 
 
 def _taken(given: Sequence[str], option: str) -> tuple[str | None, list[str]]:

@@ -185,8 +185,8 @@ def score_together(tasks: Sequence[AnsweredTask]) -> None:
     scored = [(task, responses, [next(results) for _ in responses]) for task, responses in answers]
     if not getattr(model_in_use(), "is_baseline", False):
         _check(scored)
-    for task, responses, own in scored:
-        task.take_results(own, responses)
+    for task, responses, scores in scored:
+        task.take_results(scores, responses)
 
 
 def _check(scored: Sequence[tuple[AnsweredTask, list[Response], list[ScoredResponse]]]) -> None:
@@ -218,7 +218,7 @@ class TaskAnswers:
         """Begin without answers."""
         self._best_of, self._end_of_thinking = best_of, end_of_thinking
         self._no_answers: dict[str, str] = {}
-        self._own_passages: dict[str, list[dict[str, str]]] = {}
+        self._system_passages: dict[str, list[dict[str, str]]] = {}
 
     def settle(self, instances: Sequence[Instance], kept: Mapping[str, int]) -> None:
         """Make the reply that counts the first of each request, and note which did not come; safe to repeat.
@@ -228,15 +228,15 @@ class TaskAnswers:
         self._best_of.settle(instances, lambda instance, reply: self._response(instance, reply, kept))
         replies = {instance.doc["task_id"]: instance.resps[0] for instance in instances}
         self._no_answers = {name: reply.reason for name, reply in replies.items() if isinstance(reply, NoAnswer)}
-        own = {name: reply.passages for name, reply in replies.items() if isinstance(reply, SystemAnswer)}
-        self._own_passages |= {name: passage_rows(passages) for name, passages in own.items()}
+        system_passages = {name: reply.passages for name, reply in replies.items() if isinstance(reply, SystemAnswer)}
+        self._system_passages |= {name: passage_rows(passages) for name, passages in system_passages.items()}
         for instance in instances:
             instance.resps = [writable(reply) for reply in instance.resps]
 
     def _response(self, instance: Instance, reply: Any, kept: Mapping[str, int]) -> Response:
         """Return one of several replies as a response."""
-        shown = self._with_passages_used(instance.doc, kept)
-        doc = {**shown, "no_answer": reply.reason} if isinstance(reply, NoAnswer) else shown
+        used = self._with_passages_used(instance.doc, kept)
+        doc = {**used, "no_answer": reply.reason} if isinstance(reply, NoAnswer) else used
         return response_of(doc, self._text_of(reply))
 
     def text(self, instance: Instance) -> str:
@@ -248,14 +248,14 @@ class TaskAnswers:
 
     def reported(self, doc: Doc, kept: Mapping[str, int]) -> Doc:
         """Return a doc as the model was shown it, with the reason why there is no answer to it, where there is none."""
-        shown, reason = self._with_passages_used(doc, kept), self._no_answers.get(doc["task_id"])
-        return shown if reason is None else {**shown, "no_answer": reason}
+        used, reason = self._with_passages_used(doc, kept), self._no_answers.get(doc["task_id"])
+        return used if reason is None else {**used, "no_answer": reason}
 
     def _with_passages_used(self, doc: Doc, kept: Mapping[str, int]) -> Doc:
         """Return a doc with the passages its answer rests on: a system's own, or those that fit into the prompt."""
-        n_kept, own = kept.get(doc["task_id"]), self._own_passages.get(doc["task_id"])
-        if own is not None:
-            return {**doc, "passages": own}
+        n_kept, passages = kept.get(doc["task_id"]), self._system_passages.get(doc["task_id"])
+        if passages is not None:
+            return {**doc, "passages": passages}
         return doc if n_kept is None else {**doc, "passages": doc["passages"][:n_kept]}
 
 

@@ -174,9 +174,9 @@ class Verdicts:
         given = sorted((verdict.value, verdict.label) for verdict in verdicts if verdict.value is not None)
         if not given:
             return None, _reasons(verdicts)
-        said = ", ".join(f"{verdict.judge}: {verdict.label}" for verdict in verdicts if verdict.value is not None)
+        labels = ", ".join(f"{verdict.judge}: {verdict.label}" for verdict in verdicts if verdict.value is not None)
         low, high = given[(len(given) - 1) // 2][1], given[len(given) // 2][1]
-        return (low, said) if low == high else (None, f"the judges are split ({said})")
+        return (low, labels) if low == high else (None, f"the judges are split ({labels})")
 
     def _of(self, index: int, rubric: str) -> list[Verdict]:
         return [self._table[index, rubric, judge] for judge in self.judges]
@@ -189,8 +189,8 @@ class Verdicts:
         """Return the share of the verdicts asked on one response that were given; 1 where none was asked."""
         counted = self.rubrics if rubrics is None else rubrics
         rows = [self._table[index, rubric, name] for rubric in counted for name in self.judges]
-        asked = [row for row in rows if row.outcome is not VerdictOutcome.NOT_ASKED]
-        return sum(row.is_answered for row in asked) / len(asked) if asked else 1.0
+        requested = [row for row in rows if row.outcome is not VerdictOutcome.NOT_ASKED]
+        return sum(row.is_answered for row in requested) / len(requested) if requested else 1.0
 
     def coverage(self) -> list[Coverage]:
         """Return how much each judge answered, by rubric, then judge."""
@@ -198,9 +198,9 @@ class Verdicts:
 
     def _coverage(self, rubric: str, judge: str) -> Coverage:
         found = [self._table[index, rubric, judge] for index in range(len(self.responses))]
-        asked = [verdict for verdict in found if verdict.outcome is not VerdictOutcome.NOT_ASKED]
-        missing = Counter(verdict.outcome.value for verdict in asked if not verdict.is_answered)
-        return Coverage(judge, rubric, len(asked), len(asked) - missing.total(), dict(missing))
+        requested = [verdict for verdict in found if verdict.outcome is not VerdictOutcome.NOT_ASKED]
+        missing = Counter(verdict.outcome.value for verdict in requested if not verdict.is_answered)
+        return Coverage(judge, rubric, len(requested), len(requested) - missing.total(), dict(missing))
 
     def require_coverage(self, limit: float = 0.95) -> None:
         """Return where every judge answered at least `limit` of what it was asked under every rubric."""
@@ -219,8 +219,8 @@ class Verdicts:
         counts = ", ".join(f"{count} {outcome}" for outcome, count in item.missing.items())
         rows = (self._table[index, item.rubric, item.judge] for index in range(len(self.responses)))
         reasons = list(dict.fromkeys(row.reason for row in rows if row.reason and not row.is_answered))
-        shown = "; ".join(reasons[:_MAX_REASONS])
-        return f"{item.judge}, {item.rubric}: {item.n_answered} of {item.n_asked} ({counts}: {shown})"
+        listed = "; ".join(reasons[:_MAX_REASONS])
+        return f"{item.judge}, {item.rubric}: {item.n_answered} of {item.n_asked} ({counts}: {listed})"
 
 
 def _next_step(low: Sequence[Coverage]) -> str:

@@ -379,13 +379,13 @@ def unjudged_rl_f(reason: str) -> Rubric:
 def _statements(first: Any, second: Any, extract_json: Any, response: Response) -> Question:
     question = ibm_conversation(response.task.messages)
     answer = response.text if response.verbatim is None else response.verbatim
-    shown = first.input_model(question=_whole(question), answer=_whole(answer))
+    prompt_input = first.input_model(question=_whole(question), answer=_whole(answer))
 
     def read(reply: str) -> Question | Finding:
         statements = _output(first, extract_json(reply)).statements
         return _verdicts(second, extract_json, response, statements) if statements else _NO_STATEMENTS
 
-    return Question(first.to_string(shown), read)
+    return Question(first.to_string(prompt_input), read)
 
 
 def _verdicts(prompt: Any, extract_json: Any, response: Response, statements: list[str]) -> Question:
@@ -435,7 +435,7 @@ def ibm_split_conversation(conversation: str) -> tuple[str, str]:
     (a line `user:` with no blank behind), the question is what follows the colon.
     """
     lines = conversation.splitlines()
-    asked = [line for line in lines if line.startswith(_USER)]
-    parts = asked[-1].split(_USER_BLANK)
-    question = (parts[1] if len(parts) > 1 else asked[-1].removeprefix(_USER)).strip()
-    return ("" if len(asked) == 1 else "\n".join(lines[:-1])), question
+    questions = [line for line in lines if line.startswith(_USER)]
+    parts = questions[-1].split(_USER_BLANK)
+    question = (parts[1] if len(parts) > 1 else questions[-1].removeprefix(_USER)).strip()
+    return ("" if len(questions) == 1 else "\n".join(lines[:-1])), question

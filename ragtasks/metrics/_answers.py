@@ -139,12 +139,12 @@ def score_responses(
     ibm = judged.ibm if judged and judged.ibm else [None] * len(responses)
     rows = zip(responses, labels, overlaps, found, ibm_answerability, clarifications, ibm, strict=True)
     evidence = [_Evidence(*row) for row in rows]
-    scores = [_score(known, semantics.reason) for known in evidence]
+    scores = [_score(item, semantics.reason) for item in evidence]
     if judged is None:
         return scores
     given = zip(evidence, judged.rb_llm, judged.rl_f, judged.coverage, strict=True)
-    scores = [{**own, **_judged_scores(*row)} for own, row in zip(scores, given, strict=True)]
-    return scores if judged.is_rl_f_asked else [{**own, **_unjudged_rl_f(own)} for own in scores]
+    scores = [{**scored, **_judged_scores(*row)} for scored, row in zip(scores, given, strict=True)]
+    return scores if judged.is_rl_f_asked else [{**scored, **_unjudged_rl_f(scored)} for scored in scores]
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,47 +165,47 @@ class _Evidence:
         return not is_no_answer(self.response.text)
 
 
-def _score(known: _Evidence, reason: str) -> Scores:
+def _score(evidence: _Evidence, reason: str) -> Scores:
     """Return the metrics of one response that need no judge."""
-    task = known.response.task
-    rb_alg = _rb_alg(known, reason)
+    task = evidence.response.task
+    rb_alg = _rb_alg(evidence, reason)
     return {
         **rb_alg,
-        "ans_acc": answerability_accuracy(task.answerability, known.label.verdict, is_answer=known.is_answer),
-        "rouge_l": Score(known.rouge_l),
-        "token_recall": Score(token_recall(known.response.text, task.target)),
-        **_semantic_scores(known.semantic, reason),
-        "idk_yes": _indicator(known.label, IdkVerdict.YES),
-        "idk_partial": _indicator(known.label, IdkVerdict.PARTIAL),
-        "empty": Score(float(not known.response.text.strip())),
+        "ans_acc": answerability_accuracy(task.answerability, evidence.label.verdict, is_answer=evidence.is_answer),
+        "rouge_l": Score(evidence.rouge_l),
+        "token_recall": Score(token_recall(evidence.response.text, task.target)),
+        **_semantic_scores(evidence.semantic, reason),
+        "idk_yes": _indicator(evidence.label, IdkVerdict.YES),
+        "idk_partial": _indicator(evidence.label, IdkVerdict.PARTIAL),
+        "empty": Score(float(not evidence.response.text.strip())),
         "coverage": Score(float(rb_alg["rb_alg"].value is not None)),
     }
 
 
-def _rb_alg(known: _Evidence, reason: str) -> Scores:
+def _rb_alg(evidence: _Evidence, reason: str) -> Scores:
     """Return RB_alg raw and conditioned, in both profiles.
 
     Without an encoder all three are unscored, also where a refusal alone would decide: a mean over refusals only is no
     score of the model.
     """
-    if known.semantic is None:
+    if evidence.semantic is None:
         return {name: Score(None, reason) for name in ("rb_alg", "rb_alg_raw", "rb_alg_ibm")}
-    parts = (known.semantic.bert_recall, known.rouge_l, known.semantic.bert_k_precision)
+    parts = (evidence.semantic.bert_recall, evidence.rouge_l, evidence.semantic.bert_k_precision)
     return {
-        "rb_alg": _conditioned(known, Score(rb_alg_raw(*parts))),
+        "rb_alg": _conditioned(evidence, Score(rb_alg_raw(*parts))),
         "rb_alg_raw": Score(rb_alg_raw(*parts)),
-        "rb_alg_ibm": _conditioned_ibm(known, Score(rb_agg_ibm(*parts))),
+        "rb_alg_ibm": _conditioned_ibm(evidence, Score(rb_agg_ibm(*parts))),
     }
 
 
-def _judged_scores(known: _Evidence, rb_llm: Score, rl_f: Score, coverage: float) -> Scores:
+def _judged_scores(evidence: _Evidence, rb_llm: Score, rl_f: Score, coverage: float) -> Scores:
     """Return the metrics of one response that rest on LLM judges."""
     return {
-        "rb_llm": _conditioned(known, rb_llm),
+        "rb_llm": _conditioned(evidence, rb_llm),
         "rb_llm_raw": rb_llm,
-        "rl_f": _conditioned(known, rl_f),
+        "rl_f": _conditioned(evidence, rl_f),
         "rl_f_raw": rl_f,
-        **_ibm_scores(known),
+        **_ibm_scores(evidence),
         "judge_coverage": Score(coverage),
     }
 
@@ -216,29 +216,29 @@ def _unjudged_rl_f(scores: Scores) -> Scores:
     return {name: Score(None, reason) for name in ("rl_f", "rl_f_raw", "rl_f_ibm") if name in scores}
 
 
-def _ibm_scores(known: _Evidence) -> Scores:
-    if known.ibm is None:
+def _ibm_scores(evidence: _Evidence) -> Scores:
+    if evidence.ibm is None:
         return {}
     return {
-        "rb_llm_ibm": _conditioned_ibm(known, known.ibm.rb_llm),
-        "rl_f_ibm": _conditioned_ibm(known, known.ibm.rl_f),
+        "rb_llm_ibm": _conditioned_ibm(evidence, evidence.ibm.rb_llm),
+        "rl_f_ibm": _conditioned_ibm(evidence, evidence.ibm.rl_f),
     }
 
 
-def _conditioned_ibm(known: _Evidence, score: Score) -> Score:
+def _conditioned_ibm(evidence: _Evidence, score: Score) -> Score:
     """Return a score as the official scripts condition it: by the official judge's verdicts where it was asked."""
-    verdict, clarification = known.label.verdict, known.clarification
-    if known.ibm is not None:
-        if known.ibm.missing:
-            return Score(None, known.ibm.missing)
-        verdict, clarification = known.ibm.idk, known.ibm.clarification
-    found = condition_ibm(score.value, known.ibm_answerability, verdict, clarification=clarification)
+    verdict, clarification = evidence.label.verdict, evidence.clarification
+    if evidence.ibm is not None:
+        if evidence.ibm.missing:
+            return Score(None, evidence.ibm.missing)
+        verdict, clarification = evidence.ibm.idk, evidence.ibm.clarification
+    found = condition_ibm(score.value, evidence.ibm_answerability, verdict, clarification=clarification)
     return found if found.value is not None else Score(None, score.reason or found.reason)
 
 
-def _conditioned(known: _Evidence, score: Score) -> Score:
-    verdict = known.label.verdict if known.is_answer else IdkVerdict.NO
-    return condition_paper(score, known.response.task.answerability, verdict, clarification=known.clarification)
+def _conditioned(evidence: _Evidence, score: Score) -> Score:
+    verdict = evidence.label.verdict if evidence.is_answer else IdkVerdict.NO
+    return condition_paper(score, evidence.response.task.answerability, verdict, clarification=evidence.clarification)
 
 
 def _semantic_scores(semantic: SemanticScore | None, reason: str) -> Mapping[str, Score]:

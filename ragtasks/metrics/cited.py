@@ -79,10 +79,10 @@ def within(sentences: Sequence[CitedSentence], limit: int) -> tuple[CitedSentenc
 
     A first sentence that is too long leaves none, as in the organisers' validator.
     """
-    kept = list(sentences)
-    while kept and n_words(sentence.text for sentence in kept) > limit:
-        kept.pop()
-    return tuple(kept)
+    remaining = list(sentences)
+    while remaining and n_words(sentence.text for sentence in remaining) > limit:
+        remaining.pop()
+    return tuple(remaining)
 
 
 def _without_brackets(line: str) -> tuple[str, list[tuple[int, list[int]]]]:
@@ -253,8 +253,8 @@ def nugget_scores_official(importance: Sequence[Importance], grades: Sequence[Gr
 
     A nugget without a grade counts as not supported, and a score over no nuggets is 0.
     """
-    known = [grade or Grade.NOT_SUPPORT for grade in grades]
-    return {name: nugget_scores(importance, known)[name].value or 0.0 for name in NUGGET_SCORES[:4]}
+    labels = [grade or Grade.NOT_SUPPORT for grade in grades]
+    return {name: nugget_scores(importance, labels)[name].value or 0.0 for name in NUGGET_SCORES[:4]}
 
 
 def scores_by_part(

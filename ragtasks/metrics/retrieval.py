@@ -91,9 +91,9 @@ def retrieval_metric(name: str) -> RetrievalMetric:
         ConfigurationError: neither, or a measure that trec_eval does not compute.
         MissingExtraError: the extra `retrieval` is not installed.
     """
-    known = {metric.name: metric for metric in RETRIEVAL_METRICS}
-    if name in known:
-        return known[name]
+    by_name = {metric.name: metric for metric in RETRIEVAL_METRICS}
+    if name in by_name:
+        return by_name[name]
     provider = _provider()
     import ir_measures
 
@@ -109,7 +109,7 @@ def retrieval_metric(name: str) -> RetrievalMetric:
             where=name,
             expected="a measure of trec_eval in the notation of ir-measures, such as nDCG@20, R@100, P(rel=2)@5 or AP",
             found=str(error),
-            next_step=f"write it so, or take one of {', '.join(known)}",
+            next_step=f"write it so, or take one of {', '.join(by_name)}",
         )
         raise ConfigurationError(message) from error
     return RetrievalMetric(str(measure), str(measure), str(measure), None, "as ir-measures defines it")
@@ -435,7 +435,7 @@ def mean_evidence_scores(rankings: Mapping[str, Sequence[str]], facts: Mapping[s
             twice takes two ranks in the official scores, and one in the others.
         facts: query id -> evidence; a query without any (a null query) is left out.
     """
-    rows = [_both(rankings.get(query_id, ()), own) for query_id, own in facts.items() if own]
+    rows = [_both(rankings.get(query_id, ()), gold) for query_id, gold in facts.items() if gold]
     if not rows:
         return {metric.name: Score(None, "no query with evidence") for metric in EVIDENCE_METRICS}
     return {metric.name: Score(fmean(row[metric.name] for row in rows)) for metric in EVIDENCE_METRICS}

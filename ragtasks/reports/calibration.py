@@ -364,13 +364,13 @@ def _correlate(scores: Sequence[float], human: Sequence[float], weighting: Weigh
 
 def _means(rows: Sequence[RatedResponse], columns: Sequence[Column]) -> Iterator[ModelMean]:
     for model_id in dict.fromkeys(row.model_id for row in rows):
-        own = [row for row in rows if row.model_id == model_id]
+        of_model = [row for row in rows if row.model_id == model_id]
         for consolidation in Consolidation:
             for name in (*HUMAN, ALL):
-                scores = [consolidated(row, name, consolidation) for row in own]
+                scores = [consolidated(row, name, consolidation) for row in of_model]
                 yield ModelMean(model_id, name, consolidation.value, _mean(scores), len(scores))
         for column in columns:
-            found = [value for row in own if (value := column.values.get(row.key)) is not None]
+            found = [value for row in of_model if (value := column.values.get(row.key)) is not None]
             yield ModelMean(model_id, column.metric, column.source, _mean(found), len(found))
 
 
@@ -439,10 +439,10 @@ def _human_means(calibration: Calibration) -> Iterator[str]:
     for model_id in dict.fromkeys(mean.model_id for mean in calibration.means):
         paper = PAPER_TABLE_6.get(model_id)
         for consolidation in Consolidation:
-            own = [m for m in calibration.means if (m.model_id, m.source) == (model_id, consolidation.value)]
-            n_equal = sum(paper is not None and _rounded(m) == paper[m.column] for m in own)
-            cells = [_decimals(mean.score, 1 if mean.column == HUMAN[0] else 2) for mean in own]
-            rows.append((model_id, consolidation.value, *cells, f"{n_equal} of {len(own)}" if paper else "-"))
+            of_model = [m for m in calibration.means if (m.model_id, m.source) == (model_id, consolidation.value)]
+            n_equal = sum(paper is not None and _rounded(m) == paper[m.column] for m in of_model)
+            cells = [_decimals(mean.score, 1 if mean.column == HUMAN[0] else 2) for mean in of_model]
+            rows.append((model_id, consolidation.value, *cells, f"{n_equal} of {len(of_model)}" if paper else "-"))
         if paper:
             rows.append((model_id, "paper", *(f"{paper[name]:.1f}" for name in _NAMED), ""))
     yield from _table(("model", "raters' scores by", *_SHORT, "equal to the paper's"), rows)
@@ -480,8 +480,8 @@ def _correlation_tables(calibration: Calibration) -> Iterator[str]:
         for human in HUMAN:
             for weighting in Weighting:
                 cells = [by_place[m, source, human, with_reference, weighting] for m, source in columns]
-                shown = [_covered(_decimals(c.score, 2), c.n_scored, c.n_answers) for c in cells]
-                rows.append((human, weighting.value, *shown))
+                texts = [_covered(_decimals(c.score, 2), c.n_scored, c.n_answers) for c in cells]
+                rows.append((human, weighting.value, *texts))
             if human == HUMAN[0] and with_reference:
                 rows.append((human, "paper, Table 7", *(_paper_7(metric, source) for metric, source in columns)))
         yield from _table(("human value", "weighting", *(f"{metric} ({source})" for metric, source in columns)), rows)

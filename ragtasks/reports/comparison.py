@@ -62,8 +62,8 @@ def _check(evaluations: Sequence[Evaluation], metrics: Sequence[str]) -> None:
     offered = {metric.name: metric for evaluation in evaluations for metric in evaluation.metrics}
     for name in metrics:
         if name not in offered:
-            known = [other for other, metric in offered.items() if metric.aggregate is None]
-            raise ConfigurationError(f"unknown metric {name!r}: {close_matches(name, known)}")
+            names = [other for other, metric in offered.items() if metric.aggregate is None]
+            raise ConfigurationError(f"unknown metric {name!r}: {close_matches(name, names)}")
         if offered[name].aggregate is not None:
             raise ConfigurationError(f"metric {name!r} is of all responses together and has no value of one to compare")
 
@@ -71,8 +71,8 @@ def _check(evaluations: Sequence[Evaluation], metrics: Sequence[str]) -> None:
 def _usual(part: _Part) -> Sequence[str]:
     """Return what is compared where nothing is named: `PAPER_METRICS`, or the first that the responses have."""
     given = {name for row in part.rows.values() for name in row.values}
-    known = [item.name for item in suite_named(part.suite).metrics if item.aggregate is None and item.name in given]
-    return [name for name in PAPER_METRICS if name in known] or known[:1]
+    names = [item.name for item in suite_named(part.suite).metrics if item.aggregate is None and item.name in given]
+    return [name for name in PAPER_METRICS if name in names] or names[:1]
 
 
 def _parts(evaluations: Sequence[Evaluation]) -> list[_Part]:
@@ -85,11 +85,11 @@ def _parts(evaluations: Sequence[Evaluation]) -> list[_Part]:
             for row in evaluation.rows:
                 rows_of.setdefault((row.setting, evaluation.model), {})[row.task_id] = row
         offered = {(setting, item.model): n for item in alike for setting, n in item.n_tasks.items()}
-        own = [
+        metrics_of = [
             _Part(context, suite, *key, rows, missing_from(list(rows.values()), offered.get(key)))
             for key, rows in rows_of.items()
         ]
-        parts += sorted(own, key=lambda part: (_ORDER.get(part.setting, len(_ORDER)), part.setting))
+        parts += sorted(metrics_of, key=lambda part: (_ORDER.get(part.setting, len(_ORDER)), part.setting))
     return parts
 
 
@@ -101,11 +101,11 @@ def _context(alike: Sequence[Evaluation]) -> str:
 def _columns(part: _Part, metrics: Sequence[str], by: str) -> Iterator[Column]:
     """Yield a column for each metric that the rows know, if only as unscored."""
     group, name = (part.setting, part.model) if by == MODEL else (part.model, part.setting)
-    known = {metric.name: metric for metric in suite_named(part.suite).metrics}
+    by_name = {metric.name: metric for metric in suite_named(part.suite).metrics}
     rows = list(part.rows.values())
     for metric in metrics:
         if any(metric in row.values for row in rows):
-            yield column_of(rows, known[metric], name, group=group, context=part.context, n_offered=part.n_tasks)
+            yield column_of(rows, by_name[metric], name, group=group, context=part.context, n_offered=part.n_tasks)
 
 
 # Comparisons as tables for people, or as CSV for programs.

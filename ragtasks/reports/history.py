@@ -125,9 +125,9 @@ def select_entries(
     ]
 
 
-def _check(what: str, name: str | None, known: set[str]) -> None:
-    if name is not None and name not in {*known, *(other.removesuffix(SAMPLE) for other in known)}:
-        raise ConfigurationError(f"unknown {what} {name!r}: {close_matches(name, known)}")
+def _check(what: str, name: str | None, names: set[str]) -> None:
+    if name is not None and name not in {*names, *(other.removesuffix(SAMPLE) for other in names)}:
+        raise ConfigurationError(f"unknown {what} {name!r}: {close_matches(name, names)}")
 
 
 def _start(text: str) -> datetime:
@@ -236,8 +236,8 @@ class Entry:
     @property
     def main_metrics(self) -> tuple[Metric, ...]:
         """The paper's metrics that it has, else its suite's first; and `empty` where any response is."""
-        own = tuple(metric for metric in self.metrics if metric.name in _PAPER_METRICS) or self.metrics[:1]
-        return (*own, *(metric for metric in self.metrics if metric.name == EMPTY and self.has_empty))
+        chosen = tuple(metric for metric in self.metrics if metric.name in _PAPER_METRICS) or self.metrics[:1]
+        return (*chosen, *(metric for metric in self.metrics if metric.name == EMPTY and self.has_empty))
 
 
 def entries_of(path: Path, *, is_ranked: bool = False) -> tuple[list[Entry], set[Path]]:
@@ -256,20 +256,20 @@ def _entries(evaluation: Evaluation, results: Mapping[str, Any], *, is_ranked: b
         tasks = _tasks(evaluation, setting, results)
         n_tasks = missing_from(rows, evaluation.n_tasks.get(setting))
         means = {metric.name: _mean(metric, rows, tasks, results) for metric in evaluation.metrics}
-        kept = {name: replace(mean, n_tasks=n_tasks) for name, mean in means.items() if mean is not None}
+        counted = {name: replace(mean, n_tasks=n_tasks) for name, mean in means.items() if mean is not None}
         if is_ranked:
-            kept = _with_intervals(kept, evaluation.metrics, rows)
+            counted = _with_intervals(counted, evaluation.metrics, rows)
         yield Entry(
             source=evaluation.source,
             time=_time(results),
             model=evaluation.model,
-            metrics=tuple(metric for metric in evaluation.metrics if metric.name in kept),
-            means=kept,
-            unscored={name: _reasons(name, rows) for name in kept},
+            metrics=tuple(metric for metric in evaluation.metrics if metric.name in counted),
+            means=counted,
+            unscored={name: _reasons(name, rows) for name in counted},
             n=len(rows),
             provenance=provenance_of(evaluation, tasks, rows, results),
             n_tasks=n_tasks,
-            ranking=_ranking(evaluation, kept, rows) if is_ranked else None,
+            ranking=_ranking(evaluation, counted, rows) if is_ranked else None,
         )
 
 
@@ -312,7 +312,7 @@ def _mean(metric: Metric, rows: Sequence[Row], tasks: Sequence[str], results: Ma
 def _of_all(name: str, n: int, tasks: Sequence[str], results: Mapping[str, Any]) -> Value | None:
     """Return a score of all responses together, as the harness computed it; of several harness tasks there is none."""
     scores = [value_at(results, "results", task) or {} for task in tasks]
-    found = [value for own in scores for key, value in own.items() if key.partition(",")[0] == name]
+    found = [value for values in scores for key, value in values.items() if key.partition(",")[0] == name]
     if not found:
         return None
     value = found[0] if len(tasks) == 1 and isinstance(found[0], float | int) else None
@@ -496,10 +496,16 @@ def time_text(entry: Entry) -> str:
 
 
 def _line(entry: Entry, folder: Path) -> list[str]:
-    own = entry.provenance
+    provenance = entry.provenance
     scores = ", ".join(f"{metric.name} {mean_text(entry.means[metric.name])}" for metric in entry.main_metrics)
-    names = [time_text(entry), entry.model, entry.title, entry.setting, own["run"], str(entry.n), scores]
-    return [*names, own["encoder"], own["judges"], own["requests"][:_SHORT], below(entry.source, folder)]
+    names = [time_text(entry), entry.model, entry.title, entry.setting, provenance["run"], str(entry.n), scores]
+    return [
+        *names,
+        provenance["encoder"],
+        provenance["judges"],
+        provenance["requests"][:_SHORT],
+        below(entry.source, folder),
+    ]
 
 
 def _entry(entry: Entry) -> Iterator[str]:
@@ -511,7 +517,9 @@ def _entry(entry: Entry) -> Iterator[str]:
     yield from markdown_table(
         ["metric", "mean", "n"], [[name, mean_text(m), str(m.n)] for name, m in entry.means.items()]
     )
-    reasons = [f"  {name}: {n} {reason}" for name, own in entry.unscored.items() for reason, n in own.items()]
+    reasons = [
+        f"  {name}: {n} {reason}" for name, reasons_of in entry.unscored.items() for reason, n in reasons_of.items()
+    ]
     yield from ["", "unscored:", *map(plain, reasons)] if reasons else []
     yield ""
     widest = max(map(len, entry.provenance))

@@ -77,12 +77,12 @@ class _Documents:
     def id_of(self, passage: Mapping[str, Any]) -> str:
         """Return a passage's id; texts that share one, as other passages of other runs may, get a number."""
         passage_id, content = passage["passage_id"], (passage["title"], passage["text"])
-        known = self._ids.setdefault(passage_id, {})
-        if content not in known:
-            known[content] = f"{passage_id} ({len(known) + 1})" if known else passage_id
-            line = {"document_id": known[content], "text": passage["text"], "title": passage["title"]}
+        ids = self._ids.setdefault(passage_id, {})
+        if content not in ids:
+            ids[content] = f"{passage_id} ({len(ids) + 1})" if ids else passage_id
+            line = {"document_id": ids[content], "text": passage["text"], "title": passage["title"]}
             self.lines.append(orjson.dumps(line))
-        return known[content]
+        return ids[content]
 
 
 def export_inspector(
@@ -131,17 +131,17 @@ def _require_alike(evaluations: Sequence[Evaluation]) -> None:
 def _scores(evaluations: Sequence[Evaluation], labels: Sequence[str], setting: str | None) -> ScoreTable:
     """Return every score that there is, and the names of the metrics in order: the suite's, then the judges'."""
     cells: dict[str, dict[Key, Scores]] = {}
-    known: dict[str, None] = {}
+    names: dict[str, None] = {}
     rubrics: dict[str, None] = {}
     for evaluation, label in zip(evaluations, labels, strict=True):
-        own = cells.setdefault(label, {})
+        values = cells.setdefault(label, {})
         for row in evaluation.rows:
             if setting not in {None, row.setting}:
                 continue
-            own[row.setting, row.task_id] = _scores_of(row)
-            known.update(dict.fromkeys(row.values))
+            values[row.setting, row.task_id] = _scores_of(row)
+            names.update(dict.fromkeys(row.values))
             rubrics.update((_JUDGES + rubric, None) for rubric, _ in row.verdicts)
-    suite = [metric.name for metric in evaluations[0].metrics if metric.name in known]
+    suite = [metric.name for metric in evaluations[0].metrics if metric.name in names]
     return ScoreTable(cells, (*suite, *rubrics))
 
 
@@ -184,7 +184,7 @@ def _result(
         "task_id": task_id,
         "model_id": model,
         "output": [{"role": "assistant", "content": str(sample["filtered_resps"][0])}],
-        "scores": {name: {who: {"value": value} for who, value in own.items()} for name, own in scores.items()},
+        "scores": {name: {who: {"value": value} for who, value in values.items()} for name, values in scores.items()},
         "contexts": contexts,
         **({"labels": {"idk": idk}} if idk else {}),
     }
@@ -197,9 +197,9 @@ def _model(name: str) -> dict[str, str]:
 
 def _metric(name: str, evaluation: Evaluation, table: ScoreTable, keys: Iterable[Key]) -> dict[str, Any]:
     """Return a metric's definition, with a range that holds every value of it."""
-    own = next((metric for metric in evaluation.metrics if metric.name == name), None)
-    direction = "; lower is better" if own is not None and own.higher_is_better is False else ""
-    description = f"each judge's own, under {name.removeprefix(_JUDGES)}" if own is None else own.description
+    found = next((metric for metric in evaluation.metrics if metric.name == name), None)
+    direction = "; lower is better" if found is not None and found.higher_is_better is False else ""
+    description = f"each judge's own, under {name.removeprefix(_JUDGES)}" if found is None else found.description
     values = [value for cells in table.cells.values() for key in keys for value in cells[key][name].values()]
     low, high = min(0, math.floor(min(values))), max(1, math.ceil(max(values)))
     return {

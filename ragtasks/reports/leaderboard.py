@@ -106,10 +106,10 @@ def write_leaderboard(history: History, folder: Path, path: Path) -> None:
 def _best(found: Sequence[Standing], metric: Metric) -> float | None:
     """Return the best score of those that have a rank; None where no direction is better, or all are equal."""
     values = [value for item in found if item.rank is not None and (value := value_of(item.entry, metric)) is not None]
-    shown = {float(fixed(value)) for value in values}
-    if metric.higher_is_better is None or len(shown) < 2:
+    rounded = {float(fixed(value)) for value in values}
+    if metric.higher_is_better is None or len(rounded) < 2:
         return None
-    return (max if metric.higher_is_better else min)(shown)
+    return (max if metric.higher_is_better else min)(rounded)
 
 
 def _is_best(table: Table, standing: Standing, metric: Metric) -> bool:
@@ -131,10 +131,10 @@ def _table(entries: Sequence[Entry]) -> Table:
 
     order = sorted(offered, key=place)
     shared = {field: entries[0].provenance[field] for field in DECISIVE}
-    asked = tuple(field for field in REQUEST_FIELDS if len({entry.provenance[field] for entry in entries}) > 1)
+    fields = tuple(field for field in REQUEST_FIELDS if len({entry.provenance[field] for entry in entries}) > 1)
     found = standings(entries, order[0], is_partial=bool(_missing(entries))) if order else []
     best = {metric.name: value for metric in order if (value := _best(found, metric)) is not None}
-    return Table(entries[0].title, shared, asked, tuple(order), best, has_empty, _missing(entries), tuple(found))
+    return Table(entries[0].title, shared, fields, tuple(order), best, has_empty, _missing(entries), tuple(found))
 
 
 def _missing(entries: Sequence[Entry]) -> str:
@@ -206,8 +206,8 @@ def standings(entries: Sequence[Entry], metric: Metric, *, is_partial: bool) -> 
 
     def order(entry: Entry) -> tuple[bool, bool, float, str, str, str]:
         value = values[id(entry)]
-        own = (value is None, id(entry) in last, sign * (value or 0.0))
-        return (*own, entry.model, time_text(entry), str(entry.source))
+        place = (value is None, id(entry) in last, sign * (value or 0.0))
+        return (*place, entry.model, time_text(entry), str(entry.source))
 
     def rank(entry: Entry) -> int | None:
         value = None if is_partial or id(entry) in last else values[id(entry)]

@@ -97,8 +97,8 @@ class Part:
         failures = sum(
             _BITS[name] for name in failures_of(row, self.metric, loss, (item["outcome"] for item in verdicts))
         )
-        shown = text_store.passages(logged.doc)
-        cells = (text_store.task(logged.doc), logged.answer, shown, row.idk, notes.get("idk_reason", ""), failures)
+        passages = text_store.passages(logged.doc)
+        cells = (text_store.task(logged.doc), logged.answer, passages, row.idk, notes.get("idk_reason", ""), failures)
         for column, cell in zip(self._columns.values(), cells, strict=True):
             column.append(cell)
         for name in row.values.keys() - self._values.keys():
@@ -185,24 +185,24 @@ def name_evaluations(evaluations: Sequence[Evaluation], metrics: Sequence[str] =
     members: dict[Group, list[Evaluation]] = {}
     for evaluation, _, group in named:
         members.setdefault(group, []).append(evaluation)
-    first = {group: _first_metric(own, metrics) for group, own in members.items()}
+    first = {group: _first_metric(evaluations_of, metrics) for group, evaluations_of in members.items()}
     references: dict[tuple[Group, str], dict[str, float | None]] = {}
     for evaluation, name, group in named:
-        metric, own = first[group], references.setdefault((group, name), {})
+        metric, evaluations_of = first[group], references.setdefault((group, name), {})
         if metric is not None:
             rows = [row for row in evaluation.rows if row.setting == Setting.REFERENCE.value]
-            own.update((row.task_id, row.values.get(metric.name)) for row in rows)
+            evaluations_of.update((row.task_id, row.values.get(metric.name)) for row in rows)
     return [Named(item, name, group, first[group], references[group, name]) for item, name, group in named]
 
 
 def group_labels(groups: Sequence[Group]) -> dict[Group, str]:
     """Return what tells groups apart, in words: only where they differ, so nothing for a single one."""
     provenance = {group: {"benchmark": group[0][0], **dict(group[2])} for group in groups}
-    names = dict.fromkeys(name for own in provenance.values() for name in own)
-    differing = [name for name in names if len({own.get(name) for own in provenance.values()}) > 1]
+    names = dict.fromkeys(name for fields in provenance.values() for name in fields)
+    differing = [name for name in names if len({fields.get(name) for fields in provenance.values()}) > 1]
     return {
-        group: "; ".join(f"{_WORDS.get(name, name)} {own.get(name, UNKNOWN)}".strip() for name in differing)
-        for group, own in provenance.items()
+        group: "; ".join(f"{_WORDS.get(name, name)} {fields.get(name, UNKNOWN)}".strip() for name in differing)
+        for group, fields in provenance.items()
     }
 
 
@@ -289,8 +289,8 @@ class TextStore:
     def passages(self, doc: Mapping[str, Any]) -> list[int]:
         """Return the places of the passages that a doc shows, in its order, among those of its domain."""
         texts = self._texts.setdefault(doc["domain"], _Texts())
-        shown = [(item["passage_id"], item["title"], item["text"]) for item in doc["passages"]]
-        return [texts.passages.setdefault(passage, len(texts.passages)) for passage in shown]
+        rows = [(item["passage_id"], item["title"], item["text"]) for item in doc["passages"]]
+        return [texts.passages.setdefault(passage, len(texts.passages)) for passage in rows]
 
     def pack_tasks(self) -> str:
         """Return the block of tasks: one array each, in the order of the fields in `task`."""

@@ -96,8 +96,8 @@ def _draw(picture: Picture, folder: Path) -> Path:
     _align(canvas.get_axes())
     canvas.suptitle(picture.title, fontsize=11, y=1 - _LINE_INCHES / 2 / height)
     # Given by hand: a legend that is made of labels leaves out names that begin with an underscore.
-    shown = [handles[model] for model in picture.models]
-    canvas.legend(shown, picture.models, loc="lower center", ncols=_LEGEND_COLUMNS, frameon=False)
+    drawn = [handles[model] for model in picture.models]
+    canvas.legend(drawn, picture.models, loc="lower center", ncols=_LEGEND_COLUMNS, frameon=False)
     path = folder / f"{picture.name}.png"
     # Not `savefig`, which draws everything once more beforehand: these places are known without a trial.
     agg: Any = FigureCanvasAgg(canvas)  # no type is known of its method
@@ -159,11 +159,11 @@ def _draw_series(
     style: dict[str, Any] = {"color": colour, "marker": mark, "markersize": 4, "linestyle": line, "linewidth": 1.0}
     if any(score.missing for score in points.values()):
         style["alpha"] = _PALENESS
-    own = axes.errorbar(places, values, yerr=reaches, label=model, **style | {"linestyle": "none"}, **whiskers)
+    drawn = axes.errorbar(places, values, yerr=reaches, label=model, **style | {"linestyle": "none"}, **whiskers)
     joined = [place for place, score in points.items() if score.n_scored > 1]
     if line == "-" and len(joined) > 1:
         axes.plot(joined, [points[place].value or 0.0 for place in joined], **style | {"marker": ""})
-    return own
+    return drawn
 
 
 def _align(panels: Sequence[Axes]) -> None:
@@ -180,9 +180,9 @@ def _reaches(scores: Iterable[Value]) -> list[list[float]]:
     below, above = [], []
     for score in scores:
         value, low, high = score.value, score.low, score.high
-        known = None if value is None or low is None or high is None else (value - low, high - value)
-        below.append(known[0] if known else 0.0)
-        above.append(known[1] if known else 0.0)
+        reach = None if value is None or low is None or high is None else (value - low, high - value)
+        below.append(reach[0] if reach else 0.0)
+        above.append(reach[1] if reach else 0.0)
     return [below, above]
 
 
@@ -232,8 +232,8 @@ class Picture:
 def pictures_of(sections: Sequence[Section]) -> Iterator[Picture]:
     """Yield every picture; two sections of one title still have names of their own."""
     for number, section in enumerate(sections, start=1):
-        known = section.provenance
-        provenance = "; ".join(f"{name}: {known[name]}" for name in _RESTS_ON if name in known)
+        fields = section.provenance
+        provenance = "; ".join(f"{name}: {fields[name]}" for name in _RESTS_ON if name in fields)
         for table in section.tables:
             panels = [panel for panel in _panels(table) if panel.series]
             if panels:
@@ -281,7 +281,7 @@ def _counted(table: Table) -> dict[str, str]:
     for row in table.rows:
         if isinstance(row[2], int):
             counts.setdefault(str(row[0]), []).append(row[2])
-    ends = {setting: (min(own), max(own)) for setting, own in counts.items()}
+    ends = {setting: (min(values), max(values)) for setting, values in counts.items()}
     return {setting: f"{low}" if low == high else f"{low} to {high}" for setting, (low, high) in ends.items()}
 
 
@@ -291,18 +291,18 @@ def _finding(panels: Sequence[Panel]) -> str:
     if first.is_of_settings:
         found = []
         for group in first.groups:
-            means = {model: own[group].value or 0.0 for model, own in first.series.items() if group in own}
+            means = {model: values[group].value or 0.0 for model, values in first.series.items() if group in values}
             found += [f"{group.split(chr(10))[0]}: {_ends(means)}"] if means else []
         return f"{first.title} by setting. {'; '.join(found)}."
     model, scores = max(first.series.items(), key=lambda item: max(score.value or 0.0 for score in item[1].values()))
-    said = [f"{model}: {first.title} {fixed(next(iter(scores.values())).value or 0.0)}"]
+    sentences = [f"{model}: {first.title} {fixed(next(iter(scores.values())).value or 0.0)}"]
     for panel in panels[1:]:
-        own = panel.series.get(model, {})
-        if len(own) > 1:
-            said.append(
-                f"{panel.title}: {_ends({group.split(chr(10))[0]: one.value or 0.0 for group, one in own.items()})}"
+        values = panel.series.get(model, {})
+        if len(values) > 1:
+            sentences.append(
+                f"{panel.title}: {_ends({group.split(chr(10))[0]: one.value or 0.0 for group, one in values.items()})}"
             )
-    return f"{'; '.join(said)}."
+    return f"{'; '.join(sentences)}."
 
 
 def _without_baselines(panel: Panel) -> Panel:

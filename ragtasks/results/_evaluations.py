@@ -57,7 +57,9 @@ class Evaluation:
     @property
     def revision(self) -> str:
         """Version of the benchmark's files; empty where the results do not say."""
-        return ", ".join(sorted({str(own["revision"]) for own in self.provenance.values() if "revision" in own}))
+        return ", ".join(
+            sorted({str(metadata["revision"]) for metadata in self.provenance.values() if "revision" in metadata})
+        )
 
     @property
     def n_tasks(self) -> dict[str, int]:
@@ -129,19 +131,19 @@ def _evaluations(file: Path, seen: Path) -> list[Evaluation]:
         model, provenance, parts = model_of(results), provenance_in(results), _parts(results)
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise _error(str(file), "a results file of the harness", f"{type(error).__name__}: {error}") from error
-    samples = logged_samples(file, results, [task for own in parts.values() for task in own])
+    samples = logged_samples(file, results, [task for names in parts.values() for task in names])
     return [
         Evaluation(
             model=_label(model, run, history),
             kind=kind,
-            rows=tuple(read_rows(samples[task] for task in own)),
+            rows=tuple(read_rows(samples[task] for task in names)),
             suite=suite,
-            provenance={task: provenance[task] for task in own},
+            provenance={task: provenance[task] for task in names},
             source=file,
-            samples={task: samples[task].path for task in own},
+            samples={task: samples[task].path for task in names},
             files=(seen.as_posix(),),
         )
-        for (run, history, suite, kind), own in parts.items()
+        for (run, history, suite, kind), names in parts.items()
     ]
 
 

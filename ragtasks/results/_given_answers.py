@@ -159,7 +159,7 @@ class AnswerReader:
         """Begin."""
         self._label, self._note, self._place = benchmark.label, note, place
         self._ids = _spellings(benchmark)
-        self._known = [task.task_id for task in benchmark.tasks]
+        self._task_ids = [task.task_id for task in benchmark.tasks]
         self._number_of: dict[str, int] = {}
         self._n_hints = 0
 
@@ -193,7 +193,7 @@ class AnswerReader:
         self._n_hints += 1
         if not isinstance(written, str) or self._n_hints > _MOST_HINTS:
             return ""
-        hint = close_matches(written, self._known)
+        hint = close_matches(written, self._task_ids)
         return f" ({hint})" if hint.startswith("did") else ""
 
     def _text(self, number: int, row: Mapping[str, Any], name: str) -> str | None:

@@ -53,11 +53,11 @@ def provenance_of(
     evaluation: Evaluation, tasks: Sequence[str], rows: Sequence[Row], results: Mapping[str, Any]
 ) -> dict[str, str]:
     """Return field -> text of an evaluation in one setting; `UNKNOWN` for what the results do not say."""
-    own = {task: evaluation.provenance[task] for task in tasks}
-    asked = _request_texts(own.values())
+    of_tasks = {task: evaluation.provenance[task] for task in tasks}
+    texts = _request_texts(of_tasks.values())
 
     def shared(*keys: str) -> str:
-        return _distinct(value_at(provenance, *keys) for provenance in own.values())
+        return _distinct(value_at(provenance, *keys) for provenance in of_tasks.values())
 
     return {
         "benchmark": shared("benchmark"),
@@ -65,32 +65,32 @@ def provenance_of(
         "suite": evaluation.suite,
         "setting": _distinct(row.setting for row in rows),
         "tasks": _tasks(rows),
-        "harness task version": asked["harness task version"],
+        "harness task version": texts["harness task version"],
         "encoder": shared("scoring", "encoder"),
         "rescaled": shared("scoring", "rescaled"),
         "retriever": shared("scoring", "retriever", "line"),
         "idk detector": shared("scoring", "idk_detector"),
         "judges": shared("scoring", "judges"),
-        "system prompt": asked["system prompt"],
-        "plain prompt": asked["plain prompt"],
-        "system instruction": asked["system instruction"],
-        "max_words": asked["max_words"],
+        "system prompt": texts["system prompt"],
+        "plain prompt": texts["plain prompt"],
+        "system instruction": texts["system instruction"],
+        "max_words": texts["max_words"],
         "judge prompts": shared("scoring", "judge_prompts"),
         "rubrics": shared("scoring", "rubrics"),
         "run": shared("configuration", "run"),
         "run key": shared("run_key"),
-        "requests": _requests({task: value_at(provenance, "fingerprint") for task, provenance in own.items()}),
+        "requests": _requests({task: value_at(provenance, "fingerprint") for task, provenance in of_tasks.items()}),
         "model": evaluation.model,
         "model arguments": _text(_public(value_at(results, "config", "model_args"))),
-        "chat template applied": asked["chat template applied"],
+        "chat template applied": texts["chat template applied"],
         "chat template": _text(value_at(results, "chat_template_sha")),
-        "generation options": asked["generation options"],
-        "best of": asked["best of"],
-        "picker": asked["picker"],
-        "conversational": asked["conversational"],
-        "end_of_thinking": asked["end_of_thinking"],
+        "generation options": texts["generation options"],
+        "best of": texts["best of"],
+        "picker": texts["picker"],
+        "conversational": texts["conversational"],
+        "end_of_thinking": texts["end_of_thinking"],
         "limit": _text(value_at(results, "config", "limit")),
-        "prompts that did not fit": shortened_prompts(own.values()) or UNKNOWN,
+        "prompts that did not fit": shortened_prompts(of_tasks.values()) or UNKNOWN,
         "texts that the encoder cut": shared("scoring", "n_truncated"),
         "judge usage": shared("scoring", "judge_usage"),
         "configuration": shared("configuration"),
@@ -134,18 +134,18 @@ def request_fields(evaluation: Evaluation) -> dict[str, str]:
 def _request_texts(of_tasks: Collection[Mapping[str, Any]]) -> dict[str, str]:
     """Return field -> text of how harness tasks were asked, each text once."""
 
-    def said(*keys: str) -> Iterator[str]:
+    def values(*keys: str) -> Iterator[str]:
         return (_text(value_at(provenance, *keys)) for provenance in of_tasks)
 
     return {
-        "harness task version": _distinct(said("harness", "version")),
-        **{f"{name} prompt": _distinct(map(_file_name, said("prompts", name))) for name in ("system", "plain")},
-        "system instruction": _distinct(text[:_SHORT] for text in said("harness", "system_instruction_sha")),
-        "chat template applied": _distinct(_YES_NO.get(text, text) for text in said("harness", "has_chat_template")),
-        "generation options": _distinct(said("harness", "generation_kwargs")),
-        "best of": _distinct(said("best_of", "n")),
-        "picker": _distinct(said("best_of", "by")),
-        **{name: _distinct(said("configuration", name)) for name in _CONFIGURED},
+        "harness task version": _distinct(values("harness", "version")),
+        **{f"{name} prompt": _distinct(map(_file_name, values("prompts", name))) for name in ("system", "plain")},
+        "system instruction": _distinct(text[:_SHORT] for text in values("harness", "system_instruction_sha")),
+        "chat template applied": _distinct(_YES_NO.get(text, text) for text in values("harness", "has_chat_template")),
+        "generation options": _distinct(values("harness", "generation_kwargs")),
+        "best of": _distinct(values("best_of", "n")),
+        "picker": _distinct(values("best_of", "by")),
+        **{name: _distinct(values("configuration", name)) for name in _CONFIGURED},
     }
 
 
@@ -163,9 +163,9 @@ def request_differences(evaluations: Sequence[Evaluation]) -> dict[str, str]:
         for name, text in request_fields(evaluation).items():
             models_of.setdefault(name, {}).setdefault(text, []).append(evaluation.model)
     differing = {
-        name: ", but ".join(f"{text} for {', '.join(models)}" for text, models in own.items())
-        for name, own in models_of.items()
-        if len(own) > 1
+        name: ", but ".join(f"{text} for {', '.join(models)}" for text, models in models_with.items())
+        for name, models_with in models_of.items()
+        if len(models_with) > 1
     }
     return {**_numbered(evaluations), **differing}
 
@@ -180,9 +180,9 @@ def _numbered(evaluations: Sequence[Evaluation]) -> dict[str, str]:
 def shortened_prompts(provenance: Collection[Mapping[str, Any]]) -> str:
     """Return how many prompts of some harness tasks did not fit the model, and what they lost; "" where all did."""
     counts = [value_at(one, "too_long") for one in provenance]
-    known = [one for one in counts if isinstance(one, Mapping)]
+    notes = [one for one in counts if isinstance(one, Mapping)]
     n_prompts, n_passages = (
-        sum(n for one in known if isinstance(n := one.get(key), int)) for key in ("prompts", "passages_dropped")
+        sum(n for one in notes if isinstance(n := one.get(key), int)) for key in ("prompts", "passages_dropped")
     )
     return f"{n_prompts} prompts without {n_passages} of their lowest-ranked passages" if n_prompts else ""
 
@@ -195,7 +195,7 @@ def files_of(evaluation: Evaluation) -> str:
 def causes_of(fields: Iterable[str]) -> list[str]:
     """Return the causes that any of the fields belongs to: none where scores stay comparable."""
     given = set(fields)
-    return [cause for cause, own in CAUSES.items() if given & set(own)]
+    return [cause for cause, names in CAUSES.items() if given & set(names)]
 
 
 def _shared_text(evaluation: Evaluation, *keys: str) -> str:
@@ -221,8 +221,8 @@ def _tasks(rows: Sequence[Row]) -> str:
 
 def _requests(fingerprints: Mapping[str, Any]) -> str:
     """Return one fingerprint of what was asked in all harness tasks of a setting."""
-    known = {task: value for task, value in fingerprints.items() if value is not None}
-    return canonical_hash(known)[:_SHORT] if len(known) == len(fingerprints) else UNKNOWN
+    hashes = {task: value for task, value in fingerprints.items() if value is not None}
+    return canonical_hash(hashes)[:_SHORT] if len(hashes) == len(fingerprints) else UNKNOWN
 
 
 def _public(arguments: Any) -> dict[str, Any]:
@@ -262,11 +262,11 @@ def model_names(evaluations: Sequence[Evaluation]) -> list[str]:
     names = []
     for evaluation in evaluations:
         alike = (scored_on(evaluation), request_fields(evaluation))
-        own = {(row.setting, row.task_id) for row in evaluation.rows}
+        keys = {(row.setting, row.task_id) for row in evaluation.rows}
         for name in _merging_numbered(evaluation.model):
             others, places = taken.setdefault((evaluation.kind, evaluation.suite, name), (alike, set()))
-            if others == alike and places.isdisjoint(own):
-                places.update(own)
+            if others == alike and places.isdisjoint(keys):
+                places.update(keys)
                 names.append(name)
                 break
     return names

@@ -109,16 +109,17 @@ def read_results(file: Path, folder: Path, given: Mapping[str, Any]) -> SavedEva
     assert time, "evaluation_files chose it"
     try:
         results = parse_json(file.read_bytes())
-        own = {name: dict(provenance) for name, provenance in provenance_of_answers(results["configs"]).items()}
-        saved = {name: dict(provenance["configuration"]) for name, provenance in own.items()}
-        configs = {name: _merged(file, saved[name], given) for name in own}
-        for name, provenance in own.items():
+        by_task = {name: dict(provenance) for name, provenance in provenance_of_answers(results["configs"]).items()}
+        saved = {name: dict(provenance["configuration"]) for name, provenance in by_task.items()}
+        configs = {name: _merged(file, saved[name], given) for name in by_task}
+        for name, provenance in by_task.items():
             provenance["suite"] = suite_with(provenance.get("suite", DEFAULT_SUITE), configs[name].metrics)
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise unusable("results", file, "a results file of the harness", f"{type(error).__name__}: {error}") from error
     samples = logged_samples(file, results, configs)
     tasks = tuple(
-        _read_task(name, logged, own[name], configs[name], recorded(saved[name])) for name, logged in samples.items()
+        _read_task(name, logged, by_task[name], configs[name], recorded(saved[name]))
+        for name, logged in samples.items()
     )
     unasked = {key: value for settings in saved.values() for key, value in unused(settings, given).items()}
     return SavedEvaluation(file, folder, time, results, tasks, unasked)
@@ -281,9 +282,9 @@ def unused_note(settings: Mapping[str, Any]) -> str:
     """Return one line on settings that are not used, safe to print, with what would use them."""
     # In ASCII: what a file holds could else move the cursor, or look like another name.
     text = json.dumps(dict(settings))
-    shown = text if len(text) <= _MAX_LENGTH else f"{text[:_MAX_LENGTH]}... ({len(text)} characters)"
+    excerpt = text if len(text) <= _MAX_LENGTH else f"{text[:_MAX_LENGTH]}... ({len(text)} characters)"
     who = "judged" if "judges" in settings else "scored"
-    return f"was {who} by {shown}, which is not used; name them with --metadata to use them"
+    return f"was {who} by {excerpt}, which is not used; name them with --metadata to use them"
 
 
 # The shape of a logged sample of our harness tasks: what is read of it has the type that its writer gives it.
@@ -407,8 +408,8 @@ class SampleLine:
 
     def refuse(self, error: Exception) -> None:
         """Note that this is no sample of ours, and why."""
-        said = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
-        self.problems.add(self.number, _SAMPLE, said)
+        reason = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        self.problems.add(self.number, _SAMPLE, reason)
 
 
 def sample_lines(logged: LoggedSamples) -> Iterator[SampleLine]:

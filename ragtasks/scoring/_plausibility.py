@@ -54,9 +54,9 @@ class Plausibility:
 
     def __str__(self) -> str:
         """Return one line for people."""
-        shown = f": {json.dumps(self.excerpt, ensure_ascii=False)}" if self.excerpt else ""
+        excerpt = f": {json.dumps(self.excerpt, ensure_ascii=False)}" if self.excerpt else ""
         what = CHECKS[self.name].says if self.name in CHECKS else self.name
-        return f"{self.count} of {self.n} answers ({self.share:.0%}) {what}, such as {self.example}{shown}"
+        return f"{self.count} of {self.n} answers ({self.share:.0%}) {what}, such as {self.example}{excerpt}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +71,16 @@ class CheckedAnswers:
     @property
     def summary(self) -> list[Plausibility]:
         """One record a check that found anything, in the order of `CHECKS`."""
-        own: dict[str, list[tuple[str, str]]] = defaultdict(list)
+        examples: dict[str, list[tuple[str, str]]] = defaultdict(list)
         for task_id, names in self.found:
             for name, excerpt in names.items():
-                own[name].append((task_id, excerpt))
-        order = [*CHECKS, *(name for name in own if name not in CHECKS)]
-        return [Plausibility(name, len(own[name]), len(self.found), *own[name][0]) for name in order if name in own]
+                examples[name].append((task_id, excerpt))
+        order = [*CHECKS, *(name for name in examples if name not in CHECKS)]
+        return [
+            Plausibility(name, len(examples[name]), len(self.found), *examples[name][0])
+            for name in order
+            if name in examples
+        ]
 
     @property
     def n_implausible(self) -> int:
@@ -138,12 +142,12 @@ class Answers:
     @cached_property
     def vocabulary(self) -> list[str]:
         """Every word of conversations, reference answers, passages and answers (but for their last words), sorted."""
-        known: set[str] = set()
+        known_words: set[str] = set()
         for words, target in zip(self.words, self.targets, strict=True):
-            known.update(words[:-1], target)
+            known_words.update(words[:-1], target)
         for text in {text for response in self.responses for text in _surroundings(response)}:
-            known.update(_words(text))
-        return sorted(known)
+            known_words.update(_words(text))
+        return sorted(known_words)
 
 
 Found = Iterable[tuple[int, str]]
@@ -177,9 +181,9 @@ def find_implausible(
     answers = Answers([responses[place] for place in places], [given[place] for place in places], setting, benchmark)
     found: list[dict[str, str]] = [{} for _ in responses]
     for name, check in CHECKS.items():
-        own = dict(check.find(answers)) if places else {}
-        if len(own) >= check.least * len(places):
-            for place, excerpt in own.items():
+        matches = dict(check.find(answers)) if places else {}
+        if len(matches) >= check.least * len(places):
+            for place, excerpt in matches.items():
                 found[places[place]][name] = _short(excerpt)
     return found
 
@@ -319,8 +323,8 @@ def _identical(answers: Answers) -> Found:
         is_all = len(places) >= _NEARLY_ALL * len(answers.responses)
         if not is_all and (len(answers.words[places[0]]) < _LEAST_WORDS or _refuses(response)):
             continue
-        asked = [place for place in places if answers.responses[place].task.answerability in _ANSWERED]
-        yield from ((place, answers.responses[place].text) for place in (places if is_all else asked))
+        answerable = [place for place in places if answers.responses[place].task.answerability in _ANSWERED]
+        yield from ((place, answers.responses[place].text) for place in (places if is_all else answerable))
 
 
 _ANSWERED = {Answerability.ANSWERABLE, Answerability.PARTIAL}
@@ -369,7 +373,7 @@ def _breaks_off(text: str, last: str, answers: Answers) -> bool:
 def _is_fragment(word: str, vocabulary: Sequence[str]) -> bool:
     """Return whether a word is none that is known, but the beginning of one that is."""
     after = vocabulary[bisect_left(vocabulary, word) :][:1]
-    return word.isalpha() and after != [word] and any(known.startswith(word) for known in after)
+    return word.isalpha() and after != [word] and any(entry.startswith(word) for entry in after)
 
 
 _FENCE = re.compile(
@@ -442,12 +446,12 @@ def _other_language(answers: Answers) -> Found:
 
     Where even these are, the language of most other conversations counts.
     """
-    asked = [
+    questions = [
         language_of(" ".join(message.text for message in response.task.messages[::-2]))
         for response in answers.responses
     ]
-    usual = Counter(language for language in asked if language).most_common(1)
-    for place, (response, own) in enumerate(zip(answers.responses, asked, strict=True)):
+    usual = Counter(language for language in questions if language).most_common(1)
+    for place, (response, own) in enumerate(zip(answers.responses, questions, strict=True)):
         language, expected = language_of(response.text), own or (usual[0][0] if usual else None)
         if language is not None and expected is not None and language != expected:
             yield place, f"({language}) {response.text}"
@@ -503,7 +507,7 @@ def _foreign(answers: Answers) -> Found:
     """Yield answers most of whose passages the benchmark publishes in another of its corpora alone."""
     for place, ids, domains in _origins(answers):
         domain = answers.responses[place].task.domain
-        elsewhere = [name for name, own in zip(ids, domains, strict=True) if own and domain not in own]
+        elsewhere = [name for name, corpora in zip(ids, domains, strict=True) if corpora and domain not in corpora]
         if 2 * len(elsewhere) > len(ids):
             yield place, f"passage {elsewhere[0]}"
 
@@ -553,11 +557,11 @@ def _other_setting(answers: Answers) -> Found:
     """Yield answers whose passages are those that another setting gives to the task, and not those of their own."""
     if answers.benchmark is None or answers.setting is None:
         return
-    benchmark, own = answers.benchmark, _published(answers.benchmark, answers.setting)
+    benchmark, published = answers.benchmark, _published(answers.benchmark, answers.setting)
     others = {setting: _published(benchmark, setting) for setting in Setting if setting is not answers.setting}
     for place, response in enumerate(answers.responses):
         ids = _ids(response.passages)
-        if not ids or ids == _ids(own.get(response.task.task_id, ())):
+        if not ids or ids == _ids(published.get(response.task.task_id, ())):
             continue
         for setting, passages in others.items():
             if ids == _ids(passages.get(response.task.task_id, ())):

@@ -83,10 +83,10 @@ def _names_passages(task: SavedTask) -> bool:
 
 def scored_row(row: Mapping[str, Any], result: ScoredResponse) -> dict[str, Any]:
     """Return a logged sample with its new scores in place of the old ones; NaN is the harness's unscored."""
-    own = set(row.get("metrics", ()))
-    kept = {key: value for key, value in row.items() if key not in own}
+    metrics = set(row.get("metrics", ()))
+    rest = {key: value for key, value in row.items() if key not in metrics}
     values = {name: math.nan if score.value is None else score.value for name, score in result.scores.items()}
-    return {**kept, "doc": {**row["doc"], "scoring": result.notes}, "metrics": list(values), **values}
+    return {**rest, "doc": {**row["doc"], "scoring": result.notes}, "metrics": list(values), **values}
 
 
 def _with_pairs(row: dict[str, Any], together: Set[str]) -> dict[str, Any]:
@@ -101,23 +101,25 @@ def _results(
 ) -> dict[str, Any]:
     """Return the content of a results file: what was saved of the model, and scores of our tasks only."""
     subtasks = saved.get("group_subtasks", {})
-    members = {name: own for name in subtasks if (own := _members(name, subtasks, rows))}
+    members = {name: names for name in subtasks if (names := _members(name, subtasks, rows))}
     # A group of several settings has no scores of its own: the harness lists it without.
     groups = {name: members[name] for name in saved.get("groups", members) if name in members}
-    tables = {name: _scores(name, own, saved, provenance[name]) for name, own in rows.items()}
+    tables = {name: _scores(name, names, saved, provenance[name]) for name, names in rows.items()}
     group_tables = {
-        name: _scores(name, [row for task in own for row in rows[task]], saved, provenance[own[0]])
-        for name, own in groups.items()
+        name: _scores(name, [row for task in names for row in rows[task]], saved, provenance[names[0]])
+        for name, names in groups.items()
     }
     bare = {name: saved["results"][name] for name in members if name in saved.get("results", {})}
-    known = {**rows, **members}
+    all_rows = {**rows, **members}
     per_task = {
-        key: {name: value for name, value in saved[key].items() if name in known} for key in _PER_TASK if key in saved
+        key: {name: value for name, value in saved[key].items() if name in all_rows}
+        for key in _PER_TASK
+        if key in saved
     }
     per_task["configs"] = {name: _config(saved["configs"][name], rows[name], provenance[name]) for name in rows}
     directions = {name: _directions(provenance[name]) for name in rows}
-    per_task["higher_is_better"] = directions | {name: directions[own[0]] for name, own in members.items()}
-    per_task["group_subtasks"] = {name: own for name, own in subtasks.items() if name in known}
+    per_task["higher_is_better"] = directions | {name: directions[names[0]] for name, names in members.items()}
+    per_task["group_subtasks"] = {name: names for name, names in subtasks.items() if name in all_rows}
     return {**saved, **per_task, "results": {**bare, **tables, **group_tables}, "groups": group_tables}
 
 

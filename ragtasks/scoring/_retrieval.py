@@ -47,7 +47,7 @@ class LiveRetrieval:
             self._client = CachedReplies(
                 OpenAIClient(rewriter, credentials_for(rewriter, secrets)), RunStore(store).replies
             )
-        self._n_asked = 0
+        self._n_requests = 0
         self._fallbacks: Counter[str] = Counter()
 
     def options(self) -> dict[str, Any]:
@@ -57,17 +57,19 @@ class LiveRetrieval:
 
     def counts(self) -> dict[str, Any]:
         """Return how many questions were to be rewritten, and reason -> those that are the last turn instead."""
-        return {"rewrites_asked": self._n_asked, "fallbacks": dict(self._fallbacks)} if self._n_asked else {}
+        return {"rewrites_asked": self._n_requests, "fallbacks": dict(self._fallbacks)} if self._n_requests else {}
 
     def problem(self) -> str:
         """Return that too few questions were rewritten, empty where enough were: last turns are no rewrites."""
         from retrieval_cache import MIN_REWRITTEN
 
-        n_rewritten = self._n_asked - self._fallbacks.total()
-        if n_rewritten >= MIN_REWRITTEN * self._n_asked:
+        n_rewritten = self._n_requests - self._fallbacks.total()
+        if n_rewritten >= MIN_REWRITTEN * self._n_requests:
             return ""
         reasons = "; ".join(f"{n}: {reason}" for reason, n in self._fallbacks.most_common(3))
-        return f"the rewriter rewrote {n_rewritten} of {self._n_asked} questions, the others are last turns ({reasons})"
+        return (
+            f"the rewriter rewrote {n_rewritten} of {self._n_requests} questions, the others are last turns ({reasons})"
+        )
 
     def prepare(self, domains: Iterable[str]) -> None:
         """Index the corpora of some domains."""
@@ -96,10 +98,10 @@ class LiveRetrieval:
             rewrites = rewrite_queries(tasks, self._client, progress=progress)
         if rewrites.n_unanswered:
             raise JudgeError(
-                f"{rewrites.n_unanswered} of {rewrites.n_asked} questions got no reply from the rewriter; what was "
-                "answered is kept. Next step: run the same command again"
+                f"{rewrites.n_unanswered} of {rewrites.n_requests} questions got no reply from the rewriter; "
+                "answers so far are saved. Next step: run the same command again"
             )
-        self._n_asked += rewrites.n_asked
+        self._n_requests += rewrites.n_requests
         self._fallbacks += rewrites.fallback_counts()
         return rewrites.queries()
 

@@ -136,7 +136,7 @@ class ResponseScorer:
         self._n_stand_ins += refusals.n_stand_ins
         labels = refusals.labels
         evidence = ScoringInputs(self.benchmark, responses, labels, self._semantics(responses), verdicts, self._search)
-        scores = [self._complete(own, verdicts) for own in self.suite.score(evidence)]
+        scores = [self._complete(scored, verdicts) for scored in self.suite.score(evidence)]
         rows = verdict_rows(verdicts, len(responses))
         return [ScoredResponse(*row) for row in zip(scores, map(notes_of, scores, labels, rows), strict=True)]
 
@@ -149,7 +149,7 @@ class ResponseScorer:
         result = self._unscored(f"no answer: {reason}")
         covered = {name: Score(0.0) for name in result.scores if name == _COVERAGE}
         result.notes["unscored"] = {
-            name: told for name, told in result.notes["unscored"].items() if name not in covered
+            name: note for name, note in result.notes["unscored"].items() if name not in covered
         }
         return ScoredResponse({**result.scores, **covered}, result.notes)
 
@@ -161,9 +161,12 @@ class ResponseScorer:
         if verdicts is not None:
             return scores
         judged = [metric for metric in self.suite.metrics if metric.needs_judges]
-        kept = {name: score for name, score in scores.items() if name not in {metric.name for metric in judged}}
+        unjudged = {name: score for name, score in scores.items() if name not in {metric.name for metric in judged}}
         names = given_metrics(judged, self._config)
-        return {**kept, **{name: Score(0.0) if name == _JUDGE_COVERAGE else Score(None, _NO_JUDGE) for name in names}}
+        return {
+            **unjudged,
+            **{name: Score(0.0) if name == _JUDGE_COVERAGE else Score(None, _NO_JUDGE) for name in names},
+        }
 
     def _verdicts(self, responses: Sequence[Response]) -> Verdicts | None:
         """Return what the judges said; None where there are no judges, or nothing is asked of them, or none answers."""

@@ -119,13 +119,13 @@ def score_system(
     problems = tuple(take_failures())
     if not problems:
         unfinished_file(file).unlink(missing_ok=True)
-    asked = [task for task in benchmark.tasks if _counts(task, contexts, config)]
-    missing = Counter(task.domain for task in asked if task.task_id not in given)
-    found = [given[task.task_id] for task in asked if task.task_id in given]
+    tasks = [task for task in benchmark.tasks if _counts(task, contexts, config)]
+    missing = Counter(task.domain for task in tasks if task.task_id not in given)
+    found = [given[task.task_id] for task in tasks if task.task_id in given]
     answered = [answer for answer in found if not answer.no_answer]
     return SystemScores(
         file,
-        n_tasks=len(asked),
+        n_tasks=len(tasks),
         missing=missing,
         n_own_contexts=sum(answer.passages is not None for answer in answered),
         n_answers=len(answered),
@@ -203,8 +203,8 @@ class System:
                 if cache is None:
                     replies = self._client.answer(prompts, progress, journal)
                 else:
-                    with ReplyCache(cache) as kept:
-                        replies = CachedClient(self._client, kept).answer(prompts, progress, journal)
+                    with ReplyCache(cache) as stored:
+                        replies = CachedClient(self._client, stored).answer(prompts, progress, journal)
         except JudgeError as error:
             raise ModelError(str(error)) from error
         return [self.answer_in(reply, "contexts" in task) for reply, task in zip(replies, tasks, strict=True)]
@@ -225,11 +225,11 @@ def _prompt(task: Mapping[str, Any]) -> Prompt:
 def request_body(doc: Doc, *, with_passages: bool) -> dict[str, Any]:
     """Return what a system is asked of a doc, in the form of exported tasks."""
     question = {"role": "user", "content": doc["question"]}
-    asked = {"id": doc["task_id"], "messages": [*doc["history"], question]}
+    body = {"id": doc["task_id"], "messages": [*doc["history"], question]}
     if with_passages:
         keys = {"id": "passage_id", "title": "title", "text": "text"}
-        asked["contexts"] = [{name: item[key] for name, key in keys.items()} for item in doc["passages"]]
-    return asked
+        body["contexts"] = [{name: item[key] for name, key in keys.items()} for item in doc["passages"]]
+    return body
 
 
 def ask_endpoint(
@@ -258,5 +258,5 @@ def unfinished_file(results: Path) -> Path:
 def _report_failures(answers: Sequence[GivenAnswer]) -> None:
     reasons = Counter(answer.no_answer for answer in answers if answer.no_answer)
     if reasons:
-        shown = "; ".join(f"{reason} ({n} times)" for reason, n in reasons.most_common(_MAX_REASONS))
-        record_failure(f"{reasons.total()} of {len(answers)} requests got no answer: {shown}. {_ASK_AGAIN}")
+        listed = "; ".join(f"{reason} ({n} times)" for reason, n in reasons.most_common(_MAX_REASONS))
+        record_failure(f"{reasons.total()} of {len(answers)} requests got no answer: {listed}. {_ASK_AGAIN}")

@@ -127,7 +127,7 @@ def metric_of_rubric(rubric: Rubric) -> SuiteMetric:
 def with_metric(suite: Suite, name: str, added: SuiteMetric) -> Suite:
     """Return a suite with one more metric."""
     metric = added.metric.name
-    if metric in {own.name for own in suite.metrics}:
+    if metric in {item.name for item in suite.metrics}:
         raise ConfigurationError(f"metric {metric!r} stands in the suite {name!r} already; leave it out")
     if added.suites and name not in added.suites:
         raise ConfigurationError(f"metric {metric!r} is none of the suite {name!r}, only of {', '.join(added.suites)}")
@@ -141,20 +141,20 @@ def with_metric(suite: Suite, name: str, added: SuiteMetric) -> Suite:
     )
 
 
-def _joined(own: Sequence[Rubric], more: Sequence[Rubric]) -> list[Rubric]:
+def _joined(rubrics: Sequence[Rubric], more: Sequence[Rubric]) -> list[Rubric]:
     """Return rubrics of different names: one that is asked already is not asked twice."""
-    names = {rubric.name for rubric in own}
-    return [*own, *(rubric for rubric in more if rubric.name not in names)]
+    names = {rubric.name for rubric in rubrics}
+    return [*rubrics, *(rubric for rubric in more if rubric.name not in names)]
 
 
 def _score(suite: Suite, added: SuiteMetric, inputs: ScoringInputs) -> list[Scores]:
     scores = suite.score(inputs)
     if added.metric.needs_judges and inputs.verdicts is None:
         return scores
-    own = list(added.score(inputs))
-    if len(own) != len(scores) or not all(isinstance(score, Score) for score in own):
+    extra = list(added.score(inputs))
+    if len(extra) != len(scores) or not all(isinstance(score, Score) for score in extra):
         raise ConfigurationError(f"metric {added.metric.name!r}: not one Score for each of {len(scores)} responses")
-    return [{**others, added.metric.name: score} for others, score in zip(scores, own, strict=True)]
+    return [{**others, added.metric.name: score} for others, score in zip(scores, extra, strict=True)]
 
 
 # Which suites there are, and which metrics other packages add to them.
@@ -201,10 +201,10 @@ _PLUS = "+"
 @functools.lru_cache(maxsize=16)
 def suite_named(name: str) -> Suite:
     """Return the suite of a name, with the metrics that the name adds behind `+`."""
-    own, *added = name.split(_PLUS)
-    suite = SUITES.get(own)
+    base, *added = name.split(_PLUS)
+    suite = SUITES.get(base)
     for metric in added:
-        suite = with_metric(suite, own, _added(metric))
+        suite = with_metric(suite, base, _added(metric))
     return suite
 
 

@@ -236,7 +236,7 @@ _ID_LENGTH = 32
 
 def write_mtrag_s(folder: Path, made: Synthesis, collection: str) -> None:
     """Write dialogues as MTRAG-S has them, with the numbers that its loader checks; all at once or nothing."""
-    texts = {item.passage_id: f"{item.title}\n{item.text}" for own in made.pool.passages.values() for item in own}
+    texts = {item.passage_id: f"{item.title}\n{item.text}" for items in made.pool.passages.values() for item in items}
     rows = [row for dialogue in made.dialogues for row in _rows(dialogue, made.pool, texts, collection)]
     counts = {
         "tasks": len(rows),

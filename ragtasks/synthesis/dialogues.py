@@ -68,8 +68,8 @@ def write_dialogues(
     first = _Step(asker, left_out)
     ask_dialogue = partial(_dialogue_question, turns, question_types)
     written = first.take("dialogues", opened, ask_dialogue, lambda one, found: replace(one, turns=found))
-    asked = first.take("questions in context", written, _context_question, _with_contexts)
-    checked = first.take("grounding", asked, _ground_question, _grounded)
+    questions = first.take("questions in context", written, _context_question, _with_contexts)
+    checked = first.take("grounding", questions, _ground_question, _grounded)
     whole = [dialogue for dialogue in checked if dialogue.turns]
     left_out += [LeftOut(one.dialogue_id, "no pair was accepted") for one in checked if not one.turns]
     return Written(tuple(whole), tuple(left_out))
@@ -89,13 +89,13 @@ class _Step:
         follow: Callable[[Dialogue, T], Dialogue],
     ) -> list[Dialogue]:
         found = self._asker.ask(what, [question(dialogue) for dialogue in dialogues])
-        kept: list[Dialogue] = []
+        accepted: list[Dialogue] = []
         for dialogue, answer in zip(dialogues, found, strict=True):
             if isinstance(answer, Failure):
                 self._left_out.append(LeftOut(dialogue.dialogue_id, f"{what}: {answer.reason}"))
             else:
-                kept.append(follow(dialogue, answer))
-        return kept
+                accepted.append(follow(dialogue, answer))
+        return accepted
 
 
 def _dialogue_question(n_turns: int, types: Sequence[str], dialogue: Dialogue) -> Question[tuple[Turn, ...]]:
@@ -114,8 +114,8 @@ def _read_dialogue(n_turns: int, types: Sequence[str], reply: str) -> tuple[Turn
     for row in rows:
         question, answer = text_of(row, "question"), text_of(row, "answer")
         label = row.get("type")
-        known = named.get(label.casefold()) if isinstance(label, str) else None
-        turns.setdefault(question.casefold(), Turn(question, answer, (known,) if known else ()))
+        passage = named.get(label.casefold()) if isinstance(label, str) else None
+        turns.setdefault(question.casefold(), Turn(question, answer, (passage,) if passage else ()))
     return tuple(turns.values())[:n_turns]
 
 
@@ -178,7 +178,7 @@ def _grounded(dialogue: Dialogue, judgements: Sequence[_Judgement]) -> Dialogue:
 
     The first question, and the one behind a pair that goes, have nothing to lean on and stand alone.
     """
-    kept: list[Turn] = []
+    turns: list[Turn] = []
     removed: list[Removed] = []
     stands_alone = True
     for turn, judgement in zip(dialogue.turns, judgements, strict=True):
@@ -188,10 +188,10 @@ def _grounded(dialogue: Dialogue, judgements: Sequence[_Judgement]) -> Dialogue:
             removed.append(Removed(turn.decontextualized, turn.answer, reason))
             stands_alone = True
             continue
-        asked = turn.decontextualized if stands_alone else turn.contextualized
-        kept.append(replace(turn, units=units, contextualized=asked))
+        text = turn.decontextualized if stands_alone else turn.contextualized
+        turns.append(replace(turn, units=units, contextualized=text))
         stands_alone = False
-    return replace(dialogue, turns=tuple(kept), removed=tuple(removed))
+    return replace(dialogue, turns=tuple(turns), removed=tuple(removed))
 
 
 def _objection(turn: Turn, judgement: _Judgement, units: Sequence[Unit]) -> str:
@@ -341,8 +341,8 @@ class _Removal:
 
     def question(self, place: _Place, found: Sequence[Passage]) -> Question[str]:
         """Return what a model is asked about a question and what is still found."""
-        shown = {"question": self._turns[place].decontextualized, "passages": [item.text for item in found]}
-        return question_of("answerable", _read, shown)
+        fields = {"question": self._turns[place].decontextualized, "passages": [item.text for item in found]}
+        return question_of("answerable", _read, fields)
 
 
 def _refused(removal: _Removal, tried: Mapping[str, frozenset[_Place]], asker: Asker) -> set[str]:
@@ -351,9 +351,9 @@ def _refused(removal: _Removal, tried: Mapping[str, frozenset[_Place]], asker: A
         (name, place, removal.found_without(name, place)) for name, places in tried.items() for place in sorted(places)
     ]
     repeated = {name for name, place, found in pairs if removal.is_repeated(place, found)}
-    asked = [(name, place, found) for name, place, found in pairs if name not in repeated]
-    answers = asker.ask("answerability", [removal.question(place, found) for _, place, found in asked])
-    return repeated | {name for (name, _, _), answer in zip(asked, answers, strict=True) if answer != "no"}
+    open_pairs = [(name, place, found) for name, place, found in pairs if name not in repeated]
+    answers = asker.ask("answerability", [removal.question(place, found) for _, place, found in open_pairs])
+    return repeated | {name for (name, _, _), answer in zip(open_pairs, answers, strict=True) if answer != "no"}
 
 
 def _read(reply: str) -> str:
@@ -376,10 +376,10 @@ def _relabelled(dialogues: Sequence[Dialogue], struck: frozenset[_Place]) -> lis
 
 
 def _relabel(turn: Turn, *, is_struck: bool, follows_struck: bool) -> Turn:
-    asked = turn.decontextualized if follows_struck else turn.contextualized
+    text = turn.decontextualized if follows_struck else turn.contextualized
     if not is_struck:
-        return replace(turn, contextualized=asked)
-    return replace(turn, contextualized=asked, answer=NO_ANSWER, units=(), answerability=Answerability.UNANSWERABLE)
+        return replace(turn, contextualized=text)
+    return replace(turn, contextualized=text, answer=NO_ANSWER, units=(), answerability=Answerability.UNANSWERABLE)
 
 
 # A dialogue while it is made: its turns in both forms, what they rest on, and what was taken out of it.

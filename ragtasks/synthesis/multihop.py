@@ -92,13 +92,13 @@ def synthesize_multihop(
     null, null_dropped = write_null_queries(articles, claims, n_null, asker)
     left_out = [*unread, *unasked]
     everything = [*queries, *null]
-    told = Counter({"articles": len(articles), "claims": len(claims), "bridges": len(bridges)})
-    told.update(query.question_type for query in everything)
-    told += counts + dropped + null_dropped
+    totals = Counter({"articles": len(articles), "claims": len(claims), "bridges": len(bridges)})
+    totals.update(query.question_type for query in everything)
+    totals += counts + dropped + null_dropped
     reasons_file = [orjson.dumps({"what": item.what, "reason": item.reason}) + b"\n" for item in left_out]
     files = {**_official(articles, everything), f"{DETAILS}/left_out.jsonl": reasons_file}
-    publish_folder(folder, files, made_by, counts=dict(told))
-    lines = [f"{folder}: " + ", ".join(f"{n:,} {what}" for what, n in told.items())]
+    publish_folder(folder, files, made_by, counts=dict(totals))
+    lines = [f"{folder}: " + ", ".join(f"{n:,} {what}" for what, n in totals.items())]
     lines += [f"left out: {item.what}: {item.reason}" for item in left_out[:_MAX_LISTED]]
     return Outcome(tuple(lines), asker.usage)
 
@@ -213,8 +213,8 @@ def _read(bridge: Bridge, kind: str, reply: str) -> tuple[str, str]:
 
 
 def _check(query: MultihopQuery) -> Question[list[str]]:
-    shown = {"question": query.query, "answer": query.answer, "claims": [claim.text for claim in query.claims]}
-    return question_of("multihop_check", _read_check, shown, query_type=query.question_type)
+    fields = {"question": query.query, "answer": query.answer, "claims": [claim.text for claim in query.claims]}
+    return question_of("multihop_check", _read_check, fields, query_type=query.question_type)
 
 
 def _read_check(reply: str) -> list[str]:
@@ -233,9 +233,9 @@ def write_null_queries(
     names = dict.fromkeys([*(claim.entity for claim in claims), *(article.source for article in articles)])
     texts = (f"{article.source}\n{article.title}\n{article.body}" for article in articles)
     text = "\n".join([*texts, *names]).casefold()
-    known = list(names)[:_MAX_NAMES]
+    listed = list(names)[:_MAX_NAMES]
     questions = [
-        question_of("null_query", partial(_read_null, text), {"known": known, "topic": topic}) for topic in topics
+        question_of("null_query", partial(_read_null, text), {"known": listed, "topic": topic}) for topic in topics
     ]
     counts: Counter[str] = Counter()
     made: dict[str, MultihopQuery] = {}
@@ -320,8 +320,8 @@ def find_claims(articles: Sequence[Article], asker: Asker) -> tuple[list[Claim],
         if isinstance(found, Failure):
             left_out.append(LeftOut(article.url, found.reason))
             continue
-        kept, dropped = found
-        claims += kept
+        accepted, dropped = found
+        claims += accepted
         counts += dropped
     return claims, left_out, counts
 
@@ -361,8 +361,8 @@ def find_bridges(claims: Sequence[Claim]) -> list[Bridge]:
             groups.setdefault((is_entity, name.casefold()), {}).setdefault(claim.article.url, claim)
     bridges: dict[frozenset[str], Bridge] = {}
     for (is_entity, _), by_article in sorted(groups.items(), key=lambda item: not item[0][0]):
-        own = sorted(by_article.values(), key=lambda claim: claim.article.published_at)
-        sets = [own[start : start + MOST] for start in range(0, len(own), MOST)]
+        ordered = sorted(by_article.values(), key=lambda claim: claim.article.published_at)
+        sets = [ordered[start : start + MOST] for start in range(0, len(ordered), MOST)]
         for part in sets:
             if len(part) >= LEAST:
                 name = part[0].entity if is_entity else part[0].topic

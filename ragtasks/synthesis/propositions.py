@@ -64,15 +64,15 @@ def extract_propositions(passages: Sequence[DocumentPassage], asker: Asker) -> E
         for text in _supported(statements, item, counts):
             key = (item.domain, text.casefold())
             texts.setdefault(key, text)
-            known = origins.setdefault(key, [])
-            known += [one for one in _holders(text, place, passages) if one not in known]
+            sources = origins.setdefault(key, [])
+            sources += [one for one in _holders(text, place, passages) if one not in sources]
     units = [_unit(number, text, origins[key]) for number, (key, text) in enumerate(texts.items(), start=1)]
     return Extraction(tuple(units), tuple(left_out), counts)
 
 
 def _question(item: DocumentPassage) -> Question[list[str]]:
-    shown = {"title": item.passage.title, "passage": item.passage.text}
-    return question_of(_KEY, _read, shown)
+    fields = {"title": item.passage.title, "passage": item.passage.text}
+    return question_of(_KEY, _read, fields)
 
 
 def _read(reply: str) -> list[str]:
@@ -84,11 +84,11 @@ def _read(reply: str) -> list[str]:
 
 def _supported(statements: Sequence[str], item: DocumentPassage, counts: Counter[str]) -> list[str]:
     source = f"{item.passage.title}\n{item.passage.text}"
-    kept = [text for text in statements if covered_share(text, source) >= LEAST_SHARED]
-    n_foreign = len(statements) - len(kept)
+    supported = [text for text in statements if covered_share(text, source) >= LEAST_SHARED]
+    n_foreign = len(statements) - len(supported)
     if n_foreign:
         counts["propositions with words that their passage lacks (made up, or in another language)"] += n_foreign
-    return kept
+    return supported
 
 
 def _holders(text: str, place: int, passages: Sequence[DocumentPassage]) -> list[DocumentPassage]:
@@ -132,9 +132,9 @@ def sublists(units: Sequence[Unit], size: int) -> Iterator[tuple[Unit, ...]]:
     Source: OR-CONVQA paper, section 3.2: units of one document stay together, and a list may hold several documents'.
     """
     for domain in dict.fromkeys(unit.domain for unit in units):
-        own = [unit for unit in units if unit.domain == domain]
-        for start in range(0, len(own), size):
-            yield tuple(own[start : start + size])
+        of_domain = [unit for unit in units if unit.domain == domain]
+        for start in range(0, len(of_domain), size):
+            yield tuple(of_domain[start : start + size])
 
 
 def cut_sentences(documents: Sequence[Document], passages: Sequence[DocumentPassage]) -> list[Unit]:

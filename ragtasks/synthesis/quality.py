@@ -71,16 +71,16 @@ def retrieval_tables(
     values: dict[tuple[str, str], Mapping[str, Mapping[str, float]]] = {}
     fallbacks: list[str] = []
     for line, form in itertools.product(retrievers, forms):
-        own = rewriter if LLM_REWRITE in form.split(SEPARATOR) else _without_model(rewriter)
-        made = retrieve(place, line, form, depth=_DEPTH, rewriter=own, progress=progress)
+        form_rewriter = rewriter if LLM_REWRITE in form.split(SEPARATOR) else _without_model(rewriter)
+        made = retrieve(place, line, form, depth=_DEPTH, rewriter=form_rewriter, progress=progress)
         values[line, form] = score_run(read_run(made, domains), judged, metrics).values
         fallbacks += [f"{form}: {found}" for found in [fallbacks_of(made.manifest)] if found]
     rows: list[tuple[Cell, ...]] = [
         (line, form, len(found), *_means(list(found.values()))) for (line, form), found in values.items()
     ]
-    asked = {"llm_rewrite (T5)" if form.startswith(LLM_REWRITE) else form for form in forms}
+    labels = {"llm_rewrite (T5)" if form.startswith(LLM_REWRITE) else form for form in forms}
     for source, published in _PUBLISHED_RETRIEVAL.items():
-        rows += [(source, form, "-", *cells) for form, cells in published.items() if form in asked]
+        rows += [(source, form, "-", *cells) for form, cells in published.items() if form in labels]
     is_trained = any(form.startswith(f"{LLM_REWRITE}:") for form in forms)
     note = " ".join([_NOTE, *([_SEEN] if is_trained else []), *(f"{text}." for text in dict.fromkeys(fallbacks))])
     whole = Table("Retrieval by query form", ("retriever", "query", "questions", *MEASURES), tuple(rows), note)
@@ -97,8 +97,8 @@ def _by_domain(values: _Values, domains: Mapping[str, str], names: Sequence[str]
     rows: list[tuple[Cell, ...]] = []
     for name in names:
         for (line, form), found in values.items():
-            own = [row for task_id, row in found.items() if domains[task_id] == name]
-            rows.append((name, line, form, len(own), *_means(own)))
+            of_domain = [row for task_id, row in found.items() if domains[task_id] == name]
+            rows.append((name, line, form, len(of_domain), *_means(of_domain)))
     return Table("Retrieval per domain", ("domain", "retriever", "query", "questions", *MEASURES), tuple(rows))
 
 

@@ -150,12 +150,12 @@ class Pair:
     @cached_property
     def version(self) -> str:
         """Hash of what is shown of it; a decision on other texts does not count."""
-        shown = {
+        fields = {
             **self.texts,
             "answerability": self.task.answerability.value,
             "references": [[item.passage_id, item.text] for item in self.task.references],
         }
-        return canonical_hash(shown)[:_VERSION_LENGTH]
+        return canonical_hash(fields)[:_VERSION_LENGTH]
 
 
 def read_pairs(folder: Path) -> tuple[Pair, ...]:
@@ -182,10 +182,10 @@ def review_section(title: str, pairs: Sequence[Pair], reviews: Sequence[Review])
 
 def _decisions(by_reviewer: Mapping[str, Mapping[str, Review]], n_pairs: int) -> Table:
     rows: list[tuple[Cell, ...]] = []
-    for reviewer, own in sorted(by_reviewer.items()):
-        choices = [review.decision.choice for review in own.values()]
+    for reviewer, reviews in sorted(by_reviewer.items()):
+        choices = [review.decision.choice for review in reviews.values()]
         counts = [choices.count(choice) for choice in ("accept", "edit", "reject")]
-        rows.append((reviewer, *counts, n_pairs - len(own)))
+        rows.append((reviewer, *counts, n_pairs - len(reviews)))
     return Table("Decisions", ("reviewer", "accepted", "edited", "rejected", "left"), tuple(rows))
 
 
@@ -195,16 +195,16 @@ def _agreement(by_reviewer: Mapping[str, Mapping[str, Review]], pairs: Sequence[
         shared = [pair.pair_id for pair in pairs if pair.pair_id in by_reviewer[one].keys() & by_reviewer[other].keys()]
         both = [(by_reviewer[one][name], by_reviewer[other][name]) for name in shared]
         same = sum(a.keeps == b.keeps for a, b in both) / len(both) if both else None
-        kept = cohen_kappa([float(a.keeps) for a, _ in both], [float(b.keeps) for _, b in both])
+        kappa = cohen_kappa([float(a.keeps) for a, _ in both], [float(b.keeps) for _, b in both])
         choice = cohen_kappa([_label(a) for a, _ in both], [_label(b) for _, b in both])
-        shown = "-" if same is None else f"{100 * same:.1f} %"
-        rows.append((f"{one}, {other}", "kappa", len(both), shown, _formatted(kept), _formatted(choice)))
+        percent = "-" if same is None else f"{100 * same:.1f} %"
+        rows.append((f"{one}, {other}", "kappa", len(both), percent, _formatted(kappa), _formatted(choice)))
     if len(by_reviewer) > 1:
-        ratings = [[own.get(pair.pair_id) for own in by_reviewer.values()] for pair in pairs]
-        kept = krippendorff_alpha([[float(one.keeps) for one in row if one] for row in ratings], Level.NOMINAL)
+        ratings = [[reviews.get(pair.pair_id) for reviews in by_reviewer.values()] for pair in pairs]
+        kappa = krippendorff_alpha([[float(one.keeps) for one in row if one] for row in ratings], Level.NOMINAL)
         choice = krippendorff_alpha([[_label(one) for one in row if one] for row in ratings], Level.NOMINAL)
         n_shared = sum(sum(one is not None for one in row) > 1 for row in ratings)
-        rows.append((_EVERYBODY, "alpha", n_shared, "-", _formatted(kept), _formatted(choice)))
+        rows.append((_EVERYBODY, "alpha", n_shared, "-", _formatted(kappa), _formatted(choice)))
     heads = ("reviewers", "measure", "pairs", "same", "kept or rejected", "accepted, edited or rejected")
     note = "Cohen's kappa of two reviewers, over the pairs that both decided on; Krippendorff's alpha of all."
     return Table("Agreement of reviewers", heads, tuple(rows), note)
@@ -253,8 +253,8 @@ def export_reviewed(folder: Path, out: Path, reviews: Sequence[Review]) -> tuple
     decisions: dict[str, list[Review]] = {pair.pair_id: [] for pair in pairs}
     for one in reviews:
         decisions[one.pair_id].append(one)
-    kept = list(_accepted(pairs, decisions))
-    if not kept:
+    accepted = list(_accepted(pairs, decisions))
+    if not accepted:
         raise ConfigurationError(
             f"review of {folder}: no pair was accepted or edited, so nothing is left to write. Next step: review some "
             f"with `ragtasks review serve {folder}`"
@@ -264,55 +264,60 @@ def export_reviewed(folder: Path, out: Path, reviews: Sequence[Review]) -> tuple
         "reviewed": [pair.version for pair in pairs],
         "reviews": [review_row(one) for one in reviews],
     }
-    lines = (f"{out}: {_counts(pairs, kept, decisions)}",)
+    lines = (f"{out}: {_counts(pairs, accepted, decisions)}",)
     if not is_made(out, made_by):
-        publish_folder(out, _files(folder, kept, decisions, reviews), made_by)
+        publish_folder(out, _files(folder, accepted, decisions, reviews), made_by)
         checked = check_folder(out)
         assert checked.passes, checked.lines
     return lines
 
 
-def _counts(pairs: Sequence[Pair], kept: Sequence[_AcceptedPair], decisions: Mapping[str, Sequence[Review]]) -> str:
-    n_undecided = sum(not own for own in decisions.values())
-    n_edited = sum(one.texts != one.pair.texts for one in kept)
-    n_rejected = len(pairs) - len(kept) - n_undecided
-    noun = "pair" if len(kept) == 1 else "pairs"
-    return f"{len(kept)} {noun} kept, {n_edited} of them edited; {n_rejected} rejected, {n_undecided} not decided on"
+def _counts(pairs: Sequence[Pair], accepted: Sequence[_AcceptedPair], decisions: Mapping[str, Sequence[Review]]) -> str:
+    n_undecided = sum(not reviews for reviews in decisions.values())
+    n_edited = sum(one.texts != one.pair.texts for one in accepted)
+    n_rejected = len(pairs) - len(accepted) - n_undecided
+    noun = "pair" if len(accepted) == 1 else "pairs"
+    return (
+        f"{len(accepted)} {noun} kept, {n_edited} of them edited; {n_rejected} rejected, {n_undecided} not decided on"
+    )
 
 
 def _accepted(pairs: Sequence[Pair], decisions: Mapping[str, Sequence[Review]]) -> Iterator[_AcceptedPair]:
     for _, conversation in groupby(pairs, lambda pair: pair.task.conversation_id):
         is_bare, turn = False, 0
         for pair in conversation:
-            own = decisions[pair.pair_id]
-            if not own or not all(one.keeps for one in own):
+            reviews = decisions[pair.pair_id]
+            if not reviews or not all(one.keeps for one in reviews):
                 is_bare = True
                 continue
             turn += 1
-            edits = [one for one in own if one.decision.texts]
+            edits = [one for one in reviews if one.decision.texts]
             texts = max(edits, key=lambda one: one.time).decision.texts if edits else pair.texts
             yield _AcceptedPair(pair, texts, is_bare, turn)
             is_bare = False
 
 
 def _files(
-    folder: Path, kept: Sequence[_AcceptedPair], decisions: Mapping[str, Sequence[Review]], reviews: Sequence[Review]
+    folder: Path,
+    accepted: Sequence[_AcceptedPair],
+    decisions: Mapping[str, Sequence[Review]],
+    reviews: Sequence[Review],
 ) -> dict[str, Iterable[bytes]]:
     files: dict[str, Iterable[bytes]] = {
-        CONVERSATIONS: lines_of(_conversations(kept)),
+        CONVERSATIONS: lines_of(_conversations(accepted)),
         PASSAGES: [(folder / PASSAGES).read_bytes()],
         f"{DETAILS}/reviews.jsonl": lines_of(map(review_row, reviews)),
     }
     if (folder / QRELS).is_file():
-        files[QRELS] = _qrels(folder, kept)
+        files[QRELS] = _qrels(folder, accepted)
     if (folder / DETAILS / DIALOGUES).is_file():
-        files[f"{DETAILS}/{DIALOGUES}"] = lines_of(_dialogues(folder, kept, decisions))
+        files[f"{DETAILS}/{DIALOGUES}"] = lines_of(_dialogues(folder, accepted, decisions))
     return files
 
 
-def _conversations(kept: Sequence[_AcceptedPair]) -> Iterator[dict[str, Any]]:
-    for name, own in groupby(kept, lambda one: one.pair.task.conversation_id):
-        turns = list(own)
+def _conversations(accepted: Sequence[_AcceptedPair]) -> Iterator[dict[str, Any]]:
+    for name, group in groupby(accepted, lambda one: one.pair.task.conversation_id):
+        turns = list(group)
         yield {"conversation_id": name, "domain": turns[0].pair.task.domain, "turns": list(map(_turn, turns))}
 
 
@@ -330,9 +335,9 @@ def _turn(one: _AcceptedPair) -> dict[str, Any]:
     }
 
 
-def _qrels(folder: Path, kept: Sequence[_AcceptedPair]) -> Iterator[bytes]:
+def _qrels(folder: Path, accepted: Sequence[_AcceptedPair]) -> Iterator[bytes]:
     """Yield the judgements of the pairs that stay, under their new turns."""
-    new = {one.pair.pair_id: one.task_id for one in kept}
+    new = {one.pair.pair_id: one.task_id for one in accepted}
     side, tasks = retrieval_side("custom"), open_benchmark("custom", folder).tasks
     for domain in side.domains_of(tasks):
         for qrel in side.load_qrels(folder, domain):
@@ -341,10 +346,10 @@ def _qrels(folder: Path, kept: Sequence[_AcceptedPair]) -> Iterator[bytes]:
 
 
 def _dialogues(
-    folder: Path, kept: Sequence[_AcceptedPair], decisions: Mapping[str, Sequence[Review]]
+    folder: Path, accepted: Sequence[_AcceptedPair], decisions: Mapping[str, Sequence[Review]]
 ) -> Iterator[dict[str, Any]]:
     """Yield what a synthesis says of each dialogue, with what the review took out."""
-    by_id = {one.pair.pair_id: one for one in kept}
+    by_id = {one.pair.pair_id: one for one in accepted}
     for line in (folder / DETAILS / DIALOGUES).read_bytes().splitlines():
         row = orjson.loads(line)
         turns, removed = [], list(row["removed"])

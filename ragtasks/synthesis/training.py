@@ -247,12 +247,12 @@ def train_rewriter(
     """Train a rewriter on a benchmark's rewritten questions; a killed call goes on from its last checkpoint."""
     needs_new_folder(folder)
     gold = build_queries(benchmark, "rewrite").texts
-    asked = [task for task in benchmark.tasks if len(task.messages) > 1]
-    if not any(gold[task.task_id] != task.question for task in asked):
+    later_turns = [task for task in benchmark.tasks if len(task.messages) > 1]
+    if not any(gold[task.task_id] != task.question for task in later_turns):
         raise ConfigurationError(f"{benchmark.label}: no question has a standalone form that differs from it")
-    split = split_by_dialogue(asked, fitting.seed)
+    split = split_by_dialogue(later_turns, fitting.seed)
     recipe = Recipe(_kind(base), is_conditional, max_source_tokens, MAX_NEW_TOKENS)
-    made_by = {"fitting": asdict(fitting), "recipe": asdict(recipe), "base": base, "data": _checksum(asked, gold)}
+    made_by = {"fitting": asdict(fitting), "recipe": asdict(recipe), "base": base, "data": _checksum(later_turns, gold)}
 
     def make_trainer(work: Path) -> Any:
         sets = (split.train, split.validation)
@@ -278,14 +278,14 @@ def train_rewriter(
 
 def score_rewriter(rewriter: TrainedRewriter, tasks: Sequence[Task], gold: Any) -> RewriterScores:
     """Return how a rewriter does on tasks, at least one of which is no first turn."""
-    asked = [task for task in tasks if len(task.messages) > 1]
-    rewriter.generate([source_text(asked[0])])  # weights are read, and what is slow once is done
+    later_turns = [task for task in tasks if len(task.messages) > 1]
+    rewriter.generate([source_text(later_turns[0])])  # weights are read, and what is slow once is done
     begin = time.perf_counter()
-    for task in asked:
+    for task in later_turns:
         rewriter.generate([source_text(task)])
-    seconds = (time.perf_counter() - begin) / len(asked)
-    queries = rewriter.rewrite(asked).queries().texts
-    rows = [(queries[task.task_id], task.question, gold[task.task_id]) for task in asked]
+    seconds = (time.perf_counter() - begin) / len(later_turns)
+    queries = rewriter.rewrite(later_turns).queries().texts
+    rows = [(queries[task.task_id], task.question, gold[task.task_id]) for task in later_turns]
     return RewriterScores(
         len(rows),
         sum(token_f1(query, wanted) for query, _, wanted in rows) / len(rows),
@@ -452,10 +452,10 @@ def score_retriever(
     qrels = relevant(benchmark)
     run: dict[str, tuple[Ranked, ...]] = {}
     for domain in dict.fromkeys(task.domain for task in tasks):
-        own = [task for task in tasks if task.domain == domain]
+        of_domain = [task for task in tasks if task.domain == domain]
         with TemporaryDirectory() as work:
-            retriever.index(_passages(benchmark, own), Path(work), progress)
-            run.update(retriever.search({task.task_id: queries[task.task_id] for task in own}, 20, progress))
+            retriever.index(_passages(benchmark, of_domain), Path(work), progress)
+            run.update(retriever.search({task.task_id: queries[task.task_id] for task in of_domain}, 20, progress))
     judged = [Qrel(task.task_id, name, 1) for task in tasks for name in qrels[task.task_id]]
     metrics = [retrieval_metric(name) for name in MEASURES]
     values = score_run(run, judged, metrics).values

@@ -294,14 +294,14 @@ class SegmentSource:
     def passages(self) -> Iterator[Passage]:
         """Yield the named segments, in the order of the source; a second call reads what the first one kept."""
         folder = self._folder_of(canonical_hash({"format": _FORMAT, "named": sorted(self._named)}))
-        kept = {shard: folder / f"{self._sums[shard]}.jsonl" for shard in self._shards}
+        files = {shard: folder / f"{self._sums[shard]}.jsonl" for shard in self._shards}
         wanted = frozenset(passage_id.encode() for passage_id in self._named)
         problems = self._by_shard(
-            "look up", lambda shard: [] if kept[shard].is_file() else _look_up(shard, wanted, kept[shard])
+            "look up", lambda shard: [] if files[shard].is_file() else _look_up(shard, wanted, files[shard])
         )
-        self._check([problem for shard in self._shards for problem in problems[shard]], kept)
+        self._check([problem for shard in self._shards for problem in problems[shard]], files)
         for shard in self._shards:
-            yield from (passage for _, passage in _shard_passages(kept[shard]))
+            yield from (passage for _, passage in _shard_passages(files[shard]))
 
     def _by_shard(self, what: str, work: Callable[[Path], _T]) -> dict[Path, _T]:
         """Return what `work` gives for each shard, several at once."""
@@ -318,10 +318,10 @@ class SegmentSource:
             pool.shutdown(cancel_futures=True)
         return done
 
-    def _check(self, problems: list[str], kept: Mapping[Path, Path]) -> None:
+    def _check(self, problems: list[str], files: Mapping[Path, Path]) -> None:
         """Raise one error for all errors, repeated and missing segments among them."""
         first: dict[str, str] = {}
-        for shard, file in kept.items():
+        for shard, file in files.items():
             for number, passage in _shard_passages(file) if file.is_file() else ():
                 place = f"{shard}, line {number}"
                 if first.setdefault(passage.passage_id, place) != place:
@@ -331,7 +331,7 @@ class SegmentSource:
         missing = sorted(self._named - first.keys())
         if missing and not first and not problems:
             problems.append(f"none of the {len(missing)} segments of the run; it names such as {missing[0]!r}")
-        elif missing and all(file.is_file() for file in kept.values()):
+        elif missing and all(file.is_file() for file in files.values()):
             problems.append(f"{len(missing)} of {len(self._named)} segments are missing: {', '.join(missing)}")
         if problems:
             message = clear_error(

@@ -231,9 +231,9 @@ def check_same_queries(evaluations: Sequence[Evaluation]) -> None:
 
 def check_metric(metric: str) -> None:
     """Refuse an unknown metric."""
-    known = [item.name for item in RETRIEVAL_METRICS]
-    if metric not in known:
-        raise ConfigurationError(f"unknown metric {metric!r}: {close_matches(metric, known)}")
+    names = [item.name for item in RETRIEVAL_METRICS]
+    if metric not in names:
+        raise ConfigurationError(f"unknown metric {metric!r}: {close_matches(metric, names)}")
 
 
 # The scores of benchmarks that count evidence instead of judged passages: a table below those of a run's
@@ -253,22 +253,26 @@ def foreign_passages(benchmark: Benchmark, side: RetrievalSide, run: Run) -> str
         return ""
     ranked = {item.passage_id for ranking in run.values() for item in ranking}
     files = [str(side.corpus_file(benchmark.root, domain)) for domain in side.domains]
-    known = {passage.passage_id for file in files for passage in read_corpus(file, blank="skip")}
-    return _OTHER_CORPUS if ranked - known else ""
+    passage_ids = {passage.passage_id for file in files for passage in read_corpus(file, blank="skip")}
+    return _OTHER_CORPUS if ranked - passage_ids else ""
 
 
 def evidence_table(benchmark: Benchmark, side: RetrievalSide, runs: Mapping[str, Run | None]) -> Table | None:
     """Return the evidence scores of runs, None for a benchmark that counts none."""
     if side.load_facts is None:
         return None
-    facts = {key: own for domain in side.domains for key, own in side.load_facts(benchmark.root, domain).items()}
+    facts = {
+        key: evidence for domain in side.domains for key, evidence in side.load_facts(benchmark.root, domain).items()
+    }
     texts = _passage_texts(benchmark, side, [run for run in runs.values() if run is not None])
     scores = {name: _scores(benchmark, side, run, facts, texts) for name, run in runs.items()}
-    reasons = dict.fromkeys(f"{name}: {s.reason}" for name, own in scores.items() for s in own.values() if s.reason)
+    reasons = dict.fromkeys(
+        f"{name}: {s.reason}" for name, evidence in scores.items() for s in evidence.values() if s.reason
+    )
     return Table(
         title=f"Evidence found (over the {len(facts)} queries that have some)",
         columns=("run", "n", *(metric.name for metric in EVIDENCE_METRICS)),
-        rows=tuple((name, str(len(facts)), *map(_cell, own.values())) for name, own in scores.items()),
+        rows=tuple((name, str(len(facts)), *map(_cell, evidence.values())) for name, evidence in scores.items()),
         legend=(*(f"{metric.name}: {metric.description}" for metric in EVIDENCE_METRICS), *reasons),
     )
 
@@ -311,7 +315,7 @@ def _scores(
 ) -> dict[str, Score]:
     if run is None:
         published = side.load_rankings(benchmark.root) if side.load_rankings else {}
-        return mean_evidence_scores({key: [p.text for p in own] for key, own in published.items()}, facts)
+        return mean_evidence_scores({key: [p.text for p in passages] for key, passages in published.items()}, facts)
     if any(item.passage_id not in texts for ranking in run.values() for item in ranking[:DEPTH]):
         return {metric.name: Score(None, _OTHER_CORPUS) for metric in EVIDENCE_METRICS}
     ranked = {key: [texts[item.passage_id] for item in ranking[:DEPTH]] for key, ranking in run.items()}

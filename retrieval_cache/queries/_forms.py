@@ -42,7 +42,7 @@ class Queries:
     """Task id -> query, in the order of the tasks; never blank where the question is not."""
     fallbacks: Mapping[str, str] = field(default_factory=dict)
     """Task id -> why its text is the last turn instead."""
-    n_asked: int = 0
+    n_requests: int = 0
     """How many were to be rewritten; 0 for a form that only selects turns."""
     made_with: Mapping[str, Any] = field(default_factory=dict)
     """What the rewrites were made with, such as model and prompt; nothing where no model was asked."""
@@ -68,9 +68,9 @@ class Queries:
 
         The manifest of a run keeps it.
         """
-        n_asked = sum(part.n_asked for part in self.searched)
+        n_requests = sum(part.n_requests for part in self.searched)
         fallbacks = Counter(reason for part in self.searched for reason in part.fallbacks.values())
-        return {"asked": n_asked, "fallbacks": dict(fallbacks)} if n_asked else {}
+        return {"asked": n_requests, "fallbacks": dict(fallbacks)} if n_requests else {}
 
 
 def fused_queries(parts: Sequence[Queries]) -> Queries:

@@ -64,14 +64,14 @@ class Rewrites:
         """Return the texts as a query form."""
         texts = {rewrite.task_id: rewrite.query for rewrite in self.rewrites}
         fallbacks = {rewrite.task_id: rewrite.fallback_reason for rewrite in self.rewrites if rewrite.fallback_reason}
-        return Queries(LLM_REWRITE, texts, fallbacks, self.n_asked, self.spec)
+        return Queries(LLM_REWRITE, texts, fallbacks, self.n_requests, self.spec)
 
     def fallback_counts(self) -> Counter[str]:
         """Return reason -> number of tasks that fell back to the last turn."""
         return Counter(rewrite.fallback_reason for rewrite in self.rewrites if rewrite.fallback_reason)
 
     @property
-    def n_asked(self) -> int:
+    def n_requests(self) -> int:
         """Tasks that a model was asked about: all but first turns."""
         return sum(rewrite.outcome is not None for rewrite in self.rewrites)
 
@@ -83,15 +83,15 @@ class Rewrites:
     def require_share(self, least: float) -> None:
         """Return where enough of the questions that were asked about are rewritten: last turns are no rewrites."""
         counts = self.fallback_counts()
-        n_rewritten = self.n_asked - counts.total()
-        if n_rewritten >= least * self.n_asked:
+        n_rewritten = self.n_requests - counts.total()
+        if n_rewritten >= least * self.n_requests:
             return
         reasons = "; ".join(f"{n}: {reason}" for reason, n in counts.most_common(_MAX_REASONS))
         message = clear_error(
             "rewriter",
             where=str(self.spec["client"]["model"]),
             expected=f"at least {least:.0%} of the questions rewritten; nothing is stored",
-            found=f"{n_rewritten} of {self.n_asked} ({reasons})",
+            found=f"{n_rewritten} of {self.n_requests} ({reasons})",
             next_step="another model, or --min-rewritten; good replies are cached, the others are requested again",
         )
         raise JudgeError(message)

@@ -164,13 +164,13 @@ class RerankedRetriever:
     def search(self, queries: Mapping[str, str], k: int, progress: Progress = no_progress) -> Run:
         """Return the best `k` of the first `depth` candidates of each query."""
         run: dict[str, tuple[Ranked, ...]] = {}
-        known: dict[tuple[str, tuple[Ranked, ...]], tuple[Ranked, ...]] = {}
+        computed: dict[tuple[str, tuple[Ranked, ...]], tuple[Ranked, ...]] = {}
         for query_id, candidates in self._candidates.search(self.name, queries, k, progress).items():
             # Not by text alone: the run of somebody else may rank otherwise for the same words.
-            asked = queries[query_id], candidates
-            if asked not in known:
-                known[asked] = self._reranked(query_id, *asked)[:k]
-            run[query_id] = known[asked]
+            request = queries[query_id], candidates
+            if request not in computed:
+                computed[request] = self._reranked(query_id, *request)[:k]
+            run[query_id] = computed[request]
             progress("rerank", len(run), len(queries))
         return run
 

@@ -311,7 +311,7 @@ class ExactIndex:
     """What multiplies; decides no result."""
     device: str = "cpu"
     """Where torch multiplies."""
-    _kept: list[Floats] = field(default_factory=list, repr=False)
+    _buffers: list[Floats] = field(default_factory=list, repr=False)
 
     @classmethod
     def of(cls, shards: Sequence[Halves], ids: Sequence[str], engine: Engine, device: str = "cpu") -> ExactIndex:
@@ -370,8 +370,8 @@ class ExactIndex:
 
         A corpus that fits in one block is kept, since widening it would be a good part of a search.
         """
-        if self._kept:
-            yield self._kept[0]
+        if self._buffers:
+            yield self._buffers[0]
             return
         shard_size, dimension = self.shards[0].shape
         n_shards = max(1, _BLOCK_VALUES // (shard_size * dimension))
@@ -382,7 +382,7 @@ class ExactIndex:
                 _widen(shard, buffer[filled : filled + len(shard)])
                 filled += len(shard)
             if filled == len(self.id_ranks):
-                self._kept.append(buffer)
+                self._buffers.append(buffer)
             yield buffer[:filled]
 
     def _scores(self, queries: Floats, positions: Positions) -> Floats:

@@ -147,9 +147,9 @@ class ElserRetriever:
         sent = streaming_bulk(self._client, actions, max_retries=3, raise_on_error=False)
         failures = [self._failure(item) for taken, item in sent if not taken]
         if failures:
-            shown = [*failures[:5], *([f"and {len(failures) - 5} more"] if len(failures) > 5 else [])]
+            listed = [*failures[:5], *([f"and {len(failures) - 5} more"] if len(failures) > 5 else [])]
             raise RagtasksError(
-                f"ELSER index {self.index_name}: {len(failures)} passages refused\n  " + "\n  ".join(shown)
+                f"ELSER index {self.index_name}: {len(failures)} passages refused\n  " + "\n  ".join(listed)
             )
         write_atomically(note, content)
 
@@ -183,13 +183,13 @@ class ElserRetriever:
             raise ConfigurationError(f"k must be from 1 to {_WINDOW}, Elasticsearch's limit; found {k}")
         if not self._ready:
             raise CacheError(f"{self.name} was asked to search before it had a corpus; call index first")
-        known: dict[str, tuple[Ranked, ...]] = {}
+        computed: dict[str, tuple[Ranked, ...]] = {}
         with self._clearly("search"):
             for number, text in enumerate(queries.values(), start=1):
-                if text not in known:
-                    known[text] = self._ranking(text, k) if text.strip() else ()
+                if text not in computed:
+                    computed[text] = self._ranking(text, k) if text.strip() else ()
                 progress("search", number, len(queries))
-        return {query_id: known[text] for query_id, text in queries.items()}
+        return {query_id: computed[text] for query_id, text in queries.items()}
 
     def _ranking(self, text: str, k: int) -> tuple[Ranked, ...]:
         query: dict[str, Any] = (

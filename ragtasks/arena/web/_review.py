@@ -53,8 +53,8 @@ class ReviewDesk:
     def reviews(self) -> list[Review]:
         """Return everybody's last decisions, in the order of the pairs."""
         with self._lock:
-            known = [dict(own) for own in self._of.values()]
-        return [own[pair.pair_id] for pair in self.pairs for own in known if pair.pair_id in own]
+            copies = [dict(reviews_of) for reviews_of in self._of.values()]
+        return [reviews_of[pair.pair_id] for pair in self.pairs for reviews_of in copies if pair.pair_id in reviews_of]
 
     def standing(self, reviewer: str) -> Standing:
         """Return how far a reviewer has come."""
@@ -63,9 +63,9 @@ class ReviewDesk:
 
     def next_for(self, reviewer: str, after: int = 0) -> Pair | None:
         """Return the next pair that a reviewer has not decided on, after a place first; None where none is left."""
-        own = self.decisions_of(reviewer)
+        decisions = self.decisions_of(reviewer)
         in_turn = (*self.pairs[after:], *self.pairs[:after])
-        return next((pair for pair in in_turn if pair.pair_id not in own), None)
+        return next((pair for pair in in_turn if pair.pair_id not in decisions), None)
 
     def decide(self, reviewer: str, pair: Pair, choice: str, texts: Mapping[str, str], note: str) -> Review:
         """Keep a decision; on disk when this returns."""
@@ -128,21 +128,21 @@ def _review_pages(site: Site, desk: ReviewDesk) -> APIRouter:
         return RedirectResponse(f"/pairs/{pair.number}", 303)
 
     def pair_page(request: Request, pair: Pair, status: int = 200, **fields: object) -> HTMLResponse:
-        own = desk.decisions_of(site.session(request).rater).get(pair.pair_id)
-        texts = own.decision.texts or pair.texts if own else pair.texts
-        known = {
+        review = desk.decisions_of(site.session(request).rater).get(pair.pair_id)
+        texts = review.decision.texts or pair.texts if review else pair.texts
+        context = {
             "pair": pair,
             "texts": texts,
-            "own": own,
-            "when": _when(own) if own else "",
+            "own": review,
+            "when": _when(review) if review else "",
             "n_pairs": len(desk.pairs),
-            "note": own.decision.note if own else "",
+            "note": review.decision.note if review else "",
             "is_edited": False,
             "problem": "",
             "longest_text": LONGEST_TEXT,
             "longest_note": LONGEST_NOTE,
         }
-        return site.page(request, "pair", status, **{**known, **fields})
+        return site.page(request, "pair", status, **{**context, **fields})
 
     @router.get("/pairs/{number}")
     @site.in_turn
@@ -178,8 +178,8 @@ def _review_pages(site: Site, desk: ReviewDesk) -> APIRouter:
     def everything(request: Request, start: int = 1) -> HTMLResponse:
         session = site.session(request)
         first = min(max(start, 1), len(desk.pairs))
-        own = desk.decisions_of(session.rater)
-        rows = [(pair, own.get(pair.pair_id)) for pair in desk.pairs[first - 1 : first - 1 + _A_PAGE]]
+        decisions = desk.decisions_of(session.rater)
+        rows = [(pair, decisions.get(pair.pair_id)) for pair in desk.pairs[first - 1 : first - 1 + _A_PAGE]]
         return site.page(request, "all_pairs", rows=rows, first=first, a_page=_A_PAGE, n_pairs=len(desk.pairs))
 
     @router.get("/agreement")

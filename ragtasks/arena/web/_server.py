@@ -114,7 +114,7 @@ def _serve(
     if types_names:
         echo("names are typed: everybody who reaches this address can vote under any name")
     elif not store.has_invitations:
-        echo(f"nobody is invited yet: ragtasks arena invite NAME --database {database}")
+        echo(f"no rater is invited yet: ragtasks arena invite NAME --database {database}")
     try:
         uvicorn.Server(settings(app)).run(sockets=[listening])
     finally:

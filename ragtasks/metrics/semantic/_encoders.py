@@ -82,8 +82,8 @@ class Encoder:
 
     def weights(self, ids: Sequence[int]) -> Any:
         """Return one weight a token: 0 for special tokens, else equal with the sum 1; all 0 for an empty text."""
-        kept = self._torch.tensor([token not in self._unweighted for token in ids], dtype=self._torch.float32)
-        return (kept / kept.sum().clamp(min=1)).to(self.device)
+        is_weighted = self._torch.tensor([token not in self._unweighted for token in ids], dtype=self._torch.float32)
+        return (is_weighted / is_weighted.sum().clamp(min=1)).to(self.device)
 
     @cached_property
     def identity(self) -> str:
@@ -277,7 +277,7 @@ def resolve_encoder(name: str) -> EncoderSpec:
         return EncoderSpec(MINILM, 6, None)
     if name in _WITH_BASELINE:
         return EncoderSpec(name, *_WITH_BASELINE[name])
-    meant = [known for known in (MINILM, *_WITH_BASELINE) if _is_near_miss(name, known)]
+    meant = [candidate for candidate in (MINILM, *_WITH_BASELINE) if _is_near_miss(name, candidate)]
     if not name or (meant and not Path(name).is_dir()):
         raise ConfigurationError(
             clear_error(

@@ -49,8 +49,8 @@ def _measures(tasks: Sequence[Task]) -> Iterator[int | Value]:
     answered = [task for task in tasks if task.answerability in _ANSWERED]
     yield len(conversations)
     yield len(tasks)
-    yield _mean(max(task.turn for task in own) for own in conversations)
-    yield _mean(len({passage.passage_id for task in own for passage in task.references}) for own in conversations)
+    yield _mean(max(task.turn for task in group) for group in conversations)
+    yield _mean(len({passage.passage_id for task in group for passage in task.references}) for group in conversations)
     yield _mean((len(task.references) for task in answered), len(tasks))
     yield _mean(len(task.question.split()) for task in tasks)
     yield _mean((len(task.target.split()) for task in answered), len(tasks))

@@ -92,10 +92,12 @@ def loss_tables(evaluations: Sequence[Evaluation], metric: str, *, n_examples: i
     """
     if n_examples < 0:
         raise ValueError(f"n_examples must be 0 or more, not {n_examples}")
-    directions = {own.name: own.higher_is_better for item in evaluations for own in item.metrics}
+    directions = {measure.name: measure.higher_is_better for item in evaluations for measure in item.metrics}
     higher_is_better = directions.get(metric, True)
     sign = -1 if higher_is_better is False else 1
-    (low, high), *_ = [own.bounds for item in evaluations for own in item.metrics if own.name == metric] or [UNBOUNDED]
+    (low, high), *_ = [
+        measure.bounds for item in evaluations for measure in item.metrics if measure.name == metric
+    ] or [UNBOUNDED]
     bounds = (low - high, high - low)
     splits = [split for split in (_split(item, metric, sign, bounds) for item in evaluations) if split.n_shared]
     if splits and higher_is_better is None:
@@ -107,16 +109,16 @@ def loss_tables(evaluations: Sequence[Evaluation], metric: str, *, n_examples: i
 
 def loss_sentence(evaluations: Sequence[Evaluation], metric: str) -> str:
     """Return in one line what each model loses from `reference` to `full_rag`, and its largest classes."""
-    direction = next(own.higher_is_better for own in evaluations[0].metrics if own.name == metric)
+    direction = next(measure.higher_is_better for measure in evaluations[0].metrics if measure.name == metric)
     if direction is None:
         return ""
     models = [item for item in evaluations if not is_baseline(item.model)] or evaluations
     splits = [_split(item, metric, 1 if direction else -1, UNBOUNDED) for item in models]
-    told = [_summary(split) for split in splits if split.losses]
-    if not told:
+    summaries = [_summary(split) for split in splits if split.losses]
+    if not summaries:
         return "Where the loss is: unknown, as no model has both reference and full_rag scored."
-    more = f"; {len(told) - _MAX_MODELS} more models" if len(told) > _MAX_MODELS else ""
-    return f"Where the loss is (reference to full_rag, {metric}): {'; '.join(told[:_MAX_MODELS])}{more}."
+    more = f"; {len(summaries) - _MAX_MODELS} more models" if len(summaries) > _MAX_MODELS else ""
+    return f"Where the loss is (reference to full_rag, {metric}): {'; '.join(summaries[:_MAX_MODELS])}{more}."
 
 
 def _summary(split: _Split) -> str:
@@ -204,22 +206,22 @@ def _by_class(split: _Split, metric: str, n_examples: int) -> Table:
 
 def _lines(split: _Split, n_examples: int) -> Iterator[tuple[Cell, ...]]:
     for name in CLASSES:
-        own = split.of(name)
-        if own or name not in _ONLY_WITH_TASKS:
-            yield (name, *_cells(split, own, split.part(name)), _examples(own, n_examples))
+        losses = split.of(name)
+        if losses or name not in _ONLY_WITH_TASKS:
+            yield (name, *_cells(split, losses, split.part(name)), _examples(losses, n_examples))
     yield ("all", *_cells(split, split.losses, split.part()), "")
 
 
-def _cells(split: _Split, own: Sequence[_Loss], part: Value) -> tuple[Cell, ...]:
-    n, n_all = len(own), len(split.losses)
-    mean = math.fsum(item.loss for item in own) / n if n else None
-    n_shown = sum(item.row.n_found > 0 for item in own)
+def _cells(split: _Split, losses: Sequence[_Loss], part: Value) -> tuple[Cell, ...]:
+    n, n_all = len(losses), len(split.losses)
+    mean = math.fsum(item.loss for item in losses) / n if n else None
+    n_shown = sum(item.row.n_found > 0 for item in losses)
     return (n, Value(n / n_all, n_all, n_all), part, Value(mean, n, n), n_shown)
 
 
-def _examples(own: Sequence[_Loss], n: int) -> str:
+def _examples(losses: Sequence[_Loss], n: int) -> str:
     """Return the tasks of the largest losses; a task that lost nothing is no example."""
-    fallen = sorted((item for item in own if item.loss > 0), key=lambda item: (-item.loss, item.row.task_id))
+    fallen = sorted((item for item in losses if item.loss > 0), key=lambda item: (-item.loss, item.row.task_id))
     return ", ".join(item.row.task_id for item in fallen[:n])
 
 
@@ -246,13 +248,13 @@ def own_history_tables(evaluations: Sequence[Evaluation], metric: Metric, settin
 
 
 def _pairs(gold: Evaluation, own: Evaluation, setting: str) -> list[tuple[Row, Row]]:
-    known = {row.task_id: row for row in gold.rows if row.setting == setting}
-    return [(known[row.task_id], row) for row in own.rows if row.setting == setting and row.task_id in known]
+    gold_rows = {row.task_id: row for row in gold.rows if row.setting == setting}
+    return [(gold_rows[row.task_id], row) for row in own.rows if row.setting == setting and row.task_id in gold_rows]
 
 
 def _table(names: str, pairs: Sequence[tuple[Row, Row]], metric: Metric, setting: str) -> Table:
     rows: list[tuple[Cell, ...]] = []
-    for part in turn_slices([own for _, own in pairs]):
+    for part in turn_slices([row for _, row in pairs]):
         chosen = [pair for pair in pairs if part.holds(pair[1])]
         rows.append((part.value or part.dimension, len(chosen), *_means(chosen, metric)))
     note = _NOTE + (_RETRIEVED if setting == "full_rag" else "")

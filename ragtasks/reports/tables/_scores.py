@@ -143,12 +143,12 @@ def offered_tasks(evaluations: Sequence[Evaluation]) -> dict[tuple[str, str], in
 
     What follows from labels says nothing of it itself: it has what the largest of the others has.
     """
-    known = {(item.model, setting): n for item in evaluations for setting, n in item.n_tasks.items()}
+    counts = {(item.model, setting): n for item in evaluations for setting, n in item.n_tasks.items()}
     largest: dict[str, int] = {}
-    for (_, setting), n in known.items():
+    for (_, setting), n in counts.items():
         largest[setting] = max(n, largest.get(setting, 0))
     return {
-        (item.model, setting): known.get((item.model, setting), n)
+        (item.model, setting): counts.get((item.model, setting), n)
         for item in evaluations
         for setting, n in largest.items()
     }
@@ -161,8 +161,8 @@ def missing_from(rows: Sequence[Row], n_offered: int | None) -> int | None:
 
 def as_zero_table(overview: Table, metrics: Sequence[Metric]) -> list[Table]:
     """Return the scores of the first table that lack tasks, with these as 0; none where none does."""
-    shown = {metric.name for metric in metrics if metric.higher_is_better and metric.bounds[0] == 0}
-    places = [place for place, name in enumerate(overview.columns) if name in shown]
+    names = {metric.name for metric in metrics if metric.higher_is_better and metric.bounds[0] == 0}
+    places = [place for place, name in enumerate(overview.columns) if name in names]
     rows = []
     for row in overview.rows:
         cells = [cell for place in places if isinstance(cell := row[place], Value)]
@@ -242,8 +242,8 @@ class _Rule:
 
 def _always(row: Row) -> dict[str, float | None]:
     refusal = _RIGHT_REFUSAL.get(row.answerability)
-    asked = None if row.answerability == _UNDERSPECIFIED else refusal  # accuracy is not defined there
-    return {**dict.fromkeys(CONDITIONED, refusal), "ans_acc": asked}
+    label = None if row.answerability == _UNDERSPECIFIED else refusal  # accuracy is not defined there
+    return {**dict.fromkeys(CONDITIONED, refusal), "ans_acc": label}
 
 
 def _on_empty(row: Row) -> dict[str, float | None]:
@@ -281,10 +281,10 @@ def _ruled(evaluations: Sequence[Evaluation]) -> Iterator[Evaluation]:
     retrieved = [item for item in evaluations if CLOSED_BOOK not in _runs(item)]
     ran = {(gold_model(item), row.setting) for item in retrieved for row in item.rows}
     tasks, with_passages = _tasks(evaluations), _tasks(retrieved)
-    shown = {name for item in evaluations for row in item.rows[:1] for name in row.values}
+    names = {name for item in evaluations for row in item.rows[:1] for name in row.values}
     for rule in _RULES:
-        own = with_passages if rule.reads_passages else tasks
-        rows = tuple(_as(row, rule, shown) for row in own.values() if (rule.model, row.setting) not in ran)
+        applicable = with_passages if rule.reads_passages else tasks
+        rows = tuple(_as(row, rule, names) for row in applicable.values() if (rule.model, row.setting) not in ran)
         if rows:
             yield replace(first, model=rule.name, rows=rows, provenance={}, samples={})
 
@@ -300,9 +300,9 @@ def _runs(evaluation: Evaluation) -> set[str]:
     return {value_at(provenance, "configuration", "run") or OFFICIAL for provenance in evaluation.provenance.values()}
 
 
-def _as(row: Row, rule: _Rule, shown: set[str]) -> Row:
-    known = {name: value for name, value in rule.values(row).items() if name in shown}
-    return replace(row, values=known, unscored={}, verdicts={}, idk=None)
+def _as(row: Row, rule: _Rule, names: set[str]) -> Row:
+    values = {name: value for name, value in rule.values(row).items() if name in names}
+    return replace(row, values=values, unscored={}, verdicts={}, idk=None)
 
 
 def missing_baselines(evaluations: Sequence[Evaluation]) -> str:

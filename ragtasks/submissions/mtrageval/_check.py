@@ -358,14 +358,14 @@ def documents(line: Line) -> Iterator[Problem]:
     """A document stands once, has an id, and exists."""
     first: dict[str, int] = {}
     domain = line.given.domain if line.given else domain_of(line.row.get("Collection"))
-    known = line.documents.get(domain or "") if line.documents else None
+    listed = line.documents.get(domain or "") if line.documents else None
     for index, document_id in line.document_ids:
         if first.setdefault(document_id, index) != index:
             expected = f"contexts[{index}] to be another document than contexts[{first[document_id]}]"
             yield "duplicate_document", expected, document_id
         elif not document_id.strip():
             yield "blank_document_id", f"an id as contexts[{index}].document_id", document_id
-        elif known is not None and document_id not in known:
+        elif listed is not None and document_id not in listed:
             yield "unknown_document", f"a document of {domain} as contexts[{index}].document_id", document_id
 
 

@@ -109,11 +109,11 @@ def submit(request: Request, benchmark: Benchmark, store: Path) -> list[str]:
     _refuse(report, {inputs[key].task_id for key in missing}, request.target)
     scores = list(_scores(request.task, built, benchmark, saved, missing))
     write_atomically(request.target, content)
-    said = _changes(built, request.limit, len(missing))
+    changes = _changes(built, request.limit, len(missing))
     return [
         *_sample(benchmark),
         *scores,
-        *said,
+        *changes,
         *render_text(report),
         f"wrote {request.target} ({len(content)} bytes)",
     ]
@@ -166,9 +166,9 @@ def _refuse(report: Report, allowed: set[str], target: Path) -> None:
     """Raise where a submission would not pass; answers that the user allows to be missing are no reason."""
     bad = [finding for finding in report.findings if not _is_allowed(finding, allowed)]
     if bad:
-        shown = [str(finding) for finding in bad[:_MOST_NAMED]]
+        listed = [str(finding) for finding in bad[:_MOST_NAMED]]
         more = [f"and {len(bad) - _MOST_NAMED} more"] if len(bad) > _MOST_NAMED else []
-        message = "\n  ".join([f"submission {target}: {len(bad)} findings, nothing is written", *shown, *more])
+        message = "\n  ".join([f"submission {target}: {len(bad)} findings, nothing is written", *listed, *more])
         raise BenchmarkFileError(f"{message}\n  next step: {_next_step(bad)}")
 
 

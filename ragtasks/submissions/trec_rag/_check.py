@@ -116,12 +116,12 @@ def answers_without_errors(path: Path, checked: CheckedFile) -> list[Answer]:
     """Return the answers of a checked file, warnings passed over."""
     errors = [str(remark) for remark in checked.remarks if remark.is_error]
     if errors:
-        shown = [*errors[:_MAX_LISTED], *([f"and {len(errors) - _MAX_LISTED} more"] if errors[_MAX_LISTED:] else [])]
+        listed = [*errors[:_MAX_LISTED], *([f"and {len(errors) - _MAX_LISTED} more"] if errors[_MAX_LISTED:] else [])]
         message = clear_error(
             "answer file",
             where=str(path),
             expected="a file that the track takes",
-            found="\n    ".join([f"{len(errors)} errors", *shown]),
+            found="\n    ".join([f"{len(errors)} errors", *listed]),
             next_step="fix these lines; `ragtasks trec-rag check` lists all",
         )
         raise BenchmarkFileError(message)
@@ -359,8 +359,10 @@ def _content_errors(row: Mapping[str, Any], *, by_id: bool) -> Iterator[str]:
         if not all(isinstance(one, kind) for one in citations):
             yield f"answer[{index}]: citations as {'ids of segments' if by_id else 'positions in the references'}"
             continue
-        known = _list(references) if by_id else range(len(_list(references)))
-        yield from (f"answer[{index}]: a citation of a reference, not {one!r}" for one in citations if one not in known)
+        targets = _list(references) if by_id else range(len(_list(references)))
+        yield from (
+            f"answer[{index}]: a citation of a reference, not {one!r}" for one in citations if one not in targets
+        )
 
 
 def _answer(row: Mapping[str, Any], narratives: Mapping[str, str]) -> Answer:

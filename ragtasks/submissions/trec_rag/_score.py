@@ -65,8 +65,8 @@ class ScoredAnswers:
         """Return score -> (mean over the answers that have it, None for none; how many have it)."""
         names = self.names()
         values = {name: [row[name].value for row in self.scores] for name in names}
-        known = {name: [value for value in column if value is not None] for name, column in values.items()}
-        return {name: (fmean(column) if column else None, len(column)) for name, column in known.items()}
+        present = {name: [value for value in column if value is not None] for name, column in values.items()}
+        return {name: (fmean(column) if column else None, len(column)) for name, column in present.items()}
 
 
 def with_nuggets(task: Task, known: TopicNuggets | None) -> Task:
@@ -159,8 +159,8 @@ def _metrics_rows(scored: ScoredAnswers) -> list[dict[str, Any]]:
     """Return a row a topic, null where a score has no value, and the means over the others."""
     names = scored.names()
     rows = [
-        {"qid": answer.topic_id, **{name: own[name].value for name in names}}
-        for answer, own in zip(scored.answers, scored.scores, strict=True)
+        {"qid": answer.topic_id, **{name: scores[name].value for name in names}}
+        for answer, scores in zip(scored.answers, scored.scores, strict=True)
     ]
     return [*rows, {"qid": "all", **{name: mean for name, (mean, _) in scored.means().items()}}]
 
@@ -171,9 +171,9 @@ def _part_rows(scored: ScoredAnswers) -> list[dict[str, Any]]:
     for index, answer in enumerate(scored.answers):
         by_judge = [scores_by_part(*_grades(scored, index, judge)) for judge in scored.verdicts.judges]
         for part, (n_nuggets, _) in by_judge[0].items():
-            values = {name: [own[part][1][name].value for own in by_judge] for name in NUGGET_SCORES}
-            known = {name: [value for value in column if value is not None] for name, column in values.items()}
-            scores = {name: median(column) if column else None for name, column in known.items()}
+            values = {name: [parts[part][1][name].value for parts in by_judge] for name in NUGGET_SCORES}
+            present = {name: [value for value in column if value is not None] for name, column in values.items()}
+            scores = {name: median(column) if column else None for name, column in present.items()}
             rows.append({"qid": answer.topic_id, "sub_narrative": part, "n_nuggets": n_nuggets, **scores})
     return rows
 
@@ -186,7 +186,9 @@ def _official_rows(scored: ScoredAnswers) -> list[dict[str, Any]]:
         for judge in scored.verdicts.judges:
             nuggets, grades = _grades(scored, index, judge)
             by_judge.append(nugget_scores_official([nugget.importance for nugget in nuggets], grades))
-        rows.append({"qid": answer.topic_id, **{name: median(own[name] for own in by_judge) for name in by_judge[0]}})
+        rows.append(
+            {"qid": answer.topic_id, **{name: median(scores[name] for scores in by_judge) for name in by_judge[0]}}
+        )
     means = {name: fmean(row[name] for row in rows) for name in NUGGET_SCORES[:4]} if rows else {}
     return [*rows, {"qid": "all", **means}]
 
@@ -219,16 +221,19 @@ class LabelledRuns:
     def mean(self, run_id: str, name: str, *, missing: float | None = None) -> Value:
         """Return the mean of a score over a run's topics, and how many of all topics it covers."""
         rows, n_topics = self.values[run_id], self.n_topics
-        known = [value for scores in rows.values() if (value := scores[name]) is not None]
-        known += [missing] * (n_topics - len(rows)) if missing is not None else []
-        return Value(fmean(known) if known else None, len(known), n_topics)
+        present = [value for scores in rows.values() if (value := scores[name]) is not None]
+        present += [missing] * (n_topics - len(rows)) if missing is not None else []
+        return Value(fmean(present) if present else None, len(present), n_topics)
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a row a run and topic, in the order of the file, and one (`all`) with the means of each run."""
         return [
             {"run_id": run_id, "qid": topic_id, **scores}
-            for run_id, own in self.values.items()
-            for topic_id, scores in [*own.items(), (_ALL, {name: self.mean(run_id, name).value for name in self.names})]
+            for run_id, by_metric in self.values.items()
+            for topic_id, scores in [
+                *by_metric.items(),
+                (_ALL, {name: self.mean(run_id, name).value for name in self.names}),
+            ]
         ]
 
 
