@@ -138,7 +138,7 @@ def measure_training(seeds: Sequence[int], n_dialogues: int) -> None:
     """Print what each model gains over itself untrained, by seed and with an interval over seeds."""
     import torch
 
-    from tests.synthesis.training._tiny import words_of, write_dialogues, write_encoder, write_t5
+    from tests.synthesis._tiny import words_of, write_dialogues, write_encoder, write_t5
 
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
@@ -185,7 +185,7 @@ def print_latency(seconds: Mapping[str, Sequence[float]], share: float) -> None:
 
 def measure_encoder(base: str, seeds: Sequence[int], n_dialogues: int, epochs: int) -> None:
     """Print what a real encoder gains as a retriever, by seed and with an interval over seeds."""
-    from tests.synthesis.training._tiny import write_dialogues
+    from tests.synthesis._tiny import write_dialogues
 
     found: dict[str, list[tuple[float, float]]] = {}
     with tempfile.TemporaryDirectory() as folder:

@@ -12,7 +12,7 @@ from ragtasks.cli import main
 from ragtasks.synthesis import decide, read_pairs
 from tests.cli.test_retrieve import printed
 from tests.synthesis._making import rows
-from tests.synthesis.training._tiny import write_dialogues
+from tests.synthesis._tiny import write_dialogues
 
 
 @pytest.fixture

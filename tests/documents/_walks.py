@@ -115,7 +115,7 @@ WALKS: dict[str, Walk] = {
         before=("cp -r $EVALUATIONS/oracle results_gold", "cp -r $EVALUATIONS/refuse results_live"),
         changes={**BASELINE, "(mtrag_live_full_rag)(.*)": r"\1_fiqa\2 --encoder none"},
         left_out={
-            "^lm_eval": "needs `ragtasks link`; tests/harness/link runs the stock command",
+            "^lm_eval": "needs `ragtasks link`; tests/harness runs the stock command",
             "--retriever$": FRAGMENT,
         },
     ),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.harness._endpoint import Endpoint
-from tests.harness.run.test_run import Command
+from tests.harness.test_run import Command
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "evaluate-a-model.md"
 TASK = "mtrag_reference_fiqa"

@@ -30,7 +30,7 @@ GROUPS = ["mtrag", *SETTING_GROUPS]
 ON_RUNS = "mtrag_un_full_rag"
 """How tasks begin whose benchmark publishes no passages for them."""
 LIVE = "mtrag_live_"
-"""How tasks begin whose prompts are made while the model answers; tests/harness/live is about them."""
+"""How tasks begin whose prompts are made while the model answers; tests/harness is about them."""
 SNAPSHOT_TASK = "mtrag_reference_govt"
 
 

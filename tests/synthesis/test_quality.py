@@ -14,7 +14,7 @@ from tests.clients._server import Action, chat_server, completion
 from tests.synthesis._documents import write_towns
 from tests.synthesis._making import make
 from tests.synthesis._scripted import script
-from tests.synthesis.training._tiny import words_of, write_dialogues, write_encoder
+from tests.synthesis._tiny import words_of, write_dialogues, write_encoder
 
 
 def test_dialogues_are_counted_one_by_one_and_together(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from ragtasks.arena.web._review import ReviewDesk, review_application
 from ragtasks.synthesis import read_pairs
 from tests.arena.web._browser import HOSTILE, SCREENS, Rater, needs_browser
 from tests.arena.web._served import LOCAL, Visitor, running
-from tests.synthesis.training._tiny import write_dialogues
+from tests.synthesis._tiny import write_dialogues
 
 
 @contextmanager

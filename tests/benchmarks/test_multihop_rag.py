@@ -1,0 +1,376 @@
+"""MultiHop-RAG: its files and their errors, its chunks, what is relevant, its sample, and the real data's counts."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+
+from ragtasks.benchmarks import Benchmark, benchmark_folder
+from ragtasks.benchmarks.multihop_rag import (
+    N_PASSAGES,
+    OFFICIAL_COUNTS,
+    SOURCE,
+    corpus_file,
+    load,
+    load_facts,
+    load_qrels,
+    load_rankings,
+)
+from ragtasks.benchmarks.multihop_rag_files import CHUNK_TOKENS, Article, chunk_rows, holds, spans
+from ragtasks.errors import BenchmarkFileError, ConfigurationError, FetchError
+from ragtasks.records import Answerability, Setting
+from tests.conftest import REAL_DATA
+
+SAMPLE = benchmark_folder("multihop_rag", "sample", Path())
+SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
+QUERIES, CORPUS = "dataset/MultiHopRAG.json", "dataset/corpus.json"
+TOKEN = re.compile(r"\w{1,16}|[^\w\s]")
+Change = Callable[..., Path]
+
+
+@pytest.fixture(scope="module")
+def sample() -> Benchmark:
+    return load(SAMPLE)
+
+
+@pytest.fixture
+def changed(tmp_path: Path) -> Change:
+    """Return a copy of the sample in one file of which a function has changed the items."""
+
+    def change(file: str, edit: Callable[[list[Any]], None]) -> Path:
+        shutil.copytree(SAMPLE, tmp_path, dirs_exist_ok=True)
+        items = read(tmp_path / file)
+        edit(items)
+        (tmp_path / file).write_text(json.dumps(items), encoding="utf-8")
+        return tmp_path
+
+    return change
+
+
+def read(path: Path) -> list[Any]:
+    items: list[Any] = json.loads(path.read_text(encoding="utf-8"))
+    return items
+
+
+# The official files.
+
+
+def test_the_official_files_have_the_papers_counts() -> None:
+    root = REAL_DATA / "MultiHop-RAG"
+    if not (root / CORPUS).is_file() or not (root / QUERIES).is_file():
+        pytest.skip(f"no real MultiHop-RAG data at {root}")
+    tasks = load(root).tasks
+    assert len(tasks) == 2556
+    assert Counter(task.question_types[0] for task in tasks) == OFFICIAL_COUNTS.by_type
+    pieces = Counter(len(task.extra["evidence"]) for task in tasks)
+    assert (pieces[0], set(pieces)) == (301, {0, 2, 3, 4})
+    articles = read(root / CORPUS)
+    assert Counter(article["category"] for article in articles) == {
+        "technology": 172, "entertainment": 114, "sports": 211, "science": 21, "business": 81, "health": 10,
+    }  # fmt: skip
+
+
+def test_the_official_files_are_pinned_where_their_bytes_are_kept() -> None:
+    assert [(file.path, file.n_bytes) for file in SOURCE.files] == [(QUERIES, 5171312), (CORPUS, 6785567)]
+    assert all(file.sha256 and re.fullmatch("[0-9a-f]{64}", file.sha256) for file in SOURCE.files)
+    # Their usual address serves Git-LFS pointers.
+    assert SOURCE.base_url == f"https://media.githubusercontent.com/media/yixuantt/MultiHop-RAG/{SOURCE.commit}/"
+    assert sum(OFFICIAL_COUNTS.by_type.values()) == 2556
+
+
+# Tasks.
+
+
+def test_a_query_becomes_a_task_of_one_turn(sample: Benchmark) -> None:
+    task = sample.tasks[0]
+    row = read(SAMPLE / QUERIES)[0]
+    assert (task.task_id, task.domain, task.turn, task.multi_turn) == ("multihop-0001<::>1", "news", 1, "N/A")
+    assert (task.question, task.target, task.question_types) == (row["query"], "Lantern Grid", ("inference_query",))
+    assert len(task.messages) == 1
+    assert [piece["fact"] for piece in task.extra["evidence"]] == [piece["fact"] for piece in row["evidence_list"]]
+    assert (sample.suite, sample.n_passages, sample.label) == ("multihop_rag", N_PASSAGES, "multihop_rag (sample)")
+
+
+def test_null_queries_and_they_alone_are_unanswerable_and_have_no_evidence(sample: Benchmark) -> None:
+    for task in sample.tasks:
+        is_null = task.question_types == ("null_query",)
+        assert (task.answerability is Answerability.UNANSWERABLE) == is_null
+        assert (not task.references) == (not task.extra["evidence"]) == is_null
+        assert (task.target == "Insufficient information.") == is_null
+
+
+def test_gold_passages_hold_the_evidence_and_leave_null_queries_out(sample: Benchmark) -> None:
+    contexts = sample.read_contexts(Setting.REFERENCE).passages
+    assert contexts.keys() == {task.task_id for task in sample.tasks if task.question_types != ("null_query",)}
+    for task in sample.tasks:
+        for piece in task.extra["evidence"]:
+            assert any(holds(passage.text, piece["fact"]) for passage in contexts[task.task_id])
+        ids = [passage.passage_id for passage in task.references]
+        assert len(ids) == len(set(ids))
+
+
+def test_a_fact_that_no_chunk_holds_is_a_passage_of_its_own(changed: Change) -> None:
+    def edit(items: list[Any]) -> None:
+        items[0]["evidence_list"][1]["fact"] = "Not one article says this."
+
+    task = load(changed(QUERIES, edit)).tasks[0]
+    assert [passage.passage_id for passage in task.references] == ["article-001-0-1275", "fact-0001-2"]
+    assert task.references[1].text == (
+        "Lantern Grid reports first loss after delays at Pellin\nSource: The Tollgarth Ledger\n"
+        "Published: 2023-11-14T06:30:00+00:00\n\nNot one article says this."
+    )
+
+
+def test_retrieved_passages_are_the_first_six_of_every_query(sample: Benchmark) -> None:
+    contexts = sample.read_contexts(Setting.FULL_RAG)
+    results = read(SAMPLE / "retrieved.json")
+    assert list(contexts.passages) == [task.task_id for task in sample.tasks]
+    for own, row in zip(contexts.passages.values(), results, strict=True):
+        assert [passage.text for passage in own] == [item["text"] for item in row["retrieval_list"][:6]]
+    ids = {json.loads(line)["_id"] for line in corpus_file(SAMPLE, "news").read_text(encoding="utf-8").splitlines()}
+    assert {passage.passage_id for own in contexts.passages.values() for passage in own} <= ids
+
+
+def test_retrieved_texts_that_are_no_chunk_of_ours_keep_one_id_each(changed: Change) -> None:
+    def edit(items: list[Any]) -> None:
+        for item in items[:2]:
+            item["retrieval_list"] = [{"text": "A chunk cut otherwise.", "score": 1.0}, *item["retrieval_list"][:2]]
+
+    rankings = list(load_rankings(changed("retrieved.json", edit)).values())
+    assert rankings[0][0] == rankings[1][0]
+    assert re.fullmatch("retrieved-[0-9a-f]{16}", rankings[0][0].passage_id)
+    assert rankings[0][0].text == "A chunk cut otherwise."
+
+
+def test_results_come_in_any_order_and_a_passage_twice_is_shown_once(changed: Change, sample: Benchmark) -> None:
+    def edit(items: list[Any]) -> None:
+        items.reverse()
+        items[0]["retrieval_list"][1] = items[0]["retrieval_list"][0]
+
+    folder = changed("retrieved.json", edit)
+    rankings = load_rankings(folder)
+    whole = load_rankings(SAMPLE)
+    assert list(rankings) == list(whole)
+    last = sample.tasks[-1].task_id
+    assert rankings[last] == (whole[last][0], whole[last][0], *whole[last][2:])
+    shown = load(folder).read_contexts(Setting.FULL_RAG).passages[last]
+    assert shown == (whole[last][0], *whole[last][2:7])
+    assert all(rankings[key] == whole[key] for key in whole if key != last)
+
+
+def test_without_results_the_message_says_how_to_retrieve(tmp_path: Path) -> None:
+    shutil.copytree(SAMPLE, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "retrieved.json").unlink()
+    with pytest.raises(ConfigurationError, match="ragtasks retrieve --benchmark multihop_rag"):
+        load(tmp_path).read_contexts(Setting.FULL_RAG)
+
+
+def test_another_setting_is_refused(sample: Benchmark) -> None:
+    with pytest.raises(ConfigurationError, match="no setting reference_rag"):
+        sample.read_contexts(Setting.REFERENCE_RAG)
+
+
+# Errors.
+
+
+def test_articles_without_dates_and_the_like_are_one_error_with_every_item(changed: Change) -> None:
+    def edit(items: list[Any]) -> None:
+        del items[0]["published_at"]
+        items[1]["published_at"] = "last Tuesday"
+        items[2]["body"] = "  "
+        items[3] = "an article"
+        items[4]["title"] = None
+        items[5]["author"], items[5]["url"] = None, None
+
+    with pytest.raises(BenchmarkFileError) as caught:
+        load(changed(CORPUS, edit))
+    text = str(caught.value)
+    assert "5 errors" in text
+    for number, expected in (
+        (1, "`published_at` with a text, found None"),
+        (2, "`published_at` as ISO 8601, found 'last Tuesday'"),
+        (3, "`body` with a text"),
+        (4, "an object"),
+        (5, "`title` with a text"),
+    ):
+        assert f"(item {number}): expected {expected}" in text
+    assert "(item 6)" not in text
+    assert "ragtasks fetch multihop_rag" in text
+
+
+def test_queries_that_cannot_be_used_are_one_error_with_every_item(changed: Change) -> None:
+    def edit(items: list[Any]) -> None:
+        items[0]["question_type"] = "bridge_query"
+        items[1]["evidence_list"] = []
+        items[2]["evidence_list"][1]["fact"] = ""
+        items[3]["evidence_list"][0]["published_at"] = "soon"
+        items[4]["answer"] = 7
+        items[-1]["evidence_list"] = items[5]["evidence_list"]
+
+    with pytest.raises(BenchmarkFileError) as caught:
+        load(changed(QUERIES, edit))
+    text = str(caught.value)
+    assert "6 errors" in text
+    for number, expected in (
+        (1, "`question_type` as one of"),
+        (2, "`evidence_list` with some evidence"),
+        (3, "`evidence_list[1].fact` with a text"),
+        (4, "`evidence_list[0].published_at` as ISO 8601"),
+        (5, "`answer` with a text"),
+        (24, "`evidence_list` empty for a null query"),
+    ):
+        assert f"(item {number}): expected {expected}" in text
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[1, 2", b"version https://git-lfs.github.com/spec/v1\n"])
+def test_a_file_that_is_no_array_is_named(tmp_path: Path, content: bytes) -> None:
+    shutil.copytree(SAMPLE, tmp_path, dirs_exist_ok=True)
+    (tmp_path / CORPUS).write_bytes(content)
+    with pytest.raises(BenchmarkFileError, match=r"MultiHop-RAG corpus: .*corpus\.json: 1 error"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize("file", [QUERIES, CORPUS])
+def test_other_counts_than_expected_are_a_problem(changed: Change, file: str) -> None:
+    with pytest.raises(BenchmarkFileError, match=r"expected (12 articles, found 11|queries by type)"):
+        load(changed(file, lambda items: items.pop(0)))
+
+
+def test_missing_files_are_named_with_the_command_that_fetches_them(tmp_path: Path) -> None:
+    with pytest.raises(BenchmarkFileError, match=r"MultiHopRAG\.json(.|\n)*ragtasks fetch multihop_rag"):
+        load(tmp_path)
+
+
+def test_results_that_do_not_fit_the_queries_are_one_error(changed: Change) -> None:
+    def edit(items: list[Any]) -> None:
+        items[0]["query"] = "Who is this?"
+        items[1]["retrieval_list"] = [{"score": 1.0}]
+        items[3] = items[2]
+
+    with pytest.raises(BenchmarkFileError) as caught:
+        load_rankings(changed("retrieved.json", edit))
+    text = str(caught.value)
+    assert "5 errors" in text
+    assert "(item 1): expected `query` of the benchmark, each once, found 'Who is this?'" in text
+    assert "(item 2): expected `retrieval_list` with texts" in text
+    assert "(item 4): expected `query` of the benchmark, each once" in text
+    assert "found no item for query 1: " in text
+    assert "found no item for query 4: " in text
+
+
+# Chunks.
+
+SENTENCES = st.lists(st.text(alphabet="ab. \n!?,\u201d", max_size=30), max_size=12).map("x y. ".join)
+
+
+@given(SENTENCES, st.integers(min_value=1, max_value=12))
+def test_chunks_keep_every_sign_in_order_and_their_size(text: str, size: int) -> None:
+    cut = list(spans(text, size))
+    assert all(start < end for start, end in cut)
+    assert all(before[1] <= after[0] for before, after in itertools.pairwise(cut))
+    assert all(1 <= len(TOKEN.findall(text[start:end])) <= size for start, end in cut)
+    kept = "".join(text[start:end] for start, end in cut)
+    assert re.sub(r"\s", "", kept) == re.sub(r"\s", "", text)
+    assert all(text[start:end] == text[start:end].strip() for start, end in cut)
+
+
+def test_a_chunk_is_as_many_whole_sentences_as_fit() -> None:
+    text = "One two three. Four five! Six?\n\nSeven eight nine ten eleven twelve."
+    assert [text[start:end] for start, end in spans(text, 7)] == [
+        "One two three. Four five!",
+        "Six?",
+        "Seven eight nine ten eleven twelve.",
+    ]
+    assert [text[start:end] for start, end in spans(text, 3)] == [
+        "One two three", ".", "Four five!", "Six?", "Seven eight nine", "ten eleven twelve", ".",
+    ]  # fmt: skip
+
+
+def test_a_chunk_carries_headline_source_and_date() -> None:
+    article = Article(
+        "article-009", "A headline", "The Ledger", "2023-10-02", "science", "It is so. " * 80, "https://a"
+    )
+    rows = list(chunk_rows([article]))
+    assert len(rows) == 2
+    assert rows[0]["_id"] == f"article-009-0-{64 * 10 - 1}"
+    assert rows[0]["text"].startswith("A headline\nSource: The Ledger\nPublished: 2023-10-02\n\nIt is so. It is so.")
+    assert (rows[1]["title"], rows[1]["url"]) == ("A headline", "https://a")
+    assert len(TOKEN.findall(rows[0]["text"].partition("\n\n")[2])) == CHUNK_TOKENS
+
+
+# Retrieval.
+
+
+def test_the_chunks_are_derived_once_and_again_when_the_articles_change(changed: Change) -> None:
+    root = changed(CORPUS, lambda _: None)
+    shutil.rmtree(root / "derived")
+    path = corpus_file(root, "news")
+    first = path.read_bytes()
+    path.write_bytes(first + b"\n")
+    assert corpus_file(root, "news").read_bytes() == first + b"\n"  # found, not made again
+    (shipped,) = (SAMPLE / "derived").iterdir()
+    assert first == shipped.read_bytes()
+    changed(CORPUS, lambda items: items[0].update(title="Another headline"))
+    assert corpus_file(root, "news") != path
+    assert sorted(item.suffix for item in (root / "derived").iterdir()) == [".jsonl"] * len(
+        list((root / "derived").iterdir())
+    )
+
+
+def test_a_folder_that_cannot_be_written_is_named_and_nothing_is_left(changed: Change) -> None:
+    root = changed(CORPUS, lambda _: None)
+    shutil.rmtree(root / "derived")
+    (root / "derived").write_text("in the way")
+    with pytest.raises(FetchError, match="derived"):
+        corpus_file(root, "news")
+
+
+def test_what_is_relevant_is_every_chunk_that_holds_a_fact(sample: Benchmark) -> None:
+    chunks = [json.loads(line) for line in corpus_file(SAMPLE, "news").read_text(encoding="utf-8").splitlines()]
+    facts = load_facts(SAMPLE, "news")
+    expected = {
+        (query_id, chunk["_id"])
+        for query_id, own in facts.items()
+        for chunk in chunks
+        if any(holds(chunk["text"], fact) for fact in own)
+    }
+    qrels = load_qrels(SAMPLE, "news")
+    assert {(qrel.query_id, qrel.passage_id) for qrel in qrels} == expected
+    assert {qrel.relevance for qrel in qrels} == {1}
+    assert len(qrels) == len(expected)
+    assert facts.keys() == {task.task_id for task in sample.tasks if task.references}
+    for task in sample.tasks:
+        judged = {qrel.passage_id for qrel in qrels if qrel.query_id == task.task_id}
+        assert {passage.passage_id for passage in task.references} == judged
+
+
+# The sample.
+
+
+def test_the_sample_has_all_types_and_some_long_articles(sample: Benchmark) -> None:
+    assert Counter(task.question_types[0] for task in sample.tasks) == {
+        "inference_query": 7, "comparison_query": 7, "temporal_query": 6, "null_query": 4,
+    }  # fmt: skip
+    assert {len(task.extra["evidence"]) for task in sample.tasks} == {0, 2, 3}
+    articles = read(SAMPLE / CORPUS)
+    assert len(articles) == 12
+    assert {article["category"] for article in articles} == {
+        "technology", "entertainment", "sports", "science", "business", "health",
+    }  # fmt: skip
+    assert any(article["author"] is None for article in articles)
+    assert len((SAMPLE / "derived").joinpath(corpus_file(SAMPLE, "news").name).read_bytes().splitlines()) == 16
+    assert list(articles[0]) == ["title", "author", "source", "published_at", "category", "url", "body"]
+    assert list(read(SAMPLE / QUERIES)[0]) == ["query", "answer", "question_type", "evidence_list"]
+    assert list(read(SAMPLE / "retrieved.json")[0]) == [
+        "query", "answer", "question_type", "retrieval_list", "gold_list",
+    ]  # fmt: skip

@@ -1,0 +1,302 @@
+"""What a cache keeps and asks again, whose address counts, and who asks where several processes want the same."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from ragtasks.clients import (
+    CachedClient,
+    CachedReply,
+    Journal,
+    OpenAIClient,
+    Outcome,
+    Progress,
+    Prompt,
+    Reply,
+    ReplyCache,
+    check_reply_cache,
+    no_progress,
+)
+from ragtasks.clients._reply_cache import Claim
+from ragtasks.errors import CacheError
+from ragtasks.files import canonical_hash
+from tests.clients._server import Action, ChatServer, chat_server, completion
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+class Repeating:
+    """A client that gives every prompt back, one after the other, and counts them."""
+
+    name = "m"
+    origin = ""
+
+    def __init__(self, replies: dict[str, str] | None = None) -> None:
+        self.asked: list[str] = []
+        self.replies = replies or {}
+
+    def describe(self) -> dict[str, Any]:
+        return {"model": "m"}
+
+    def answer(
+        self, prompts: Sequence[Prompt], progress: Progress = no_progress, journal: Journal | None = None
+    ) -> list[Reply]:
+        return [self._one(index, prompt, journal) for index, prompt in enumerate(prompts)]
+
+    def _one(self, index: int, prompt: Prompt, journal: Journal | None) -> Reply:
+        known = journal.recall(index) if journal else None
+        if known is not None:
+            return known
+        text = prompt.messages[0].content
+        self.asked.append(text)
+        reply = Reply(Outcome.ANSWERED, self.replies.get(text, text))
+        if journal:
+            journal.record(index, reply)
+        return reply
+
+
+def prompts(*texts: str) -> list[Prompt]:
+    return [Prompt.of(text) for text in texts]
+
+
+def readable(text: str) -> bool:
+    return text.startswith("verdict")
+
+
+def test_a_reply_that_cannot_be_read_is_asked_again_until_one_can(tmp_path: Path) -> None:
+    client = Repeating({"q": "what?"})
+    with ReplyCache(tmp_path / "c") as cache:
+        asked = [Prompt.of("q", kind="idk", is_readable=readable)]
+        for n_asked in (1, 2):
+            (reply,) = CachedClient(client, cache).answer(asked)
+            assert (reply.text, len(client.asked), len(cache)) == ("what?", n_asked, 0)
+        client.replies = {"q": "verdict: yes"}
+        for _ in range(2):
+            (reply,) = CachedClient(client, cache).answer(asked)
+            assert (reply.text, len(client.asked), len(cache)) == ("verdict: yes", 3, 1)
+
+
+def test_earlier_attempts_are_kept_with_the_one_that_could_be_read(tmp_path: Path) -> None:
+    client = Repeating({"first": "what?", "second": "verdict"})
+    with ReplyCache(tmp_path / "c") as cache:
+        cached = CachedClient(client, cache)
+        first = Prompt.of("first", is_readable=readable)
+        (reply,) = cached.answer([first])
+        second = Prompt(Prompt.of("second").messages, is_readable=readable, earlier=((first, reply),))
+        cached.answer([second])
+        assert [found.text for found in cached.answer([first, second])] == ["what?", "verdict"]
+    assert client.asked == ["first", "second"]
+
+
+def _version_1(path: Path, *rows: tuple[dict[str, Any], dict[str, Any]]) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE replies (key TEXT PRIMARY KEY, request TEXT NOT NULL, reply TEXT NOT NULL)")
+    for request, reply in rows:
+        cells = (canonical_hash(request), orjson.dumps(request).decode(), orjson.dumps(reply).decode())
+        connection.execute("INSERT INTO replies VALUES (?, ?, ?)", cells)
+    connection.execute(f"PRAGMA application_id={0x72677473}")
+    connection.execute("PRAGMA user_version=1")
+    connection.commit()
+    connection.close()
+
+
+def _stored(outcome: str, text: str | None) -> dict[str, Any]:
+    nothing = {"reason": "", "thinking": "", "finish_reason": "", "raw": ""}
+    return {"outcome": outcome, "text": text, "prompt_tokens": None, "completion_tokens": None, **nothing}
+
+
+def test_failures_that_an_older_version_kept_count_as_missing(tmp_path: Path) -> None:
+    kept = {"a": ("answered", "verdict a"), "b": ("empty", None), "c": ("truncated", None)}
+    kept |= {"d": ("refused", None), "e": ("answered", "nothing that can be read"), "f": ("filtered", None)}
+    rows = [
+        ({"client": {"model": "m"}, "messages": Prompt.of(text).payload()}, _stored(*found))
+        for text, found in kept.items()
+    ]
+    _version_1(tmp_path / "c", *rows)
+    client = Repeating({text: f"verdict {text}" for text in kept})
+    with ReplyCache(tmp_path / "c") as cache:
+        asked = [Prompt.of(text, is_readable=readable) for text in kept]
+        replies = CachedClient(client, cache).answer(asked)
+        assert sorted(client.asked) == ["b", "c", "e"]
+        assert [reply.text for reply in replies] == ["verdict a", "verdict b", "verdict c", None, "verdict e", None]
+        CachedClient(client, cache).answer(asked)
+    assert len(client.asked) == 3
+
+
+def _endpoint(server: ChatServer, **options: Any) -> OpenAIClient:
+    return OpenAIClient({"model": "m", "base_url": server.base_url, **options})
+
+
+def test_another_address_is_asked_unless_replies_are_shared(tmp_path: Path) -> None:
+    script = lambda text, _: completion(text)  # noqa: E731
+    with chat_server(script) as one, chat_server(script) as other, ReplyCache(tmp_path / "c") as cache:
+        for server in (one, other, one, other):
+            CachedClient(_endpoint(server), cache).answer(prompts("a", "b"))
+        assert (len(one.asked), len(other.asked)) == (2, 2)
+        for server in (one, other):
+            CachedClient(_endpoint(server, shared_replies=True), cache).answer(prompts("a", "b"))
+        assert (len(one.asked), len(other.asked)) == (4, 2)
+        assert len(cache) == 6
+
+
+def test_replies_of_an_older_version_are_named_and_used_where_they_are_shared(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with chat_server(lambda text, _: completion(text)) as server:
+        client = _endpoint(server)
+        request = {"client": client.describe(), "messages": Prompt.of("a").payload()}
+        _version_1(tmp_path / "c", (request, _stored("answered", "of old")))
+        with ReplyCache(tmp_path / "c") as cache:
+            (reply,) = CachedClient(_endpoint(server, shared_replies=True), cache).answer(prompts("a"))
+            assert (reply.text, server.asked) == ("of old", [])
+            assert not caplog.messages
+            (reply,) = CachedClient(client, cache).answer(prompts("a"))
+            assert (reply.text, server.asked) == ("a", ["a"])
+            assert "1 of 1 prompts" in caplog.text
+            assert '"shared_replies": true' in caplog.text
+
+
+def _naming(model: str) -> Action:
+    body = orjson.loads(completion().body)
+    return Action(orjson.dumps({**body, "model": model}))
+
+
+def test_a_change_of_the_served_model_is_said_once_and_kept_with_each_reply(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    models = {"a": "m-1", "b": "m-1", "c": "m-2", "d": "m-1", "e": "m-3"}
+    with chat_server(lambda text, _: _naming(models[text])) as server, ReplyCache(tmp_path / "c") as cache:
+        client = CachedClient(_endpoint(server, slots=1), cache)
+        assert [client.answer(prompts(text))[0].served_model for text in models] == list(models.values())
+        assert client.answer(prompts("c"))[0].served_model == "m-2"
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+    assert "'m-1' before" in caplog.text
+    assert "'m-2' now" in caplog.text
+
+
+def test_a_call_waits_for_what_another_asks_and_asks_what_it_leaves(tmp_path: Path) -> None:
+    said: list[tuple[str, int, int | None]] = []
+    with ReplyCache(tmp_path / "c") as cache, ReplyCache(tmp_path / "c") as others:
+        keys = {}
+        for text in "ab":
+            request = {"client": {"model": "m"}, "messages": Prompt.of(text).payload()}
+            keys[text] = canonical_hash(request)
+            others.show_life("other")
+            assert others.take(keys[text], "other", lambda _: True) is Claim.OURS
+
+        def go_on() -> None:
+            others.put([CachedReply(keys["a"], {}, Reply(Outcome.ANSWERED, "theirs"))], "other")
+            others.release(keys["b"], "other")
+
+        timer = threading.Timer(0.1, go_on)
+        timer.start()
+        client = Repeating()
+        replies = CachedClient(client, cache).answer(prompts("a", "b", "c"), lambda *call: said.append(call))
+        timer.join()
+    assert [reply.text for reply in replies] == ["theirs", "b", "c"]
+    assert client.asked == ["c", "b"]
+    assert ("m\tasked by another process", 2, 3) in said
+
+
+def test_claims_of_the_dead_and_of_a_clock_set_back_run_out(tmp_path: Path) -> None:
+    with ReplyCache(tmp_path / "c", life_seconds=5) as cache:
+        for owner, seen in (("dead", time.time() - 6), ("future", time.time() + 6)):
+            cache.execute("INSERT INTO owners VALUES (?, ?)", (owner, seen))
+            cache.execute("INSERT OR REPLACE INTO claims VALUES ('k', ?)", (owner,))
+            assert cache.take("k", "mine", lambda _: True) is Claim.OURS
+        cache.show_life("mine")
+        assert cache.take("k", "other", lambda _: True) is Claim.THEIRS
+        cache.leave("mine")
+        assert cache.take("k", "other", lambda _: True) is Claim.OURS
+        assert cache.execute("SELECT owner FROM owners") == []
+
+
+def test_claims_end_with_a_call_that_fails(tmp_path: Path) -> None:
+    class Failing(Repeating):
+        def answer(self, prompts: Sequence[Prompt], progress: Progress = no_progress, journal: Any = None) -> Any:
+            journal.recall(0)
+            raise RuntimeError("over")
+
+    with ReplyCache(tmp_path / "c") as cache:
+        with pytest.raises(RuntimeError, match="over"):
+            CachedClient(Failing(), cache).answer(prompts("a"))
+        assert cache.execute("SELECT * FROM claims") == cache.execute("SELECT * FROM owners") == []
+
+
+def test_a_waiting_call_ends_when_its_journal_says_so(tmp_path: Path) -> None:
+    class Ending:
+        def recall(self, index: int) -> None:
+            raise InterruptedError
+
+        def record(self, index: int, reply: Reply) -> None:
+            raise AssertionError
+
+    with ReplyCache(tmp_path / "c") as cache:
+        cache.show_life("other")
+        key = canonical_hash({"client": {"model": "m"}, "messages": Prompt.of("a").payload()})
+        cache.take(key, "other", lambda _: True)
+        with pytest.raises(InterruptedError):
+            CachedClient(Repeating(), cache).answer(prompts("a"), journal=Ending())
+
+
+def test_an_unwritable_place_is_found_by_the_check(tmp_path: Path) -> None:
+    check_reply_cache(tmp_path / "new" / "c")
+    (tmp_path / "file").touch()
+    with pytest.raises(CacheError, match="reply cache"):
+        check_reply_cache(tmp_path / "file" / "c")
+    with ReplyCache(tmp_path / "c") as cache:
+        cache.put(CachedReply(str(number), {}, Reply(Outcome.ANSWERED, "y" * 900)) for number in range(200))
+    content = bytearray((tmp_path / "c").read_bytes())
+    content[len(content) // 2 : len(content) // 2 + 8192] = b"\x5a" * 8192
+    (tmp_path / "c").write_bytes(bytes(content))
+    with pytest.raises(CacheError, match="reply cache"):
+        check_reply_cache(tmp_path / "c")
+
+
+def _start(server: ChatServer, file: Path, n_prompts: int, slots: int) -> subprocess.Popen[bytes]:
+    arguments = [server.base_url, str(file), str(n_prompts), "1", str(slots)]
+    return subprocess.Popen([sys.executable, "-m", "tests.clients._asking", *arguments], cwd=CHECKOUT)
+
+
+PROCESSES = pytest.mark.parametrize(
+    "n_processes", [pytest.param(2, marks=pytest.mark.engine), pytest.param(4, marks=pytest.mark.long)]
+)
+
+
+@contextmanager
+def _slow_server() -> Iterator[ChatServer]:
+    with chat_server(lambda text, _: Action(completion(text).body, delay_seconds=0.3)) as server:
+        yield server
+
+
+@PROCESSES
+def test_processes_ask_every_prompt_once(tmp_path: Path, n_processes: int) -> None:
+    with _slow_server() as server:
+        processes = [_start(server, tmp_path / "c", 160, 32) for _ in range(n_processes)]
+        assert [process.wait() for process in processes] == [0] * n_processes
+    assert len(server.asked) == len(set(server.asked)) == 160
+
+
+@PROCESSES
+def test_what_a_killed_process_asked_is_taken_over(tmp_path: Path, n_processes: int) -> None:
+    slots = 16
+    with _slow_server() as server:
+        processes = [_start(server, tmp_path / "c", 160, slots) for _ in range(n_processes)]
+        while len(server.asked) < n_processes * slots and any(process.poll() is None for process in processes):
+            time.sleep(0.005)
+        processes[0].kill()
+        assert [process.wait() for process in processes] == [-9] + [0] * (n_processes - 1)
+    assert len(set(server.asked)) == 160
+    assert len(server.asked) <= 160 + slots  # what was under way when it died

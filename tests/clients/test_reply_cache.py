@@ -1,0 +1,306 @@
+from __future__ import annotations
+
+import multiprocessing
+import random
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtasks.clients import CachedClient, CachedReply, Decoding, OpenAIClient, Outcome, Prompt, Reply, ReplyCache
+from ragtasks.clients._protocol import FINAL
+from ragtasks.errors import CacheError, JudgeError
+from tests.clients._opening import open_and_put
+from tests.clients._server import Action, ChatServer, chat_server, completion, refusal
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+SLOTS = 4  # of tests.clients._asking
+
+
+def cached(server: ChatServer, cache: ReplyCache, decoding: Decoding | None = None, model: str = "m") -> CachedClient:
+    endpoint = {"model": model, "base_url": server.base_url, "attempts": 1}
+    return CachedClient(OpenAIClient(endpoint, "key-0123456789", decoding), cache)
+
+
+def prompts(*texts: str) -> list[Prompt]:
+    return [Prompt.of(text) for text in texts]
+
+
+def texts(replies: list[Reply]) -> list[str | None]:
+    return [reply.text for reply in replies]
+
+
+def test_second_call_asks_nothing_and_gives_the_same(tmp_path: Path) -> None:
+    with chat_server(lambda text, _: completion(f"echo {text}")) as server:
+        with ReplyCache(tmp_path / "replies.sqlite") as cache:
+            first = cached(server, cache).answer(prompts("a", "b"))
+        with ReplyCache(tmp_path / "replies.sqlite") as cache:
+            second = cached(server, cache).answer(prompts("b", "a"))
+    assert texts(first) == ["echo a", "echo b"]
+    assert second == first[::-1]
+    assert len(server.asked) == 2
+
+
+def test_identical_prompts_are_asked_once(tmp_path: Path) -> None:
+    told: list[tuple[str, int, int | None]] = []
+    with chat_server(lambda text, _: completion(text)) as server, ReplyCache(tmp_path / "c") as cache:
+        replies = cached(server, cache).answer(prompts("a", "b", "a", "a"), lambda *call: told.append(call))
+    assert texts(replies) == ["a", "b", "a", "a"]
+    assert sorted(server.asked) == ["a", "b"]
+    assert told[-1][1:] == (2, 2)
+
+
+def test_everything_that_decides_a_reply_is_in_the_key(tmp_path: Path) -> None:
+    with chat_server(lambda *_: completion()) as server, ReplyCache(tmp_path / "c") as cache:
+        cached(server, cache).answer([Prompt.of("a")])
+        cached(server, cache).answer([Prompt.of("a", system="s")])
+        cached(server, cache).answer([replace(Prompt.of("a"), key_parts=("attempt 2",))])
+        cached(server, cache, model="n").answer([Prompt.of("a")])
+        for decoding in (Decoding(temperature=1.0), Decoding(seed=None), Decoding(max_tokens=5)):
+            cached(server, cache, decoding).answer([Prompt.of("a")])
+        assert len(cache) == len(server.asked) == 7
+
+
+@pytest.mark.parametrize(
+    ("action", "is_kept"),
+    [
+        (completion(), True),
+        (completion("cut", finish_reason="length"), False),
+        (completion(None, refusal="no"), True),
+        (completion(""), False),
+        (completion(None), False),
+        (refusal(400, "policy", "content_filter"), True),
+        (refusal(500), False),
+        (refusal(400), False),
+        (Action(b"{}"), False),
+    ],
+)
+def test_answers_and_refusals_are_kept_and_failures_are_asked_again(
+    tmp_path: Path, action: Action, is_kept: bool
+) -> None:
+    with chat_server(lambda *_: action) as server, ReplyCache(tmp_path / "c") as cache:
+        first, second = (cached(server, cache).answer(prompts("a"))[0] for _ in range(2))
+    assert first == second
+    assert (first.outcome in FINAL) is is_kept
+    assert len(server.asked) == (1 if is_kept else 2)
+
+
+def test_fatal_error_keeps_what_came_before(tmp_path: Path) -> None:
+    script = lambda _text, _before: completion() if len(server.asked) <= 3 else refusal(401)  # noqa: E731
+    with chat_server(script) as server, ReplyCache(tmp_path / "c") as cache:
+        client = CachedClient(OpenAIClient({"model": "m", "base_url": server.base_url, "slots": 1}), cache)
+        with pytest.raises(JudgeError):
+            client.answer(prompts(*"abcdef"))
+        assert len(cache) == 3
+        server.script = lambda *_: completion()
+        assert texts(client.answer(prompts(*"abcdef"))) == ["fine"] * 6
+    assert len(server.asked) == 3 + 1 + 3
+
+
+def test_callers_journal_hears_every_reply(tmp_path: Path) -> None:
+    collected: dict[int, Reply] = {}
+
+    class Journal:
+        def recall(self, index: int) -> None:
+            return None
+
+        def record(self, index: int, reply: Reply) -> None:
+            collected[index] = reply
+
+    with chat_server(lambda text, _: completion(text)) as server, ReplyCache(tmp_path / "c") as cache:
+        cached(server, cache).answer(prompts("a"))
+        cached(server, cache).answer(prompts("b", "a", "b"), journal=Journal())
+    assert {index: reply.text for index, reply in collected.items()} == {0: "b", 1: "a", 2: "b"}
+
+
+def test_a_reply_says_whether_it_cost_something(tmp_path: Path) -> None:
+    """Also where another process answers while this one waits, whose journal hears of that reply too."""
+    collected: dict[int, bool] = {}
+
+    class Journal:
+        def recall(self, index: int) -> None:
+            return None
+
+        def record(self, index: int, reply: Reply) -> None:
+            collected[index] = reply.from_cache
+
+    class Waiting:
+        """A client that finds what came into the cache while it waited."""
+
+        name = "m"
+
+        def describe(self) -> dict[str, Any]:
+            return OpenAIClient("openai/m").describe()
+
+        def answer(self, asked: list[Prompt], progress: Any, journal: Any) -> list[Reply]:
+            with ReplyCache(tmp_path / "c") as others:
+                CachedClient(Answering(), others).answer(asked)
+            return [journal.recall(index) for index in range(len(asked))]
+
+    class Answering(Waiting):
+        def answer(self, asked: list[Prompt], progress: Any, journal: Any) -> list[Reply]:
+            replies = [Reply(Outcome.ANSWERED, prompt.messages[0].content) for prompt in asked]
+            for index, reply in enumerate(replies):
+                journal.record(index, reply)
+            return replies
+
+    with ReplyCache(tmp_path / "c") as cache:
+        CachedClient(Answering(), cache).answer(prompts("b", "a", "b"), journal=Journal())
+        assert collected == {0: False, 1: False, 2: True}
+        replies = CachedClient(Answering(), cache).answer(prompts("a", "b"), journal=Journal())
+        assert collected == {0: True, 1: True, 2: True}
+        assert all(reply.from_cache for reply in replies)
+        collected.clear()
+        CachedClient(Waiting(), cache).answer(prompts("c", "d"), journal=Journal())
+        assert collected == {0: True, 1: True}
+
+
+@given(
+    st.builds(
+        Reply,
+        st.sampled_from(Outcome),
+        st.none() | st.text(st.characters(codec="utf-8")),
+        st.text(st.characters(codec="utf-8")),
+        prompt_tokens=st.none() | st.integers(0, 9),
+        raw=st.text(st.characters(codec="utf-8")),
+    )
+)
+def test_stored_reply_comes_back_equal(reply: Reply) -> None:
+    with ReplyCache(Path(":memory:")) as cache:
+        cache.put([CachedReply("k", {}, reply, "rewrite")])
+        cache.put([CachedReply("k", {}, Reply(Outcome.EMPTY))])  # the first one stays
+        assert cache.get("k") == CachedReply("k", {}, reply, "rewrite")
+        assert cache.get("other") is None
+
+
+def _foreign(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE mine (x)")
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(lambda path: path.write_bytes(b"this is no database, " * 100), id="text"),
+        pytest.param(_foreign, id="foreign"),
+        pytest.param(lambda path: path.mkdir(), id="folder"),
+    ],
+)
+def test_file_that_is_no_cache_is_refused_and_left_alone(tmp_path: Path, make: Any) -> None:
+    path = tmp_path / "c"
+    make(path)
+    before = path.read_bytes() if path.is_file() else None
+    with pytest.raises(CacheError, match="next step"):
+        ReplyCache(path)
+    assert (path.read_bytes() if path.is_file() else None) == before
+
+
+def _read_all(path: Path, n_replies: int) -> None:
+    with ReplyCache(path) as cache:
+        for number in range(n_replies):
+            cache.get(str(number))
+
+
+def test_corrupt_file_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "c"
+    with ReplyCache(path) as cache:
+        for number in range(200):
+            cache.put([CachedReply(str(number), {"text": "x" * 200}, Reply(Outcome.ANSWERED, "y" * 200))])
+    content = bytearray(path.read_bytes())
+    content[4096:] = b"\x5a" * (len(content) - 4096)
+    path.write_bytes(bytes(content))
+    with pytest.raises(CacheError, match="reply cache"):
+        _read_all(path, 200)
+
+
+def test_full_disk_is_said_and_what_is_stored_stays(tmp_path: Path) -> None:
+    path = tmp_path / "c"
+    with ReplyCache(path) as cache:
+        cache.put([CachedReply("first", {}, Reply(Outcome.ANSWERED, "kept"))])
+        (n_pages,) = cache.execute("PRAGMA page_count")[0]
+        cache.execute(f"PRAGMA max_page_count={n_pages + 1}")
+        with pytest.raises(CacheError, match="full"):
+            cache.put([CachedReply("second", {}, Reply(Outcome.ANSWERED, "x" * 100_000))])
+        kept = cache.get("first")
+    assert kept is not None
+    assert kept.reply.text == "kept"
+
+
+def test_half_a_character_in_a_prompt_disturbs_nobody(tmp_path: Path) -> None:
+    with chat_server(lambda text, _: completion(text)) as server, ReplyCache(tmp_path / "c") as cache:
+        assert texts(cached(server, cache).answer(prompts("a \ud83d b", "c"))) == ["a ? b", "c"]
+
+
+@pytest.mark.slow
+def test_many_processes_may_open_the_same_new_file_at_once(tmp_path: Path) -> None:
+    n_processes, n_files = 4, 40
+    context = multiprocessing.get_context("spawn")
+    together = context.Barrier(n_processes)
+    processes = [
+        context.Process(target=open_and_put, args=(tmp_path, n_files, str(number), together))
+        for number in range(n_processes)
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0] * n_processes
+    for number in range(n_files):
+        with ReplyCache(tmp_path / str(number)) as cache:
+            assert len(cache) == n_processes
+
+
+def test_no_key_is_stored(tmp_path: Path) -> None:
+    key = "key-0123456789"
+    with chat_server(lambda *_: completion(f"you sent {key}")) as server, ReplyCache(tmp_path / "c") as cache:
+        (reply,) = cached(server, cache).answer(prompts("a"))
+        assert reply.text == "you sent ***"
+        files = list(tmp_path.iterdir())  # while open: the write-ahead log too
+        assert len(files) == 3
+        assert not any(key.encode() in file.read_bytes() for file in files)
+
+
+def _start(server: ChatServer, path: Path, n_prompts: int) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "tests.clients._asking", server.base_url, str(path), str(n_prompts)]
+    return subprocess.Popen(command, cwd=CHECKOUT)
+
+
+@pytest.mark.slow
+def test_killed_process_pays_twice_only_for_what_was_in_flight(tmp_path: Path) -> None:
+    path = tmp_path / "c"
+    n_prompts, n_kills = 60, 2
+    with chat_server(lambda text, _: Action(completion(text).body, delay_seconds=0.03)) as server:
+        for kill in range(n_kills):
+            process = _start(server, path, n_prompts)
+            until = len(server.asked) + random.Random(kill).randint(3, 15)
+            while len(server.asked) < until and process.poll() is None:
+                time.sleep(0.005)
+            process.kill()
+            process.wait()
+        assert _start(server, path, n_prompts).wait() == 0
+    with ReplyCache(path) as cache:
+        assert len(cache) == n_prompts
+    times = Counter(server.asked)
+    assert len(times) == n_prompts
+    assert len(server.asked) <= n_prompts + n_kills * SLOTS
+
+
+@pytest.mark.slow
+def test_two_processes_ask_every_prompt_once(tmp_path: Path) -> None:
+    path = tmp_path / "c"
+    n_prompts = 60
+    with chat_server(lambda text, _: Action(completion(text).body, delay_seconds=0.05)) as server:
+        processes = [_start(server, path, n_prompts) for _ in range(2)]
+        assert [process.wait() for process in processes] == [0, 0]
+    with ReplyCache(path) as cache:
+        assert len(cache) == n_prompts
+    assert len(server.asked) == n_prompts

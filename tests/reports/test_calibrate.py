@@ -1,0 +1,81 @@
+"""`ragtasks calibrate` on the real human-evaluation file, without judges and with stand-in ones."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ragtasks.cli import main
+from ragtasks.clients import no_secrets
+from ragtasks.errors import ConfigurationError
+from ragtasks.reports.calibration import calibrate_judges
+from tests.clients._server import chat_server, refusal
+
+SERVER = Path(__file__).resolve().parents[2] / "scripts" / "judge_demo_server.py"
+
+
+def test_published_scores_stand_beside_the_papers(mtrag_root: Path, tmp_path: Path) -> None:
+    picture = tmp_path / "calibration.png"
+    text, verdicts = calibrate_judges(
+        mtrag_root, [], secrets=no_secrets, cache_file=tmp_path / "replies.sqlite", picture=picture
+    )
+    assert verdicts is None
+    assert "| reference | rb_alg | published | 0.87 | 0.87 |" in text
+    assert "| rules | 471 of 471 | 0.994 |" in text
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.slow
+def test_judges_are_calibrated_beside_the_published_scores(mtrag_root: Path, tmp_path: Path) -> None:
+    server = subprocess.Popen([sys.executable, str(SERVER)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert server.stdout is not None
+        judge = json.dumps({"model": "steady", "base_url": server.stdout.readline().strip() + "/v1"})
+        text, verdicts = calibrate_judges(
+            mtrag_root, [judge], secrets=no_secrets, cache_file=tmp_path / "replies.sqlite", metrics=["rl_mtb"]
+        )
+    finally:
+        server.kill()
+        server.communicate()
+    assert verdicts is not None
+    verdicts.require_coverage(1.0)
+    assert "| reference | rb_llm | steady |" in text
+    assert "| reference | rl_mtb | steady |" in text
+    assert "| judges | 471 of 471 |" in text
+
+
+def test_a_metric_that_no_judge_is_asked_for_is_refused(tmp_path: Path) -> None:
+    for metric, hint in {"length": "rl_mtb or rl_r", "rl_mt": "rl_mtb"}.items():
+        with pytest.raises(ConfigurationError, match=hint):
+            calibrate_judges(tmp_path, [], secrets=no_secrets, cache_file=tmp_path / "r", metrics=[metric])
+
+
+@pytest.mark.slow
+def test_a_judge_without_verdicts_fails_the_command_after_the_tables(
+    mtrag_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path))
+    with chat_server(lambda *_: refusal(400, "not today")) as server:
+        judge = json.dumps({"model": "mute", "base_url": server.base_url})
+        with pytest.raises(SystemExit) as stop:
+            main(["calibrate", "--data", str(mtrag_root), "--judge", judge])
+    said = capsys.readouterr()
+    assert stop.value.code == 1
+    assert "| rules | 471 of 471 | 0.994 |" in said.out
+    assert "expected: verdicts on at least 95% of the responses" in said.err
+    assert "mute, rb_llm: 0 of " in said.err
+
+
+def test_broken_judge_is_refused_without_showing_it(mtrag_root: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError) as error:
+        calibrate_judges(
+            mtrag_root,
+            ['{"model": "m", "base_url": "http://u:hunter2@h"'],
+            secrets=no_secrets,
+            cache_file=tmp_path / "r",
+        )
+    assert "hunter2" not in str(error.value)

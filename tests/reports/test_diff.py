@@ -1,0 +1,144 @@
+"""Two results files side by side: what makes scores incomparable, and by how much they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragtasks.errors import ConfigurationError
+from ragtasks.reports.history import Difference, diff_entries, read_file
+from ragtasks.results import CAUSES, DECISIVE, causes_of
+from tests.reports._saved import TASKS, facts_of, save
+from tests.reports.test_history import command
+
+
+def scoring(**fields: object) -> Callable[[dict[str, Any]], None]:
+    return lambda results: facts_of(results)["scoring"].update(fields)
+
+
+def facts(**fields: object) -> Callable[[dict[str, Any]], None]:
+    return lambda results: facts_of(results).update(fields)
+
+
+def top(**fields: object) -> Callable[[dict[str, Any]], None]:
+    return lambda results: results.update(fields)
+
+
+def pair_of(first: Path, second: Path) -> Difference:
+    (pair,) = diff_entries(read_file(first), read_file(second)).pairs
+    return pair
+
+
+@pytest.mark.parametrize(
+    ("change", "field", "cause"),
+    [
+        (facts(benchmark="mtrag (sample)"), "benchmark", "data"),
+        (facts(revision="0000000"), "data revision", "data"),
+        (scoring(encoder="none"), "encoder", "encoder"),
+        (scoring(rescaled=True), "rescaled", "encoder"),
+        (scoring(retriever={"line": "bm25 k1=2"}), "retriever", "retriever"),
+        (scoring(idk_detector="judge j"), "idk detector", "judges"),
+        (scoring(judges="j"), "judges", "judges"),
+        (scoring(judge_prompts="official"), "judge prompts", "prompts"),
+        (scoring(rubrics={"rl_f": "faithfulness (01)"}), "rubrics", "prompts"),
+        (
+            facts(prompts={"system": "generation/system (ab)", "plain": "generation/plain (bb)"}),
+            "system prompt",
+            "prompts",
+        ),
+        (facts(prompts={"system": "generation/system (aa)", "plain": "mine (bb)"}), "plain prompt", "prompts"),
+        (top(system_instruction_sha="e3"), "system instruction", "prompts"),
+        (facts(configuration={"run": "official", "max_words": 50}), "max_words", "prompts"),
+        (facts(fingerprint="44"), "requests", None),
+        (facts(configuration={"run": "bm25", "data": "/home/someone/private"}), "run", None),
+        (top(lm_eval_version="0.5"), "harness version", None),
+        (top(git_hash="def"), "git commit", None),
+    ],
+)
+def test_a_field_that_differs_is_named_and_decides_by_its_cause(
+    tmp_path: Path, change: Callable[[dict[str, Any]], None], field: str, cause: str | None
+) -> None:
+    first, second = save(tmp_path / "a"), save(tmp_path / "b", change=change)
+    pair = pair_of(first, second)
+    # Another run shows in the model's name and in the configuration too.
+    assert {item.name for item in pair.fields} - {"model", "configuration"} == {field}
+    assert pair.causes == ([cause] if cause else [])
+    status, text = command("compare", first, second)
+    assert status == (1 if cause else 0)
+    assert f"\nnot comparable: other {cause}\n" in text if cause else "\ncomparable\n" in text
+    assert field in text
+
+
+def test_what_leaves_scores_comparable_is_said_beside_them(tmp_path: Path) -> None:
+    def change(results: dict[str, Any]) -> None:
+        results["chat_template"] = ""
+        results["configs"]["mtrag_reference"]["generation_kwargs"] = {"temperature": 0.5}
+
+    status, text = command("compare", save(tmp_path / "a"), save(tmp_path / "b", change=change))
+    assert status == 0
+    assert "\ncomparable, but asked with other chat template applied, generation options\n" in text
+
+
+def test_a_prompt_is_the_same_wherever_its_file_lies(tmp_path: Path) -> None:
+    paths = [
+        save(tmp_path / home, change=facts(prompts={"system": f"/home/{home}/mine.jinja (cc)", "plain": "p (bb)"}))
+        for home in ("one", "two")
+    ]
+    assert pair_of(*paths).fields == ()
+
+
+def test_other_tasks_are_other_data(tmp_path: Path) -> None:
+    shorter = pair_of(save(tmp_path / "a"), save(tmp_path / "b", tasks=TASKS[:3]))
+    others = pair_of(save(tmp_path / "c"), save(tmp_path / "d", tasks=(*TASKS[:3], ("c", 1))))
+    for pair in (shorter, others):
+        assert [field.name for field in pair.fields] == ["tasks"]
+        assert pair.causes == ["data"]
+
+
+def test_causes_cover_every_decisive_field() -> None:
+    assert causes_of(DECISIVE) == [*CAUSES] == ["data", "encoder", "retriever", "judges", "prompts"]
+    assert causes_of(["run", "requests"]) == []
+
+
+def test_models_compare_and_differences_are_second_minus_first(tmp_path: Path) -> None:
+    first = save(tmp_path / "a", "org/A", values=lambda _: {"rb_alg": 0.5, "idk_yes": None, "rouge_l": 0.25})
+    second = save(tmp_path / "b", "org/B", values=lambda _: {"rb_alg": 0.25, "idk_yes": 1.0, "empty": 0.0})
+    pair = pair_of(first, second)
+    assert {item.metric: item.difference for item in pair.means} == {
+        "rb_alg": -0.25,
+        "idk_yes": None,
+        "rouge_l": None,
+        "empty": None,
+    }
+    status, text = command("compare", first, second)
+    assert status == 0
+    assert "# org/A: mtrag, reference  ->  org/B: mtrag, reference" in text
+    rows = [[cell.strip() for cell in line.split("|")] for line in text.splitlines() if line.startswith("| rb_alg")]
+    assert rows == [["", "rb_alg", "0.500", "0.250", "-0.250", ""]]
+    assert "ragtasks compare" in text
+
+
+def test_the_same_file_differs_in_nothing(tmp_path: Path) -> None:
+    path = save(tmp_path)
+    status, text = command("compare", path, path)
+    assert status == 0
+    assert "provenance: no difference" in text
+
+
+def test_settings_meet_their_own_and_the_others_are_named(tmp_path: Path) -> None:
+    def both(folder: Path, *settings: str) -> list[Any]:
+        return [entry for name in settings for entry in read_file(save(folder / name, setting=name))]
+
+    first, second = both(tmp_path / "a", "reference", "full_rag"), both(tmp_path / "b", "reference_rag", "full_rag")
+    found = diff_entries(first, second)
+    assert [(pair.first.setting, pair.second.setting) for pair in found.pairs] == [("full_rag", "full_rag")]
+    assert [entry.setting for entry in found.only_first] == ["reference"]
+    assert [entry.setting for entry in found.only_second] == ["reference_rag"]
+    assert found.comparable
+    # One each can only mean these two, and another setting is another question.
+    assert not diff_entries(first[:1], second[:1]).comparable
+    with pytest.raises(ConfigurationError, match="mtrag reference against mtrag reference_rag, mtrag full_rag"):
+        diff_entries(first[:1], second)

@@ -1,0 +1,93 @@
+"""Exports: records of Every Eval Ever, a model card that the hub's own library reads back, rows."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from huggingface_hub import ModelCardData
+from huggingface_hub.repocard_data import model_index_to_eval_results
+
+from ragtasks.errors import ConfigurationError
+from ragtasks.reports.exports import model_card, written
+from ragtasks.reports.history import read_history
+from tests.reports._saved import save
+from tests.reports.test_history import command
+
+TASKS = tuple((f"c{number}", turn) for number in range(12) for turn in (1, 2))
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    def values(task_id: str) -> dict[str, float | None]:
+        return {"rb_alg": int(task_id[1:].partition("<")[0]) / 12, "idk_yes": 0.0, "ans_acc": None}
+
+    save(tmp_path / "results", "org/m", tasks=TASKS, values=values)
+    save(tmp_path / "results", "org/m", day=2, setting="full_rag", values=lambda _: {"rb_alg": 0.25})
+    return tmp_path / "results"
+
+
+def test_records_of_every_eval_ever_hold_scores_intervals_and_what_they_rest_on(results: Path, tmp_path: Path) -> None:
+    status, text = command("export", "every-eval-ever", results, "--output", tmp_path / "eee", "--organization", "us")
+    assert status == 0
+    paths = [Path(line.removeprefix("wrote ")) for line in text.splitlines()]
+    assert [path.parent for path in paths] == [tmp_path / "eee" / "mtrag" / "org" / "m"] * 2
+    record: dict[str, Any] = json.loads(paths[0].read_text())
+    assert record["schema_version"] == "0.3.0"
+    assert record["evaluation_id"] == "mtrag/org/m/1767225600"
+    assert record["source_metadata"]["source_type"] == "evaluation_run"
+    assert record["source_metadata"]["source_organization_name"] == "us"
+    details = {"deployment_type": "unknown", "model_availability": "unknown"}
+    model = {"name": "org/m", "id": "org/m", "developer": "org", "additional_details": details}
+    assert record["model_info"] == model
+    assert record["eval_library"]["name"] == "lm_eval"
+    (result,) = record["evaluation_results"]  # idk_yes has no better direction, ans_acc no value
+    assert result["evaluation_name"] == "mtrag, reference: rb_alg"
+    assert result["source_data"]["source_type"] == "other"
+    assert result["source_data"]["additional_details"]["encoder"] == "minilm"
+    config = result["metric_config"]
+    assert (config["lower_is_better"], config["min_score"], config["max_score"]) == (False, 0.0, 1.0)
+    score = result["score_details"]
+    interval = score["uncertainty"]["confidence_interval"]
+    assert interval["lower"] < score["score"] < interval["upper"]
+    assert score["details"] == {"n_scored": "24", "n": "24", "n_tasks": "24"}
+
+
+def test_a_model_card_is_read_back_by_the_hub_s_library(results: Path, tmp_path: Path) -> None:
+    assert command("export", "model-card", results, "--output", tmp_path / "card.yaml")[0] == 0
+    index = yaml.safe_load((tmp_path / "card.yaml").read_text())["model-index"]
+    name, found = model_index_to_eval_results(index)
+    assert name == "org/m"
+    assert [(one.dataset_config, one.metric_type, one.metric_value) for one in found] == [
+        ("reference", "rb_alg", 0.4583),
+        ("full_rag", "rb_alg", 0.25),
+    ]
+    assert ModelCardData(model_name=name, eval_results=found).to_dict()["model-index"] == index
+
+
+def test_a_model_card_is_of_one_model(results: Path) -> None:
+    save(results, "org/other", day=3)
+    with pytest.raises(ConfigurationError, match="--model"):
+        model_card(read_history(results).entries)
+    assert command("export", "model-card", results, "--model", "other")[0] == 0
+
+
+def test_rows_are_the_same_in_every_form(results: Path, tmp_path: Path) -> None:
+    for ending in ("csv", "json", "jsonl"):
+        assert command("export", "rows", results, "--output", tmp_path / f"rows.{ending}")[0] == 0
+    rows = json.loads((tmp_path / "rows.json").read_text())
+    assert [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()] == rows
+    with (tmp_path / "rows.csv").open(newline="") as file:
+        in_csv = list(csv.DictReader(file))
+    assert [(row["setting"], row["metric"], row["n"]) for row in rows] == [
+        ("reference", "rb_alg", 24),
+        ("reference", "idk_yes", 24),
+        ("full_rag", "rb_alg", 4),
+    ]
+    assert [float(row["value"]) for row in in_csv] == [row["value"] for row in rows]
+    with pytest.raises(ConfigurationError, match=r"found \.xlsx"):
+        written(rows, ".xlsx")

@@ -1,0 +1,306 @@
+"""The leaderboard page: who stands where, in which table, and that no text of a file becomes part of the page."""
+
+from __future__ import annotations
+
+import html
+import re
+import shutil
+from collections.abc import Mapping
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtasks.reports.history import History, Skipped, read_history
+from ragtasks.reports.leaderboard import Table, leaderboard_tables, write_leaderboard
+from ragtasks.reports.page import content_policy
+from tests.reports._saved import TASKS, facts_of, save
+from tests.reports.test_history import command
+
+
+def add(folder: Path, model: str, value: float | None, **options: Any) -> None:
+    """Save an evaluation whose first metric is the same for all tasks."""
+    save(folder / f"{model}-{len(list(folder.iterdir()))}", model, values=lambda _: {"rb_alg": value}, **options)
+
+
+def tables_of(folder: Path) -> list[Table]:
+    return leaderboard_tables(read_history(folder, is_ranked=True).entries)
+
+
+class Page(HTMLParser):
+    """What a browser would find in a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, Mapping[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+def page_of(folder: Path) -> str:
+    write_leaderboard(read_history(folder, is_ranked=True), folder, folder / "page.html")
+    return (folder / "page.html").read_bytes().decode()  # as it is, line ends too
+
+
+def test_models_stand_by_the_first_metric_with_ties_and_gaps(tmp_path: Path) -> None:
+    for model, value in {"low": 0.1, "b": 0.7, "gone": None, "a": 0.7, "top": 0.9}.items():
+        add(tmp_path, model, value)
+    (table,) = tables_of(tmp_path)
+    assert [(item.rank, item.entry.model) for item in table.standings] == [
+        (1, "top"),
+        (2, "a"),
+        (2, "b"),
+        (4, "low"),
+        (None, "gone"),
+    ]
+
+
+def test_scores_have_intervals_and_who_cannot_be_told_from_the_best_is_a_tie(tmp_path: Path) -> None:
+    tasks = tuple((f"c{number}", turn) for number in range(12) for turn in (1, 2))
+    scores = {"top": 0.9, "near": 0.9, "far": 0.2, "ragtasks-oracle": 1.0}
+    for model, value in scores.items():
+
+        def of(task_id: str, model: str = model, value: float = value) -> dict[str, float | None]:
+            number = int(task_id[1:].partition("<")[0])
+            return {"rb_alg": value - (0.1 if model == "near" and number == 0 else 0.0) - number / 200}
+
+        save(tmp_path / model, model, tasks=tasks, values=of)
+    (table,) = tables_of(tmp_path)
+    top, near, far, oracle = table.standings
+    assert [(item.rank, item.entry.model) for item in table.standings] == [
+        (1, "top"),
+        (2, "near"),
+        (3, "far"),
+        (None, "ragtasks-oracle"),
+    ]
+    assert (top.is_best, near.is_tie, far.is_tie, oracle.is_tie) == (True, True, False, False)
+    assert near.difference == pytest.approx(-0.1 / 12)
+    assert far.p is not None
+    assert far.p < 0.01
+    mean = far.entry.means["rb_alg"]
+    assert mean.value is not None
+    assert mean.low is not None
+    assert mean.high is not None
+    assert mean.low < mean.value < mean.high
+    text = page_of(tmp_path)
+    assert text.count('class="tie"') == 1
+    assert "baseline: not ranked" in text
+    assert re.findall(r'best in this column">([0-9.]+)', text) == ["0.872"]
+
+
+def test_a_metric_whose_lower_values_are_better_ranks_them_first(tmp_path: Path) -> None:
+    for model, value in {"often": 0.75, "never": 0.0}.items():
+        save(tmp_path / model, model, values=lambda _, value=value: {"idk_yes": value, "empty": value})
+    (table,) = tables_of(tmp_path)
+    assert [metric.name for metric in table.metrics] == ["empty", "idk_yes"]
+    assert [item.entry.model for item in table.standings] == ["never", "often"]
+    assert 'aria-sort="ascending"' in page_of(tmp_path)
+
+
+def test_a_metric_of_which_neither_direction_is_better_ranks_nobody(tmp_path: Path) -> None:
+    for model, value in {"often": 0.75, "never": 0.0}.items():
+        save(tmp_path / model, model, values=lambda _, value=value: {"idk_yes": value})
+    (table,) = tables_of(tmp_path)
+    assert [(item.rank, item.entry.model) for item in table.standings] == [(None, "never"), (None, "often")]
+    assert not table.best
+    text = page_of(tmp_path)
+    assert ' aria-sort="' not in text
+    assert "<dt>idk_yes</dt>" in text
+
+
+def test_empty_responses_stand_beside_the_score_that_ranks_with_a_note(tmp_path: Path) -> None:
+    values = {"rb_alg": None, "ans_acc": 0.75, "rouge_l": 0.5}
+    save(tmp_path / "silent", "silent", values=lambda _: {**values, "empty": 1.0})
+    save(tmp_path / "other", "other", values=lambda _: {**values, "empty": 0.0})
+    (table,) = tables_of(tmp_path)
+    assert [metric.name for metric in table.metrics] == ["ans_acc", "empty", "rouge_l", "rb_alg"]
+    text = page_of(tmp_path)
+    assert "Some responses are empty; <code>empty</code>: share of responses without any text." in text
+    (tmp_path / "silent" / "results_2026-01-01.json").unlink()
+    (table,) = tables_of(tmp_path)
+    assert [metric.name for metric in table.metrics] == ["ans_acc", "rouge_l", "empty", "rb_alg"]
+    assert "are empty" not in page_of(tmp_path)
+
+
+def test_the_suite_is_in_the_heading_where_it_is_not_the_benchmark_s(tmp_path: Path) -> None:
+    def change(results: dict[str, Any]) -> None:
+        facts_of(results).update(suite="rewriting_conditional")
+
+    save(tmp_path / "m", change=change, values=lambda _: {"ndcg_5": 0.5, "no_rewrite": 0.0})
+    text = page_of(tmp_path)
+    assert "mtrag, rewriting_conditional \u00b7 reference</h2>" in text
+    assert "share of replies that say <code>no_rewrite</code>" in text
+
+
+def test_a_metric_that_nobody_has_does_not_rank(tmp_path: Path) -> None:
+    for model, value in {"a": 0.25, "b": 0.75}.items():
+        save(tmp_path / model, model, values=lambda _, value=value: {"rb_alg": None, "ans_acc": value})
+    (table,) = tables_of(tmp_path)
+    assert [metric.name for metric in table.metrics] == ["ans_acc", "rb_alg"]
+    assert [item.entry.model for item in table.standings] == ["b", "a"]
+
+
+def test_only_what_compares_shares_a_table(tmp_path: Path) -> None:
+    changes: list[dict[str, Any]] = [
+        {},
+        {"change": lambda results: facts_of(results).update(fingerprint="other")},  # still the same table
+        {"setting": "full_rag"},
+        {"tasks": TASKS[:2]},
+        {"change": lambda results: facts_of(results).update(benchmark="mtrag (sample)")},
+        {"change": lambda results: facts_of(results).update(revision="other")},
+        {"change": lambda results: facts_of(results)["scoring"].update(encoder="none")},
+        {"change": lambda results: facts_of(results)["scoring"].update(judges="j")},
+        {"change": lambda results: facts_of(results)["prompts"].update(system="mine (cc)")},
+        {"change": lambda results: facts_of(results)["configuration"].update(max_words=50)},
+    ]
+    for number, options in enumerate(changes):
+        add(tmp_path, f"m{number}", 0.5, **options)
+    tables = tables_of(tmp_path)
+    assert sorted(len(table.standings) for table in tables) == [1, 1, 1, 1, 1, 1, 1, 1, 2]
+    text = page_of(tmp_path)
+    assert text.count("<table>") == len(tables)
+    assert text.count("not benchmark scores") == 1
+
+
+def test_what_else_answers_were_asked_with_stands_below_the_model_where_it_differs(tmp_path: Path) -> None:
+    for model, template in (("a", None), ("b", "{{ messages }}"), ("c", "")):  # c: a chat endpoint
+        add(tmp_path, model, 0.5, change=lambda results, template=template: results.update(chat_template=template))
+    (table,) = tables_of(tmp_path)
+    assert table.asked == ("chat template applied",)
+    assert re.findall(r"<small>(chat.*)</small>", page_of(tmp_path)) == [
+        f"chat template applied: {word}" for word in ("no", "yes", "yes")
+    ]
+
+
+def test_the_page_shows_scores_coverage_and_provenance_but_nothing_private(tmp_path: Path) -> None:
+    scores = {"a<::>1": 0.5, "a<::>2": 0.25, "b<::>1": None, "b<::>2": 0.0}
+    prompts = {"system": "/home/someone/mine.jinja (aa)", "plain": "generation/plain (bb)"}
+    save(
+        tmp_path / "m",
+        "org/m",
+        values=lambda task_id: {"rb_alg": scores[task_id]},
+        change=lambda results: facts_of(results).update(prompts=prompts),
+    )
+    text = page_of(tmp_path)
+    assert re.search(r'data-number="0\.25">0\.250 <small title="scored / all">\(3/4\)</small>', text)
+    for shown in ("cc5b1d4", "mine.jinja (aa)", "0.4.13", "m/results_2026-01-01.json", "2026-01-01 00:00"):
+        assert shown in text
+    for hidden in ("sk-secret", "/home/someone", str(tmp_path)):
+        assert hidden not in text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("/home/someone/models/mine", "mine"),
+        ("/home/some one/mine/ (run bm25.x)", "mine/ (run bm25.x)"),
+        ("C:\\Users\\someone\\mine", "mine"),
+        ("org/model", "org/model"),
+        ("./mine", "./mine"),
+        ("openai/gpt, /srv/models/judge", "openai/gpt, judge"),
+        ("minilm; /srv/enc", "minilm; enc"),
+        ("dense:/srv/enc", "dense:enc"),
+        ("http://localhost:8000/v1", "http://localhost:8000/v1"),
+        ('{"dtype": "auto", "pretrained": "/srv/a/b c"}', '{"dtype": "auto", "pretrained": "b c"}'),
+    ],
+)
+def test_of_an_absolute_path_the_last_part_is_shown(tmp_path: Path, text: str, shown: str) -> None:
+    def change(results: dict[str, Any]) -> None:
+        facts_of(results)["scoring"].update(encoder=text, judges=text)
+
+    save(tmp_path / "m", text, change=change)
+    page = Page(page_of(tmp_path))
+    names = [attributes["data-value"] for tag, attributes in page.tags if tag == "th" and "data-value" in attributes]
+    assert names == [shown]
+    assert sum(shown in found for found in page.texts) >= 5
+    assert text == shown or not any(text in found for found in page.texts)
+
+
+def test_model_arguments_of_the_page_name_no_folder(tmp_path: Path) -> None:
+    def change(results: dict[str, Any]) -> None:
+        results["config"]["model_args"] = {"pretrained": "/srv/models/mine", "peft": "/srv/peft"}
+
+    save(tmp_path / "m", change=change)
+    text = html.unescape(page_of(tmp_path))
+    assert '{"peft": "peft", "pretrained": "mine"}' in text
+    assert "/srv" not in text
+
+
+def test_the_same_results_give_the_same_bytes_in_any_folder(tmp_path: Path) -> None:
+    for model in ("b", "a"):
+        add(tmp_path, model, 0.5)
+    (tmp_path / "results_corrupt.json").write_text("{", encoding="utf-8")
+    other = Path(shutil.copytree(tmp_path, tmp_path.with_name("copy")))
+    assert page_of(other) == page_of(tmp_path) == page_of(tmp_path)
+
+
+def test_the_page_asks_nothing_of_the_network(tmp_path: Path) -> None:
+    add(tmp_path, "m", 0.5)
+    text = page_of(tmp_path)
+    page = Page(text)
+    (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', text)
+    own = [re.findall(rf"<{tag}>(.*?)</{tag}>", text, flags=re.DOTALL) for tag in ("style", "script")]
+    assert policy == content_policy(*(inner for (inner,) in own))
+    assert "unsafe" not in policy
+    assert not re.search(r"https?://|url\(|@import", text)
+    assert not [tag for tag, attributes in page.tags if attributes.keys() & {"src", "href", "action"}]
+
+
+HOSTILE = "</script><script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7 * 7 }}"
+
+
+def test_hostile_text_stays_text_wherever_it_stands(tmp_path: Path) -> None:
+    def change(results: dict[str, Any]) -> None:
+        facts = facts_of(results)
+        facts.update(benchmark=HOSTILE, revision=HOSTILE, prompts={"system": HOSTILE, "plain": HOSTILE})
+        facts["scoring"].update(encoder=HOSTILE, judges=HOSTILE, idk_detector=HOSTILE)
+        results.update(lm_eval_version=HOSTILE, git_hash=HOSTILE)
+
+    save(tmp_path / "m", HOSTILE, change=change, setting="reference")
+    history = read_history(tmp_path)
+    skipped = (*history.skipped, Skipped(tmp_path / HOSTILE, HOSTILE))
+    write_leaderboard(History(history.entries, skipped), tmp_path, tmp_path / "page.html")
+    page = Page((tmp_path / "page.html").read_text(encoding="utf-8"))
+    tags = [tag for tag, _ in page.tags]
+    assert tags.count("script") == tags.count("style") == 1
+    assert "img" not in tags
+    assert not [name for _, attributes in page.tags for name in attributes if name.startswith("on")]
+    assert sum(HOSTILE in text for text in page.texts) >= 10
+
+
+@given(st.text(alphabet=st.characters(exclude_categories=["Cs"], exclude_characters="/\\"), min_size=1))
+def test_any_name_comes_back_from_the_page(tmp_path_factory: pytest.TempPathFactory, name: str) -> None:
+    folder = tmp_path_factory.mktemp("any")
+    save(folder / "m", name)
+    page = Page(page_of(folder))
+    value = next(
+        attributes["data-value"] for tag, attributes in page.tags if tag == "th" and "data-value" in attributes
+    )
+    assert value == name
+
+
+def test_the_command_writes_the_page_and_names_what_it_left_out(tmp_path: Path) -> None:
+    add(tmp_path, "one", 0.5)
+    add(tmp_path, "two", 0.25, setting="full_rag")
+    (tmp_path / "results_corrupt.json").write_text("{", encoding="utf-8")
+    status, text = command("leaderboard", tmp_path, "--output", tmp_path / "page.html", "--setting", "reference")
+    assert status == 0
+    assert "evaluations: 1" in text
+    assert "skipped files: 1" in text
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "results_corrupt.json" in page
+    assert "one" in page
+    assert "full_rag" not in page
+
+
+def test_a_page_without_evaluations_says_so(tmp_path: Path) -> None:
+    assert "No evaluation." in page_of(tmp_path)

@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from ragtasks.benchmarks import Benchmark, open_benchmark
+from ragtasks.errors import ConfigurationError, JudgeError
+from ragtasks.synthesis import Fitting, train_retriever, train_rewriter
+from ragtasks.synthesis.training import split_by_dialogue
+from retrieval_cache import Place, Recipe, Rewriter, TrainedRewriter, evaluate_runs, retrieve, write_recipe
+from tests.synthesis._tiny import words_of, write_dialogues, write_encoder, write_gpt2, write_mamba, write_t5
+
+SHORT = Fitting(epochs=2, learning_rate=5e-3)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> Iterator[None]:
+    """Threads wait for each other longer than so small a model computes."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def benchmark(tmp_path_factory: pytest.TempPathFactory) -> Benchmark:
+    return open_benchmark("custom", write_dialogues(tmp_path_factory.mktemp("dialogues") / "b"))
+
+
+@pytest.fixture(scope="module")
+def rewriter(benchmark: Benchmark, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("rewriter")
+    base = write_t5(folder / "t5", words_of(benchmark.root))
+    return train_rewriter(benchmark, str(base), folder / "made", SHORT).folder
+
+
+def place(benchmark: Benchmark, tmp_path: Path) -> Place:
+    return Place("custom", str(benchmark.root), tmp_path, tmp_path / "runs")
+
+
+def test_splits_share_no_dialogue_and_follow_the_seed(benchmark: Benchmark) -> None:
+    splits = [split_by_dialogue(benchmark.tasks, seed) for seed in (0, 0, 1)]
+    sets = [[{task.conversation_id for task in part} for part in (s.train, s.validation, s.test)] for s in splits]
+    assert [len(part) for part in sets[0]] == [8, 2, 2]
+    assert len(set.union(*sets[0])) == 12
+    assert sets[0] == sets[1] != sets[2]
+    with pytest.raises(ConfigurationError, match="at least 5 dialogues, found 4"):
+        split_by_dialogue([task for task in benchmark.tasks if task.conversation_id in {"c0", "c1", "c2", "c3"}], 0)
+
+
+def test_a_rewriter_is_used_by_name(benchmark: Benchmark, rewriter: Path, tmp_path: Path) -> None:
+    """Two epochs teach it little: a run of last turns is refused, unless the user wants even that."""
+    lenient = Rewriter(None, None, min_rewritten=0.0)
+    run = retrieve(place(benchmark, tmp_path), "bm25", f"llm_rewrite:{rewriter}", depth=5, rewriter=lenient)
+    assert run.manifest.spec["queries"]["client"]["model"] == "made"
+    assert len(run.manifest.spec["queries"]["client"]["sha256"]) == 64
+    assert evaluate_runs(place(benchmark, tmp_path), [run.folder.name]).tables
+    with pytest.raises(ConfigurationError, match="leave out --rewriter"):
+        retrieve(place(benchmark, tmp_path), "bm25", f"llm_rewrite:{rewriter}", depth=5, rewriter=Rewriter("openai/x"))
+
+
+def test_its_folder_holds_all_that_decides_it(benchmark: Benchmark, rewriter: Path, tmp_path: Path) -> None:
+    names = {path.name for path in rewriter.iterdir()}
+    assert "ragtasks_rewriter.json" in names
+    assert not any(name.endswith((".bin", ".pt", ".pth")) for name in names)
+    moved = shutil.copytree(rewriter, tmp_path / "made")
+    assert TrainedRewriter(moved).describe() == TrainedRewriter(rewriter).describe()
+    tasks = benchmark.tasks[:6]
+    rewrites = TrainedRewriter(rewriter, batch_size=2).rewrite(tasks)
+    assert rewrites.rewrites == TrainedRewriter(moved).rewrite(tasks).rewrites
+    assert [one.query for one in rewrites.rewrites if one.outcome is None] == [tasks[0].question, tasks[3].question]
+    assert all(one.query for one in rewrites.rewrites)
+
+
+def test_the_word_no_rewrite_ends_a_reply(benchmark: Benchmark, rewriter: Path) -> None:
+    from ragtasks.benchmarks import NO_REWRITE
+
+    tokenizer, model = TrainedRewriter(rewriter)._loaded
+    assert len(tokenizer(NO_REWRITE, add_special_tokens=False)["input_ids"]) == 1
+    assert model.get_input_embeddings().num_embeddings >= len(tokenizer)
+
+
+def test_a_device_that_is_not_there_is_refused_in_one_message(rewriter: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"(?s)device of a trained rewriter.*'cuda:99'.*GPUs here"):
+        TrainedRewriter(rewriter, device="cuda:99").generate(["question: when"])
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("write", [write_gpt2, write_mamba])
+def test_other_classes_and_the_plain_contract(benchmark: Benchmark, tmp_path: Path, write: Any) -> None:
+    base = write(tmp_path / "base", words_of(benchmark.root))
+    made = train_rewriter(benchmark, str(base), tmp_path / "made", SHORT, is_conditional=False)
+    assert TrainedRewriter(made.folder).recipe == Recipe("causal", False, 512, 64)
+    assert made.scores.n == 4
+    assert 0 <= made.scores.f1 <= 1
+    assert made.scores.f1_unchanged == pytest.approx(0.8, abs=0.1)
+    assert made.statistics["epochs"] == 2
+    with pytest.raises(ConfigurationError, match="there already"):
+        train_rewriter(benchmark, str(base), tmp_path / "made", SHORT)
+
+
+def test_a_retriever_is_trained_and_used_by_name(benchmark: Benchmark, tmp_path: Path) -> None:
+    base = write_encoder(tmp_path / "base", words_of(benchmark.root))
+    made = train_retriever(
+        benchmark, str(base), tmp_path / "made", Fitting(epochs=3, batch_size=16, learning_rate=5e-3)
+    )
+    assert made.scores.keys() == made.scores_before.keys() == {"AP", "R@5", "R@10", "R@20"}
+    assert made.scores["AP"] > made.scores_before["AP"]
+    run = retrieve(place(benchmark, tmp_path), f"dense:{made.folder}", "context", depth=5)
+    assert evaluate_runs(place(benchmark, tmp_path), [run.folder.name]).tables
+
+
+@pytest.mark.engine
+def test_training_goes_on_from_its_last_whole_checkpoint(benchmark: Benchmark, tmp_path: Path) -> None:
+    base = str(write_t5(tmp_path / "t5", words_of(benchmark.root)))
+
+    class Killed(BaseException):
+        pass
+
+    def kill(what: str, done: int, total: int | None) -> None:
+        if done == 3:
+            raise Killed
+
+    fitting = Fitting(epochs=4, learning_rate=5e-3)
+    whole = train_rewriter(benchmark, base, tmp_path / "whole", fitting)
+    with pytest.raises(Killed):
+        train_rewriter(benchmark, base, tmp_path / "made", fitting, progress=kill)
+    work = tmp_path / ".made.training"
+    last = max(work.glob("checkpoint-*"), key=lambda path: int(path.name.partition("-")[2]))
+    later = shutil.copytree(last, last.with_name("checkpoint-9999"))
+    (later / "trainer_state.json").write_text("{", "utf-8")  # as a kill in the middle of writing leaves it
+    seen: list[int] = []
+    again = train_rewriter(
+        benchmark, base, tmp_path / "made", fitting, progress=lambda what, done, total: seen.append(done)
+    )
+    assert seen == [3, 4], "the first two epochs are not run again"
+    assert not work.exists()
+    assert (again.folder / "model.safetensors").read_bytes() == (whole.folder / "model.safetensors").read_bytes()
+
+
+def test_what_is_no_rewriter_is_one_clear_error(benchmark: Benchmark, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="ragtasks train rewriter"):
+        TrainedRewriter(tmp_path)
+    write_recipe(tmp_path, Recipe("seq2seq", True, 64, 16))
+    with pytest.raises(ConfigurationError, match="expected: a folder that"):
+        TrainedRewriter(tmp_path).rewrite(benchmark.tasks)
+    with pytest.raises(ConfigurationError, match=r"--base: model .*none"):
+        train_rewriter(benchmark, str(tmp_path / "none"), tmp_path / "made", SHORT)
+    base = write_t5(tmp_path / "t5", ["nothing that anybody asked"])
+    write_recipe(base, Recipe("seq2seq", True, 64, 4))
+    with pytest.raises(JudgeError, match="rewritten; nothing is stored"):
+        retrieve(place(benchmark, tmp_path), "bm25", f"llm_rewrite:{base}", depth=5)
