@@ -120,7 +120,7 @@ FATAL = [
     pytest.param(refusal(401, f"bad key {KEY}"), "does not accept the key", id="401"),
     pytest.param(refusal(404, "no such model"), "does not know the model", id="404"),
     pytest.param(refusal(429, "pay", "insufficient_quota"), "no credit left", id="no credit"),
-    pytest.param(refusal(429, "tomorrow", retry_after="86400"), "come back in 86400 seconds", id="long Retry-After"),
+    pytest.param(refusal(429, "tomorrow", retry_after="86400"), "retry in 86400 seconds", id="long Retry-After"),
 ]
 
 
