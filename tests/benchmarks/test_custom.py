@@ -427,7 +427,8 @@ def test_tables_call_the_ranking_of_a_folder_by_what_it_is(tmp_path: Path) -> No
     given = b"c1::1 Q0 p1 1 1 me\nc2::1 Q0 p3 1 1 me\n"
     for name, files in {"retrieved.trec": beside("retrieved.trec", given), "bm25 (built in)": Files()}.items():
         place = Place("custom", str(files.write(tmp_path / name[:4])), tmp_path, tmp_path / "store")
-        assert {row[0] for row in evaluate_runs(place, ["official"]).tables[0].rows} == {name}
+        first = next(table for table in evaluate_runs(place, ["official"]).tables if table.rows)
+        assert {row[0] for row in first.rows} == {name}
 
 
 def test_relevant_is_what_is_judged_else_what_is_referred_to(tmp_path: Path) -> None:
