@@ -148,7 +148,7 @@ def test_a_file_that_cannot_be_used_costs_no_score(
     assert scores(minilm, FIRST, cache) == scores(minilm, FIRST, None)
     assert cache.path.read_bytes() == before
     (record,) = caplog.records
-    assert "embeddings are not kept" in record.message
+    assert "embeddings are not cached" in record.message
     with pytest.raises(CacheError, match=r"remove the file"):
         describe_embeddings(cache.path, 1)
 
