@@ -15,7 +15,7 @@ from ragtasks.benchmarks import (
     retrieval_side,
 )
 from ragtasks.benchmarks.mtrag import NO_LABELS, read_standalone_labels
-from ragtasks.clients import CachedReplies, OpenAIClient, Secrets, credentials_for, endpoint_of, no_secrets
+from ragtasks.clients import CachedClient, OpenAIClient, Secrets, credentials_for, endpoint_of, no_secrets
 from ragtasks.errors import BenchmarkFileError, ConfigurationError, JudgeError, close_matches
 from ragtasks.files import OFFICIAL
 from ragtasks.metrics import JudgedRun, RetrievalMetric
@@ -170,7 +170,7 @@ def _rewritten(place: Place, benchmark: Benchmark, rewriter: Rewriter, progress:
             f"query form {LLM_REWRITE!r} needs a model: --rewriter openai/NAME, or NAME and --base-url"
         )
     endpoint = endpoint_of(rewriter.model, base_url=rewriter.base_url)
-    client = CachedReplies(
+    client = CachedClient(
         OpenAIClient(endpoint, credentials_for(endpoint, place.secrets)), RunStore(place.store).replies
     )
     rewrites = rewrite_queries(benchmark.tasks, client, progress=progress)

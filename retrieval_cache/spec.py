@@ -114,11 +114,11 @@ def _refuse_keys(line: str) -> None:
 
 
 def _connector(secrets: Secrets, replies: Path | None) -> Connect:
-    from ragtasks.clients import CachedReplies, OpenAIClient, credentials_for
+    from ragtasks.clients import CachedClient, OpenAIClient, credentials_for
 
     def connect(endpoint: Endpoint, decoding: Decoding) -> Client:
         client = OpenAIClient(endpoint, credentials_for(endpoint, secrets), decoding)
-        return client if replies is None else CachedReplies(client, replies)
+        return client if replies is None else CachedClient(client, replies)
 
     return connect
 

@@ -135,7 +135,7 @@ def _cut(cut_by: str, size: int | None, overlap: int | None, tokenizer: str) -> 
 
 def named_writer(model: str, base_url: str | None, *, json_mode: bool) -> tuple[Any, Any]:
     """Return a client that keeps replies, and its price."""
-    from ragtasks.clients import CachedReplies, Decoding, OpenAIClient, credentials_for, endpoint_of
+    from ragtasks.clients import CachedClient, Decoding, OpenAIClient, credentials_for, endpoint_of
     from ragtasks.environment import reply_cache_file, secret
 
     named = {"base_url": base_url} if base_url else {}
@@ -145,7 +145,7 @@ def named_writer(model: str, base_url: str | None, *, json_mode: bool) -> tuple[
         body = {**fields.get("extra_body", {}), "response_format": {"type": "json_object"}}
         endpoint = endpoint_of({**fields, "extra_body": body})
     client = OpenAIClient(endpoint, credentials_for(endpoint, secret), Decoding(max_tokens=4096))
-    return CachedReplies(client, reply_cache_file()), endpoint.price
+    return CachedClient(client, reply_cache_file()), endpoint.price
 
 
 # `ragtasks review`: people accept, edit or reject the pairs of a benchmark.

@@ -3,7 +3,7 @@
 Judges, query rewriting and synthesis all speak to a `Client` and never learn which one it is.
 """
 
-from ragtasks.clients._cached_client import CachedClient, CachedReplies
+from ragtasks.clients._cached_client import CachedClient
 from ragtasks.clients._endpoint import (
     DEFAULT_KEY,
     Credentials,
@@ -37,7 +37,6 @@ from ragtasks.clients._system_client import SystemClient, SystemProtocol, system
 __all__ = [
     "DEFAULT_KEY",
     "CachedClient",
-    "CachedReplies",
     "CachedReply",
     "ChatMessage",
     "Choice",

@@ -10,7 +10,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -46,10 +46,21 @@ class Located(Protocol):
 class CachedClient:
     """A client with a reply cache before it."""
 
-    def __init__(self, client: Client, cache: ReplyCache, served: ServedModels | None = None) -> None:
-        """Put a cache before a client."""
+    def __init__(self, client: Client, cache: ReplyCache | Path) -> None:
+        """Put a cache before a client.
+
+        Args:
+            client: who is asked what the cache does not hold.
+            cache: an open cache; or its file, which is then open only during a call, for a client inside of what has
+                no end that anybody announces, such as a retriever.
+
+        Raises:
+            CacheError: the file is no reply cache, or one that cannot be used.
+        """
         self._client, self._cache = client, cache
-        self._served = served or ServedModels(client.name)
+        self._served = ServedModels(client.name)
+        if isinstance(cache, Path):
+            check_reply_cache(cache)
 
     @property
     def name(self) -> str:
@@ -64,10 +75,16 @@ class CachedClient:
         self, prompts: Sequence[Prompt], progress: Progress = no_progress, journal: Journal | None = None
     ) -> list[Reply]:
         """Return one reply a prompt, in order (see `Client.answer`); progress counts distinct prompts."""
+        with ReplyCache(self._cache) if isinstance(self._cache, Path) else nullcontext(self._cache) as cache:
+            return self._answer(cache, prompts, progress, journal)
+
+    def _answer(
+        self, cache: ReplyCache, prompts: Sequence[Prompt], progress: Progress, journal: Journal | None
+    ) -> list[Reply]:
         entries = self._entries(prompts)
-        call = _Call(self.name, self._cache, journal, self._served)
+        call = _Call(self.name, cache, journal, self._served)
         missing = [entry for entry in entries if not call.find(entry)]
-        self._warn_of_older_replies(missing)
+        self._warn_of_older_replies(cache, missing)
         n_known = len(entries) - len(missing)
         if n_known:
             progress(f"{self.name}\t{n_known:,} cached", n_known, len(entries))
@@ -76,7 +93,7 @@ class CachedClient:
             # since neighbours may begin alike, which a server with a prefix cache reads once.
             start = random.randrange(len(missing))
             missing = missing[start:] + missing[:start]
-            with Claims(self._cache) as claims:
+            with Claims(cache) as claims:
                 call.ask(self._client, missing, claims, _Counted(progress, n_known, len(entries)))
         return [call.replies[index] for index in range(len(prompts))]
 
@@ -89,10 +106,10 @@ class CachedClient:
             entries.setdefault(entry.key, entry).indexes.append(index)
         return list(entries.values())
 
-    def _warn_of_older_replies(self, missing: Sequence[_Entry]) -> None:
-        if not missing or not _origin(self._client) or not self._cache.has_replies_without_address():
+    def _warn_of_older_replies(self, cache: ReplyCache, missing: Sequence[_Entry]) -> None:
+        if not missing or not _origin(self._client) or not cache.has_replies_without_address():
             return
-        n_found = sum(self._cache.get(entry.key_without_address) is not None for entry in missing)
+        n_found = sum(cache.get(entry.key_without_address) is not None for entry in missing)
         if n_found:
             _LOGGER.warning(
                 "%s: %d of %d prompts that are asked now have replies in %s that were kept without the address that "
@@ -101,7 +118,7 @@ class CachedClient:
                 self.name,
                 n_found,
                 len(missing),
-                self._cache.path,
+                cache.path,
             )
 
 
@@ -255,36 +272,6 @@ class _Counted:
         """Count one more."""
         self.n_before += 1
         self._progress(what, self.n_before, self._total)
-
-
-# A client whose replies are kept in a file that is open only while something is asked.
-# A retriever has no end that anybody announces, so a client inside of one cannot hold a file open until then.
-
-
-class CachedReplies:
-    """A client that asks another one only what a file of replies does not hold."""
-
-    def __init__(self, client: Client, file: Path) -> None:
-        """Put a file of replies before a client."""
-        self._client, self._file = client, file
-        self._served = ServedModels(client.name)
-        check_reply_cache(file)
-
-    @property
-    def name(self) -> str:
-        """The name of the client behind."""
-        return self._client.name
-
-    def describe(self) -> Mapping[str, Any]:
-        """Return what the client behind describes: a kept reply is the one that it gave."""
-        return self._client.describe()
-
-    def answer(
-        self, prompts: Sequence[Prompt], progress: Progress = no_progress, journal: Journal | None = None
-    ) -> list[Reply]:
-        """Return one reply a prompt, in order, see `CachedClient.answer`."""
-        with ReplyCache(self._file) as cache:
-            return CachedClient(self._client, cache, self._served).answer(prompts, progress, journal)
 
 
 # What one call is asking, as the other calls on the same reply cache see it.

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragtasks.benchmarks import Benchmark, Doc, response_of
-from ragtasks.clients import CachedReplies, OpenAIClient, Secrets, credentials_for
+from ragtasks.clients import CachedClient, OpenAIClient, Secrets, credentials_for
 from ragtasks.config import EvaluationConfig
 from ragtasks.errors import ConfigurationError, JudgeError, MissingExtraError, RagtasksError
 from ragtasks.metrics import Searched, score_run
@@ -44,7 +44,7 @@ class LiveRetrieval:
         self._rewriter = rewriter = config.rewriter
         self._client = None
         if rewriter is not None:
-            self._client = CachedReplies(
+            self._client = CachedClient(
                 OpenAIClient(rewriter, credentials_for(rewriter, secrets)), RunStore(store).replies
             )
         self._n_requests = 0

@@ -57,7 +57,7 @@ def synthesize(
 ) -> Outcome:
     """Make a benchmark of dialogues out of documents.
 
-    Give it a client that keeps replies (`CachedReplies`): then a killed call goes on where it was, and the same replies
+    Give it a client that keeps replies (`CachedClient`): then a killed call goes on where it was, and the same replies
     give the same bytes.
     """
     read = read_documents(

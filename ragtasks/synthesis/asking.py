@@ -13,7 +13,7 @@ from ragtasks.templates import shipped_template
 from retrieval_cache import WORD
 
 # Asks a model many questions and reads each reply; what cannot be read is asked once more, then left out by name.
-# Replies are kept by the client (`ragtasks.clients.CachedReplies`), so a killed synthesis goes on where it was.
+# Replies are kept by the client (`ragtasks.clients.CachedClient`), so a killed synthesis goes on where it was.
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ragtasks.benchmarks.custom import check_folder
-from ragtasks.clients import CachedReplies, Decoding, OpenAIClient, endpoint_of
+from ragtasks.clients import CachedClient, Decoding, OpenAIClient, endpoint_of
 from ragtasks.errors import ConfigurationError
 from ragtasks.synthesis import Cut, Settings, synthesize
 
@@ -23,7 +23,7 @@ def test_it_ends_with_a_benchmark_or_with_one_error_that_counts(model_server: st
     (tmp_path / "docs" / "ferry.txt").write_text(TEXT, "utf-8")
     body = {"max_tokens": 80, "response_format": {"type": "json_object"}}
     endpoint = endpoint_of("gemma", base_url=model_server, slots=1, timeout_seconds=900, extra_body=body)
-    client = CachedReplies(OpenAIClient(endpoint, "key", Decoding(max_tokens=80)), tmp_path / "replies.sqlite")
+    client = CachedClient(OpenAIClient(endpoint, "key", Decoding(max_tokens=80)), tmp_path / "replies.sqlite")
     settings = Settings(cut=Cut("sentences", 10, 5), list_size=5, turns=2, most_dialogues=1)
     said = ""
     try:

@@ -6,16 +6,16 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ragtasks.clients import CachedReplies, OpenAIClient, endpoint_of
+from ragtasks.clients import CachedClient, OpenAIClient, endpoint_of
 from ragtasks.synthesis import Cut, Outcome, Settings, synthesize
 
 SETTINGS: dict[str, Any] = {"cut": Cut(size=60, stride=50), "list_size": 8}
 ENDPOINT = {"attempts": 1, "backoff_seconds": 0.01, "slots": 2}
 
 
-def writer(base_url: str, cache: Path) -> CachedReplies:
+def writer(base_url: str, cache: Path) -> CachedClient:
     """Return the client of a model whose replies are kept in a file."""
-    return CachedReplies(OpenAIClient(endpoint_of("writer", base_url=base_url, **ENDPOINT), "key"), cache)
+    return CachedClient(OpenAIClient(endpoint_of("writer", base_url=base_url, **ENDPOINT), "key"), cache)
 
 
 def make(base_url: str, folder: Path, out: str = "out", **settings: Any) -> Outcome:
