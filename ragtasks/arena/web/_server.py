@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import socket
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
@@ -25,6 +26,7 @@ from ragtasks.records import Message
 from ragtasks.synthesis import Pair
 
 _SHORTEST_TOKEN = 12
+_print_now = partial(print, flush=True)  # a pipe would hold the address back for as long as the server runs
 
 
 def serve(
@@ -41,7 +43,7 @@ def serve(
     pipelines: Sequence[Pipeline] = (),
     conversations: Mapping[str, Sequence[Message]] = MappingProxyType({}),
     patience_seconds: float = 120.0,
-    echo: Callable[[str], object] = print,
+    echo: Callable[[str], object] = _print_now,
 ) -> None:
     """Serve the arena until the process is stopped."""
     try:
@@ -75,7 +77,7 @@ def serve_review(
     token: str | None = None,
     types_names: bool = False,
     title: str = "",
-    echo: Callable[[str], object] = print,
+    echo: Callable[[str], object] = _print_now,
 ) -> None:
     """Serve the review of a benchmark until the process is stopped."""
     try:
