@@ -18,6 +18,8 @@ from typing import Any
 
 _CONNECTIONS = {"socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto", "urllib.Request"}
 _PROGRAMS = {"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "pty.spawn"}
+# `ctypes.util.find_library`, by which libraries look for shared ones of the system when they are first imported.
+_SYSTEM_PROGRAMS = {"/sbin/ldconfig"}
 _DANGEROUS = {"os", "posix", "subprocess", "nt", "sys"}
 
 
@@ -35,7 +37,7 @@ class Watch:
         elif event in _CONNECTIONS:
             if "AF_UNIX" not in str(arguments[0]):
                 self.noted.append(f"connection: {event} {arguments[1:] if event == 'socket.connect' else arguments}")
-        elif event in _PROGRAMS:
+        elif event in _PROGRAMS and arguments[0] not in _SYSTEM_PROGRAMS:
             self.noted.append(f"program: {event} {arguments[:2]}")
         elif event == "import" and str(arguments[0]).startswith("planted"):
             self.noted.append(f"import: {arguments[0]}")
