@@ -15,13 +15,17 @@ import typer
 from ragtasks.cli.app import TableFormat, app, echo, put
 from ragtasks.cli.options import DATA, DOCUMENTS, INPUT, asking, named_benchmark
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
-from ragtasks.submissions import SubmissionTask
+from ragtasks.submissions import SubmissionTask, render_json, render_text
 
 if TYPE_CHECKING:
     from ragtasks.benchmarks import Benchmark
 
 
 _PUBLISHED_FORMS = ("mtrag_s", "multihop_rag")  # what `ragtasks synthesize` writes beside folders of your own
+
+
+_AS_JSON = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+_EVERY = Annotated[bool, typer.Option("--all", help="One line for each problem, instead of one for all equal ones.")]
 
 
 @app.command()
@@ -37,10 +41,8 @@ def check(  # noqa: PLR0917 (one parameter an option)
     ] = None,
     data: DATA = None,
     documents: DOCUMENTS = True,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    every: Annotated[
-        bool, typer.Option("--all", help="One line for each problem, instead of one for all equal ones.")
-    ] = False,
+    as_json: _AS_JSON = False,
+    every: _EVERY = False,
 ) -> None:
     """List every error in a submission or a benchmark of your own, with its line; exits with 1 if there is any."""
     path = path.expanduser()
@@ -121,7 +123,6 @@ def _submission_passes(
     every: bool,
 ) -> bool:
     from ragtasks.submissions import mtrageval
-    from ragtasks.submissions.mtrageval import render_json, render_text
 
     report = mtrageval.check(file, task, source, input_file, documents=documents)
     echo(*([json.dumps(render_json(report))] if as_json else render_text(report, every=every)))
@@ -222,7 +223,7 @@ def answers(  # noqa: PLR0917 (one parameter an option)
 
 
 @commands.command("check")
-def check_answers(
+def check_answers(  # noqa: PLR0917 (one parameter an option)
     file: Annotated[Path, typer.Argument(help="Answer file.")],
     domain: _SET = "test",
     data: DATA = None,
@@ -230,6 +231,8 @@ def check_answers(
         Path | None, typer.Option(help="File to write: the answers without errors as the track of 2024 repairs them.")
     ] = None,
     narratives: _NARRATIVES = None,
+    as_json: _AS_JSON = False,
+    every: _EVERY = False,
 ) -> None:
     """List every error in an answer file, with its line; exits with 1 where the track would refuse the file."""
     from ragtasks.benchmarks.trec_rag_files import read_narratives
@@ -240,11 +243,12 @@ def check_answers(
         raise ConfigurationError("--fixed: repairs are those of 2024; leave it out")
     topics = read_narratives(narratives) if narratives else _topics(_tasks(_benchmark(domain, data), domain))
     checked = (check_answers_2025 if is_2025 else check_answers)(file, topics)
-    echo(*checked.remarks, f"{file}: {checked.summary()}")
+    report = checked.report(file.name)
+    echo(*([json.dumps(render_json(report))] if as_json else render_text(report, every=every)))
     if fixed:
         write_rows(fixed, checked.repaired, is_ascii=True)  # byte for byte what the track's tool writes
         echo(f"wrote {fixed}")
-    raise typer.Exit(int(checked.n_errors > 0))
+    raise typer.Exit(int(not report.passes))
 
 
 @commands.command()

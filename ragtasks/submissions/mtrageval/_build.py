@@ -18,9 +18,9 @@ from ragtasks.errors import BenchmarkFileError, CacheError, ConfigurationError, 
 from ragtasks.files import OFFICIAL, Ranked, read_manifest, read_trec, run_folder
 from ragtasks.records import Passage, Setting
 from ragtasks.results import SavedEvaluation, SavedTask, evaluation_files, own_history, read_results
-from ragtasks.submissions._tasks import SubmissionTask
+from ragtasks.submissions._findings import SubmissionTask
+from ragtasks.submissions.mtrageval._check import MAX_CONTEXTS
 from ragtasks.submissions.mtrageval._inputs import Inputs, InputTask, official_scores, rank_scores
-from ragtasks.submissions.mtrageval._rules import MAX_CONTEXTS
 
 
 @dataclass(frozen=True, slots=True)

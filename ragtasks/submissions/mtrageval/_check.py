@@ -17,19 +17,79 @@ from ragtasks.benchmarks.mtrag import domain_of
 from ragtasks.errors import BenchmarkFileError, clear_error
 from ragtasks.files import bounded_lines
 from ragtasks.records import normalise_task_id, split_task_id
-from ragtasks.submissions._tasks import SubmissionTask
+from ragtasks.submissions._findings import Finding, Problem, Report, Rule, Severity, SubmissionTask, Words
 from ragtasks.submissions.mtrageval._inputs import Documents, Inputs, InputTask, messages_of, single
-from ragtasks.submissions.mtrageval._rules import (
-    MAX_BYTES,
-    MAX_CONTEXTS,
-    RECOMMENDED_CONTEXTS,
-    RULES,
-    Finding,
-    Report,
-    Words,
-)
 
 _SUFFIX = ".jsonl"
+
+# The rules: how grave a problem is, and what the official side makes of it.
+# Source: format_checker.py and run_retrieval_eval.py of IBM/mt-rag-benchmark at cc5b1d4.
+
+MAX_CONTEXTS = 10
+"""Contexts that a task may have."""
+RECOMMENDED_CONTEXTS = 5
+"""Contexts that the organisers recommend for task C."""
+MAX_BYTES = 20 * 1024 * 1024
+"""Size that a file may have."""
+
+_REJECTS = "the official checker rejects it"
+_STOPS = "the official checker stops at it"
+
+
+_TABLE = (
+    # The file.
+    Rule("file_name", Severity.PROBLEM, _REJECTS),
+    Rule("file_size", Severity.PROBLEM, _REJECTS),
+    Rule("no_tasks", Severity.PROBLEM, "the numbers of tasks differ: " + _REJECTS),
+    Rule("missing_task", Severity.PROBLEM, _REJECTS),
+    Rule("unknown_task", Severity.PROBLEM, _REJECTS),
+    Rule("task_spelling", Severity.PROBLEM, "ids are compared as texts: " + _REJECTS),
+    Rule("duplicate_task", Severity.PROBLEM, "the official checker sees only that the numbers of tasks differ"),
+    # A line.
+    Rule("line_end", Severity.PROBLEM, "read as the end of the line: " + _REJECTS),
+    Rule("carriage_returns", Severity.WARNING, "passed; the official evaluation ends lines at line feeds only"),
+    Rule("utf8", Severity.PROBLEM, _STOPS),
+    Rule("json", Severity.PROBLEM, _REJECTS),
+    Rule("json_limit", Severity.PROBLEM, _STOPS),
+    Rule("object", Severity.PROBLEM, _STOPS),
+    Rule("required_field", Severity.PROBLEM, _REJECTS),
+    Rule("field_type", Severity.PROBLEM, _REJECTS),
+    Rule("duplicate_key", Severity.WARNING, "only the last value is read"),
+    Rule("encoding", Severity.WARNING, "half of a surrogate pair: no request to a judge can carry it"),
+    # Contexts.
+    Rule("too_many_contexts", Severity.PROBLEM, _REJECTS),
+    Rule("context_object", Severity.PROBLEM, _REJECTS),
+    Rule("document_id", Severity.PROBLEM, _REJECTS),
+    Rule("score", Severity.PROBLEM, _REJECTS),
+    Rule("score_boolean", Severity.WARNING, "passed as 1 or 0"),
+    Rule("score_not_finite", Severity.WARNING, "passed; as a 32-bit number it has no place in a ranking"),
+    Rule("scores_unordered", Severity.WARNING, "ranked by score, not by place: others count as the first", "BC"),
+    Rule("scores_tied", Severity.WARNING, "equal as 32-bit numbers: ranked by document id, descending", "BC"),
+    Rule("duplicate_document", Severity.WARNING, "one place is lost; the last score counts"),
+    Rule("blank_document_id", Severity.WARNING, "passed; matches no document"),
+    Rule("unknown_document", Severity.WARNING, "passed; never relevant"),
+    Rule("context_text", Severity.WARNING, "passed; the generation metrics read the text"),
+    Rule("no_contexts", Severity.NOTE, "scores 0 where the task is judged; the official checker warns"),
+    Rule("many_contexts", Severity.NOTE, f"{RECOMMENDED_CONTEXTS} are recommended"),
+    # Predictions.
+    Rule("prediction_object", Severity.PROBLEM, _REJECTS),
+    Rule("prediction_text", Severity.PROBLEM, _REJECTS),
+    Rule("n_predictions", Severity.WARNING, "passed; the evaluation scores one prediction"),
+    Rule("empty_prediction", Severity.WARNING, "passed; scores next to nothing"),
+    Rule("thinking_text", Severity.NOTE, "judged as part of the answer"),
+    # What goes along.
+    Rule("task_id_shape", Severity.WARNING, "passed; names no conversation and turn"),
+    Rule("conversation_id", Severity.WARNING, "passed; contradicts the task id"),
+    Rule("turn", Severity.WARNING, "passed; contradicts the task id"),
+    Rule("collection", Severity.WARNING, "passed; the retrieval evaluation finds no judgements for it"),
+    Rule("message", Severity.WARNING, "passed; judges are shown the conversation"),
+    Rule("other_input", Severity.WARNING, "passed; judged by another question than was asked"),
+    Rule("other_contexts", Severity.WARNING, "passed; task B answers from the passages that it is given"),
+    Rule("other_context_text", Severity.WARNING, "passed; judged by another text than was given"),
+)
+
+RULES = {rule.name: rule for rule in _TABLE}
+"""Rule name -> rule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +126,7 @@ def check_lines(lines: Iterable[bytes], name: str, task: SubmissionTask, against
     parts = itertools.chain.from_iterable(map(checker.parts, lines))
     found = [finding for number, line in enumerate(parts, start=1) for finding in checker.line(number, line)]
     whole = [*checker.file(name, n_bytes), *checker.missing()]
-    return Report(name, task, checker.n_rows, (*whole, *found), against.unchecked)
+    return Report(name, f"task {task.value}", checker.n_rows, (*whole, *found), against.unchecked)
 
 
 class _Checker:
@@ -141,7 +201,7 @@ class _Checker:
 
     def _found(self, number: int, task_id: str, problem: Problem) -> Finding:
         rule, expected, found = problem
-        return RULES[rule].finding(number, task_id, self._task, expected, found)
+        return RULES[rule].finding(number, task_id, expected, found, self._task.value)
 
 
 def _key(name: str) -> str:
@@ -227,9 +287,6 @@ def _encoding_problem(row: dict[str, Any]) -> str:
 # What is asked of one line of a submission: small functions that yield their problems, and the table of them.
 # Tasks A, B and C share nearly all of them; the fields that a task must have decide which apply. A function looks
 # only at parts that have the right shape, so that one problem is found once.
-
-Problem = tuple[str, str, object]
-"""Rule, what was expected, what was found."""
 
 _FIELDS: tuple[tuple[str, str, type, str], ...] = (
     ("task_id", "ABC", str, "a text"),

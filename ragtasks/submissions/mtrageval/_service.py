@@ -14,7 +14,7 @@ from ragtasks.files import Ranked, Run, in_rank_order, write_atomically
 from ragtasks.metrics import CUTOFFS, RANKED_BY, ranking_score, score_run, score_run_ibm
 from ragtasks.records import Answerability, Passage, Qrel, Score, normalise_task_id
 from ragtasks.results import SavedEvaluation
-from ragtasks.submissions._tasks import SubmissionTask
+from ragtasks.submissions._findings import Finding, Report, Severity, SubmissionTask, render_text
 from ragtasks.submissions.mtrageval._build import (
     Built,
     Entry,
@@ -24,7 +24,7 @@ from ragtasks.submissions.mtrageval._build import (
     entries_of_run,
     values_of,
 )
-from ragtasks.submissions.mtrageval._check import Against, check_file, check_lines
+from ragtasks.submissions.mtrageval._check import MAX_CONTEXTS, Against, check_file, check_lines
 from ragtasks.submissions.mtrageval._inputs import (
     Documents,
     Inputs,
@@ -32,7 +32,6 @@ from ragtasks.submissions.mtrageval._inputs import (
     document_ids_by_domain,
     read_inputs,
 )
-from ragtasks.submissions.mtrageval._rules import MAX_CONTEXTS, Finding, Report, Severity, render_text
 
 _MOST_NAMED = 20
 

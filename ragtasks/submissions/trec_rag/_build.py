@@ -11,6 +11,7 @@ from ragtasks.benchmarks.trec_rag import NARRATIVES
 from ragtasks.errors import BenchmarkFileError, clear_error
 from ragtasks.records import Response
 from ragtasks.results import evaluation_files, read_results
+from ragtasks.submissions._findings import render_text
 from ragtasks.submissions.trec_rag._check import (
     CheckedFile,
     answer_of,
@@ -61,20 +62,19 @@ def build_answers(
     answers = [answer_of(response, run_id, cut=cut) for response in responses]
     rows = [row_2025(answer, team_id) if team_id else answer.row() for answer in answers]
     checked = _checked(rows, topics, is_2025=bool(team_id))
-    if checked.n_errors:
-        errors = [str(remark) for remark in checked.remarks if remark.is_error]
+    if problems := checked.problems():
         message = clear_error(
             "answer file",
             where=str(output),
             expected="a file that the track takes",
-            found="\n    ".join(errors[:20]),
+            found="\n    ".join(map(str, problems[:20])),
             next_step="fix what the lines name and build it again; nothing was written",
         )
         raise BenchmarkFileError(message)
     n_left_out = sum(len(sentence.invalid) for answer in answers for sentence in answer.sentences)
     write_rows(output, rows)
     notes = [f"{n_left_out} citations name no passage and were left out"] if n_left_out else []
-    return [*map(str, checked.remarks), *notes, f"wrote {output}: {checked.summary()}"]
+    return [*render_text(checked.report(output.name)), *notes, f"wrote {output}"]
 
 
 def _checked(rows: Sequence[Mapping[str, Any]], topics: Mapping[str, str], *, is_2025: bool) -> CheckedFile:

@@ -1,7 +1,7 @@
-"""What is wrong with an answer file, line by line: errors, for which the track refuses it, and warnings.
+"""What is wrong with an answer file, line by line: problems, for which the track refuses it, and warnings.
 
-Errors and warnings are those of the organisers' validator for 2024, except that every problem of a line is named, not
-the first only, and that types are checked: there, a list in the place of a text ends the validation.
+Both are those of the organisers' validator for 2024, except that every problem of a line is named, not the first only,
+and that types are checked: there, a list in the place of a text ends the validation.
 
 Source: castorini/ragnarok at 7233fa7, `scripts/`, and the track's guidelines.
 """
@@ -20,48 +20,67 @@ from ragtasks.errors import BenchmarkFileError, ConfigurationError, clear_error
 from ragtasks.files import bounded_lines, parse_json, write_atomically
 from ragtasks.metrics import CitedSentence, n_words, parse_cited, within
 from ragtasks.records import Response
+from ragtasks.submissions._findings import Finding, Problem, Report, Rule, Severity, Words
 
 _KEYS = {"run_id": str, "topic_id": str, "topic": str, "references": list, "response_length": int, "answer": list}
 _MAX_LISTED = 20
+_FORM = "TREC RAG 2024"
+_REFUSES = "the track refuses the file"
+_CORRECTS = "the track corrects it"
+_WARNS = "the track warns of it"
 
-
-@dataclass(frozen=True, slots=True)
-class Remark:
-    """One problem of an answer file."""
-
-    line: int
-    """Line from 1; 0 for the file as a whole."""
-    is_error: bool
-    """Whether the track refuses the file for it."""
-    text: str
-    """What was expected, and what was found."""
-
-    def __str__(self) -> str:
-        """Return the line that people read."""
-        place = f"line {self.line}" if self.line else "file"
-        return f"{'error' if self.is_error else 'warning'}: {place}: {self.text}"
+_RULES = (
+    Rule("json", Severity.PROBLEM, _REFUSES),
+    Rule("field", Severity.PROBLEM, _REFUSES),
+    Rule("run_id", Severity.PROBLEM, _REFUSES),
+    Rule("unknown_topic", Severity.PROBLEM, _REFUSES),
+    Rule("duplicate_topic", Severity.PROBLEM, _REFUSES),
+    Rule("topic_text", Severity.PROBLEM, _REFUSES),
+    Rule("n_references", Severity.PROBLEM, _REFUSES),
+    Rule("reference_id", Severity.PROBLEM, _REFUSES),
+    Rule("duplicate_reference", Severity.PROBLEM, _REFUSES),
+    Rule("sentence", Severity.PROBLEM, _REFUSES),
+    Rule("citation", Severity.PROBLEM, _REFUSES),
+    Rule("no_answers", Severity.PROBLEM, _REFUSES),
+    Rule("reported_length", Severity.WARNING, _CORRECTS),
+    Rule("n_words", Severity.WARNING, "the track cuts sentences off the end"),
+    Rule("response_length", Severity.WARNING, _CORRECTS),
+    Rule("duplicate_citation", Severity.WARNING, _CORRECTS),
+    Rule("missing_topic", Severity.WARNING, _WARNS),
+)
+RULES = {rule.name: rule for rule in _RULES}
+"""Rule name -> rule, for files of 2024."""
 
 
 @dataclass(slots=True)
 class CheckedFile:
     """An answer file and its problems."""
 
+    form: str
+    """The year's form, for reports."""
+    rules: Mapping[str, Rule]
+    """The year's rules."""
     answers: list[Answer] = field(default_factory=list)
-    """The answers without errors, in the order of the file."""
-    remarks: list[Remark] = field(default_factory=list)
-    """All problems, by line."""
+    """The answers without problems, in the order of the file."""
+    findings: list[Finding] = field(default_factory=list)
+    """Everything found, by line."""
     repaired: list[dict[str, Any]] = field(default_factory=list)
     """The same answers as the track of 2024 repairs them, as the objects of their lines; empty for 2025."""
+    n_rows: int = 0
+    """Lines that are not blank."""
 
-    @property
-    def n_errors(self) -> int:
-        """Number of errors; 0 says that the track takes the file."""
-        return sum(remark.is_error for remark in self.remarks)
+    def add(self, line: int, topic_id: str, problem: Problem) -> None:
+        """Note a problem in a line, 0 for the file as a whole."""
+        rule, expected, found = problem
+        self.findings.append(self.rules[rule].finding(line, topic_id, expected, found))
 
-    def summary(self) -> str:
-        """Return one line that counts answers, errors and warnings."""
-        n_warnings = len(self.remarks) - self.n_errors
-        return f"{len(self.answers)} answers without errors, {self.n_errors} errors, {n_warnings} warnings"
+    def problems(self) -> list[Finding]:
+        """Return what the track refuses the file for."""
+        return [finding for finding in self.findings if finding.severity is Severity.PROBLEM]
+
+    def report(self, name: str) -> Report:
+        """Return the report of the file; the track repairs or passes what is a warning."""
+        return Report(name, self.form, self.n_rows, tuple(self.findings), warnings_fail=False)
 
 
 def check_answers(path: Path, topics: Mapping[str, str]) -> CheckedFile:
@@ -84,45 +103,46 @@ def lines_of(path: Path) -> list[bytes]:
 
 def check_lines(lines: list[bytes], topics: Mapping[str, str]) -> CheckedFile:
     """Return the answers in some lines and all that is wrong with them; blank lines are passed over."""
-    checked = CheckedFile()
+    checked = CheckedFile(_FORM, RULES)
     line_of: dict[str, int] = {}
     run_id: str | None = None
     for number, content in enumerate(lines, start=1):
         if not content.strip():
             continue
+        checked.n_rows += 1
         line = _Line(number, topics, checked)
         row = line.row(content)
         if row is None:
             continue
         run_id = row["run_id"] if run_id is None else run_id
         if row["run_id"] != run_id:
-            line.error(f"run_id {run_id!r}, as in the lines before, not {row['run_id']!r}")
+            line.add("run_id", f"{run_id!r}, as in the lines before", row["run_id"])
         if line_of.setdefault(row["topic_id"], number) != number:
-            line.error(f"each topic once, and {row['topic_id']} stands in line {line_of[row['topic_id']]}")
+            line.add("duplicate_topic", "each topic once", Words(f"the topic of line {line_of[row['topic_id']]} again"))
         line.take(row)
     if not line_of:
-        checked.remarks.append(Remark(0, True, "at least one answer, not none"))
-    missing = [topic_id for topic_id in topics if topic_id not in line_of]
-    checked.remarks += [Remark(0, False, f"no answer to topic {topic_id}") for topic_id in missing]
+        checked.add(0, "", ("no_answers", "at least one answer", Words("none")))
+    for topic_id in topics:
+        if topic_id not in line_of:
+            checked.add(0, topic_id, ("missing_topic", "an answer to this topic", Words("none")))
     return checked
 
 
 def read_answers(path: Path, topics: Mapping[str, str]) -> list[Answer]:
-    """Return the answers of a file, which has no errors; warnings are passed over."""
+    """Return the answers of a file, which has no problems; warnings are passed over."""
     return answers_without_errors(path, check_answers(path, topics))
 
 
 def answers_without_errors(path: Path, checked: CheckedFile) -> list[Answer]:
     """Return the answers of a checked file, warnings passed over."""
-    errors = [str(remark) for remark in checked.remarks if remark.is_error]
-    if errors:
-        listed = [*errors[:_MAX_LISTED], *([f"and {len(errors) - _MAX_LISTED} more"] if errors[_MAX_LISTED:] else [])]
+    if problems := checked.problems():
+        more = [f"and {len(problems) - _MAX_LISTED} more"] if problems[_MAX_LISTED:] else []
         message = clear_error(
             "answer file",
             where=str(path),
             expected="a file that the track takes",
-            found="\n    ".join([f"{len(errors)} errors", *listed]),
-            next_step="fix these lines; `ragtasks trec-rag check` lists all",
+            found="\n    ".join([f"{len(problems)} problems", *map(str, problems[:_MAX_LISTED]), *more]),
+            next_step="fix these lines; `ragtasks check` lists all",
         )
         raise BenchmarkFileError(message)
     return checked.answers
@@ -133,77 +153,76 @@ class _Line:
 
     def __init__(self, number: int, topics: Mapping[str, str], checked: CheckedFile) -> None:
         self._number, self._topics, self._checked = number, topics, checked
-        self._n_errors = checked.n_errors
+        self._topic_id = ""
+        self._is_good = True
 
-    def error(self, text: str) -> None:
-        """Note what the track refuses."""
-        self._checked.remarks.append(Remark(self._number, True, text))
-
-    def warn(self, text: str) -> None:
-        """Note what the track fixes or passes."""
-        self._checked.remarks.append(Remark(self._number, False, text))
+    def add(self, rule: str, expected: str, found: object) -> None:
+        """Note a problem of this line."""
+        self._checked.add(self._number, self._topic_id, (rule, expected, found))
+        self._is_good &= self._checked.rules[rule].severity is not Severity.PROBLEM
 
     def row(self, content: bytes) -> dict[str, Any] | None:
         """Return the object of a line with all keys in the right types, None after noting what is wrong."""
         try:
             row = parse_json(content)
         except ValueError as error:
-            self.error(f"one JSON object ({error})")
+            self.add("json", "one JSON object", Words(str(error)))
             return None
         if not isinstance(row, dict):
-            self.error(f"one JSON object, not {type(row).__name__}")
+            self.add("json", "one JSON object", row)
             return None
+        self._topic_id = row["topic_id"] if isinstance(row.get("topic_id"), str) else ""
         for key, kind in _KEYS.items():
             value = row.get(key)
             if not isinstance(value, kind) or isinstance(value, bool):
-                self.error(f"`{key}` as {kind.__name__}, not {'missing' if key not in row else repr(value)[:80]}")
-        return row if self._checked.n_errors == self._n_errors else None
+                self.add("field", f"`{key}` as {kind.__name__}", row.get(key, Words("no such field")))
+        return row if self._is_good else None
 
     def take(self, row: Mapping[str, Any]) -> None:
         """Examine an object and keep its answer where nothing is wrong."""
         topic_id = row["topic_id"]
         if topic_id not in self._topics:
-            self.error(f"a known topic_id, not {topic_id!r}")
+            self.add("unknown_topic", "a known topic_id", topic_id)
             return
         if row["topic"] != self._topics[topic_id]:
-            self.error(f"`topic` of {topic_id} as {self._topics[topic_id]!r}, not {row['topic']!r}")
+            self.add("topic_text", f"`topic` as {self._topics[topic_id]!r}", row["topic"])
         self._references(row["references"])
         sentences = tuple(self._sentences(row))
         answer = Answer(row["run_id"], topic_id, row["topic"], tuple(row["references"]), sentences)
         if row["response_length"] > MAX_WORDS:
-            self.warn(f"response_length of at most {MAX_WORDS}, not {row['response_length']}")
+            self.add("reported_length", f"response_length of at most {MAX_WORDS}", row["response_length"])
         if answer.length > MAX_WORDS:  # the track's repair sets response_length right as well
-            self.warn(f"at most {MAX_WORDS} words, not {answer.length}: the track cuts sentences off the end")
+            self.add("n_words", f"at most {MAX_WORDS} words", answer.length)
         elif row["response_length"] != answer.length:
-            self.warn(f"response_length {answer.length}, not {row['response_length']}")
-        if self._checked.n_errors == self._n_errors:
+            self.add("response_length", f"response_length {answer.length}", row["response_length"])
+        if self._is_good:
             self._checked.answers.append(answer)
             self._checked.repaired.append(_repaired(row, answer))
 
     def _references(self, references: list[Any]) -> None:
         if len(references) > N_PASSAGES:
-            self.error(f"at most {N_PASSAGES} references, not {len(references)}")
+            self.add("n_references", f"at most {N_PASSAGES} references", len(references))
         for index, segment_id in enumerate(references):
             if not isinstance(segment_id, str) or not SEGMENT_ID.fullmatch(segment_id):
-                self.error(f"references[{index}] as the id of a segment, not {segment_id!r}")
+                self.add("reference_id", f"references[{index}] as the id of a segment", segment_id)
             elif segment_id in references[:index]:
-                self.error(f"each reference once, and {segment_id} appears twice")
+                self.add("duplicate_reference", "each reference once", segment_id)
 
     def _sentences(self, row: Mapping[str, Any]) -> Iterator[CitedSentence]:
         for index, item in enumerate(row["answer"]):
             text = item.get("text") if isinstance(item, dict) else None
             citations = item.get("citations") if isinstance(item, dict) else None
             if not isinstance(text, str) or not isinstance(citations, list):
-                self.error(f"answer[{index}] with `text` and a list `citations`, not {item!r:.80}")
+                self.add("sentence", f"answer[{index}] with `text` and a list `citations`", item)
                 continue
             n_references = len(row["references"])
             for citation in citations:
                 is_whole = isinstance(citation, int) and not isinstance(citation, bool)
                 if not is_whole or not 0 <= citation < n_references:
-                    self.error(f"answer[{index}]: citations from 0 to {n_references - 1}, not {citation!r}")
+                    self.add("citation", f"answer[{index}]: citations from 0 to {n_references - 1}", citation)
             unique = list(dict.fromkeys(map(repr, citations)))
             if len(unique) < len(citations):
-                self.warn(f"answer[{index}]: each citation once, not {citations}")
+                self.add("duplicate_citation", f"answer[{index}]: each citation once", citations)
             whole = [citation for citation in citations if isinstance(citation, int)]
             yield CitedSentence(text, tuple(dict.fromkeys(whole)))
 
@@ -228,8 +247,7 @@ def _in_order(citations: list[int]) -> list[int]:
 # What is wrong with an answer file of TREC RAG 2025: what the organisers' checker finds, and what the guidelines
 # ask.
 # The checker looks at one line after the other, and passes longer answers, more references, a narrative that is
-# answered twice or not at all; for these the guidelines' limits are named as warnings that begin with
-# `guidelines:`.
+# answered twice or not at all; for these the guidelines' limits are warnings of their own.
 # Source: castorini/ragnarok at 7233fa7, `scripts/rag25_validation.py`, and the track's guidelines 2.0.
 
 MAX_REFERENCES = 100
@@ -238,7 +256,31 @@ TYPES = ("manual", "automatic")
 
 _REQUIRED = ("team_id", "run_id", "narrative_id")
 _OPTIONAL = ("type", "narrative", "prompt")
-_GUIDELINES = "guidelines: "
+
+GUIDELINES = "against the guidelines; the track's checker passes it"
+"""What follows from exceeding a limit of the guidelines."""
+
+_RULES_2025 = (
+    Rule("json", Severity.PROBLEM, _REFUSES),
+    Rule("metadata", Severity.PROBLEM, _REFUSES),
+    Rule("unknown_narrative", Severity.PROBLEM, _REFUSES),
+    Rule("type", Severity.PROBLEM, _REFUSES),
+    Rule("field", Severity.PROBLEM, _REFUSES),
+    Rule("sentence", Severity.PROBLEM, _REFUSES),
+    Rule("citation", Severity.PROBLEM, _REFUSES),
+    Rule("no_answers", Severity.PROBLEM, _REFUSES),
+    Rule("optional_metadata", Severity.WARNING, _WARNS),
+    Rule("reference_id", Severity.WARNING, _WARNS),
+    Rule("n_words", Severity.WARNING, GUIDELINES),
+    Rule("n_references", Severity.WARNING, GUIDELINES),
+    Rule("duplicate_reference", Severity.WARNING, GUIDELINES),
+    Rule("no_sentences", Severity.WARNING, GUIDELINES),
+    Rule("narrative_text", Severity.WARNING, GUIDELINES),
+    Rule("duplicate_narrative", Severity.WARNING, GUIDELINES),
+    Rule("missing_narrative", Severity.WARNING, GUIDELINES),
+)
+RULES_2025 = {rule.name: rule for rule in _RULES_2025}
+"""Rule name -> rule, for files of 2025."""
 
 
 def check_answers_2025(path: Path, narratives: Mapping[str, str]) -> CheckedFile:
@@ -250,38 +292,41 @@ def check_answers_2025(path: Path, narratives: Mapping[str, str]) -> CheckedFile
 
 
 def read_answers_2025(path: Path, narratives: Mapping[str, str]) -> list[Answer]:
-    """Return the answers of a file, which has no errors; warnings are passed over."""
+    """Return the answers of a file, which has no problems; warnings are passed over."""
     return answers_without_errors(path, check_answers_2025(path, narratives))
 
 
 def check_lines_2025(lines: Sequence[bytes], narratives: Mapping[str, str]) -> CheckedFile:
     """Return the answers in some lines and all that is wrong with them; blank lines are passed over."""
-    checked = CheckedFile()
+    checked = CheckedFile("TREC RAG 2025", RULES_2025)
     rows = [(number, _row(line)) for number, line in enumerate(lines, start=1) if line.strip()]
+    checked.n_rows = len(rows)
     by_id = _cites_ids([row for _, row in rows])
     line_of: dict[str, int] = {}
     for number, row in rows:
         if not isinstance(row, dict):
-            checked.remarks.append(Remark(number, True, "one JSON object"))
+            checked.add(number, "", ("json", "one JSON object", row if row is not None else Words("no JSON")))
             continue
-        errors = [*_metadata_errors(row.get("metadata"), narratives), *_content_errors(row, by_id=by_id)]
-        warnings = [*_metadata_warnings(row.get("metadata")), *_reference_warnings(row.get("references"))]
-        limits: list[str] = []
+        metadata = row.get("metadata")
+        errors = [*_metadata_errors(metadata, narratives), *_content_errors(row, by_id=by_id)]
+        problems = [*errors, *_metadata_warnings(metadata), *_reference_warnings(row.get("references"))]
         if not errors:
             answer = _answer(row, narratives)
             first = line_of.setdefault(answer.topic_id, number)
-            limits = list(_limits(answer, row, narratives))
+            problems += _limits(answer, row, narratives)
             if first == number:
                 checked.answers.append(answer)
             else:
-                limits.append(f"each narrative once, and {answer.topic_id} stands in line {first}")
-        checked.remarks += [Remark(number, True, text) for text in errors]
-        checked.remarks += [Remark(number, False, text) for text in warnings]
-        checked.remarks += [Remark(number, False, f"{_GUIDELINES}{text}") for text in limits]
+                again = Words(f"the narrative of line {first} again")
+                problems.append(("duplicate_narrative", "each narrative once", again))
+        topic_id = metadata.get("narrative_id", "") if isinstance(metadata, dict) else ""
+        for problem in problems:
+            checked.add(number, str(topic_id), problem)
     if not rows:
-        checked.remarks.append(Remark(0, True, "at least one answer, not none"))
-    missing = [narrative_id for narrative_id in narratives if narrative_id not in line_of]
-    checked.remarks += [Remark(0, False, f"{_GUIDELINES}no answer to narrative {one}") for one in missing]
+        checked.add(0, "", ("no_answers", "at least one answer", Words("none")))
+    for one in narratives:
+        if one not in line_of:
+            checked.add(0, one, ("missing_narrative", "an answer to this narrative", Words("none")))
     return checked
 
 
@@ -316,57 +361,60 @@ def _list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _metadata_errors(metadata: object, narratives: Mapping[str, str]) -> Iterator[str]:
+def _metadata_errors(metadata: object, narratives: Mapping[str, str]) -> Iterator[Problem]:
     if not isinstance(metadata, dict):
-        yield "`metadata` as an object"
+        yield "metadata", "`metadata` as an object", metadata
         return
     if missing := [key for key in _REQUIRED if key not in metadata]:
-        yield f"metadata with {', '.join(missing)}"
+        yield "metadata", f"metadata with {', '.join(missing)}", Words("no such field")
     elif str(metadata["narrative_id"]) not in narratives:
-        yield f"a known narrative_id, not {metadata['narrative_id']!r}"
+        yield "unknown_narrative", "a known narrative_id", metadata["narrative_id"]
     if "type" in metadata and metadata["type"] not in TYPES:
-        yield f"metadata.type of {' or '.join(TYPES)}, not {metadata['type']!r}"
+        yield "type", f"metadata.type of {' or '.join(TYPES)}", metadata["type"]
 
 
-def _metadata_warnings(metadata: object) -> Iterator[str]:
+def _metadata_warnings(metadata: object) -> Iterator[Problem]:
     if isinstance(metadata, dict):
-        yield from (f"metadata.{key} is missing" for key in _OPTIONAL if key not in metadata)
+        for key in _OPTIONAL:
+            if key not in metadata:
+                yield "optional_metadata", f"metadata.{key}", Words("no such field")
 
 
-def _reference_warnings(references: object) -> Iterator[str]:
+def _reference_warnings(references: object) -> Iterator[Problem]:
     for index, one in enumerate(_list(references)):
         if not isinstance(one, str) or not SEGMENT_ID.fullmatch(one):
-            yield f"references[{index}] as the id of a segment, not {one!r}"
+            yield "reference_id", f"references[{index}] as the id of a segment", one
 
 
-def _content_errors(row: Mapping[str, Any], *, by_id: bool) -> Iterator[str]:
+def _content_errors(row: Mapping[str, Any], *, by_id: bool) -> Iterator[Problem]:
     references = row.get("references")
     if not isinstance(references, list):
-        yield "a list `references`"
+        yield "field", "a list `references`", references
     if not isinstance(row.get("answer", []), list):
-        yield "a list `answer`"
+        yield "field", "a list `answer`", row["answer"]
     for index, item in enumerate(_list(row.get("answer"))):
         if not isinstance(item, dict):
-            yield f"answer[{index}] as an object"
+            yield "sentence", f"answer[{index}] as an object", item
             continue
         if not isinstance(item.get("text"), str):
-            yield f"answer[{index}] with a `text`"
+            yield "sentence", f"answer[{index}] with a `text`", item.get("text")
         citations = item.get("citations")
         if not isinstance(citations, list):
-            yield f"answer[{index}] with a list `citations`"
+            yield "sentence", f"answer[{index}] with a list `citations`", citations
             continue
         kind = str if by_id else int
         if not all(isinstance(one, kind) for one in citations):
-            yield f"answer[{index}]: citations as {'ids of segments' if by_id else 'positions in the references'}"
+            expected = "ids of segments" if by_id else "positions in the references"
+            yield "citation", f"answer[{index}]: citations as {expected}", citations
             continue
         targets = _list(references) if by_id else range(len(_list(references)))
         yield from (
-            f"answer[{index}]: a citation of a reference, not {one!r}" for one in citations if one not in targets
+            ("citation", f"answer[{index}]: a citation of a reference", one) for one in citations if one not in targets
         )
 
 
 def _answer(row: Mapping[str, Any], narratives: Mapping[str, str]) -> Answer:
-    """Return the answer of a line without errors."""
+    """Return the answer of a line without problems."""
     metadata, references = row["metadata"], [str(one) for one in row["references"]]
     sentences = tuple(
         CitedSentence(
@@ -379,18 +427,19 @@ def _answer(row: Mapping[str, Any], narratives: Mapping[str, str]) -> Answer:
     return Answer(str(metadata["run_id"]), narrative_id, narratives[narrative_id], tuple(references), sentences)
 
 
-def _limits(answer: Answer, row: Mapping[str, Any], narratives: Mapping[str, str]) -> Iterator[str]:
+def _limits(answer: Answer, row: Mapping[str, Any], narratives: Mapping[str, str]) -> Iterator[Problem]:
     """Yield what the guidelines ask for and the checker lets pass."""
     if answer.length > MAX_WORDS:
-        yield f"at most {MAX_WORDS} words, not {answer.length}"
+        yield "n_words", f"at most {MAX_WORDS} words", answer.length
     if len(answer.references) > MAX_REFERENCES:
-        yield f"at most {MAX_REFERENCES} references, not {len(answer.references)}"
+        yield "n_references", f"at most {MAX_REFERENCES} references", len(answer.references)
     if len(set(answer.references)) < len(answer.references):
-        yield "each reference once"
+        yield "duplicate_reference", "each reference once", Words("one twice")
     if not answer.sentences:
-        yield "an answer, not none"
-    if row["metadata"].get("narrative", narratives[answer.topic_id]) != narratives[answer.topic_id]:
-        yield f"metadata.narrative as the text of narrative {answer.topic_id}"
+        yield "no_sentences", "an answer", Words("none")
+    text = row["metadata"].get("narrative", narratives[answer.topic_id])
+    if text != narratives[answer.topic_id]:
+        yield "narrative_text", f"metadata.narrative as the text of narrative {answer.topic_id}", text
 
 
 # Answers in the track's format: sentences that cite positions in a list of segment ids.

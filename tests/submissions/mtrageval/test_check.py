@@ -15,12 +15,10 @@ import pytest
 from ragtasks.benchmarks import open_benchmark
 from ragtasks.errors import BenchmarkFileError
 from ragtasks.records import Setting
-from ragtasks.submissions import SubmissionTask
-from ragtasks.submissions.mtrageval import render_json, render_text
+from ragtasks.submissions import Report, Severity, SubmissionTask, render_json, render_text
 from ragtasks.submissions.mtrageval._build import Entry, build
-from ragtasks.submissions.mtrageval._check import Against, check_file, check_lines
+from ragtasks.submissions.mtrageval._check import MAX_BYTES, RULES, Against, check_file, check_lines
 from ragtasks.submissions.mtrageval._inputs import benchmark_inputs, document_ids_by_domain, read_inputs
-from ragtasks.submissions.mtrageval._rules import MAX_BYTES, RULES, Report, Severity
 from tests.submissions.mtrageval._files import lines_of, sample
 from tests.submissions.mtrageval._official import rejections
 
@@ -361,7 +359,7 @@ def test_a_report_says_line_task_expected_and_found_and_as_json_the_same() -> No
     rows[1]["contexts"][0]["score"] = "high"
     report = checked(b"".join(lines_of(rows)), "A")
     head, line = render_text(report)
-    assert head == "file.jsonl: task A, 6 tasks: 1 problems, 0 warnings, 0 notes"
+    assert head == "file.jsonl: task A, 6 lines: 1 problems, 0 warnings, 0 notes"
     assert line == (
         f'  line 2 ({INPUT_IDS[1]}): problem score: expected a number as contexts[0].score, found "high" '
         "[the official checker rejects it]"

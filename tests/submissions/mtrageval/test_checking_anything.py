@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from ragtasks.cli import main
 from ragtasks.submissions import SubmissionTask
 from ragtasks.submissions.mtrageval._build import Entry, build
+from ragtasks.submissions.mtrageval._check import RULES
 from ragtasks.submissions.mtrageval._inputs import benchmark_inputs
-from ragtasks.submissions.mtrageval._rules import RULES
 from tests.submissions.mtrageval._files import lines_of, sample
 from tests.submissions.mtrageval._official import rejections
 
@@ -101,7 +101,7 @@ def rules_broken(content: bytes, letter: str, input_file: Path, capsys: pytest.C
     graded = [match[1] for match in problems]
     n_problems, n_warnings = graded.count("problem"), graded.count("warning")
     assert re.fullmatch(
-        rf"file\.jsonl: task {letter}, \d+ tasks: {n_problems} problems, {n_warnings} warnings, .*", head
+        rf"file\.jsonl: task {letter}, \d+ lines: {n_problems} problems, {n_warnings} warnings, .*", head
     )
     assert (stop.value.code or 0) == int(bool(n_problems + n_warnings))
     objections = rejections(content, letter, IDS)

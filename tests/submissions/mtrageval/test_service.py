@@ -281,7 +281,7 @@ def test_submit_and_check_on_the_command_line(tmp_path: Path, monkeypatch: pytes
     assert done.exit_code == 0, done.output
     assert f"wrote {target}" in done.output
     good = CliRunner().invoke(app, ["check", str(target), "--task", "A", "--data", "sample"])
-    assert (good.exit_code, good.output) == (0, "a.jsonl: task A, 112 tasks: 0 problems, 0 warnings, 0 notes\n")
+    assert (good.exit_code, good.output) == (0, "a.jsonl: task A, 112 lines: 0 problems, 0 warnings, 0 notes\n")
     rows = rows_in(target)
     rows[7]["contexts"][0]["score"] = True
     target.write_bytes(b"".join(lines_of(rows[:-1])))

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from ragtasks.cli import app
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.harness.run import submission_arguments
-from ragtasks.submissions import SubmissionTask
-from ragtasks.submissions.mtrageval import Request, check, render_text, submit
+from ragtasks.submissions import SubmissionTask, render_text
+from ragtasks.submissions.mtrageval import Request, check, submit
 from tests.conftest import REAL_DATA
 from tests.submissions.mtrageval._files import sample
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.records import Passage, Response
+from ragtasks.submissions import Severity
 from ragtasks.submissions.trec_rag import answer_of, check_answers, read_answers, write_rows
 from ragtasks.submissions.trec_rag._check import check_lines
 from tests.judges._scripted import response
@@ -37,7 +38,10 @@ def row(topic_id: str = "2024-1", **changes: Any) -> dict[str, Any]:
 
 def remarks(*rows: Any) -> list[tuple[int, bool, str]]:
     lines = [(item if isinstance(item, str) else json.dumps(item)).encode() for item in rows]
-    return [(item.line, item.is_error, item.text) for item in check_lines(lines, TOPICS).remarks]
+    return [
+        (item.line, item.severity is Severity.PROBLEM, f"{item.expected}, not {item.found}")
+        for item in check_lines(lines, TOPICS).findings
+    ]
 
 
 def without(key: str) -> dict[str, Any]:
@@ -50,15 +54,15 @@ def sentence(**changes: Any) -> list[dict[str, Any]]:
 
 ERRORS: list[tuple[Any, str]] = [
     ("{", "one JSON object"),
-    ("[]", "one JSON object, not list"),
+    ("[]", "one JSON object, not []"),
     *((without(key), f"`{key}` as") for key in row()),
-    (row("2024-2", run_id="other"), "run_id 'demo'"),
+    (row("2024-2", run_id="other"), "'demo', as in the lines before, not \"other\""),
     (row("2024-2", run_id=1), "`run_id` as str"),
     (row("2024-9"), "a known topic_id"),
-    (row("2024-1"), "2024-1 stands in line 1"),
-    (row("2024-2", topic="second  topic"), "`topic` of 2024-2 as 'second topic'"),
+    (row("2024-1"), "the topic of line 1 again"),
+    (row("2024-2", topic="second  topic"), "`topic` as 'second topic', not"),
     (row("2024-2", references=IDS[:21]), "at most 20 references, not 21"),
-    (row("2024-2", references=[IDS[0], IDS[1], IDS[0]]), "appears twice"),
+    (row("2024-2", references=[IDS[0], IDS[1], IDS[0]]), "each reference once, not"),
     (row("2024-2", references=[*IDS[:2], "msmarco_v2.1_doc_00_0"]), "references[2] as the id of a segment"),
     (row("2024-2", references=[*IDS[:2], 7]), "references[2] as the id of a segment"),
     (row("2024-2", references=[*IDS[:2], f"{IDS[2]} "]), "references[2] as the id of a segment"),
@@ -67,8 +71,8 @@ ERRORS: list[tuple[Any, str]] = [
     (row("2024-2", response_length=True), "`response_length` as int"),
     (row("2024-2", answer=sentence(citations=[3])), "citations from 0 to 2, not 3"),
     (row("2024-2", answer=sentence(citations=[-1])), "citations from 0 to 2, not -1"),
-    (row("2024-2", answer=sentence(citations=[True])), "citations from 0 to 2, not True"),
-    (row("2024-2", answer=sentence(citations=["0"])), "citations from 0 to 2, not '0'"),
+    (row("2024-2", answer=sentence(citations=[True])), "citations from 0 to 2, not true"),
+    (row("2024-2", answer=sentence(citations=["0"])), 'citations from 0 to 2, not "0"'),
     (row("2024-2", answer=sentence(citations=[0.0])), "citations from 0 to 2, not 0.0"),
     (row("2024-2", answer=sentence(citations=0)), "answer[0] with `text` and a list"),
     (row("2024-2", answer=sentence(text=None)), "answer[0] with `text` and a list"),
@@ -101,7 +105,7 @@ def test_what_the_track_passes_is_a_warning_with_its_line(odd: dict[str, Any], s
 
 def test_a_right_file_has_no_remarks_and_a_missing_topic_is_a_warning() -> None:
     assert remarks(row(), row("2024-2", answer=[], response_length=0, extra="ignored")) == []
-    assert remarks(row()) == [(0, False, "no answer to topic 2024-2")]
+    assert remarks(row()) == [(0, False, "an answer to this topic, not none")]
     assert [text for _, is_error, text in remarks("", "  ") if is_error] == ["at least one answer, not none"]
 
 
@@ -113,7 +117,7 @@ def test_every_problem_of_a_line_and_a_file_is_told() -> None:
 def test_a_file_with_errors_cannot_be_read_and_one_with_warnings_can(tmp_path: Path) -> None:
     path = tmp_path / "answers.jsonl"
     path.write_text("\n".join(map(json.dumps, [row(response_length=9), row("2024-9"), row("2024-2", topic="no")])))
-    with pytest.raises(BenchmarkFileError, match="2 errors") as error:
+    with pytest.raises(BenchmarkFileError, match="2 problems") as error:
         read_answers(path, TOPICS)
     assert "line 2" in str(error.value)
     assert "line 3" in str(error.value)

@@ -16,8 +16,9 @@ from ragtasks.benchmarks.trec_rag_files import read_narratives, read_nuggets, re
 from ragtasks.cli import main
 from ragtasks.errors import BenchmarkFileError
 from ragtasks.files import read_qrels
+from ragtasks.submissions import Severity
 from ragtasks.submissions.trec_rag import read_answers, read_answers_2025, row_2025
-from ragtasks.submissions.trec_rag._check import check_lines_2025
+from ragtasks.submissions.trec_rag._check import GUIDELINES, check_lines_2025
 from tests.clients._server import ChatServer, completion
 from tests.conftest import MTRAG_CHECKOUT, REAL_DATA
 from tests.submissions.trec_rag._judge import verdict
@@ -96,8 +97,8 @@ def official() -> Callable[[str], ModuleType]:
 
 def found(rows: list[Any], narratives: dict[str, str]) -> Counter[tuple[int, bool]]:
     """Return (line, is an error) of our findings, without those of the guidelines."""
-    remarks = check_lines_2025([json.dumps(one).encode() for one in rows], narratives).remarks
-    return Counter((one.line, one.is_error) for one in remarks if not one.text.startswith("guidelines:"))
+    findings = check_lines_2025([json.dumps(one).encode() for one in rows], narratives).findings
+    return Counter((one.line, one.severity is Severity.PROBLEM) for one in findings if one.consequence != GUIDELINES)
 
 
 def found_officially(module: ModuleType, rows: list[Any], narratives: dict[str, str], form: int) -> Any:
@@ -134,18 +135,19 @@ def test_limits_that_the_checker_passes_are_warnings_of_the_guidelines() -> None
         row("2", references=[f"msmarco_v2.1_doc_00_{n % 101}#0_0" for n in range(102)], answer=[]),
         row(metadata=metadata(narrative="another")),
     ]
-    remarks = check_lines_2025([json.dumps(one).encode() for one in rows], NARRATIVES).remarks
-    assert [(one.line, one.is_error, one.text.removeprefix("guidelines: ")) for one in remarks] == [
-        (1, False, "at most 400 words, not 401"),
-        (2, False, "at most 100 references, not 102"),
-        (2, False, "each reference once"),
-        (2, False, "an answer, not none"),
-        (3, False, "metadata.narrative as the text of narrative 1"),
-        (3, False, "each narrative once, and 1 stands in line 1"),
+    findings = check_lines_2025([json.dumps(one).encode() for one in rows], NARRATIVES).findings
+    assert {one.consequence for one in findings} == {GUIDELINES}
+    assert [(one.line, one.rule, one.found) for one in findings] == [
+        (1, "n_words", "401"),
+        (2, "n_references", "102"),
+        (2, "duplicate_reference", "one twice"),
+        (2, "no_sentences", "none"),
+        (3, "narrative_text", '"another"'),
+        (3, "duplicate_narrative", "the narrative of line 1 again"),
     ]
-    texts = [str(one) for one in check_lines_2025([b"{", b"[]"], NARRATIVES).remarks]
-    assert texts[0] == "error: line 1: one JSON object"
-    assert texts[-1] == "warning: file: guidelines: no answer to narrative 2"
+    texts = [str(one) for one in check_lines_2025([b"{", b"[]"], NARRATIVES).findings]
+    assert texts[0].startswith("line 1: problem json: expected one JSON object, found no JSON")
+    assert texts[-1].startswith("file (2): warning missing_narrative: ")
 
 
 def test_ids_of_segments_as_citations_become_positions(tmp_path: Path) -> None:
@@ -174,7 +176,7 @@ def test_an_answer_file_is_checked_and_scored_with_narratives_alone(
         return int(stop.value.code or 0)
 
     assert command("check", str(answers)) == 0
-    assert "1 answers without errors, 0 errors, 1 warnings" in capsys.readouterr().out
+    assert "TREC RAG 2025, 1 lines: 0 problems, 1 warnings, 0 notes" in capsys.readouterr().out
     assert command("check", str(answers), "--fixed", str(tmp_path / "f")) == 1
     with ChatServer(lambda prompt, _: completion(verdict(prompt))).running() as server:
         judge = json.dumps({"model": "words", "base_url": server.base_url})

@@ -1,8 +1,4 @@
-"""The rules of a submission as a table: how grave a problem is, and what the official side makes of it.
-
-Source: format_checker.py and run_retrieval_eval.py of IBM/mt-rag-benchmark at cc5b1d4. The checks themselves are
-functions in `line_rules` (one line at a time) and `checking` (the file as a whole).
-"""
+"""What a check of a submission finds, for every track: problems graded by what the official side makes of them."""
 
 from __future__ import annotations
 
@@ -13,13 +9,20 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Any
 
-from ragtasks.submissions._tasks import SubmissionTask
 
-# Findings of a check: one for each problem, graded by what the official checker does with
-# it.
-# The official checker passes much that is wrong. So a problem is what it rejects, a warning what it lets through
-# although it is wrong or costs points, and a note what may be meant so. Problems and warnings fail a file, notes
-# do not.
+class SubmissionTask(str, Enum):
+    """The tasks of MTRAGEval (SemEval-2026 task 8)."""
+
+    A = "A"
+    """Retrieval."""
+    B = "B"
+    """Answers from the reference passages."""
+    C = "C"
+    """Retrieval and answers."""
+
+
+# The official checkers pass much that is wrong. So a problem is what they reject, a warning what they let through
+# although it is wrong or costs points, and a note what may be meant so.
 
 _MAX_LINES = 10
 _LONGEST = 120
@@ -52,7 +55,7 @@ class Finding:
     task_id: str
     """Task, as the file or the input writes it; empty where there is none."""
     rule: str
-    """Name in `ragtasks.submissions.mtrageval.RULES`."""
+    """Name of the rule, one of the track's table."""
     severity: Severity
     """What it means."""
     expected: str
@@ -76,19 +79,21 @@ class Report:
 
     name: str
     """The file."""
-    task: SubmissionTask
-    """What it was checked as."""
+    form: str
+    """What it was checked as, such as `task B` or `TREC RAG 2024`."""
     n_rows: int
     """Lines that hold an object."""
     findings: tuple[Finding, ...]
     """Every problem, in the order of the lines; those of the whole file first."""
-    unchecked: tuple[str, ...]
+    unchecked: tuple[str, ...] = ()
     """What was not looked at, and why."""
+    warnings_fail: bool = True
+    """Whether a warning fails the file; not where the track repairs what it warns of."""
 
     @property
     def passes(self) -> bool:
-        """Whether there is neither a problem nor a warning."""
-        return all(finding.severity is Severity.NOTE for finding in self.findings)
+        """Whether there is no problem, and no warning that fails the file."""
+        return not (self.count(Severity.PROBLEM) or (self.warnings_fail and self.count(Severity.WARNING)))
 
     def count(self, severity: Severity) -> int:
         """Return the number of findings of a severity."""
@@ -116,7 +121,7 @@ def _plain(text: str) -> str:
 def render_text(report: Report, *, every: bool = False) -> Iterator[str]:
     """Yield a report's lines: the counts, problems and warnings, notes, what was not checked."""
     counts = ", ".join(f"{report.count(severity)} {severity.value}s" for severity in Severity)
-    yield f"{_plain(report.name)}: task {report.task.value}, {report.n_rows} tasks: {counts}"
+    yield f"{_plain(report.name)}: {report.form}, {report.n_rows} lines: {counts}"
     notes, others = (
         [one for one in report.findings if (one.severity is Severity.NOTE) == is_note] for is_note in (True, False)
     )
@@ -154,24 +159,13 @@ def render_json(report: Report) -> dict[str, Any]:
     """Return a report as one JSON object, for scripts."""
     return {
         "file": report.name,
-        "task": report.task.value,
-        "n_tasks": report.n_rows,
+        "form": report.form,
+        "n_lines": report.n_rows,
         "passes": report.passes,
         "counts": {severity.value: report.count(severity) for severity in Severity},
         "findings": [{**asdict(finding), "severity": finding.severity.value} for finding in report.findings],
         "unchecked": list(report.unchecked),
     }
-
-
-MAX_CONTEXTS = 10
-"""Contexts that a task may have."""
-RECOMMENDED_CONTEXTS = 5
-"""Contexts that the organisers recommend for task C."""
-MAX_BYTES = 20 * 1024 * 1024
-"""Size that a file may have."""
-
-_REJECTS = "the official checker rejects it"
-_STOPS = "the official checker stops at it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,63 +181,11 @@ class Rule:
     noted_for: str = ""
     """Letters of the tasks for which it is a note only."""
 
-    def finding(self, line: int, task_id: str, task: SubmissionTask, expected: str, found: object) -> Finding:
-        """Return a problem against this rule in a submission for a task."""
-        severity = Severity.NOTE if task.value in self.noted_for else self.severity
+    def finding(self, line: int, task_id: str, expected: str, found: object, letter: str = "") -> Finding:
+        """Return a problem against this rule; the letter is that of MTRAGEval's task."""
+        severity = Severity.NOTE if letter and letter in self.noted_for else self.severity
         return Finding(line, task_id, self.name, severity, expected, rendered(found), self.consequence)
 
 
-_TABLE = (
-    # The file.
-    Rule("file_name", Severity.PROBLEM, _REJECTS),
-    Rule("file_size", Severity.PROBLEM, _REJECTS),
-    Rule("no_tasks", Severity.PROBLEM, "the numbers of tasks differ: " + _REJECTS),
-    Rule("missing_task", Severity.PROBLEM, _REJECTS),
-    Rule("unknown_task", Severity.PROBLEM, _REJECTS),
-    Rule("task_spelling", Severity.PROBLEM, "ids are compared as texts: " + _REJECTS),
-    Rule("duplicate_task", Severity.PROBLEM, "the official checker sees only that the numbers of tasks differ"),
-    # A line.
-    Rule("line_end", Severity.PROBLEM, "read as the end of the line: " + _REJECTS),
-    Rule("carriage_returns", Severity.WARNING, "passed; the official evaluation ends lines at line feeds only"),
-    Rule("utf8", Severity.PROBLEM, _STOPS),
-    Rule("json", Severity.PROBLEM, _REJECTS),
-    Rule("json_limit", Severity.PROBLEM, _STOPS),
-    Rule("object", Severity.PROBLEM, _STOPS),
-    Rule("required_field", Severity.PROBLEM, _REJECTS),
-    Rule("field_type", Severity.PROBLEM, _REJECTS),
-    Rule("duplicate_key", Severity.WARNING, "only the last value is read"),
-    Rule("encoding", Severity.WARNING, "half of a surrogate pair: no request to a judge can carry it"),
-    # Contexts.
-    Rule("too_many_contexts", Severity.PROBLEM, _REJECTS),
-    Rule("context_object", Severity.PROBLEM, _REJECTS),
-    Rule("document_id", Severity.PROBLEM, _REJECTS),
-    Rule("score", Severity.PROBLEM, _REJECTS),
-    Rule("score_boolean", Severity.WARNING, "passed as 1 or 0"),
-    Rule("score_not_finite", Severity.WARNING, "passed; as a 32-bit number it has no place in a ranking"),
-    Rule("scores_unordered", Severity.WARNING, "ranked by score, not by place: others count as the first", "BC"),
-    Rule("scores_tied", Severity.WARNING, "equal as 32-bit numbers: ranked by document id, descending", "BC"),
-    Rule("duplicate_document", Severity.WARNING, "one place is lost; the last score counts"),
-    Rule("blank_document_id", Severity.WARNING, "passed; matches no document"),
-    Rule("unknown_document", Severity.WARNING, "passed; never relevant"),
-    Rule("context_text", Severity.WARNING, "passed; the generation metrics read the text"),
-    Rule("no_contexts", Severity.NOTE, "scores 0 where the task is judged; the official checker warns"),
-    Rule("many_contexts", Severity.NOTE, f"{RECOMMENDED_CONTEXTS} are recommended"),
-    # Predictions.
-    Rule("prediction_object", Severity.PROBLEM, _REJECTS),
-    Rule("prediction_text", Severity.PROBLEM, _REJECTS),
-    Rule("n_predictions", Severity.WARNING, "passed; the evaluation scores one prediction"),
-    Rule("empty_prediction", Severity.WARNING, "passed; scores next to nothing"),
-    Rule("thinking_text", Severity.NOTE, "judged as part of the answer"),
-    # What goes along.
-    Rule("task_id_shape", Severity.WARNING, "passed; names no conversation and turn"),
-    Rule("conversation_id", Severity.WARNING, "passed; contradicts the task id"),
-    Rule("turn", Severity.WARNING, "passed; contradicts the task id"),
-    Rule("collection", Severity.WARNING, "passed; the retrieval evaluation finds no judgements for it"),
-    Rule("message", Severity.WARNING, "passed; judges are shown the conversation"),
-    Rule("other_input", Severity.WARNING, "passed; judged by another question than was asked"),
-    Rule("other_contexts", Severity.WARNING, "passed; task B answers from the passages that it is given"),
-    Rule("other_context_text", Severity.WARNING, "passed; judged by another text than was given"),
-)
-
-RULES = {rule.name: rule for rule in _TABLE}
-"""Rule name -> rule."""
+Problem = tuple[str, str, object]
+"""Name of the rule, what was expected, what was found."""
