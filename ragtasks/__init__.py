@@ -1,7 +1,8 @@
 """Multi-turn retrieval-augmented generation benchmarks as tasks of lm-evaluation-harness.
 
 Importing this package does no work: no model, no network, no logging set-up; what `__all__` names is imported at its
-first use. The harness finds the tasks through the YAML files (`ragtasks link`, or `--include_path "$(ragtasks path)"`).
+first use. The harness finds the tasks through the YAML files (`ragtasks tasks link`, or
+`--include_path "$(ragtasks tasks path)"`).
 """
 
 import importlib

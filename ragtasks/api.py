@@ -437,8 +437,8 @@ def load_benchmark(name: str, data: str | Path | None = None) -> LoadedBenchmark
 
     Args:
         name: such as `mtrag`; the README lists them.
-        data: `sample`, or a folder with the files; default: the data folder (RAGTASKS_DATA, or where `ragtasks fetch`
-            puts them).
+        data: `sample`, or a folder with the files; default: the data folder (RAGTASKS_DATA, or where
+            `ragtasks data fetch` puts them).
 
     Raises:
         BenchmarkFileError: the files are missing or broken.
@@ -494,7 +494,7 @@ class RetrievedRun:
         return f"<{type(self).__name__} {self.name} in {self.stored.folder}>"
 
     def __str__(self) -> str:
-        """Return its line in `ragtasks runs list`."""
+        """Return its line in `ragtasks results list`."""
         from retrieval_cache import list_runs
 
         return "\n".join(list_runs([self.stored]))

@@ -10,7 +10,7 @@ from platformdirs import user_cache_dir
 from ragtasks.errors import ConfigurationError, clear_error
 
 DATA_VARIABLE = "RAGTASKS_DATA"
-"""Names the data folder: a checkout of a benchmark, or the folder that `ragtasks fetch` fills."""
+"""Names the data folder: a checkout of a benchmark, or the folder that `ragtasks data fetch` fills."""
 
 RUNS_VARIABLE = "RAGTASKS_RUNS"
 """Names the folder that `ragtasks retrieve` writes runs to and the harness tasks read them from."""

@@ -221,8 +221,8 @@ def _free_name(request: Request, store: RunStore, key: str) -> str:
         return wanted
     if request.name is not None:
         raise CacheError(
-            f"run {wanted!r} is there with other content; next step: `ragtasks runs compare`, another --name, or "
-            f"`ragtasks runs remove {wanted}`"
+            f"run {wanted!r} is there with other content; next step: `ragtasks results diff`, another --name, or "
+            f"`ragtasks results remove {wanted}`"
         )
     return f"{wanted}.{key[:8]}"
 
@@ -249,7 +249,7 @@ def read_run(stored: StoredRun, queries: Iterable[str] = ()) -> Run:
         if path.endswith(".trec"):
             if problem := file_error(stored.folder / path, sha256):
                 raise CacheError(
-                    f"{problem}; next step: `ragtasks runs remove {stored.folder.name}`, and make it again"
+                    f"{problem}; next step: `ragtasks results remove {stored.folder.name}`, and make it again"
                 )
             run |= read_trec(stored.folder / path)
     left_out = _left_out(stored.manifest)

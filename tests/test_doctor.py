@@ -223,7 +223,7 @@ def test_the_extra_of_a_model_is_there_where_the_tests_run() -> None:
 def test_an_empty_data_folder_names_the_next_step(surroundings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = diagnose()
     assert f"data folder: {surroundings} (RAGTASKS_DATA)" in lines
-    assert "mtrag: not fetched (ragtasks fetch mtrag)" in lines
+    assert "mtrag: not fetched (ragtasks data fetch mtrag)" in lines
     assert len([line for line in lines if line.startswith("next: ")]) == 1
     monkeypatch.delenv("RAGTASKS_DATA")
     monkeypatch.setenv("XDG_CACHE_HOME", str(surroundings))
@@ -241,5 +241,5 @@ def test_right_and_wrong_files_are_told_apart(surroundings: Path, mtrag_root: Pa
     shutil.copy(sample / "mtrag-human/generation_tasks/reference.jsonl", wrong)
     lines = diagnose()
     assert f"  wrong checksum: {wrong}" in lines
-    assert lines[-1] == "next: ragtasks fetch mtrag --group tasks"
+    assert lines[-1] == "next: ragtasks data fetch mtrag --group tasks"
     assert any(line.startswith("mtrag, tasks: ") and "1 wrong checksum" in line and "19 ok" in line for line in lines)

@@ -95,7 +95,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
         *("--encoder", "{}", "--output", "{}-out"),
     ),
     "plan": ("plan", "--tasks", "mtrag_reference", "--data", "sample", "--tokenizer", "{}"),
-    "segment": ("corpus", "segment", "{}/../documents.jsonl", "{}-out.jsonl", "--tokenizer", "{}"),
+    "segment": ("data", "corpus", "segment", "{}/../documents.jsonl", "{}-out.jsonl", "--tokenizer", "{}"),
     "in-process judge": (
         *("run", "--model", "ragtasks-oracle", "--tasks", "mtrag_reference", "--data", "sample", "--limit", "1"),
         *(

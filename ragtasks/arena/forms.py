@@ -228,7 +228,7 @@ def _percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
 
-# Forms in the layout of MTRAG's human-evaluation file, so that `ragtasks calibrate` reads them as the official one.
+# Forms in the layout of MTRAG's human-evaluation file, which `ragtasks judges calibrate` reads as the official one.
 # A win rate is the share of the other answers that a rater did not like better: in the official file two answers
 # that are held equal both count as preferred (three ties give 100, 100, 100).
 
@@ -248,7 +248,7 @@ def win_rates(rated: Rated) -> dict[str, float]:
 
 
 def write_human_evaluation(folder: Path, pool: AnswerPool, forms: Sequence[Rated]) -> Path:
-    """Write the forms where `ragtasks calibrate --data FOLDER` looks for them, and return the file."""
+    """Write the forms where `ragtasks judges calibrate --data FOLDER` looks for them, and return the file."""
     items = list(dict.fromkeys(rated.item for rated in forms))
     settings = sorted({item[1] for item in items})
     if not settings:

@@ -64,7 +64,9 @@ def benchmark_folder(name: str, data: str | None, data_folder: Path) -> Path:
     folder = locate(source, Path(data).expanduser() if data else data_folder)
     if folder.is_dir():
         return folder
-    way_out = f"run `ragtasks fetch {name}`" if source.files else "name your folder as `data` (docs/bring-your-own.md)"
+    way_out = (
+        f"run `ragtasks data fetch {name}`" if source.files else "name your folder as `data` (docs/bring-your-own.md)"
+    )
     sample = f'--data {SAMPLE} (harness tasks: --metadata \'{{"data": "{SAMPLE}"}}\')'
     message = clear_error(
         f"data of {name}",

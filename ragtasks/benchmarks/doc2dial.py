@@ -44,7 +44,7 @@ PROPOSITIONS = "proposition"
 
 _COLUMNS = ("Propositions", "Document_names", "Domains")
 _LINK = "files_of"
-_FETCH = "run `ragtasks fetch multidoc2dial`, or put the official zip there"
+_FETCH = "run `ragtasks data fetch multidoc2dial`, or put the official zip there"
 
 
 @dataclass(frozen=True, slots=True)

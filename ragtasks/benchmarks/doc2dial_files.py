@@ -46,7 +46,7 @@ def read_json(root: Path, name: str) -> tuple[Any, Path]:
 
 
 def _unreadable(path: Path, expected: str, found: str) -> BenchmarkFileError:
-    step = "run `ragtasks fetch multidoc2dial`, or put the official zip there"
+    step = "run `ragtasks data fetch multidoc2dial`, or put the official zip there"
     return BenchmarkFileError(
         clear_error("Doc2Dial data", where=str(path), expected=expected, found=found, next_step=step)
     )

@@ -26,7 +26,7 @@ NULL = "null_query"
 """The type of the queries that nothing in the corpus answers."""
 QUESTION_TYPES = ("inference_query", "comparison_query", "temporal_query", NULL)
 
-_NEXT_STEP = "delete the file and run `ragtasks fetch multihop_rag`"
+_NEXT_STEP = "delete the file and run `ragtasks data fetch multihop_rag`"
 _ARTICLE_KEYS = ("title", "source", "published_at", "category", "body")
 _EVIDENCE_KEYS = ("fact", "title", "source", "published_at")
 
@@ -135,7 +135,7 @@ def problems_of(path: Path, what: str) -> Problems:
         where=str(path),
         expected="the official file",
         found="no file",
-        next_step="run `ragtasks fetch multihop_rag`, or name another folder with RAGTASKS_DATA or "
+        next_step="run `ragtasks data fetch multihop_rag`, or name another folder with RAGTASKS_DATA or "
         "--metadata '{\"data\": ...}'",
     )
     raise BenchmarkFileError(message)

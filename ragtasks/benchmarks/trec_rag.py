@@ -123,7 +123,7 @@ class Track:
                 where=str(root / "topics"),
                 expected="at least one of " + ", ".join(self._topics_file(root, domain).name for domain in self.sets),
                 found="none",
-                next_step=f"run `ragtasks fetch {self.source.name}`, or put the track's files there",
+                next_step=f"run `ragtasks data fetch {self.source.name}`, or put the track's files there",
             )
             raise BenchmarkFileError(message)
         topics: dict[str, dict[str, str]] = {}

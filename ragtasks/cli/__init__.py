@@ -1,6 +1,19 @@
 """The command line; importing this package lets every command join the application."""
 
-from ragtasks.cli import arena, doctor, evaluate, reporting, retrieval, setup, submissions, synthesis
+from ragtasks.cli import (
+    arena,
+    check,
+    data,
+    doctor,
+    evaluate,
+    judges,
+    reporting,
+    results,
+    retrieval,
+    submissions,
+    synthesis,
+    tasks,
+)
 from ragtasks.cli.app import app, main, put_in_groups
 
 put_in_groups(app)
@@ -8,13 +21,17 @@ put_in_groups(app)
 __all__ = [
     "app",
     "arena",
+    "check",
+    "data",
     "doctor",
     "evaluate",
+    "judges",
     "main",
     "put_in_groups",
     "reporting",
+    "results",
     "retrieval",
-    "setup",
     "submissions",
     "synthesis",
+    "tasks",
 ]

@@ -18,12 +18,53 @@ from ragtasks.errors import RagtasksError
 
 _MOST_CHARACTERS = 6_000  # of an error
 _END_CHARACTERS = 500  # where the next step stands
+_USAGE = 2  # status of a command line that cannot be read
 
 _HAD_OUT = frozenset({"synthesize", "train"})  # commands whose --output was --out
 
 
+OLD_NAMES = {
+    "fetch": "data fetch",
+    "cache": "data cache show",
+    "cache prune": "data cache prune",
+    "corpus": "data corpus",
+    "corpus check": "data corpus check",
+    "corpus duplicates": "data corpus duplicates",
+    "corpus deduplicate": "data corpus deduplicate",
+    "corpus segment": "data corpus segment",
+    "describe": "data describe NAME",
+    "quality": "data describe FOLDER",
+    "calibrate": "judges calibrate",
+    "judge-passages": "judges passages",
+    "export-tasks": "tasks export",
+    "link": "tasks link",
+    "unlink": "tasks unlink",
+    "path": "tasks path",
+    "runs": "results",
+    "runs list": "results list",
+    "runs show": "results show RUN",
+    "runs compare": "results diff RUN RUN",
+    "runs diff": "results diff RUN RUN",
+    "runs check": "check RUN",
+    "runs verify": "check RUN",
+    "runs remove": "results remove RUN",
+    "results compare": "results diff",
+    "compare-runs": "compare",
+    "validate": "check",
+}
+"""Command that was -> the command line that does it now; an entry stays for a release."""
+
+
 class _Commands(TyperGroup):
-    """The commands, which take `--max_words` as `--max-words`, and old names of options."""
+    """The commands, which take `--max_words` as `--max-words`, and old names of options; old commands name the new."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command of some arguments; an old name ends with the new one."""
+        for n_words in (2, 1):
+            old = " ".join(args[:n_words])
+            if old in OLD_NAMES:
+                _fail(f"`{old}` is now `ragtasks {OLD_NAMES[old]}`", _USAGE)
+        return super().resolve_command(ctx, args)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Return the arguments that are left for the command."""
@@ -80,12 +121,12 @@ def put(text: str, output: Path | None) -> None:
         echo(f"wrote {output}")
 
 
-def may_be_replaced(files: Sequence[Path], *, force: bool) -> bool:
-    """Return whether files may be replaced: with `--force`, or where somebody at a terminal says so."""
+def may_be_replaced(files: Sequence[Path], *, force: bool, doing: str = "Replace") -> bool:
+    """Return whether files may be replaced or removed: with `--force`, or where somebody at a terminal says so."""
     if force or not sys.stdin.isatty():
         return force
     more = f" and {len(files) - 1} more" if len(files) > 1 else ""
-    return typer.confirm(f"Replace {files[0]}{more}?", err=True)
+    return typer.confirm(f"{doing} {files[0]}{more}?", err=True)
 
 
 @app.callback(invoke_without_command=True)
@@ -132,7 +173,6 @@ GROUPS = {
     "Evaluate": {
         "run": "ragtasks run --model ragtasks-extractive --tasks mtrag --data sample --output results",
         "score": "ragtasks score answers.jsonl --benchmark mtrag --setting full_rag --output results/mine",
-        "export-tasks": "ragtasks export-tasks --benchmark mtrag --setting full_rag --output tasks.jsonl",
         "judge": "ragtasks judge results --output judged --judge openai/gpt-4o-mini",
         "plan": "ragtasks plan --tasks mtrag --judge openai/gpt-4o-mini",
         "arena": "ragtasks arena --help",
@@ -140,17 +180,12 @@ GROUPS = {
     "Retrieve": {
         "retrieve": "ragtasks retrieve --retriever bm25 --queries rewrite",
         "evaluate-run": "ragtasks evaluate-run FILE.trec --qrels QRELS --measures nDCG@20,R@100",
-        "judge-passages": "ragtasks judge-passages retrieve_results.jsonl --judge openai/gpt-4o --output qrels.txt",
-        "runs": "ragtasks runs list",
-        "corpus": "ragtasks corpus check corpus.jsonl",
         "train": "ragtasks train --help",
     },
     "Report": {
         "report": "ragtasks report results --html page.html",
         "compare": "ragtasks compare results/a results/b",
         "results": "ragtasks results leaderboard results --output leaderboard.html",
-        "calibrate": "ragtasks calibrate --judge openai/gpt-4o-mini",
-        "describe": "ragtasks describe mtrag --data sample",
     },
     "Submit": {
         "submit": "ragtasks submit --task C --results results/mine --benchmark mtrag_un --output mine.jsonl",
@@ -159,16 +194,13 @@ GROUPS = {
     },
     "Your own data": {
         "synthesize": "ragtasks synthesize DOCUMENTS --output benchmark --model openai/gpt-4o-mini",
-        "quality": "ragtasks quality benchmark",
         "review": "ragtasks review serve benchmark",
+        "data": "ragtasks data fetch mtrag; ragtasks data describe mtrag --data sample",
     },
     "Maintenance": {
+        "judges": "ragtasks judges calibrate --judge openai/gpt-4o-mini",
+        "tasks": "ragtasks tasks list --benchmark mtrag",
         "doctor": "ragtasks doctor --model hf",
-        "fetch": "ragtasks fetch mtrag",
-        "cache": "ragtasks cache prune --outcome refused",
-        "link": "ragtasks link",
-        "unlink": "ragtasks unlink",
-        "path": 'lm_eval --include_path "$(ragtasks path)" --tasks mtrag_full_rag --model dummy',
     },
 }
 """Group -> command -> an example, in the order of the help."""
@@ -177,7 +209,7 @@ THREE_WAYS = """\
 Three ways in; each runs offline, on the sample that is inside the package (the last needs the extra retrieval):
 
   a model             ragtasks run --model ragtasks-extractive --tasks mtrag --data sample
-  my own RAG system   ragtasks export-tasks --benchmark mtrag --data sample --setting full_rag --output tasks.jsonl
+  my own RAG system   ragtasks tasks export --benchmark mtrag --data sample --setting full_rag --output tasks.jsonl
   a retriever         ragtasks retrieve --retriever bm25 --queries last_turn --data sample
 
 ragtasks --help lists all commands, ragtasks COMMAND --help has an example of each.

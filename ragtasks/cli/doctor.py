@@ -114,7 +114,7 @@ def _tasks(steps: list[str]) -> Iterator[str]:
     if status.state is LinkState.HERE:
         yield "tasks are found by: ragtasks run, without more; stock lm_eval, through the linked stubs"
     else:
-        ways = 'stock lm_eval, with --include_path "$(ragtasks path)", or after `ragtasks link`'
+        ways = 'stock lm_eval, with --include_path "$(ragtasks tasks path)", or after `ragtasks tasks link`'
         yield f"tasks are found by: ragtasks run, without more; {ways}"
     yield from (f"harness tasks that another package adds: {name} ({folder})" for name, folder in task_folders())
 
@@ -142,7 +142,7 @@ def _benchmark(source: Source, folder: Path, steps: list[str]) -> Iterator[str]:
     if absent:
         options = "" if len(absent) == len(said) else "".join(f" --group {group}" for group in absent)
         groups = "" if len(absent) == len(said) else f", {', '.join(absent)}"
-        yield f"{source.name}{groups}: not fetched (ragtasks fetch {source.name}{options})"
+        yield f"{source.name}{groups}: not fetched (ragtasks data fetch {source.name}{options})"
 
 
 def _group(source: Source, folder: Path, group: str, steps: list[str]) -> list[str] | None:
@@ -155,7 +155,7 @@ def _group(source: Source, folder: Path, group: str, steps: list[str]) -> list[s
     if counts[FileStatus.MISSING] == len(states):
         return None
     found = ", ".join(f"{n} {status.value}" for status, n in counts.items())
-    fetch = f"ragtasks fetch {source.name} --group {group}"
+    fetch = f"ragtasks data fetch {source.name} --group {group}"
     is_whole = not counts[FileStatus.MISSING] and not counts[FileStatus.WRONG]
     if not is_whole:
         steps.append(fetch)

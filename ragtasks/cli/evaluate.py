@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from functools import partial
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from ragtasks.cli.app import TableFormat, app, echo, may_be_replaced, put
-from ragtasks.cli.options import BENCHMARK, DATA, FORCE, FORMAT, TABLES, evaluation_options, key_option, named_benchmark
+from ragtasks.cli.options import BENCHMARK, FORCE, FORMAT, TABLES, evaluation_options
 from ragtasks.errors import ConfigurationError, RagtasksError
 from ragtasks.records import Setting
 
@@ -71,7 +70,7 @@ def plan(
     put(render([Section("What it will take", provenance, tuple(tables))], Format(form.value)), output)
 
 
-# `ragtasks score` and `ragtasks export-tasks`: a system of one's own, without a model of the harness.
+# `ragtasks score`: a system of one's own, without a model of the harness.
 
 
 @app.command()
@@ -137,33 +136,6 @@ def _score(system: Any, answering: Any, options: dict[str, Any], output: Path, *
     if done.problems:
         raise RagtasksError(f"everything is saved in {done.file}, but:\n" + "\n".join(done.problems))
     done.require_plausible()
-
-
-@app.command(name="export-tasks")
-def export_tasks(
-    output: Annotated[Path, typer.Option(help="File to write, JSON lines.")],
-    benchmark: BENCHMARK = "mtrag",
-    setting: Annotated[Setting, typer.Option(help="Whose tasks and passages.")] = Setting.FULL_RAG,
-    data: DATA = None,
-    run: Annotated[str, key_option("run")] = "official",
-    *,
-    contexts: Annotated[
-        bool, typer.Option("--contexts/--no-contexts", help="Give the setting's passages, or leave retrieval to you.")
-    ] = True,
-    conversational: Annotated[bool, key_option("conversational")] = False,
-) -> None:
-    """Write a benchmark's questions for your own system, one a line; add `answer` to each."""
-    from ragtasks.benchmarks import contexts_to_export, exported_tasks
-    from ragtasks.environment import run_store
-
-    opened = named_benchmark(benchmark, data)
-    given = contexts_to_export(opened, setting, run, run_store(), is_needed=contexts)
-    rows = exported_tasks(opened, given, conversational=conversational, with_contexts=contexts)
-    lines = [json.dumps(row, ensure_ascii=False) for row in rows]
-    put("\n".join(lines), output)
-    place = ["--benchmark", benchmark, "--setting", setting.value, *(["--data", data] if data else [])]
-    echo(f"{len(lines)} tasks of {opened.label}: add `answer` to each line, and `contexts` where you retrieve yourself")
-    echo(f"next: {shlex.join(['ragtasks', 'score', 'answers.jsonl', *place])}")
 
 
 # `ragtasks judge`: saved answers are scored again.

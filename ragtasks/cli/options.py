@@ -130,6 +130,12 @@ ADDRESS = Annotated[str, typer.Option(help="Where raters reach the server.")]
 DOCUMENTS = Annotated[bool, typer.Option(help="Look documents up in the benchmark's corpora, if these were fetched.")]
 
 
+AS_JSON = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+ALL_PROBLEMS = Annotated[
+    bool, typer.Option("--all", help="One line for each problem, instead of one for all equal ones.")
+]
+
+
 def retrieval_place(benchmark: str, data: str | None) -> Any:
     """Return where runs of a benchmark are made and judged: a `retrieval_cache.service.Place`."""
     from ragtasks.environment import data_folder, run_store, secret
@@ -144,6 +150,17 @@ def named_benchmark(name: str, data: str | None) -> Any:
     from ragtasks.environment import data_folder
 
     return open_benchmark(name, benchmark_folder(name, data, data_folder()).resolve())
+
+
+def is_path(name: str) -> bool:
+    """Return whether a name can only be of a file or folder."""
+    return len(Path(name).parts) > 1 or name.startswith(("~", ".", "/"))
+
+
+def names_results(name: str) -> bool:
+    """Return whether a name is of results: a folder, a results file, or a path with nothing at its end."""
+    path = Path(name)
+    return path.is_dir() or path.suffix == ".json" or (len(path.parts) > 1 and not path.exists())
 
 
 def invited(database: Path, names: Sequence[str], address: str) -> list[str]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ragtasks.cli.app import TableFormat, app, echo, leave_out, put
-from ragtasks.cli.options import DATA, FORMAT, TABLES, retrieval_place
+from ragtasks.cli.options import DATA, FORMAT, TABLES, names_results, retrieval_place
 from ragtasks.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -142,160 +142,6 @@ def _write_page(
         write_page(evaluations, sections, path, plots_drawn, metrics=metrics)
 
 
-# `ragtasks results`: list, show, compare, leaderboard and export, on a folder of results.
-
-results = typer.Typer(help="Results in a folder: list, show, compare, a leaderboard, exports.", no_args_is_help=True)
-export = typer.Typer(help="Write results in the format of another tool.", no_args_is_help=True)
-app.add_typer(results, name="results")
-results.add_typer(export, name="export")
-
-
-class _Relationship(str, Enum):
-    """Relationship of whoever ran an evaluation to the model, in the words of Every Eval Ever."""
-
-    FIRST_PARTY = "first_party"
-    THIRD_PARTY = "third_party"
-    COLLABORATIVE = "collaborative"
-    OTHER = "other"
-
-
-_FOLDER = Annotated[Path, typer.Argument(help="Folder that lm_eval wrote to with --output_path --log_samples.")]
-_FILE = Annotated[Path, typer.Argument(help="Results file, or a folder with one.")]
-_BENCHMARK = Annotated[str | None, typer.Option(help="Only this benchmark.")]
-_MODEL = Annotated[str | None, typer.Option(help="Only models with this in their name.")]
-_SETTING = Annotated[str | None, typer.Option(help="Only this setting: reference, reference_rag, full_rag.")]
-_SINCE = Annotated[str | None, typer.Option(help="Only from this day or time (ISO 8601, UTC).")]
-
-
-@results.command("list")
-def list_results(
-    folder: _FOLDER,
-    benchmark: _BENCHMARK = None,
-    model: _MODEL = None,
-    setting: _SETTING = None,
-    since: _SINCE = None,
-) -> None:
-    """Print one line for each model, benchmark and setting, and the files that could not be read."""
-    from ragtasks.reports.history import read_history, render_list, render_skipped, select_entries
-
-    history = read_history(folder)
-    found = select_entries(history.entries, benchmark=benchmark, model=model, setting=setting, since=since)
-    echo(render_list(found, folder))
-    if history.skipped:
-        echo("", render_skipped(history.skipped, folder))
-
-
-@results.command()
-def show(file: _FILE) -> None:
-    """Print the scores of a results file, and the settings behind them."""
-    from ragtasks.reports.history import read_file, render_entries
-
-    echo(render_entries(read_file(file)))
-
-
-@results.command("compare")
-def compare_results(first: _FILE, second: _FILE) -> None:
-    """Print what differs between two results files; exits with 1 if their scores are not comparable."""
-    from ragtasks.reports.history import diff_entries, read_file, render_differences
-
-    found = diff_entries(read_file(first), read_file(second))
-    echo(render_differences(found))
-    if not found.comparable:
-        raise typer.Exit(1)
-
-
-results.command("diff", hidden=True)(compare_results)
-
-
-@results.command()
-def leaderboard(  # noqa: PLR0917 (one parameter an option)
-    folder: _FOLDER,
-    output: Annotated[Path, typer.Option(help="Page to write, .html.")],
-    benchmark: _BENCHMARK = None,
-    model: _MODEL = None,
-    setting: _SETTING = None,
-    since: _SINCE = None,
-) -> None:
-    """Write a page that ranks models, with intervals and ties, a table for each benchmark and setting."""
-    from ragtasks.reports.history import History, read_history, render_skipped, select_entries
-    from ragtasks.reports.leaderboard import write_leaderboard
-
-    history = read_history(folder, is_ranked=True)
-    found = select_entries(history.entries, benchmark=benchmark, model=model, setting=setting, since=since)
-    write_leaderboard(History(tuple(found), history.skipped), folder, output)
-    echo(f"wrote {output}, evaluations: {len(found)}")
-    if history.skipped:
-        echo(render_skipped(history.skipped, folder))
-
-
-@export.command()
-def inspector(
-    paths: Annotated[
-        list[Path], typer.Argument(metavar="RESULTS...", help="Folders that lm_eval wrote to, or results files.")
-    ],
-    output: Annotated[Path, typer.Option(help="File to write, .json.")],
-    setting: _SETTING = None,
-    most_unscored: Annotated[
-        float, typer.Option(help="Leave out a metric if a larger share of tasks lacks it, otherwise those tasks.")
-    ] = 0.05,
-) -> None:
-    """Write one file for InspectorRAGet (version 2 of its format), and say what does not fit into it."""
-    from ragtasks.reports.inspector import export_inspector
-    from ragtasks.results import read_evaluations
-
-    echo(*export_inspector(read_evaluations(paths), output, setting=setting, most_unscored=most_unscored).describe())
-
-
-@export.command("every-eval-ever")
-def every_eval_ever(
-    folder: _FOLDER,
-    output: Annotated[Path, typer.Option(help="Folder for the records, BENCHMARK/DEVELOPER/MODEL/ID.json.")],
-    organization: Annotated[str, typer.Option(help="Who ran the evaluation.")] = "unknown",
-    relationship: Annotated[
-        _Relationship, typer.Option(help="Relationship of the evaluator to the model.")
-    ] = _Relationship.OTHER,
-    model: _MODEL = None,
-) -> None:
-    """Write the records of Every Eval Ever (schema 0.3.0), with intervals, one for each model and benchmark."""
-    from ragtasks.reports import exports
-
-    records = exports.every_eval_ever(_chosen(folder, model), organization, relationship.value)
-    echo(*(f"wrote {path}" for path in exports.write_every_eval_ever(records, output)))
-
-
-@export.command("model-card")
-def model_card(
-    folder: _FOLDER,
-    output: Annotated[Path | None, typer.Option(help="File for the YAML, in place of the screen.")] = None,
-    model: _MODEL = None,
-) -> None:
-    """Write one model's main scores as the `model-index` of a model card on the Hugging Face hub."""
-    from ragtasks.reports import exports
-
-    put(exports.model_card(_chosen(folder, model)), output)
-
-
-@export.command("rows")
-def rows(
-    folder: _FOLDER,
-    output: Annotated[Path, typer.Option(help="File to write: .csv, .json or .jsonl.")],
-    model: _MODEL = None,
-) -> None:
-    """Write one row for each score, with its interval and provenance, for pandas or a spreadsheet."""
-    from ragtasks.reports import exports
-
-    put(exports.written(exports.rows_of(_chosen(folder, model)), output.suffix), output)
-
-
-def _chosen(folder: Path, model: str | None) -> list[Any]:
-    from ragtasks.reports.history import read_history, select_entries
-
-    return select_entries(read_history(folder, is_ranked=True).entries, model=model)
-
-
-__all__: list[str] = []
-
-
 # `ragtasks compare`: evaluations, or runs, in pairs.
 
 
@@ -343,7 +189,7 @@ def compare(  # noqa: PLR0917 (one parameter an option)
     data: DATA = None,
 ) -> None:
     """Print differences of results or runs with intervals and tests over conversations, corrected for their number."""
-    of_results = [_names_results(name) for name in names]
+    of_results = [names_results(name) for name in names]
     if all(of_results):
         _compare_results(
             [Path(name) for name in names], metric or (), _compare_chosen(by, _By.MODEL, _By.SETTING), baseline, form
@@ -354,15 +200,6 @@ def compare(  # noqa: PLR0917 (one parameter an option)
     else:
         place = retrieval_place(benchmark, data)
         _compare_runs(place, names, metric or (), _compare_chosen(by, _By.ALL, _By.DOMAIN), baseline, form)
-
-
-app.command("compare-runs", hidden=True)(compare)
-
-
-def _names_results(name: str) -> bool:
-    """Return whether a name is of results: a folder, a results file, or a path with nothing at its end."""
-    path = Path(name)
-    return path.is_dir() or path.suffix == ".json" or (len(path.parts) > 1 and not path.exists())
 
 
 def _compare_chosen(by: _By | None, *possible: _By) -> _By:
@@ -390,33 +227,3 @@ def _compare_runs(  # noqa: PLR0917 (as the options)
 
     found = compare_runs(place, names, metrics=metrics, by=by.value, baseline=baseline)
     _print_comparisons(found, form, "domain" if by is _By.DOMAIN else "queries", "run", "queries")
-
-
-# `ragtasks calibrate`: metrics and judges beside the people who rated answers.
-
-
-@app.command()
-def calibrate(
-    data: Annotated[
-        Path | None, typer.Option(help="Folder with MTRAG's official files; default: the data folder.")
-    ] = None,
-    judge: Annotated[
-        list[str] | None, typer.Option(help="Judge to calibrate, openai/NAME or a JSON object; repeatable.")
-    ] = None,
-    metric: Annotated[
-        list[str] | None, typer.Option(help="Further metric that the judges are asked for, rl_mtb or rl_r; repeatable.")
-    ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Picture to write, .png or .svg.")] = None,
-) -> None:
-    """Print how well metrics and judges agree with the people who rated MTRAG's answers."""
-    from ragtasks.benchmarks import benchmark_folder
-    from ragtasks.environment import data_folder, reply_cache_file, secret
-    from ragtasks.reports.calibration import calibrate_judges
-
-    root = benchmark_folder("mtrag", str(data) if data else None, data_folder())
-    text, verdicts = calibrate_judges(
-        root, judge or [], secrets=secret, cache_file=reply_cache_file(), metrics=metric or (), picture=plot
-    )
-    echo(text)
-    if verdicts is not None:
-        verdicts.require_coverage()

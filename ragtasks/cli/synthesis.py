@@ -19,8 +19,6 @@ from ragtasks.cli.options import (
     HOST,
     NAMES,
     PORT,
-    REWRITER,
-    REWRITER_ADDRESS,
     TABLES,
     TYPED_NAMES,
     invited,
@@ -253,67 +251,6 @@ def _reviews(folder: Path, database: Path | None, reviewer: str | None) -> Any:
     if reviewer is not None and reviewer not in names:
         raise ConfigurationError(f"--reviewer {reviewer!r}: {close_matches(reviewer, names)}")
     return [review for review in found if reviewer in {None, review.reviewer}]
-
-
-# `ragtasks quality`: what can be counted of synthetic dialogues, and QRelScore.
-
-
-@app.command()
-def quality(  # noqa: PLR0917 (one parameter an option)
-    folder: Annotated[Path, typer.Argument(help="Folder that `ragtasks synthesize` made.")],
-    encoder: Annotated[str, typer.Option(help="Encoder of QRelScore: minilm, name on the hub, or folder.")] = "minilm",
-    language_model: Annotated[
-        str | None,
-        typer.Option(
-            help="Language model of QRelScore: name on the hub, such as gpt2, or folder. Default: no QRelScore."
-        ),
-    ] = None,
-    retriever: Annotated[
-        list[str] | None,
-        typer.Option(help="Search with it, such as hybrid(bm25,dense:minilm); repeatable."),
-    ] = None,
-    queries: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Query form of --retriever, llm_rewrite or llm_rewrite:FOLDER; FORM/FORM fuses several; repeatable. "
-            "Default: context, contextualized, decontextualized."
-        ),
-    ] = None,
-    rewriter: REWRITER = None,
-    base_url: REWRITER_ADDRESS = None,
-    min_rewritten: Annotated[
-        float, typer.Option(min=0, max=1, help="Share of the questions that must be rewritten, else it stops.")
-    ] = 0.95,
-    form: FORMAT = TableFormat.MARKDOWN,
-    output: TABLES = None,
-) -> None:
-    """Print turns, passages, lengths, rewriting and repetition of synthetic dialogues, beside published ones."""
-    from ragtasks.environment import run_store, secret
-    from ragtasks.progress import progress_bars
-    from ragtasks.synthesis import PAPER_FORMS, QRelScore, quality_section
-    from ragtasks.tables import Format, render
-    from retrieval_cache import LLM_REWRITE, SEPARATOR, Rewriter
-
-    forms = queries or PAPER_FORMS
-    if not retriever and (queries or rewriter or base_url):
-        raise ConfigurationError("--queries, --rewriter and --base-url are for a search: add --retriever, such as bm25")
-    if (rewriter or base_url) and not any(LLM_REWRITE in form.split(SEPARATOR) for form in forms):
-        raise ConfigurationError(
-            f"--rewriter and --base-url are for the query form {LLM_REWRITE}: add --queries {LLM_REWRITE}"
-        )
-    relevance = QRelScore(encoder, language_model) if language_model else None
-    with progress_bars() as progress:
-        section = quality_section(
-            folder,
-            relevance,
-            retriever or [],
-            forms,
-            progress,
-            store=run_store(),
-            rewriter=Rewriter(rewriter, base_url, min_rewritten),
-            secrets=secret,
-        )
-    put(render([section], Format(form.value)), output)
 
 
 # `ragtasks train`: a light query rewriter and a bi-encoder, trained on synthetic dialogues.

@@ -65,7 +65,7 @@ def checked_run_name(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise ConfigurationError(
             f"run name {name[:120]!r}: expected letters, digits, `.`, `_` and `-`, at most 100, no path. Next step: "
-            "name a stored run (`ragtasks runs list`); `ragtasks retrieve --retriever run:FILE` makes one of a file"
+            "name a stored run (`ragtasks results list`); `ragtasks retrieve --retriever run:FILE` makes one of a file"
         )
     return name
 
@@ -144,7 +144,7 @@ class _ContextsRow(BaseModel):
 def _corrupt(what: str, path: Path, expected: str, found: Sequence[str]) -> str:
     n_more = len(found) - _MAX_LISTED
     shown = "; ".join(found[:_MAX_LISTED]) + (f"; and {n_more} more" if n_more > 0 else "")
-    next_step = "remove the run with `ragtasks runs remove NAME` and make it again"
+    next_step = "remove the run with `ragtasks results remove NAME` and make it again"
     return clear_error(what, where=str(path), expected=expected, found=shown, next_step=next_step)
 
 

@@ -94,7 +94,7 @@ def _filtered(logger: logging.Logger, passes: Callable[[logging.LogRecord], bool
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """Return whether a message is not that a stub of `ragtasks link` and the file that it includes share a name."""
+    """Return whether a message is not that a stub of `tasks link` and the file that it includes share a name."""
     paths = record.args[1:] if isinstance(record.args, tuple) else ()
     return not any(_STUBS in Path(str(path)).parents for path in paths)
 

@@ -26,7 +26,7 @@ from ragtasks.plugins import task_folders
 # holds nothing that could go stale but the path, and no file of the harness is touched.
 # lm_eval itself is never imported here: that takes seconds, and `unlink` has to work where it cannot be imported.
 
-_WITHOUT_LINK = 'use lm_eval ... --include_path "$(ragtasks path)"'
+_WITHOUT_LINK = 'use lm_eval ... --include_path "$(ragtasks tasks path)"'
 
 
 class LinkState(str, Enum):
@@ -96,7 +96,7 @@ def unlink(*, harness_folder: Path | None = None) -> LinkReport:
     """
     harness = _harness(harness_folder)
     folder = harness / STUB_FOLDER
-    with _explained_refusal(folder, "run `ragtasks unlink` as the user who may write there"):
+    with _explained_refusal(folder, "run `ragtasks tasks unlink` as the user who may write there"):
         stubs = sorted(present_stubs(folder))
         remove(folder, [*stubs, *interrupted_writes(folder)])
         enter_in_record(harness, ())
@@ -218,6 +218,31 @@ def _stubs_of(tasks: Path, folder: Path) -> dict[Path, str]:
     return planned
 
 
+@dataclass(frozen=True, slots=True)
+class HarnessTask:
+    """What a YAML of ours defines: a harness task, or a group of some."""
+
+    name: str
+    """What `--tasks` takes."""
+    folder: str
+    """Folder of the YAML, named as the benchmark."""
+    members: tuple[str, ...]
+    """What a group holds; nothing for a harness task."""
+
+
+def harness_tasks() -> dict[str, HarnessTask]:
+    """Return name -> harness task or group, of ours and of other packages; lm_eval is not imported."""
+    folders = [task_folder(), *(path for _, path in task_folders())]
+    paths = [path for folder in folders for path in sorted(folder.rglob("*.yaml")) if not path.name.startswith("_")]
+    # The base loader leaves the harness's `!function` tags alone.
+    found = [(path, yaml.load(path.read_text("utf-8"), yaml.BaseLoader)) for path in paths]
+    return {
+        name: HarnessTask(name, path.parent.name, tuple(content["task"]) if "group" in content else ())
+        for path, content in found
+        if isinstance(name := content.get("group", content.get("task")), str)
+    }
+
+
 def _top_level_keys(path: Path) -> set[str]:
     """Return the top-level keys of a YAML file, with its `!function` tags unresolved."""
     node = yaml.compose(path.read_text(encoding="utf-8"), Loader=_LOADER)
@@ -231,7 +256,8 @@ def _top_level_keys(path: Path) -> set[str]:
 # without any `__init__.py`; Python takes it for a namespace package, and that one shadows an editable install of
 # lm_eval made later: `import lm_eval` then yields an empty module.
 
-MARK = "# Written by `ragtasks link`, rewritten by it, removed by `ragtasks unlink`."
+MARK = "# Written by `ragtasks tasks link`, rewritten by it, removed by `ragtasks tasks unlink`."
+_OLD_MARK = "# Written by `ragtasks link`, rewritten by it, removed by `ragtasks unlink`."
 STUB_FOLDER = "ragtasks"
 _PART_SUFFIX = ".ragtasks-part"
 
@@ -267,7 +293,7 @@ def interrupted_writes(folder: Path) -> list[Path]:
 def present_stubs(folder: Path) -> dict[Path, str]:
     """Return path -> text of the files below `folder` that carry our mark."""
     texts = {path: path.read_bytes().decode(errors="replace") for path in _files(folder) if path.suffix == ".yaml"}
-    return {path: text for path, text in texts.items() if text.startswith(MARK + "\n")}
+    return {path: text for path, text in texts.items() if text.startswith((f"{MARK}\n", f"{_OLD_MARK}\n"))}
 
 
 def remove(folder: Path, paths: Collection[Path]) -> None:

@@ -58,7 +58,7 @@ run: name a model and what it shall answer. On the sample inside the package, of
                         are the harness's own, with --model_args pretrained=... or base_url=... and, for chat models,
                         --apply_chat_template
   --tasks NAME,...      such as mtrag, mtrag_full_rag, multihop_rag; `ragtasks run --tasks list` lists them
-  --data sample         or the folder that `ragtasks fetch` filled
+  --data sample         or the folder that `ragtasks data fetch` filled
   --judge JUDGE         such as openai/gpt-4o-mini, for the scores that a judge gives (docs/endpoints.md)
   --output FOLDER       where results and samples go: then `ragtasks report FOLDER`
 

@@ -228,7 +228,7 @@ def _next_step(low: Sequence[Coverage]) -> str:
     missing = {VerdictOutcome(outcome) for item in low for outcome in item.missing}
     staying = [outcome.value for outcome in (VerdictOutcome.REFUSED, VerdictOutcome.FILTERED) if outcome in missing]
     steps = ["ask again: answers so far are saved, and only the rest is requested"] if missing - _STAYING else []
-    steps += [f"`ragtasks cache prune --outcome {outcome}` has those asked again too" for outcome in staying]
+    steps += [f"`ragtasks data cache prune --outcome {outcome}` has those asked again too" for outcome in staying]
     if any(item.rubric == IDK for item in low):
         steps.append('"idk": "rules" in --metadata leaves refusals to rules, which stood in here')
     steps.append("Saved answers are scored without their model by `ragtasks judge RESULTS --output FOLDER`")

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-# `ragtasks calibrate`: how far metrics and judges agree with the people who rated MTRAG's answers.
+# `ragtasks judges calibrate`: how far metrics and judges agree with the people who rated MTRAG's answers.
 
 _JUDGED = ("rb_llm", "rl_f")
 

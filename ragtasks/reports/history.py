@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -92,6 +93,16 @@ def read_file(path: Path) -> tuple[Entry, ...]:
         raise
     except _BROKEN as error:
         raise _nothing(files[0], f"{type(error).__name__}: {error}") from error
+
+
+def files_of_results(path: Path) -> list[Path]:
+    """Return one results file, or that of a folder, and the samples that were written with it."""
+    files = _files(path)
+    found = [(file, match["time"]) for file in files if (match := _RESULTS.fullmatch(file.name))]
+    if len(found) != 1:
+        raise _nothing(path, f"{len(found)} of them" if found else "none")
+    ((file, time),) = found
+    return [file, *sorted(file.parent.glob(f"samples_*_{glob.escape(time)}.jsonl"))]
 
 
 def _files(folder: Path) -> list[Path]:

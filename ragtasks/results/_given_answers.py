@@ -315,6 +315,6 @@ def _outside(benchmark: Benchmark, setting: Setting, ids: Sequence[str]) -> Conf
             where=f"to {benchmark.label}",
             expected=f"tasks of the setting {setting.value}",
             found=f"{len(ids)} answers to others: {', '.join(ids[:_MAX_LISTED])}{more}",
-            next_step="name the setting that was answered; `ragtasks export-tasks` lists its tasks",
+            next_step="name the setting that was answered; `ragtasks tasks export` lists its tasks",
         )
     )

@@ -8,7 +8,7 @@ from ragtasks.synthesis._folder import Outcome
 from ragtasks.synthesis._pipeline import POOLS, UNITS, Settings, synthesize
 from ragtasks.synthesis.documents import Cut
 from ragtasks.synthesis.multihop import MultihopSettings, synthesize_multihop
-from ragtasks.synthesis.quality import PAPER_FORMS, QRelScore, quality_section
+from ragtasks.synthesis.quality import PAPER_FORMS, QRelScore, has_dialogues, quality_section
 from ragtasks.synthesis.review import (
     LONGEST_NOTE,
     LONGEST_TEXT,
@@ -41,6 +41,7 @@ __all__ = [
     "Settings",
     "decide",
     "export_reviewed",
+    "has_dialogues",
     "quality_section",
     "read_pairs",
     "read_reviews",

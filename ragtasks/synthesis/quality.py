@@ -175,6 +175,11 @@ def quality_section(
     return Section(f"synthetic: {folder.name}", statistics, (*tables, _each(counts)))
 
 
+def has_dialogues(folder: Path) -> bool:
+    """Return whether a folder is one that `ragtasks synthesize` made of documents, with dialogues."""
+    return (folder / DETAILS / DIALOGUES).is_file()
+
+
 def _removed(folder: Path) -> Counter[str]:
     """Return dialogue -> pairs that were taken out of it."""
     path = folder / DETAILS / DIALOGUES
@@ -187,7 +192,7 @@ def _removed(folder: Path) -> Counter[str]:
             where=str(path),
             expected="the dialogues that `ragtasks synthesize` writes",
             found=getattr(error, "strerror", None) or type(error).__name__,
-            next_step="name a folder that it made; `ragtasks describe custom --data FOLDER` takes any other",
+            next_step="name a folder that it made; `ragtasks data describe FOLDER` takes any other",
         )
         raise ConfigurationError(message) from error
 

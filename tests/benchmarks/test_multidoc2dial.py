@@ -260,7 +260,7 @@ def test_a_corrupt_or_missing_file_is_named(content: bytes, copy: Path, tmp_path
         multidoc2dial.load(copy)
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / "multidoc2dial.zip").write_bytes(content)
-    with pytest.raises(BenchmarkFileError, match="ragtasks fetch multidoc2dial"):
+    with pytest.raises(BenchmarkFileError, match="ragtasks data fetch multidoc2dial"):
         multidoc2dial.load(tmp_path / "empty")
 
 

@@ -205,7 +205,7 @@ def test_articles_without_dates_and_the_like_are_one_error_with_every_item(chang
     ):
         assert f"(item {number}): expected {expected}" in text
     assert "(item 6)" not in text
-    assert "ragtasks fetch multihop_rag" in text
+    assert "ragtasks data fetch multihop_rag" in text
 
 
 def test_queries_that_cannot_be_used_are_one_error_with_every_item(changed: Change) -> None:
@@ -247,7 +247,7 @@ def test_other_counts_than_expected_are_a_problem(changed: Change, file: str) ->
 
 
 def test_missing_files_are_named_with_the_command_that_fetches_them(tmp_path: Path) -> None:
-    with pytest.raises(BenchmarkFileError, match=r"MultiHopRAG\.json(.|\n)*ragtasks fetch multihop_rag"):
+    with pytest.raises(BenchmarkFileError, match=r"MultiHopRAG\.json(.|\n)*ragtasks data fetch multihop_rag"):
         load(tmp_path)
 
 

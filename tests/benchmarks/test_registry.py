@@ -52,7 +52,7 @@ def test_a_folder_that_is_not_there_is_named_with_two_ways_out(tmp_path: Path) -
         benchmark_folder("mtrag", None, tmp_path)
     text = str(caught.value)
     assert str(tmp_path / mtrag.SOURCE.folder) in text
-    assert "ragtasks fetch mtrag" in text
+    assert "ragtasks data fetch mtrag" in text
     assert text.endswith('or try the sample: --data sample (harness tasks: --metadata \'{"data": "sample"}\')')
 
 

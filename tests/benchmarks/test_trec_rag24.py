@@ -146,7 +146,7 @@ def test_sets_that_are_not_there_are_left_out(copy: Path) -> None:
     assert {task.domain for task in TRACK.load(copy).tasks} == {"test", "researchy"}
     for path in (copy / "topics").iterdir():
         path.unlink()
-    with pytest.raises(BenchmarkFileError, match="ragtasks fetch trec_rag24"):
+    with pytest.raises(BenchmarkFileError, match="ragtasks data fetch trec_rag24"):
         TRACK.load(copy)
 
 

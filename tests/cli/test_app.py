@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from ragtasks import __version__
 from ragtasks.benchmarks import benchmark_folder, open_benchmark, source_of
 from ragtasks.cli import app, main
-from ragtasks.cli.app import GROUPS
+from ragtasks.cli.app import GROUPS, OLD_NAMES
 from ragtasks.config import EvaluationConfig
 from ragtasks.harness.link import task_folder
 
@@ -52,7 +52,9 @@ def as_command(
 def test_the_help_lists_every_command() -> None:
     status, text = in_process("--help")
     assert status == 0
-    assert {("run",), ("link",), ("unlink",), ("path",), ("fetch",), ("doctor",), ("report",)} <= set(COMMANDS)
+    assert {("run",), ("tasks", "link"), ("tasks", "path"), ("data", "fetch"), ("doctor",), ("report",)} <= set(
+        COMMANDS
+    )
     assert all(words[0] in text for words in COMMANDS)
 
 
@@ -110,11 +112,11 @@ def test_the_package_runs_as_a_module() -> None:
 
 def test_an_unknown_command_or_option_is_a_usage_error() -> None:
     assert in_process("fletch")[0] == 2
-    assert in_process("path", "--nope")[0] == 2
+    assert in_process("tasks", "path", "--nope")[0] == 2
 
 
 def test_a_clear_error_is_one_message_on_stderr_and_status_1() -> None:
-    done = as_command("fetch", "mtrg")
+    done = as_command("data", "fetch", "mtrg")
     assert done.returncode == 1
     assert done.stdout == ""
     assert done.stderr == "ragtasks: unknown benchmark 'mtrg': did you mean 'mtrag' or 'mtrag_s' or 'mtrag_un'?\n"
@@ -124,9 +126,9 @@ def test_a_clear_error_is_one_message_on_stderr_and_status_1() -> None:
     ("arguments", "message"),
     [
         (["report", "nowhere-at-all"], "ragtasks: results: nowhere-at-all"),
-        (["fetch", "mtrag", "--group", "taks"], "unknown group of files"),
-        (["fetch", "mtrag", "--base-url", "ftp://host/"], "cannot fetch from this base URL"),
-        (["fetch", "mtrag", "--from", "nowhere-at-all"], "the checkout does not hold the benchmark files"),
+        (["data", "fetch", "mtrag", "--group", "taks"], "unknown group of files"),
+        (["data", "fetch", "mtrag", "--base-url", "ftp://host/"], "cannot fetch from this base URL"),
+        (["data", "fetch", "mtrag", "--from", "nowhere-at-all"], "the checkout does not hold the benchmark files"),
     ],
 )
 def test_main_turns_every_clear_error_into_status_1(
@@ -147,19 +149,19 @@ def test_main_turns_every_clear_error_into_status_1(
 
 
 def test_path_prints_the_folder_of_the_yamls_and_nothing_else() -> None:
-    assert in_process("path") == (0, f"{task_folder()}\n")
+    assert in_process("tasks", "path") == (0, f"{task_folder()}\n")
     assert list(task_folder().rglob("mtrag_full_rag.yaml"))
 
 
 def test_fetch_takes_the_files_of_a_checkout(mtrag_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGTASKS_DATA", str(tmp_path))
-    status, text = in_process("fetch", "mtrag", "--from", str(mtrag_root))
+    status, text = in_process("data", "fetch", "mtrag", "--from", str(mtrag_root))
     assert status == 0
     assert "20 copied, 0 already there" in text
     folder = tmp_path / source_of("mtrag").folder
     assert f"in {folder}" in text
     assert len(open_benchmark("mtrag", folder).tasks) == 842
-    status, text = in_process("fetch", "mtrag", "--from", str(mtrag_root), "--group", "tasks")
+    status, text = in_process("data", "fetch", "mtrag", "--from", str(mtrag_root), "--group", "tasks")
     assert "0 copied, 20 already there" in text
 
 
@@ -175,12 +177,12 @@ def light_harness(tmp_path: Path) -> Path:
 def test_link_and_unlink_say_what_they_did(light_harness: Path) -> None:
     search = os.pathsep.join([str(light_harness.parent), str(Path(__file__).resolve().parents[2])])
     stubs = light_harness / "tasks" / "ragtasks"
-    done = as_command("link", PYTHONPATH=search)
+    done = as_command("tasks", "link", PYTHONPATH=search)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.count("wrote ") == N_STUBS
     assert done.stdout.endswith(f"{N_STUBS} written, 0 already right, 0 removed in {stubs}\n")
     assert len(list(stubs.rglob("*.yaml"))) == N_STUBS
-    later = "; ".join(f"main(['{name}'], standalone_mode=False)" for name in ("link", "unlink", "unlink"))
+    later = "; ".join(f"main(['tasks', '{name}'], standalone_mode=False)" for name in ("link", "unlink", "unlink"))
     done = as_command(code=f"from ragtasks.cli.app import app as main; {later}", PYTHONPATH=search)
     again, *removed, nothing = done.stdout.splitlines()
     assert again == f"0 written, {N_STUBS} already right, 0 removed in {stubs}"
@@ -192,7 +194,7 @@ def test_link_and_unlink_say_what_they_did(light_harness: Path) -> None:
 def test_link_without_a_tasks_folder_is_a_clear_error(light_harness: Path) -> None:
     (light_harness / "tasks").rmdir()
     search = os.pathsep.join([str(light_harness.parent), str(Path(__file__).resolve().parents[2])])
-    done = as_command("link", PYTHONPATH=search)
+    done = as_command("tasks", "link", PYTHONPATH=search)
     assert done.returncode == 1
     assert done.stdout == ""
     assert done.stderr.startswith("ragtasks: the harness's tasks folder")
@@ -235,27 +237,54 @@ def test_report_prints_tables(tmp_path: Path) -> None:
     assert CliRunner().invoke(app, ["report", str(tmp_path), "--metric", "rouge"]).exit_code == 1
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (["validate", "nowhere"], ["check", "nowhere"]),
-        (["compare-runs", "a", "b", "--data", "sample"], ["compare", "a", "b", "--data", "sample"]),
-        (["runs", "verify", "a"], ["runs", "check", "a"]),
-        (["runs", "diff", "a", "b"], ["runs", "compare", "a", "b"]),
-        (["results", "diff", "a", "b"], ["results", "compare", "a", "b"]),
-    ],
-)
-def test_old_names_still_do_what_the_new_ones_do(
-    old: list[str], new: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path))
-    said = []
-    for line in (old, new):
-        with pytest.raises(SystemExit) as stop:
-            main(line)
-        said.append((stop.value.code, *capsys.readouterr()))
-    assert said[0] == said[1]
-    assert said[0][0] == 1
+def test_results_are_removed_with_their_samples_when_that_is_forced(tmp_path: Path) -> None:
+    write_evaluation(tmp_path)
+    other = tmp_path / "samples_mtrag_reference_govt_2027-01-01T00-00-00.jsonl"
+    other.write_text("", encoding="utf-8")
+    refused = CliRunner().invoke(app, ["results", "remove", str(tmp_path)])
+    assert "nothing was removed. Next step: add --force" in str(refused.exception)
+    assert len(list(tmp_path.iterdir())) == 3
+    status, text = in_process("results", "remove", str(tmp_path), "--force")
+    assert (status, text.count("removed ")) == (0, 2)
+    assert list(tmp_path.iterdir()) == [other]
+
+
+def test_results_and_stored_runs_share_their_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "results").mkdir()
+    write_evaluation(tmp_path / "results")
+    assert in_process("retrieve", "--retriever", "bm25", "--data", "sample", "--name", "mine")[0] == 0
+    listed = in_process("results", "list")[1]
+    assert "mtrag (sample)" in listed
+    assert "mine" in listed
+    assert "mine" not in in_process("results", "list", "results")[1]
+    assert '"retriever"' in in_process("results", "show", "mine")[1]
+    assert in_process("results", "diff", "mine", "mine") == (0, "no difference\n")
+    mixed = CliRunner().invoke(app, ["results", "diff", "mine", "results"])
+    assert "not both results" in str(mixed.exception)
+    assert in_process("check", "mine") == (0, "all files are as they were written\n")
+    assert in_process("results", "remove", "mine") == (0, "removed mine\n")
+
+
+def test_the_harness_tasks_are_listed_by_benchmark() -> None:
+    status, text = in_process("tasks", "list", "--benchmark", "mtrag_un", "--format", "csv")
+    assert status == 0
+    assert "mtrag_un_full_rag_fiqa" in text
+    assert "multihop_rag" not in text
+    unknown = CliRunner().invoke(app, ["tasks", "list", "--benchmark", "mtrg"])
+    assert "mtrag" in str(unknown.exception)
+
+
+@pytest.mark.parametrize("old", OLD_NAMES)
+def test_an_old_name_ends_with_the_new_one(old: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main([*old.split(), "something", "--else"])
+    assert stop.value.code == 2
+    assert capsys.readouterr().err == f"ragtasks: `{old}` is now `ragtasks {OLD_NAMES[old]}`\n"
+    assert tuple(old.split()) not in COMMANDS
+    new = tuple(word for word in OLD_NAMES[old].split() if word.islower() and not word.startswith("-"))
+    assert new in COMMANDS
 
 
 def test_check_tells_by_the_folder_what_benchmark_it_is(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -310,7 +339,7 @@ def test_what_a_command_was_given_decides_what_it_asks_for(
 
 
 def test_what_can_be_fetched_is_listed() -> None:
-    for words in (("fetch", "--list"), ("fetch",)):
+    for words in (("data", "fetch", "--list"), ("data", "fetch")):
         status, text = in_process(*words)
         assert status == 0
         assert re.search(r"\| mtrag +\| corpora +\| +4 \|", text)
@@ -318,7 +347,7 @@ def test_what_can_be_fetched_is_listed() -> None:
 
 @pytest.mark.parametrize("old", ["--output_path", "--output-path"])
 def test_old_spellings_of_output_are_taken(old: str, tmp_path: Path) -> None:
-    status, text = in_process("export-tasks", "--data", "sample", f"{old}={tmp_path / 'tasks.jsonl'}")
+    status, text = in_process("tasks", "export", "--data", "sample", f"{old}={tmp_path / 'tasks.jsonl'}")
     assert status == 0
     assert "108 tasks of mtrag (sample)" in text
-    assert old not in in_process("export-tasks", "--help")[1]
+    assert old not in in_process("tasks", "export", "--help")[1]

@@ -1,4 +1,4 @@
-"""`ragtasks cache` on a file with a few replies, and on none."""
+"""`ragtasks data cache show` on a file with a few replies, and on none."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def filled(file: Path) -> Path:
 
 def test_no_file_is_said_and_none_is_made(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     embeddings = f"{file.with_name('embeddings.sqlite')}: no cached embeddings yet"
-    assert printed(capsys, "cache") == [f"{file}: no cached replies yet", embeddings]
-    assert printed(capsys, "cache", "prune", "--embeddings") == [embeddings]
-    assert printed(capsys, "cache", "prune", "--model", "m") == [f"{file}: no cached replies yet"]
+    assert printed(capsys, "data", "cache", "show") == [f"{file}: no cached replies yet", embeddings]
+    assert printed(capsys, "data", "cache", "prune", "--embeddings") == [embeddings]
+    assert printed(capsys, "data", "cache", "prune", "--model", "m") == [f"{file}: no cached replies yet"]
     assert not file.exists()
 
 
 def test_replies_are_counted_by_what_they_are(filled: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    first, *table, _ = printed(capsys, "cache")
+    first, *table, _ = printed(capsys, "data", "cache", "show")
     assert first.startswith(f"{filled}: 5 replies, 0.")
     assert [line.split() for line in table] == [
         ["model", "address", "kind", "outcome", "replies"],
@@ -69,9 +69,9 @@ def test_replies_are_counted_by_what_they_are(filled: Path, capsys: pytest.Captu
 )
 def test_chosen_replies_go(filled: Path, capsys: pytest.CaptureFixture[str], options: list[str], left: str) -> None:
     n_gone = 5 - len(left)
-    (line,) = printed(capsys, "cache", "prune", *options, "--dry-run")
+    (line,) = printed(capsys, "data", "cache", "prune", *options, "--dry-run")
     assert line == f"{n_gone} replies would be removed, {len(left)} stay in {filled}"
-    (line,) = printed(capsys, "cache", "prune", *options)
+    (line,) = printed(capsys, "data", "cache", "prune", *options)
     assert line == f"{n_gone} replies removed, {len(left)} stay in {filled}"
     with ReplyCache(filled) as cache:
         assert "".join(key for key in "12345" if cache.get(key)) == left
@@ -84,7 +84,7 @@ def test_a_choice_that_cannot_be_is_refused(
     filled: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str
 ) -> None:
     with pytest.raises(SystemExit):
-        main(["cache", "prune", *options])
+        main(["data", "cache", "prune", *options])
     assert message in capsys.readouterr().err
 
 
@@ -93,12 +93,12 @@ def test_embeddings_are_counted_by_encoder_and_pruned(file: Path, capsys: pytest
     with EmbeddingCache(embeddings, 10**6) as cache:
         cache.put([(b"1", bytes(3000)), (b"2", bytes(1000))], "minilm, layer 6")
         cache.put([(b"3", bytes(500))], "own, last layer")
-    assert printed(capsys, "cache")[1:] == [
+    assert printed(capsys, "data", "cache", "show")[1:] == [
         f"{embeddings}: embeddings of 3 texts, 0.0 of at most 8,000 MB",
         "minilm, layer 6: 2 texts, 0.0 MB",
         "own, last layer: 1 texts, 0.0 MB",
     ]
-    prune = ["cache", "prune", "--embeddings"]
+    prune = ["data", "cache", "prune", "--embeddings"]
     assert printed(capsys, *prune, "--older-than", "1") == [f"embeddings of 0 texts removed, 3 stay in {embeddings}"]
     dry = printed(capsys, *prune, "--model", "minilm", "--dry-run")
     assert dry == [f"embeddings of 2 texts would be removed, 1 stay in {embeddings}"]
@@ -115,7 +115,7 @@ def test_a_bound_that_is_none_is_refused(
 ) -> None:
     monkeypatch.setenv("RAGTASKS_EMBEDDINGS_GB", bound)
     with pytest.raises(SystemExit):
-        main(["cache"])
+        main(["data", "cache", "show"])
     assert (
         f"RAGTASKS_EMBEDDINGS_GB\n  expected: a number of GB, such as 8 or 0.5; 0 keeps none\n  found: '{bound}'"
         in (capsys.readouterr().err)

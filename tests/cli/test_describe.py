@@ -1,4 +1,4 @@
-"""`ragtasks describe` beside the data tables of the papers, on the real files where they are."""
+"""`ragtasks data describe` beside the data tables of the papers, on the real files where they are."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MULTIHOP_QUERIES = REAL_DATA / "multihop_rag" / "sd_queries.json"
 def described(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, list[dict[str, Any]]]:
     """Return table -> its rows, as the command prints them."""
     with pytest.raises(SystemExit, match="0"):
-        main(["describe", *arguments, "--format", "json"])
+        main(["data", "describe", *arguments, "--format", "json"])
     (section,) = json.loads(capsys.readouterr().out)
     return {table["title"]: table["rows"] for table in section["tables"]}
 
@@ -141,7 +141,7 @@ def test_a_corpus_that_is_not_there_is_a_dash(tmp_path: Path, capsys: pytest.Cap
 
 def test_csv_holds_every_cell(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="0"):
-        main(["describe", "mtrag", "--data", "sample", "--format", "csv"])
+        main(["data", "describe", "mtrag", "--data", "sample", "--format", "csv"])
     cells = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     (n_tasks,) = (
         c["value"] for c in cells if c["table"] == "Conversations" and c["column"] == "tasks" and c["row"] == "5"

@@ -32,7 +32,7 @@ def test_a_long_error_is_cut_with_a_count(
 
     monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path))
     monkeypatch.setattr(RunStore, "all", fail)
-    text = said(capsys, "runs", "list")
+    text = said(capsys, "results", "list")
     assert len(text) < 6_100
     assert "\n[... 4,018 characters ...]\n" in text
     assert text.endswith("next step: this\n")
@@ -85,11 +85,11 @@ def test_a_run_that_cannot_be_removed_stays_whole(
     (folder / "manifest.json").write_text("{}")
     (tmp_path / "building").write_text("a file where a folder belongs, as nobody can write here")
     monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path))
-    assert "cannot remove run 'mine'" in said(capsys, "runs", "remove", "mine")
+    assert "cannot remove run 'mine'" in said(capsys, "results", "remove", "mine")
     assert (folder / "manifest.json").is_file()
 
 
 def test_a_target_that_cannot_be_written_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = tmp_path / "nowhere" / "segments.jsonl"
-    text = said(capsys, "corpus", "segment", str(SAMPLE / "passages.jsonl"), str(target))
+    text = said(capsys, "data", "corpus", "segment", str(SAMPLE / "passages.jsonl"), str(target))
     assert text.startswith(f"ragtasks: cannot write {target}: ")

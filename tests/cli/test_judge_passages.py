@@ -1,4 +1,4 @@
-"""`ragtasks judge-passages`: a real server grades over HTTP, and the qrels serve `evaluate-run`."""
+"""`ragtasks judges passages`: a real server grades over HTTP, and the qrels serve `evaluate-run`."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_what_judges_say_is_a_qrels_file_that_scores_runs(
     server: ChatServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file, qrels = results(tmp_path / "r.jsonl"), tmp_path / "qrels.txt"
-    call = ["judge-passages", str(file), *judge(server), "--output", str(qrels)]
+    call = ["judges", "passages", str(file), *judge(server), "--output", str(qrels)]
     assert command(*call) == 0
     assert "4 of 4 pairs are judged (0: 2, 1: 1, 2: 0, 3: 1)" in capsys.readouterr().out
     assert [(one.query_id, one.passage_id, one.relevance) for one in read_qrels(qrels)] == [
@@ -82,20 +82,20 @@ def test_a_split_panel_and_a_reply_without_a_grade_leave_a_pair_unjudged(
     server.script = lambda prompt, n: completion(script(prompt, n))
     with ChatServer(lambda prompt, n: completion(lower(prompt, n))).running() as other:
         judges = [*judge(server), *judge(other, "lower")]
-        assert command("judge-passages", str(file), *judges, "--output", str(qrels)) == 0
+        assert command("judges", "passages", str(file), *judges, "--output", str(qrels)) == 0
     assert [one.passage_id for one in read_qrels(qrels)] == ["p1", "p3"]
     said = capsys.readouterr().out
     assert "2 pairs have no grade and no line, such as 1 p0: the judges are split" in said
     qrels.unlink()
     server.script = lambda *_: completion("Hard to say.")
-    assert command("judge-passages", str(file), *judge(server, "third"), "--output", str(qrels)) == 1
+    assert command("judges", "passages", str(file), *judge(server, "third"), "--output", str(qrels)) == 1
     assert ("nothing was written" in capsys.readouterr().err, qrels.exists()) == (True, False)
 
 
 def test_runs_of_a_benchmark_are_judged_with_the_texts_of_its_corpus(server: ChatServer, tmp_path: Path) -> None:
     qrels, place = tmp_path / "qrels.txt", ["--benchmark", "trec_rag24", "--data", "sample"]
     options = ["--output", str(qrels), "--depth", "3", *place]
-    assert command("judge-passages", str(SAMPLE / "runs/run.rag24.test.txt"), *judge(server), *options) == 0
+    assert command("judges", "passages", str(SAMPLE / "runs/run.rag24.test.txt"), *judge(server), *options) == 0
     found = read_qrels(qrels)
     assert len(found) == 6 * 3
     assert {one.relevance for one in found} <= {0, 1, 2, 3}
@@ -103,7 +103,7 @@ def test_runs_of_a_benchmark_are_judged_with_the_texts_of_its_corpus(server: Cha
 
 def test_a_conversation_is_shown_before_its_last_question(server: ChatServer, tmp_path: Path) -> None:
     options = ["--output", str(tmp_path / "qrels.txt"), "--depth", "1", "--benchmark", "mtrag", "--data", "sample"]
-    assert command("judge-passages", "official", *judge(server), *options) == 0
+    assert command("judges", "passages", "official", *judge(server), *options) == 0
     assert any("User]" in prompt and "a conversation, its last question" in prompt for prompt in server.asked)
 
 
@@ -120,5 +120,5 @@ def test_files_without_texts_are_refused_by_line(
 ) -> None:
     file = tmp_path / "r.jsonl"
     file.write_text(json.dumps(row) + "\n")
-    assert command("judge-passages", str(file), *judge(server), "--output", str(tmp_path / "q")) == 1
+    assert command("judges", "passages", str(file), *judge(server), "--output", str(tmp_path / "q")) == 1
     assert said in capsys.readouterr().err

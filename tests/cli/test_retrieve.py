@@ -93,31 +93,31 @@ def test_an_identical_run_is_linked_under_another_name(store: Path, capsys: pyte
     assert [line.replace("second", "first") for line in (again[0], *again[2:])] == first
     made = printed(capsys, *BY_BM25, "--data", "sample")
     assert made[0] == f"run bm25.last_turn.custom.sample in {store / 'runs' / 'bm25.last_turn.custom.sample'}"
-    printed(capsys, "runs", "remove", "first")
+    printed(capsys, "results", "remove", "first")
     for name in ("second", "bm25.last_turn.custom.sample"):
-        assert printed(capsys, "runs", "check", name) == ["all files are as they were written"]
+        assert printed(capsys, "check", name) == ["all files are as they were written"]
         assert printed(capsys, "evaluate-run", name, "--benchmark", "custom", "--data", "sample")
 
 
 def test_runs_on_data_of_ones_own_are_told_apart(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert printed(capsys, "runs", "list") == [f"no runs in {store / 'runs'}: make one with `ragtasks retrieve`"]
+    assert printed(capsys, "results", "list") == [f"no runs in {store / 'runs'}: make one with `ragtasks retrieve`"]
     for name, data in (("a", "one"), ("b", "two"), ("c", "other/one")):
         printed(capsys, *BY_BM25, "--name", name, "--data", str(own_data(data, f"lending-{name}")))
     printed(capsys, *BY_BM25, "--name", "sampled", "--data", "sample")
-    header, *rows = (line.split("  ") for line in printed(capsys, "runs", "list"))
+    header, *rows = (line.split("  ") for line in printed(capsys, "results", "list"))
     cells = [[cell.strip() for cell in row if cell.strip()] for row in rows]
     assert [cell.strip() for cell in header if cell.strip()] == ["run", "data", "revision", "retriever", "queries"]
     data_of = {row[0]: row[1] for row in cells}
     assert data_of == {"a": "custom: one", "b": "custom: two", "c": "custom: one", "sampled": "custom (sample)"}
     assert len({row[2] for row in cells}) == 4
-    shown = json.loads("\n".join(printed(capsys, "runs", "show", "b")))
+    shown = json.loads("\n".join(printed(capsys, "results", "show", "b")))
     assert shown["metadata"]["copy"] == "two"
     assert shown["spec"]["revision"].startswith(next(row[2] for row in cells if row[0] == "b"))
     # One run that cannot be read hides none of the others.
     (store / "runs" / "a" / "manifest.json").write_text("{", encoding="utf-8")
-    *listed, said = printed(capsys, "runs", "list")
+    *listed, said = printed(capsys, "results", "list")
     assert [line.split()[0] for line in listed[1:4]] == ["b", "c", "sampled"]
     assert listed[4:] == ["", "runs that cannot be read: 1"]
     assert str(store / "runs" / "a") in said
     shutil.rmtree(store / "runs")
-    assert printed(capsys, "runs", "list")[0].startswith("no runs in ")
+    assert printed(capsys, "results", "list")[0].startswith("no runs in ")

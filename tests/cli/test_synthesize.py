@@ -47,7 +47,7 @@ def test_documents_are_made_validated_counted_and_run(here: Path, capsys: pytest
     assert "asked at" in made[-2]
     assert made[-1] == "next: ragtasks check town"
     assert printed(capsys, "check", "town")[0] == "town: no error"
-    assert "All dialogues" in "\n".join(printed(capsys, "quality", "town"))
+    assert "All dialogues" in "\n".join(printed(capsys, "data", "describe", "town"))
     lines = printed(
         capsys, "run", "--model", "ragtasks-extractive", "--tasks", "custom_reference,custom_full_rag",
         "--metadata", json.dumps({"data": "town", "encoder": "minilm"}), "--limit", "4",

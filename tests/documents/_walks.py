@@ -53,14 +53,14 @@ EVERYWHERE = {
 """What is changed in every document: addresses, models of the hub, the number of tasks, names on the sample."""
 
 LEFT_OUT_EVERYWHERE = {
-    r"^ragtasks fetch\b": NETWORK,
+    r"^ragtasks data fetch\b": NETWORK,
     r"^python (-m )?perf\b": MEASURED,
     r"--model vllm\b": "needs a GPU; tests/harness/test_vllm.py walks it on a stand-in",
     r"milvus:|--encode-with ray": "starts Milvus or Ray, or needs their servers; `make engine-test` has them",
 }
 
 ANSWERED = (
-    "ragtasks export-tasks --benchmark mtrag --setting full_rag --no-contexts --output asked.jsonl",
+    "ragtasks tasks export --benchmark mtrag --setting full_rag --no-contexts --output asked.jsonl",
     "python examples/my_rag_system.py asked.jsonl | head -n 3 > answers.jsonl",
 )
 """A file of answers, as some system of the reader's wrote it."""
@@ -115,7 +115,7 @@ WALKS: dict[str, Walk] = {
         before=("cp -r $EVALUATIONS/oracle results_gold", "cp -r $EVALUATIONS/refuse results_live"),
         changes={**BASELINE, "(mtrag_live_full_rag)(.*)": r"\1_fiqa\2 --encoder none"},
         left_out={
-            "^lm_eval": "needs `ragtasks link`; tests/harness runs the stock command",
+            "^lm_eval": "needs `ragtasks tasks link`; tests/harness runs the stock command",
             "--retriever$": FRAGMENT,
         },
     ),
@@ -131,7 +131,7 @@ WALKS: dict[str, Walk] = {
         changes={"--tasks mtrag_full_rag --run .*": NO_ENCODER},
         left_out={
             "listwise:castorini": REAL,
-            "^ragtasks judge-passages": "asks a judge thousands of times; tests/cli runs it on a few pairs",
+            "^ragtasks judges passages": "asks a judge thousands of times; tests/cli runs it on a few pairs",
         },
     ),
     "docs/scale.md": Walk(left_out={r"test=SHARDS": REAL}),

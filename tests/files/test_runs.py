@@ -128,7 +128,7 @@ def test_a_manifest_of_other_types_is_refused_even_with_a_key_that_fits(
     with pytest.raises(CacheError, match="manifest of a run") as error:
         read_manifest(tmp_path)
     assert found in str(error.value)
-    assert "ragtasks runs remove" in str(error.value)
+    assert "ragtasks results remove" in str(error.value)
 
 
 def test_a_manifest_of_an_earlier_version_is_read_and_copied_in_the_words_of_today(tmp_path: Path) -> None:

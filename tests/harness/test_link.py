@@ -188,7 +188,7 @@ def test_a_foreign_file_in_the_way_is_named_and_kept(harness: Path, tasks: Path,
     with pytest.raises(ConfigurationError) as refusal:
         link(harness_folder=harness, tasks=tasks)
     assert str(way) in str(refusal.value)
-    assert '--include_path "$(ragtasks path)"' in str(refusal.value)
+    assert '--include_path "$(ragtasks tasks path)"' in str(refusal.value)
     assert snapshot(harness) == before
 
 
@@ -237,8 +237,8 @@ def test_no_permission_is_one_clear_error(unprivileged: Path) -> None:
     with pytest.raises(ConfigurationError) as refusal:
         link(harness_folder=harness, tasks=ours / "bench")
     assert str(harness / "ragtasks") in str(refusal.value)
-    assert '--include_path "$(ragtasks path)"' in str(refusal.value)
-    with pytest.raises(ConfigurationError, match="ragtasks unlink"):
+    assert '--include_path "$(ragtasks tasks path)"' in str(refusal.value)
+    with pytest.raises(ConfigurationError, match="ragtasks tasks unlink"):
         unlink(harness_folder=harness)
     assert snapshot(harness) == before
 

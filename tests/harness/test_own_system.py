@@ -84,10 +84,10 @@ def ragtasks(capsys: pytest.CaptureFixture[str]) -> Callable[..., CommandResult]
 def test_the_oracles_answers_get_the_oracles_scores(
     oracle: Path, ragtasks: Callable[..., CommandResult], tmp_path: Path, benchmark: str, setting: str
 ) -> None:
-    """Questions out by `export-tasks`, the reference answers in their place, back in by `score`."""
+    """Questions out by `tasks export`, the reference answers in their place, back in by `score`."""
     asked, answers, out = tmp_path / "tasks.jsonl", tmp_path / "mine.jsonl", tmp_path / "out"
     place = ("--benchmark", benchmark, "--setting", setting, "--data", "sample")
-    assert ragtasks("export-tasks", *place, "--output", asked).status == 0
+    assert ragtasks("tasks", "export", *place, "--output", asked).status == 0
     opened = open_benchmark(benchmark, benchmark_folder(benchmark, "sample", Path()).resolve())
     targets = {task.task_id: task.target for task in opened.tasks}
     rows = [json.loads(line) for line in asked.read_text("utf-8").splitlines()]

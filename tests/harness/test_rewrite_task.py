@@ -106,7 +106,7 @@ def test_a_missing_corpus_is_said_before_the_model_runs_and_its_scores_are_unsco
     texts = [record.getMessage() for record in caplog.records]
     warned = next(place for place, text in enumerate(texts) if "rewrites in govt will not be searched" in text)
     assert warned < next(place for place, text in enumerate(texts) if "Running generate_until" in text)
-    assert "ragtasks fetch mtrag" in texts[warned]
+    assert "ragtasks data fetch mtrag" in texts[warned]
     reasons = results["samples"][names[0]][0]["doc"]["scoring"]["unscored"]
     assert reasons["ndcg_5"].startswith("corpus of govt: ")
 

@@ -72,15 +72,14 @@ class World:
             ("arena", "import"): [[answers, "--database", f"{out}/arena.sqlite"]],
             ("arena", "invite"): [["Ann", "--database", answers]],
             ("arena", "ratings"): [[answers]],
-            ("corpus", "deduplicate"): [[one, f"{out}/{Path(one).name}.kept.jsonl"] for one in corpora],
-            ("describe",): [["mtrag", "--data", data], ["custom", "--data", own]],
-            ("export-tasks",): [["--benchmark", "mtrag", "--data", data, "--output", f"{out}/tasks.jsonl"]],
-            ("judge-passages",): [
+            ("data", "corpus", "deduplicate"): [[one, f"{out}/{Path(one).name}.kept.jsonl"] for one in corpora],
+            ("data", "describe"): [["mtrag", "--data", data], ["custom", "--data", own], [own]],
+            ("tasks", "export"): [["--benchmark", "mtrag", "--data", data, "--output", f"{out}/tasks.jsonl"]],
+            ("judges", "passages"): [
                 [run, "--benchmark", "mtrag", "--judge", "openai/none", "--output", f"{out}/qrels.txt", *place]
                 for run in names
             ],
             ("plan",): [["--tasks", "mtrag_full_rag_fiqa", "--data", data]],
-            ("quality",): [[own]],
             ("review", "agreement"): [[own, "--database", answers]],
             ("review", "invite"): [[own, "Ann", "--database", answers]],
             ("review", "export"): [[own, "--database", answers, "--out", f"{out}/reviewed"]],
@@ -91,20 +90,21 @@ class World:
             ("train", "retriever"): [[own, "--out", f"{out}/encoder", "--base", str(self.outside / "none")]],
             ("train", "rewriter"): [[own, "--out", f"{out}/rewriter", "--base", str(self.outside / "none")]],
             ("trec-rag", "convert"): [[answers, "--team-id", "t", "--output", f"{out}/converted.jsonl", *place]],
-            ("cache", "prune"): [["--outcome", "answered", "--dry-run"]],
-            ("calibrate",): [["--data", data]],
+            ("data", "cache", "prune"): [["--outcome", "answered", "--dry-run"]],
+            ("judges", "calibrate"): [["--data", data]],
             ("check",): [
                 [str(at / "submission.jsonl"), "--task", "A", "--input", str(at / "submission.jsonl"), "--data", data],
                 [str(at / "submission.jsonl"), "--task", "C", *place],
                 [own],
+                *([run] for run in runs),
             ],
             ("compare",): [*([one, one] for one in results), *([run, "official", *place] for run in names)],
-            ("corpus", "check"): [[one] for one in corpora],
-            ("corpus", "duplicates"): [[one] for one in corpora],
-            ("corpus", "segment"): [[one, f"{out}/{Path(one).name}.segments.jsonl"] for one in corpora],
+            ("data", "corpus", "check"): [[one] for one in corpora],
+            ("data", "corpus", "duplicates"): [[one] for one in corpora],
+            ("data", "corpus", "segment"): [[one, f"{out}/{Path(one).name}.segments.jsonl"] for one in corpora],
             ("doctor",): [[]],
             ("evaluate-run",): [*([run, *place] for run in names), ["official", "--data", data]],
-            ("fetch",): [["mtrag", "--from", data]],
+            ("data", "fetch"): [["mtrag", "--from", data]],
             ("judge",): [
                 *([one, "--output-path", f"{out}/{number}"] for number, one in enumerate(results)),
                 [str(at / "predictions.jsonl"), *predicted, "--output-path", f"{out}/predictions"],
@@ -115,18 +115,14 @@ class World:
                 ["--human-evaluation", "--data", data],
                 *(["--run", run, *place] for run in names),
             ],
-            ("results", "compare"): [[one, results[0]] for one in results],
+            ("results", "diff"): [*([one, results[0]] for one in results), *([run, "strings"] for run in runs)],
             ("results", "export", "every-eval-ever"): [[one, "--output", f"{out}/records"] for one in results],
             ("results", "export", "inspector"): [[one, "--output", f"{out}/inspector.json"] for one in results],
             ("results", "export", "model-card"): [[one] for one in results],
             ("results", "export", "rows"): [[one, "--output", f"{out}/rows.csv"] for one in results],
             ("results", "leaderboard"): [[str(at), "--output", f"{out}/board.html"]],
-            ("results", "list"): [[str(at)]],
-            ("results", "show"): [[one] for one in results],
+            ("results", "show"): [[one] for one in (*results, *runs)],
             ("run",): [[*limited, "--metadata", one] for one in metadata],
-            ("runs", "compare"): [[run, "strings"] for run in runs],
-            ("runs", "show"): [[run] for run in runs],
-            ("runs", "check"): [[run] for run in runs],
             ("submit",): [
                 *(["--task", "A", "--run", run, "--output", f"{out}/a.jsonl", *place] for run in runs),
                 *(
@@ -145,8 +141,8 @@ class World:
                 [answers, "--judge", "openai/none", "--nuggets", answers, "--segments", answers, *scores, *place]
             ],
             # Last: a run that leads out of its folder stops whoever reads all runs.
-            ("runs", "remove"): [["leads-out"], *([run] for run in runs[2:])],
-            ("runs", "list"): [[]],
+            ("results", "remove"): [["leads-out"], *([run] for run in runs[2:])],
+            ("results", "list"): [[], [str(at)]],
             ("retrieve",): [
                 ["--retriever", f"run:{at / 'predictions.jsonl'}", *place],
                 ["--retriever", "bm25", "--benchmark", "custom", "--data", own],
@@ -165,7 +161,7 @@ class World:
         return {
             "judge": [*again, f"{out}-judge", "--metadata", json.dumps({"judges": [judge]})],
             "encoder": [*again, f"{out}-encoder", "--metadata", json.dumps({"encoder": str(self.outside / "model")})],
-            "calibrate": ["calibrate", "--data", data, "--judge", json.dumps(judge)],
+            "calibrate": ["judges", "calibrate", "--data", data, "--judge", json.dumps(judge)],
             "template": ["run", *limited, "--metadata", json.dumps(prompt)],
             "run file": ["retrieve", "--data", "sample", "--retriever", f"run:{secret}"],
             "answers": ["trec-rag", "check", secret, "--data", "sample"],

@@ -18,7 +18,15 @@ from tests.clients._server import closed_port
 from tests.hostile._world import SECRET, World, build
 
 ROOT = Path(__file__).resolve().parents[2]
-READ_NO_FILES = {("link",), ("unlink",), ("path",), ("arena", "serve"), ("review", "serve")}
+READ_NO_FILES = {
+    ("tasks", "link"),
+    ("tasks", "unlink"),
+    ("tasks", "path"),
+    ("tasks", "list"),
+    ("data", "cache", "show"),
+    ("arena", "serve"),
+    ("review", "serve"),
+}
 """Commands that read nothing which another person may have written; a server does not end, and reads as battles do."""
 USED_NEVER = {"endpoint", "in-process", "encoder", "retriever", "data"}
 GROUPS = {words[:n] for words in COMMANDS for n in range(1, len(words))}

@@ -101,7 +101,7 @@ def test_a_failure_costs_the_verdicts_it_meets_and_no_other(
         assert counts == {verdict.rubric: {outcome.value: 1} for verdict in lost}
         with pytest.raises(JudgeError, match=rf"5 of 6 \(1 {outcome.value}: .*({reason})") as caught:
             verdicts.require_coverage()
-        stays = "`ragtasks cache prune --outcome filtered`"
+        stays = "`ragtasks data cache prune --outcome filtered`"
         step = stays if outcome in DECIDED_BY_THE_MODEL else "ask again: answers so far are saved"
         assert f"next step: {step}" in str(caught.value)
         server.script = well

@@ -123,7 +123,7 @@ def test_a_file_without_the_prompt_is_refused_with_one_clear_error(
     with pytest.raises(ConfigurationError, match=f"official prompt of {name}") as caught:
         official_rubrics(tmp_path, [name])
     assert found in str(caught.value)
-    assert "ragtasks fetch mtrag --group judge_prompts" in str(caught.value)
+    assert "ragtasks data fetch mtrag --group judge_prompts" in str(caught.value)
 
 
 def test_no_checkout_is_refused_with_the_file_that_is_missing(tmp_path: Path) -> None:

@@ -128,10 +128,10 @@ def _reports(folder: str) -> tuple[str, ...]:
 _AGAIN = "judge {w}/judged --output_path {w}/out/again"
 _JUDGE = "judge {w}/predictions.jsonl --output_path {w}/out/again --benchmark mtrag --setting full_rag --metadata"
 _RUNS = (
-    "runs list",
-    "runs show mine",
-    "runs compare mine theirs",
-    "runs check mine",
+    "results list",
+    "results show mine",
+    "results diff mine theirs",
+    "check mine",
     f"evaluate-run mine {_CUSTOM}",
     f"compare mine theirs {_CUSTOM}",
     f"report --run mine {_CUSTOM}",
@@ -144,9 +144,9 @@ _TASKS = "mtrag/mtrag-human/generation_tasks"
 _QUERIES = "mtrag/mtrag-human/retrieval_tasks/clapnq"
 _TREC = "evaluate-run official --benchmark trec_rag24 --data {w}/trec_rag24"
 _CORPUS = (
-    "corpus check {w}/%s",
-    "corpus duplicates {w}/%s",
-    "corpus segment {w}/%s {w}/out/segments.jsonl",
+    "data corpus check {w}/%s",
+    "data corpus duplicates {w}/%s",
+    "data corpus segment {w}/%s {w}/out/segments.jsonl",
 )
 
 
@@ -196,7 +196,7 @@ KINDS: tuple[Kind, ...] = (
         "stored run",
         "store/runs/mine/lending.trec",
         Form.CELLS,
-        (f"evaluate-run mine {_CUSTOM}", f"compare mine theirs {_CUSTOM}", "runs check mine"),
+        (f"evaluate-run mine {_CUSTOM}", f"compare mine theirs {_CUSTOM}", "check mine"),
         prepare=_fitting_trec,
     ),
     Kind("run file", "run.trec", Form.CELLS, (f"retrieve --retriever run:{{w}}/run.trec --name again {_CUSTOM}",)),
@@ -247,7 +247,7 @@ KINDS: tuple[Kind, ...] = (
         "human evaluation",
         "mtrag/mtrag-human/evaluations/reference_subset_with_human_evaluations.json",
         Form.JSON,
-        ("calibrate --data {w}/mtrag", "report --human-evaluation --data {w}/mtrag"),
+        ("judges calibrate --data {w}/mtrag", "report --human-evaluation --data {w}/mtrag"),
     ),
     Kind(
         "mtrag-s tasks",

@@ -1,4 +1,4 @@
-"""`ragtasks calibrate` on the real human-evaluation file, without judges and with stand-in ones."""
+"""`ragtasks judges calibrate` on the real human-evaluation file, without judges and with stand-in ones."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_judge_without_verdicts_fails_the_command_after_the_tables(
     with chat_server(lambda *_: refusal(400, "not today")) as server:
         judge = json.dumps({"model": "mute", "base_url": server.base_url})
         with pytest.raises(SystemExit) as stop:
-            main(["calibrate", "--data", str(mtrag_root), "--judge", judge])
+            main(["judges", "calibrate", "--data", str(mtrag_root), "--judge", judge])
     said = capsys.readouterr()
     assert stop.value.code == 1
     assert "| rules | 471 of 471 | 0.994 |" in said.out

@@ -67,8 +67,8 @@ def test_fallbacks_are_counted_wherever_the_run_is_shown(place: Place) -> None:
         made = printed("retrieve", *options, "--data", "sample", "--name", "weak", "--min-rewritten", "0.8")
     told = f"10 of {N_ASKED} queries are the last turn, not a rewrite (10: the reply has no content)"
     assert told in made
-    assert f"llm_rewrite (m; 10 of {N_ASKED} are the last turn)" in printed("runs", "list")
-    shown = json.loads(printed("runs", "show", "weak"))
+    assert f"llm_rewrite (m; 10 of {N_ASKED} are the last turn)" in printed("results", "list")
+    shown = json.loads(printed("results", "show", "weak"))
     assert shown["metadata"]["rewriting"] == {"asked": N_ASKED, "fallbacks": {"the reply has no content": 10}}
     assert f"- weak: {told}." in printed("evaluate-run", "weak", "--data", "sample")
     assert told in printed("evaluate-run", "weak", "--data", "sample", "--measures", "nDCG@5")

@@ -97,7 +97,7 @@ def test_a_run_that_is_named_twice_stands_once_and_one_of_other_data_says_which(
         evaluate_runs(replace(place, benchmark="custom"), ["mine"])
     file = next(run.folder.glob("*.trec"))
     file.write_bytes(file.read_bytes().replace(b" 1 ", b" 2 ", 1))  # a rank, which no score rests on
-    with pytest.raises(CacheError, match="other bytes than were written; next step: `ragtasks runs remove mine`"):
+    with pytest.raises(CacheError, match="other bytes than were written; next step: `ragtasks results remove mine`"):
         evaluate_runs(place, ["mine"])
 
 

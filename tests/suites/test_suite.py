@@ -62,7 +62,7 @@ def test_official_words_are_refused_where_there_are_none(sample: Benchmark) -> N
 
 
 def test_official_words_are_refused_where_the_files_lack_them(sample: Benchmark) -> None:
-    with pytest.raises(ConfigurationError, match="ragtasks fetch mtrag --group judge_prompts"):
+    with pytest.raises(ConfigurationError, match="ragtasks data fetch mtrag --group judge_prompts"):
         suite_named("mtrag").rubrics_in("official", sample)
 
 

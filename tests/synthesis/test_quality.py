@@ -87,10 +87,21 @@ def test_retrieval_by_fused_retrievers_and_forms_and_a_model_that_rewrites(
     forms = ["contextualized", "llm_rewrite", "last_turn/rewrite"]
     options = [part for form in forms for part in ("--queries", form)]
     with chat_server(standalone) as server:
-        asking = ["quality", folder, "--format", "json", "--rewriter", "small", "--base-url", server.base_url, *options]
-        (section,) = json.loads(printed(*asking, "--retriever", "bm25s", "--retriever", fused))
+        asking = [
+            "data",
+            "describe",
+            folder,
+            "--format",
+            "json",
+            "--rewriter",
+            "small",
+            "--base-url",
+            server.base_url,
+            *options,
+        ]
+        (_, section) = json.loads(printed(*asking, "--retriever", "bm25s", "--retriever", fused))
         n_asked = len(server.asked)
-        (again,) = json.loads(printed(*asking, "--retriever", "bm25s"))
+        (_, again) = json.loads(printed(*asking, "--retriever", "bm25s"))
         assert len(server.asked) == n_asked, "replies are kept for all retrievers, and for the next time"
     table, other = (one["tables"][1] for one in (section, again))
     rows = {(row["retriever"], row["query"]): float(row["AP"]) for row in table["rows"] if row["questions"] != "-"}
@@ -116,11 +127,11 @@ def test_a_search_that_cannot_be_is_one_clear_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], expected: str
 ) -> None:
     monkeypatch.setenv("RAGTASKS_RUNS", str(tmp_path / "store"))
-    done = CliRunner().invoke(app, ["quality", str(with_dialogues(tmp_path / "b")), *options])
+    done = CliRunner().invoke(app, ["data", "describe", str(with_dialogues(tmp_path / "b")), *options])
     assert isinstance(done.exception, ConfigurationError)
     assert expected in str(done.exception)
 
 
 def test_a_folder_that_nobody_synthesized_is_one_clear_error(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"found: No such file.*\n.*describe custom"):
+    with pytest.raises(ConfigurationError, match=r"found: No such file.*\n.*data describe"):
         quality_section(write_dialogues(tmp_path / "b"))

@@ -202,7 +202,7 @@ def listing(sources: Iterable[Source]) -> list[str]:
         for files in [source.in_groups([group])]
     ]
     table = markdown_table(["benchmark", "group", "files", "megabytes"], rows, right=[False, False, True, True])
-    return [*table, "", "ragtasks fetch BENCHMARK brings `tasks`; --group GROUP, repeatable, brings others."]
+    return [*table, "", "ragtasks data fetch BENCHMARK brings `tasks`; --group GROUP, repeatable, brings others."]
 
 
 def _size(n_bytes: Sequence[int | None]) -> str:

@@ -39,7 +39,7 @@ from ragtasks.tables import Table, Value
 _OFFSETS = re.compile(r"-\d+-\d+$")
 _SECTION = re.compile(r"_\d+-\d+$")
 _SPEAKER_MARK = "|user|: "
-_NEXT_STEP = "delete the file and run `ragtasks fetch mtrag`"
+_NEXT_STEP = "delete the file and run `ragtasks data fetch mtrag`"
 
 
 def load_rewrites(root: Path, domain: str) -> dict[str, str]:
@@ -73,7 +73,7 @@ def load_qrels(root: Path, domain: str) -> tuple[Qrel, ...]:
 def read_qrels(path: Path, benchmark: str) -> tuple[Qrel, ...]:
     """Return the relevance judgements in a file of MTRAG's or MTRAG-UN's, in its order."""
     problems = Problems(
-        required_file(path, benchmark), "MTRAG qrels", f"delete the file and run `ragtasks fetch {benchmark}`"
+        required_file(path, benchmark), "MTRAG qrels", f"delete the file and run `ragtasks data fetch {benchmark}`"
     )
     qrels: dict[tuple[str, str], Qrel] = {}
     lines = (line.decode("utf-8", errors="replace") for line in read_whole(problems).splitlines())
@@ -141,7 +141,7 @@ MTRAG_UN_SOURCE = replace(
     MTRAG_SOURCE,
     name="mtrag_un",
     marker="mtragun-human",
-    # `tasks` is what `ragtasks fetch mtrag_un` fetches unasked.
+    # `tasks` is what `ragtasks data fetch mtrag_un` fetches unasked.
     files=tuple(replace(file, group="tasks") for file in MTRAG_SOURCE.in_groups(["mtrag_un"])),
 )
 """MTRAG-UN alone: the same repository, commit and folder, so that either benchmark's fetch serves both."""
@@ -176,7 +176,7 @@ def tables(benchmark: Benchmark) -> Sequence[Table]:
     path = benchmark.root / CONVERSATION_FILE
     if not path.is_file():
         return ()
-    found = _read(Problems(path, "MTRAG conversations", "delete the file and run `ragtasks fetch mtrag`"))
+    found = _read(Problems(path, "MTRAG conversations", "delete the file and run `ragtasks data fetch mtrag`"))
     domains = sorted({_domain(item) for item in found})
     parts = [(name, [item for item in found if _domain(item) == name]) for name in domains]
     columns = ("domain", "answers", "repaired", "share", "repaired a conversation")

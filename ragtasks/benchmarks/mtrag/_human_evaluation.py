@@ -29,7 +29,7 @@ FANC = ("faithfulness", "appropriateness", "naturalness", "completeness")
 PUBLISHED_METRICS = {"rl_f": "rl_f", "rb_llm": "rb_llm", "rb_alg": "rb_agg"}
 """Name of a metric -> its key in the file, in the order of the paper's Table 6."""
 
-_NEXT_STEP = "delete the file where there is one, and run `ragtasks fetch mtrag --group evaluations`"
+_NEXT_STEP = "delete the file where there is one, and run `ragtasks data fetch mtrag --group evaluations`"
 _ROLES = {"user": Role.USER, "agent": Role.ASSISTANT}
 
 

@@ -72,7 +72,7 @@ NO_LABELS = StandaloneLabels("no labels", {})
 
 def read_standalone_labels(root: Path) -> StandaloneLabels:
     """Return the labels in MTRAG's task file (`Standalone Type`: seven tasks of the official one)."""
-    problems = Problems(root / _TASK_FILE, "MTRAG file", "delete the file and run `ragtasks fetch mtrag`")
+    problems = Problems(root / _TASK_FILE, "MTRAG file", "delete the file and run `ragtasks data fetch mtrag`")
     labels: dict[str, bool] = {}
     for line, row in json_lines(problems):
         for label in labels_of(row.get("Standalone Type")):

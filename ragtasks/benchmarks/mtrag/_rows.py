@@ -56,7 +56,7 @@ def required_file(path: Path, benchmark: str = "mtrag") -> Path:
     """Return `path`, which is a file."""
     if path.is_file():
         return path
-    fetch = f"run `ragtasks fetch {benchmark}`"
+    fetch = f"run `ragtasks data fetch {benchmark}`"
     message = clear_error(
         f"{_TITLES[benchmark]} data",
         where=str(path),
@@ -75,7 +75,7 @@ def domain_of(collection: object) -> str | None:
 
 def rows_of(path: Path, benchmark: str) -> tuple[list[tuple[int, dict[str, Any]]], Problems]:
     """Return (line number, object) of each line of a task file that is one, and the errors of the others."""
-    next_step = f"delete the file and run `ragtasks fetch {benchmark}`"
+    next_step = f"delete the file and run `ragtasks data fetch {benchmark}`"
     problems = Problems(required_file(path, benchmark), f"{_TITLES[benchmark]} file", next_step)
     return list(json_lines(problems)), problems
 

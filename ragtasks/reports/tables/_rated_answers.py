@@ -28,7 +28,7 @@ _BOUNDS |= dict.fromkeys(PUBLISHED_METRICS, (0.0, 1.0))
 _NOTE = (
     "ANSWERABLE answers only. win_rate 0 to 100; the four properties and their harmonic mean (all) 1 to 4; metrics, as "
     "the file has them, 0 to 1. Several raters' scores become one by the upper median: the paper says median, and no "
-    "median that was tried gives all of its human columns. `ragtasks calibrate` shows them side by side."
+    "median that was tried gives all of its human columns. `ragtasks judges calibrate` shows them side by side."
 )
 
 

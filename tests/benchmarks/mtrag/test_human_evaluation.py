@@ -212,7 +212,7 @@ def test_a_file_that_is_no_such_object_is_refused(tmp_path: Path, text: str) -> 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(BenchmarkFileError, match="No such file") as caught:
         load_human_evaluation(tmp_path)
-    assert "ragtasks fetch mtrag --group evaluations" in str(caught.value)
+    assert "ragtasks data fetch mtrag --group evaluations" in str(caught.value)
 
 
 def test_all_problems_are_listed_at_once(tmp_path: Path) -> None:

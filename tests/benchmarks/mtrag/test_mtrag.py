@@ -195,7 +195,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
     text = message_of(tmp_path)
     assert "reference.jsonl" in text
     assert "no file" in text
-    assert "ragtasks fetch mtrag" in text
+    assert "ragtasks data fetch mtrag" in text
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,7 @@ def test_every_problem_is_named_with_its_line(changed: Callable[..., Path]) -> N
     for line, expected in ((1, "`Answerability`"), (2, "`contexts` as a list"), (4, "`targets`"), (5, "`Collection`")):
         assert re.search(rf"line {line} .*{expected}", text)
     assert "expected 25 tasks, found 21" in text
-    assert "ragtasks fetch mtrag_s" in text
+    assert "ragtasks data fetch mtrag_s" in text
 
 
 def test_another_number_of_conversations_is_a_problem(changed: Callable[..., Path]) -> None:
@@ -136,7 +136,7 @@ def test_another_number_of_conversations_is_a_problem(changed: Callable[..., Pat
 
 
 def test_a_missing_file_is_named_with_the_command_that_fetches_it(tmp_path: Path) -> None:
-    with pytest.raises(BenchmarkFileError, match=r"MTRAG-S data: .*synthetic\.jsonl(.|\n)*ragtasks fetch mtrag_s"):
+    with pytest.raises(BenchmarkFileError, match=r"MTRAG-S data: .*synthetic\.jsonl(.|\n)*ragtasks data fetch mtrag_s"):
         load(tmp_path)
 
 

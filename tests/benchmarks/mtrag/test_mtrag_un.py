@@ -157,12 +157,12 @@ def test_an_unknown_domain_is_refused_with_the_known_ones(read: Callable[[Path, 
 
 
 def test_missing_and_broken_judgements_are_named_with_the_command_that_fetches_them(tmp_path: Path) -> None:
-    with pytest.raises(BenchmarkFileError, match="ragtasks fetch mtrag_un"):
+    with pytest.raises(BenchmarkFileError, match="ragtasks data fetch mtrag_un"):
         load_qrels(tmp_path, "govt")
     path = tmp_path / "mtragun-human/retrieval_tasks/qrels/govt.tsv"
     path.parent.mkdir(parents=True)
     path.write_text("query-id\tcorpus-id\tscore\nc<::>1\td\t1\nc<::>1\td\thigh\n", encoding="utf-8")
-    with pytest.raises(BenchmarkFileError, match=r"line 3(.|\n)*ragtasks fetch mtrag_un"):
+    with pytest.raises(BenchmarkFileError, match=r"line 3(.|\n)*ragtasks data fetch mtrag_un"):
         load_qrels(tmp_path, "govt")
 
 
@@ -183,7 +183,7 @@ def test_a_missing_file_is_named_with_the_command_that_fetches_it(tmp_path: Path
         load(tmp_path)
     text = str(caught.value)
     assert text.startswith(f"MTRAG-UN data: {tmp_path / TASK_FILE}")
-    assert "ragtasks fetch mtrag_un" in text
+    assert "ragtasks data fetch mtrag_un" in text
 
 
 def test_a_broken_file_is_named_with_its_lines_and_counts(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_a_broken_file_is_named_with_its_lines_and_counts(tmp_path: Path) -> Non
     assert text.startswith(f"MTRAG-UN file: {path}: 2 errors")
     assert "line 1 (sample-un-clapnq-01<::>1): expected `Answerability`" in text
     assert f"file: expected {len(lines)} tasks, found {len(lines) - 2}" in text
-    assert "ragtasks fetch mtrag_un" in text
+    assert "ragtasks data fetch mtrag_un" in text
 
 
 # The sample.

@@ -127,7 +127,7 @@ def test_a_corpus_is_written_without_what_repeats_and_its_rows_as_they_were(
     source, target = tmp_path / "c.jsonl", tmp_path / "d.jsonl"
     source.write_text("".join(json.dumps(row) + "\n" for row in rows))
     with pytest.raises(SystemExit) as stop:
-        main(["corpus", "deduplicate", str(source), str(target)])
+        main(["data", "corpus", "deduplicate", str(source), str(target)])
     assert stop.value.code == 0
     assert [json.loads(line) for line in target.read_text().splitlines()] == [rows[0], rows[1], rows[3]]
     assert "1 that repeat another, in 1 groups" in capsys.readouterr().out

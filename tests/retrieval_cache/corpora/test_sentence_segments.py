@@ -60,7 +60,7 @@ def test_ids_hold_the_number_and_the_offset_of_the_line_and_the_benchmark_reads_
     documents, target = tmp_path / "d.jsonl", tmp_path / "s.jsonl"
     documents.write_text("".join(json.dumps(row) + "\n" for row in rows))
     with pytest.raises(SystemExit) as stop:
-        main(["corpus", "segment", str(documents), str(target), "--sentences", "4", "--stride", "2"])
+        main(["data", "corpus", "segment", str(documents), str(target), "--sentences", "4", "--stride", "2"])
     assert stop.value.code == 0
     content = target.read_bytes()
     assert len(read_segments(target)) == 6
@@ -73,5 +73,5 @@ def test_ids_hold_the_number_and_the_offset_of_the_line_and_the_benchmark_reads_
 @pytest.mark.parametrize("options", [["--stride", "5"], ["--sentences", "10", "--size", "5"]])
 def test_ways_of_cutting_do_not_mix(options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
-        main(["corpus", "segment", "x.jsonl", str(tmp_path / "t"), *options])
+        main(["data", "corpus", "segment", "x.jsonl", str(tmp_path / "t"), *options])
     assert (stop.value.code, "not some of both" in capsys.readouterr().err) == (1, True)

@@ -1,0 +1,339 @@
+"""`ragtasks data`: benchmarks fetched and described, corpora checked and cut, caches looked at and pruned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ragtasks.cli.app import TableFormat, app, echo, put
+from ragtasks.cli.check import form_of
+from ragtasks.cli.options import DATA, FORMAT, REWRITER, REWRITER_ADDRESS, TABLES, is_path, named_benchmark
+from ragtasks.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from ragtasks.tables import Section
+
+_SYNTHETIC = "Of dialogues that `ragtasks synthesize` made"
+
+commands = typer.Typer(help="Fetch and describe benchmarks, work on corpora, prune caches.", no_args_is_help=True)
+app.add_typer(commands, name="data")
+
+
+@commands.command()
+def fetch(
+    benchmark: Annotated[str | None, typer.Argument(help="Benchmark to fetch; --list names them.")] = None,
+    *,
+    listed: Annotated[bool, typer.Option("--list", help="List what can be fetched, and fetch nothing.")] = False,
+    checkout: Annotated[Path | None, typer.Option("--from", help="Take the files from an existing checkout.")] = None,
+    group: Annotated[list[str] | None, typer.Option(help="Files to fetch; repeat for several. Default: tasks.")] = None,
+    base_url: Annotated[str | None, typer.Option(help="Address of a mirror.")] = None,
+) -> None:
+    """Fetch a benchmark's official files into the data folder, verified by checksum; --list says what there is."""
+    from ragtasks.benchmarks import benchmark_names, download, source_of
+    from ragtasks.benchmarks.download import DEFAULT_GROUPS
+    from ragtasks.environment import data_folder
+
+    if listed or benchmark is None:
+        echo(*download.listing([source_of(name) for name in benchmark_names()]))
+        return
+    source, groups = source_of(benchmark), group or DEFAULT_GROUPS
+    if checkout:
+        done = download.adopt(source, checkout, data_folder(), groups=groups)
+    else:
+        done = download.fetch(source, data_folder(), groups=groups, base_url=base_url)
+    echo(done.describe())
+
+
+# `ragtasks data describe`: what a benchmark holds, as its paper's data tables report it, and how good synthetic
+# dialogues are.
+
+
+@commands.command()
+def describe(  # noqa: PLR0917 (one parameter an option)
+    name: Annotated[
+        str, typer.Argument(metavar="NAME | FOLDER", help="Benchmark, such as mtrag, or a folder with your own.")
+    ],
+    data: DATA = None,
+    form: FORMAT = TableFormat.MARKDOWN,
+    corpora: Annotated[bool, typer.Option(help="Count documents and passages of the corpora, which are read.")] = True,
+    output: TABLES = None,
+    encoder: Annotated[
+        str,
+        typer.Option(help="Encoder of QRelScore: minilm, name on the hub, or folder.", rich_help_panel=_SYNTHETIC),
+    ] = "minilm",
+    language_model: Annotated[
+        str | None,
+        typer.Option(
+            help="Language model of QRelScore: name on the hub, such as gpt2, or folder. Default: no QRelScore.",
+            rich_help_panel=_SYNTHETIC,
+        ),
+    ] = None,
+    retriever: Annotated[
+        list[str] | None,
+        typer.Option(help="Search with it, such as hybrid(bm25,dense:minilm); repeatable.", rich_help_panel=_SYNTHETIC),
+    ] = None,
+    queries: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Query form of --retriever, llm_rewrite or llm_rewrite:FOLDER; FORM/FORM fuses several; repeatable. "
+            "Default: context, contextualized, decontextualized.",
+            rich_help_panel=_SYNTHETIC,
+        ),
+    ] = None,
+    rewriter: REWRITER = None,
+    base_url: REWRITER_ADDRESS = None,
+    min_rewritten: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            max=1,
+            help="Share of the questions that must be rewritten, else it stops.",
+            rich_help_panel=_SYNTHETIC,
+        ),
+    ] = 0.95,
+) -> None:
+    """Print what a benchmark holds: conversations, turns, words, question types, answerability, corpora.
+
+    Of a folder that `ragtasks synthesize` made also: lengths, rewriting and repetition beside published dialogues.
+    """
+    from ragtasks.synthesis import has_dialogues
+    from ragtasks.tables import Format, render
+    from retrieval_cache import Rewriter
+
+    model = Rewriter(rewriter, base_url, min_rewritten)
+    measuring = _Measuring(encoder, language_model, retriever or [], queries, model)
+    folder = _folder_of(name, data)
+    is_synthetic = folder is not None and has_dialogues(folder)
+    if measuring.is_given and not is_synthetic:
+        raise ConfigurationError(
+            "--retriever, --queries, --rewriter, --base-url, --language-model measure dialogues that "
+            f"`ragtasks synthesize` made: {name} has none"
+        )
+    sections = [] if folder is None else [_holdings(form_of(folder) or "custom", str(folder), corpora=corpora)]
+    if folder is None:
+        sections = [_holdings(name, data, corpora=corpora)]
+    elif is_synthetic:
+        sections.append(_quality(folder, measuring))
+    put(render(sections, Format(form.value)), output)
+
+
+def _holdings(name: str, data: str | None, *, corpora: bool) -> Section:
+    from ragtasks.reports.tables import benchmark_section
+    from retrieval_cache import corpora_tables
+
+    opened = named_benchmark(name, data)
+    return benchmark_section(opened, corpora_tables(opened) if corpora else ())
+
+
+def _folder_of(name: str, data: str | None) -> Path | None:
+    """Return the folder that a name is; None where it is a benchmark's."""
+    from ragtasks.benchmarks import added_benchmark_names, benchmark_names
+
+    if name in {*benchmark_names(), *added_benchmark_names(), "custom"} or not (is_path(name) or Path(name).is_dir()):
+        return None
+    folder = Path(name).expanduser()
+    if not folder.is_dir():
+        raise ConfigurationError(
+            f"{folder}: there is no such folder. Next step: name one, or a benchmark such as mtrag"
+        )
+    if data:
+        raise ConfigurationError(f"--data: {folder} is the data already. Next step: leave --data out")
+    return folder
+
+
+@dataclass(frozen=True, slots=True)
+class _Measuring:
+    """The options that measure synthetic dialogues."""
+
+    encoder: str
+    language_model: str | None
+    retrievers: list[str]
+    queries: list[str] | None
+    rewriter: Any
+
+    @property
+    def is_given(self) -> bool:
+        return bool(self.language_model or self.retrievers or self.queries or self._rewrites)
+
+    @property
+    def _rewrites(self) -> bool:
+        return bool(self.rewriter.model or self.rewriter.base_url)
+
+    def forms(self) -> Sequence[str]:
+        """Return the query forms of the search; an option that no search would use is an error."""
+        from ragtasks.synthesis import PAPER_FORMS
+        from retrieval_cache import LLM_REWRITE, SEPARATOR
+
+        if not self.retrievers and (self.queries or self._rewrites):
+            raise ConfigurationError(
+                "--queries, --rewriter and --base-url are for a search: add --retriever, such as bm25"
+            )
+        forms = self.queries or PAPER_FORMS
+        if self._rewrites and not any(LLM_REWRITE in form.split(SEPARATOR) for form in forms):
+            raise ConfigurationError(
+                f"--rewriter and --base-url are for the query form {LLM_REWRITE}: add --queries {LLM_REWRITE}"
+            )
+        return forms
+
+
+def _quality(folder: Path, measuring: _Measuring) -> Section:
+    from ragtasks.environment import run_store, secret
+    from ragtasks.progress import progress_bars
+    from ragtasks.synthesis import QRelScore, quality_section
+
+    forms = measuring.forms()
+    relevance = QRelScore(measuring.encoder, measuring.language_model) if measuring.language_model else None
+    with progress_bars() as progress:
+        return quality_section(
+            folder,
+            relevance,
+            measuring.retrievers,
+            forms,
+            progress,
+            store=run_store(),
+            rewriter=measuring.rewriter,
+            secrets=secret,
+        )
+
+
+# `ragtasks data corpus`: check, duplicates, deduplicate and segment.
+
+corpus_commands = typer.Typer(help="Check a corpus, find near-duplicates, cut documents.", no_args_is_help=True)
+commands.add_typer(corpus_commands, name="corpus")
+_LOCATION = Annotated[str, typer.Argument(help="Zip, BEIR folder, .jsonl[.gz|.zst], Parquet, or hf:NAME.")]
+
+
+@corpus_commands.command("check")
+def corpus_check(location: _LOCATION) -> None:
+    """Read a corpus once: counts, checksum, and every error."""
+    from retrieval_cache import describe_corpus
+
+    echo(*describe_corpus(location))
+
+
+_THRESHOLD = Annotated[float, typer.Option(help="Least Jaccard similarity.")]
+_WIDTH = Annotated[int, typer.Option("--shingle", help="Words in a shingle, the unit that passages are compared by.")]
+
+
+@corpus_commands.command("duplicates")
+def corpus_duplicates(location: _LOCATION, threshold: _THRESHOLD = 0.8, width: _WIDTH = 5) -> None:
+    """List near-duplicate passages."""
+    from retrieval_cache import describe_duplicates
+
+    echo(*describe_duplicates(location, threshold, width))
+
+
+@corpus_commands.command("deduplicate")
+def corpus_deduplicate(
+    location: _LOCATION,
+    target: Annotated[Path, typer.Argument(help="JSON lines to write.")],
+    threshold: _THRESHOLD = 0.8,
+    width: _WIDTH = 9,
+) -> None:
+    """Write a corpus without passages that repeat another: the first of each group stays."""
+    from retrieval_cache import deduplicate_corpus
+
+    echo(*deduplicate_corpus(location, target, threshold, width))
+
+
+@corpus_commands.command("segment")
+def corpus_segment(  # noqa: PLR0917 (one parameter an option)
+    location: _LOCATION,
+    target: Annotated[Path, typer.Argument(help="JSON lines to write.")],
+    size: Annotated[int | None, typer.Option(help="Most tokens in a passage; default: 512.")] = None,
+    overlap: Annotated[int | None, typer.Option(help="Tokens shared by neighbours; default: 100.")] = None,
+    tokenizer: Annotated[str | None, typer.Option(help="Hugging Face tokeniser; default: words and signs.")] = None,
+    sentences: Annotated[
+        int | None, typer.Option(help="Cut into segments of so many sentences, as MS MARCO V2.1 is (10).")
+    ] = None,
+    stride: Annotated[int | None, typer.Option(help="Sentences from one segment to the next; default: 5.")] = None,
+) -> None:
+    """Cut documents into passages whose ids or records keep their offsets."""
+    from retrieval_cache import segment_corpus, segment_corpus_by_sentences
+
+    if sentences is None and stride is None:
+        n = segment_corpus(
+            location, target, 512 if size is None else size, 100 if overlap is None else overlap, tokenizer
+        )
+    elif sentences is None or not (size is None and overlap is None and tokenizer is None):
+        raise ConfigurationError(
+            "data corpus segment: give --sentences and --stride, or --size, --overlap and --tokenizer, not some of both"
+        )
+    else:
+        n = segment_corpus_by_sentences(location, target, sentences, 5 if stride is None else stride)
+    echo(f"{n} passages in {target}")
+
+
+# `ragtasks data cache`: what language models replied and encoders computed, so that neither is asked or done again.
+
+cache = typer.Typer(
+    help="Show or prune the caches: replies of judges, rewriters, rerankers; embeddings.", no_args_is_help=True
+)
+commands.add_typer(cache, name="cache")
+
+
+@cache.command("show")
+def show_cache() -> None:
+    """Say where replies and embeddings are kept, and how many of which model."""
+    from ragtasks.clients import describe_cache
+    from ragtasks.environment import embedding_cache_bytes, embedding_cache_file, reply_cache_file
+    from ragtasks.metrics import describe_embeddings
+
+    echo(*describe_cache(reply_cache_file()))
+    echo(*describe_embeddings(embedding_cache_file(), embedding_cache_bytes()))
+
+
+@cache.command("prune")
+def prune_replies(
+    older_than: Annotated[
+        float | None, typer.Option(min=0, help="Remove what was stored more days ago than this.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Remove replies of this model, as `ragtasks data cache show` names it.")
+    ] = None,
+    outcome: Annotated[
+        str | None, typer.Option(help="Remove replies of this outcome: answered, refused, filtered, ...")
+    ] = None,
+    embeddings: Annotated[
+        bool, typer.Option("--embeddings", help="Remove embeddings in the place of replies: all, or by age and model.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count: remove nothing.")] = False,
+) -> None:
+    """Remove replies that fit all that is given; they are then asked again. With --embeddings: embeddings."""
+    if embeddings:
+        _prune_embeddings(older_than, model, outcome, dry_run=dry_run)
+        return
+    from ragtasks.clients import Choice, ReplyCache, prune
+    from ragtasks.environment import reply_cache_file
+
+    file, choice = reply_cache_file(), Choice(older_than, model, outcome)
+    choice.condition()
+    if not file.exists():
+        echo(f"{file}: no cached replies yet")
+        return
+    with ReplyCache(file) as replies:
+        n_chosen = prune(replies, choice, dry_run=dry_run)
+        n_left = len(replies)
+    done = "would be removed" if dry_run else "removed"
+    echo(f"{n_chosen:,} replies {done}, {n_left - (n_chosen if dry_run else 0):,} stay in {file}")
+
+
+def _prune_embeddings(older_than: float | None, model: str | None, outcome: str | None, *, dry_run: bool) -> None:
+    """Remove embeddings that fit all that is given."""
+    from ragtasks.environment import embedding_cache_bytes, embedding_cache_file
+    from ragtasks.metrics import EmbeddingCache
+
+    if outcome is not None:
+        raise ConfigurationError("embeddings have no outcome: leave --outcome out, or --embeddings")
+    file = embedding_cache_file()
+    if not file.exists():
+        echo(f"{file}: no cached embeddings yet")
+        return
+    with EmbeddingCache(file, embedding_cache_bytes()) as kept:
+        n_chosen, n_left = kept.prune(older_than_days=older_than, encoder=model, dry_run=dry_run)
+    done = "would be removed" if dry_run else "removed"
+    echo(f"embeddings of {n_chosen:,} texts {done}, {n_left:,} stay in {file}")

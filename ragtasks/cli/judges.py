@@ -1,0 +1,87 @@
+"""`ragtasks judges`: judges beside people, and judges in the place of assessors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ragtasks.cli.app import app, echo
+from ragtasks.cli.options import DATA, asking
+from ragtasks.errors import JudgeError
+
+commands = typer.Typer(help="Calibrate judges by people's ratings; let judges grade passages.", no_args_is_help=True)
+app.add_typer(commands, name="judges")
+
+# `ragtasks judges calibrate`: metrics and judges beside the people who rated answers.
+
+
+@commands.command()
+def calibrate(
+    data: Annotated[
+        Path | None, typer.Option(help="Folder with MTRAG's official files; default: the data folder.")
+    ] = None,
+    judge: Annotated[
+        list[str] | None, typer.Option(help="Judge to calibrate, openai/NAME or a JSON object; repeatable.")
+    ] = None,
+    metric: Annotated[
+        list[str] | None, typer.Option(help="Further metric that the judges are asked for, rl_mtb or rl_r; repeatable.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Picture to write, .png or .svg.")] = None,
+) -> None:
+    """Print how well metrics and judges agree with the people who rated MTRAG's answers."""
+    from ragtasks.benchmarks import benchmark_folder
+    from ragtasks.environment import data_folder, reply_cache_file, secret
+    from ragtasks.reports.calibration import calibrate_judges
+
+    root = benchmark_folder("mtrag", str(data) if data else None, data_folder())
+    text, verdicts = calibrate_judges(
+        root, judge or [], secrets=secret, cache_file=reply_cache_file(), metrics=metric or (), picture=plot
+    )
+    echo(text)
+    if verdicts is not None:
+        verdicts.require_coverage()
+
+
+# `ragtasks judges passages`: judges in the place of assessors, and a qrels file of what they say.
+
+
+@commands.command("passages")
+def judge_passages(  # noqa: PLR0917 (one parameter an option)
+    runs: Annotated[
+        list[str],
+        typer.Argument(help="Retrieval results with texts; with --benchmark also stored runs, files, `official`."),
+    ],
+    judge: Annotated[list[str], typer.Option(help="openai/NAME or a JSON object with model, base_url; repeatable.")],
+    output: Annotated[Path, typer.Option(help="Qrels to write, as TREC has them.")],
+    depth: Annotated[int, typer.Option(min=1, help="Passages judged for each query, from each run.")] = 20,
+    benchmark: Annotated[str | None, typer.Option(help="Benchmark of the runs: its questions and corpora.")] = None,
+    data: DATA = None,
+) -> None:
+    """Grade the relevance of what runs found, 0 to 3, by judges; the file serves `evaluate-run --qrels`."""
+    from ragtasks.environment import data_folder, run_store, secret
+    from ragtasks.files import write_qrels
+    from ragtasks.judges import judge_passages as judge_pairs
+    from retrieval_cache import Place, RunStore, pairs_of_benchmark, pairs_of_files, ranking_named
+
+    ask = asking(judge)
+    if benchmark:
+        opened = Place(benchmark, data, data_folder(), run_store(), secret).open()
+        rankings = [ranking_named(opened, RunStore(run_store()), name).run for name in dict.fromkeys(runs)]
+        pairs = pairs_of_benchmark(opened, rankings, depth)
+    else:
+        pairs = pairs_of_files([Path(name) for name in dict.fromkeys(runs)], depth)
+    judged = judge_pairs(pairs, ask)
+    if not judged.qrels:
+        reason = judged.unjudged[0][-1] if judged.unjudged else "the runs rank no passage"
+        raise JudgeError(f"no pair has a grade: {reason}. Next step: check judges and runs; nothing was written")
+    write_qrels(output, judged.qrels)
+    counts = ", ".join(f"{grade}: {n}" for grade, n in judged.n_by_grade().items())
+    echo(f"wrote {output}: {len(judged.qrels)} of {len(pairs)} pairs are judged ({counts})")
+    if judged.unjudged:
+        query_id, passage_id, reason = judged.unjudged[0]
+        echo(
+            f"{len(judged.unjudged)} pairs have no grade and no line, such as {query_id} {passage_id}: {reason}. "
+            "The same command asks only for these again"
+        )

@@ -1,0 +1,95 @@
+"""`ragtasks tasks`: the harness tasks, how lm_eval finds them, and their questions for a system of one's own."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ragtasks.cli.app import TableFormat, app, echo, put
+from ragtasks.cli.options import BENCHMARK, DATA, FORMAT, TABLES, key_option, named_benchmark
+from ragtasks.records import Setting
+
+commands = typer.Typer(help="List harness tasks, export questions, let lm_eval find the tasks.", no_args_is_help=True)
+app.add_typer(commands, name="tasks")
+
+
+@commands.command("list")
+def list_tasks(
+    benchmark: Annotated[str | None, typer.Option(help="Only this benchmark's.")] = None,
+    form: FORMAT = TableFormat.MARKDOWN,
+    output: TABLES = None,
+) -> None:
+    """List the harness tasks and groups by benchmark: the names that `run --tasks` takes."""
+    from ragtasks.errors import ConfigurationError, close_matches
+    from ragtasks.harness.link import harness_tasks
+    from ragtasks.tables import Format, Section, Table, render
+
+    found = harness_tasks().values()
+    folders = {task.folder for task in found}
+    if benchmark is not None and benchmark not in folders:
+        raise ConfigurationError(f"no harness tasks of {benchmark!r}: {close_matches(benchmark, folders)}")
+    chosen = sorted((task for task in found if benchmark in {None, task.folder}), key=lambda task: task.folder)
+    rows = tuple((task.folder, task.name, ", ".join(task.members) or "-") for task in chosen)
+    table = Table("Names that --tasks takes", ("benchmark", "name", "group of"), rows)
+    put(render([Section("Harness tasks", {}, (table,))], Format(form.value)), output)
+
+
+@commands.command("export")
+def export_tasks(
+    output: Annotated[Path, typer.Option(help="File to write, JSON lines.")],
+    benchmark: BENCHMARK = "mtrag",
+    setting: Annotated[Setting, typer.Option(help="Whose tasks and passages.")] = Setting.FULL_RAG,
+    data: DATA = None,
+    run: Annotated[str, key_option("run")] = "official",
+    *,
+    contexts: Annotated[
+        bool, typer.Option("--contexts/--no-contexts", help="Give the setting's passages, or leave retrieval to you.")
+    ] = True,
+    conversational: Annotated[bool, key_option("conversational")] = False,
+) -> None:
+    """Write a benchmark's questions for your own system, one a line; add `answer` to each."""
+    from ragtasks.benchmarks import contexts_to_export, exported_tasks
+    from ragtasks.environment import run_store
+
+    opened = named_benchmark(benchmark, data)
+    given = contexts_to_export(opened, setting, run, run_store(), is_needed=contexts)
+    rows = exported_tasks(opened, given, conversational=conversational, with_contexts=contexts)
+    lines = [json.dumps(row, ensure_ascii=False) for row in rows]
+    put("\n".join(lines), output)
+    place = ["--benchmark", benchmark, "--setting", setting.value, *(["--data", data] if data else [])]
+    echo(f"{len(lines)} tasks of {opened.label}: add `answer` to each line, and `contexts` where you retrieve yourself")
+    echo(f"next: {shlex.join(['ragtasks', 'score', 'answers.jsonl', *place])}")
+
+
+# `ragtasks tasks link`, `unlink` and `path`: how lm_eval finds our tasks.
+
+
+@commands.command()
+def link() -> None:
+    """Let the stock `lm_eval` that imports here find our tasks without a flag."""
+    from ragtasks.harness import link as linking
+
+    done = linking.link()
+    echo(*(f"wrote {path}" for path in done.written), *(f"removed {path}" for path in done.removed))
+    echo(f"{len(done.written)} written, {len(done.kept)} already right, {len(done.removed)} removed in {done.folder}")
+
+
+@commands.command()
+def unlink() -> None:
+    """Remove what `link` wrote."""
+    from ragtasks.harness import link as linking
+
+    done = linking.unlink()
+    echo(*(f"removed {path}" for path in done.removed), f"{len(done.removed)} removed from {done.folder}")
+
+
+@commands.command()
+def path() -> None:
+    """Print the folder with our task YAML files, for `lm_eval --include_path`."""
+    from ragtasks.harness.link import task_folder
+
+    echo(task_folder())
