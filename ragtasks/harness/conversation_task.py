@@ -285,9 +285,16 @@ class ConversationTask(ConfigurableTask):
                 "prompts": self._prompts.provenance(),
                 "scoring": self.scorer.provenance(),
                 **self._scores.plausibility(),
+                **self._summary(),
                 **self._best_of.provenance(),
             },
         }
+
+    def _summary(self) -> dict[str, Any]:
+        """Return the means beside the provenance; {} before the scoring, or where other ranks hold some answers."""
+        if self._is_distributed or not len(self._scores):
+            return {}
+        return self._scores.summary(item.doc for item in self._instances)
 
 
 _ANSWERED_TOGETHER: weakref.WeakSet[ConversationTask] = weakref.WeakSet()

@@ -17,6 +17,7 @@ from ragtasks.harness.answering import NoAnswer, SystemAnswer, model_in_use
 from ragtasks.harness.judge_model import JudgeModel
 from ragtasks.metrics import Metric, Pair, answer_text
 from ragtasks.records import Response, Setting
+from ragtasks.results import Row, row_of, saved_summary
 from ragtasks.scoring import (
     Picked,
     ResponseScorer,
@@ -51,6 +52,16 @@ class TaskScores:
     def plausibility(self) -> dict[str, Any]:
         """Return what results say of answers that cannot be answers; {} where nothing was checked."""
         return plausibility_of({task_id: result.notes for task_id, result in self._results.items()})
+
+    def summary(self, docs: Iterable[Doc]) -> dict[str, Any]:
+        """Return what results say of the scores of all docs."""
+        return saved_summary(map(self._row, docs))
+
+    def _row(self, doc: Doc) -> Row:
+        """Return a doc as it will be read from the log."""
+        values = self.values(doc["task_id"], ("", ""))
+        own = {name: value for name, value in values.items() if not isinstance(value, tuple)}
+        return row_of({**own, "doc": {**doc, "scoring": self.notes(doc["task_id"])}, "metrics": list(own)})
 
     def notes(self, task_id: str) -> dict[str, Any]:
         """Return what a log says beside the scores of a document."""

@@ -15,16 +15,19 @@ from ragtasks.errors import BenchmarkFileError, ConfigurationError, RagtasksErro
 from ragtasks.files import parse_json
 from ragtasks.metrics import Metric
 from ragtasks.records import Setting
-from ragtasks.reports.tables import EMPTY, column_of, missing_from
+from ragtasks.reports.tables import EMPTY, column_of
 from ragtasks.results import (
     CAUSES,
     REQUEST_FIELDS,
     UNKNOWN,
     Evaluation,
     Row,
+    Summary,
     causes_of,
     provenance_of,
     read_evaluations,
+    read_summaries,
+    summaries_of,
     value_at,
 )
 from ragtasks.statistics import Column, estimate_mean
@@ -253,21 +256,25 @@ class Entry:
 
 def entries_of(path: Path, *, is_ranked: bool = False) -> tuple[list[Entry], set[Path]]:
     """Return the entries of a results file, settings in its order, and the sample files that they were read from."""
-    evaluations = read_evaluations([path])
+    if is_ranked:
+        found = [(item, summaries_of(item.rows)) for item in read_evaluations([path])]
+    else:
+        found = read_summaries(path)
     results = parse_json(path.read_bytes())
-    entries = [entry for item in evaluations for entry in _entries(item, results, is_ranked=is_ranked)]
-    return entries, {sample for evaluation in evaluations for sample in evaluation.samples.values()}
+    entries = [entry for item, summaries in found for entry in _entries(item, summaries, results, is_ranked=is_ranked)]
+    return entries, {sample for evaluation, _ in found for sample in evaluation.samples.values()}
 
 
-def _entries(evaluation: Evaluation, results: Mapping[str, Any], *, is_ranked: bool) -> Iterator[Entry]:
-    rows_of: dict[str, list[Row]] = {}
-    for row in evaluation.rows:
-        rows_of.setdefault(row.setting, []).append(row)
-    for setting, rows in rows_of.items():
+def _entries(
+    evaluation: Evaluation, summaries: Mapping[str, Summary], results: Mapping[str, Any], *, is_ranked: bool
+) -> Iterator[Entry]:
+    for setting, summary in summaries.items():
         tasks = _tasks(evaluation, setting, results)
-        n_tasks = missing_from(rows, evaluation.n_tasks.get(setting))
-        means = {metric.name: _mean(metric, rows, tasks, results) for metric in evaluation.metrics}
+        n_tasks = evaluation.n_tasks.get(setting)
+        n_tasks = n_tasks if n_tasks is not None and summary.n < n_tasks else None
+        means = {metric.name: _mean(metric, summary, tasks, results) for metric in evaluation.metrics}
         counted = {name: replace(mean, n_tasks=n_tasks) for name, mean in means.items() if mean is not None}
+        rows = [row for row in evaluation.rows if row.setting == setting]
         if is_ranked:
             counted = _with_intervals(counted, evaluation.metrics, rows)
         yield Entry(
@@ -276,9 +283,9 @@ def _entries(evaluation: Evaluation, results: Mapping[str, Any], *, is_ranked: b
             model=evaluation.model,
             metrics=tuple(metric for metric in evaluation.metrics if metric.name in counted),
             means=counted,
-            unscored={name: _reasons(name, rows) for name in counted},
-            n=len(rows),
-            provenance=provenance_of(evaluation, tasks, rows, results),
+            unscored={name: _reasons(name, summary) for name in counted},
+            n=summary.n,
+            provenance=provenance_of(evaluation, tasks, summary, results),
             n_tasks=n_tasks,
             ranking=_ranking(evaluation, counted, rows) if is_ranked else None,
         )
@@ -308,16 +315,15 @@ def _tasks(evaluation: Evaluation, setting: str, results: Mapping[str, Any]) -> 
     return [task for task, value in setting_of.items() if value == setting] or list(evaluation.samples)
 
 
-def _mean(metric: Metric, rows: Sequence[Row], tasks: Sequence[str], results: Mapping[str, Any]) -> Value | None:
-    """Return the mean of a metric, None where the rows do not know it.
+def _mean(metric: Metric, summary: Summary, tasks: Sequence[str], results: Mapping[str, Any]) -> Value | None:
+    """Return the mean of a metric, None where the responses do not know it.
 
     The harness's own means of groups weigh with all documents instead of the scored ones, so they are not used.
     """
     if metric.aggregate is not None:
-        return _of_all(metric.name, len(rows), tasks, results)
-    values = [row.values[metric.name] for row in rows if metric.name in row.values]
-    scored = [value for value in values if value is not None]
-    return Value(sum(scored) / len(scored) if scored else None, len(scored), len(values)) if values else None
+        return _of_all(metric.name, summary.n, tasks, results)
+    found = summary.metrics.get(metric.name)
+    return None if found is None else Value(found.mean, found.n_scored, found.n)
 
 
 def _of_all(name: str, n: int, tasks: Sequence[str], results: Mapping[str, Any]) -> Value | None:
@@ -330,13 +336,8 @@ def _of_all(name: str, n: int, tasks: Sequence[str], results: Mapping[str, Any])
     return Value(value, n if value is not None else 0, n)
 
 
-def _reasons(name: str, rows: Iterable[Row]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for row in rows:
-        if row.values.get(name, 0) is None:
-            reason = str(row.unscored.get(name, UNKNOWN))
-            counts[reason] = counts.get(reason, 0) + 1
-    return counts
+def _reasons(name: str, summary: Summary) -> dict[str, int]:
+    return dict(summary.metrics[name].unscored) if name in summary.metrics else {}
 
 
 def _time(results: Mapping[str, Any]) -> datetime | None:

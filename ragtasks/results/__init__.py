@@ -9,6 +9,7 @@ from ragtasks.results._evaluations import (
     model_of,
     own_history,
     read_evaluations,
+    read_summaries,
 )
 from ragtasks.results._given_answers import (
     CONTEXTS_OF_FILE,
@@ -24,7 +25,6 @@ from ragtasks.results._provenance import (
     CAUSES,
     DECISIVE,
     REQUEST_FIELDS,
-    UNKNOWN,
     Group,
     causes_of,
     comparable_evaluations,
@@ -37,7 +37,7 @@ from ragtasks.results._provenance import (
     scored_on,
     shortened_prompts,
 )
-from ragtasks.results._rows import Row
+from ragtasks.results._rows import Row, row_of
 from ragtasks.results._saved import (
     DEFAULT_SUITE,
     SavedEvaluation,
@@ -48,6 +48,7 @@ from ragtasks.results._saved import (
     unused_note,
     value_at,
 )
+from ragtasks.results._summary import UNKNOWN, MetricSummary, Summary, saved_summary, summaries_of
 
 __all__ = [
     "CAUSES",
@@ -61,10 +62,12 @@ __all__ = [
     "GivenAnswer",
     "Group",
     "Kind",
+    "MetricSummary",
     "Note",
     "Row",
     "SavedEvaluation",
     "SavedTask",
+    "Summary",
     "answers_evaluation",
     "causes_of",
     "comparable_evaluations",
@@ -84,10 +87,14 @@ __all__ = [
     "read_evaluations",
     "read_predictions",
     "read_results",
+    "read_summaries",
     "request_differences",
+    "row_of",
     "samples_of",
+    "saved_summary",
     "scored_on",
     "shortened_prompts",
+    "summaries_of",
     "unused_note",
     "value_at",
 ]

@@ -18,7 +18,16 @@ from ragtasks.files import OFFICIAL, parse_json
 from ragtasks.metrics import Metric
 from ragtasks.results._given_answers import CONTEXTS_OF_FILE
 from ragtasks.results._rows import Row, read_rows, row_of
-from ragtasks.results._saved import DEFAULT_SUITE, RUN_AGAIN, logged_samples, provenance_of_answers, value_at
+from ragtasks.results._saved import (
+    DEFAULT_SUITE,
+    RUN_AGAIN,
+    LoggedSamples,
+    logged_samples,
+    n_logged,
+    provenance_of_answers,
+    value_at,
+)
+from ragtasks.results._summary import Summary, read_summary, summaries_of, together
 from ragtasks.suites import suite_named
 
 _APART = re.compile(r" \((run|own history)\b.*\)( #\d+)?$| #\d+$", re.DOTALL)
@@ -113,6 +122,26 @@ def evaluation_of(
     return Evaluation(model, kind_of(provenance), rows, provenance["suite"], {task: provenance}, Path(model), {})
 
 
+def read_summaries(file: Path) -> list[tuple[Evaluation, dict[str, Summary]]]:
+    """Return the evaluations of a results file, each with setting -> summary, and without rows.
+
+    No sample is read where the file has the summaries of all its harness tasks; of older ones they are made of samples.
+    """
+    found = _evaluations(file, Path(file.name), read=lambda _: ())
+    results = parse_json(file.read_bytes())
+    saved = [_saved_summaries(evaluation, results) for evaluation in found]
+    if all(saved):
+        return [(evaluation, together(summaries)) for evaluation, summaries in zip(found, saved, strict=True)]
+    return [(evaluation, summaries_of(evaluation.rows)) for evaluation in read_evaluations([file])]
+
+
+def _saved_summaries(evaluation: Evaluation, results: Mapping[str, Any]) -> list[Summary]:
+    """Return the summary of each harness task; [] where one has none."""
+    found = [read_summary(provenance, n_logged(results, task)) for task, provenance in evaluation.provenance.items()]
+    known = [summary for summary in found if summary is not None]
+    return known if len(known) == len(found) else []
+
+
 def _folder(path: Path) -> Path:
     return path if path.is_dir() else path.parent
 
@@ -124,7 +153,9 @@ def _results_files(path: Path) -> list[Path]:
     raise _error(str(path), "a results file of the harness (results_*.json)", "none")
 
 
-def _evaluations(file: Path, seen: Path) -> list[Evaluation]:
+def _evaluations(
+    file: Path, seen: Path, read: Callable[[Iterable[LoggedSamples]], Iterable[Row]] = read_rows
+) -> list[Evaluation]:
     """Return one evaluation for each kind in a results file: a call may have run several benchmarks."""
     try:
         results = parse_json(file.read_bytes())
@@ -136,7 +167,7 @@ def _evaluations(file: Path, seen: Path) -> list[Evaluation]:
         Evaluation(
             model=_label(model, run, history),
             kind=kind,
-            rows=tuple(read_rows(samples[task] for task in names)),
+            rows=tuple(read(samples[task] for task in names)),
             suite=suite,
             provenance={task: provenance[task] for task in names},
             source=file,

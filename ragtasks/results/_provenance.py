@@ -15,11 +15,9 @@ from typing import Any, TypeVar
 
 from ragtasks.files import canonical_hash
 from ragtasks.results._evaluations import Evaluation, Kind
-from ragtasks.results._rows import Row
 from ragtasks.results._saved import value_at
+from ragtasks.results._summary import UNKNOWN, Summary
 
-UNKNOWN = "-"
-"""What means a fact that the results do not hold."""
 CAUSES: Mapping[str, tuple[str, ...]] = {
     "data": ("benchmark", "data revision", "suite", "setting", "tasks"),
     "encoder": ("encoder", "rescaled"),
@@ -50,7 +48,7 @@ _PUBLIC_ARGUMENTS = ("model", "pretrained", "revision", "dtype", "quantization",
 
 
 def provenance_of(
-    evaluation: Evaluation, tasks: Sequence[str], rows: Sequence[Row], results: Mapping[str, Any]
+    evaluation: Evaluation, tasks: Sequence[str], summary: Summary, results: Mapping[str, Any]
 ) -> dict[str, str]:
     """Return field -> text of an evaluation in one setting; `UNKNOWN` for what the results do not say."""
     of_tasks = {task: evaluation.provenance[task] for task in tasks}
@@ -63,8 +61,8 @@ def provenance_of(
         "benchmark": shared("benchmark"),
         "data revision": shared("revision"),
         "suite": evaluation.suite,
-        "setting": _distinct(row.setting for row in rows),
-        "tasks": _tasks(rows),
+        "setting": summary.setting,
+        "tasks": f"{summary.n} ({summary.tasks[:_SHORT]})",
         "harness task version": texts["harness task version"],
         "encoder": shared("scoring", "encoder"),
         "rescaled": shared("scoring", "rescaled"),
@@ -211,12 +209,6 @@ def _text(value: Any) -> str:
 
 def _distinct(values: Iterable[Any]) -> str:
     return "; ".join(dict.fromkeys(_text(value) for value in values)) or UNKNOWN
-
-
-def _tasks(rows: Sequence[Row]) -> str:
-    """Return how many tasks there are, and a hash of which: a `--limit` or other data shows in it."""
-    ids = sorted({str(row.task_id) for row in rows})
-    return f"{len(ids)} ({canonical_hash(ids)[:_SHORT]})"
 
 
 def _requests(fingerprints: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ragtasks.benchmarks import response_of
 from ragtasks.config import (
@@ -202,7 +202,7 @@ def logged_samples(file: Path, results: Mapping[str, Any], tasks: Iterable[str])
     """Return harness task -> its logged samples beside the results file."""
     time = time_of(file)
     found = {
-        task: LoggedSamples(file.with_name(f"samples_{task}_{time}.jsonl"), _n_logged(results, task)) for task in tasks
+        task: LoggedSamples(file.with_name(f"samples_{task}_{time}.jsonl"), n_logged(results, task)) for task in tasks
     }
     missing = [samples for samples in found.values() if not samples.path.is_file()]
     if time is None or len(missing) == len(found):
@@ -220,7 +220,8 @@ def value_at(found: Any, *keys: str) -> Any:
     return found
 
 
-def _n_logged(results: Mapping[str, Any], task: str) -> int | None:
+def n_logged(results: Mapping[str, Any], task: str) -> int | None:
+    """Return how many samples of a harness task were logged; None where the results do not say."""
     number = value_at(results, "n-samples", task, "effective")
     return number if isinstance(number, int) else None
 
@@ -362,6 +363,19 @@ class _Configuration(_Part):
     run: str = "official"
 
 
+class _MetricSummary(_Part):
+    total: float = Field(allow_inf_nan=False)
+    n_scored: int = Field(ge=0)
+    unscored: dict[str, int]
+
+
+class _Summary(_Part):
+    setting: str
+    n: int
+    tasks: str = Field(pattern=r"^[0-9a-f]{64}$")
+    metrics: dict[str, _MetricSummary]
+
+
 class _Origin(_Part):
     benchmark: str | None = None
     suite: str = ""
@@ -369,6 +383,7 @@ class _Origin(_Part):
     setting_tasks: dict[str, dict[str, int]] = {}
     configuration: _Configuration = _Configuration()
     scoring: _Scoring = _Scoring()
+    summary: _Summary | None = None
 
 
 def require_sample(row: Mapping[str, Any]) -> None:

@@ -14,7 +14,15 @@ from typing import Any
 from ragtasks.files import OFFICIAL, write_atomically
 from ragtasks.metrics import Metric
 from ragtasks.records import Setting
-from ragtasks.results import CONTEXTS_OF_FILE, DEFAULT_SUITE, SavedEvaluation, SavedTask, model_of
+from ragtasks.results import (
+    CONTEXTS_OF_FILE,
+    DEFAULT_SUITE,
+    SavedEvaluation,
+    SavedTask,
+    model_of,
+    row_of,
+    saved_summary,
+)
 from ragtasks.scoring._plausibility import EXEMPT, CheckedAnswers, check_together, plausibility_of, replies_in
 from ragtasks.scoring._scoring import ResponseScorer, ScoredResponse
 from ragtasks.suites import suite_named
@@ -42,6 +50,7 @@ def write_results(
             "configuration": configuration,
             "scoring": scorer.provenance(),
             **plausibility_of({row["doc"]["task_id"]: item.notes for row, item in zip(task.rows, scores, strict=True)}),
+            **saved_summary(map(row_of, rows[task.name])),
         }
         lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows[task.name]]
         samples = file.with_name(f"samples_{task.name}_{evaluation.time}.jsonl")

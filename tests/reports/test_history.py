@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from typer.testing import CliRunner
 from ragtasks.cli import app
 from ragtasks.errors import BenchmarkFileError, ConfigurationError
 from ragtasks.reports.history import (
+    Entry,
     History,
     read_file,
     read_history,
@@ -25,6 +28,7 @@ from ragtasks.reports.history import (
 )
 from ragtasks.reports.leaderboard import write_leaderboard
 from ragtasks.results import DECISIVE, UNKNOWN
+from ragtasks.scoring import Place, rescore
 from ragtasks.tables import Value
 from tests._evaluations import LIMIT
 from tests.reports._saved import facts_of, save
@@ -352,3 +356,61 @@ def test_no_content_of_a_file_ends_the_listing(tmp_path_factory: pytest.TempPath
     render_entries(history.entries)
     render_skipped(history.skipped, folder)
     write_leaderboard(history, folder, folder / "page.html")
+
+
+def without_summaries(folder: Path) -> None:
+    """Make results those of an older version, which had no summaries."""
+    for path in folder.rglob("results_*.json"):
+        results = json.loads(path.read_text("utf-8"))
+        for config in results["configs"].values():
+            config["metadata"]["ragtasks"].pop("summary")
+        path.write_text(json.dumps(results), encoding="utf-8")
+
+
+def unreadable(samples: Path) -> None:
+    """Make a file of samples one that nobody can read without an error."""
+    samples.write_bytes(b"\xff")
+
+
+def same(first: Entry, second: Entry) -> bool:
+    """Return whether two entries are equal but for the order in which means were added up."""
+    values = {name: mean.value for name, mean in first.means.items()}
+    assert values == pytest.approx({name: mean.value for name, mean in second.means.items()}, nan_ok=True)
+    return replace(first, means=second.means) == second
+
+
+@pytest.mark.parametrize("written_by", ["run", "score"])
+def test_a_listing_reads_no_samples_and_gives_what_they_hold(
+    evaluations: Path, tmp_path: Path, written_by: str
+) -> None:
+    folder = Path(shutil.copytree(evaluations / "oracle", tmp_path / "all"))
+    if written_by == "score":
+        place = Place(tmp_path, tmp_path)
+        rescore([folder], {"encoder": "none", "data": "sample"}, tmp_path / "again", place)
+        folder = tmp_path / "again"
+    without = Path(shutil.copytree(folder, tmp_path / "without"))
+    without_summaries(without)
+    read = read_history(without).entries
+    for samples in folder.rglob("samples_*.jsonl"):
+        unreadable(samples)
+    listed = read_history(folder)
+    assert listed.skipped == ()
+    assert len(listed.entries) == len(read) == 3
+    assert all(
+        same(replace(first, source=second.source), second) for first, second in zip(listed.entries, read, strict=True)
+    )
+    assert any(reasons for entry in read for reasons in entry.unscored.values())
+    assert read_history(folder, is_ranked=True).skipped  # what ranks has to read them
+
+
+def test_a_summary_of_other_samples_is_not_believed(tmp_path: Path) -> None:
+    def with_summary(results: dict[str, Any], n: int) -> None:
+        metrics = {"rb_alg": {"total": 4.0, "n_scored": 4, "unscored": {}}}
+        facts_of(results)["summary"] = {"setting": "reference", "n": n, "tasks": "0" * 64, "metrics": metrics}
+
+    (fits,) = read_file(save(tmp_path / "fits", change=lambda results: with_summary(results, 4)))
+    (others,) = read_file(save(tmp_path / "others", change=lambda results: with_summary(results, 5)))
+    assert (fits.means["rb_alg"].value, others.means["rb_alg"].value) == (1.0, 0.5)
+    broken = save(tmp_path / "broken", change=lambda results: facts_of(results).update(summary={"n": 4}))
+    with pytest.raises(BenchmarkFileError, match=r"summary\.setting: Field required"):
+        read_file(broken)

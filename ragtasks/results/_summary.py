@@ -1,0 +1,136 @@
+"""The means of an evaluation beside its provenance, so that a folder is listed without reading its samples.
+
+A results file says for each harness task how many responses scored what, and which tasks these were. All of it adds up
+over harness tasks, so a setting of several domains needs no sample either. Older results do not have it: their samples
+are summed up in the same form.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ragtasks.results._rows import Row
+
+UNKNOWN = "-"
+"""What means a fact that the results do not hold."""
+SUMMARY = "summary"
+"""The key of a harness task's summary in the provenance of its results."""
+_MODULUS = 2**256
+
+
+@dataclass(frozen=True, slots=True)
+class MetricSummary:
+    """What some responses scored by one metric."""
+
+    total: float
+    """Sum of the values."""
+    n_scored: int
+    """Responses with a value."""
+    unscored: Mapping[str, int]
+    """Reason -> responses without a value."""
+
+    @property
+    def n(self) -> int:
+        """Responses that the metric was computed for."""
+        return self.n_scored + sum(self.unscored.values())
+
+    @property
+    def mean(self) -> float | None:
+        """Mean of the values; None where there is none."""
+        return self.total / self.n_scored if self.n_scored else None
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The responses of one setting, without any of them."""
+
+    setting: str
+    """Their setting."""
+    n: int
+    """How many there are."""
+    tasks: str
+    """Hash of their task ids, the same in any order; hashes of separate tasks add up (`together`)."""
+    metrics: Mapping[str, MetricSummary]
+    """Metric -> what they scored; without scores of all responses together."""
+
+    @property
+    def json_values(self) -> dict[str, Any]:
+        """The summary as results hold it."""
+        return asdict(self)
+
+
+def summaries_of(rows: Iterable[Row]) -> dict[str, Summary]:
+    """Return setting -> summary of its rows, settings in the order of their first row."""
+    by_setting: dict[str, list[Row]] = {}
+    for row in rows:
+        by_setting.setdefault(row.setting, []).append(row)
+    return {setting: _summary(setting, found) for setting, found in by_setting.items()}
+
+
+def saved_summary(rows: Iterable[Row]) -> dict[str, Any]:
+    """Return what the results of one harness task say of its rows; nothing where these are not of one setting."""
+    found = list(summaries_of(rows).values())
+    return {SUMMARY: found[0].json_values} if len(found) == 1 else {}
+
+
+def read_summary(provenance: Mapping[str, Any], n_samples: int | None) -> Summary | None:
+    """Return the summary in a harness task's provenance; None where it has none, or one of other samples.
+
+    Args:
+        provenance: of one harness task, its shape checked.
+        n_samples: samples that the results say were logged.
+    """
+    saved = provenance.get(SUMMARY)
+    if saved is None or saved["n"] != n_samples:
+        return None
+    metrics = {name: MetricSummary(**values) for name, values in saved["metrics"].items()}
+    return Summary(saved["setting"], saved["n"], saved["tasks"], metrics)
+
+
+def together(summaries: Iterable[Summary]) -> dict[str, Summary]:
+    """Return setting -> one summary of all summaries of it."""
+    by_setting: dict[str, list[Summary]] = {}
+    for summary in summaries:
+        by_setting.setdefault(summary.setting, []).append(summary)
+    return {setting: _joined(setting, found) for setting, found in by_setting.items()}
+
+
+def _summary(setting: str, rows: list[Row]) -> Summary:
+    names = dict.fromkeys(name for row in rows for name in row.values)
+    return Summary(
+        setting, len(rows), _hash(row.task_id for row in rows), {name: _metric(name, rows) for name in names}
+    )
+
+
+def _metric(name: str, rows: Iterable[Row]) -> MetricSummary:
+    with_metric = [row for row in rows if name in row.values]
+    scored = [value for row in with_metric if (value := row.values[name]) is not None]
+    reasons = Counter(str(row.unscored.get(name, UNKNOWN)) for row in with_metric if row.values[name] is None)
+    return MetricSummary(math.fsum(scored), len(scored), dict(reasons))
+
+
+def _joined(setting: str, parts: list[Summary]) -> Summary:
+    names = dict.fromkeys(name for part in parts for name in part.metrics)
+    metrics = {name: _joined_metric([part.metrics[name] for part in parts if name in part.metrics]) for name in names}
+    return Summary(setting, sum(part.n for part in parts), _added(int(part.tasks, 16) for part in parts), metrics)
+
+
+def _joined_metric(parts: list[MetricSummary]) -> MetricSummary:
+    reasons: Counter[str] = Counter()
+    for part in parts:
+        reasons.update(part.unscored)
+    return MetricSummary(math.fsum(part.total for part in parts), sum(part.n_scored for part in parts), dict(reasons))
+
+
+def _hash(task_ids: Iterable[str]) -> str:
+    """Return one hash of task ids: the sum of theirs, so that it needs no order and parts add up."""
+    return _added(int.from_bytes(hashlib.sha256(task_id.encode()).digest(), "big") for task_id in task_ids)
+
+
+def _added(hashes: Iterable[int]) -> str:
+    return f"{sum(hashes) % _MODULUS:064x}"
