@@ -66,7 +66,7 @@ def test_a_field_that_differs_is_named_and_decides_by_its_cause(
     # Another run shows in the model's name and in the configuration too.
     assert {item.name for item in pair.fields} - {"model", "configuration"} == {field}
     assert pair.causes == ([cause] if cause else [])
-    status, text = command("compare", first, second)
+    status, text = command("diff", first, second)
     assert status == (1 if cause else 0)
     assert f"\nnot comparable: other {cause}\n" in text if cause else "\ncomparable\n" in text
     assert field in text
@@ -77,7 +77,7 @@ def test_what_leaves_scores_comparable_is_said_beside_them(tmp_path: Path) -> No
         results["chat_template"] = ""
         results["configs"]["mtrag_reference"]["generation_kwargs"] = {"temperature": 0.5}
 
-    status, text = command("compare", save(tmp_path / "a"), save(tmp_path / "b", change=change))
+    status, text = command("diff", save(tmp_path / "a"), save(tmp_path / "b", change=change))
     assert status == 0
     assert "\ncomparable, but asked with other chat template applied, generation options\n" in text
 
@@ -113,7 +113,7 @@ def test_models_compare_and_differences_are_second_minus_first(tmp_path: Path) -
         "rouge_l": None,
         "empty": None,
     }
-    status, text = command("compare", first, second)
+    status, text = command("diff", first, second)
     assert status == 0
     assert "# org/A: mtrag, reference  ->  org/B: mtrag, reference" in text
     rows = [[cell.strip() for cell in line.split("|")] for line in text.splitlines() if line.startswith("| rb_alg")]
@@ -123,7 +123,7 @@ def test_models_compare_and_differences_are_second_minus_first(tmp_path: Path) -
 
 def test_the_same_file_differs_in_nothing(tmp_path: Path) -> None:
     path = save(tmp_path)
-    status, text = command("compare", path, path)
+    status, text = command("diff", path, path)
     assert status == 0
     assert "provenance: no difference" in text
 
